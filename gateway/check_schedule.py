@@ -32,7 +32,7 @@ class NodeProbe:
     """Probes the nodes of one chain; `timeout_seconds` limits the wait until a response begins.
 
     Raises:
-        InputError: one of the URLs is invalid.
+        InputError: a URL is invalid.
     """
 
     def __init__(
@@ -101,11 +101,11 @@ class ChainCheck:
         )
 
     def start_checks(self) -> None:
-        """Start the first round now, and further rounds periodically."""
+        """Start the first round at once, and further rounds periodically."""
         self._thread.start()
 
     def request_round(self) -> None:
-        """Request the next round now, or as soon as the minimum time between rounds allows."""
+        """Request the next round at once, or when the minimum time between rounds has passed."""
         self._run_requested.set()
 
     def stop_checks(self) -> None:

@@ -67,7 +67,7 @@ class GatewayRecords:
     ) -> tuple[OutcomeCounts, list[ReportedOutcome]]:
         """Count a batch, and return the counts and the outcomes to store.
 
-        An outcome from after `now` is counted as if it had happened at `now`.
+        An outcome with a time after `now` is counted with the time `now`.
 
         Raises:
             TooManyRecordsError: no outcome was counted.

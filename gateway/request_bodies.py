@@ -80,7 +80,7 @@ _RANKING = msgspec.json.Decoder(RankingBody)
 
 
 def parse_outcomes(body: bytes, now_ms: int, ahead_ms: int) -> list[ReportedOutcome]:
-    """Parse a batch of outcomes; a single invalid row makes the whole batch invalid.
+    """Parse a batch of outcomes. A single invalid row makes the whole batch invalid.
 
     Raises:
         BodyError: the batch is invalid; the error names the row and the field.

@@ -1,4 +1,4 @@
-"""Prints the demo's verdict: the on-chain scores beside a replay, and the kickout's reason."""
+"""The verdict of the demo: on-chain scores beside a replay, and why a node was kicked out."""
 
 from pathlib import Path
 

@@ -2,7 +2,7 @@
 
 Run as a separate process: `python -m devnet.crynux.chain_reading URL PROFILE CONTRACTS`, where
 CONTRACTS is a JSON object of names and addresses. The process prints events as JSON lines, which
-`qos-oracle replay` reads; it shares neither a database nor fetching code with the daemon.
+`qos-oracle replay` reads. The process shares neither a database nor fetching code with the daemon.
 """
 
 import json
@@ -24,7 +24,7 @@ def iter_chain_events(
     """Yield every event of the chain as a JSON line, ordered by position.
 
     Raises:
-        FatalError: the profile cannot decode an event or call of its own contracts.
+        FatalError: the profile cannot decode an event or a call of the network's contracts.
     """
     reader = EventReader.from_profile(profile, contracts, None)
     for block_number in range(int(chain.make_request("eth_blockNumber"), 16) + 1):

@@ -1,11 +1,11 @@
 """The traffic of the demo network: waves of task groups for the daemon to dispatch.
 
-Creators order and validate tasks, and nodes answer them; each acts when the chain's logs show that
-it is due. The daemon draws the node of each task. The nodes of a group first commit to their
-answers, and reveal them once all have committed, the faster ones first. They also answer the
-dispatcher's system tasks, which the dispatcher validates itself. If a node submitted a false
-result, the group is contested: the nodes of a second group do the same work, and an honest member
-of the first group settles the contest by its result.
+Creators order and validate tasks, and nodes answer them; each of them acts when the chain's logs
+show that an action is due. The daemon draws the node of each task. The nodes of a group first
+commit to their answers. Once all have committed, they reveal, the faster ones first. The nodes
+also answer the dispatcher's system tasks, which the dispatcher validates. If a node submitted a
+false result, the group is contested: the nodes of a second group do the same work, and an honest
+member of the first group settles the contest with the correct result.
 """
 
 import hashlib

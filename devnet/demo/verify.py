@@ -1,8 +1,8 @@
-"""Verifies that every score on chain follows from the chain's own logs, without the daemon.
+"""Verifies that every score on chain follows from the logs of the network, without the daemon.
 
-Run as a process: `python -m devnet.demo.verify URL NETWORK ORACLE SYSTEM`. It reads `eth_getLogs`,
-the time of one block and `scoreOf`, never the database; scores are recomputed by `qos-oracle
-replay` from JSON lines.
+Run as a process: `python -m devnet.demo.verify URL NETWORK ORACLE SYSTEM`. The process reads
+`eth_getLogs`, the time of one block and `scoreOf`, but never the database. `qos-oracle replay`
+recomputes the scores from JSON lines.
 """
 
 import json

@@ -44,7 +44,7 @@ class Tx:
 
     @property
     def emitted_logs(self) -> tuple[FakeLog, ...]:
-        """The logs that the chain keeps of the transaction."""
+        """The logs of the transaction; a failed transaction has none."""
         return self.logs if self.succeeded else ()
 
     @property

@@ -108,7 +108,7 @@ def _ranges_overlap(requested_range: tuple[int, int] | None, limit_range: tuple[
 
 
 def with_default_methods(limits: FaultLimits, *methods: str) -> FaultLimits:
-    """Return the limits; if they name no methods, restrict them to the given ones."""
+    """Return the limits; if they name no methods, restrict them to `methods`."""
     return {"methods": methods, **limits}
 
 

@@ -1,7 +1,7 @@
 """A relay's own books: the pool and the health of each node, in floats as in the relay.
 
-The implementation follows the relay's rules (docs/explanation/crynux.md#the-relays-rules) and
-shares no code with the fold, so agreement means that both computed the same figures independently.
+The module follows the relay's rules (docs/explanation/crynux.md#the-relays-rules), but shares no
+code with the fold. If both give the same values, two independent computations agree.
 """
 
 import math

@@ -193,12 +193,12 @@ class RelayRecord:
     timed_figures: tuple[tuple[float, list[dict[str, Any]]], ...]
 
     def list_rows(self, at_time: float) -> list[PublishedRow]:
-        """Return the rows seen by a time, ordered by id."""
+        """Return the rows recorded up to a time, ordered by id."""
         committed = [timed_row.row for timed_row in self.rows if timed_row.time <= at_time]
         return sorted(committed, key=lambda row: row.id)
 
     def list_nodes(self, at_time: float) -> list[dict[str, Any]]:
-        """Return the last recorded figures before a time."""
+        """Return every node's figures in the last response recorded before a time."""
         response_count = bisect_right(self.timed_figures, at_time, key=itemgetter(0))
         return self.timed_figures[response_count - 1][1] if response_count else []
 

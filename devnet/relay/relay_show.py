@@ -1,8 +1,8 @@
-"""A demo of today's Crynux: stakes on a local chain, everything else in a stand-in relay.
+"""A demo of Crynux's current network: stakes on a local chain, the rest in a stand-in relay.
 
-The daemon reads both. The verdict has three parts: the daemon's state equals the relay's rows as
-read by this process; its Q_long equals the relay's within the bounds that the rows leave open; and
-the audit finds no node of the honest relay that differs.
+The daemon reads both. The verdict has three parts. The daemon's state equals the relay's rows, as
+read by this process. The daemon's Q_long equals the relay's, within the bounds that the rows leave
+open. The audit finds no difference at any node of the honest relay.
 """
 
 import json
@@ -48,11 +48,10 @@ _OMITTED_SECTIONS = ("dispatch", "oracle", "limits")
 
 @dataclass(frozen=True, slots=True)
 class RelayNodeComparison:
-    """One node: the daemon's figures, the relay's figures, and whether they match.
+    """The values of one node in the daemon and in the relay, and whether they match.
 
-    `relays` is Q_long / 10 in the relay's own books, which must lie between `lowest` and
-    `highest`. `zeros`: scores of 0 derived for silent members, for which the relay publishes no
-    row.
+    `relays` is Q_long / 10 in the relay's books; it must be between `lowest` and `highest`.
+    `zeros` are the derived scores of 0 for silent members, for which the relay publishes no row.
     """
 
     name: str

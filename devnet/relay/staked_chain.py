@@ -1,4 +1,4 @@
-"""A local chain with a stand-in of NodeStaking and the cast's stakes, as in today's Crynux."""
+"""A local chain with a stand-in of NodeStaking and the cast's stakes, as in the current Crynux."""
 
 import time
 from collections.abc import Mapping, Sequence

@@ -22,7 +22,7 @@ from devnet.relay.relay_history import RelaySource
 
 
 class RelayFault(StrEnum):
-    """A fault of the stream; some faults affect a single row, which is given by its id."""
+    """A fault of the stream. Some faults affect a single row, given by its id."""
 
     # Every response is an error (`SILENT`), or ends in the middle (`CUT`).
     SILENT = "silent"
@@ -121,7 +121,7 @@ class RelayResponse(NamedTuple):
 
 @dataclass(slots=True)
 class StandInRelay:
-    """A stand-in relay; `clock` gives its time in seconds, up to which rows are served."""
+    """A stand-in relay. `clock` returns its time in seconds; rows up to this time are served."""
 
     source: RelaySource
     clock: Callable[[], float]

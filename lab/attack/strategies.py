@@ -51,15 +51,15 @@ _HONEST_ORDERS_PER_TRAP = 4
 
 
 def create_trap_group(plan: LoopPlan, accounts: int) -> CreatorRole:
-    """Return a creator of groups that only nodes that know the result can answer in time.
+    """Return a creator of groups that are only answered in time by nodes with the result.
 
-    Fee and timeout are the contract's minimum.
+    Fee and timeout are the contract's minimum. The attacker's nodes know the result in advance.
     """
     return _create_role(plan, accounts, OrderShape(GROUP_SIZE, _DECLARED_SIZE, _REAL_WORK, 1, 0))
 
 
 def create_trap_task(plan: LoopPlan, accounts: int) -> CreatorRole:
-    """Return a creator of single tasks that only nodes that know the result can answer in time."""
+    """Return a creator of single tasks that are only answered in time by nodes with the result."""
     return _create_role(plan, accounts, OrderShape(1, _DECLARED_SIZE, _REAL_WORK, 1, 0))
 
 

@@ -121,7 +121,7 @@ def _build_interval(
 
 
 class KickoutTracker:
-    """Tracks the intervals in which kickouts were due, and the network's own kickouts."""
+    """Tracks the intervals in which kickouts were due, and the kickouts by the network itself."""
 
     def __init__(self) -> None:
         self._open_by_node: dict[Address, DueInterval] = {}
@@ -181,7 +181,7 @@ class KickoutTracker:
         )
 
     def list_network_kicks(self, history_range: HistoryRange) -> tuple[NetworkKick, ...]:
-        """Return the network's own kickouts in the counted range."""
+        """Return the kickouts by the network itself in the counted range."""
         return tuple(kick for kick in self._kicks if kick.block >= history_range.first_block)
 
 

@@ -53,7 +53,7 @@ class DueInterval(NamedTuple):
 
 
 class NetworkKick(NamedTuple):
-    """A kickout by the history's own network.
+    """A kickout by the network of the history.
 
     `was_due`: whether the node's kickout was also due under the measured system.
     """

@@ -100,7 +100,9 @@ class SystemBase:
 
     @classmethod
     def find_by_name(cls, name: str) -> Self:
-        """Return the system with a name; for `NAME@POLICY`, with this policy instead of its own.
+        """Return the system with a name.
+
+        For `NAME@POLICY`, the system has this policy instead of its usual policy.
 
         Raises:
             ValueError: the system or policy does not exist; the message lists the known ones.

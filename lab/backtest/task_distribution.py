@@ -67,7 +67,7 @@ class _IndexedWeights:
 def create_candidate_weights(
     policy: SelectionPolicy, follower: Follower, rules: Rules
 ) -> CandidateWeights:
-    """Return the index for a Crynux policy, else an implementation that asks the policy."""
+    """Return the index for a Crynux policy; for other policies, let the policy judge all nodes."""
     return (
         _IndexedWeights(rules, policy)
         if isinstance(policy, CrynuxPolicy)
@@ -119,7 +119,7 @@ class TaskSpreadMeter:
     def skip_start(self, event: TaskStarted, tasks: Mapping[TaskKey, Task]) -> None:
         """Record a start before the counted range.
 
-        It is not counted, but the node cannot get another task of the same group later.
+        The start is not counted, but its node cannot get another task of the same group later.
         """
         task = tasks.get(event.task)
         if task is not None and start_breach(task, event) is None:

@@ -85,7 +85,7 @@ class Reaction(Enum):
 
 
 class Behaviour(Protocol):
-    """The behaviour of a node, which knows only what its owner's nodes and creators know."""
+    """The behaviour of a node. It knows only what the owner's nodes and creators know."""
 
     def begin(self, task: "LoopTask") -> Intention:
         """Return when to answer; called when the task starts."""

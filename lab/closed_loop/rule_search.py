@@ -1,7 +1,7 @@
 """Searches for better rule values, one rule after the other, until nothing improves.
 
-The best values are tested again with other seeds, which shows whether an improvement was only due
-to chance.
+The best values are simulated again with other seeds. This shows whether an improvement was only
+due to chance.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -121,7 +121,7 @@ def _format_ordinal(system_index: int) -> str:
 
 
 def _explain_ordinal(result: SystemResult, system_index: int) -> str:
-    """Print which system the name `system N` stands for, and return this name."""
+    """Print the system to which the name `system N` refers, and return this name."""
     typer.echo(f"{_format_ordinal(system_index)}: {format_name(result.column.name)}")
     return _format_ordinal(system_index)
 

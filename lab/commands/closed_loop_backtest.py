@@ -23,8 +23,8 @@ from oracle.errors import InputError
 class SearchOptions:
     """The options `--search` and `--goal`.
 
-    `values`: a text `KEY=V1,V2` for each rule. `is_changed`: whether `--set` or `--grid` is given,
-    too.
+    `values`: a text `KEY=V1,V2` for each rule. `is_changed`: whether `--set` or `--grid` is also
+    given.
     """
 
     values: Sequence[str]

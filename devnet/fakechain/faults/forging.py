@@ -158,7 +158,7 @@ class _RelinkedBlock(Block):
 
 
 class _ForgedBlock(_RelinkedBlock):
-    """A block made of parts of the true block and parts of a sibling that holds the lie."""
+    """A block made of parts of the true block and of a sibling with the forged content."""
 
     def __init__(self, true_block: Block, parent: Block, sibling: Block, forger: _Forger) -> None:
         has_own_hash = forger.depth >= Depth.BLOCKS
@@ -215,7 +215,7 @@ class _ForgedBlock(_RelinkedBlock):
 
     @cached_property
     def _forged_receipts(self) -> list[Json]:
-        """The receipts that hold the lie, with this block's hash."""
+        """The forged receipts, with this block's hash."""
         by_sibling = self._depth >= Depth.HEADERS
         tx_hashes = self._sibling.tx_hashes if by_sibling else self._true_block.tx_hashes
         pairs = zip(self._sibling.receipts, map(self._lie.change_tx_hash, tx_hashes), strict=True)

@@ -40,7 +40,7 @@ def change_logs(
 def change_each_log(
     name: str, change: Callable[[Json], object], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that changes every log of a result in place."""
+    """Return a fault that applies a change to every log of a result."""
 
     def change_all(logs: list[Json]) -> list[Json]:
         for log in logs:

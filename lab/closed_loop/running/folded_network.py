@@ -29,7 +29,7 @@ class _NodeChooser(Protocol):
         ...
 
     def choose_node(self, task: Task, seed: bytes, policy_input: PolicyInput) -> Address | None:
-        """Return the node drawn for a task, or None if there is no candidate now."""
+        """Return the node drawn for a task, or None if the task has no candidate."""
         ...
 
 

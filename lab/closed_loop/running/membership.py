@@ -79,7 +79,7 @@ def quit_network(state: LoopState, node: LoopNode, reaction: Reaction) -> None:
 def kick_out_node(state: LoopState, node: LoopNode, reaction: Reaction | None = None) -> None:
     """Remove a node permanently and return its stake.
 
-    `reaction` is how the node continues; by default its behaviour decides now.
+    `reaction` is how the node continues; by default, its behaviour decides.
     """
     if reaction is None:
         reaction = node.role.behaviour.react(NodeEvent.KICKED_OUT)

@@ -78,7 +78,7 @@ def _raise_to_minimum(state: LoopState, shape: OrderShape) -> OrderShape:
 
 
 def order_second_group(state: LoopState, contested_order: AppOrder) -> None:
-    """Order a second group of the same shape, which decides which answer was right."""
+    """Order a second group of the same shape; its verdict decides the contest."""
     order = AppOrder(
         state.order_count,
         TREASURY,
@@ -139,7 +139,7 @@ def serve_queue(state: LoopState) -> None:
 
 
 def _start_on_drawn_node(state: LoopState, task: LoopTask) -> bool:
-    """Draw a node for a task and start it; return False if there is no candidate now."""
+    """Draw a node for a task and start the task; return False if there is no candidate."""
     state.network.update_chooser()
     seed = sha256(f"{state.plan.seed} {task.key}".encode()).digest()
     address = state.network.choose_node(task.key, seed, _list_reserved_nodes(task))
@@ -158,7 +158,7 @@ def _start_on_drawn_node(state: LoopState, task: LoopTask) -> bool:
 def _list_reserved_nodes(task: LoopTask) -> frozenset[Address]:
     """Return the nodes that must not get this task.
 
-    They have another task of the same group, or had one of the contested group.
+    These nodes have another task of the same group, or had one of the contested group.
     """
     order = task.order
     tasks = order.tasks if order.contested is None else [*order.tasks, *order.contested.tasks]

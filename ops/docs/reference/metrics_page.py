@@ -45,7 +45,7 @@ def fill_registry() -> Iterator[None]:
 
 
 def _full_outbox() -> OutboxFigures:
-    """Return figures of the outbox in which every optional value is set."""
+    """Return outbox statistics in which every optional value is set."""
     return OutboxFigures(
         accounts={"transmitter": AccountFigures(1, 0, 0, 1, 1, 1, 1.0, "funds")},
         contract=ContractFigures(1, 1, 0, kicks_paused=False, rules_agree=True, kick_tokens=1),

@@ -10,5 +10,8 @@ ABI = Path(__file__).resolve().parents[3] / "abi"
 
 @cache
 def artifact(name: str) -> dict[str, Any]:
-    """Return an artifact by name, such as `TaskNetwork` or `testing/StubbornNode`."""
+    """Return an artifact by name.
+
+    A name in a folder is `folder/name`, as `testing/StubbornNode`.
+    """
     return dict[str, Any](json.loads((ABI / f"{name}.json").read_text("utf-8")))

@@ -49,7 +49,7 @@ def until(poll: Callable[[], T | None]) -> T:
 
 
 def prober_of(indexer: Indexer, seconds: float | None = BACKGROUND_SECONDS) -> EndpointProber:
-    """Return the prober of an indexer's endpoints; each response may take `seconds`."""
+    """Return the prober of an indexer's endpoints; a tick waits up to `seconds` for a response."""
     prober = EndpointProber(indexer.source.endpoints, WANTED, 0)
     prober.background_call.wait_seconds = seconds
     return prober

@@ -21,7 +21,7 @@ from tests.unit.store.test_schema import connected
 
 
 def left(office: Office) -> str:
-    """Close the office, and return its database's path."""
+    """Close the office, and return the URL of its database."""
     office.close()
     office.store.close()
     return office.store._url.render_as_string(hide_password=False)
