@@ -89,11 +89,11 @@ class OutboxCounter:
             figures.kickouts = _count_kickouts(uow.rounds.list_kicks())
             _add_report_figures(figures, uow)
             abandoned = find_abandoned_pushes(uow)
-            self._log_abandoned(abandoned)
+            self._log_abandoned_statements(abandoned)
             figures.abandoned_statements = len(abandoned)
             return figures
 
-    def _log_abandoned(self, abandoned: list[Intent]) -> None:
+    def _log_abandoned_statements(self, abandoned: list[Intent]) -> None:
         for push in abandoned:
             if push.request.digest not in self._logged_digests:
                 structlog.get_logger().error(

@@ -130,7 +130,7 @@ def load_status_report(
             rules=get_bound_rules(uow),
             folded_block=uow.blocks.get_canonical(cursor.number) if cursor else None,
             final_block=cursor.final_number if cursor else None,
-            node_count_by_status=_count_by_status(uow.nodes.count_by_state()),
+            node_count_by_status=_count_nodes_by_status(uow.nodes.count_by_state()),
             reports=tuple(uow.reports.list_latest(3)),
             oldest_draw_block=active_draws[0].seed_block if active_draws else None,
             lease_holder=find_leader(lease_state),
@@ -155,7 +155,7 @@ def load_status_report(
                 for account in uow.outbox.counts.get_nonce_progress()
                 for call in find_intents_without_receipt(uow, account)
             ),
-            unregistered_count=_count_unregistered(uow),
+            unregistered_count=_count_unregistered_members(uow),
             feed=load_feed_view(uow),
             refused_kick_count=sum(
                 kick.state is KickState.REFUSED for kick in uow.rounds.list_expulsions()
@@ -247,7 +247,7 @@ def compute_index_statistics(
         )
 
 
-def _count_unregistered(uow: UnitOfWork) -> int:
+def _count_unregistered_members(uow: UnitOfWork) -> int:
     identity = uow.identity.get()
     has_contract = identity is not None and identity.oracle is not None
     return uow.registrations.count_waiting() if has_contract else 0
@@ -281,7 +281,7 @@ def _load_last_round(uow: UnitOfWork, now: int | None) -> tuple[int, int | None]
     return newest_rounds[-1].round, now - newest_rounds[-1].time
 
 
-def _count_by_status(counts: Mapping[tuple[Membership, bool, bool], int]) -> dict[str, int]:
+def _count_nodes_by_status(counts: Mapping[tuple[Membership, bool, bool], int]) -> dict[str, int]:
     """Return the node counts under the status names of `node_scores.get_status`."""
     statuses: Counter[str] = Counter()
     for (membership, paused, running), count in counts.items():

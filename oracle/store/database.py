@@ -101,12 +101,12 @@ class UnitOfWork:
         self.snapshots = SnapshotRepository(connection)
         self.bookmarks = Bookmarks(connection)
         self.rule_sets = RuleSetRepository(connection)
-        self._open_history(connection)
-        self._open_ops(connection)
-        self._open_dispatch(connection)
-        self._open_outgoing(connection)
+        self._open_history_repositories(connection)
+        self._open_operation_repositories(connection)
+        self._open_dispatch_repositories(connection)
+        self._open_outbox_repositories(connection)
 
-    def _open_ops(self, connection: Connection) -> None:
+    def _open_operation_repositories(self, connection: Connection) -> None:
         """Open the repositories for operating the daemon, such as lease, coverage and halts."""
         self.lease = LeaseRepository(connection)
         self.health = HealthRepository(connection)
@@ -119,7 +119,7 @@ class UnitOfWork:
         self.reorgs = ReorgRepository(connection)
         self.notices = NoticeRepository(connection)
 
-    def _open_dispatch(self, connection: Connection) -> None:
+    def _open_dispatch_repositories(self, connection: Connection) -> None:
         """Open the repositories of draws, model downloads and the gateway."""
         self.gateway = GatewayRepositories(connection)
         self.draws = DrawRepository(connection)
@@ -137,7 +137,7 @@ class UnitOfWork:
         lag = self._connection.execute(_LAG_QUERY).scalar_one()
         return None if lag is None else max(0.0, float(lag))
 
-    def _open_history(self, connection: Connection) -> None:
+    def _open_history_repositories(self, connection: Connection) -> None:
         """Open the repositories of node histories."""
         self.scores = ScoreRepository(connection)
         self.reliability = ReliabilityRepository(connection)
@@ -147,7 +147,7 @@ class UnitOfWork:
         self.kickouts = KickoutRepository(connection)
         self.activity = ActivityRepository(connection)
 
-    def _open_outgoing(self, connection: Connection) -> None:
+    def _open_outbox_repositories(self, connection: Connection) -> None:
         """Open the repositories of reports, signatures and transactions; they share a journal."""
         self.outbox = Outbox(connection)
         journal = self.outbox.journal

@@ -180,7 +180,7 @@ class ReportRepository:
         rows = self._connection.execute(
             query.where(report.c.period >= period).order_by(report.c.period)
         )
-        return [_decode_cut_row(row) for row in rows]
+        return [_decode_header_row(row) for row in rows]
 
     def get_first_complete_period(self) -> int:
         """Return the first period from which on every report exists, or 0 if none was set."""
@@ -214,7 +214,7 @@ class ReportRepository:
             raise ValueError(f"there is no report of period {period}")
 
 
-def _decode_cut_row(row: Any) -> StoredReportHeader:  # noqa: ANN401  a row of any driver
+def _decode_header_row(row: Any) -> StoredReportHeader:  # noqa: ANN401  a row of any driver
     return StoredReportHeader(
         cut=ReportHeader(
             period=row.period,

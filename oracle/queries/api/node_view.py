@@ -95,7 +95,7 @@ def build_node_view(snapshot: ApiSnapshot, node: Node) -> NodeView:
         excluded_below=rules.exclude_enter,
         kickout=_build_kickout_progress(population, node, row),
         on_chain=_build_on_chain_score(population.rounds, row),
-        earned=_compute_earned(snapshot, node),
+        earned=_compute_earnings(snapshot, node),
         lift=compute_what_if_figures(node, population.time, rules, ranking),
     )
 
@@ -136,7 +136,7 @@ def _build_on_chain_score(rounds: Rounds, row: NodeEntry) -> OnChainScore | None
     )
 
 
-def _compute_earned(snapshot: ApiSnapshot, node: Node) -> Earned:
+def _compute_earnings(snapshot: ApiSnapshot, node: Node) -> Earned:
     results = snapshot.uow.results.list_for_node(
         node.address, snapshot.source.archive.rules.pool_size
     )

@@ -95,11 +95,13 @@ def _decode_rows(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
             raise ValueError(f"{name} is missing")
     types = batch.column("type")
     type_by_row: list[str] = types.to_pylist()
-    events_by_type = {name: iter(_decode_type(batch, types, name)) for name in set(type_by_row)}
+    events_by_type = {
+        name: iter(_decode_events_of_type(batch, types, name)) for name in set(type_by_row)
+    }
     return map(next, map(events_by_type.__getitem__, type_by_row))
 
 
-def _decode_type(batch: pa.RecordBatch, types: pa.Array, name: str) -> list[DomainEvent]:
+def _decode_events_of_type(batch: pa.RecordBatch, types: pa.Array, name: str) -> list[DomainEvent]:
     """Return the events of one type, in order."""
     event_type, type_columns = TYPE_BY_NAME[name], _COLUMNS_BY_TYPE[name]
     rows = batch.select([*_POSITION_COLUMNS[:-1], *type_columns]).filter(pc.equal(types, name))

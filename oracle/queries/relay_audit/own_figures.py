@@ -154,7 +154,7 @@ def compute_figures_from_rows(
     node_by_task = {key: task.node for key, task in fold.ledger.tasks.items() if task.node}
     _assign_rows(nodes, timed_rows, node_by_task, time_by_row)
     _record_membership(nodes, events)
-    _mark_ambiguous(nodes, ambiguous_ids)
+    _mark_ambiguous_nodes(nodes, ambiguous_ids)
     for event in closed_groups:
         for task in event.possible or ():
             nodes[node_by_task[task]].possible_zero_rows.append(event.at.log)
@@ -217,7 +217,9 @@ def _record_membership(
             nodes[event.node].kicked_at.append(event.at.log)
 
 
-def _mark_ambiguous(nodes: Mapping[Address, DerivedNode], ambiguous_ids: Collection[int]) -> None:
+def _mark_ambiguous_nodes(
+    nodes: Mapping[Address, DerivedNode], ambiguous_ids: Collection[int]
+) -> None:
     """Mark the nodes that have rows within `MAX_ID_GAP` ids of an ambiguous row.
 
     A group was left out near such a row.

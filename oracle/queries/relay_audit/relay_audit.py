@@ -155,7 +155,7 @@ class _PollComparison:
     poll: Poll
     derived: DerivedFigures
 
-    def separate_by_two_polls(self, node: DerivedNode) -> QualityFactors | None:
+    def derive_factors_from_two_polls(self, node: DerivedNode) -> QualityFactors | None:
         """Return a node's factors from two polls, or None if a row came between the polls."""
         previous_figure = (
             None if self.previous_poll is None else self.previous_poll.figures.get(node.address)
@@ -168,7 +168,7 @@ class _PollComparison:
         )
         return None if has_rows else separate_factors(previous_figure, figure)
 
-    def separate_by_derived_health(self, node: DerivedNode) -> QualityFactors | None:
+    def derive_factors_from_derived_health(self, node: DerivedNode) -> QualityFactors | None:
         """Return the factors from this poll and the derived H, or None if H is not known."""
         figure = self.poll.figures.get(node.address)
         has_rows = node.has_rows_between(self.poll.last_id_before, self.poll.last_id_after)
@@ -221,8 +221,8 @@ _JudgedNode = tuple[NodeAudit, DerivedNode]
 def _judge_node(node: DerivedNode, comparisons: Sequence[_PollComparison]) -> _JudgedNode:
     """Judge a node by pairs of polls, or by single polls if it had rows between all polls."""
     judged_node = _judge_by_polls(
-        _PollComparison.separate_by_two_polls, node, comparisons
-    ) or _judge_by_polls(_PollComparison.separate_by_derived_health, node, comparisons)
+        _PollComparison.derive_factors_from_two_polls, node, comparisons
+    ) or _judge_by_polls(_PollComparison.derive_factors_from_derived_health, node, comparisons)
     audit, deciding_node = judged_node or (_build_unproven_audit(node), node)
     return _apply_kickout_divergence(audit, node, comparisons[-1].derived), deciding_node
 

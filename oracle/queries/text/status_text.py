@@ -28,7 +28,7 @@ def format_situation(status: OperatorStatus, heartbeat_seconds: int | None, now:
     `heartbeat_seconds` is None without an oracle contract. `now` is the time of this machine in
     unix seconds.
     """
-    yield "index", _format_index(status, now)
+    yield "index", _format_index_progress(status, now)
     if heartbeat_seconds is not None:
         yield "last report", _format_last_report(status, heartbeat_seconds, now)
         yield "contract", _format_contract(status)
@@ -93,7 +93,7 @@ def format_catching_up(progress: CatchingUp, now: int) -> str:
     )
 
 
-def _format_index(status: OperatorStatus, now: int) -> str:
+def _format_index_progress(status: OperatorStatus, now: int) -> str:
     folded = status.folded
     if folded is None:
         return "no block is folded yet; run `qos-oracle run --once` first"

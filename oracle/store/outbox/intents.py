@@ -63,7 +63,7 @@ class IntentRepository:
             pub_intent.c.contract == request.contract,
             pub_intent.c.dedup_key == request.dedup_key,
         )
-        return next(iter(self._load(_ALL_INTENTS.where(is_same_request))), None)
+        return next(iter(self._load_intents(_ALL_INTENTS.where(is_same_request))), None)
 
     def change_state(
         self, intent: Intent, new_state: IntentState, stamp: Stamp, values: Values = _NO_VALUES
@@ -200,7 +200,7 @@ class IntentRepository:
 
     def list_for_nonce(self, account: Account, nonce: int) -> list[Intent]:
         """Return every intent that was ever assigned to a nonce, oldest first."""
-        return self._load(_select_of_account(account).where(pub_intent.c.nonce == nonce))
+        return self._load_intents(_select_of_account(account).where(pub_intent.c.nonce == nonce))
 
     def get(self, intent_id: int) -> Intent | None:
         row = self._connection.execute(_INTENT_BY_ID, {"intent_id": intent_id}).one_or_none()
@@ -242,7 +242,7 @@ class IntentRepository:
     def list_from_period(self, account: Account, kind: str, first: int) -> list[Intent]:
         """Return the intents of a kind for period `first` and later periods, in any state."""
         condition = (pub_intent.c.kind == kind) & (pub_intent.c.period >= first)
-        return self._load(_select_of_account(account).where(condition))
+        return self._load_intents(_select_of_account(account).where(condition))
 
     def list_newest(
         self, limit: int, state: IntentState | None = None, kind: str | None = None
@@ -254,7 +254,7 @@ class IntentRepository:
             else _ALL_INTENTS.where(pub_intent.c.state == state.value)
         )
         query = query if kind is None else query.where(pub_intent.c.kind == kind)
-        return self._load(query.order_by(pub_intent.c.id.desc()).limit(limit))
+        return self._load_intents(query.order_by(pub_intent.c.id.desc()).limit(limit))
 
     def count_by_kind_and_state(self) -> dict[tuple[str, str], int]:
         """Count intents by (kind, state)."""
@@ -287,7 +287,7 @@ class IntentRepository:
 
         Intents with a nonce are kept: the contract rejects their calls, as the receipts then show.
         """
-        stale = self._load(
+        stale = self._load_intents(
             _ALL_INTENTS.where(
                 pub_intent.c.as_of_block > block,
                 pub_intent.c.state.in_([state.value for state in _STATES_WITHOUT_NONCE]),
@@ -312,7 +312,7 @@ class IntentRepository:
                 "it"
             )
 
-    def _load(self, query: Select[Any]) -> list[Intent]:
+    def _load_intents(self, query: Select[Any]) -> list[Intent]:
         return [decode_intent_row(row) for row in self._connection.execute(query)]
 
 

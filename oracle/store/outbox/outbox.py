@@ -160,7 +160,7 @@ class NonceGapRepository:
         """
         query = (
             select(pub_nonce.c.nonce)
-            .where(_build_unseen_condition(account), pub_nonce.c.nonce >= from_nonce)
+            .where(_build_gap_condition(account), pub_nonce.c.nonce >= from_nonce)
             .order_by(pub_nonce.c.nonce)
         )
         return [nonce for (nonce,) in self._connection.execute(query)]
@@ -173,7 +173,7 @@ class NonceGapRepository:
         """
         reopen_statement = (
             update(pub_nonce)
-            .where(_build_unseen_condition(account), pub_nonce.c.nonce == nonce)
+            .where(_build_gap_condition(account), pub_nonce.c.nonce == nonce)
             .values(state=NonceState.OPEN.value, opened_at=stamp.at, finalised_at=None)
             .returning(pub_nonce.c.intent_id)
         )
@@ -186,7 +186,7 @@ class NonceGapRepository:
         self._journal.write("reopened", stamp, intent_id=int(intent_id), nonce=nonce)
 
 
-def _build_unseen_condition(account: Account) -> ColumnElement[bool]:
+def _build_gap_condition(account: Account) -> ColumnElement[bool]:
     is_signed = exists().where(
         pub_attempt.c.chain_id == pub_nonce.c.chain_id,
         pub_attempt.c.sender == pub_nonce.c.sender,

@@ -52,7 +52,7 @@ class LogSources(dict[LogSource, int]):
         self._new_rows: list[Row] = []
 
     def __missing__(self, source: LogSource) -> int:
-        self._load()
+        self._load_sources()
         if source not in self:
             address, topic = source
             number = self[source] = len(self) + 1
@@ -69,15 +69,15 @@ class LogSources(dict[LogSource, int]):
 
     def get_source(self, number: int) -> LogSource:
         """Return the source that has this number."""
-        self._load()
+        self._load_sources()
         return self._source_by_number[number]
 
     def list_numbers(self, address: Address) -> list[int]:
         """Return the numbers of all sources of one contract."""
-        self._load()
+        self._load_sources()
         return [number for (emitter, _), number in self.items() if emitter == address]
 
-    def _load(self) -> None:
+    def _load_sources(self) -> None:
         if self._is_read:
             return
         self._is_read = True

@@ -87,7 +87,7 @@ class RawChecksums:
         """
         first_span, last_span = first // SPAN_BLOCKS, min(last, MAX_BLOCK) // SPAN_BLOCKS
         blocks = first_span * SPAN_BLOCKS, (last_span + 1) * SPAN_BLOCKS - 1
-        committed = self._load_stored(kind, first_span, last_span)
+        committed = self._load_stored_checksums(kind, first_span, last_span)
         before = _sum_by_span(self._hash_stored_rows(kind, *blocks))
         yield
         after = _sum_by_span(self._hash_stored_rows(kind, *blocks))
@@ -114,7 +114,7 @@ class RawChecksums:
         first_span, last_span = first // SPAN_BLOCKS, last // SPAN_BLOCKS
         damaged_spans = []
         for kind in KINDS:
-            committed = self._load_stored(kind, first_span, last_span)
+            committed = self._load_stored_checksums(kind, first_span, last_span)
             current = _sum_by_span(
                 self._hash_stored_rows(
                     kind, first_span * SPAN_BLOCKS, (last_span + 1) * SPAN_BLOCKS - 1
@@ -155,10 +155,10 @@ class RawChecksums:
                 current = _sum_by_span(self._hash_stored_rows(kind, low_block, high_block)).get(
                     span, _EMPTY_CHECKSUM
                 )
-                stored = self._load_stored(kind, span, span).get(span, _EMPTY_CHECKSUM)
+                stored = self._load_stored_checksums(kind, span, span).get(span, _EMPTY_CHECKSUM)
                 self._apply_changes(kind, {span: current.subtract(stored)})
 
-    def _load_stored(self, kind: str, first_span: int, last_span: int) -> ChecksumBySpan:
+    def _load_stored_checksums(self, kind: str, first_span: int, last_span: int) -> ChecksumBySpan:
         columns = raw_checksum.c
         query = select(columns.span, columns.rows, columns.checksum).where(
             columns.kind == kind, columns.span.between(first_span, last_span)
@@ -172,7 +172,7 @@ class RawChecksums:
         moved = {span: change for span, change in changes.items() if change != _EMPTY_CHECKSUM}
         if not moved:
             return
-        stored = self._load_stored(kind, min(moved), max(moved))
+        stored = self._load_stored_checksums(kind, min(moved), max(moved))
         rows: list[Row] = []
         for span, change in moved.items():
             updated = stored.get(span, _EMPTY_CHECKSUM).add(change)

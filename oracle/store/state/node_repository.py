@@ -75,7 +75,7 @@ class NodeRepository:
 
     def iterate_changed_since(self, block: int) -> Iterator[Node]:
         """Yield the nodes whose row changed in a block above `block`."""
-        yield from self._iterate_matching(node.c.changed_at > block)
+        yield from self._iterate_matching_nodes(node.c.changed_at > block)
 
     def list_idle_since(self, time: int) -> list[Node]:
         """Return the members that have started no task since block time `time`, by address."""
@@ -90,9 +90,9 @@ class NodeRepository:
         The reliability of such a node was last reduced less than 2^21 seconds before `time`
         (docs/reference/scoring-rules.md#numbers).
         """
-        yield from self._iterate_matching(node.c.recovers_until > time)
+        yield from self._iterate_matching_nodes(node.c.recovers_until > time)
 
-    def _iterate_matching(self, condition: ColumnElement[bool]) -> Iterator[Node]:
+    def _iterate_matching_nodes(self, condition: ColumnElement[bool]) -> Iterator[Node]:
         """Yield the nodes that match a condition on an indexed column, by address.
 
         The rows are sorted in Python: with ORDER BY, SQLite reads the whole table in key order

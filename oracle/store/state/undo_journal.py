@@ -96,7 +96,7 @@ class UndoJournal:
             FatalError: the journal does not reach back that far; rebuild instead.
         """
         self._check_reach(number, f"run `qos-oracle resync rewind --to-block {number}`")
-        for kind, rows in self._load_oldest_above(number).items():
+        for kind, rows in self._load_oldest_pre_images(number).items():
             self._restore_rows(_JOURNALED[kind], rows)
         self.delete_appended_above(number)
         self._connection.execute(delete(undo).where(undo.c.block > number))
@@ -121,7 +121,7 @@ class UndoJournal:
             FatalError: the journal does not reach back that far.
         """
         self._check_reach(number, "run the command again")
-        changed = self._load_oldest_above(number, ("node",)).get("node", {})
+        changed = self._load_oldest_pre_images(number, ("node",)).get("node", {})
         return {bytes(key): row for key, row in changed.items() if isinstance(key, bytes)}
 
     def _check_reach(self, number: int, advice: str) -> None:
@@ -154,7 +154,7 @@ class UndoJournal:
         self._connection.execute(delete(undo))
         self._bookmarks.delete(UNDO_FLOOR)
 
-    def _load_oldest_above(
+    def _load_oldest_pre_images(
         self, number: int, kinds: Collection[str] = _JOURNALED.keys()
     ) -> dict[str, dict[Key, Row | None]]:
         """Return the oldest pre-images above block `number`, by kind and key."""
