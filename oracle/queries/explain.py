@@ -122,7 +122,7 @@ class Explanation:
         )
 
     def find_runs(self, entry: ScoreEntry) -> Sequence[Run]:
-        """Return the task parts of a two-round legacy task; empty if the task has one round."""
+        """Return the task parts of a two-round legacy task, or an empty list for other tasks."""
         task = self.task_by_key.get(entry.task)
         if task is not None and task.runs:
             return task.runs

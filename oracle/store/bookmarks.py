@@ -12,7 +12,7 @@ _REBUILDS = "projection_remakes"
 
 
 class Bookmarks:
-    """The table `bookmark`, inside one transaction."""
+    """Access to the table `bookmark`, inside one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -273,12 +273,12 @@ class ReportHold:
 
     @property
     def is_disputed(self) -> bool:
-        """Return whether the report is held because peers signed a different one."""
+        """Return whether the report is held because peers signed a different report."""
         return self.reason.startswith(DISPUTED_PREFIX)
 
 
 class HoldRepository:
-    """The table report_hold, inside one transaction; changes go to the outbox's journal."""
+    """Access to the table report_hold; changes are written to the outbox's journal."""
 
     def __init__(
         self, connection: Connection, journal: Journal, reports: ReportRepository

@@ -41,7 +41,7 @@ class SchemaAge(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SchemaState:
-    """The schema revision of the database and the expected one."""
+    """The schema revision of the database, and the expected revision."""
 
     age: SchemaAge
     found_revision: str | None

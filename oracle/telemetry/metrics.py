@@ -139,10 +139,10 @@ def count_shares(shares: Iterable[float] = ()) -> BucketCounts:
 class IndexStatistics:
     """Statistics counted from the database, as of one folded block.
 
-    `nodes` are counts by status, `kickouts` by state (`due`; `held`, which are a part of the due
-    ones; `done`), `outbox` by (kind, state). The three distributions have one share per member.
-    `round_age` is in seconds of block time, and None before the first round. `balance_wei` is None
-    while unknown; `dispatch` is None if dispatching is off.
+    `nodes` are counts by status, `kickouts` by state (`due`; `held`, which are also due; `done`),
+    `outbox` by (kind, state). The three distributions have one share per member. `round_age` is in
+    seconds of block time, and None before the first round. `balance_wei` is None while unknown;
+    `dispatch` is None if dispatching is off.
     """
 
     nodes: Mapping[str, int] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Metrics of the endpoints: their state, the endpoint in use, and the progress of the chain.
 
-The label `endpoint` is the host with its position in the settings, which is bounded and contains
-no API key.
+The label `endpoint` is the host and its position in the settings. The label has a bounded number
+of values and contains no API key.
 """
 
 from prometheus_client import Counter, Gauge

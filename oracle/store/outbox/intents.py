@@ -34,7 +34,7 @@ _STATES_WITHOUT_NONCE = (IntentState.PLANNED, IntentState.READY)
 
 
 class IntentRepository:
-    """The table pub_intent, inside one transaction."""
+    """Access to the table pub_intent, inside one transaction."""
 
     def __init__(self, connection: Connection, journal: Journal) -> None:
         self._connection = connection
@@ -117,8 +117,8 @@ class IntentRepository:
     def raise_reserved_cost(self, intent: Intent, cost: int) -> None:
         """Raise the reserved cost to `cost` wei, if that is higher.
 
-        Called in the transaction that stores the signed bytes, which do not contain a rollup's
-        data fee.
+        The caller stores the signed bytes in the same transaction. The bytes do not contain a
+        rollup's data fee.
         """
         max_cost_wei = max(cost, intent.max_cost_wei or 0)
         self._connection.execute(

@@ -32,7 +32,7 @@ from oracle.store.tables.outbox_tables import pub_account, pub_attempt, pub_nonc
 
 
 class AccountRepository:
-    """The table pub_account, inside one transaction."""
+    """Access to the table pub_account, inside one transaction."""
 
     def __init__(self, connection: Connection, journal: Journal) -> None:
         self._connection = connection

@@ -13,7 +13,7 @@ from oracle.store.tables.statement_tables import pub_peer_statement, pub_signatu
 
 
 class SignatureRepository:
-    """The tables pub_signature and signing_embargo, inside one transaction."""
+    """Access to the tables pub_signature and signing_embargo, inside one transaction."""
 
     def __init__(self, connection: Connection, journal: Journal) -> None:
         self._connection = connection
@@ -130,7 +130,7 @@ def _build_embargo_condition(
 
 
 class PeerStatementRepository:
-    """The table pub_peer_statement, inside one transaction."""
+    """Access to the table pub_peer_statement, inside one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -43,7 +43,7 @@ class FeedCursor:
 
 
 class FeedRepository:
-    """Tables of the feed, inside one transaction."""
+    """Access to the tables of the feed, inside one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -1,7 +1,7 @@
 """Raw logs in normalised rows: see docs/explanation/storage.md#logs.
 
-Canonical logs are in `log_row`. A log that is orphaned moves to `log_orphan`, and moves back when
-its block is canonical again. `log_block` has exactly one row for each block with canonical logs.
+Canonical logs are in `log_row`. An orphaned log moves to `log_orphan`, and moves back when its
+block is canonical again. `log_block` has exactly one row for each block with canonical logs.
 `log_source` numbers the pairs of contract and first topic, and log rows refer to these numbers.
 """
 

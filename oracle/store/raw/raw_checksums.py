@@ -64,13 +64,13 @@ _EMPTY_CHECKSUM = Checksum()
 
 
 class RawChecksums:
-    """The table `raw_checksum`, inside one transaction."""
+    """Access to the table `raw_checksum`, inside one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add_rows(self, kind: str, hashed: Iterable[tuple[int, int]]) -> None:
-        """Add the hashes of new rows, which must be of blocks above the cursor."""
+        """Add the hashes of new rows, whose blocks must be above the cursor."""
         self._apply_changes(kind, _sum_by_span(hashed))
 
     def is_above_cursor(self, block: int) -> bool:

@@ -26,8 +26,8 @@ class RegistrationRepository:
     def list_scored_newcomers(self, min_scores: int) -> list[Newcomer]:
         """Return the members without an index that have at least `min_scores` scores, unordered.
 
-        Each newcomer has the position of its `min_scores`-th score, and its place in the group of
-        that score.
+        Each newcomer has the position of its `min_scores`-th score, and its position among the
+        members of that score's group.
         """
         waiting = _select_waiting_members().where(node.c.scored >= min_scores)
         query = (

@@ -37,7 +37,7 @@ class DrawPage(DrawHistory, Answer):
 
 
 class TaskDraws(Answer):
-    """Every draw of one task, the oldest first."""
+    """Every draw of one task, oldest first."""
 
     draws: list[DrawEntry]
 

@@ -164,10 +164,10 @@ def _build_reorg_event(snapshot: ApiSnapshot, cursor: EventCursor) -> NumberedEv
 
 
 def _list_halt_events(snapshot: ApiSnapshot, delivered: int, max_halts: int) -> list[FeedEvent]:
-    """Return the starts and ends of halts after the first `delivered` ones, oldest first.
+    """Return the starts and ends of halts, oldest first, without the first `delivered`.
 
     Only one halt is open at a time, because all halts have the same name. Every halt before the
-    last one therefore has a start and an end. The operator who cleared a halt, and the reason,
+    last halt therefore has a start and an end. The operator who cleared a halt, and the reason,
     are not public.
     """
     halt_events = []

@@ -46,7 +46,7 @@ class ReportedChange(ApiModel):
 
 
 class NodePast(Answer):
-    """A node's membership, its rounds and its draws, the newest first."""
+    """A node's membership, rounds and draws, newest first."""
 
     node: AddressText
     membership: list[PastEvent] = Field(description="The newest 50.")
