@@ -96,7 +96,7 @@ def test_used_nonce_is_not_foreign_when_a_block_contains_own_transaction(
     pushed_unseen(office, alone(office, proxies))
     (sent,) = attempts(office)
     assert confirmed(office) == ["push without a receipt"]
-    assert f"has {sent.signed.tx_hash}" in (only(office).error_text or "")
+    assert f"our transaction {sent.signed.tx_hash} of block" in (only(office).error_text or "")
     assert (office.states(), pause_of(office)) == (["live"], None)
 
 

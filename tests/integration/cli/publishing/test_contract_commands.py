@@ -190,7 +190,7 @@ def test_deployment_without_confirmation_or_with_dry_run_sends_nothing(
         (["--admin", ADMIN, "--keystore", "x"], "give both or none"),
         (
             ["--admin", ADMIN, "--target", NOBODY, "--adapter", "VssTaskAdapter"],
-            "--adapter: with --target no adapter is deployed",
+            "--adapter and --target: mutually exclusive; with --target no adapter is deployed",
         ),
         (
             ["--admin", ADMIN, "--target", NOBODY, "--contract", f"QOS={NOBODY}"],
