@@ -219,7 +219,10 @@ class BlockDrawer:
         return step
 
     def iter_free_nodes(self, time: int) -> Iterator[Node]:
-        """Yield the nodes that are free at `time`, as of the last block with a draw."""
+        """Yield the nodes that are free at `time`.
+
+        Changes of nodes are known up to the last block that had waiting tasks or active draws.
+        """
         self._free_nodes.advance_to(time)
         return iter(self._free_nodes.nodes.values())
 

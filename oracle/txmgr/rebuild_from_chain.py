@@ -41,7 +41,7 @@ class RebuildPlan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the rebuild would change nothing."""
+        """Whether the database already has everything that the chain has."""
         return not self.may_have_lost_more and not self.dropped
 
     @property

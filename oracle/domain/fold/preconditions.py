@@ -1,6 +1,7 @@
 """Checks whether an event is legal in the current state of a task or a node.
 
-Each function returns the rule that the event would break, or None. See
+Each function returns the rule that the event would break, or None. Every event about a task that
+has ended breaks a rule, so the docstrings do not repeat this. See
 docs/reference/events-and-jsonl.md#what-is-legal.
 """
 
@@ -94,7 +95,7 @@ def queueing_breach(task: Task) -> Breach | None:
 def start_breach(task: Task, event: TaskStarted) -> Breach | None:
     """Return a breach if the task was already started in this round or by this node, else None.
 
-    A task without rounds can be started only once.
+    A task without rounds can be started only once, and a task with rounds only with a round.
     """
     if task.ending is not None:
         return Breach.AFTER_TERMINAL

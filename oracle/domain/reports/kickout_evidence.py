@@ -62,7 +62,10 @@ def is_low(lane: int, line: int) -> bool:
 def find_first_low_run(
     observations: Iterable[LaneObservation], line: int, count: int
 ) -> tuple[LaneObservation, ...]:
-    """Return the first `count` consecutive low rounds, or the last run if every run is shorter."""
+    """Return the first `count` consecutive low rounds.
+
+    If no run of low rounds is that long, return the run at the end, which may be empty.
+    """
     run: list[LaneObservation] = []
     for observation in observations:
         run = [*run, observation] if is_low(observation.lane, line) else []
@@ -131,8 +134,8 @@ class CreatorSpread(NamedTuple):
 def derived_zeros_reason(entries: Sequence[ScoreEntry], rules: Rules) -> str | None:
     """Return a reason if the kickout is due only because of derived zeros, else None.
 
-    The check replaces each derived zero by the best score, because no node is kicked out for
-    derived scores alone.
+    The check replaces each derived zero by the best score, because derived scores alone do not
+    justify an automatic kickout.
     """
     derived_count = sum(entry.is_derived for entry in entries)
     total = sum(entry.score for entry in entries) + derived_count * rules.q_max
