@@ -1,7 +1,7 @@
 """Recent activity of all nodes: counts over time, and single changes.
 
-The tables are indexed by block, not by time. Block times never decrease, so the first block at or
-after a time is found by bisection.
+The tables are indexed by block, not by time. The first block at or after a time is found by
+bisection, on the assumption that block times do not decrease.
 """
 
 from bisect import bisect_left

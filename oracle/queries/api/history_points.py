@@ -134,7 +134,7 @@ def excluded_until(base: int, since: int, rules: Rules) -> int | None:
 def _list_events(
     record: NodeRecord, span_start: int, span_end: int
 ) -> list[ScoreEntry | ReliabilityChange]:
-    """Return the events inside the span, in the order of positions."""
+    """Return the events inside the span, in order of position."""
     changes = [change for change in record.changes if span_start <= change.time <= span_end]
     events: list[ScoreEntry | ReliabilityChange] = [*record.scores, *changes]
     return sorted(events, key=lambda event: event.at)

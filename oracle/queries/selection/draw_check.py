@@ -104,7 +104,7 @@ class AllDrawsAnswer(ApiModel):
 def verify_draw(
     chain: ChainReader, store: Store, reader: LogReader, settings: DispatchSettings, task: TaskKey
 ) -> DrawCheckAnswer:
-    """Recompute the draws of a task from the stored events, and compare them with its start.
+    """Recompute a task's draws from the stored events, and compare them with the task's start.
 
     Events are folded from the start block of the index on, and draws are made from
     `settings.start_block` on. Block hashes and times are fetched from the chain in batches.

@@ -96,8 +96,8 @@ def build_snapshot_from_events(
 def load_snapshot(archive: EventArchive, query: SnapshotQuery) -> NetworkSnapshot:
     """Read the network at the database's cursor, or fold the stored events up to a time.
 
-    Events are folded again for other rules than the database's, for an earlier time, and for a
-    follower.
+    Events are folded again if the query has a follower, an earlier time, or other rules than the
+    database.
 
     Raises:
         InputError: nothing is indexed yet.

@@ -46,7 +46,7 @@ class Selection:
 
     @property
     def has_equal_weights(self) -> bool:
-        """Return whether no candidate has any weight, so that each counts 1.
+        """Return whether all candidates have weight 0, so that each counts as 1.
 
         See docs/reference/scoring-rules.md#selection-weight.
         """
@@ -121,7 +121,7 @@ def _draw_nodes(
 def _compute_chance(
     verdict: CandidateVerdict, total_weight: int, candidate_count: int
 ) -> int | None:
-    """Return the probability of being drawn first; if no candidate has any weight, all are equal.
+    """Return the probability of being drawn first, which is equal for all if all weights are 0.
 
     See docs/reference/scoring-rules.md#selection-weight.
     """

@@ -199,7 +199,7 @@ class IntentRepository:
         self.change_state(cancellable, IntentState.CANCELLED, stamp, values)
 
     def list_for_nonce(self, account: Account, nonce: int) -> list[Intent]:
-        """Return every intent that was ever assigned to a nonce, oldest first."""
+        """Return every intent that a nonce was ever assigned to, oldest first."""
         return self._load_intents(_select_of_account(account).where(pub_intent.c.nonce == nonce))
 
     def get(self, intent_id: int) -> Intent | None:

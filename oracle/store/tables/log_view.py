@@ -1,8 +1,9 @@
 """The view `log`: every raw log as ten plain columns, for reading by SQL.
 
-`block`, `log_index`, `block_hash`, `time`, `tx_index`, `tx_hash`, `address`, `topics` (32 bytes
-each, joined), `data` as emitted, `canonical`. The view unpacks the data in SQL
-(docs/explanation/storage.md#packed); the daemon reads the underlying tables and unpacks in Python.
+The columns are `block`, `log_index`, `block_hash`, `time`, `tx_index`, `tx_hash`, `address`,
+`topics` (32 bytes each, joined), `data` as emitted, and `canonical`. The view unpacks the data in
+SQL (docs/explanation/storage.md#packed); the daemon reads the underlying tables and unpacks in
+Python.
 """
 
 from typing import Final

@@ -237,7 +237,7 @@ def _find_last_complete_time(
     max_rows: int,
     cursor_time: int,
 ) -> int:
-    """Return the last time up to which all rows were read."""
+    """Return the time up to which all rows were read."""
     return rows[-1].time - 1 if len(rows) == max_rows else cursor_time
 
 

@@ -14,7 +14,7 @@ from oracle.queries.report_models import (
 
 
 class RoundPage(Answer):
-    """Rounds, the newest first."""
+    """Rounds, newest first."""
 
     rounds: list[RoundEntry]
     next: int | None = Field(description="`before` of the next page; null: this is the last.")
