@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from oracle.domain.feed_rows import is_feed_position
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreEntry
 from oracle.domain.ids import Address, TaskKey
 from oracle.queries.answers import BlockView, build_rule_set_view
@@ -101,7 +102,8 @@ def _build_score_view(explanation: Explanation, entry: ScoreEntry) -> ScoreView:
                 rank=member.rank,
                 elapsed=member.elapsed,
                 error_reported=_has_error_reported(explanation, member.task),
-                possible=member.is_possible,
+                # On a chain every task of a closing event is a member.
+                possible=member.is_possible and is_feed_position(entry.at),
             )
             for member in explanation.members_by_position.get(entry.at, ())
             if member.task != entry.task

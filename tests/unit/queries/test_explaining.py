@@ -66,6 +66,15 @@ def test_void_timeout_is_explained_and_recovery_continues_across_it(told):
     assert changes[2]["before"] == changes[2]["after"] != format_decimal(UNIT)
 
 
+def test_member_with_void_timeout_is_not_shown_as_possible_member(told):
+    history = History().joins("A", "B", "C").creates("1", "2", "3", timeout=59)
+    history.starts("1", "A").starts("2", "B").starts("3", "C").after(1).submits("1").submits("2")
+    history.after(1).times_out("3").closes("g", "1", "2", "3")
+    (entry,) = explanation_json(told(history, DOUBTING))["pool"]["entries"]
+    others = {member["node"]: (member["rank"], member["possible"]) for member in entry["others"]}
+    assert others == {node("B"): (2, False), node("C"): (None, False)}
+
+
 def test_creators_are_counted_and_held_kickout_is_explained(told):
     history = History().joins("A", "B")
     for n in range(50):
