@@ -21,6 +21,7 @@ from eth_utils.abi import (
 )
 from eth_utils.crypto import keccak
 
+from oracle.chain.decode.abi import SELECTOR_DIGITS
 from oracle.domain.ids import Hash
 from oracle.errors import FatalError
 from oracle.resources import find_shipped_path
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from eth_typing import ABIFunction
     from web3 import Web3
     from web3.contract import Contract
-
-# Characters of `0x` and a selector at the start of calldata.
-SELECTOR_DIGITS = 10
 
 
 def encode_call(contract: str, function: str, *arguments: object) -> str:

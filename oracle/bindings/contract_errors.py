@@ -6,7 +6,8 @@ See docs/reference/rpc-requirements.md#contract-errors.
 from collections.abc import Mapping
 from functools import cache
 
-from oracle.bindings.codec import SELECTOR_DIGITS, decode_values, get_errors_by_selector
+from oracle.bindings.codec import decode_values, get_errors_by_selector
+from oracle.chain.decode.abi import SELECTOR_DIGITS
 from oracle.txmgr.client.refusal import Refusal, RefusalAction
 
 CONTRACT = "QoSOracle"

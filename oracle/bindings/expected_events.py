@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from oracle.bindings.codec import SELECTOR_DIGITS, decode_arguments, get_contract_class
-from oracle.chain.decode.abi import load_abi
+from oracle.bindings.codec import decode_arguments, get_contract_class
+from oracle.chain.decode.abi import SELECTOR_DIGITS, load_abi
 from oracle.domain.ids import Address, Hash
 from oracle.txmgr.client.receipts import Receipt, ReceiptLog
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from oracle.bindings.codec import (
-    SELECTOR_DIGITS,
     compute_code_hash,
     decode_result,
     decode_values,
@@ -24,6 +23,7 @@ from oracle.bindings.kick_targets import (
     KickTarget,
     encode_address_call,
 )
+from oracle.chain.decode.abi import SELECTOR_DIGITS
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.rpc.client import Json
 from oracle.rpc.fanout import expect_response_format

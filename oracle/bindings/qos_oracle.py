@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oracle.bindings.codec import SELECTOR_DIGITS, decode_result, encode_call
+from oracle.bindings.codec import decode_result, encode_call
 from oracle.bindings.contract_errors import CONTRACT
+from oracle.chain.decode.abi import SELECTOR_DIGITS
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from functools import cache
 
-from oracle.bindings.codec import SELECTOR_DIGITS, decode_result, encode_call
-from oracle.chain.decode.abi import load_abi
+from oracle.bindings.codec import decode_result, encode_call
+from oracle.chain.decode.abi import SELECTOR_DIGITS, load_abi
 from oracle.domain.ids import ZERO_HASH, Address, Hash, TaskKey
 from oracle.errors import InputError, TransientError
 from oracle.rpc.fanout import PoolView, expect_response_format
@@ -134,7 +134,7 @@ def _get_dispatcher(pool_view: PoolView, network: Address) -> str:
 
 @cache
 def _get_selector(function: str) -> str:
-    return load_abi(CONTRACT).functions[function].digest[:SELECTOR_DIGITS]
+    return load_abi(CONTRACT).functions[function].selector
 
 
 def _to_bytes(hex_text: str) -> bytes:

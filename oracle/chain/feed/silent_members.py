@@ -10,7 +10,7 @@ depends only on stored rows with lower ids, which settle before the rows of the 
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter, itemgetter
-from typing import TypeAlias
+from typing import NamedTuple
 
 from oracle.chain.feed.relay_groups import (
     MAX_ID_GAP,
@@ -44,9 +44,15 @@ _MAX_QUEUED_IDS = 100
 _NON_SILENT_REASONS = frozenset({INCORRECT, GROUP_TIMEOUT, ERROR_REPORTED, CREATOR_TIMEOUT})
 
 
-# The end rows of tasks that no row names as members of a group: first of the tasks that the
-# surrounding rows show to be members, then of the tasks that may be members.
-SilentMembers: TypeAlias = tuple[tuple[FeedRow, ...], tuple[FeedRow, ...]]
+class SilentMembers(NamedTuple):
+    """The end rows of tasks that no row names as members of a group.
+
+    `derived` are the rows of tasks that the surrounding rows show to be members, and `possible`
+    those of tasks that may be members.
+    """
+
+    derived: tuple[FeedRow, ...] = ()
+    possible: tuple[FeedRow, ...] = ()
 
 
 def find_silent_members(
@@ -64,9 +70,9 @@ def find_silent_members(
     does not depend on the part of the stream that is read.
     """
     if not group.missing_count:
-        return (), ()
+        return SilentMembers()
     claimed_tasks: set[str] = set()
-    members: SilentMembers = ((), ())
+    members = SilentMembers()
     get_first_id = attrgetter("first_id")
     start_index = bisect_right(detected.groups, group.first_id - SEARCH_IDS, key=get_first_id)
     end_index = bisect_right(detected.groups, group.first_id, key=get_first_id)
@@ -76,7 +82,7 @@ def find_silent_members(
         members = _derive_members(
             earlier_group, detected, abort_rows, start_id_by_task, claimed_tasks
         )
-        claimed_tasks |= {end.task for end in members[0]}
+        claimed_tasks |= {end.task for end in members.derived}
     return members
 
 
@@ -91,7 +97,7 @@ def _derive_members(
     # Rows of higher ids may not have arrived yet, so they must not affect the result.
     earlier_start_ids = [start for start in start_ids if start < group.first_id]
     if not earlier_start_ids:
-        return (), ()
+        return SilentMembers()
     timeouts, has_inconclusive = _collect_silent_ends(
         group, abort_rows, start_id_by_task, earlier_start_ids, claimed_tasks
     )
@@ -106,14 +112,14 @@ def _derive_members(
         0 < group.first_id - row.id <= 2 * MAX_ID_GAP for row in detected.ambiguous
     )
     if has_inconclusive or is_near_ambiguous:
-        return (), all_ends
+        return SilentMembers(possible=all_ends)
     rivals = _find_rivals(near_ends, group.missing_count)
     if rivals:
-        return (), tuple(rivals)
+        return SilentMembers(possible=tuple(rivals))
     derived = tuple(end for _, end in near_ends[: group.missing_count])
     if len(derived) == group.missing_count:
-        return derived, ()
-    return derived, tuple(end for end in all_ends if end not in derived)
+        return SilentMembers(derived)
+    return SilentMembers(derived, tuple(end for end in all_ends if end not in derived))
 
 
 def _collect_silent_ends(

@@ -42,7 +42,8 @@ def fetch_linked_range(
     """
     chain = fetch_linked_headers(endpoint, blocks, with_transactions=with_transactions)
     if not chain:
-        next_number = _find_neighbours(endpoint, blocks)[1].block.number
+        _, next_header = _find_neighbours(endpoint, blocks)
+        next_number = next_header.block.number
         chain = fetch_linked_headers(
             endpoint, BlockRange(next_number, next_number), with_transactions=with_transactions
         )
@@ -138,7 +139,8 @@ def fetch_block_at_or_below(endpoint: Endpoint, height: int) -> BlockRef:
     block = endpoint.get_header(height)
     if block is not None:
         return block
-    return _find_neighbours(endpoint, BlockRange(height, height))[0].block
+    previous_header, _ = _find_neighbours(endpoint, BlockRange(height, height))
+    return previous_header.block
 
 
 def fetch_parent(endpoint: Endpoint, child: FullHeader) -> FullHeader:
