@@ -254,7 +254,7 @@ class GroupMember(NamedTuple):
 
     @property
     def is_possible(self) -> bool:
-        """Whether the task is only possibly a member; valid for groups that were scored."""
+        """Whether the task is only possibly a member; valid for scored groups of a feed."""
         return self.node is not None and self.score is None
 
 

@@ -102,7 +102,7 @@ def pack_state(state: FoldedState, tasks_since_block: int) -> bytes:
     one of them has changed.
     """
     ledger, rounds = state.fold.ledger, state.rounds
-    first_scored_rows, first_timed_out_rows = state.first_events.dump_rows()
+    first_scored_rows, first_penalty_rows = state.first_events.dump_rows()
     return pack(
         PackedState(
             nodes=ledger.nodes.values(),
@@ -118,7 +118,7 @@ def pack_state(state: FoldedState, tasks_since_block: int) -> bytes:
             words=rounds.words.values(),
             kicks=rounds.kicks.values(),
             first_scored=first_scored_rows,
-            first_timed_out=first_timed_out_rows,
+            first_penalized=first_penalty_rows,
         )
     )
 
@@ -139,7 +139,7 @@ def _restore_state(
         settings=uow.rounds.get_contract_settings(up_to_block=snapshot.block),
     )
     first_events = FirstEvents(min_scores)
-    first_events.restore(packed.first_scored, packed.first_timed_out)
+    first_events.restore(packed.first_scored, packed.first_penalized)
     return FoldedState(fold, rounds, first_events, snapshot.block)
 
 

@@ -125,10 +125,10 @@ class ReportCutter(BlockHook):
     ) -> tuple[Report, int]:
         """Return the report, and the number of falls that later reports will contain."""
         self._refresh_words(uow, rounds, as_of)
-        words = self._compute_wanted_words(uow, rounds, as_of.time)
+        words = self._compute_target_words(uow, rounds, as_of.time)
         return cut_report(as_of, rounds, words, self.settings), words.deferred_falls
 
-    def _compute_wanted_words(self, uow: UnitOfWork, rounds: Rounds, time: int) -> TargetWords:
+    def _compute_target_words(self, uow: UnitOfWork, rounds: Rounds, time: int) -> TargetWords:
         registrations = NO_REGISTRATIONS
         if self._waiting_nodes:
             registrations = find_registrations(uow, rounds, time, self._rules, self.settings)

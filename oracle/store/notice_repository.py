@@ -125,10 +125,6 @@ class NoticeRepository:
         """Return the number of the newest notice, or 0 if there is none."""
         return int(self._connection.execute(select(func.max(notice.c.seq))).scalar() or 0)
 
-    def get_oldest_seq(self) -> int | None:
-        """Return the number of the oldest stored notice, or None if there is none."""
-        return self._connection.execute(select(func.min(notice.c.seq))).scalar()
-
     def list_after(self, seq: int, limit: int) -> list[Notice]:
         """Return the next notices after `seq` that are not retracted, in order."""
         return self._select_notices(notice.c.seq > seq, notice.c.undone_by.is_(None), limit=limit)

@@ -13,7 +13,12 @@ from oracle.domain.events.network_events import (
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold import group_validation, legacy_round_scores, node_lifecycle, task_runs
 from oracle.domain.fold.preconditions import Breach, ending_breach, has_status_mismatch
-from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange, WorkingSet
+from oracle.domain.fold.working_set import (
+    FALL_CAUSES,
+    ReliabilityCause,
+    ReliabilityChange,
+    WorkingSet,
+)
 from oracle.domain.ids import Address
 from oracle.domain.scoring.node_scores import (
     boost_reliability,
@@ -132,7 +137,7 @@ def _update_reliability(
 ) -> None:
     """Raise or lower the node's H, and record the change."""
     rules = ledger.rules
-    is_penalty = cause is ReliabilityCause.TIMED_OUT
+    is_penalty = cause in FALL_CAUSES
     before = heal_reliability(node.base, node.since, event.time, rules)
     after = penalize_reliability(before, rules) if is_penalty else boost_reliability(before, rules)
     if before != UNIT or after != UNIT:

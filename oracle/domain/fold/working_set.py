@@ -120,7 +120,7 @@ CAUSES: Mapping[ReliabilityCause, CauseInfo] = MappingProxyType({
     ),
 })  # fmt: skip
 # The causes that lower H, so that a node may become excluded.
-FALL_CAUSES = tuple(cause for cause, info in CAUSES.items() if info.mark is ReliabilityMark.FALL)
+FALL_CAUSES = tuple(cause for cause, info in CAUSES.items() if info.factor_rule is not None)
 
 
 class ReliabilityChange(NamedTuple):

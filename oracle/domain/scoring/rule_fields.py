@@ -4,18 +4,16 @@ The errors of a rule, `rules show`, `--set` and the rules of the read API are al
 field. Values are parsed from JSON strictly, field by field.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 
 from oracle.domain.fixed_point import UNIT
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-import re
-from dataclasses import MISSING
-from typing import get_origin
 
 # In units of 10^-18. In JSON a fraction is a decimal string, and every other number an integer.
 Fraction = Annotated[int, "units of 10^-18"]

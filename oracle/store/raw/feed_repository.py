@@ -87,12 +87,6 @@ class FeedRepository:
         is_in_range = feed_row.c.id.between(max(first_id, 0), min(last_id, _MAX_BIGINT))
         return self._select_rows(_build_stream_condition(stream), is_in_range, limit=None)
 
-    def get_highest(self, stream: int, last_id: int) -> FeedRow | None:
-        """Return the canonical row with the highest id up to `last_id`, or None."""
-        query = select(feed_row).where(_build_stream_condition(stream), feed_row.c.id <= last_id)
-        row = self._connection.execute(query.order_by(feed_row.c.id.desc()).limit(1)).first()
-        return None if row is None else _decode_feed_row(row)
-
     def list_conflicting(self, stream: int, row_id: int) -> list[FeedRow]:
         """Return the rows of this id whose content conflicts with the row that is folded."""
         is_evidence = and_(feed_row.c.stream == stream, ~feed_row.c.canonical)

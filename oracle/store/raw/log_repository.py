@@ -72,11 +72,6 @@ class LogSources(dict[LogSource, int]):
         self._load_sources()
         return self._source_by_number[number]
 
-    def list_numbers(self, address: Address) -> list[int]:
-        """Return the numbers of all sources of one contract."""
-        self._load_sources()
-        return [number for (emitter, _), number in self.items() if emitter == address]
-
     def _load_sources(self) -> None:
         if self._is_read:
             return

@@ -254,10 +254,6 @@ class RoundRepository:
         newest_row = next(earlier_rows, None)
         return None if newest_row is None else decode_config_digest(newest_row)
 
-    def get_vetoer(self) -> Address | None:
-        """Return the vetoer of kickouts, or None if no event with it was read."""
-        return self.get_contract_settings().vetoer
-
     def get_node_at(self, index: int) -> Address | None:
         """Return the node of a lane index, or None."""
         query = select(node_index.c.node).where(node_index.c.lane_index == index)

@@ -145,7 +145,7 @@ def choose_snapshots_to_delete(snapshots: Sequence[SnapshotInfo], max_bytes: int
 _COMPRESSION = 1
 
 FirstScores = list[tuple[Address, Position, int]]
-FirstTimeouts = list[tuple[Address, Position]]
+FirstPenalties = list[tuple[Address, Position]]
 
 
 class PackedState(NamedTuple):
@@ -160,7 +160,7 @@ class PackedState(NamedTuple):
     words: Iterable[Word]
     kicks: Iterable[Kick]
     first_scored: FirstScores
-    first_timed_out: FirstTimeouts
+    first_penalized: FirstPenalties
 
 
 def pack(state: PackedState) -> bytes:
@@ -178,7 +178,7 @@ def pack(state: PackedState) -> bytes:
         sorted(map(encode_word_row, state.words)),
         sorted(map(encode_kick_row, state.kicks)),
         sorted(state.first_scored),
-        sorted(state.first_timed_out),
+        sorted(state.first_penalized),
     )
     return zlib.compress(encode(parts), _COMPRESSION)
 
@@ -198,5 +198,5 @@ def unpack_state(body: bytes) -> PackedState:
         words=map(decode_word_values, words),
         kicks=map(decode_kick_values, kicks),
         first_scored=[(Address(node), Position(*at), place) for node, at, place in scored],
-        first_timed_out=[(Address(node), Position(*at)) for node, at in timed_out],
+        first_penalized=[(Address(node), Position(*at)) for node, at in timed_out],
     )

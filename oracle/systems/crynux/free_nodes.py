@@ -84,10 +84,10 @@ class FreeNodes:
 
     def advance_to(self, time: int) -> None:
         """Update which nodes are excluded at a block time, which may also be an earlier one."""
-        reverses_pairs = time < self._time
+        is_backwards = time < self._time
         self._time = time
-        for node in [*self.iter_idle_nodes()] if reverses_pairs else [*self._excluded.values()]:
-            if reverses_pairs or not is_excluded(node, time, self._rules):
+        for node in [*self.iter_idle_nodes()] if is_backwards else [*self._excluded.values()]:
+            if is_backwards or not is_excluded(node, time, self._rules):
                 self.update_node(node)
         if (
             len(self._came) > 2 * len(self._free) + _MAX_STALE_ROWS
