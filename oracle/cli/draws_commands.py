@@ -13,7 +13,12 @@ from oracle.queries.selection.draw_history import (
     RecentDraws,
     load_recent_draws,
 )
-from oracle.queries.text.text_tables import format_utc, print_left_out, print_table, shorten_hash
+from oracle.queries.text.text_tables import (
+    format_utc,
+    print_omitted_count,
+    print_table,
+    shorten_hash,
+)
 
 # Limit for the terminal; --json contains all draws.
 _MAX_ROWS = 20
@@ -84,7 +89,7 @@ def _print_draws(draw_history: RecentDraws) -> None:
 
 def _print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     print_table(columns, rows[:_MAX_ROWS], left_columns=("outcome",))
-    print_left_out(len(rows), _MAX_ROWS)
+    print_omitted_count(len(rows), _MAX_ROWS)
 
 
 def _format_draw_cells(entry: DrawEntry) -> tuple[str, str, str]:

@@ -19,7 +19,7 @@ from oracle.cli.system_options import (
 )
 from oracle.daemon.config.dispatch_section import Kind
 from oracle.domain.events.network_events import TaskKind
-from oracle.domain.fixed_point import UNIT
+from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.errors import InputError
 from oracle.queries.selection.network_snapshot import SnapshotQuery
 from oracle.queries.selection.queue_models import (
@@ -33,7 +33,7 @@ from oracle.queries.selection.queue_models import (
 )
 from oracle.queries.selection.queue_view import build_queue_answer
 from oracle.queries.text.prefixes import find_address
-from oracle.queries.text.text_tables import print_left_out, print_table, sanitize_text
+from oracle.queries.text.text_tables import print_omitted_count, print_table, sanitize_text
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.legacy.trio_line import TaskGroup
 
@@ -70,7 +70,7 @@ def _show_group(group: QueueGroupName, entries: Sequence[QueueEntry]) -> None:
         for entry in entries[:_MAX_ROWS]
     ]
     print_table(("task", "wei/s", "block"), rows)
-    print_left_out(len(entries), _MAX_ROWS)
+    print_omitted_count(len(entries), _MAX_ROWS)
 
 
 def _show_capacity(capacity: QueueCapacity) -> None:
@@ -92,7 +92,7 @@ def _show_left_out(task_keys: Sequence[str]) -> None:
     typer.echo("not queued: the group is incomplete or can no longer start")
     for key in task_keys[:_MAX_ROWS]:
         typer.echo(f"  {key}")
-    print_left_out(len(task_keys), _MAX_ROWS)
+    print_omitted_count(len(task_keys), _MAX_ROWS)
 
 
 def _show_drawn(entries: Sequence[QueueEntry]) -> None:
@@ -115,7 +115,7 @@ def _show_downloads(downloads: Sequence[QueueDownload]) -> None:
     for download in downloads[:_MAX_ROWS]:
         typer.echo(f"  {sanitize_text(download.model)} ({download.state})")
         typer.echo(f"      {download.node}")
-    print_left_out(len(downloads), _MAX_ROWS)
+    print_omitted_count(len(downloads), _MAX_ROWS)
 
 
 def _show_offer(offer: QueueOffer) -> None:
@@ -159,7 +159,7 @@ def _format_group(group: QueueGroupName) -> str:
 
 def _format_value(value: int) -> str:
     """Return a value in whole wei per second; below one wei as a fraction."""
-    return str(value // UNIT) if value >= UNIT or not value else f"{value / UNIT:.6f}"
+    return str(value // UNIT) if value >= UNIT or not value else format_decimal(value, 6)
 
 
 def _humanize_reason(reason: str) -> str:

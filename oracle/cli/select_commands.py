@@ -53,7 +53,7 @@ from oracle.queries.text.prefixes import find_task
 from oracle.queries.text.text_tables import (
     TABLE_WIDTH,
     format_block_time,
-    print_left_out,
+    print_omitted_count,
     print_table,
     sanitize_text,
 )
@@ -94,7 +94,7 @@ def _show_selection(result: SelectionResult, draws: int | None) -> None:
         typer.echo("")
         rows = [(entry.node, (entry.why_not or "").replace("_", " ")) for entry in non_candidates]
         print_table(("node", "why not"), rows[:_MAX_NODES], left_columns=("why not",))
-        print_left_out(len(rows), _MAX_NODES)
+        print_omitted_count(len(rows), _MAX_NODES)
     if result.seed is not None:
         typer.echo("")
         _show_draws(result, draws)
@@ -148,7 +148,7 @@ def _show_candidates(candidates: Sequence[CandidateEntry]) -> None:
         for entry, part_cells in zip(shown_entries, cells, strict=True)
     ]
     print_table(("node", "drawn", "p", *names), rows, left_columns=_TEXT_COLUMNS)
-    print_left_out(len(candidates), _MAX_NODES)
+    print_omitted_count(len(candidates), _MAX_NODES)
 
 
 def _build_part_columns(
@@ -235,7 +235,7 @@ def _show_recomputed_draw(draw: DrawMadeAgain) -> None:
     typer.echo("")
     rows = [(candidate.node, str(candidate.weight)) for candidate in draw.candidates]
     print_table(("node", "weight"), rows[:_MAX_ROWS])
-    print_left_out(len(rows), _MAX_ROWS)
+    print_omitted_count(len(rows), _MAX_ROWS)
 
 
 def _show_all_draws(check: AllDrawsAnswer) -> None:
@@ -249,7 +249,7 @@ def _show_all_draws(check: AllDrawsAnswer) -> None:
         typer.echo(f"differs    {start.task} in block {start.started_block}")
         typer.echo(f"           started by {start.started_by or 'several nodes'}")
         typer.echo(f"           drawn was  {start.drawn or 'no node'}")
-    print_left_out(len(check.differ), _MAX_ROWS)
+    print_omitted_count(len(check.differ), _MAX_ROWS)
     if check.differ:
         typer.echo("differs: the tasks above were started by other nodes")
     else:

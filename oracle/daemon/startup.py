@@ -4,14 +4,20 @@ The services are the listeners, the export of traces, and the tuning of garbage 
 """
 
 import gc
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.daemon.compose import Index
+from oracle.daemon.config.loader import Config
+from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.lease_keeper import find_leader
 from oracle.daemon.records import Records
+from oracle.daemon.scheduler import JobLiveness
+from oracle.daemon.stopping import StopSignal
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.daemon.web.played_act import DemoAct
 from oracle.domain.ids import Address
@@ -20,20 +26,14 @@ from oracle.indexer.snapshots import MAX_REQUEST_LOGS
 from oracle.queries.api.node_order import NodeRankingCache
 from oracle.queries.api.source import ApiSource
 from oracle.queries.explain import EventArchive
+from oracle.quorum.wire_format import Board
 from oracle.resources import format_install_command
 from oracle.store.database import Store
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
-import time
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from oracle.daemon.config.loader import Config
-from oracle.daemon.daemon_health import DaemonHealth
-from oracle.daemon.scheduler import JobLiveness
-from oracle.daemon.stopping import StopSignal
-from oracle.quorum.wire_format import Board
+_GC_THRESHOLD = 50_000
 
 
 class SendPermissions(NamedTuple):
@@ -57,9 +57,6 @@ class DaemonProcess:
     exit_stack: ExitStack
     health: DaemonHealth = field(default_factory=lambda: DaemonHealth(JobLiveness(time.monotonic)))
     board: Board = field(default_factory=Board)
-
-
-_GC_THRESHOLD = 50_000
 
 
 @contextmanager

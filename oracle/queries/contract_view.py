@@ -89,7 +89,7 @@ class AccountBalance(ApiModel):
         """Return the address and its balance in ether, rounded down, as text."""
         if self.balance_wei is None:
             return f"{self.address or 'unknown'}, balance unknown: {self.unknown}"
-        ether = format_decimal(self.balance_wei // 10**12 * 10**12)[: -(18 - _ETHER_DECIMALS)]
+        ether = format_decimal(self.balance_wei, _ETHER_DECIMALS)
         return f"{self.address}, {ether} ether"
 
 

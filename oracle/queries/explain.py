@@ -298,7 +298,11 @@ def _find_possible_zeros(
     is_full = len(node.pool) >= archive.rules.pool_size
     oldest_position = scores[0].at if scores and is_full else Position(0, 0, 0, 0)
     positions = uow.results.find_possible_zeros(node.address, oldest_position.block, as_of.number)
-    return tuple(position for position in positions if position > oldest_position or not is_full)
+    return tuple(
+        position
+        for position in positions
+        if is_feed_position(position) and (position > oldest_position or not is_full)
+    )
 
 
 def _load_tasks(

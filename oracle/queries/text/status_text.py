@@ -6,6 +6,7 @@ from oracle.chain.source import ChainSource
 from oracle.domain.coverage import IngestScope, VerificationLevel
 from oracle.domain.health import Condition, HealthFinding
 from oracle.indexer.audit.unproven_history import unproven_history_reason
+from oracle.indexer.reorgs.fork_detection import count_providers
 from oracle.indexer.rules_binding import format_rule_set
 from oracle.queries.endpoint_view import EndpointView
 from oracle.queries.status_models import CatchingUp, OperatorStatus
@@ -19,7 +20,8 @@ from oracle.queries.text.text_tables import format_block_time, format_utc
 from oracle.store.database import Store
 from oracle.store.state.rule_set_repository import RuleSet
 
-Lines = Iterator[tuple[str, str]]
+Line = tuple[str, str]
+Lines = Iterator[Line]
 
 
 def format_situation(status: OperatorStatus, heartbeat_seconds: int | None, now: int) -> Lines:
@@ -197,9 +199,6 @@ def _format_task_lines(status: OperatorStatus, *, has_dispatch: bool) -> Lines:
         )
 
 
-Line = tuple[str, str]
-
-
 def load_proof_status(
     store: Store, source: ChainSource, scope: IngestScope
 ) -> tuple[list[HealthFinding], list[Line]]:
@@ -210,7 +209,7 @@ def load_proof_status(
 
 def _format_witnesses(source: ChainSource) -> list[Line]:
     """Return a warning if there is only one provider, because it could forge the chain."""
-    if len(set(source.get_providers().values())) > 1:
+    if count_providers(source) > 1:
         return []
     count = len(source.get_providers())
     provider_text = "one endpoint" if count == 1 else f"one provider ({count} endpoints)"

@@ -124,7 +124,7 @@ def format_table(
     return [line.rstrip() for line in capture.get().splitlines()]
 
 
-def print_left_out(row_count: int, max_rows: int) -> None:
+def print_omitted_count(row_count: int, max_rows: int) -> None:
     """Print how many of `row_count` rows are not shown, if there are more than `max_rows`."""
     if row_count > max_rows:
         typer.echo(f"… and {row_count - max_rows} more; --json lists all")

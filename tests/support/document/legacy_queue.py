@@ -175,7 +175,7 @@ class LegacyQueue:
         """Return the tasks to drop until `capacity` are left, the least valuable first.
 
         Of equal tasks the newest is dropped. The tasks stay in the queue until they are discarded.
-        The maximum size is `oracle.systems.crynux.task_queue.capacity_for`.
+        The maximum size is `oracle.systems.task_queue.compute_queue_capacity`.
         """
         excess = max(0, len(self) - capacity)
         tails = map(reversed, self._groups.values())

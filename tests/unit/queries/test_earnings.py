@@ -35,10 +35,9 @@ def compared(
 
 def test_winner_gets_full_fee_if_the_fee_is_not_shared():
     earned, _ = compared({})
-    assert [(earning.paid, earning.fee, earning.points) for earning in earned if earning] == [
-        (FEE, FEE, None),
-        (0, FEE, None),
-        (0, FEE, None),
+    assert earned == [
+        EarningView(paid=paid, fee=FEE, points=None, of_points=None, by_points=None)
+        for paid in (FEE, 0, 0)
     ]
 
 
