@@ -3,8 +3,8 @@
 //   node contracts/build.mjs --check [NAME ...]   write nothing; exit 1 if an artifact is missing, stale or orphaned
 //   node contracts/build.mjs --layout NAME        print where its storage lies (tests/contracts/layout.json)
 // With --warned solc may warn: a contract without one of its guards leaves a name unused (tests/mutants).
-// Top-level contracts and those in adapters/, bench/ and testing/ get an artifact; other folders hold parts of them. So do the
-// contracts of OpenZeppelin that are deployed as they come from npm.
+// Top-level contracts and those in adapters/, bench/, roots/, roots/consumers/ and testing/ get an artifact; other folders
+// hold parts of them. So do the contracts of OpenZeppelin that are deployed as they come from npm.
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename, dirname, join, posix, relative } from "node:path";
@@ -13,7 +13,7 @@ import { fileURLToPath } from "node:url";
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const SOURCES = join(ROOT, "contracts");
 const ARTIFACTS = join(ROOT, "abi");
-const FOLDERS = ["", "bench", "testing", "adapters"];
+const FOLDERS = ["", "bench", "testing", "adapters", "roots", "roots/consumers"];
 const FROM_NPM = ["@openzeppelin/contracts/governance/TimelockController.sol"];
 
 // bytecodeHash "none" keeps comments and paths out of the bytecode. Shanghai is the oldest rule set

@@ -1,0 +1,1 @@
+"""Roots and what reads them, on a real EVM."""
