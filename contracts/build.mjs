@@ -27,7 +27,7 @@ const SETTINGS = {
 
 // How often code is expected to run: the more, the larger it gets. With 10,000 these would not fit into 24,576 bytes
 // (EIP-170); a push costs the same (docs/reference/contract.md).
-const RUNS = { QoSOracle: 1500, TaskNetwork: 200 };
+const RUNS = { QoSOracle: 1500, QoSRoots: 1500, TaskNetwork: 200 };
 
 function settingsOf(path) {
   const runs = RUNS[basename(path, ".sol")] ?? SETTINGS.optimizer.runs;

@@ -93,7 +93,7 @@ class Report:
             "deadline": self.deadline,
             "dataHash": Web3.keccak(self.data),
         }
-        return _signed(self.domain, {"Report": REPORT_FIELDS}, message, signers)
+        return sign_typed_data(self.domain, {"Report": REPORT_FIELDS}, message, signers)
 
 
 @dataclass(frozen=True)
@@ -110,19 +110,22 @@ class Kick:
 
     def signed_by(self, *signers: LocalAccount) -> bytes:
         message = {field["name"]: getattr(self, field["name"]) for field in KICK_FIELDS}
-        return _signed(self.domain, {"Kick": KICK_FIELDS}, message, signers)
+        return sign_typed_data(self.domain, {"Kick": KICK_FIELDS}, message, signers)
 
 
-def _signed(
+def sign_typed_data(
     domain: tuple[int, str],
     kinds: dict[str, Any],
     message: dict[str, Any],
     signers: Iterable[LocalAccount],
+    *,
+    version: str = "2",
 ) -> bytes:
+    """Return the EIP-712 signatures of these signers, 65 bytes each."""
     chain_id, contract = domain
     domain_fields = {
         "name": "QoSOracle",
-        "version": "2",
+        "version": version,
         "chainId": chain_id,
         "verifyingContract": contract,
     }
