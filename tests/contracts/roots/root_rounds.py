@@ -121,6 +121,7 @@ class RootRound:
         return self.proven(by_node[find_predecessor(sorted(by_node), address)])
 
     def words(self, first: int, count: int) -> list[int]:
+        """Return a run of words; those after the last one are 0."""
         return [self.tree.get_word(index) for index in range(first, first + count)]
 
     def words_proof(self, first: int, count: int) -> list[bytes]:
