@@ -1,0 +1,29 @@
+"""Leaves of nodes whose kickout is due, and what leads up to its execution."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from oracle.domain.roots.leaves import LeafFlag, NodeLeaf
+from tests.contracts.roots.conftest import NODES
+from tests.contracts.roots.root_rounds import make_leaves
+from tests.contracts.roots.roots_driver import LIMITS, RootsOracle
+
+SINCE = 1_700_000_000
+DUE: dict[str, Any] = {"lane": 302, "score_sum": 15, "kickout_due_since": SINCE}
+HELD = DUE | {"flags": LeafFlag.MEMBER | LeafFlag.HELD}
+DELAY, ROUNDS = LIMITS["vetoDelay"], LIMITS["kickRounds"]
+# The events of an execution whose target is a plain network, of which the node is a member.
+KICKED = ["KickExecuted", "KickedOut"]
+
+
+def due_leaves(*seats: int, count: int = NODES, **changes: Any) -> list[NodeLeaf]:
+    """Return the leaves of a healthy network in which a kickout of these seats is due."""
+    return make_leaves(count, dict.fromkeys(seats, DUE | changes))
+
+
+def wait_until_ready(oracle: RootsOracle, leaves: Sequence[NodeLeaf]) -> None:
+    """Let the veto delay pass, and push as many rounds of these leaves as an execution needs."""
+    oracle.chain.later(DELAY)
+    oracle.chain.mine()
+    for _ in range(ROUNDS):
+        oracle.push_leaves(leaves)
