@@ -99,7 +99,7 @@ abstract contract RoundHead is IQoSRoots {
     }
 
     /// @notice Returns the tightest limits that the pauser can ever set, fixed by the constructor: a network must still
-    /// work under them. Their anchorWindow is not used.
+    /// work under them. Their anchorWindow must be in range, and is not used.
     function tightest() external view returns (Limits memory) {
         return _tightest;
     }

@@ -1,0 +1,302 @@
+"""Which role may call what, and how two of the three roles replace the third."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from web3 import Web3
+from web3.contract import Contract
+
+from tests.contracts.oracle_driver import KICK_LIMITS, ZERO
+from tests.contracts.oracle_signing import SIGNERS, STRANGER
+from tests.contracts.roots.due_leaves import due_leaves
+from tests.contracts.roots.roots_driver import LIMITS, RootsOracle, deploy_roots
+from tests.support.evm.chain import Chain, Receipt, RevertedError, encoded
+
+pytestmark = pytest.mark.evm
+
+DAY = 86_400
+HASH = b"\x02" * 32
+ADMIN_CALLS: dict[str, tuple[Any, ...]] = {
+    "transferAdmin": (STRANGER.address,),
+    "setPauser": (STRANGER.address,),
+    "setVetoer": (STRANGER.address,),
+    "resume": (),
+    "resumeKicks": (),
+    "setSigners": ([STRANGER.address], 1),
+    "setLimits": (tuple(LIMITS.values()),),
+    "setKickLimits": (tuple(KICK_LIMITS.values()),),
+    "setRules": (HASH,),
+    "setTarget": (ZERO,),
+    "readmit": (STRANGER.address,),
+}
+PAUSER_CALLS: dict[str, tuple[Any, ...]] = {
+    "dropSigner": (SIGNERS[0].address,),
+    "tightenLimits": (tuple(LIMITS.values()),),
+    "pauseFor": (60,),
+    "pauseKicks": (),
+    "strike": (1,),
+}
+VETOER_CALLS: dict[str, tuple[Any, ...]] = {
+    "veto": (STRANGER.address, HASH),
+    "allow": (STRANGER.address, 1),
+    "cancelOperation": (HASH,),
+}
+CALLS = {
+    name: (role, arguments)
+    for role, calls in (
+        ("admin", ADMIN_CALLS),
+        ("pauser", PAUSER_CALLS),
+        ("vetoer", VETOER_CALLS),
+    )
+    for name, arguments in calls.items()
+}
+
+
+def role_name(name: str) -> bytes:
+    return name.encode().ljust(32, b"\0")
+
+
+# --- roles ---
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_call_of_a_role_is_rejected_from_every_other_account(roots: RootsOracle, name: str):
+    role, arguments = CALLS[name]
+    for other in {"admin", "pauser", "vetoer", "transmitter"} - {role}:
+        sender = getattr(roots, other)
+        with pytest.raises(RevertedError, match=rf"NotAllowed\({sender.lower()}\)"):
+            roots.do(name, *arguments, sender=sender)
+
+
+def test_admin_transfer_requires_two_steps(roots: RootsOracle):
+    heir = roots.chain.accounts[8]
+    offered = roots.do("transferAdmin", heir, sender=roots.admin)
+    assert offered.only("AdminOffered") == {"to": heir}
+    for who in (roots.transmitter, roots.admin):
+        with pytest.raises(RevertedError, match="NotAllowed"):
+            roots.do("acceptAdmin", sender=who)
+    accepted = roots.do("acceptAdmin", sender=heir)
+    assert accepted.only("RoleSet") == {"role": role_name("admin"), "who": heir}
+    assert (roots.read("admin"), roots.read("pendingAdmin")) == (heir, ZERO)
+    with pytest.raises(RevertedError, match="NotAllowed"):
+        roots.do("setVetoer", heir, sender=roots.admin)
+
+
+def test_withdrawn_admin_offer_cannot_be_accepted(roots: RootsOracle):
+    roots.do("transferAdmin", roots.chain.accounts[8], sender=roots.admin)
+    roots.do("transferAdmin", ZERO, sender=roots.admin)
+    with pytest.raises(RevertedError, match="NotAllowed"):
+        roots.do("acceptAdmin", sender=roots.chain.accounts[8])
+
+
+@pytest.mark.parametrize("name", ["pauser", "vetoer"])
+def test_admin_sets_pauser_and_vetoer(roots: RootsOracle, name: str):
+    who = roots.chain.accounts[8]
+    event = roots.do(f"set{name.title()}", who, sender=roots.admin).only("RoleSet")
+    assert event == {"role": role_name(name), "who": who}
+    assert roots.read(name) == who
+
+
+def test_oracle_without_an_admin_is_rejected(chain: Chain):
+    with pytest.raises(RevertedError, match="NotAllowed"):
+        deploy_roots(chain, admin=ZERO)
+
+
+def test_no_role_can_push_or_kick_out(roots: RootsOracle):
+    roots.push_leaves(due_leaves(4))
+    roots.chain.later(LIMITS["minInterval"])
+    roots.chain.mine(2)
+    report = roots.report(HASH)
+    for sender in (roots.admin, roots.pauser, roots.vetoer):
+        with pytest.raises(RevertedError, match="BadSignatureLength"):
+            roots.send(roots.call(report, b""), sender=sender)
+        with pytest.raises(RevertedError, match="NoKick"):
+            roots.send(roots.execution(4), sender=sender)
+
+
+def test_offer_by_the_proposers_needs_a_timelock_as_admin(roots: RootsOracle):
+    """An admin without a timelock replaces the vetoer directly."""
+    with pytest.raises(RevertedError):
+        roots.do("offerVetoer", STRANGER.address, sender=roots.admin)
+
+
+# --- two of three ---
+
+DELAY = 2 * DAY
+OFFER_DELAY = 7 * DAY
+NO_PREDECESSOR, SALT = bytes(32), b"\x05" * 32
+CANCELLER = bytes(Web3.keccak(text="CANCELLER_ROLE"))
+
+
+@dataclass(frozen=True)
+class LockedRoots:
+    """An oracle whose admin is a timelock; the oracle is the only canceller of it."""
+
+    oracle: RootsOracle
+    timelock: Contract
+    proposer: str
+    new_vetoer: str
+
+    def schedule(self, *calls: Any, sender: str = "") -> Receipt:
+        call = self.timelock.functions.scheduleBatch(*self.batch(*calls), DELAY)
+        return self.oracle.send(call, sender=sender or self.proposer)
+
+    def carry_out(self, *calls: Any) -> Receipt:
+        return self.oracle.send(self.timelock.functions.executeBatch(*self.batch(*calls)))
+
+    def batch(self, *calls: Any) -> tuple[Any, ...]:
+        inputs = [encoded(call) for call in calls]
+        addresses = [call.address for call in calls]
+        return addresses, [0] * len(calls), inputs, NO_PREDECESSOR, SALT
+
+    def operation(self, *calls: Any) -> bytes:
+        return bytes(self.timelock.functions.hashOperationBatch(*self.batch(*calls)).call())
+
+    def cancel(self, *calls: Any, sender: str = "") -> Receipt:
+        """Let the vetoer cancel a scheduled batch, by way of the oracle."""
+        vetoer = sender or self.oracle.vetoer
+        return self.oracle.do("cancelOperation", self.operation(*calls), sender=vetoer)
+
+    def offer(self, to: str = "") -> Receipt:
+        return self.oracle.do("offerVetoer", to or self.new_vetoer, sender=self.proposer)
+
+
+@pytest.fixture(scope="module")
+def fresh_locked(fresh_chain: Chain) -> LockedRoots:
+    deployer, proposer, new_vetoer = fresh_chain.accounts[5:8]
+    timelock = fresh_chain.deploy("TimelockController", DELAY, [proposer], [ZERO], deployer)
+    oracle = deploy_roots(fresh_chain, admin=timelock.address)
+    does = timelock.functions
+    for call in (
+        does.grantRole(CANCELLER, oracle.contract.address),
+        does.revokeRole(CANCELLER, proposer),
+        does.renounceRole(bytes(32), deployer),
+    ):
+        fresh_chain.send(call, sender=deployer)
+    oracle = replace(oracle, admin=timelock.address)
+    return LockedRoots(oracle, timelock, proposer, new_vetoer)
+
+
+@pytest.fixture
+def locked(chain: Chain, fresh_locked: LockedRoots) -> LockedRoots:
+    return replace(fresh_locked, oracle=replace(fresh_locked.oracle))
+
+
+def test_vetoer_cancels_a_scheduled_operation(locked: LockedRoots):
+    """A stolen proposer takes over nothing while the vetoer cancels."""
+    takeover = locked.oracle.contract.functions.setSigners([STRANGER.address], 1)
+    locked.schedule(takeover)
+    with pytest.raises(RevertedError, match="NotAllowed"):
+        locked.cancel(takeover, sender=locked.proposer)
+    directly = locked.timelock.functions.cancel(locked.operation(takeover))
+    with pytest.raises(RevertedError, match="AccessControlUnauthorizedAccount"):
+        locked.oracle.send(directly, sender=locked.proposer)
+    assert locked.cancel(takeover).names == ["Cancelled"]
+    locked.oracle.chain.later(DELAY)
+    with pytest.raises(RevertedError, match="TimelockUnexpectedOperationState"):
+        locked.carry_out(takeover)
+
+
+def test_stolen_vetoer_is_replaced_within_the_delay_of_an_offer(locked: LockedRoots):
+    """It cancels every operation that would replace it, but not the offer."""
+    oracle, chain = locked.oracle, locked.oracle.chain
+    replacement = oracle.contract.functions.setVetoer(locked.new_vetoer)
+    event = locked.offer().only("VetoerOffered")
+    accept_from = chain.time + OFFER_DELAY
+    assert event == {"to": locked.new_vetoer, "from": accept_from, "by": locked.proposer}
+    for _ in range(3):
+        locked.schedule(replacement)
+        locked.cancel(replacement)
+    with pytest.raises(RevertedError, match="NotAllowed"):
+        oracle.do("withdrawVetoerOffer", sender=oracle.vetoer)
+    with chain.undone():
+        chain.at(accept_from - 1)
+        with pytest.raises(RevertedError, match=rf"OfferTooRecent\({accept_from}\)"):
+            oracle.do("acceptVetoer", sender=locked.new_vetoer)
+    chain.at(accept_from)
+    receipt = oracle.do("acceptVetoer", sender=locked.new_vetoer)
+    assert receipt.only("RoleSet") == {"role": role_name("vetoer"), "who": locked.new_vetoer}
+    assert (oracle.read("pendingVetoer"), oracle.read("vetoerOfferedFrom")) == (ZERO, 0)
+
+    other = oracle.contract.functions.setPauser(STRANGER.address)
+    locked.schedule(other)
+    with pytest.raises(RevertedError, match="NotAllowed"):
+        locked.cancel(other)
+    chain.later(DELAY)
+    assert "RoleSet" in locked.carry_out(other).names
+
+
+def test_stolen_pauser_is_replaced_by_the_timelock(locked: LockedRoots):
+    oracle, chain = locked.oracle, locked.oracle.chain
+    does = oracle.contract.functions
+    calls = [does.setPauser(locked.new_vetoer), does.resumeKicks()]
+    oracle.do("pauseKicks", sender=oracle.pauser)
+    locked.schedule(*calls)
+    with pytest.raises(RevertedError, match="NotAllowed"):
+        locked.cancel(*calls, sender=oracle.pauser)
+    chain.later(DELAY)
+    assert locked.carry_out(*calls).names.count("RoleSet") == 1
+    assert oracle.read("pauser") == locked.new_vetoer
+    assert not oracle.head("kicksPaused")
+
+
+def test_stolen_proposer_does_not_replace_the_vetoer_while_the_pauser_objects(
+    locked: LockedRoots,
+):
+    oracle, chain = locked.oracle, locked.oracle.chain
+    locked.offer(STRANGER.address)
+    event = oracle.do("withdrawVetoerOffer", sender=oracle.pauser).only("VetoerOffered")
+    assert event == {"to": ZERO, "from": 0, "by": oracle.pauser}
+    locked.offer(locked.new_vetoer)
+    chain.later(OFFER_DELAY - 10)
+    chain.mine()
+    # A new offer starts a new delay.
+    locked.offer(locked.new_vetoer)
+    chain.later(11)
+    with pytest.raises(RevertedError, match="OfferTooRecent"):
+        oracle.do("acceptVetoer", sender=locked.new_vetoer)
+    oracle.do("withdrawVetoerOffer", sender=oracle.pauser)
+    chain.later(OFFER_DELAY)
+    with pytest.raises(RevertedError, match="NotAllowed"):
+        oracle.do("acceptVetoer", sender=locked.new_vetoer)
+
+
+def test_pauser_that_is_the_vetoer_too_cannot_withdraw_an_offer(locked: LockedRoots):
+    oracle, chain = locked.oracle, locked.oracle.chain
+    both = oracle.contract.functions.setPauser(oracle.vetoer)
+    locked.schedule(both)
+    chain.later(DELAY)
+    locked.carry_out(both)
+    locked.offer()
+    with pytest.raises(RevertedError, match="NotAllowed"):
+        oracle.do("withdrawVetoerOffer", sender=oracle.vetoer)
+
+
+def test_admin_withdraws_an_offer_and_ends_it_with_a_new_vetoer(locked: LockedRoots):
+    oracle, chain = locked.oracle, locked.oracle.chain
+    does = oracle.contract.functions
+    for call in (does.withdrawVetoerOffer(), does.setVetoer(STRANGER.address)):
+        with chain.undone():
+            locked.offer()
+            locked.schedule(call)
+            chain.later(OFFER_DELAY)
+            locked.carry_out(call)
+            assert oracle.read("pendingVetoer") == ZERO
+            with pytest.raises(RevertedError, match="NotAllowed"):
+                oracle.do("acceptVetoer", sender=locked.new_vetoer)
+
+
+def test_only_a_proposer_offers_and_only_the_pending_vetoer_accepts(locked: LockedRoots):
+    oracle, chain = locked.oracle, locked.oracle.chain
+    for sender in (oracle.pauser, oracle.vetoer, oracle.transmitter):
+        with pytest.raises(RevertedError, match="NotAllowed"):
+            oracle.do("offerVetoer", sender, sender=sender)
+    locked.offer()
+    chain.later(OFFER_DELAY)
+    for sender in (oracle.pauser, oracle.vetoer, oracle.transmitter, locked.proposer):
+        with pytest.raises(RevertedError, match="NotAllowed"):
+            oracle.do("acceptVetoer", sender=sender)
+    for sender in (oracle.transmitter, locked.proposer):
+        with pytest.raises(RevertedError, match="NotAllowed"):
+            oracle.do("withdrawVetoerOffer", sender=sender)
