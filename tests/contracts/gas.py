@@ -1,6 +1,7 @@
 """Gas of every transaction that the oracle's contract takes, measured on Anvil.
 
 Run: .venv/bin/python tests/contracts/gas.py     measures, and writes tests/contracts/gas.json
+and tests/contracts/roots/gas.json; with `roots` or `words` only one of them
 
 Whole transactions are counted, base fee and input included. "new" registers the nodes, "steady"
 changes their lanes. A signature and a hash have a different number of zero bytes each time, which
@@ -23,10 +24,13 @@ sys.path.insert(0, str(ROOT))
 
 from tests.contracts.oracle_driver import LIMITS, Oracle, deployed, node  # noqa: E402
 from tests.contracts.oracle_signing import word  # noqa: E402
+from tests.contracts.roots.roots_gas import measure_roots  # noqa: E402
 from tests.support.evm.anvil import FREE_BY_HAND, anvil  # noqa: E402
 from tests.support.evm.chain import Chain  # noqa: E402
 
 KEPT = ROOT / "tests" / "contracts" / "gas.json"
+# Lanes written by a quorum, in words; roots.
+PATHS = {"words": KEPT, "roots": ROOT / "tests" / "contracts" / "roots" / "gas.json"}
 NODES = 1000
 SIZES = (1, 10, 100, 1000)
 QUORUMS = (1, 3, 5)
@@ -180,16 +184,18 @@ def measured(chain: Chain) -> dict[str, int]:
     return gas_by_name
 
 
-def main() -> int:
-    with anvil(*FREE_BY_HAND) as url:
-        chain = Chain(url)
-        gas_by_name = measured(chain)
-        chain.close()
-    KEPT.write_text(json.dumps(gas_by_name, indent=1) + "\n", "utf-8")
-    for name, gas in gas_by_name.items():
-        sys.stdout.write(f"{gas:>10,}  {name}\n")
+def main(names: Sequence[str]) -> int:
+    """Measure and write the figures of these contracts, or of all of them."""
+    for name in names or PATHS:
+        with anvil(*FREE_BY_HAND) as url:
+            chain = Chain(url)
+            gas_by_name = measure_roots(chain, SIGNERS) if name == "roots" else measured(chain)
+            chain.close()
+        PATHS[name].write_text(json.dumps(gas_by_name, indent=1) + "\n", "utf-8")
+        for transaction, gas in gas_by_name.items():
+            sys.stdout.write(f"{gas:>10,}  {transaction}\n")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

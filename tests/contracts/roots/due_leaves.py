@@ -1,9 +1,12 @@
 """Leaves of nodes whose kickout is due, and what leads up to its execution."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from oracle.domain.ids import Address
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf
+from oracle.domain.roots.round_tree import link_nodes
 from tests.contracts.roots.conftest import NODES
 from tests.contracts.roots.root_rounds import make_leaves
 from tests.contracts.roots.roots_driver import LIMITS, RootsOracle
@@ -27,3 +30,13 @@ def wait_until_ready(oracle: RootsOracle, leaves: Sequence[NodeLeaf]) -> None:
     oracle.chain.mine()
     for _ in range(ROUNDS):
         oracle.push_leaves(leaves)
+
+
+def leaves_of(addresses: Sequence[str], *due_seats: int) -> list[NodeLeaf]:
+    """Return the leaves of these nodes, in this order; kickouts at `due_seats` are due."""
+    nodes = [Address(address.lower()) for address in addresses]
+    next_nodes = link_nodes(nodes)
+    return [
+        replace(leaf, node=node, next_node=next_nodes[node])
+        for leaf, node in zip(due_leaves(*due_seats, count=len(nodes)), nodes, strict=True)
+    ]

@@ -1,9 +1,11 @@
 """A kickout is due by a leaf, accused, waited for, and executed by the last root only."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from oracle.domain.ids import Address
 from tests.contracts.oracle_driver import FOR_EVER, KICK_LIMITS
 from tests.contracts.oracle_signing import SIGNERS
 from tests.contracts.roots.conftest import NODES
@@ -16,7 +18,7 @@ from tests.contracts.roots.due_leaves import (
     due_leaves,
     wait_until_ready,
 )
-from tests.contracts.roots.root_rounds import make_leaves
+from tests.contracts.roots.root_rounds import make_leaves, summary_tuple
 from tests.contracts.roots.roots_driver import LIMITS, RootsOracle, deploy_roots
 from tests.support.evm.chain import Chain, RevertedError
 
@@ -288,19 +290,17 @@ def test_execution_needs_enough_open_lanes_by_the_summary(roots: RootsOracle):
     assert roots.execute(4).names == KICKED
 
 
-@pytest.mark.parametrize("field", ["open_count", "round", "oracle", "as_of"])
-def test_summary_that_is_not_the_round_s_is_rejected(roots: RootsOracle, field: str):
+@pytest.mark.parametrize(
+    "changes",
+    [{"open_count": 2**32 - 1}, {"round": 2}, {"oracle": Address("0x" + 40 * "1")}, {"as_of": 1}],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_summary_that_is_not_the_round_s_is_rejected(roots: RootsOracle, changes: dict[str, Any]):
     make_ready(roots, 4)
     proven = roots.last_round
-    value = getattr(proven.summary, field)
-    changed = replace(
-        proven.summary, **{field: value + 1 if field != "oracle" else "0x" + 40 * "1"}
-    )
-    leaf, proof = proven.proven(4)
-    forged = (changed.chain_id, bytes.fromhex(changed.oracle[2:]), changed.round, changed.as_of)
-    forged += (changed.node_count, changed.open_count, changed.total_weight)
+    forged = summary_tuple(replace(proven.summary, **changes))
     with pytest.raises(RevertedError, match=rf"SummaryNotProven\({proven.round}\)"):
-        roots.do("executeKick", leaf, proof, forged)
+        roots.do("executeKick", *proven.proven(4), forged)
 
 
 def test_bucket_bounds_executions_and_refills(roots: RootsOracle):
