@@ -109,7 +109,7 @@ def read_only(url: str) -> Run:
     return run
 
 
-def ours(url: str, database: Path) -> Run:
+def index_with_product(url: str, database: Path) -> Run:
     """Index the complete chain with all derived state."""
     run = Run("qos-oracle, all derived state")
     source, reader = opened(url)
@@ -143,7 +143,7 @@ def _whole(store: Store, run: Run) -> None:
         assert uow.anomalies.count() == 0
 
 
-def plain(events: int, database: Path) -> Run:
+def index_with_plain_script(events: int, database: Path) -> Run:
     """Run the plain script on a shorter chain of the same traffic, because it is slow."""
     run = Run("plain web3.py")
     abi = msgspec.json.decode(find_shipped_path("abi/TaskNetwork.json").read_bytes())["abi"]
@@ -182,12 +182,16 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         # The daemon does this before its first step; the plain script benefits, too.
         freeze_gc()
-        runs = [plain(min(arguments.plain_events, arguments.events), Path(folder, "plain.db"))]
+        runs = [
+            index_with_plain_script(
+                min(arguments.plain_events, arguments.events), Path(folder, "plain.db")
+            )
+        ]
         with served(arguments.events) as url, cProfile.Profile() as profile:
             if not arguments.profile:
                 profile.disable()
             runs.append(read_only(url))
-            runs.append(ours(url, Path(folder, "ours.db")))
+            runs.append(index_with_product(url, Path(folder, "ours.db")))
     out.print(Syntax(inspect.getsource(plain_way.index), "python", background_color="default"))
     out.print(shown(runs))
     full_run = runs[-1]

@@ -73,7 +73,7 @@ def answer_of(written: list[bytes]) -> bytes:
     return b'{"jsonrpc":"2.0","id":1,"result":[' + b",".join(written) + b"]}"
 
 
-def whole_way(written: list[bytes], last: int) -> Work:
+def decode_responses(written: list[bytes], last: int) -> Work:
     """Return the work of processing responses.
 
     Each response has as many logs as a daemon's window.
@@ -104,7 +104,7 @@ def logs_of(written: list[bytes], last: int) -> list[Log]:
     return list(validate_logs(answers, BlockRange(0, last), opened()[1]))
 
 
-def reading(logs: list[Log]) -> Work:
+def decode_logs(logs: list[Log]) -> Work:
     """Return the work of decoding checked logs to domain events."""
     reader, _ = opened()
     return lambda: len(reader.decode_rows(logs, []).events)
@@ -171,10 +171,10 @@ def main() -> int:
     logs = logs_of(written[: PART * 5], chain.head)
     # The daemon does this before its first step; the other decoders benefit, too.
     freeze_gc()
-    stage = best(whole_way(written, chain.head))
+    stage = best(decode_responses(written, chain.head))
     rows = [
         ("bytes to events, checked", stage),
-        ("log to event", best(reading(logs))),
+        ("log to event", best(decode_logs(logs))),
         ("log to tuple of all values", best(ours(logs))),
         ("eth_abi, topics split manually", best(by_eth_abi(middle))),
         ("web3 process_log", best(by_web3(middle))),

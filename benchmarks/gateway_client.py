@@ -95,7 +95,7 @@ class Client(asyncio.Protocol):
             self.send()
 
 
-async def asked(port: int, seconds: float) -> tuple[float, list[float]]:
+async def measure_requests(port: int, seconds: float) -> tuple[float, list[float]]:
     """Return the requests per second, and the milliseconds of each request in ascending order."""
     select = request("/v1/select", {"chain": CHAIN, "session": "s", "candidates": NODES})
     chance = Random(2)  # noqa: S311 - repeatable, no secret
@@ -149,5 +149,5 @@ class Served(NamedTuple):
 def served(command: list[str], port: int, seconds: float) -> Served:
     with serving(command, port) as pid:
         before = processor_seconds(pid)
-        rate, took = asyncio.run(asked(port, seconds))
+        rate, took = asyncio.run(measure_requests(port, seconds))
         return Served(rate, len(took) / (processor_seconds(pid) - before), took)

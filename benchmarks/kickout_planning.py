@@ -23,10 +23,10 @@ from benchmarks.outcome import Outcome, begin, end  # noqa: E402
 from oracle.domain.coverage import VerificationLevel  # noqa: E402
 from oracle.kickouts.kickout_eligibility import (  # noqa: E402
     EvidenceHashCache,
-    evidence_at,
     find_due_intervals,
     find_proposable_cases,
     find_valid_kicks,
+    load_kickout_evidence,
 )
 from oracle.store.database import Store  # noqa: E402
 from tests.support.due_nodes import KICKOUT_RULES, RULES, store_due_nodes  # noqa: E402
@@ -60,7 +60,7 @@ def obvious(store: Store, live_count: int) -> float:
                 for interval in find_due_intervals(uow, RULES)
                 if interval.node == kick.node
             ]
-            assert evidence_at(uow, KICKOUT_RULES, intervals[0]).hash == kick.evidence
+            assert load_kickout_evidence(uow, KICKOUT_RULES, intervals[0]).hash == kick.evidence
     return 1000 * (time.process_time() - begun) * live_count / max(1, len(few))
 
 

@@ -81,7 +81,10 @@ def end(outcomes: Sequence[Outcome]) -> int:
             f"{outcome.ratio:.3g} times faster than {outcome.source} "
             f"({outcome.baseline:.4g} {outcome.unit})"
         )
-    print(f"other programs used {others():.0%} of the processors during the benchmark")
+    print(
+        f"other programs used {compute_foreign_cpu_share():.0%} of the processors "
+        "during the benchmark"
+    )
     written = os.environ.get(RESULTS)
     if written:
         with Path(written).open("a", encoding="utf-8") as file:
@@ -98,7 +101,7 @@ def end(outcomes: Sequence[Outcome]) -> int:
     return MISSED if any(outcome.verdict == "MISSED" for outcome in outcomes) else 0
 
 
-def others() -> float:
+def compute_foreign_cpu_share() -> float:
     """Return the share of all CPU time that other programs have used since `begin`."""
     began, busy, our_seconds = _begun[0]
     now, mine = _busy()

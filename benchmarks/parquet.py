@@ -79,7 +79,7 @@ def size_of(folder: Path) -> int:
 def whole(events: int, folder: Path) -> Step:
     """Export every table from SQLite, as the command does."""
     with served(events) as url:
-        backfill.ours(url, folder / "ours.db")
+        backfill.index_with_product(url, folder / "ours.db")
     with Store.open(f"sqlite:///{folder / 'ours.db'}") as store:
         _, reader = backfill.opened("http://127.0.0.1:1")
         with store.transaction() as uow:

@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks import backfill  # noqa: E402
 from benchmarks.ordinary_traffic import served  # noqa: E402
 from benchmarks.parquet import Step, measured  # noqa: E402
-from lab.backtest.backtest import BacktestPlan, compare_history  # noqa: E402
+from lab.backtest.backtest import BacktestPlan, compare_systems_on_history  # noqa: E402
 from lab.commands.compared_systems import build_columns_from_options  # noqa: E402
 from oracle.cli.inspect.parquet_command import open_exported_history  # noqa: E402
 from oracle.indexer.folder import EventFolder  # noqa: E402
@@ -39,7 +39,7 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 def steps_of(events: int, folder: Path) -> list[Step]:
     database = folder / "ours.db"
     with served(events) as url:
-        backfill.ours(url, database)
+        backfill.index_with_product(url, database)
     _, reader = backfill.opened("http://127.0.0.1:1")
     with Store.open(f"sqlite:///{database}") as store:
         with store.transaction() as uow:
@@ -58,7 +58,7 @@ def steps_of(events: int, folder: Path) -> list[Step]:
     columns, _ = build_columns_from_options(["crynux"], [], None)
     testing = Step("backtest of Parquet, one system, no draws", history.folded_count)
     with measured(testing):
-        compare_history(history, columns, BacktestPlan(max_starts=0))
+        compare_systems_on_history(history, columns, BacktestPlan(max_starts=0))
     return [rebuilding, testing]
 
 

@@ -60,7 +60,7 @@ def compare(name: str, url: str, below: int) -> None:
     above = list(islice(source, DEPTH * LOGS_PER_BLOCK))
     with Store.open(url, create=True) as store:
         fold_anew(store, history)
-        rolled_back = min(undo(store, above, ancestor) for _ in range(ROUNDS))
+        rolled_back = min(measure_rollback(store, above, ancestor) for _ in range(ROUNDS))
         after = digest(store)
         started = time.perf_counter()
         fold_anew(store, history)
@@ -73,7 +73,7 @@ def compare(name: str, url: str, below: int) -> None:
     )
 
 
-def undo(store: Store, above: list[DomainEvent], ancestor: int) -> float:
+def measure_rollback(store: Store, above: list[DomainEvent], ancestor: int) -> float:
     """Fold the blocks above the ancestor with a journal; return the seconds of the rollback."""
     fold = Fold(CRYNUX)
     with store.transaction() as uow:

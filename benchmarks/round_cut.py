@@ -26,7 +26,7 @@ from oracle.daemon.startup import freeze_gc  # noqa: E402
 from oracle.domain.blocks import BlockRef  # noqa: E402
 from oracle.domain.ids import Hash  # noqa: E402
 from oracle.domain.reports.contract_state import NodeIndex, RoundHead, Word  # noqa: E402
-from oracle.domain.reports.lanes import LANES_PER_WORD, lane_of, replace_lane  # noqa: E402
+from oracle.domain.reports.lanes import LANES_PER_WORD, compute_node_lane, replace_lane  # noqa: E402
 from oracle.domain.reports.report import ReportSettings  # noqa: E402
 from oracle.domain.reports.rounds import Rounds  # noqa: E402
 from oracle.domain.state import Node  # noqa: E402
@@ -64,7 +64,7 @@ def registered(nodes: list[Node]) -> Rounds:
     for index, node in enumerate(nodes):
         number = index // LANES_PER_WORD
         word_by_index[number] = replace_lane(
-            word_by_index.get(number, 0), index, lane_of(node, NOW, CRYNUX)
+            word_by_index.get(number, 0), index, compute_node_lane(node, NOW, CRYNUX)
         )
     return Rounds(
         head=RoundHead(1, 0, block(0).hash, NOW),

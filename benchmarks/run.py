@@ -60,7 +60,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder, "results.jsonl")
         codes = {
-            name: played(name, QUICK[name] if arguments.quick else [], results)
+            name: run_benchmark(name, QUICK[name] if arguments.quick else [], results)
             for name in arguments.names or QUICK
         }
         print_table(results, codes)
@@ -69,7 +69,7 @@ def main() -> int:
     return MISSED if MISSED in codes.values() else 0
 
 
-def played(name: str, options: Sequence[str], results: Path) -> int:
+def run_benchmark(name: str, options: Sequence[str], results: Path) -> int:
     """Run one benchmark script, and return its exit code."""
     print(f"\n== {name}", flush=True)
     return subprocess.run(

@@ -150,7 +150,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="qos-oracle-snapshots.") as folder:
         database = Path(folder) / "ours.db"
         with served(arguments.events) as url:
-            backfill.ours(url, database)
+            backfill.index_with_product(url, database)
             outcomes = [state_outcome(database, arguments.blocks), rewind_outcome(url, database)]
     return end(outcomes)
 

@@ -20,14 +20,14 @@ ROOT = Path(__file__).resolve().parents[1]
 # installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
-from oracle.domain.fixed_point import UNIT, multiply_fixed  # noqa: E402
+from oracle.domain.fixed_point import UNIT, multiply_fixed_point  # noqa: E402
 from oracle.domain.scoring.group_ranking import get_rank_score  # noqa: E402
 from oracle.domain.scoring.node_scores import (  # noqa: E402
     append_score,
     boost_reliability,
     compute_pool_mean,
     heal_reliability,
-    is_below_line,
+    is_below_kickout_line,
     penalize_reliability,
 )
 from oracle.domain.scoring.rule_fields import parse_fraction  # noqa: E402
@@ -76,7 +76,7 @@ class Network:
         h = heal_reliability(node.base, node.since, time, CRYNUX)
         if h < CRYNUX.exclude_enter:
             return 0
-        qos = multiply_fixed(compute_pool_mean(node.pool, None, CRYNUX), h)
+        qos = multiply_fixed_point(compute_pool_mean(node.pool, None, CRYNUX), h)
         return compute_weight(UNIT, node.stake, qos, self.weighting)
 
     def draw(self, time: int, busy: list[Node]) -> Node:
@@ -123,7 +123,7 @@ class Network:
     def score(self, node: Node, score: int, time: int) -> None:
         node.pool = append_score(node.pool, score, CRYNUX)
         node.settled = self.settled(node)
-        if len(node.pool) == CRYNUX.pool_size and is_below_line(sum(node.pool), CRYNUX):
+        if len(node.pool) == CRYNUX.pool_size and is_below_kickout_line(sum(node.pool), CRYNUX):
             node.out_at = time / DAY
             self.nodes.remove(node)
 

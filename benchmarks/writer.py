@@ -100,7 +100,9 @@ def prepared(events: int, events_per_block: int) -> Prepared:
         source, reader = opened(url)
         chain = Prepared(reader, source.fetch_heads(), source.fetch_genesis_hash())
         chain.windows = list(
-            together(read(source.fetch_window, reader, chain.heads.final.number), events_per_block)
+            join_windows_of(
+                read(source.fetch_window, reader, chain.heads.final.number), events_per_block
+            )
         )
         source.close()
     return chain
@@ -116,7 +118,9 @@ def read(
         first = window.range.last + 1
 
 
-def together(windows: Iterator[BlockWindow], windows_per_commit: int) -> Iterator[BlockWindow]:
+def join_windows_of(
+    windows: Iterator[BlockWindow], windows_per_commit: int
+) -> Iterator[BlockWindow]:
     """Join adjacent windows until each has at least `windows_per_commit` events."""
     held: list[BlockWindow] = []
     events = 0

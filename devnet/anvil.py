@@ -141,7 +141,7 @@ class LocalChain:
             for transaction_hash in self.make_batch_request([*calls, *mining_calls])[: len(calls)]
         ]
 
-    def mine_and_check(
+    def mine_and_check_receipts(
         self, timestamp: int, transactions: Sequence[dict[str, str]]
     ) -> list[dict[str, Any]]:
         """Mine one block with transactions that must succeed, and return their receipts.

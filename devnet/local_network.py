@@ -11,9 +11,9 @@ from devnet.anvil import CHAIN_ID, LocalChain, find_free_port, run_anvil
 from devnet.demo.cast import CAST
 from devnet.demo.daemon_process import write_configuration
 from devnet.demo.show import START_TIME, build_run_settings, create_keys
-from devnet.demo.stage import ACCOUNTS, ChainClock, DaemonRoles, Stage, set_up_stage
+from devnet.demo.stage import ACCOUNTS, ChainClock, DaemonRoles, Stage, deploy_demo_network
 from devnet.demo.traffic import DemoTraffic
-from devnet.fakechain.faults.chaos import ChaosEndpoint, format_mood_counts
+from devnet.fakechain.faults.chaos import ChaosEndpoint, format_fault_counts
 from devnet.fakechain.server import serve_endpoint
 from oracle.errors import InputError
 from oracle.resources import format_program_command
@@ -61,7 +61,7 @@ def run_devnet(folder: Path, options: LocalNetworkOptions, print_line: PrintLine
             clock = ChainClock(START_TIME)
             keys = create_keys(folder)
             roles = DaemonRoles(**{role: key.address for role, key in keys.items()})
-            stage = set_up_stage(chain, clock, roles)
+            stage = deploy_demo_network(chain, clock, roles)
             settings = build_run_settings(folder, stage, keys, endpoint=url)
             settings["chain"]["poll_seconds"] = min(1.0, block_seconds)
             settings["web"] = {"port": find_free_port()}
@@ -110,7 +110,7 @@ def _open_endpoints(
             proxy = ChaosEndpoint(
                 url,
                 chaos_seed * _PROXY_COUNT + proxy_index,
-                _build_mood_printer(proxy_index, print_line),
+                _build_fault_count_printer(proxy_index, print_line),
             )
             stack.callback(proxy.close)
             proxies[stack.enter_context(serve_endpoint(proxy)).url] = proxy
@@ -120,10 +120,10 @@ def _open_endpoints(
             yield list(proxies)
         finally:
             for proxy_url, proxy in proxies.items():
-                print_line(f"{proxy_url} {format_mood_counts(proxy.mood_counts)}")
+                print_line(f"{proxy_url} {format_fault_counts(proxy.mood_counts)}")
 
 
-def _build_mood_printer(proxy_index: int, print_line: PrintLine) -> PrintLine:
+def _build_fault_count_printer(proxy_index: int, print_line: PrintLine) -> PrintLine:
     return lambda mood: print_line(f"endpoint {proxy_index + 1}: {mood}")
 
 

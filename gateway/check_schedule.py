@@ -190,7 +190,7 @@ class CheckSchedule:
         self._chains = list(chains)
         self._stakes = stakes
 
-    def start_all(self) -> None:
+    def start_all_checks(self) -> None:
         """Start all checks."""
         for start_checker in self._list_start_functions():
             start_checker()
@@ -200,7 +200,7 @@ class CheckSchedule:
         for chain in self._chains:
             chain.request_round()
 
-    def stop_all(self) -> None:
+    def stop_all_checks(self) -> None:
         """Stop all checks without waiting for a running round."""
         for chain in self._chains:
             chain.stop_checks()

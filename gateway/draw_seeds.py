@@ -84,7 +84,7 @@ class DrawSeeds:
         self._following = self._create_epoch(following.end)
         return following
 
-    def list_epochs(self, now: int) -> tuple[list[DrawEpoch], list[DrawEpoch]]:
+    def list_ended_and_open_epochs(self, now: int) -> tuple[list[DrawEpoch], list[DrawEpoch]]:
         """Return two lists: ended epochs, whose seeds may be revealed, and the other epochs."""
         current = self.get_or_create_epoch(now)
         open_epochs = [current] if self._following is None else [current, self._following]

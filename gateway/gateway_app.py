@@ -45,7 +45,7 @@ GATEWAY_PATHS: Mapping[str, Callable[[GatewayCalls, bytes], object]] = MappingPr
         "POST /v1/outcomes": GatewayCalls.record_outcomes,
         "POST /v1/rankings": GatewayCalls.get_ranking,
         "GET /v1/checks": GatewayCalls.list_checks,
-        "POST /v1/checks/run": GatewayCalls.run_checks,
+        "POST /v1/checks/run": GatewayCalls.request_checks,
         "GET /v1/nodes/": GatewayCalls.get_node_stats,
         "GET /v1/epochs": GatewayCalls.list_epochs,
         "GET /healthz": GatewayCalls.get_health,
@@ -94,16 +94,20 @@ class GatewayApp:
             path, name = _NODES_PATH, path.removeprefix(_NODES_PATH)
         if path not in _PUBLIC_PATHS and not self._is_authorized(scope):
             return _build_refusal(
-                401, "missing or invalid token; expected Authorization: Bearer ...", closes=True
+                401,
+                "missing or invalid token; expected Authorization: Bearer ...",
+                close_connection=True,
             )
         route = self._routes.get(path)
         if route is None:
-            return _build_refusal(404, "path not found", closes=True)
+            return _build_refusal(404, "path not found", close_connection=True)
         if scope["method"] != route.method:
-            return _build_refusal(405, f"method not allowed; expected {route.method}", closes=True)
+            return _build_refusal(
+                405, f"method not allowed; expected {route.method}", close_connection=True
+            )
         body = await _read_body(receive)
         if body is None:
-            return _build_refusal(400, "request body incomplete", closes=True)
+            return _build_refusal(400, "request body incomplete", close_connection=True)
         return await self._call_route(
             route, body if name is None else name.encode("utf-8", "replace")
         )
@@ -118,7 +122,7 @@ class GatewayApp:
         if isinstance(result, bytes):
             return _Response(200, result, (_TEXT_HEADER,))
         if isinstance(result, AcceptedBatch):
-            is_stored = await _await_stored(result.stored)
+            is_stored = await _wait_until_stored(result.stored)
             payload = msgspec.json.encode({**result.payload, "stored": is_stored})
             return _Response(200 if is_stored else 202, payload)
         if isinstance(result, NotReadyResponse):
@@ -133,13 +137,15 @@ class GatewayApp:
         return is_token_valid and scheme.lower() == "bearer"
 
 
-def _build_refusal(status: int, error: object, *, closes: bool = False) -> _Response:
+def _build_refusal(status: int, error: object, *, close_connection: bool = False) -> _Response:
     gateway_metrics.REFUSED.labels(str(status)).inc()
     body = msgspec.json.encode({"error": error} if isinstance(error, str) else error)
-    return _Response(status, body, (_JSON_HEADER, _CLOSE_HEADER) if closes else (_JSON_HEADER,))
+    return _Response(
+        status, body, (_JSON_HEADER, _CLOSE_HEADER) if close_connection else (_JSON_HEADER,)
+    )
 
 
-async def _await_stored(stored: "Future[bool]") -> bool:
+async def _wait_until_stored(stored: "Future[bool]") -> bool:
     """Return whether outcomes are stored within `_STORED_SECONDS`."""
     try:
         return await asyncio.wait_for(asyncio.wrap_future(stored), _STORED_SECONDS)

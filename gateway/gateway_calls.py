@@ -89,7 +89,7 @@ class GatewayCalls:
                     "chain_id": state.chain_id,
                     "height": state.height,
                     "best": state.best,
-                    "behind": state.behind,
+                    "behind": state.blocks_behind,
                     "at_ms": state.at or None,
                 }
                 for node, state in nodes.items()
@@ -97,7 +97,7 @@ class GatewayCalls:
             for chain, (checks, nodes) in self._service.list_checks().items()
         }
 
-    def run_checks(self, _body: bytes) -> dict[str, object]:
+    def request_checks(self, _body: bytes) -> dict[str, object]:
         """Start the next round of each chain now, without waiting for it."""
         self._service.request_checks()
         return {"begun": True}
@@ -109,7 +109,7 @@ class GatewayCalls:
 
     def list_epochs(self, _body: bytes) -> dict[str, object]:
         """Return the seeds of ended epochs, and the commitments of all epochs."""
-        past, open_epochs = self._service.list_epochs()
+        past, open_epochs = self._service.list_ended_and_open_epochs()
         epochs_with_seeds = [
             (ended_epoch, {"seed": ended_epoch.seed.hex()}) for ended_epoch in past
         ]
@@ -128,7 +128,7 @@ class GatewayCalls:
 
     def get_health(self, _body: bytes) -> object:
         """Return whether the service is ready, which means that outcomes can be written."""
-        failure = self._service.failure
+        failure = self._service.write_failure
         payload: dict[str, object] = {"version": __version__, "ready": failure is None}
         return payload if failure is None else NotReadyResponse({**payload, "reason": failure})
 

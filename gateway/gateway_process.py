@@ -43,13 +43,13 @@ def serve_gateway(config: GatewayConfig, token: str, stop: StopSignal) -> Iterat
         service.request_checks = schedule.request_rounds
         app = GatewayApp(GatewayCalls(service, unix_ms), token)
         # Seeds are stored before the first draw uses them.
-        service.list_epochs()
-        service.writer.write_all()
+        service.list_ended_and_open_epochs()
+        service.writer.write_queued_records()
         # Epochs are created in time even if there are no requests.
-        service.writer.start_writing(service.list_epochs)
+        service.writer.start_writing(service.list_ended_and_open_epochs)
         freeze_gc()
-        exit_stack.callback(schedule.stop_all)
-        schedule.start_all()
+        exit_stack.callback(schedule.stop_all_checks)
+        schedule.start_all_checks()
         yield exit_stack.enter_context(serve_app(app, config.gateway, config.gateway.port))
         if service.writer.end_reason is not None:
             raise FatalError(f"database writes have stopped: {service.writer.end_reason}")

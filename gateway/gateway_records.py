@@ -103,7 +103,7 @@ class GatewayRecords:
     def record_passed_check(self, chain: str, node: str, time_ms: int) -> None:
         """Mark a node as healthy after a passed check."""
         if chain in self._selector.chains:
-            self._selector.record_health_pass(Address(node), chain, time_ms)
+            self._selector.record_passed_health_check(Address(node), chain, time_ms)
 
     def add_known_id(self, outcome_id: str, until: int) -> None:
         """Treat outcomes with this id as repeated until the time `until`."""
@@ -152,7 +152,7 @@ class GatewayRecords:
     def _check_capacity(self, batch: list[ReportedOutcome], now: int) -> None:
         rules, batch_size = self._rules, len(batch)
         if now >= self._pruned_at + _SWEEP_MS:
-            self._remove_expired(now)
+            self._remove_expired_records(now)
         node_count = len(self._last_seen_by_node) + batch_size
         if node_count > rules.max_nodes:
             node_count = len(
@@ -173,7 +173,7 @@ class GatewayRecords:
         ):
             raise TooManyRecordsError
 
-    def _remove_expired(self, now: int) -> None:
+    def _remove_expired_records(self, now: int) -> None:
         """Remove the records that no longer count."""
         self._pruned_at = now
         while self._batches and self._batches[0][0] <= now:
@@ -190,7 +190,7 @@ class GatewayRecords:
             node for node, last_seen in self._last_seen_by_node.items() if last_seen <= oldest_kept
         ]:
             del self._last_seen_by_node[node]
-            self._selector.forget_node(node)
+            self._selector.reset_node(node)
 
 
 def _with_time(reported: ReportedOutcome, now: int) -> ReportedOutcome:

@@ -62,7 +62,7 @@ class CheckedNode:
     fault: str | None = None
 
     @property
-    def behind(self) -> int | None:
+    def blocks_behind(self) -> int | None:
         """The number of blocks below the best height, or None if a height is unknown."""
         if self.height is None or self.best is None:
             return None
@@ -109,7 +109,7 @@ class NodeChecks:
         """Return whether a node is staked, or None if unknown."""
         return None if self.staked_nodes is None else node in self.staked_nodes
 
-    def find_excluded(self, candidates: Iterable[str], now: int) -> dict[str, str]:
+    def find_excluded_nodes(self, candidates: Iterable[str], now: int) -> dict[str, str]:
         """Return the excluded candidates with their reasons."""
         reasons = ((node, self.find_exclusion_reason(node, now)) for node in candidates)
         return {node: reason for node, reason in reasons if reason is not None}

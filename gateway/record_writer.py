@@ -84,8 +84,8 @@ class RecordWriter:
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join()
-        self.write_all()
-        self._resolve_waiting(is_over=True)
+        self.write_queued_records()
+        self._resolve_stored_futures(is_over=True)
 
     def create_stored_future(self) -> "Future[bool]":
         """Return a future that becomes True once all outcomes queued so far are stored.
@@ -150,7 +150,7 @@ class RecordWriter:
         with self._lock:
             self._checks |= {(check.chain, check.node): check for check in checks}
 
-    def write_all(self) -> None:
+    def write_queued_records(self) -> None:
         """Write all queued records.
 
         If the database is unavailable, the records stay queued and are written later.
@@ -168,7 +168,7 @@ class RecordWriter:
                     self._ended.wait(_WRITE_INTERVAL_SECONDS)
                 self._wake.clear()
                 self._before_write()
-                self.write_all()
+                self.write_queued_records()
         except BaseException as error:
             # A bug: no record would be written any more.
             self.failure = "the database writer has crashed"
@@ -194,11 +194,11 @@ class RecordWriter:
         if outcomes:
             with self._lock:
                 self._next_unstored = outcomes[-1].number + 1
-        self._resolve_waiting()
+        self._resolve_stored_futures()
         gateway_metrics.UNWRITTEN.set(len(self._outcomes))
         return size == _MAX_BATCH_ROWS
 
-    def _resolve_waiting(self, *, is_over: bool = False) -> None:
+    def _resolve_stored_futures(self, *, is_over: bool = False) -> None:
         """Set the futures of stored outcomes to True and, if `is_over`, all others to False."""
         with self._lock:
             stored_waiters = [
@@ -218,7 +218,7 @@ class RecordWriter:
 
     def _end_writing(self, reason: str) -> None:
         self.end_reason = reason
-        self._resolve_waiting(is_over=True)
+        self._resolve_stored_futures(is_over=True)
         self._on_lost()
 
     def _write_rows(

@@ -63,7 +63,7 @@ class SelectionService:
         self._restore_state(store)
 
     @property
-    def failure(self) -> str | None:
+    def write_failure(self) -> str | None:
         """The reason why records cannot be written, or None."""
         return self.writer.failure
 
@@ -106,10 +106,10 @@ class SelectionService:
             epoch, counter = self._selector.seeds.reserve_counters(1, now)
             return session_ranking, epoch.compute_draw_value(request.session, counter)
 
-    def list_epochs(self) -> tuple[list[DrawEpoch], list[DrawEpoch]]:
+    def list_ended_and_open_epochs(self) -> tuple[list[DrawEpoch], list[DrawEpoch]]:
         """Return two lists: ended epochs, whose seeds may be revealed, and the other epochs."""
         with self._lock:
-            return self._selector.seeds.list_epochs(self._read_clock())
+            return self._selector.seeds.list_ended_and_open_epochs(self._read_clock())
 
     def list_checks(self) -> dict[str, tuple[NodeChecks, dict[str, CheckedNode]]]:
         """Return the check results of each node, by chain."""

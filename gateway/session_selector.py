@@ -42,7 +42,7 @@ class SessionRanking:
     cumulative_tickets: tuple[int, ...]
 
     @property
-    def total(self) -> int:
+    def total_tickets(self) -> int:
         """The total number of tickets."""
         return self.cumulative_tickets[-1] if self.cumulative_tickets else 0
 
@@ -52,11 +52,11 @@ class SessionRanking:
         lines = [str(self.as_of), *(f"{tickets} {node}" for node, tickets in self.chances)]
         return sha256("\n".join(lines).encode()).hexdigest()
 
-    def mark_degraded(self) -> "SessionRanking":
+    def as_degraded(self) -> "SessionRanking":
         """Return the same ranking marked as degraded, because no node passed the checks."""
         return replace(self, degraded=True)
 
-    def exclude_nodes(self, excluded: Collection[str]) -> "SessionRanking":
+    def without_nodes(self, excluded: Collection[str]) -> "SessionRanking":
         """Return the ranking without the excluded nodes; the others keep their tickets.
 
         If none of the other nodes has tickets, each of them gets one, because drawing a node that
@@ -76,7 +76,7 @@ class SessionRanking:
         The ticket number is floor(total * first 8 bytes of `value` / 2^64). The result equals that
         of `oracle.systems.pocket.ranking`, which uses fractions and passes over all rows.
         """
-        ticket = int.from_bytes(value[:8], "big") * self.total >> _BITS
+        ticket = int.from_bytes(value[:8], "big") * self.total_tickets >> _BITS
         return self.chances[bisect_right(self.cumulative_tickets, ticket)][0]
 
 
@@ -89,8 +89,8 @@ def build_session_ranking(ranking: Ranking, as_of: int) -> SessionRanking:
     return SessionRanking(as_of, ranking, chances, ranking.degraded, _accumulate_tickets(chances))
 
 
-def _accumulate_tickets(chances: tuple[tuple[str, int], ...]) -> tuple[int, ...]:
-    return tuple(accumulate(tickets for _, tickets in chances))
+def _accumulate_tickets(ticket_counts: tuple[tuple[str, int], ...]) -> tuple[int, ...]:
+    return tuple(accumulate(tickets for _, tickets in ticket_counts))
 
 
 class NoCandidatePassesError(Exception):
@@ -197,14 +197,14 @@ class SessionSelector:
         """
         ranking = self.get_ranking(request, now)
         if request.exclude:
-            ranking = ranking.exclude_nodes(request.exclude)
+            ranking = ranking.without_nodes(request.exclude)
         epoch, counter = self.seeds.reserve_counters(request.max_nodes, now)
         if not ranking.chances:
             return NodeSelection([], ranking, [], epoch, counter)
         value = epoch.compute_draw_value(request.session, counter)
         nodes, values = [ranking.find_ticket_holder(value)], [value]
         while len(nodes) < request.max_nodes:
-            remaining = ranking.exclude_nodes({*request.exclude, *nodes})
+            remaining = ranking.without_nodes({*request.exclude, *nodes})
             if not remaining.chances:
                 break
             values.append(epoch.compute_draw_value(request.session, counter + len(nodes)))
@@ -220,7 +220,7 @@ class SessionSelector:
             if records.has_session_ended(chain, session, node, now)
         }
         remaining = [node for node in candidates if node not in left_out]
-        reason_by_node = {} if checks is None else checks.find_excluded(remaining, now)
+        reason_by_node = {} if checks is None else checks.find_excluded_nodes(remaining, now)
         is_all_failing = bool(remaining) and len(reason_by_node) == len(set(remaining))
         if is_all_failing and checks is not None:
             # Nodes without stake are never drawn.
@@ -232,4 +232,4 @@ class SessionSelector:
         session_ranking = build_session_ranking(
             records.rank_candidates(chain, candidates, left_out | reason_by_node, now), now
         )
-        return session_ranking.mark_degraded() if is_all_failing else session_ranking
+        return session_ranking.as_degraded() if is_all_failing else session_ranking

@@ -25,14 +25,14 @@ def pool_of(
 
 def view_of(*urls: str, clock: Callable[[], float] = time.monotonic) -> PoolView:
     """Return these as who sends sees them."""
-    return pool_of(*urls, clock=clock).view(SECONDS)
+    return pool_of(*urls, clock=clock).create_view(SECONDS)
 
 
 def caller_of(
     url: str, seconds: float = SECONDS, clock: Callable[[], float] = time.monotonic
 ) -> EndpointCaller:
     """Return one by itself, which is waited for so many seconds."""
-    (caller,) = pool_of(url, clock=clock).view(seconds).callers
+    (caller,) = pool_of(url, clock=clock).create_view(seconds).callers
     return caller
 
 

@@ -3,7 +3,7 @@
 import typer
 from rich.console import Console
 
-from devnet.crynux.crynux_show import CrynuxSummary, run_crynux_show
+from devnet.crynux.crynux_show import CrynuxSummary, start_crynux_demo
 from devnet.demo.screen import Screen
 from devnet.demo.show import START_TIME, DemoOptions
 from oracle.errors import FatalError
@@ -20,10 +20,10 @@ def run_crynux_demo(profile: str, options: DemoOptions, *, keep: bool, as_json: 
     console = Console(stderr=True)
     with (
         Screen(console, start=START_TIME) as screen,
-        run_crynux_show(screen, profile, options) as (show, daemon, addresses),
+        start_crynux_demo(screen, profile, options) as (show, daemon, addresses),
     ):
-        show.play(daemon, options)
-        summary = show.finish_and_verify(daemon, options)
+        show.run_waves(daemon, options)
+        summary = show.wait_and_verify_scores(daemon, options)
         screen.close()
         _print_summary(summary, as_json=as_json)
         if keep:

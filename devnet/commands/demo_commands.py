@@ -14,13 +14,13 @@ import typer
 from rich.console import Console
 
 from devnet.commands.crynux_demo import run_crynux_demo
-from devnet.commands.demo_verdict import explain_node_standing, print_verdict
+from devnet.commands.demo_verdict import explain_node_score, print_verdict
 from devnet.commands.relay_demo import run_relay_demo
 from devnet.demo.cast import HOPELESS
 from devnet.demo.demo_system import CRYNUX_SYSTEM, DEMO_SYSTEMS, DemoSystem
 from devnet.demo.ending import DemoSummary
 from devnet.demo.screen import Screen
-from devnet.demo.show import START_TIME, DemoOptions, start_show
+from devnet.demo.show import START_TIME, DemoOptions, start_demo
 from devnet.local_network import LocalNetworkOptions, run_devnet
 from devnet.relay.relay_show import NETWORK as RELAY
 from oracle.cli.options import JsonOption
@@ -116,10 +116,10 @@ def _run_reference_demo(options: DemoOptions, *, keep: bool, as_json: bool) -> N
     """
     with (
         Screen(Console(stderr=True), start=START_TIME) as screen,
-        start_show(screen, options) as (demo_show, daemon, addresses),
+        start_demo(screen, options) as (demo_show, daemon, addresses),
     ):
-        demo_show.play(daemon, options)
-        summary = demo_show.finish_and_verify(daemon, options)
+        demo_show.run_waves(daemon, options)
+        summary = demo_show.finish_and_verify_demo(daemon, options)
         screen.close()
         _print_summary(summary, daemon.configuration, as_json=as_json)
         if keep:
@@ -183,7 +183,7 @@ def _print_summary(summary: DemoSummary, configuration: Path, *, as_json: bool) 
     (node,) = (
         node_reading.node for node_reading in summary.nodes if node_reading.name == HOPELESS.name
     )
-    print_verdict(summary, explain_node_standing(configuration, node), Console(highlight=False))
+    print_verdict(summary, explain_node_score(configuration, node), Console(highlight=False))
     if not summary.kickout_played:
         typer.echo("The kickout was not checked, because --waves ended the demo before it.")
 

@@ -9,14 +9,14 @@ from oracle.cli.options import load_config
 from oracle.domain.ids import Address
 from oracle.queries.explain import EventArchive, explain_score, resolve_block
 from oracle.queries.node_sentences import format_details, format_headline
-from oracle.queries.node_standing import build_summary_from_explanation
+from oracle.queries.node_standing import build_node_summary_from_explanation
 from oracle.queries.text.text_tables import format_table
 
 _ETHER = 10**18
 _QOS_UNITS = 10_000
 
 
-def explain_node_standing(configuration: Path, node: Address) -> str:
+def explain_node_score(configuration: Path, node: Address) -> str:
     """Return the explanation of a node's standing, as `explain` prints it.
 
     The explanation is as of the last block that the daemon has folded.
@@ -33,7 +33,7 @@ def explain_node_standing(configuration: Path, node: Address) -> str:
         explanation = explain_score(
             EventArchive(index.store, index.reader, index.rules), node, as_of
         )
-    node_standing = build_summary_from_explanation(explanation)
+    node_standing = build_node_summary_from_explanation(explanation)
     return f"{format_headline(node_standing)} {format_details(node_standing)}".strip()
 
 

@@ -5,7 +5,7 @@ from rich.console import Console
 
 from devnet.demo.screen import Screen
 from devnet.demo.show import START_TIME, DemoOptions
-from devnet.relay.relay_show import RelaySummary, run_relay_show
+from devnet.relay.relay_show import RelaySummary, start_relay_demo
 from oracle.errors import FatalError
 from oracle.queries.text.text_tables import print_table
 
@@ -19,10 +19,10 @@ def run_relay_demo(options: DemoOptions, *, as_json: bool) -> None:
     console = Console(stderr=True)
     with (
         Screen(console, start=START_TIME) as screen,
-        run_relay_show(screen, options) as (show, daemon),
+        start_relay_demo(screen, options) as (show, daemon),
     ):
-        show.play(daemon)
-        summary = show.finish_and_verify()
+        show.run_until_folded(daemon)
+        summary = show.verify_stored_state()
         screen.close()
         daemon.stop()
     _print_summary(summary, as_json=as_json)

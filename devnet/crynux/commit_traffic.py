@@ -61,7 +61,7 @@ class CommitJob:
     is_cancelled: bool = False
 
     @property
-    def all_committed(self) -> bool:
+    def is_fully_committed(self) -> bool:
         committed = [part for part in self.assignments if part.committed_at is not None]
         return len(committed) == _NODES_PER_TASK
 
@@ -153,7 +153,7 @@ class CommitTraffic:
     def _build_commitment(self, job: CommitJob, part: CommitAssignment) -> Transaction:
         nonce = _NO_HASH[:-1] + bytes([part.round_number + 1])
         commitment = keccak(_compute_result(job) + nonce)
-        return self._call_as_node(
+        return self._build_node_call(
             part,
             "submitTaskResultCommitment",
             job.task_number,
@@ -165,14 +165,14 @@ class CommitTraffic:
     def _build_disclosures(self, block_number: int) -> Iterator[Transaction]:
         """Yield disclosures; all nodes are honest here, so the three results are equal."""
         for job in self._list_open_jobs():
-            if not job.all_committed:
+            if not job.is_fully_committed:
                 continue
             for part in sorted(
                 job.assignments, key=lambda assignment: assignment.committed_at or 0
             ):
                 if part.disclosed_at is None and (part.committed_at or 0) < block_number:
                     part.disclosed_at = block_number
-                    yield self._call_as_node(
+                    yield self._build_node_call(
                         part,
                         "discloseTaskResult",
                         job.task_number,
@@ -190,32 +190,32 @@ class CommitTraffic:
                     disclosed,
                     key=lambda assignment: (assignment.disclosed_at, assignment.committed_at or 0),
                 )
-                yield self._call_as_node(
+                yield self._build_node_call(
                     first, "reportResultsUploaded", job.task_number, first.round_number
                 )
 
     def _build_cancellations(self, block_number: int) -> Iterator[Transaction]:
         for job in self._list_open_jobs():
-            if job.started_at is None or job.all_committed:
+            if job.started_at is None or job.is_fully_committed:
                 continue
             if (block_number - job.started_at) * BLOCK_SECONDS > TASK_TIMEOUT_SECONDS:
                 job.is_cancelled = True
-                yield self._call_as_creator("cancelTask", job.task_number)
+                yield self._build_creator_call("cancelTask", job.task_number)
 
     def _build_orders(self) -> Iterator[Transaction]:
         for _ in range(_MAX_OPEN_TASKS - len(self._list_open_jobs())):
             job = CommitJob(len(self.jobs) + 1)
             self.jobs.append(job)
             order_arguments = (_IMAGE, _NO_HASH, _NO_HASH, _MIN_VRAM, _IMAGE_COUNT, *_ANY_GPU)
-            yield self._call_as_creator("createTask", *order_arguments, value=_FEE)
+            yield self._build_creator_call("createTask", *order_arguments, value=_FEE)
 
-    def _call_as_node(
+    def _build_node_call(
         self, part: CommitAssignment, function_name: str, *arguments: object
     ) -> Transaction:
         account = self._network.nodes[part.node.name]
         return self._network.build_call(account, "Task", function_name, *arguments)
 
-    def _call_as_creator(
+    def _build_creator_call(
         self, function_name: str, *arguments: object, value: int = 0
     ) -> Transaction:
         network = self._network

@@ -94,7 +94,7 @@ class CrynuxNetwork:
 
     def mine_transactions(self, clock: ChainClock, transactions: Sequence[dict[str, str]]) -> None:
         """Mine a block with transactions that must succeed."""
-        self.chain.mine_and_check(clock.advance(), transactions)
+        self.chain.mine_and_check_receipts(clock.advance(), transactions)
 
 
 def deploy_crynux_network(chain: LocalChain, clock: ChainClock, profile: str) -> CrynuxNetwork:
@@ -152,7 +152,7 @@ def _deploy_contracts(
     def deploy_contract(artifact: str, *arguments: object) -> Address:
         code = build_creation_code(artifact, *arguments)
         transaction = {"from": owner, "data": code, "gas": _DEPLOY_GAS}
-        (receipt,) = chain.mine_and_check(clock.advance(), [transaction])
+        (receipt,) = chain.mine_and_check_receipts(clock.advance(), [transaction])
         return Address(str(receipt["contractAddress"]).lower())
 
     qos_address = deploy_contract("testing/CrynuxQos", *qos_numbers)

@@ -14,7 +14,7 @@ from devnet.anvil import CHAIN_ID
 from devnet.crynux.commit_traffic import CommitTraffic
 from devnet.crynux.crynux_network import ACCOUNTS, VSS, CrynuxNetwork, deploy_crynux_network
 from devnet.crynux.kickout_end import read_kickout_result
-from devnet.crynux.reporting_end import ReportingSetup, deploy_reporting
+from devnet.crynux.reporting_end import ReportingSetup, deploy_oracle_and_adapter
 from devnet.crynux.verdict import (
     RULE_CHANGES,
     NodeComparison,
@@ -32,7 +32,7 @@ from devnet.demo.daemon_process import (
     write_configuration,
 )
 from devnet.demo.screen import Screen
-from devnet.demo.show import START_TIME, DemoOptions, choose_ports, start_demo_chain
+from devnet.demo.show import START_TIME, DemoOptions, build_port_settings, start_demo_chain
 from devnet.demo.snapshot import SnapshotReader
 from devnet.demo.stage import ChainClock
 from oracle.daemon.config.loader import read_config
@@ -92,7 +92,7 @@ class CrynuxSummary:
 
 
 class CrynuxShow:
-    """A running demo; call `play` once, then `finish_and_verify`."""
+    """A running demo; call `play` once, then `wait_and_verify_scores`."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class CrynuxShow:
         self._loop = loop
         self._reporting = reporting
 
-    def play(self, daemon_process: DemoDaemon, options: DemoOptions) -> None:
+    def run_waves(self, daemon_process: DemoDaemon, options: DemoOptions) -> None:
         """Play until the hopeless node is kicked out, but at most `options.waves` waves.
 
         If the daemon does not report scores, the play ends once the kickout is due.
@@ -123,7 +123,9 @@ class CrynuxShow:
                 ]
             self._loop.mine_next_block(transactions, daemon_process, options.block_seconds)
 
-    def finish_and_verify(self, daemon_process: DemoDaemon, options: DemoOptions) -> CrynuxSummary:
+    def wait_and_verify_scores(
+        self, daemon_process: DemoDaemon, options: DemoOptions
+    ) -> CrynuxSummary:
         """Wait until the daemon has caught up, and compare its scores with a chain replay."""
         loop = self._loop
         for _ in range(_MAX_CATCH_UP_BLOCKS):
@@ -137,7 +139,7 @@ class CrynuxShow:
             for reading in nodes
             if not reading.equal
         ]
-        faults += self._check_kickout(nodes)
+        faults += self._list_kickout_faults(nodes)
         if len(nodes) < len(CAST):
             faults.append(f"the daemon knows only {len(nodes)} of {len(CAST)} nodes")
         put_out_in = read_kickout_result(self._network, self._hopeless_address).transactions
@@ -149,7 +151,7 @@ class CrynuxShow:
         self._traffic.is_paused = False
         self._loop.keep_running(daemon_process, self._traffic.build_next_transactions)
 
-    def _check_kickout(self, nodes: Sequence[NodeComparison]) -> list[str]:
+    def _list_kickout_faults(self, nodes: Sequence[NodeComparison]) -> list[str]:
         """Return the faults of the hopeless node's kickout."""
         if self._reporting is not None:
             return read_kickout_result(self._network, self._hopeless_address).list_faults(
@@ -171,7 +173,7 @@ class CrynuxShow:
                 due_kickout.node == self._hopeless_address for due_kickout in snapshot.due_kickouts
             )
         kicked_out_addresses = [
-            row.address for row in snapshot.rows if row.figures.status == "kicked_out"
+            row.address for row in snapshot.rows if row.node_scores.status == "kicked_out"
         ]
         return self._hopeless_address in kicked_out_addresses
 
@@ -183,7 +185,7 @@ class CrynuxShow:
 
 
 @contextmanager
-def run_crynux_show(
+def start_crynux_demo(
     screen: Screen, profile: str, options: DemoOptions
 ) -> Iterator[tuple[CrynuxShow, DemoDaemon, dict[str, str]]]:
     """Start chain, contracts, database and daemon; all are stopped and deleted afterwards.
@@ -203,7 +205,9 @@ def run_crynux_show(
         )
         screen.print_line(f"deployed stand-ins of Crynux's contracts: {deployed_contracts}")
         rules = build_rules(get_rule_set_name(profile), RULE_CHANGES[get_rule_set_name(profile)])
-        reporting = deploy_reporting(network, clock, rules, folder) if profile == VSS else None
+        reporting = (
+            deploy_oracle_and_adapter(network, clock, rules, folder) if profile == VSS else None
+        )
         path = folder / "demo.toml"
         write_settings(path, network, reporting)
         configuration = read_config(path)
@@ -261,5 +265,5 @@ def build_settings(network: CrynuxNetwork, folder: Path) -> dict[str, dict[str, 
         "chain": {"endpoints": [network.chain.url]},
         "network": {"profile": network.profile, "contracts": network.profile_contracts},
         "rules": {"set": rules, "change": RULE_CHANGES[rules]},
-        **choose_ports(),
+        **build_port_settings(),
     }

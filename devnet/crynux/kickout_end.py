@@ -45,7 +45,7 @@ def deploy_adapter(network: CrynuxNetwork, clock: ChainClock, oracle: Address) -
         raise FatalError(f"{network.profile}: there is no kickout adapter for this profile")
     contracts, owner = network.contracts, network.owner
     code = build_adapter_code(target, oracle, owner, contracts)
-    (receipt,) = network.chain.mine_and_check(
+    (receipt,) = network.chain.mine_and_check_receipts(
         clock.advance(), [{"from": owner, "data": code, "gas": _GAS}]
     )
     adapter = Address(str(receipt["contractAddress"]).lower())

@@ -19,8 +19,8 @@ from oracle.bindings.deployment import (
 from oracle.bindings.kick_targets import find_default_kick_target
 from oracle.chain.profiles.profile_loader import load_profile
 from oracle.domain.ids import Address
-from oracle.domain.reports.lanes import compute_kick_below
-from oracle.domain.reports.report import compute_rules_id
+from oracle.domain.reports.lanes import compute_kickout_line_steps
+from oracle.domain.reports.report import hash_rules_and_settings
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import FatalError
 
@@ -54,7 +54,7 @@ class ReportingSetup:
         return {"from": sender, "to": self.oracle, "data": calldata, "gas": _GAS}
 
 
-def deploy_reporting(
+def deploy_oracle_and_adapter(
     network: CrynuxNetwork, clock: ChainClock, rules: Rules, folder: Path
 ) -> ReportingSetup:
     """Deploy an oracle contract and the profile's adapter, linked to each other.
@@ -68,8 +68,8 @@ def deploy_reporting(
     setup = _build_oracle_setup(
         network, rules, keys["signer"].address, compute_contract_address(owner, nonce + 1)
     )
-    (receipt,) = network.chain.mine_and_check(
-        clock.advance(), [{"from": owner, "data": setup.code, "gas": _GAS}]
+    (receipt,) = network.chain.mine_and_check_receipts(
+        clock.advance(), [{"from": owner, "data": setup.creation_code, "gas": _GAS}]
     )
     oracle = Address(str(receipt["contractAddress"]).lower())
     adapter = deploy_adapter(network, clock, oracle)
@@ -95,14 +95,16 @@ def _build_oracle_setup(
     kick_target = find_default_kick_target(network.profile)
     if kick_target is None:
         raise FatalError(f"{network.profile}: there is no kickout adapter for this profile")
-    kick_threshold = compute_kick_below(rules)
+    kick_threshold = compute_kickout_line_steps(rules)
     settings = replace(load_report_settings(), kick_below=kick_threshold)
     return OracleSetup(
         admin=network.owner,
         vetoer=network.owner,
         target=target,
         signers=(signer,),
-        rules_hash=compute_rules_id(rules, load_profile(network.profile, None).identity, settings),
+        rules_hash=hash_rules_and_settings(
+            rules, load_profile(network.profile, None).identity, settings
+        ),
         limits=replace(LIMITS, kick_below=kick_threshold),
         floors=NO_FLOORS,
         kick_limits=replace(DEFAULT_KICK_LIMITS, kick_gas=kick_target.kick_gas, bucket_frame=60),

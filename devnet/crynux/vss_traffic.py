@@ -75,7 +75,7 @@ class VssGroup:
         return all(job.answered_at is not None for job in self.jobs)
 
     @property
-    def is_broken(self) -> bool:
+    def has_aborted_member(self) -> bool:
         """Whether a member was aborted after its start, which prevents the comparison."""
         return any(job.aborted_at is not None for job in self.jobs)
 
@@ -166,7 +166,7 @@ class VssTraffic:
         for _, job in self._iter_open_jobs():
             if job.started_at is not None and not job.are_parameters_uploaded:
                 job.are_parameters_uploaded = True
-                yield self._call_as_relay("reportTaskParametersUploaded", job)
+                yield self._build_relay_call("reportTaskParametersUploaded", job)
 
     def _build_answers(self, block_number: int) -> Iterator[Transaction]:
         """Yield answers; all nodes are honest here, so the results of a group are equal."""
@@ -188,17 +188,21 @@ class VssTraffic:
                 continue
             is_waited_for = job.answered_at is None and job.answer_due_at is not None
             is_over = (block_number - job.started_at) * BLOCK_SECONDS > TASK_TIMEOUT_SECONDS
-            if is_over and not is_waited_for and (job.answered_at is None or group.is_broken):
+            if (
+                is_over
+                and not is_waited_for
+                and (job.answered_at is None or group.has_aborted_member)
+            ):
                 job.aborted_at = block_number
-                yield self._call_as_creator(group, "abortTask", job.id, _TIMED_OUT)
+                yield self._build_creator_call(group, "abortTask", job.id, _TIMED_OUT)
 
     def _build_validations(self, block_number: int) -> Iterator[Transaction]:
         for group in self._list_open_groups():
-            if group.is_answered and not group.is_broken and group.validated_at is None:
+            if group.is_answered and not group.has_aborted_member and group.validated_at is None:
                 group.validated_at = block_number
                 ids = [job.id for job in group.jobs]
                 key = derive_public_key(CREATOR_ACCOUNT_INDICES[group.creator_index])
-                yield self._call_as_creator(
+                yield self._build_creator_call(
                     group, "validateTaskGroup", *ids, group.guid, _PROOF, key
                 )
 
@@ -207,7 +211,7 @@ class VssTraffic:
         for group in self._list_open_groups():
             if group.validated_at is not None:
                 group.is_uploaded = True
-                yield self._call_as_relay("reportTaskResultUploaded", group.jobs[0])
+                yield self._build_relay_call("reportTaskResultUploaded", group.jobs[0])
 
     def _build_pauses(self) -> Iterator[Transaction]:
         """Yield the pauses and resumptions of nodes that are away for some waves."""
@@ -230,16 +234,16 @@ class VssTraffic:
                 job = VssJob(keccak(group.guid + nonce), nonce)
                 group.jobs.append(job)
                 order_arguments = (_IMAGE, job.id, nonce, [MODEL], *_ANY_GPU, VERSION, 1)
-                yield self._call_as_creator(group, "createTask", *order_arguments, value=_FEE)
+                yield self._build_creator_call(group, "createTask", *order_arguments, value=_FEE)
 
-    def _call_as_creator(
+    def _build_creator_call(
         self, group: VssGroup, function_name: str, *arguments: object, value: int = 0
     ) -> Transaction:
         network = self._network
         creator = network.creators[group.creator_index]
         return network.build_call(creator, "VSSTask", function_name, *arguments, value=value)
 
-    def _call_as_relay(self, function_name: str, job: VssJob) -> Transaction:
+    def _build_relay_call(self, function_name: str, job: VssJob) -> Transaction:
         return self._network.build_call(self._network.relay, "VSSTask", function_name, job.id)
 
 

@@ -37,7 +37,7 @@ class ActTracker:
 
     def update(self, snapshot: DemoSnapshot) -> None:
         """Advance to a later act if the snapshot shows one."""
-        excluded = frozenset(row.name for row in snapshot.rows if row.figures.is_excluded)
+        excluded = frozenset(row.name for row in snapshot.rows if row.node_scores.is_excluded)
         conditions = (
             True,
             snapshot.round_number > 0,

@@ -6,7 +6,7 @@ from threading import Event
 
 from devnet.anvil import LocalChain
 from devnet.demo.daemon_process import DemoDaemon
-from devnet.demo.news import build_feed
+from devnet.demo.news import iter_feed_entries
 from devnet.demo.screen import Screen
 from devnet.demo.snapshot import DemoSnapshot, SnapshotReader
 from devnet.demo.stage import ChainClock
@@ -101,7 +101,7 @@ class BlockLoop:
         snapshot = self._snapshot_reader.read_snapshot()
         if snapshot is None:
             return
-        lines = list(build_feed(self.snapshot, snapshot))
+        lines = list(iter_feed_entries(self.snapshot, snapshot))
         self._screen.update(snapshot, lines, head=self.head)
         self.snapshot = snapshot
 

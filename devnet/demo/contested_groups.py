@@ -36,7 +36,7 @@ class DemoTask:
     is_false: bool = False
 
     @property
-    def committed_answer(self) -> bytes:
+    def commitment_hash(self) -> bytes:
         """The hash that the node commits to.
 
         In a group the hash is bound to the group, so that no other group can copy it.

@@ -8,8 +8,8 @@ from devnet.demo.cast import CAST, GROUP_SIZE, TASK_TIMEOUT, DemoNode
 from oracle.chain.profiles.profile_loader import load_profile
 from oracle.daemon.config.loader import read_config
 from oracle.domain.ids import Hash
-from oracle.domain.reports.lanes import compute_kick_below
-from oracle.domain.reports.report import ReportSettings, compute_rules_id
+from oracle.domain.reports.lanes import compute_kickout_line_steps
+from oracle.domain.reports.report import ReportSettings, hash_rules_and_settings
 from oracle.domain.scoring.rules import Rules
 from oracle.resources import find_shipped_path
 from oracle.systems.registry import build_rules
@@ -56,13 +56,13 @@ class DemoSystem:
     @property
     def kick_below(self) -> int:
         """The contract's kickout threshold, in 1/10,000 of QoS."""
-        return compute_kick_below(self.rules)
+        return compute_kickout_line_steps(self.rules)
 
     @property
     def rules_hash(self) -> Hash:
         """The hash by which the contract identifies the rules of the reports."""
         settings = replace(load_report_settings(), kick_below=self.kick_below)
-        return compute_rules_id(self.rules, load_profile("reference").identity, settings)
+        return hash_rules_and_settings(self.rules, load_profile("reference").identity, settings)
 
     @property
     def settings(self) -> dict[str, dict[str, object]]:

@@ -123,7 +123,7 @@ class DemoSummary:
         return json.dumps({"holds": self.has_passed, **asdict(self)}, indent=2)
 
 
-def finish_kickout(stage: Stage, clock: ChainClock) -> KickoutOnChain:
+def withdraw_and_try_rejoin(stage: Stage, clock: ChainClock) -> KickoutOnChain:
     """Let the kicked-out node withdraw and try to join again; return the kickout from the logs."""
     node = stage.nodes[HOPELESS.name]
     executed_logs = _fetch_event_logs(stage.chain, stage.oracle, "QoSOracle", "KickExecuted")

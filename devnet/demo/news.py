@@ -33,7 +33,7 @@ class FeedEntry:
     tone: str
 
 
-def build_feed(previous: DemoSnapshot | None, current: DemoSnapshot) -> Iterator[FeedEntry]:
+def iter_feed_entries(previous: DemoSnapshot | None, current: DemoSnapshot) -> Iterator[FeedEntry]:
     """Yield an entry for each change from the earlier to the later snapshot."""
     name_by_address = {row.address: row.name for row in current.rows}
     for change in current.timeouts:
@@ -45,7 +45,7 @@ def build_feed(previous: DemoSnapshot | None, current: DemoSnapshot) -> Iterator
     if previous is None:
         return
     for row in current.rows:
-        yield from _compare_rows(
+        yield from _iter_row_entries(
             next(
                 (previous_row for previous_row in previous.rows if previous_row.name == row.name),
                 row,
@@ -53,46 +53,51 @@ def build_feed(previous: DemoSnapshot | None, current: DemoSnapshot) -> Iterator
             row,
             current,
         )
-    yield from _compare_contests(previous, current, name_by_address)
-    yield from _compare_rounds(previous, current)
-    yield from _compare_kickouts(previous, current, name_by_address)
+    yield from _iter_contest_entries(previous, current, name_by_address)
+    yield from _iter_round_entries(previous, current)
+    yield from _iter_kickout_entries(previous, current, name_by_address)
 
 
-def _compare_rows(
-    before: SnapshotRow, row: SnapshotRow, current: DemoSnapshot
+def _iter_row_entries(
+    previous_row: SnapshotRow, row: SnapshotRow, current: DemoSnapshot
 ) -> Iterator[FeedEntry]:
-    if row.figures.is_excluded and not before.figures.is_excluded:
-        reliability = truncate_score(row.figures.reliability)
+    if row.node_scores.is_excluded and not previous_row.node_scores.is_excluded:
+        reliability = truncate_score(row.node_scores.reliability)
         text = f"{row.name} is excluded: reliability {reliability:.3f} is below 0.1"
         yield FeedEntry(current.time, current.block, text, "bad")
-    if before.figures.is_excluded and not row.figures.is_excluded:
-        text = (
-            f"{row.name} has recovered: reliability {truncate_score(row.figures.reliability):.3f}"
-        )
+    if previous_row.node_scores.is_excluded and not row.node_scores.is_excluded:
+        reliability = truncate_score(row.node_scores.reliability)
+        text = f"{row.name} has recovered: reliability {reliability:.3f}"
         yield FeedEntry(current.time, current.block, text, "good")
-    if row.figures.status in _DEPARTURE_TEXTS and before.figures.status != row.figures.status:
+    if (
+        row.node_scores.status in _DEPARTURE_TEXTS
+        and previous_row.node_scores.status != row.node_scores.status
+    ):
         yield FeedEntry(
             current.time,
             current.block,
-            f"{row.name} {_DEPARTURE_TEXTS[row.figures.status]}",
+            f"{row.name} {_DEPARTURE_TEXTS[row.node_scores.status]}",
             "big",
         )
     for model, state in row.state_by_model.items():
-        if before.state_by_model.get(model) != state:
+        if previous_row.state_by_model.get(model) != state:
             text = f"{row.name} {_DOWNLOAD_TEXTS[state]} {model}"
             yield FeedEntry(current.time, current.block, text, "plain")
-    if before.figures.status == "paused" and row.figures.status not in _DEPARTURE_TEXTS:
+    if (
+        previous_row.node_scores.status == "paused"
+        and row.node_scores.status not in _DEPARTURE_TEXTS
+    ):
         yield FeedEntry(current.time, current.block, f"{row.name} resumes work", "good")
 
 
-def _compare_rounds(previous: DemoSnapshot, current: DemoSnapshot) -> Iterator[FeedEntry]:
+def _iter_round_entries(previous: DemoSnapshot, current: DemoSnapshot) -> Iterator[FeedEntry]:
     if current.round_number > previous.round_number:
         node_count = sum(row.chain_score != "-" for row in current.rows)
         text = f"report accepted on chain: round {current.round_number}, {node_count} nodes"
         yield FeedEntry(current.time, current.block, text, "plain")
 
 
-def _compare_contests(
+def _iter_contest_entries(
     previous: DemoSnapshot, current: DemoSnapshot, name_by_address: Mapping[Address, str]
 ) -> Iterator[FeedEntry]:
     if current.contest_count > previous.contest_count:
@@ -104,7 +109,7 @@ def _compare_contests(
         yield FeedEntry(current.time, current.block, text, "big")
 
 
-def _compare_kickouts(
+def _iter_kickout_entries(
     previous: DemoSnapshot, current: DemoSnapshot, name_by_address: Mapping[Address, str]
 ) -> Iterator[FeedEntry]:
     previously_due = {interval.node for interval in previous.due_kickouts}
@@ -117,7 +122,7 @@ def _compare_kickouts(
     for row in current.rows:
         if (
             row.address in previously_due - currently_due
-            and row.figures.status not in _DEPARTURE_TEXTS
+            and row.node_scores.status not in _DEPARTURE_TEXTS
         ):
             text = f"{row.name} is no longer due to be kicked out: {_format_due_reason(row)}"
             yield FeedEntry(current.time, current.block, text, "good")
@@ -150,6 +155,5 @@ def _format_due_reason(row: SnapshotRow) -> str:
     """
     if not row.score_count:
         return "its score is below the threshold"
-    return (
-        f"{row.score_count} scores, mean {truncate_score(row.figures.long_term) * _MAX_SCORE:.1f}"
-    )
+    mean = truncate_score(row.node_scores.long_term) * _MAX_SCORE
+    return f"{row.score_count} scores, mean {mean:.1f}"

@@ -154,7 +154,7 @@ def _render_line(text: str, style: str) -> Text:
 
 
 def _format_state(row: SnapshotRow) -> str:
-    return "excluded" if row.figures.is_excluded else row.figures.status.replace("_", " ")
+    return "excluded" if row.node_scores.is_excluded else row.node_scores.status.replace("_", " ")
 
 
 def _format_score(units: int | None) -> str:
@@ -162,7 +162,7 @@ def _format_score(units: int | None) -> str:
 
 
 def _render_bar(row: SnapshotRow) -> str:
-    return "━" * round(truncate_score(row.figures.qos or 0) * _BAR_WIDTH)
+    return "━" * round(truncate_score(row.node_scores.qos or 0) * _BAR_WIDTH)
 
 
 _COLUMNS = (
@@ -170,9 +170,9 @@ _COLUMNS = (
     _Column("node", "left", 8, lambda _, row: row.name),
     _Column("role", "left", 18, lambda _, row: row.role, min_console_width=100),
     _Column("scores", "right", 6, lambda _, row: str(row.score_count)),
-    _Column("long-term", "right", 9, lambda _, row: _format_score(row.figures.long_term)),
-    _Column("reliability", "right", 11, lambda _, row: _format_score(row.figures.reliability)),
-    _Column("QoS", "right", 6, lambda _, row: _format_score(row.figures.qos)),
+    _Column("long-term", "right", 9, lambda _, row: _format_score(row.node_scores.long_term)),
+    _Column("reliability", "right", 11, lambda _, row: _format_score(row.node_scores.reliability)),
+    _Column("QoS", "right", 6, lambda _, row: _format_score(row.node_scores.qos)),
     _Column("", "left", _BAR_WIDTH, lambda _, row: _render_bar(row), min_console_width=120),
     _Column("on chain", "right", 8, lambda _, row: row.chain_score),
     _Column("state", "left", 10, lambda _, row: _format_state(row)),
@@ -180,11 +180,11 @@ _COLUMNS = (
 
 
 def _choose_row_style(row: SnapshotRow) -> str:
-    figures = row.figures
-    if figures.status in {"kicked_out", "quit", "slashed"}:
+    node_scores = row.node_scores
+    if node_scores.status in {"kicked_out", "quit", "slashed"}:
         return "dim strike"
-    if figures.is_excluded:
+    if node_scores.is_excluded:
         return "red"
-    if figures.status == "paused" or figures.qos is None:
+    if node_scores.status == "paused" or node_scores.qos is None:
         return "dim"
-    return "green" if figures.reliability >= RECOVERING_BELOW else "yellow"
+    return "green" if node_scores.reliability >= RECOVERING_BELOW else "yellow"

@@ -21,13 +21,21 @@ from devnet.demo.demo_system import CRYNUX_SYSTEM, DemoSystem
 from devnet.demo.ending import (
     DemoSummary,
     build_summary,
-    finish_kickout,
     read_contest,
     verify_draws,
+    withdraw_and_try_rejoin,
 )
 from devnet.demo.screen import Screen
 from devnet.demo.snapshot import SnapshotReader
-from devnet.demo.stage import ACCOUNTS, ETHER, STAKE, ChainClock, DaemonRoles, Stage, set_up_stage
+from devnet.demo.stage import (
+    ACCOUNTS,
+    ETHER,
+    STAKE,
+    ChainClock,
+    DaemonRoles,
+    Stage,
+    deploy_demo_network,
+)
 from devnet.demo.traffic import DemoTraffic
 from devnet.demo.verify import run_verification
 from oracle.daemon.config.loader import read_config
@@ -69,7 +77,7 @@ class DemoOptions:
 
 
 class DemoShow:
-    """A running demo; call `play` once, then `finish_and_verify`."""
+    """A running demo; call `play` once, then `finish_and_verify_demo`."""
 
     def __init__(
         self, stage: Stage, clock: ChainClock, loop: BlockLoop, traffic: DemoTraffic
@@ -79,7 +87,7 @@ class DemoShow:
         self._loop = loop
         self._traffic = traffic
 
-    def play(self, daemon_process: DemoDaemon, options: DemoOptions) -> None:
+    def run_waves(self, daemon_process: DemoDaemon, options: DemoOptions) -> None:
         """Play waves until the hopeless node is kicked out, at most `options.waves`.
 
         After the last wave, an open contest is played to its end.
@@ -95,9 +103,11 @@ class DemoShow:
             transactions = traffic.build_next_transactions(loop.head, may_order=may_order)
             loop.mine_next_block(transactions, daemon_process, options.block_seconds)
 
-    def finish_and_verify(self, daemon_process: DemoDaemon, options: DemoOptions) -> DemoSummary:
+    def finish_and_verify_demo(
+        self, daemon_process: DemoDaemon, options: DemoOptions
+    ) -> DemoSummary:
         """Wait for the withdrawal and the last report, then verify and summarise the demo."""
-        kickout = finish_kickout(self._stage, self._clock)
+        kickout = withdraw_and_try_rejoin(self._stage, self._clock)
         contest = read_contest(self._stage)
         loop = self._loop
         last_act_block = int(self._stage.chain.make_request("eth_blockNumber"), 16)
@@ -156,7 +166,7 @@ def start_demo_chain(
 
 
 @contextmanager
-def start_show(
+def start_demo(
     screen: Screen, options: DemoOptions
 ) -> Iterator[tuple[DemoShow, DemoDaemon, dict[str, str]]]:
     """Start chain, contracts, database and daemon; all are stopped and deleted afterwards.
@@ -203,7 +213,7 @@ def start_show(
         )
 
 
-def choose_ports() -> dict[str, dict[str, object]]:
+def build_port_settings() -> dict[str, dict[str, object]]:
     """Return settings with free ports for the daemon and its pages."""
     return {"web": {"port": find_free_port()}, "api": {"port": 0}}
 
@@ -218,7 +228,7 @@ def _prepare_network(
         options.system,
         DaemonRoles(**{role: key.address for role, key in keys.items()}),
     )
-    stage = set_up_stage(chain, clock, roles, system)
+    stage = deploy_demo_network(chain, clock, roles, system)
     screen.print_line(f"deployed TaskNetwork {stage.network} and QoSOracle {stage.oracle}")
     screen.print_line(
         f"{len(system.nodes)} nodes joined, each with a stake of {STAKE // ETHER} ether"
@@ -226,7 +236,7 @@ def _prepare_network(
     path = folder / "demo.toml"
     endpoint_url = options.wrap_endpoint(chain.url) if options.wrap_endpoint else chain.url
     settings = build_run_settings(folder, stage, keys, endpoint=endpoint_url)
-    write_configuration(path, {**settings, **system.settings, **choose_ports()})
+    write_configuration(path, {**settings, **system.settings, **build_port_settings()})
     return path, stage, clock
 
 

@@ -11,14 +11,14 @@ from oracle.domain.fold.working_set import KickoutDue, ReliabilityCause, Reliabi
 from oracle.domain.ids import Address
 from oracle.domain.reports.kicks import Kick
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED, QOS_STEP
-from oracle.domain.scoring.node_figures import NodeFigures
+from oracle.domain.scoring.node_figures import NodeScores
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
 from oracle.queries.population import Population, build_population, has_feed_cursor
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Account, IntentState
 from oracle.store.report_repository import ReportState
-from oracle.systems.crynux.predownload import list_requests
+from oracle.systems.crynux.predownload import list_download_requests
 
 _LANE_STEPS = 10_000
 # More calls than a demo makes.
@@ -35,7 +35,7 @@ class SnapshotRow:
     address: Address
     role: str
     score_count: int
-    figures: NodeFigures
+    node_scores: NodeScores
     chain_score: str
     # State of each model download requested from the node in the last day.
     state_by_model: Mapping[str, str] = field(default_factory=dict)
@@ -118,7 +118,7 @@ class SnapshotReader:
                 time=cursor.time,
                 round_number=rounds.head.round,
                 reported_block=_find_reported_block(uow),
-                rows=tuple(sorted(rows, key=lambda row: (-(row.figures.qos or -1), row.name))),
+                rows=tuple(sorted(rows, key=lambda row: (-(row.node_scores.qos or -1), row.name))),
                 timeouts=tuple(self._read_timeouts(uow, nodes, cursor.number)),
                 due_kickouts=tuple(uow.kickouts.list_open()),
                 kicks=tuple(rounds.kicks.values()),
@@ -133,11 +133,11 @@ class SnapshotReader:
             address=node.address,
             role=self._role_by_name.get(name, ""),
             score_count=len(node.pool),
-            figures=population.compute_figures(node),
+            node_scores=population.compute_node_scores(node),
             chain_score=_format_chain_score(rounds.get_node_lane(node.address)),
             state_by_model={
                 request.request.model: request.state
-                for request in list_requests(node, population.time)
+                for request in list_download_requests(node, population.time)
             },
         )
 

@@ -99,7 +99,7 @@ class DaemonRoles:
     dispatcher: Address
 
 
-def set_up_stage(
+def deploy_demo_network(
     chain: LocalChain, clock: ChainClock, roles: DaemonRoles, system: DemoSystem = CRYNUX_SYSTEM
 ) -> Stage:
     """Deploy both contracts, let the cast join, and fund the sending accounts."""
@@ -112,7 +112,7 @@ def set_up_stage(
         build_creation_code("TaskNetwork", admin, roles.dispatcher, treasury, STAKE, TASK_FLOOR),
     )
     setup = _build_oracle_setup(network, admin, roles.signer, system)
-    oracle = _deploy_contract(chain, clock, admin, setup.code)
+    oracle = _deploy_contract(chain, clock, admin, setup.creation_code)
     names = [node.name for node in CAST]
     nodes = dict(zip(names, accounts[_FIXED_ACCOUNTS:-_EXTRA_CREATORS], strict=True))
     creators = (creator, *accounts[-_EXTRA_CREATORS:])

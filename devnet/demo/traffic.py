@@ -193,10 +193,10 @@ class DemoTraffic:
                     "TaskNetwork",
                     "submitResult",
                     task.contract_key,
-                    task.committed_answer,
+                    task.commitment_hash,
                 )
                 continue
-            commitment = compute_commitment(task.contract_key, account, task.committed_answer)
+            commitment = compute_commitment(task.contract_key, account, task.commitment_hash)
             yield self._stage.build_call(
                 account, "TaskNetwork", "commitAnswer", task.contract_key, commitment
             )
@@ -214,7 +214,7 @@ class DemoTraffic:
                 if task.is_revealed or task.node is None:
                     continue
                 task.is_revealed = True
-                reveal_arguments = (task.contract_key, task.committed_answer, SALT)
+                reveal_arguments = (task.contract_key, task.commitment_hash, SALT)
                 account = self._stage.nodes[task.node.name]
                 yield self._stage.build_call(
                     account, "TaskNetwork", "revealAnswer", *reveal_arguments
@@ -235,7 +235,7 @@ class DemoTraffic:
                 continue
             if (block_number - task.started_at) * BLOCK_SECONDS > TASK_TIMEOUT:
                 task.is_committed = task.is_revealed = True
-                yield self._call_as_creator(task.creator, "timeOutTask", task.contract_key)
+                yield self._build_creator_call(task.creator, "timeOutTask", task.contract_key)
 
     def _build_validations(self) -> Iterator[Transaction]:
         for group in [group for group in self._groups if group.is_fully_revealed]:
@@ -243,7 +243,7 @@ class DemoTraffic:
             keys = [task.contract_key for task in group.tasks]
             if group.has_false_answer:
                 self._contest_tracker.add_contested_group(group)
-            yield self._call_as_creator(group.tasks[0].creator, "validateGroup", group.id, keys)
+            yield self._build_creator_call(group.tasks[0].creator, "validateGroup", group.id, keys)
 
     def _build_pauses(self) -> Iterator[Transaction]:
         """Yield the pauses and resumptions of nodes that are away for some waves."""
@@ -272,14 +272,16 @@ class DemoTraffic:
             self._groups.append(group)
             for task in group.tasks:
                 order_struct = _build_order_struct(task.id, group.id, order.task_kind)
-                yield self._call_as_creator(creator, "createTask", order_struct, value=order.fee)
+                yield self._build_creator_call(
+                    creator, "createTask", order_struct, value=order.fee
+                )
 
     def _iter_open_tasks(self) -> Iterator[DemoTask]:
         return (
             task for group in self._list_groups() for task in group.tasks if not task.is_committed
         )
 
-    def _call_as_creator(
+    def _build_creator_call(
         self, creator: Address, function_name: str, *arguments: object, value: int = 0
     ) -> Transaction:
         return self._stage.build_call(

@@ -48,7 +48,7 @@ class Tx:
         return self.logs if self.succeeded else ()
 
     @property
-    def gas(self) -> int:
+    def gas_used(self) -> int:
         """The gas used, by a made-up formula."""
         return 21_000 + 16 * (len(self.input) // 2 - 1) + 1_000 * len(self.emitted_logs)
 

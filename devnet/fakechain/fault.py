@@ -107,12 +107,12 @@ def _ranges_overlap(requested_range: tuple[int, int] | None, limit_range: tuple[
     )
 
 
-def with_default_methods(limits: FaultLimits, *methods: str) -> FaultLimits:
+def add_default_methods(limits: FaultLimits, *methods: str) -> FaultLimits:
     """Return the limits; if they name no methods, restrict them to `methods`."""
     return {"methods": methods, **limits}
 
 
-def skip_errors(change: ResultChange) -> ResultChange:
+def wrap_change_to_skip_errors(change: ResultChange) -> ResultChange:
     """Return `change` as a function that leaves errors and null results unchanged."""
 
     def change_result(request: FakeRequest, result: object) -> object:

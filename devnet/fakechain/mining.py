@@ -94,7 +94,7 @@ class MinedBlock(Block):
             return EMPTY_ROOT, EMPTY_ROOT
         cumulative_gas, leaves = 0, []
         for tx, bloom_bits in zip(self._txs, self._blooms, strict=True):
-            cumulative_gas += tx.gas
+            cumulative_gas += tx.gas_used
             logs = [encode_log_hex(log.address, log.topics, log.data) for log in tx.emitted_logs]
             outcome = "01" if tx.succeeded else "80"
             leaves.append(
@@ -189,7 +189,7 @@ class MinedBlock(Block):
             "input": tx.input,
             "value": hex(tx.value),
             "nonce": hex(tx.nonce or 0),
-            "gas": hex(tx.gas),
+            "gas": hex(tx.gas_used),
             **signature_fields,
         }
 
@@ -205,7 +205,7 @@ class MinedBlock(Block):
     def receipts(self) -> list[Json]:
         receipts, cumulative_gas, log_index = [], 0, 0
         for tx_index, tx in enumerate(self._txs):
-            cumulative_gas += tx.gas
+            cumulative_gas += tx.gas_used
             receipt = {
                 **self._build_location(tx_index),
                 "transactionHash": self.tx_hashes[tx_index],
@@ -216,7 +216,7 @@ class MinedBlock(Block):
                 "contractAddress": _compute_contract_address(tx)
                 if tx.to is None and tx.succeeded
                 else None,
-                "gasUsed": hex(tx.gas),
+                "gasUsed": hex(tx.gas_used),
                 "cumulativeGasUsed": hex(cumulative_gas),
                 "effectiveGasPrice": hex(_BASE_FEE),
                 "logsBloom": format_bloom(self._blooms[tx_index]),
@@ -267,7 +267,7 @@ def _encode_unsigned_fields(tx: Tx, chain_id: int) -> list[bytes]:
         encode_int(tx.nonce or 0),
         *fee_fields,
         encode_int(_BASE_FEE),
-        encode_int(tx.gas),
+        encode_int(tx.gas_used),
         encode_bytes(bytes.fromhex(tx.to[2:]) if tx.to else b""),
         encode_int(tx.value),
         encode_bytes(bytes.fromhex(tx.input[2:])),

@@ -32,14 +32,14 @@ class NodeState:
     is_member: bool = True
     stake: int = 0
 
-    def compute_health(self, at_time: float) -> float:
+    def compute_reliability(self, at_time: float) -> float:
         """Return H at a time, including the recovery since the state began."""
         remaining_loss = math.exp(-max(0.0, at_time - self.time) / _TAU_SECONDS)
         return 1.0 - (1.0 - self.health) * remaining_loss
 
     def is_excluded_at(self, at_time: float) -> bool:
         """Return whether the node is excluded: it gets no tasks until H has recovered."""
-        return self.excluded and self.compute_health(at_time) < _READMITTED_FROM
+        return self.excluded and self.compute_reliability(at_time) < _READMITTED_FROM
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class RelayBooks:
         """Add a task score to a node's pool."""
         book = self.book_by_node[node]
         book.pool = [*book.pool, score][-_POOL_SIZE:]
-        self._append_state(node, at_time, long_term=_compute_long_term(book.pool))
+        self._append_state(node, at_time, long_term=_compute_long_term_score(book.pool))
 
     def record_timeout(self, node: Address, at_time: float) -> None:
         """Record a timeout, which lowers H."""
@@ -108,18 +108,18 @@ class RelayBooks:
         for node, book in self.book_by_node.items():
             if book.pool and sum(book.pool):
                 book.pool = [sum(book.pool) // len(book.pool)] * _RESTORED_SCORES
-                self._append_state(node, at_time, long_term=_compute_long_term(book.pool))
+                self._append_state(node, at_time, long_term=_compute_long_term_score(book.pool))
 
     def get_state(self, node: Address, time: float) -> NodeState:
         """Return a node's state at `time`, which must not be before its latest state."""
         last_state = self.book_by_node[node].states[-1]
-        return replace(last_state, time=time, health=last_state.compute_health(time))
+        return replace(last_state, time=time, health=last_state.compute_reliability(time))
 
     def _append_state(self, node: Address, time: float, **changes: object) -> None:
         current = self.get_state(node, time)
         self.book_by_node[node].states.append(replace(current, **changes))  # type: ignore[arg-type]  # fields of a NodeState
 
 
-def _compute_long_term(pool: list[int]) -> float:
+def _compute_long_term_score(pool: list[int]) -> float:
     """Return Q_long / 10 of a pool, or the value of a new node if all scores are 0."""
     return sum(pool) / len(pool) / _MAX_SCORE if any(pool) else _NEW_NODE_SCORE

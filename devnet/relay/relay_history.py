@@ -86,7 +86,7 @@ class RelayHistory:
         }
         max_stake = max((node_state.stake for node_state in state_by_node.values()), default=0)
         return [
-            self._build_figures(node, node_state, max_stake, at_time)
+            self._build_node_stats(node, node_state, max_stake, at_time)
             for node, node_state in sorted(state_by_node.items())
         ]
 
@@ -125,10 +125,10 @@ class RelayHistory:
         running = sum(self._is_running(node, at_time) for node in self.book_by_node)
         return {"all_nodes": members, "total_tasks": started, "running_tasks": running}
 
-    def _build_figures(
+    def _build_node_stats(
         self, node: Address, node_state: NodeState, max_stake: int, at_time: float
     ) -> dict[str, Any]:
-        health = node_state.compute_health(at_time)
+        health = node_state.compute_reliability(at_time)
         quality = node_state.long_term * health
         stake_score = math.sqrt(node_state.stake / max_stake) if max_stake else 0.0
         score_sum = stake_score + quality

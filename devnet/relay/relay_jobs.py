@@ -27,7 +27,7 @@ class RelayTask:
     has_ended: bool = False
 
     @property
-    def state_when_answered(self) -> TaskState:
+    def answered_state(self) -> TaskState:
         """The state that the answer gave to the task."""
         return TaskState.ERROR_REPORTED if self.is_error else TaskState.SCORE_READY
 
@@ -56,7 +56,7 @@ class RelayGroup:
         )
         return have_all_ended and not self.queued_count
 
-    def list_answered_by_speed(self) -> list[RelayTask]:
+    def list_answered_tasks_by_speed(self) -> list[RelayTask]:
         """Return the tasks that were answered, the fastest first."""
         answered = [
             (task.elapsed_seconds, task) for task in self.tasks if task.elapsed_seconds is not None

@@ -27,7 +27,7 @@ from oracle.domain.ids import Address
 from oracle.domain.scoring.node_scores import compute_reliability, get_status
 from oracle.domain.state import Node
 from oracle.queries.relay_audit.contradictions import RowContradictions
-from oracle.queries.relay_audit.own_figures import DerivedNode, compute_figures_from_rows
+from oracle.queries.relay_audit.own_figures import DerivedNode, compute_node_stats_from_rows
 from oracle.queries.relay_audit.relay_audit import Verdict, audit_relay
 from oracle.queries.relay_audit.relay_watch import RelayWatch, WatchClock
 from oracle.store.database import Store
@@ -94,7 +94,7 @@ class RelaySummary:
 
 @dataclass(slots=True)
 class RelayShow:
-    """A running demo; call `play` once, then `finish_and_verify`."""
+    """A running demo; call `play` once, then `verify_stored_state`."""
 
     network: StakedChain
     history: RelayHistory
@@ -103,7 +103,7 @@ class RelayShow:
     screen: Screen
     options: DemoOptions
 
-    def play(self, daemon_process: DemoDaemon) -> None:
+    def run_until_folded(self, daemon_process: DemoDaemon) -> None:
         """Mine a block per second until the daemon has folded every row.
 
         Raises:
@@ -121,14 +121,14 @@ class RelayShow:
             # The chain uses the wall clock, so nothing else is waited for here.
             self.options.stop.wait(1.0)
 
-    def finish_and_verify(self) -> RelaySummary:
+    def verify_stored_state(self) -> RelaySummary:
         """Compare the daemon's state with the rows, and the rows with the relay's figures."""
         with closing(RelayWatch.connect_to(self.url, 15, 1000, WatchClock())) as watch:
             watch.poll_relay(2, _POLL_SECONDS)
             with self.store.read_transaction() as uow:
                 node_by_address = {node.address: node for node in uow.nodes.iterate_all()}
                 settled_rows = [
-                    (row.id, row.hash, row.time or 0) for row in uow.feed.iterate_settled()
+                    (row.id, row.hash, row.time or 0) for row in uow.feed.iterate_settled_rows()
                 ]
             watch.adopt_witness_times(settled_rows)
             rows = [watch.rows[row_id] for row_id in sorted(watch.rows)]
@@ -137,24 +137,26 @@ class RelayShow:
                 audited_node.node: audited_node
                 for audited_node in audit_relay(watch, RowContradictions()).nodes
             }
-        recomputed = compute_figures_from_rows(rows, times).nodes
+        recomputed = compute_node_stats_from_rows(rows, times).nodes
         nodes = []
         for address, role in self.history.node_by_address.items():
             audit, stored_node = audit_by_node[address], node_by_address.get(address)
             is_equal = stored_node is not None and self._matches_rows(
                 stored_node, recomputed[address]
             )
-            lowest, highest = recomputed[address].compute_long_term_bounds()
+            lowest, highest = recomputed[address].compute_long_term_score_bounds()
             nodes.append(
                 RelayNodeComparison(
                     name=role.name,
                     node=address,
                     status="unknown" if stored_node is None else get_status(stored_node),
-                    long_term=recomputed[address].compute_long_term(),
+                    long_term=recomputed[address].compute_long_term_score(),
                     lowest=lowest,
                     highest=highest,
                     relays=self.history.book_by_node[address].states[-1].long_term,
-                    reliability=0.0 if stored_node is None else self._compute_health(stored_node),
+                    reliability=0.0
+                    if stored_node is None
+                    else self._compute_reliability(stored_node),
                     zeros=audit.zeros,
                     equal=is_equal,
                     audit=audit.verdict.value,
@@ -190,16 +192,17 @@ class RelayShow:
         relay_health = (
             self.history.book_by_node[stored_node.address]
             .states[-1]
-            .compute_health(self._read_wall_clock())
+            .compute_reliability(self._read_wall_clock())
         )
         return (
             list(stored_node.pool) == list(recomputed_node.state.pool)
             and get_status(stored_node) == get_status(recomputed_node.state)
             and stored_node.stake == stakes[stored_node.address]
-            and abs(self._compute_health(stored_node) - relay_health) <= _MAX_HEALTH_DIFFERENCE
+            and abs(self._compute_reliability(stored_node) - relay_health)
+            <= _MAX_HEALTH_DIFFERENCE
         )
 
-    def _compute_health(self, stored_node: Node) -> float:
+    def _compute_reliability(self, stored_node: Node) -> float:
         return compute_reliability(stored_node, int(self._read_wall_clock()), RELAY) / UNIT
 
     def _read_wall_clock(self) -> float:
@@ -207,11 +210,13 @@ class RelayShow:
 
     def _count_folded_rows(self) -> int:
         with self.store.read_transaction() as uow:
-            return uow.feed.count_folded_and_waiting()[0]
+            return uow.feed.count_folded_and_waiting_rows()[0]
 
 
 @contextmanager
-def run_relay_show(screen: Screen, options: DemoOptions) -> Iterator[tuple[RelayShow, DemoDaemon]]:
+def start_relay_demo(
+    screen: Screen, options: DemoOptions
+) -> Iterator[tuple[RelayShow, DemoDaemon]]:
     """Start chain, stakes, relay, database and daemon; all are removed afterwards.
 
     Raises:

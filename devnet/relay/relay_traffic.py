@@ -181,7 +181,7 @@ class _TrafficSimulation:
                 self._create_task_key(), _CREATOR, TaskState.QUEUED, AbortCode.CANCELLED
             )
         )
-        self._check_group(group)
+        self._schedule_group_end_if_complete(group)
 
     def _create_task_key(self) -> TaskKey:
         seed_text = f"task {self._plan.seed} {self._increment_counter('task')}"
@@ -222,7 +222,7 @@ class _TrafficSimulation:
         if task.group is None:
             self._schedule(1.0, lambda: self._validate_task(task))
         else:
-            self._check_group(task.group)
+            self._schedule_group_end_if_complete(task.group)
 
     def _time_out_task(self, task: RelayTask) -> None:
         is_free = self._increment_counter("timeout") == self._plan.lies.free_timeout
@@ -233,7 +233,7 @@ class _TrafficSimulation:
         )
         self._commit_rows(*self._finish_task(task), aborted_row)
         if task.group is not None:
-            self._check_group(task.group)
+            self._schedule_group_end_if_complete(task.group)
 
     def _validate_task(self, task: RelayTask) -> None:
         if task.is_error:
@@ -268,12 +268,12 @@ class _TrafficSimulation:
 
     # --- groups ---
 
-    def _check_group(self, group: RelayGroup) -> None:
+    def _schedule_group_end_if_complete(self, group: RelayGroup) -> None:
         if group.is_complete:
             self._schedule(1.0, lambda: self._end_group(group))
 
     def _end_group(self, group: RelayGroup) -> None:
-        finishers = group.list_answered_by_speed()
+        finishers = group.list_answered_tasks_by_speed()
         outcomes = decide_outcomes(finishers) if finishers else None
         if outcomes is None:
             for task in finishers:
@@ -307,7 +307,7 @@ class _TrafficSimulation:
         kickout_rows = self._finish_task(task)
         self._commit_rows(
             *kickout_rows,
-            build_aborted_row(task.task_key, _CREATOR, task.state_when_answered, abort_code),
+            build_aborted_row(task.task_key, _CREATOR, task.answered_state, abort_code),
         )
 
     def _invalidate_task(self, task: RelayTask) -> None:

@@ -37,9 +37,9 @@ class StakedChain:
         now = int(time.clock_gettime(time.CLOCK_REALTIME))
         if now > self.block_time or transactions:
             self.block_time = max(now, self.block_time + 1)
-            self.chain.mine_and_check(self.block_time, transactions)
+            self.chain.mine_and_check_receipts(self.block_time, transactions)
 
-    def stake_all(self) -> None:
+    def stake_all_nodes(self) -> None:
         """Let every node deposit its stake."""
         self.mine_block([self._build_stake_call(node) for node in self.relay_nodes])
 
@@ -60,7 +60,9 @@ def deploy_staked_chain(chain: LocalChain, start_time: int) -> StakedChain:
     accounts = [Address(account.lower()) for account in chain.make_request("eth_accounts")]
     owner, receiver, *nodes = accounts
     code = build_creation_code(_ARTIFACT, receiver)
-    (receipt,) = chain.mine_and_check(start_time + 1, [{"from": owner, "data": code, "gas": _GAS}])
+    (receipt,) = chain.mine_and_check_receipts(
+        start_time + 1, [{"from": owner, "data": code, "gas": _GAS}]
+    )
     staked = StakedChain(
         chain=chain,
         staking_address=Address(str(receipt["contractAddress"]).lower()),
@@ -68,5 +70,5 @@ def deploy_staked_chain(chain: LocalChain, start_time: int) -> StakedChain:
         relay_nodes=[replace(node, stake=node.stake // _STAKE_DIVISOR) for node in CAST],
         block_time=start_time + 1,
     )
-    staked.stake_all()
+    staked.stake_all_nodes()
     return staked

@@ -56,7 +56,7 @@ REASONS_BY_RULE_SET: Mapping[str, Mapping[tuple[str, str], str]] = MappingProxyT
 })  # fmt: skip
 
 
-def get_accepted_reason(rules: str, strategy: str, fault: str) -> str | None:
+def get_acceptance_reason(rules: str, strategy: str, fault: str) -> str | None:
     """Return why a finding under a rule set is accepted, or None if it is an open finding."""
     rule_set_reasons = REASONS_BY_RULE_SET.get(rules, {})
     return rule_set_reasons.get((strategy, fault)) or REASON_BY_FINDING.get((strategy, fault))
@@ -106,19 +106,19 @@ class Finding:
         return min(gains), max(gains)
 
     @property
-    def drawn_ratio(self) -> int:
+    def task_ratio(self) -> int:
         """The number of tasks that the attacker's nodes got, relative to the baseline."""
         return compute_share(_sum_starts(self.attacks), _sum_starts(self.baselines))
 
     @property
-    def earned(self) -> int:
+    def earnings(self) -> int:
         """The fees paid to the attacker's nodes."""
         return sum(result.get_owner(ATTACKER).money.earned for result in self.attacks)
 
     @property
-    def spent(self) -> int:
+    def expenses(self) -> int:
         """The sum of everything that the attacker paid or lost."""
-        return sum(result.get_owner(ATTACKER).money.spent for result in self.attacks)
+        return sum(result.get_owner(ATTACKER).money.expenses for result in self.attacks)
 
     @property
     def harm(self) -> int:
@@ -136,22 +136,22 @@ class Finding:
         )
 
     @property
-    def kicked_good_nodes(self) -> int:
+    def kicked_good_node_count(self) -> int:
         """The number of honest nodes kicked out beyond the baseline."""
         return _count_difference(self, lambda result: result.kicked_good_nodes)
 
     @property
-    def held_good_kickouts(self) -> int:
+    def held_good_kickout_count(self) -> int:
         """The number of honest nodes' kickouts held for a manual decision, beyond the baseline."""
         return _count_difference(self, lambda result: result.held_good_kickouts)
 
     @property
-    def slashed_good_nodes(self) -> int:
+    def slashed_good_node_count(self) -> int:
         """The number of honest nodes slashed beyond the baseline."""
         return _count_difference(self, lambda result: result.slashed_good_nodes)
 
     @property
-    def removed_nodes(self) -> int:
+    def removed_node_count(self) -> int:
         """The number of the attacker's nodes that were kicked out or slashed."""
         owner_results = [result.get_owner(ATTACKER) for result in self.attacks]
         return sum(
@@ -181,19 +181,21 @@ class Finding:
             for is_beyond, fault in (
                 (self.gain > max_gain, "gain"),
                 (self.harm > max_gain and price is not None and price < UNIT, "harm"),
-                (self.kicked_good_nodes > 0, "kickouts"),
-                (self.slashed_good_nodes > 0, "slashes"),
+                (self.kicked_good_node_count > 0, "kickouts"),
+                (self.slashed_good_node_count > 0, "slashes"),
             )
             if is_beyond
         ]
 
-    def get_reason(self, fault: str) -> str | None:
+    def get_acceptance_reason(self, fault: str) -> str | None:
         """Return why a fault is accepted under this rule set, or None if it is an open fault."""
-        return get_accepted_reason(self.column.rules.name, self.strategy.name, fault)
+        return get_acceptance_reason(self.column.rules.name, self.strategy.name, fault)
 
     def list_open_faults(self, limit: int) -> list[str]:
         """Return the names of the faults that are not accepted; `limit` is in percent."""
-        return [fault for fault in self.list_faults(limit) if self.get_reason(fault) is None]
+        return [
+            fault for fault in self.list_faults(limit) if self.get_acceptance_reason(fault) is None
+        ]
 
     @property
     def _honest_loss(self) -> int:

@@ -29,7 +29,7 @@ class SilentBehaviour(HonestBehaviour):
     """Accepts tasks and never answers."""
 
     @override
-    def begin(self, task: LoopTask) -> Intention:
+    def plan_answer(self, task: LoopTask) -> Intention:
         return Intention(None)
 
 
@@ -37,11 +37,11 @@ class ErrorBehaviour(HonestBehaviour):
     """Reports an error for every task after one second."""
 
     @override
-    def begin(self, task: LoopTask) -> Intention:
+    def plan_answer(self, task: LoopTask) -> Intention:
         return Intention(1)
 
     @override
-    def finish(self, task: LoopTask) -> NodeAnswer:
+    def decide_answer(self, task: LoopTask) -> NodeAnswer:
         return NodeAnswer(ERROR, 0)
 
 
@@ -49,8 +49,8 @@ class GroupSkippingBehaviour(HonestBehaviour):
     """Computes single tasks, but ignores group tasks, because only one of three is paid."""
 
     @override
-    def begin(self, task: LoopTask) -> Intention:
-        return super().begin(task) if task.order.group is None else Intention(None)
+    def plan_answer(self, task: LoopTask) -> Intention:
+        return super().plan_answer(task) if task.order.group is None else Intention(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +64,17 @@ class CopyingBehaviour(HonestBehaviour):
     are_answers_hidden: bool
 
     @override
-    def begin(self, task: LoopTask) -> Intention:
+    def plan_answer(self, task: LoopTask) -> Intention:
         return (
-            HONEST.begin(task) if task.order.group is None else Intention(None, awaited_answers=1)
+            HONEST.plan_answer(task)
+            if task.order.group is None
+            else Intention(None, awaited_answers=1)
         )
 
     @override
-    def finish(self, task: LoopTask) -> NodeAnswer:
+    def decide_answer(self, task: LoopTask) -> NodeAnswer:
         if task.order.group is None:
-            return HONEST.finish(task)
+            return HONEST.decide_answer(task)
         group_answers = [fellow.answer for fellow in task.group_peers if fellow.answer is not None]
         if not group_answers:
             return NodeAnswer(None, 0)
@@ -83,17 +85,17 @@ class SingleTaskFakingBehaviour(HonestBehaviour):
     """Makes up results of single tasks, which nobody compares, and computes group tasks."""
 
     @override
-    def begin(self, task: LoopTask) -> Intention:
+    def plan_answer(self, task: LoopTask) -> Intention:
         return (
-            super().begin(task)
+            super().plan_answer(task)
             if task.order.group is not None
             else Intention(_FAKE_ANSWER_SECONDS)
         )
 
     @override
-    def finish(self, task: LoopTask) -> NodeAnswer:
+    def decide_answer(self, task: LoopTask) -> NodeAnswer:
         if task.order.group is not None:
-            return super().finish(task)
+            return super().decide_answer(task)
         return NodeAnswer(FIRST_UNIQUE_LIE, 0)
 
 
@@ -101,13 +103,15 @@ class GroupGarbageBehaviour(HonestBehaviour):
     """Answers group tasks with garbage after one second, and computes single tasks."""
 
     @override
-    def begin(self, task: LoopTask) -> Intention:
-        return super().begin(task) if task.order.group is None else Intention(1)
+    def plan_answer(self, task: LoopTask) -> Intention:
+        return super().plan_answer(task) if task.order.group is None else Intention(1)
 
     @override
-    def finish(self, task: LoopTask) -> NodeAnswer:
+    def decide_answer(self, task: LoopTask) -> NodeAnswer:
         return (
-            super().finish(task) if task.order.group is None else NodeAnswer(FIRST_UNIQUE_LIE, 0)
+            super().decide_answer(task)
+            if task.order.group is None
+            else NodeAnswer(FIRST_UNIQUE_LIE, 0)
         )
 
 
@@ -115,15 +119,23 @@ class ColludingBehaviour(HonestBehaviour):
     """Gives the agreed false result if the attacker's nodes are the majority of a group."""
 
     @override
-    def begin(self, task: LoopTask) -> Intention:
-        return Intention(_FAKE_ANSWER_SECONDS) if _has_majority(task) else super().begin(task)
+    def plan_answer(self, task: LoopTask) -> Intention:
+        return (
+            Intention(_FAKE_ANSWER_SECONDS)
+            if _has_attacker_majority(task)
+            else super().plan_answer(task)
+        )
 
     @override
-    def finish(self, task: LoopTask) -> NodeAnswer:
-        return NodeAnswer(AGREED_LIE, 0) if _has_majority(task) else super().finish(task)
+    def decide_answer(self, task: LoopTask) -> NodeAnswer:
+        return (
+            NodeAnswer(AGREED_LIE, 0)
+            if _has_attacker_majority(task)
+            else super().decide_answer(task)
+        )
 
 
-def _has_majority(task: LoopTask) -> bool:
+def _has_attacker_majority(task: LoopTask) -> bool:
     """Return whether more than half of a group's members are the attacker's nodes."""
     nodes = [group_task.node for group_task in task.order.tasks if group_task.node is not None]
     attacker_count = sum(node.role.owner == ATTACKER for node in nodes)
@@ -134,9 +146,9 @@ class GroupStallingBehaviour(HonestBehaviour):
     """Answers group tasks in the last second, so that the other members have to wait."""
 
     @override
-    def begin(self, task: LoopTask) -> Intention:
+    def plan_answer(self, task: LoopTask) -> Intention:
         if task.order.group is None:
-            return super().begin(task)
+            return super().plan_answer(task)
         return Intention(task.order.shape.timeout)
 
 
@@ -147,12 +159,14 @@ class OwnerAwareBehaviour(HonestBehaviour):
     """
 
     @override
-    def begin(self, task: LoopTask) -> Intention:
-        return Intention(1) if task.order.owner == ATTACKER else super().begin(task)
+    def plan_answer(self, task: LoopTask) -> Intention:
+        return Intention(1) if task.order.owner == ATTACKER else super().plan_answer(task)
 
     @override
-    def finish(self, task: LoopTask) -> NodeAnswer:
-        return NodeAnswer(TRUTH, 0) if task.order.owner == ATTACKER else super().finish(task)
+    def decide_answer(self, task: LoopTask) -> NodeAnswer:
+        return (
+            NodeAnswer(TRUTH, 0) if task.order.owner == ATTACKER else super().decide_answer(task)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,14 +176,14 @@ class LeavingBehaviour:
     base_behaviour: Behaviour
     reactions: Mapping[NodeEvent, Reaction] = field(default_factory=dict)
 
-    def begin(self, task: LoopTask) -> Intention:
+    def plan_answer(self, task: LoopTask) -> Intention:
         """Return the base behaviour's intention."""
-        return self.base_behaviour.begin(task)
+        return self.base_behaviour.plan_answer(task)
 
-    def finish(self, task: LoopTask) -> NodeAnswer:
+    def decide_answer(self, task: LoopTask) -> NodeAnswer:
         """Return the base behaviour's answer."""
-        return self.base_behaviour.finish(task)
+        return self.base_behaviour.decide_answer(task)
 
-    def react(self, event: NodeEvent) -> Reaction:
+    def choose_reaction(self, event: NodeEvent) -> Reaction:
         """Return the configured reaction to an event; by default the node stays."""
         return self.reactions.get(event, Reaction.STAY)

@@ -50,7 +50,7 @@ _WASH_SIZE = 1
 _HONEST_ORDERS_PER_TRAP = 4
 
 
-def create_trap_group(plan: LoopPlan, accounts: int) -> CreatorRole:
+def create_trap_group_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
     """Return a creator of groups that are only answered in time by nodes with the result.
 
     Fee and timeout are the contract's minimum. The attacker's nodes know the result in advance.
@@ -58,12 +58,12 @@ def create_trap_group(plan: LoopPlan, accounts: int) -> CreatorRole:
     return _create_role(plan, accounts, OrderShape(GROUP_SIZE, _DECLARED_SIZE, _REAL_WORK, 1, 0))
 
 
-def create_trap_task(plan: LoopPlan, accounts: int) -> CreatorRole:
+def create_trap_task_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
     """Return a creator of single tasks that are only answered in time by nodes with the result."""
     return _create_role(plan, accounts, OrderShape(1, _DECLARED_SIZE, _REAL_WORK, 1, 0))
 
 
-def create_wash_group(plan: LoopPlan, accounts: int) -> CreatorRole:
+def create_wash_group_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
     """Return a creator of groups in which the creator's own nodes answer first and are paid."""
     min_timeout = plan.economics.compute_min_timeout(_WASH_SIZE)
     return _create_role(
@@ -305,22 +305,22 @@ STRATEGIES: tuple[Strategy, ...] = (
     Strategy(
         "trap-groups",
         "orders groups that only its own nodes can answer in time",
-        _make_order_builder(create_trap_group, 1),
+        _make_order_builder(create_trap_group_creator, 1),
     ),
     Strategy(
         "trap-groups-many",
         "like trap-groups, with orders from fifty accounts",
-        _make_order_builder(create_trap_group, _MANY_ACCOUNTS),
+        _make_order_builder(create_trap_group_creator, _MANY_ACCOUNTS),
     ),
     Strategy(
         "trap-alone",
         "orders single tasks that time out on all other nodes",
-        _make_order_builder(create_trap_task, 1),
+        _make_order_builder(create_trap_task_creator, 1),
     ),
     Strategy(
         "wash-groups",
         "orders groups in which its own nodes answer first and are paid",
-        _make_order_builder(create_wash_group, 1),
+        _make_order_builder(create_wash_group_creator, 1),
     ),
 )
 

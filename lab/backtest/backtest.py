@@ -9,7 +9,7 @@ from lab.backtest.comparison import Comparison, summarize_system
 from lab.backtest.measurement import MeasurementPlan
 from lab.backtest.system_columns import SystemColumn
 from lab.backtest.task_distribution import choose_starts
-from lab.backtest.worker_pool import MeasurementTask, measure_all
+from lab.backtest.worker_pool import MeasurementTask, measure_all_columns
 from oracle.domain.events.network_events import DomainEvent
 from oracle.queries.event_history import History, write_history
 
@@ -39,7 +39,7 @@ class BacktestPlan:
     max_processes: int = 1
 
 
-def compare_events(
+def compare_systems_on_events(
     events: Iterable[DomainEvent],
     columns: Sequence[SystemColumn],
     plan: BacktestPlan,
@@ -63,10 +63,10 @@ def compare_events(
             plan.last_block,
             lambda event_count: on_progress("reading", event_count, None),
         )
-        return compare_history(history, columns, plan, on_progress)
+        return compare_systems_on_history(history, columns, plan, on_progress)
 
 
-def compare_history(
+def compare_systems_on_history(
     history: History,
     columns: Sequence[SystemColumn],
     plan: BacktestPlan,
@@ -82,7 +82,7 @@ def compare_history(
         instants=_choose_instants(history, plan.instant_count),
     )
     total = history.folded_count * len(columns)
-    measurements = measure_all(
+    measurements = measure_all_columns(
         columns,
         MeasurementTask(history, measurement_plan, plan.max_processes),
         lambda event_count: on_progress("folding", event_count, total),

@@ -52,24 +52,24 @@ class SystemResult:
     started: int
     placed_chances: int
 
-    def get_started_tasks(self, node: Address) -> int:
+    def get_started_task_count(self, node: Address) -> int:
         """Return the number of tasks that the node started."""
         return self.measured.spread.actual.get(node, 0)
 
-    def get_expected_tasks(self, node: Address) -> int:
+    def get_expected_task_count(self, node: Address) -> int:
         """Return the node's expected number of tasks under the policy, in units of 10^-27."""
         return self.measured.spread.expected.get(node, 0)
 
     def compute_actual_share(self, node: Address) -> int | None:
         """Return the node's share of all tasks in units of 10^-18, or None without tasks."""
-        return _compute_share(self.get_started_tasks(node), self.started)
+        return _compute_share(self.get_started_task_count(node), self.started)
 
     def compute_expected_share(self, node: Address) -> int | None:
         """Return the node's expected share of the tasks for which the policy had a candidate.
 
         The share is in units of 10^-18, or None if there were no such tasks.
         """
-        return _compute_share(self.get_expected_tasks(node), self.placed_chances)
+        return _compute_share(self.get_expected_task_count(node), self.placed_chances)
 
     def list_intervals(self, node: Address) -> list[ExclusionInterval]:
         """Return the node's exclusion intervals in order of time."""

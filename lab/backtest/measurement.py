@@ -15,7 +15,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.scoring.legacy_factors import compute_population_maxima
-from oracle.domain.scoring.node_scores import get_status, qos_at
+from oracle.domain.scoring.node_scores import compute_node_qos, get_status
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node, create_task
 from oracle.queries.event_history import History
@@ -33,7 +33,7 @@ def compute_scores_by_rules(
     """Return each member's QoS in units of 10^-18, or the combined score under legacy rules."""
     peers = compute_population_maxima(nodes.values(), time, rules)
     scores = {
-        address: qos_at(node, time, rules, peers)
+        address: compute_node_qos(node, time, rules, peers)
         for address, node in nodes.items()
         if node.membership is Membership.MEMBER
     }
@@ -143,7 +143,7 @@ class _MeasurementRun:
 
     def _prepare_event(self, event: DomainEvent) -> None:
         if self.fold.ledger.closing and self.last_event is not None:
-            self.fold.finish_transaction(event.at)
+            self.fold.score_groups_closed_in_transaction(event.at)
             self._record_changes(self.last_event)
         if not self.is_counting and event.at.block >= self.history.first_block:
             self.is_counting = True
@@ -154,9 +154,9 @@ class _MeasurementRun:
             if not self.column.has_rules and (task := ledger.tasks.get(event.task)):
                 self._count_task_kind(task.kind)
             if self.is_counting:
-                self.spread_meter.judge_start(event, ledger.tasks, ledger.nodes)
+                self.spread_meter.evaluate_start(event, ledger.tasks, ledger.nodes)
             else:
-                self.spread_meter.skip_start(event, ledger.tasks)
+                self.spread_meter.record_uncounted_start(event, ledger.tasks)
 
     def _finish_event(self, event: DomainEvent) -> None:
         self.last_event = event
@@ -215,7 +215,7 @@ class _MeasurementRun:
 
     def build_result(self) -> Measurement:
         """Finish the fold and return the measurements; call it after the last event."""
-        self.fold.finish_transaction()
+        self.fold.score_groups_closed_in_transaction()
         if self.last_event is not None:
             self._record_changes(self.last_event)
         for instant in self.plan.instants[len(self.recorded_scores) :]:

@@ -116,7 +116,7 @@ class TaskSpreadMeter:
     _judged_count: int = 0
     _unplaced_count: int = 0
 
-    def skip_start(self, event: TaskStarted, tasks: Mapping[TaskKey, Task]) -> None:
+    def record_uncounted_start(self, event: TaskStarted, tasks: Mapping[TaskKey, Task]) -> None:
         """Record a start before the counted range.
 
         The start is not counted, but its node cannot get another task of the same group later.
@@ -125,7 +125,7 @@ class TaskSpreadMeter:
         if task is not None and start_breach(task, event) is None:
             self._record_group_node(task, event)
 
-    def judge_start(
+    def evaluate_start(
         self, event: TaskStarted, tasks: Mapping[TaskKey, Task], nodes: Mapping[Address, Node]
     ) -> None:
         """Count a start and let the policy judge it; call this before the start is folded.
@@ -145,7 +145,7 @@ class TaskSpreadMeter:
                 nodes, self.rules, event.time, self._list_reserved_nodes(task)
             )
             self._judged_count += 1
-            self._add_chances(self.candidate_weights.list_weights(task, policy_input))
+            self._add_expected_tasks(self.candidate_weights.list_weights(task, policy_input))
         self._record_group_node(task, event)
 
     def update_node(self, node: Node) -> None:
@@ -153,7 +153,7 @@ class TaskSpreadMeter:
         if self.candidate_weights is not None:
             self.candidate_weights.update_node(node)
 
-    def _add_chances(self, weights: list[tuple[Address, int]]) -> None:
+    def _add_expected_tasks(self, weights: list[tuple[Address, int]]) -> None:
         total = sum(weight for _, weight in weights)
         if not weights:
             self._unplaced_count += 1

@@ -33,7 +33,7 @@ class MeasurementTask:
     max_processes: int = 1
 
 
-def measure_all(
+def measure_all_columns(
     columns: Sequence[SystemColumn],
     task: MeasurementTask,
     on_progress: Callable[[int], None] = lambda _: None,

@@ -19,11 +19,11 @@ from lab.closed_loop.loop_plan import Cast, LoopPlan, create_applications
 from lab.closed_loop.loop_result import LoopResult, summarize_loop
 from lab.closed_loop.players import LoopNode, NodeEvent
 from lab.closed_loop.running import endings
-from lab.closed_loop.running.answers import schedule_judgement
+from lab.closed_loop.running.answers import schedule_validation
 from lab.closed_loop.running.folded_network import FoldedNetwork
 from lab.closed_loop.running.loop_state import LOOP_START_TIME, Agenda, LoopState
 from lab.closed_loop.running.membership import add_node, kick_out_node, react_to_event
-from lab.closed_loop.running.orders import order_second_group, serve_queue, start_stream
+from lab.closed_loop.running.orders import order_second_group, serve_queue, start_order_stream
 from oracle.domain.events.network_events import AbortReason
 from oracle.domain.fold.working_set import KickoutDue
 from oracle.domain.reports.kickout_evidence import compute_creator_spread
@@ -50,7 +50,7 @@ def run_closed_loop(column: SystemColumn, plan: LoopPlan, loop_cast: Cast) -> Lo
     for role in loop_cast.nodes:
         add_node(state, role)
     for stream_number, creator in enumerate((create_applications(plan), *loop_cast.creators)):
-        start_stream(state, creator, stream_number)
+        start_order_stream(state, creator, stream_number)
     state.agenda.schedule(LOOP_START_TIME, _schedule_queue_check, state)
     _run_agenda(state)
     return summarize_loop(state)
@@ -87,9 +87,9 @@ def _run_agenda(state: LoopState) -> None:
 def _apply_changes(state: LoopState) -> None:
     """Process the orders, scores and kickouts that changed during the last action."""
     for order in state.changed_orders:
-        schedule_judgement(state, order)
+        schedule_validation(state, order)
     state.changed_orders.clear()
-    changes = state.network.take_changes()
+    changes = state.network.drain_changes()
     for entry in changes.scores:
         state.node_by_address[entry.node].recent_scores.append(
             (state.creator_by_task[entry.task], entry.score)

@@ -74,7 +74,7 @@ class LoopResult:
         return (self.failed + self.lies) * _MILLION // max(1, self.orders)
 
     @property
-    def excluded_rate(self) -> int:
+    def wrongful_exclusion_rate(self) -> int:
         """The share of their time in which good nodes were excluded, in millionths."""
         return self.excluded_seconds * _MILLION // max(1, self.present_seconds)
 
@@ -131,7 +131,7 @@ def _charge_hosting(state: LoopState) -> None:
         first_time, last_time = period_by_card.get(key, (node.first_joined_at, until))
         period_by_card[key] = min(first_time, node.first_joined_at), max(last_time, until)
     for (owner, _, cost), (first_time, last_time) in period_by_card.items():
-        state.get_money(owner).hosting += (
+        state.get_income_and_expenses(owner).hosting += (
             state.economics.compute_hosting_cost(last_time - first_time) * cost // 1000
         )
 

@@ -87,15 +87,15 @@ class Reaction(Enum):
 class Behaviour(Protocol):
     """The behaviour of a node. It knows only what the owner's nodes and creators know."""
 
-    def begin(self, task: "LoopTask") -> Intention:
+    def plan_answer(self, task: "LoopTask") -> Intention:
         """Return when to answer; called when the task starts."""
         ...
 
-    def finish(self, task: "LoopTask") -> NodeAnswer:
+    def decide_answer(self, task: "LoopTask") -> NodeAnswer:
         """Return the answer; called at the time that `begin` chose."""
         ...
 
-    def react(self, event: NodeEvent) -> Reaction:
+    def choose_reaction(self, event: NodeEvent) -> Reaction:
         """Return whether the node stays or leaves at an event."""
         ...
 
@@ -103,15 +103,15 @@ class Behaviour(Protocol):
 class HonestBehaviour:
     """Computes every task, answers as soon as it can, and stays."""
 
-    def begin(self, task: "LoopTask") -> Intention:
+    def plan_answer(self, task: "LoopTask") -> Intention:
         """Return the time at which the work is done, even if that is after the timeout."""
         return Intention(task.seconds)
 
-    def finish(self, task: "LoopTask") -> NodeAnswer:
+    def decide_answer(self, task: "LoopTask") -> NodeAnswer:
         """Return the true result."""
         return NodeAnswer(TRUTH, task.seconds)
 
-    def react(self, event: NodeEvent) -> Reaction:  # noqa: ARG002 - it never minds
+    def choose_reaction(self, event: NodeEvent) -> Reaction:  # noqa: ARG002 - it never minds
         """Stay, whatever the event."""
         return Reaction.STAY
 

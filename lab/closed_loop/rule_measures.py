@@ -33,7 +33,7 @@ class RuleMeasures:
         )
 
     @property
-    def kicked_good_nodes(self) -> int:
+    def kicked_good_node_count(self) -> int:
         """The number of good nodes that were kicked out."""
         return sum(result.kicked_good_nodes for result in self.results)
 
@@ -49,17 +49,17 @@ class RuleMeasures:
         return sum(durations) // len(durations) if durations else 0
 
     @property
-    def remaining_stopped_nodes(self) -> int:
+    def remaining_stopped_node_count(self) -> int:
         """The number of stopped nodes that were never kicked out."""
         return sum(delay is None for result in self.results for delay in result.kickout_delays)
 
     @property
-    def stopped_nodes(self) -> int:
+    def stopped_node_count(self) -> int:
         """The number of nodes that stopped."""
         return sum(len(result.kickout_delays) for result in self.results)
 
     @property
-    def wasted_rate(self) -> int:
+    def wasted_task_rate(self) -> int:
         """The share of all tasks that started on stopped nodes."""
         return _compute_rate([(result.wasted, result.tasks) for result in self.results])
 
@@ -73,10 +73,10 @@ def _compute_rate(parts: Sequence[tuple[int, int]]) -> int:
 MEASURES: Mapping[str, Callable[[RuleMeasures], int]] = MappingProxyType({
     "failures": lambda measures: measures.failure_rate,
     "wrongful": lambda measures: measures.wrongful_exclusion_rate,
-    "kicked": lambda measures: measures.kicked_good_nodes,
+    "kicked": lambda measures: measures.kicked_good_node_count,
     "gini": lambda measures: measures.gini,
     "dead": lambda measures: measures.mean_stopped_seconds,
-    "wasted": lambda measures: measures.wasted_rate,
+    "wasted": lambda measures: measures.wasted_task_rate,
 })  # fmt: skip
 
 

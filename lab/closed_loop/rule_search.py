@@ -78,7 +78,7 @@ class SearchResult:
     distance_on_other_seeds: int
 
     @property
-    def first(self) -> Trial:
+    def first_trial(self) -> Trial:
         """The trial of the unchanged system."""
         return self.trials[0]
 

@@ -81,7 +81,7 @@ def attack(  # noqa: PLR0913 - a command line's options are its parameters
     The same options and seed give the same bytes. Exit code 1 if a strategy gains or harms more
     than the limit and the finding is not known.
     """
-    columns = _build_playable_columns(rules or [], changes or [])
+    columns = _build_simulatable_columns(rules or [], changes or [])
     plan = AttackPlan(
         loop=build_loop_plan(nodes, tasks, seed, network),
         strategies=_select_strategies(strategy),
@@ -107,7 +107,7 @@ def attack(  # noqa: PLR0913 - a command line's options are its parameters
     _exit_on_findings(findings, limit)
 
 
-def _build_playable_columns(rules: Sequence[str], changes: Sequence[str]) -> list[SystemColumn]:
+def _build_simulatable_columns(rules: Sequence[str], changes: Sequence[str]) -> list[SystemColumn]:
     if not rules:
         raise InputError("no system to attack; choose one with --rules")
     columns, notes = build_columns_from_options(rules, changes, None)

@@ -42,18 +42,20 @@ def _build_finding_json(finding: Finding, limit: int) -> JsonObject:
         "strategy": finding.strategy.name,
         "about": finding.strategy.description,
         "baseline": finding.strategy.baseline,
-        "drawn": format_exact_fraction(finding.drawn_ratio),
+        "drawn": format_exact_fraction(finding.task_ratio),
         "gain": format_exact_fraction(finding.gain),
         "gain_least": format_exact_fraction(min_gain),
         "gain_most": format_exact_fraction(max_gain),
         "harm": format_exact_fraction(finding.harm),
         "price": format_exact_fraction(finding.loss_per_harm),
         "spoiled": format_exact_fraction(finding.failure_rate_increase),
-        "honest_kicked_out": finding.kicked_good_nodes,
-        "honest_held": finding.held_good_kickouts,
-        "honest_slashed": finding.slashed_good_nodes,
-        "out": finding.removed_nodes,
-        "faults": {fault: finding.get_reason(fault) for fault in finding.list_faults(limit)},
+        "honest_kicked_out": finding.kicked_good_node_count,
+        "honest_held": finding.held_good_kickout_count,
+        "honest_slashed": finding.slashed_good_node_count,
+        "out": finding.removed_node_count,
+        "faults": {
+            fault: finding.get_acceptance_reason(fault) for fault in finding.list_faults(limit)
+        },
         "runs": [
             {"attack": _build_loop_json(attack_run), "baseline": _build_loop_json(baseline_run)}
             for attack_run, baseline_run in zip(finding.attacks, finding.baselines, strict=True)

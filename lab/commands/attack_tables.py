@@ -41,14 +41,14 @@ def print_findings(findings: Sequence[Finding], plan: AttackPlan) -> None:
 
 def _build_cells(finding: Finding, limit: int) -> Iterator[str]:
     yield finding.strategy.name
-    yield format_fraction(finding.drawn_ratio, 2)
-    yield format_coins(finding.earned)
-    yield format_coins(finding.spent)
+    yield format_fraction(finding.task_ratio, 2)
+    yield format_coins(finding.earnings)
+    yield format_coins(finding.expenses)
     yield format_percent(finding.gain)
     yield format_percent(finding.harm)
     yield format_fraction(finding.loss_per_harm, 2)
     yield format_percent(finding.failure_rate_increase)
-    yield str(finding.removed_nodes)
+    yield str(finding.removed_node_count)
     yield format_verdict(finding, limit)
 
 
@@ -72,7 +72,7 @@ def _print_known_findings(findings: Sequence[Finding], limit: int) -> None:
         (finding.strategy.name, fault, reason): None
         for finding in findings
         for fault in finding.list_faults(limit)
-        if (reason := finding.get_reason(fault)) is not None
+        if (reason := finding.get_acceptance_reason(fault)) is not None
     }
     if known_findings:
         typer.echo("\nKnown findings")

@@ -7,7 +7,12 @@ from typing import Annotated
 
 import typer
 
-from lab.backtest.backtest import DEFAULT_MAX_STARTS, BacktestPlan, compare_events, compare_history
+from lab.backtest.backtest import (
+    DEFAULT_MAX_STARTS,
+    BacktestPlan,
+    compare_systems_on_events,
+    compare_systems_on_history,
+)
 from lab.backtest.comparison import Comparison
 from lab.backtest.system_columns import SystemColumn
 from lab.closed_loop.rule_measures import MEASURES
@@ -18,7 +23,7 @@ from lab.commands.backtest_tables import print_comparison
 from lab.commands.closed_loop_backtest import (
     SearchOptions,
     reject_history_options,
-    run_in_closed_loop,
+    run_closed_loop_backtest,
 )
 from lab.commands.compared_systems import (
     ChangesOption,
@@ -165,7 +170,7 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
             build_loop_plan(nodes, tasks, seed, network), runs, choose_process_count(jobs)
         )
         search_options = SearchOptions(search or [], goal, is_changed=bool(changes or grid))
-        run_in_closed_loop(columns, rules or [], search_options, plan, as_json=as_json)
+        run_closed_loop_backtest(columns, rules or [], search_options, plan, as_json=as_json)
         return
     backtest_plan = BacktestPlan(
         first_block=first,
@@ -176,7 +181,7 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
         max_processes=min(choose_process_count(jobs), len(columns)),
     )
     with open_page(html) as page:
-        comparison = _compare_history(events, config, columns, backtest_plan)
+        comparison = _compare_systems_on_history(events, config, columns, backtest_plan)
         if page is not None:
             options = _list_page_options(backtest_plan, events, changes or [], grid)
             notes_shown = [("note", note) for note in notes]
@@ -189,13 +194,13 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
         typer.echo(f"wrote {html}", err=True)
 
 
-def _compare_history(
+def _compare_systems_on_history(
     events: str | None, config: Path, columns: Sequence[SystemColumn], plan: BacktestPlan
 ) -> Comparison:
     if events is not None and Path(events).is_dir():
         history = open_exported_history(Path(events), plan.first_block, plan.last_block)
         with show_progress("reading") as report_progress:
-            return compare_history(history, columns, plan, report_progress)
+            return compare_systems_on_history(history, columns, plan, report_progress)
     if events is not None and Path(events).is_file():
         # A file whose events are in order is streamed rather than loaded.
         with (
@@ -203,9 +208,11 @@ def _compare_history(
             open_lines(events) as lines,
             show_progress("reading") as report_progress,
         ):
-            return compare_events(iter_ordered_events(lines), columns, plan, report_progress)
+            return compare_systems_on_events(
+                iter_ordered_events(lines), columns, plan, report_progress
+            )
     with _open_events(events, config, plan) as stream, show_progress("reading") as report_progress:
-        return compare_events(stream, columns, plan, report_progress)
+        return compare_systems_on_events(stream, columns, plan, report_progress)
 
 
 @contextmanager

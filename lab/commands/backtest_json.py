@@ -125,7 +125,7 @@ def _build_node_json(final_state: FinalNodeState, sides: Sequence[SystemResult])
             result.column.name: _build_final_rank_json(result, final_state.node)
             for result in sides
         },
-        "tasks": sides[0].get_started_tasks(final_state.node),
+        "tasks": sides[0].get_started_task_count(final_state.node),
         "share": format_exact_fraction(sides[0].compute_actual_share(final_state.node)),
         "shares": {
             result.column.name: format_exact_fraction(

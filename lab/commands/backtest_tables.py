@@ -96,23 +96,25 @@ def _print_nodes(comparison: Comparison) -> None:
             for node in nodes
         ],
     )
-    _print_omitted(len(comparison.results[0].final_ranks), len(nodes))
+    _print_omitted_count(len(comparison.results[0].final_ranks), len(nodes))
 
 
 def _choose_column_names(
-    sides: Sequence[SystemResult], total_width: int, min_width: int
+    results: Sequence[SystemResult], total_width: int, min_width: int
 ) -> list[str]:
     """Return the column names of the systems; the longest names are replaced if they do not fit.
 
     A replaced name becomes `system N`, and a printed line explains it. `total_width` is the width
     for all columns, `min_width` the minimum width of one column.
     """
-    column_names = [format_name(result.column.name) for result in sides]
+    column_names = [format_name(result.column.name) for result in results]
     while sum(2 + max(min_width, len(column_name)) for column_name in column_names) > total_width:
         longest_index = max(range(len(column_names)), key=lambda index: len(column_names[index]))
         if len(column_names[longest_index]) <= len(_format_ordinal(longest_index)):
             break
-        column_names[longest_index] = _explain_ordinal(sides[longest_index], longest_index)
+        column_names[longest_index] = _print_and_format_ordinal(
+            results[longest_index], longest_index
+        )
     return column_names
 
 
@@ -120,7 +122,7 @@ def _format_ordinal(system_index: int) -> str:
     return f"system {system_index + 1}"
 
 
-def _explain_ordinal(result: SystemResult, system_index: int) -> str:
+def _print_and_format_ordinal(result: SystemResult, system_index: int) -> str:
     """Print the system to which the name `system N` refers, and return this name."""
     typer.echo(f"{_format_ordinal(system_index)}: {format_name(result.column.name)}")
     return _format_ordinal(system_index)
@@ -145,7 +147,8 @@ def _print_shares(comparison: Comparison) -> None:
     if not comparison.judged:
         return
     ordered_nodes = sorted(
-        comparison.present_nodes, key=lambda node: (-first_result.get_started_tasks(node), node)
+        comparison.present_nodes,
+        key=lambda node: (-first_result.get_started_task_count(node), node),
     )
     nodes = ordered_nodes[:_MAX_ROWS]
     typer.echo("\nShares of tasks: actual, and expected under each policy")
@@ -155,7 +158,7 @@ def _print_shares(comparison: Comparison) -> None:
     rows = [
         (
             node,
-            str(first_result.get_started_tasks(node)),
+            str(first_result.get_started_task_count(node)),
             format_percent(first_result.compute_actual_share(node), 2),
             *(
                 format_percent(result.compute_expected_share(node), 2)
@@ -165,7 +168,7 @@ def _print_shares(comparison: Comparison) -> None:
         for node in nodes
     ]
     print_table(("node", "tasks", "actual", *names), rows)
-    _print_omitted(len(ordered_nodes), len(nodes))
+    _print_omitted_count(len(ordered_nodes), len(nodes))
 
 
 def _print_kickouts(comparison: Comparison) -> None:
@@ -195,17 +198,17 @@ def _print_kickouts(comparison: Comparison) -> None:
         ],
         ("system", "kicked out"),
     )
-    _print_omitted(len(kickouts), len(shown))
+    _print_omitted_count(len(kickouts), len(shown))
 
 
 def _choose_system_names(
-    sides: Sequence[SystemResult], system_indices: set[int], max_width: int
+    results: Sequence[SystemResult], system_indices: set[int], max_width: int
 ) -> dict[int, str]:
     """Return the name of each system by its index; a name that is too long becomes `system N`."""
     return {
         system_index: name
-        if len(name := format_name(sides[system_index].column.name)) <= max_width
-        else _explain_ordinal(sides[system_index], system_index)
+        if len(name := format_name(results[system_index].column.name)) <= max_width
+        else _print_and_format_ordinal(results[system_index], system_index)
         for system_index in sorted(system_indices)
     }
 
@@ -240,9 +243,9 @@ def _print_intervals(comparison: Comparison) -> None:
         for system_index, interval in shown
     ]
     print_table(("system", "node", "from", "for"), rows, ("system",))
-    _print_omitted(len(intervals), len(shown))
+    _print_omitted_count(len(intervals), len(shown))
 
 
-def _print_omitted(count: int, shown: int) -> None:
-    if count > shown:
-        typer.echo(f"… and {count - shown:,} more; --json and --html FILE list them all.")
+def _print_omitted_count(count: int, shown_count: int) -> None:
+    if count > shown_count:
+        typer.echo(f"… and {count - shown_count:,} more; --json and --html FILE list them all.")

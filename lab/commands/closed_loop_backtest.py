@@ -32,7 +32,7 @@ class SearchOptions:
     is_changed: bool = False
 
 
-def run_in_closed_loop(
+def run_closed_loop_backtest(
     columns: Sequence[SystemColumn],
     rules: Sequence[str],
     search_options: SearchOptions,

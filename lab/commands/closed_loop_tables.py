@@ -58,13 +58,16 @@ def _build_cells(measures: RuleMeasures) -> Iterator[str]:
     yield format_name(measures.column.name)
     yield _format_percent(measures.failure_rate)
     yield _format_percent(measures.wrongful_exclusion_rate)
-    yield str(measures.kicked_good_nodes)
+    yield str(measures.kicked_good_node_count)
     yield format_fraction(measures.gini * (UNIT // _MILLION), 4)
     yield (
-        f"{measures.stopped_nodes - measures.remaining_stopped_nodes} of {measures.stopped_nodes}"
+        f"{measures.stopped_node_count - measures.remaining_stopped_node_count} "
+        f"of {measures.stopped_node_count}"
     )
-    yield format_duration(measures.mean_stopped_seconds) if measures.stopped_nodes else NO_VALUE
-    yield _format_percent(measures.wasted_rate)
+    yield (
+        format_duration(measures.mean_stopped_seconds) if measures.stopped_node_count else NO_VALUE
+    )
+    yield _format_percent(measures.wasted_task_rate)
 
 
 def _format_percent(millionths: int) -> str:
@@ -90,7 +93,7 @@ def print_search(search_result: SearchResult, plan: ComparisonPlan) -> None:
         "wasted",
     )  # fmt: skip
     print_table(column_names, rows, ("system",))
-    if search_result.best is search_result.first:
+    if search_result.best is search_result.first_trial:
         typer.echo("\nNo trial is nearer to the goal than the unchanged system.")
     else:
         best = search_result.best
@@ -140,7 +143,7 @@ def _build_measures(system_measures: RuleMeasures) -> dict[str, Any]:
     return {
         "system": system_measures.column.name,
         "changes": dict(system_measures.column.changes),
-        "stopped": system_measures.stopped_nodes,
-        "still_in": system_measures.remaining_stopped_nodes,
+        "stopped": system_measures.stopped_node_count,
+        "still_in": system_measures.remaining_stopped_node_count,
         **{name: get_measure(system_measures) for name, get_measure in MEASURES.items()},
     }

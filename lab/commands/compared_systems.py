@@ -23,7 +23,7 @@ from lab.closed_loop.economics import Economics
 from lab.closed_loop.loop_plan import LoopPlan
 from lab.commands.backtest_files import read_text
 from oracle.cli.system_options import parse_key_values
-from oracle.daemon.config.processors import usable_processors
+from oracle.daemon.config.processors import count_usable_processors
 from oracle.errors import InputError
 
 RulesOption = Annotated[
@@ -211,4 +211,4 @@ def build_loop_plan(
 
 def choose_process_count(requested: int | None) -> int:
     """Return the requested number of processes, by default the number of usable CPU cores."""
-    return requested or usable_processors()
+    return requested or count_usable_processors()

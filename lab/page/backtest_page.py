@@ -30,8 +30,8 @@ def render_backtest_page(comparison: Comparison, options: Sequence[tuple[str, st
         rules=tables.build_rule_table(comparison),
         totals=tables.build_total_table(comparison),
         correlations=tables.build_correlation_table(comparison),
-        due=tables.build_due_table(comparison),
-        kicks=tables.build_kick_table(comparison),
+        due=tables.build_due_kickout_table(comparison),
+        kicks=tables.build_network_kickout_table(comparison),
         intervals=tables.build_interval_table(comparison),
         nodes=tables.build_node_table(comparison),
         **_draw_figures(comparison, comparison.results[:MAX_SYSTEMS]),
@@ -53,7 +53,7 @@ def _draw_figures(
     def draw_scores(nodes: Sequence[Address]) -> Plot:
         return plots.plot_final_scores(results, _sort_by_rank(comparison, nodes))
 
-    def draw_courses(nodes: Sequence[Address]) -> Plot:
+    def draw_scores_over_time(nodes: Sequence[Address]) -> Plot:
         return plots.plot_scores_over_time(
             results, _sort_by_rank(comparison, nodes), comparison.instants
         )
@@ -63,7 +63,7 @@ def _draw_figures(
     return {
         "final_scores": draw_figure(disputed, _MAX_BAR_NODES, draw_scores),
         "courses": draw_figure(
-            disputed if comparison.instants else [], _MAX_PANEL_NODES, draw_courses
+            disputed if comparison.instants else [], _MAX_PANEL_NODES, draw_scores_over_time
         ),
         "exclusions": draw_figure(
             _rank_by_exclusion(results),

@@ -68,7 +68,7 @@ def plot_scores_over_time(
             scores = result.measured.scores_over_time.get(node, ())
             for score_run in _split_runs(list(zip(instants, scores, strict=False))):
                 points = [
-                    (x_axis.to_pixel(time), y_axis.to_pixel(score)) for time, score in score_run
+                    (x_axis.get_pixel(time), y_axis.get_pixel(score)) for time, score in score_run
                 ]
                 _add_score_run(plot, points, f"s{number}", result.column.name)
     return plot
@@ -76,14 +76,16 @@ def plot_scores_over_time(
 
 def _add_grid(plot: Plot, x_axis: Axis, y_axis: Axis) -> None:
     for mark in y_axis.list_marks(2):
-        y = y_axis.to_pixel(mark)
+        y = y_axis.get_pixel(mark)
         plot.grid.append(PlotLine(x_axis.start_pixel, y, x_axis.end_pixel, y))
         plot.labels.append(
             PlotLabel(format_fraction(mark, 1), x_axis.start_pixel - 6, y + 4, "end")
         )
     for time, anchor in ((x_axis.min_value, "start"), (x_axis.max_value, "end")):
         text = format_time(time, x_axis.max_value - x_axis.min_value)
-        plot.labels.append(PlotLabel(text, x_axis.to_pixel(time), y_axis.start_pixel + 15, anchor))
+        plot.labels.append(
+            PlotLabel(text, x_axis.get_pixel(time), y_axis.start_pixel + 15, anchor)
+        )
 
 
 def _split_runs(points: Sequence[tuple[int, int | None]]) -> list[list[tuple[int, int]]]:
@@ -156,7 +158,7 @@ def plot_task_shares(results: Sequence[SystemResult], nodes: Sequence[Address]) 
     for row, node in enumerate(nodes):
         actual = first_result.compute_actual_share(node) or 0
         tip = (
-            f"{node}: {first_result.get_started_tasks(node)} tasks, an actual share of "
+            f"{node}: {first_result.get_started_task_count(node)} tasks, an actual share of "
             f"{format_fraction(actual, 6)}"
         )
         rows.add_bar((row, 0), (0, actual), HISTORY_CLASS, tip)
@@ -167,7 +169,7 @@ def plot_task_shares(results: Sequence[SystemResult], nodes: Sequence[Address]) 
                 y = rows.get_lane_top(row, 0) + 4.5 + (number - (len(results) - 1) / 2) * 2.5
                 share = format_fraction(expected, 6)
                 tip = f"{node}, {result.column.name}: an expected share of {share}"
-                rows.plot.dots.append(Dot(rows.axis.to_pixel(expected), y, f"s{number}", tip))
+                rows.plot.dots.append(Dot(rows.axis.get_pixel(expected), y, f"s{number}", tip))
     return rows.plot
 
 
@@ -181,7 +183,7 @@ def plot_lorenz_curves(comparison: Comparison, results: Sequence[SystemResult]) 
     x_axis, y_axis = Axis(0, UNIT, 40, _SQUARE_SIZE - 24), Axis(0, UNIT, _SQUARE_SIZE - 40, 24)
     plot = Plot("Lorenz curves of tasks over nodes", _SQUARE_SIZE, _SQUARE_SIZE)
     for mark in x_axis.list_marks(4):
-        x, y, text = x_axis.to_pixel(mark), y_axis.to_pixel(mark), f"{100 * mark // UNIT} %"
+        x, y, text = x_axis.get_pixel(mark), y_axis.get_pixel(mark), f"{100 * mark // UNIT} %"
         plot.grid += [
             PlotLine(x, y_axis.end_pixel, x, y_axis.start_pixel),
             PlotLine(x_axis.start_pixel, y, x_axis.end_pixel, y),
@@ -192,9 +194,11 @@ def plot_lorenz_curves(comparison: Comparison, results: Sequence[SystemResult]) 
         PlotLine(x_axis.start_pixel, y_axis.start_pixel, x_axis.end_pixel, y_axis.end_pixel)
     )
     present = comparison.present_nodes
-    tasks = [("actual", HISTORY_CLASS, [results[0].get_started_tasks(node) for node in present])]
+    tasks = [
+        ("actual", HISTORY_CLASS, [results[0].get_started_task_count(node) for node in present])
+    ]
     for number, result in enumerate(results):
-        expected = [result.get_expected_tasks(node) for node in present]
+        expected = [result.get_expected_task_count(node) for node in present]
         tasks.append((result.column.name, f"s{number}", expected))
     for name, series, counts in tasks:
         curve = compute_lorenz_curve(counts)
@@ -202,7 +206,10 @@ def plot_lorenz_curves(comparison: Comparison, results: Sequence[SystemResult]) 
         if last > 0:
             point_indices = [*range(0, last, max(1, last // _MAX_POINTS)), last]
             points = [
-                (x_axis.to_pixel(point_index * UNIT // last), y_axis.to_pixel(curve[point_index]))
+                (
+                    x_axis.get_pixel(point_index * UNIT // last),
+                    y_axis.get_pixel(curve[point_index]),
+                )
                 for point_index in point_indices
             ]
             plot.curves.append(Curve(format_points(points), series, name))

@@ -95,7 +95,7 @@ class Axis:
     start_pixel: float
     end_pixel: float
 
-    def to_pixel(self, value: int) -> float:
+    def get_pixel(self, value: int) -> float:
         """Return the pixel of a value; values beyond the axis get the pixel of the nearer end."""
         if self.max_value <= self.min_value:
             return self.start_pixel
@@ -140,7 +140,7 @@ class RowPlot:
     def add_marks(self, texts: Mapping[int, str]) -> None:
         """Draw a vertical line with a text above it at each value."""
         for value, text in texts.items():
-            x = self.axis.to_pixel(value)
+            x = self.axis.get_pixel(value)
             self.plot.grid.append(PlotLine(x, _TOP_MARGIN - 6, x, self.plot.height))
             self.plot.labels.append(PlotLabel(text, x, _TOP_MARGIN - 12, "middle"))
 
@@ -154,7 +154,7 @@ class RowPlot:
         self, row_and_lane: tuple[int, int], values: tuple[int, int], series: str, tip: str
     ) -> None:
         """Draw a bar in a lane from one value to another; short bars get a minimum width."""
-        left, right = sorted(map(self.axis.to_pixel, values))
+        left, right = sorted(map(self.axis.get_pixel, values))
         width = max(1.5, round(right - left, 1))
         self.plot.bars.append(
             PlotBar(left, self.get_lane_top(*row_and_lane), width, _LANE_HEIGHT - 1, series, tip)
@@ -165,7 +165,7 @@ class RowPlot:
     ) -> None:
         """Draw a diamond in a lane at a value."""
         x, y, half_size = (
-            self.axis.to_pixel(value),
+            self.axis.get_pixel(value),
             self.get_lane_top(*row_and_lane) + (_LANE_HEIGHT - 1) / 2,
             5.5,
         )

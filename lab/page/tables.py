@@ -42,11 +42,11 @@ class Table(NamedTuple):
 def _build_table(
     column_names: Sequence[str],
     rows: Sequence[Sequence[str]],
-    kinds: str,
+    column_kinds: str,
     max_rows: int | None = None,
 ) -> Table:
     """Return a table of at most `max_rows` rows; columns without a kind are numbers."""
-    columns = kinds.split()
+    columns = column_kinds.split()
     columns += ["number"] * (len(column_names) - len(columns))
     return Table(column_names, rows[:max_rows], columns, len(rows))
 
@@ -135,7 +135,7 @@ def build_correlation_table(comparison: Comparison) -> Table:
     return _build_table(("", *(result.column.name for result in results)), rows, "text")
 
 
-def build_due_table(comparison: Comparison) -> Table:
+def build_due_kickout_table(comparison: Comparison) -> Table:
     """Return a table of due kickouts, with the block at which the network kicked the node out."""
     rows = [
         (
@@ -154,7 +154,7 @@ def build_due_table(comparison: Comparison) -> Table:
     return _build_table(column_names, rows, "text hash text text text", _MAX_ROWS)
 
 
-def build_kick_table(comparison: Comparison) -> Table:
+def build_network_kickout_table(comparison: Comparison) -> Table:
     """Return a table of the network's kickouts, with the systems under which they were due."""
     results = comparison.results
     rows = [
@@ -210,7 +210,7 @@ def build_node_table(comparison: Comparison) -> Table:
                 final_state.status.replace("_", " "),
                 f"{final_state.gpu_name or ''} {memory}".strip() or NO_VALUE,
                 *(_format_final_rank(result, final_state.node) for result in comparison.results),
-                str(first_result.get_started_tasks(final_state.node)),
+                str(first_result.get_started_task_count(final_state.node)),
                 format_fraction(first_result.compute_actual_share(final_state.node), 6),
                 *(
                     format_fraction(result.compute_expected_share(final_state.node), 6)
@@ -236,16 +236,16 @@ def build_finding_table(findings: Sequence[Finding], limit: int) -> Table:
         (
             finding.strategy.name,
             finding.strategy.description,
-            format_fraction(finding.drawn_ratio, 2),
-            _format_coins(finding.earned),
-            _format_coins(finding.spent),
+            format_fraction(finding.task_ratio, 2),
+            _format_coins(finding.earnings),
+            _format_coins(finding.expenses),
             _format_gain(finding),
             format_percent(finding.harm),
             format_fraction(finding.loss_per_harm, 2),
             format_percent(finding.failure_rate_increase),
-            str(finding.kicked_good_nodes),
-            str(finding.held_good_kickouts),
-            str(finding.removed_nodes),
+            str(finding.kicked_good_node_count),
+            str(finding.held_good_kickout_count),
+            str(finding.removed_node_count),
             _format_verdict(finding, limit),
         )
         for finding in findings
@@ -264,7 +264,7 @@ def _format_gain(finding: Finding) -> str:
 
 
 def _format_verdict(finding: Finding, limit: int) -> str:
-    reasons = {fault: finding.get_reason(fault) for fault in finding.list_faults(limit)}
+    reasons = {fault: finding.get_acceptance_reason(fault) for fault in finding.list_faults(limit)}
     return (
         "; ".join(
             f"found: {fault}" if reason is None else f"known: {fault}: {reason}"

@@ -4,7 +4,7 @@
 
 /* Raised with every change of what a function takes or gives: oracle/domain/native.py
  * asks for its own. */
-#define VERSION 1
+#define VERSION 2
 
 static PyObject *native_keccak(PyObject *module, PyObject *content) {
     (void)module;
@@ -18,13 +18,13 @@ static PyObject *native_keccak(PyObject *module, PyObject *content) {
 
 static PyMethodDef functions[] = {
     {"keccak", native_keccak, METH_O, "Return the Keccak-256 hash of bytes."},
-    {"receipts_root", native_receipts_root, METH_O,
+    {"compute_receipts_root", native_compute_receipts_root, METH_O,
      "Return the receipts root of a block; None: not written in the ordinary way."},
-    {"stake_scores", native_stake_scores, METH_VARARGS,
+    {"compute_stake_scores", native_compute_stake_scores, METH_VARARGS,
      "Write sqrt(stake / largest) of a list of stakes; False: one of them does not fit."},
-    {"weigh", native_weigh, METH_VARARGS, "Write the weights of the candidates asked for."},
-    {"total", native_total, METH_O, "Return the sum of a column of weights."},
-    {"place", native_place, METH_VARARGS, "Return where the sum of the weights exceeds x."},
+    {"compute_weights", native_compute_weights, METH_VARARGS, "Write the weights of the candidates asked for."},
+    {"sum_weights", native_sum_weights, METH_O, "Return the sum of a column of weights."},
+    {"find_weighted_index", native_find_weighted_index, METH_VARARGS, "Return where the sum of the weights exceeds x."},
     {NULL, NULL, 0, NULL},
 };
 

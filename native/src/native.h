@@ -43,10 +43,10 @@ int list_root(const Leaf *leaves, size_t count, uint8_t hash[HASH_SIZE]);
 
 /* receipts.c, weights.c: as Python calls them */
 int receipts_begin(void);
-PyObject *native_receipts_root(PyObject *module, PyObject *receipts);
-PyObject *native_stake_scores(PyObject *module, PyObject *arguments);
-PyObject *native_weigh(PyObject *module, PyObject *arguments);
-PyObject *native_total(PyObject *module, PyObject *weights);
-PyObject *native_place(PyObject *module, PyObject *arguments);
+PyObject *native_compute_receipts_root(PyObject *module, PyObject *receipts);
+PyObject *native_compute_stake_scores(PyObject *module, PyObject *arguments);
+PyObject *native_compute_weights(PyObject *module, PyObject *arguments);
+PyObject *native_sum_weights(PyObject *module, PyObject *weights);
+PyObject *native_find_weighted_index(PyObject *module, PyObject *arguments);
 
 #endif

@@ -242,7 +242,7 @@ static PyObject *root_of(const Buffer *written, Leaf *leaves, size_t count) {
     return PyBytes_FromStringAndSize((char *)hash, HASH_SIZE);
 }
 
-PyObject *native_receipts_root(PyObject *module, PyObject *receipts) {
+PyObject *native_compute_receipts_root(PyObject *module, PyObject *receipts) {
     (void)module;
     if (!PyList_Check(receipts)) Py_RETURN_NONE;
     size_t count = (size_t)PyList_Size(receipts);

@@ -158,7 +158,7 @@ static Weighing weighing_of(const Column columns[COLUMNS]) {
     };
 }
 
-PyObject *native_weigh(PyObject *module, PyObject *arguments) {
+PyObject *native_compute_weights(PyObject *module, PyObject *arguments) {
     (void)module;
     PyObject *given;
     long long time;
@@ -261,7 +261,7 @@ static int put_scores(PyObject *stakes, PyObject *shift, Wide largest, uint64_t 
     return 0;
 }
 
-PyObject *native_stake_scores(PyObject *module, PyObject *arguments) {
+PyObject *native_compute_stake_scores(PyObject *module, PyObject *arguments) {
     (void)module;
     PyObject *stakes, *largest, *scores;
     if (!PyArg_ParseTuple(arguments, "O!O!O", &PyList_Type, &stakes, &PyLong_Type, &largest, &scores))
@@ -299,7 +299,7 @@ static PyObject *long_of(Wide number) {
     return made;
 }
 
-PyObject *native_total(PyObject *module, PyObject *weights) {
+PyObject *native_sum_weights(PyObject *module, PyObject *weights) {
     (void)module;
     Column column = {0};
     if (take_column(weights, &column, PyBUF_SIMPLE) < 0) return NULL;
@@ -311,7 +311,7 @@ PyObject *native_total(PyObject *module, PyObject *weights) {
 }
 
 /* The first place with which the sum of the weights exceeds x. */
-PyObject *native_place(PyObject *module, PyObject *arguments) {
+PyObject *native_find_weighted_index(PyObject *module, PyObject *arguments) {
     (void)module;
     PyObject *weights, *x, *shift = PyLong_FromLong(64);
     Wide left;

@@ -39,7 +39,7 @@ class GroupRecord(NamedTuple):
         return self.is_contested or self.is_settled
 
 
-def encode_settle_contest(
+def encode_settle_contest_call(
     group: GroupKey, tasks: Sequence[TaskKey], result: Hash = ZERO_HASH
 ) -> str:
     """Return the calldata that settles a contest.

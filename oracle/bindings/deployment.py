@@ -16,8 +16,8 @@ from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RevertError
 from oracle.signing.signer import Fees, Signer, TransactionRequest
 from oracle.txmgr.client.fee_quote import add_gas_margin
-from oracle.txmgr.client.receipts import Receipt, balance_of, fetch_mined_count, fetch_receipts
-from oracle.txmgr.client.send_raw import send
+from oracle.txmgr.client.receipts import Receipt, fetch_balance, fetch_mined_count, fetch_receipts
+from oracle.txmgr.client.send_raw import send_raw_transaction
 
 # Limits for a network of some thousand nodes and a period of a minute
 # (docs/explanation/kickouts.md#limits-in-the-contract).
@@ -96,12 +96,12 @@ class OracleSetup:
     arbitrum: bool = False
 
     @property
-    def code(self) -> str:
+    def creation_code(self) -> str:
         """Return the creation code, including the constructor arguments."""
-        return build_creation_code(CONTRACT, self.struct)
+        return build_creation_code(CONTRACT, self.struct_fields)
 
     @property
-    def struct(self) -> tuple[object, ...]:
+    def struct_fields(self) -> tuple[object, ...]:
         """Return the fields in the order of the contract's struct."""
         return (
             *(self.admin, self.pauser, self.vetoer, self.target, self.signers, self.quorum),
@@ -168,7 +168,7 @@ def plan_deployment(
         code_hash=Hash("0x" + keccak(bytes.fromhex(code[2:])).hex()),
         gas_limit=add_gas_margin(estimate),
         fees=fees,
-        balance=balance_of(pool_view, sender),
+        balance=fetch_balance(pool_view, sender),
     )
 
 
@@ -203,13 +203,13 @@ def send_deployment(
         TransientError: the transaction is not mined yet; the message has its hash.
     """
     check_funds(plan)
-    pool_view = pool.view()
+    pool_view = pool.create_view()
     nonce = fetch_mined_count(pool_view, plan.sender, "pending")
     code, gas_limit_value, fees = plan.code, plan.gas_limit, plan.fees
     signed = signer.sign_transaction(
         TransactionRequest(chain_id, nonce, None, code, gas_limit_value, fees)
     )
-    send_result = send(pool, signed.raw)
+    send_result = send_raw_transaction(pool, signed.raw)
     while not (receipt_by_hash := fetch_receipts(pool_view, [signed.hash])):
         if not wait_for_next_try():
             raise TransientError(

@@ -82,7 +82,7 @@ def find_kick_target_mismatches(
     if shipped_hash != deployed_hash:
         return [ContractMismatch("kick target's code hash", shipped_hash, deployed_hash)]
     return [
-        *_find_wrong_addresses(rpc_caller, target, address, oracle, contract_by_name),
+        *_find_address_mismatches(rpc_caller, target, address, oracle, contract_by_name),
         *_PROBES[target.name](rpc_caller, target, address),
     ]
 
@@ -101,7 +101,7 @@ def find_shipped_target(rpc_caller: RpcCaller, address: Address) -> KickTarget |
     return None
 
 
-def find_single_key_owner(
+def find_single_key_owner_mismatches(
     rpc_caller: RpcCaller, target: KickTarget, address: Address
 ) -> list[ContractMismatch]:
     """Return a mismatch if the adapter's owner is an account with a single key.
@@ -217,7 +217,7 @@ _VIEWS = {
 }
 
 
-def _find_wrong_addresses(
+def _find_address_mismatches(
     rpc_caller: RpcCaller,
     target: KickTarget,
     adapter: Address,

@@ -101,7 +101,7 @@ def find_default_kick_target(profile: str) -> KickTarget | None:
     return _BY_PROFILE.get(profile)
 
 
-def kick_target_named(name: str) -> KickTarget:
+def get_kick_target(name: str) -> KickTarget:
     """Return the kick target with a name.
 
     Raises:

@@ -30,7 +30,7 @@ class ProbeOrder:
     fee: int
 
 
-def encode_probe(
+def encode_probe_call(
     order: ProbeOrder, window: int, nodes: Sequence[Address], version: Version
 ) -> str:
     """Return the calldata that creates a window's system task and starts it on these nodes.
@@ -56,7 +56,7 @@ def encode_probe(
     return encode_call(CONTRACT, "probe", task_order, order.fee, list(nodes), bytes(_WORD_BYTES))
 
 
-def encode_second_group(
+def encode_second_group_call(
     task: Task, fee: int, nodes: Sequence[Address], contested: GroupKey
 ) -> str:
     """Return the calldata that makes these nodes repeat the work of a contested group.
@@ -100,22 +100,22 @@ def compute_probe_keys(calldata: str, creator: Address) -> list[TaskKey]:
     return [TaskKey("0x" + keccak(owner + task_id).hex()) for task_id in ids]
 
 
-def encode_validate_task(key: TaskKey) -> str:
+def encode_validate_task_call(key: TaskKey) -> str:
     """Return the calldata that accepts the result of a task without a group."""
     return encode_call(CONTRACT, "validateTask", bytes.fromhex(key[2:]))
 
 
-def encode_accept_error(key: TaskKey) -> str:
+def encode_accept_error_call(key: TaskKey) -> str:
     """Return the calldata that accepts that a task without a group cannot be run."""
     return encode_call(CONTRACT, "acceptError", bytes.fromhex(key[2:]))
 
 
-def encode_time_out_task(key: TaskKey) -> str:
+def encode_time_out_task_call(key: TaskKey) -> str:
     """Return the calldata that ends a task whose node did not answer or reveal."""
     return encode_call(CONTRACT, "timeOutTask", bytes.fromhex(key[2:]))
 
 
-def encode_validate_group(calldata: str, creator: Address) -> str:
+def encode_validate_group_call(calldata: str, creator: Address) -> str:
     """Return the calldata that compares the answers of a system task."""
     keys = [bytes.fromhex(key[2:]) for key in compute_probe_keys(calldata, creator)]
     group = decode_arguments(CONTRACT, "probe", calldata)["order"][1]

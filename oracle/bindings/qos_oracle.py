@@ -94,7 +94,7 @@ class ContractStatus:
     config: Hash
 
     @property
-    def is_open(self) -> bool:
+    def can_accept_round(self) -> bool:
         """Return whether the contract accepts a round.
 
         A round is accepted if the contract is not paused and the minimum interval is over.
@@ -249,7 +249,7 @@ class OracleContract:
         return f"{self.address}: does not look like a QoSOracle contract; check oracle.address"
 
 
-def encode_push(statement: ReportStatement, config_count: int, signatures: bytes) -> str:
+def encode_push_call(statement: ReportStatement, config_count: int, signatures: bytes) -> str:
     """Return the calldata that pushes a report signed under the configuration `config_count`."""
     return encode_call(
         CONTRACT,
@@ -264,7 +264,7 @@ def encode_push(statement: ReportStatement, config_count: int, signatures: bytes
     )
 
 
-def encode_propose_kick(statement: KickStatement, signatures: bytes) -> str:
+def encode_propose_kick_call(statement: KickStatement, signatures: bytes) -> str:
     """Return the calldata that proposes a signed kickout."""
     return encode_call(
         CONTRACT,
@@ -279,7 +279,7 @@ def encode_propose_kick(statement: KickStatement, signatures: bytes) -> str:
 
 
 def decode_kick_proposal(calldata: str, config: Hash) -> KickStatement:
-    """Decode the calldata of `encode_propose_kick` into a statement with this `config` digest."""
+    """Decode the calldata of `encode_propose_kick_call` into a statement with this `config`."""
     round_hex, report, node, evidence, deadline = (
         calldata[
             SELECTOR_DIGITS + _WORD_DIGITS * position : SELECTOR_DIGITS
@@ -297,17 +297,17 @@ def decode_kick_proposal(calldata: str, config: Hash) -> KickStatement:
     )
 
 
-def encode_execute_kick(node: Address) -> str:
+def encode_execute_kick_call(node: Address) -> str:
     """Return the calldata that executes the kickout of a node."""
     return encode_call(CONTRACT, "executeKick", node)
 
 
-def encode_retry_kick(node: Address) -> str:
+def encode_retry_kick_call(node: Address) -> str:
     """Return the calldata that repeats the request to the network to end a node's membership."""
     return encode_call(CONTRACT, "retryKick", node)
 
 
-def encode_cancel_kick(node: Address, reason: str) -> str:
+def encode_cancel_kick_call(node: Address, reason: str) -> str:
     """Return the calldata that cancels a kickout; `reason` has at most 31 characters."""
     return encode_call(CONTRACT, "cancelKick", node, reason.encode().ljust(32, b"\0"))
 

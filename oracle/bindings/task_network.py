@@ -25,7 +25,7 @@ _WORD_DIGITS = 64
 _FEE_TOO_LOW = 4
 
 
-def encode_start_task_as_of(
+def encode_start_task_as_of_call(
     task: TaskKey, node: Address, block_number: int, block_hash: Hash
 ) -> str:
     """Return the calldata that starts a task only on a chain that has this block."""
@@ -34,7 +34,7 @@ def encode_start_task_as_of(
     )
 
 
-def encode_start_group(
+def encode_start_group_call(
     tasks: Sequence[TaskKey],
     nodes: Sequence[Address],
     block_number: int = 0,
@@ -70,27 +70,27 @@ def strip_as_of_check(calldata: str) -> str:
     return _get_selector("startTask") + arguments[: 2 * _WORD_DIGITS]
 
 
-def encode_start_task(task: TaskKey, node: Address) -> str:
+def encode_start_task_call(task: TaskKey, node: Address) -> str:
     """Return the calldata that starts a task on any chain."""
     return encode_call(CONTRACT, "startTask", _to_bytes(task), node)
 
 
-def encode_queue_task(task: TaskKey) -> str:
+def encode_queue_task_call(task: TaskKey) -> str:
     """Return the calldata that queues a task because no node is free."""
     return encode_call(CONTRACT, "queueTask", _to_bytes(task))
 
 
-def encode_drop_task(task: TaskKey) -> str:
+def encode_drop_task_call(task: TaskKey) -> str:
     """Return the calldata that removes a task from the queue because its fee is too low."""
     return encode_call(CONTRACT, "dropTask", _to_bytes(task), _FEE_TOO_LOW)
 
 
-def encode_drop_group(tasks: Sequence[TaskKey]) -> str:
+def encode_drop_group_call(tasks: Sequence[TaskKey]) -> str:
     """Return the calldata that drops all tasks of a group in which no task was started."""
     return encode_call(CONTRACT, "dropGroup", [_to_bytes(task) for task in tasks], _FEE_TOO_LOW)
 
 
-def encode_request_download(node: Address, model: str) -> str:
+def encode_request_download_call(node: Address, model: str) -> str:
     """Return the calldata that requests a node to download a model."""
     return encode_call(CONTRACT, "requestDownload", node, model)
 

@@ -59,11 +59,11 @@ class TimelockedCall:
     calldata: str
     salt: int = 0
 
-    def encode_schedule(self, delay: int) -> str:
+    def encode_schedule_call(self, delay: int) -> str:
         """Return the calldata with which a proposer schedules the call."""
         return encode_call(TIMELOCK, "schedule", *self._operation, delay)
 
-    def encode_execute(self) -> str:
+    def encode_execute_call(self) -> str:
         """Return the calldata with which anyone executes the call after its delay."""
         return encode_call(TIMELOCK, "execute", *self._operation)
 

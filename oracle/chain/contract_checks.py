@@ -28,7 +28,7 @@ def verify_contract_code(endpoint: Endpoint, reader: EventReader) -> None:
         WrongContractError: an address holds no contract, or one that emits other events.
     """
     addresses = list(reader.contracts)
-    codes = endpoint.client.batch(
+    codes = endpoint.client.call_batch(
         "eth_getCode", [[address, "latest"] for address in addresses], str
     )
     for address, code in zip(addresses, codes, strict=True):
@@ -107,7 +107,7 @@ def fetch_contract_counters(
             selector = load_abi(contract).functions[function].selector
             params.append([{"to": address, "data": selector}, {"blockHash": block_hash}])
     try:
-        answers = endpoint.client.batch("eth_call", params, str) if params else []
+        answers = endpoint.client.call_batch("eth_call", params, str) if params else []
         return {
             name: _parse_word(endpoint.name, answer, word_index)
             for (name, word_index), answer in zip(word_index_by_name.items(), answers, strict=True)
@@ -123,11 +123,13 @@ def fetch_contract_counters(
 _UNSUPPORTED_CALL_ERRORS = {ErrorKind.INVALID, ErrorKind.UNKNOWN}
 
 
-def _parse_word(endpoint: str, answer: str | None, word_index: int) -> int:
-    digits = (answer or "0x")[2 + _WORD * word_index : 2 + _WORD * (word_index + 1)]
+def _parse_word(endpoint: str, result_hex: str | None, word_index: int) -> int:
+    digits = (result_hex or "0x")[2 + _WORD * word_index : 2 + _WORD * (word_index + 1)]
     try:
         if len(digits) == _WORD:
             return int(digits, 16)
     except ValueError:
         pass
-    raise RpcError(endpoint, ErrorKind.INVALID, f"eth_call: {str(answer)[:80]!r} is not a number")
+    raise RpcError(
+        endpoint, ErrorKind.INVALID, f"eth_call: {str(result_hex)[:80]!r} is not a number"
+    )

@@ -129,7 +129,7 @@ class HeadTracker:
 
         def fetch_if_ahead(endpoint: Endpoint) -> Heads:
             try:
-                heads = self._fetch_heads_of(endpoint)
+                heads = self._fetch_endpoint_heads(endpoint)
             except RpcError as error:
                 if error.kind is ErrorKind.BEHIND:
                     heads_below_final.append(endpoint.highest_block)
@@ -144,12 +144,12 @@ class HeadTracker:
             heads = self._endpoints.run_with_endpoint(fetch_if_ahead)
         except RpcError:
             if not heads_of_lagging:
-                self._drop_doubtful_final(heads_below_final)
+                self._drop_doubtful_final_block(heads_below_final)
                 raise
             heads = self._select_best_heads(heads_of_lagging)
         return self._record_heads(heads)
 
-    def _fetch_heads_of(self, endpoint: Endpoint) -> Heads:
+    def _fetch_endpoint_heads(self, endpoint: Endpoint) -> Heads:
         try:
             return read_heads(
                 endpoint, self._finality, self._final_block, self._endpoints.checkpoints[:1]
@@ -158,7 +158,7 @@ class HeadTracker:
             self._endpoints.quarantine(endpoint, error.detail, is_on_other_chain=True)
             raise
 
-    def _drop_doubtful_final(self, shown_numbers: list[int]) -> None:
+    def _drop_doubtful_final_block(self, shown_numbers: list[int]) -> None:
         """Drop the final block after no endpoint has reached it for a minute.
 
         The final block may have been reported by a single endpoint that was wrong, or is gone. A
@@ -209,13 +209,13 @@ class HeadTracker:
         metrics.STALLED.set(stalled)
         return replace(heads, stalled=stalled)
 
-    def _is_behind(self, newest: int) -> bool:
+    def _is_behind(self, newest_block: int) -> bool:
         if len(self._endpoints) == 1:
             return False
         is_stalled = self._clock() - self._moved_at > STANDSTILL_SECONDS
         is_first = self._newest_number < 0
         return (
             is_first
-            or newest < self._newest_number
-            or (newest == self._newest_number and is_stalled)
+            or newest_block < self._newest_number
+            or (newest_block == self._newest_number and is_stalled)
         )

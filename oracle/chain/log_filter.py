@@ -152,7 +152,7 @@ def _parse_logs(responses: Sequence[LogResponse]) -> list[Log]:
                 log_data,
             )
         )
-    return logs if is_sorted else _sort_and_deduplicate(logs)
+    return logs if is_sorted else _sort_and_deduplicate_logs(logs)
 
 
 def _describe_invalid_log(response: LogResponse, block: int) -> str:
@@ -194,7 +194,7 @@ _MAX_CACHED_INDEXES = 4096
 _parse_index = _IndexCache().__getitem__
 
 
-def _sort_and_deduplicate(logs: list[Log]) -> list[Log]:
+def _sort_and_deduplicate_logs(logs: list[Log]) -> list[Log]:
     """Sort the logs, drop exact duplicates, and reject different logs at one position."""
     logs.sort(key=lambda log: (log.block, log.index))
     unique_logs: list[Log] = []

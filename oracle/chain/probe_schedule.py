@@ -10,7 +10,7 @@ from oracle.rpc.endpoints.probe import (
     Capabilities,
     CapabilityStore,
     ProbeRequirements,
-    probe,
+    probe_endpoint,
 )
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RpcError
@@ -67,7 +67,7 @@ class EndpointProber:
     def _start_next_probe(self) -> None:
         """Start a background probe of the first endpoint that is due."""
         now = self._endpoints.clock()
-        proven_wrong = self._endpoints.endpoint_list.proven_wrong_reasons()
+        proven_wrong = self._endpoints.endpoint_list.get_proven_wrong_reasons()
         usable_endpoints = (
             candidate for candidate in self._endpoints if candidate.name not in proven_wrong
         )
@@ -89,7 +89,7 @@ class EndpointProber:
         )
         self._pending_probe = endpoint, now if is_full_probe else None
         self.background_call.start(
-            lambda: probe(endpoint.client, requirements, known_capabilities),
+            lambda: probe_endpoint(endpoint.client, requirements, known_capabilities),
             f"probe {endpoint.name}",
         )
 

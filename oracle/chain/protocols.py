@@ -63,13 +63,17 @@ class ChainReader(Protocol):
         ...
 
     def fetch_witnesses(
-        self, number: int, excluded_endpoint: str | None = None, *, skips_slow: bool = False
+        self,
+        number: int,
+        excluded_endpoint: str | None = None,
+        *,
+        skip_slow_endpoints: bool = False,
     ) -> Sequence[Witness]:
         """Query every endpoint but `excluded_endpoint` for its block at this height.
 
         Endpoints that do not answer are left out. An endpoint whose head is below the height is
-        not a witness of it. With `skips_slow`, endpoints that were slow recently are left out, for
-        comparisons that are repeated often.
+        not a witness of it. With `skip_slow_endpoints`, endpoints that were slow recently are left
+        out, for comparisons that are repeated often.
         """
         ...
 
@@ -106,7 +110,7 @@ class ChainReader(Protocol):
         """Stop using an endpoint that was proven wrong, until an operator readmits it."""
         ...
 
-    def get_proven_wrong(self) -> Mapping[str, str]:
+    def get_proven_wrong_endpoints(self) -> Mapping[str, str]:
         """Return the proof against each endpoint that was proven wrong and not readmitted."""
         ...
 

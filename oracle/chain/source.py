@@ -187,11 +187,11 @@ class ChainSource:
         if not with_headers:
             is_worth_workers = len(blocks) >= self._min_worker_blocks
             return self._read_ahead_queue.take_window(
-                blocks, max_blocks, prefers_workers=is_worth_workers
+                blocks, max_blocks, prefer_workers=is_worth_workers
             )
         self._read_ahead_queue.discard_pending()
         if max_blocks is not None:
-            blocks = blocks.first_blocks(max_blocks)
+            blocks = blocks.take_first(max_blocks)
         part = self._window_source.limit_range(blocks, with_headers=True)
         return self._window_source.fetch_window(part, with_headers=True)
 
@@ -216,15 +216,21 @@ class ChainSource:
             )
             self._reverification_queues[level, endpoint] = queue
         if queue is not None:
-            return queue.take_window(blocks, max_blocks, prefers_workers=True)
-        part = blocks.first_blocks(max_blocks)
+            return queue.take_window(blocks, max_blocks, prefer_workers=True)
+        part = blocks.take_first(max_blocks)
         return self._window_source.fetch_verified_window(part, level, endpoint, excluded_endpoint)
 
     def fetch_witnesses(
-        self, number: int, excluded_endpoint: str | None = None, *, skips_slow: bool = False
+        self,
+        number: int,
+        excluded_endpoint: str | None = None,
+        *,
+        skip_slow_endpoints: bool = False,
     ) -> list[Witness]:
         """Query the endpoints for their blocks at this height; see `ChainReader`."""
-        return self._witnesses.fetch_witnesses(number, excluded_endpoint, skips_slow=skips_slow)
+        return self._witnesses.fetch_witnesses(
+            number, excluded_endpoint, skip_slow_endpoints=skip_slow_endpoints
+        )
 
     def fetch_second_witness(
         self, number: int, excluded_endpoint: str
@@ -277,9 +283,9 @@ class ChainSource:
         """Stop using the endpoint until an operator readmits it; see `ChainReader`."""
         self._endpoints.endpoint_list.mark_proven_wrong(endpoint, reason)
 
-    def get_proven_wrong(self) -> Mapping[str, str]:
+    def get_proven_wrong_endpoints(self) -> Mapping[str, str]:
         """Return the proof against each endpoint that was proven wrong and not readmitted."""
-        return self._endpoints.endpoint_list.proven_wrong_reasons()
+        return self._endpoints.endpoint_list.get_proven_wrong_reasons()
 
     def are_receipts_provable(self) -> bool:
         """Return whether, on this chain, receipts can be proven by the block hash."""

@@ -81,12 +81,12 @@ def _verify_chain_ids(endpoints: EndpointPool, grace_seconds: float) -> dict[End
 
 
 def _build_unavailable_error(endpoints: EndpointPool, failures: list[RpcError]) -> TransientError:
-    if endpoints.endpoint_list.proven_wrong_reasons().keys() >= {
+    if endpoints.endpoint_list.get_proven_wrong_reasons().keys() >= {
         failure.endpoint for failure in failures
     }:
         return failures[0]
     temporary_errors = [error for error in failures if error.kind in _TEMPORARY_ERRORS]
-    proven_wrong = endpoints.endpoint_list.proven_wrong_reasons()
+    proven_wrong = endpoints.endpoint_list.get_proven_wrong_reasons()
     proven_wrong_note = (
         f"; not used because proven wrong: {'; '.join(proven_wrong.values())}"
         if proven_wrong
@@ -96,7 +96,9 @@ def _build_unavailable_error(endpoints: EndpointPool, failures: list[RpcError]) 
     unavailable_error = TransientError(
         f"[chain] endpoints: no endpoint answers: {first_error}{proven_wrong_note}"
     )
-    unavailable_error.retry_after = endpoints.endpoint_list.seconds_until_usable(temporary_errors)
+    unavailable_error.retry_after = endpoints.endpoint_list.compute_seconds_until_usable(
+        temporary_errors
+    )
     return unavailable_error
 
 

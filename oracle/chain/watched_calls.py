@@ -127,7 +127,7 @@ def _fetch_receipts(endpoint: Endpoint, calls: Sequence[Call]) -> dict[str, Rece
     try:
         if _serves_block_receipts(endpoint, calls[0].block):
             blocks = sorted({call.block for call in calls})
-            receipts_by_block = endpoint.client.batch(
+            receipts_by_block = endpoint.client.call_batch(
                 _METHOD,
                 [[hex(block_number)] for block_number in blocks],
                 list[ReceiptStatusResponse],
@@ -142,7 +142,9 @@ def _fetch_receipts(endpoint: Endpoint, calls: Sequence[Call]) -> dict[str, Rece
         if error.kind is not ErrorKind.TOO_LARGE:
             raise
     params = [[call.tx_hash] for call in calls]
-    receipts = endpoint.client.batch("eth_getTransactionReceipt", params, ReceiptStatusResponse)
+    receipts = endpoint.client.call_batch(
+        "eth_getTransactionReceipt", params, ReceiptStatusResponse
+    )
     return {
         receipt.transaction_hash.lower(): receipt for receipt in receipts if receipt is not None
     }
@@ -179,7 +181,7 @@ def fetch_calls_of_logs(
     """
     by_hash = {log.tx_hash: log for log in logs}
     params = [[tx_hash] for tx_hash in by_hash]
-    transactions = endpoint.client.batch("eth_getTransactionByHash", params, RawTransaction)
+    transactions = endpoint.client.call_batch("eth_getTransactionByHash", params, RawTransaction)
     calls = []
     for log, transaction in zip(by_hash.values(), transactions, strict=True):
         call = _parse_call(endpoint.name, log, transaction)

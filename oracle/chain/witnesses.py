@@ -50,12 +50,12 @@ class WitnessFetcher:
         self.is_patient = False
 
     def fetch_witnesses(
-        self, number: int, excluded_endpoint: str | None, *, skips_slow: bool = False
+        self, number: int, excluded_endpoint: str | None, *, skip_slow_endpoints: bool = False
     ) -> list[Witness]:
         """Return the witnesses of a height; see `ChainReader.fetch_witnesses`."""
         witnesses = []
-        skipped = {excluded_endpoint, *self._endpoints.quarantine_reasons()}
-        if skips_slow and len(self._endpoints) > 1:
+        skipped = {excluded_endpoint, *self._endpoints.get_quarantine_reasons()}
+        if skip_slow_endpoints and len(self._endpoints) > 1:
             skipped |= {endpoint.name for endpoint in self._endpoints if self._is_slow(endpoint)}
         for endpoint in self._endpoints:
             if endpoint.name in skipped:
@@ -77,7 +77,7 @@ class WitnessFetcher:
     ) -> tuple[str, BlockRef] | None:
         """Return a second witness of a height; see `ChainReader.fetch_second_witness`."""
         now = self._clock()
-        for endpoint in self._endpoints.other_witnesses(excluded_endpoint):
+        for endpoint in self._endpoints.list_endpoints_of_other_witnesses(excluded_endpoint):
             if now < self._backoff_until.get(endpoint.name, now):
                 continue
             started_at = self._clock()

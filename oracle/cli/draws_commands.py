@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_model
 from oracle.daemon.records import open_records
 from oracle.queries.selection.draw_history import (
     DrawEntry,
@@ -60,7 +60,7 @@ def list_draws(
         draw_history = load_recent_draws(records.store, max_settled)
         has_dispatch = records.dispatch_settings is not None
     if as_json:
-        print_answer(draw_history)
+        print_model(draw_history)
         return
     if not has_dispatch:
         typer.echo("dispatch.start_block is not set: no tasks are assigned")

@@ -11,7 +11,7 @@ from oracle.cli.options import (
     DryRunOption,
     JsonOption,
     load_config,
-    print_answer,
+    print_model,
 )
 from oracle.cli.write_session import hold_command_lease, open_write_session
 from oracle.daemon.records import open_records
@@ -59,7 +59,7 @@ def list_faults(
         faults = uow.feed.list_faults(is_open=not include_accepted)
         is_configured = records.config.feed.url is not None
     if as_json:
-        print_answer([build_fault_view(fault) for fault in faults])
+        print_model([build_fault_view(fault) for fault in faults])
         return
     if not faults:
         typer.echo(
@@ -103,7 +103,7 @@ def accept_faults(
     ):
         accepted_faults = accept_feed_faults(uow, begin_after, None if dry_run else stamp.at)
     if as_json:
-        print_answer(
+        print_model(
             FeedAcceptance(
                 accepted=[build_fault_view(fault) for fault in accepted_faults],
                 begin_after=begin_after,
@@ -128,7 +128,7 @@ def export_witness(
         lines = list(export_witness_lines(uow))
     file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     if as_json:
-        print_answer(WitnessFile(file=str(file), rows=len(lines)))
+        print_model(WitnessFile(file=str(file), rows=len(lines)))
         return
     typer.echo(f"{len(lines)} rows in {file}")
 
@@ -158,7 +158,7 @@ def import_witness_times(
         ):
             row_count = import_witness_lines(records.store, lines)
     if as_json:
-        print_answer(WitnessImport(file=str(file), rows=row_count, dry_run=dry_run))
+        print_model(WitnessImport(file=str(file), rows=row_count, dry_run=dry_run))
         return
     typer.echo(
         f"the times of {row_count} rows {'would be' if dry_run else 'are'} imported from {file}"

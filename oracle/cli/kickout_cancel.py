@@ -3,7 +3,7 @@
 import typer
 
 from oracle.chain.heads import Heads
-from oracle.cli.kickout_plans import cancel_refusal_reason
+from oracle.cli.kickout_plans import get_cancel_refusal_reason
 from oracle.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -13,9 +13,13 @@ from oracle.cli.options import (
     YesOption,
     confirm_action,
     load_config,
-    print_answer,
+    print_model,
 )
-from oracle.cli.send_now import describe_dry_run, open_checked_reporter, plan_and_send
+from oracle.cli.send_now import (
+    describe_dry_run,
+    open_reporter_on_checked_chain,
+    plan_and_send_call,
+)
 from oracle.daemon.compose import open_index
 from oracle.daemon.contexts import ReporterContexts
 from oracle.daemon.records import open_folded_records
@@ -24,7 +28,7 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.kicks import Kick
 from oracle.errors import InputError
 from oracle.kickouts.manual_cancel import (
-    cancel_manually,
+    cancel_kickout_manually,
     find_unsent_calls,
     get_live_kick,
     preflight_cancellation,
@@ -56,10 +60,10 @@ def cancel(
         get_oracle_address(index.config)
         with index.store.read_transaction() as uow:
             node_address = find_node(uow, node)
-        with open_checked_reporter(index) as reporter:
+        with open_reporter_on_checked_chain(index) as reporter:
             cancellation = _cancel_kickout(reporter, node_address, node, yes=yes, dry_run=dry_run)
     if as_json:
-        print_answer(cancellation)
+        print_model(cancellation)
         return
     for name, value in cancellation:
         for text_line in value if isinstance(value, list) else [value]:
@@ -82,15 +86,15 @@ def _cancel_kickout(
         refusal_reason = (
             contract_answer
             if verdict is None
-            else cancel_refusal_reason(reporter.contract, verdict)
+            else get_cancel_refusal_reason(reporter.contract, verdict)
         )
         raise InputError(f"{node_text}: this daemon has nothing to cancel: {refusal_reason}")
 
     def plan_cancellation(contexts: ReporterContexts, _: Heads) -> StepResult | None:
-        return cancel_manually(contexts.kickouts, node_address)
+        return cancel_kickout_manually(contexts.kickouts, node_address)
 
     if confirm_action(f"cancel the kickout of {node_address}", yes=yes, dry_run=dry_run):
-        sent_steps = plan_and_send(reporter, "kickout cancel", plan_cancellation)
+        sent_steps = plan_and_send_call(reporter, "kickout cancel", plan_cancellation)
         steps = [f"{step.action} {step.detail}" for step in sent_steps]
     else:
         steps = [describe_dry_run(reporter, plan_cancellation, "the kickout would be cancelled")]

@@ -17,7 +17,7 @@ from oracle.chain.heads import Heads
 from oracle.cli.kickout_cancel import cancel
 from oracle.cli.kickout_plans import (
     format_veto_deadline,
-    not_due_reason,
+    get_not_due_reason,
     plan_manual_execution,
     plan_manual_proposal,
 )
@@ -30,9 +30,14 @@ from oracle.cli.options import (
     YesOption,
     confirm_action,
     load_config,
-    print_answer,
+    print_model,
 )
-from oracle.cli.send_now import CallPlanner, describe_dry_run, open_checked_reporter, plan_and_send
+from oracle.cli.send_now import (
+    CallPlanner,
+    describe_dry_run,
+    open_reporter_on_checked_chain,
+    plan_and_send_call,
+)
 from oracle.daemon.compose import Index, check_index_chain, open_index
 from oracle.daemon.contexts import ReporterContexts
 from oracle.daemon.records import Records, open_folded_records
@@ -44,8 +49,8 @@ from oracle.kickouts.evidence_files import export_evidence
 from oracle.kickouts.kickout_eligibility import (
     KickoutCase,
     KickoutRules,
-    evidence_at,
     load_kickout_cases,
+    load_kickout_evidence,
 )
 from oracle.kickouts.kickout_planner import describe_preflight
 from oracle.queries.answers import LogPlace
@@ -104,7 +109,7 @@ def list_kickouts(
                 kickouts=build_kickout_cases(uow, cases, kicks_not_due), bucket=bucket
             )
     if as_json:
-        print_answer(kickout_list)
+        print_model(kickout_list)
         return
     if not cases:
         typer.echo("no kickout is due")
@@ -147,8 +152,8 @@ def _read_bucket(index: Index) -> KickBucket:
     )
 
 
-@kickout.command(epilog="Example: qos-oracle kickout evidence 0x… --to evidence/")
-def evidence(
+@kickout.command("evidence", epilog="Example: qos-oracle kickout evidence 0x… --to evidence/")
+def print_evidence(
     node: NodeArgument,
     config: ConfigOption = DEFAULT_CONFIG,
     *,
@@ -165,7 +170,7 @@ def evidence(
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
         case = _find_case(index, node)
         with index.store.read_transaction() as uow:
-            evidence_file = case.evidence or evidence_at(
+            evidence_file = case.evidence or load_kickout_evidence(
                 uow, _build_kickout_rules(index), case.interval
             )
     if folder is None:
@@ -208,12 +213,12 @@ def propose(
             return plan_manual_proposal(contexts.kickouts, case, heads)
 
         is_agreed = confirm_action(f"propose the kickout of {case.node}", yes=yes, dry_run=dry_run)
-        with open_checked_reporter(index) as reporter:
+        with open_reporter_on_checked_chain(index) as reporter:
             if not is_agreed:
                 _print_dry_run(reporter, case, plan_proposal_call, as_json=as_json)
                 return
             result = _build_kickout_result(
-                index, case, plan_and_send(reporter, "kickout propose", plan_proposal_call)
+                index, case, plan_and_send_call(reporter, "kickout propose", plan_proposal_call)
             )
     _print_result(result, as_json=as_json)
 
@@ -239,7 +244,7 @@ def execute(
             return plan_manual_execution(contexts.kickouts, kick, heads)
 
         is_agreed = confirm_action(f"execute the kickout of {case.node}", yes=yes, dry_run=dry_run)
-        with open_checked_reporter(index) as reporter:
+        with open_reporter_on_checked_chain(index) as reporter:
             if not is_agreed:
                 # An existing proposal is an obstacle to a new proposal, not to its execution.
                 _print_dry_run(
@@ -247,7 +252,7 @@ def execute(
                 )
                 return
             result = _build_kickout_result(
-                index, case, plan_and_send(reporter, "kickout execute", plan_execution_call)
+                index, case, plan_and_send_call(reporter, "kickout execute", plan_execution_call)
             )
     _print_result(result, as_json=as_json)
 
@@ -267,7 +272,7 @@ def _find_case(index: Index, node: str) -> KickoutCase:
         node_address = find_node(uow, node)
     cases = {case.node: case for case in _load_cases(index)}
     if node_address not in cases:
-        raise InputError(f"{node}: {not_due_reason(index, node_address)}")
+        raise InputError(f"{node}: {get_not_due_reason(index, node_address)}")
     return cases[node_address]
 
 
@@ -309,7 +314,7 @@ def _build_kickout_result(
 def _print_result(result: KickoutResult, *, as_json: bool) -> None:
     """Print the result; as text, a sent kickout shows only the node and the steps."""
     if as_json:
-        print_answer(result)
+        print_model(result)
         return
     names = KickoutResult.model_fields if result.dry_run else ("node", "steps")
     width = max(map(len, names)) + 2
@@ -355,7 +360,7 @@ def export(
     ):
         entries = list(build_expulsion_entries(uow.rounds.list_expulsions(), since_block))
     if as_json:
-        print_answer(entries)
+        print_model(entries)
         return
     writer = csv.writer(sys.stdout, lineterminator="\n")
     columns = list(ExpulsionEntry.model_fields)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from oracle.bindings.qos_oracle import (
     ContractStatus,
     OracleContract,
-    encode_execute_kick,
+    encode_execute_kick_call,
     get_signers,
 )
 from oracle.chain.heads import Heads
@@ -38,7 +38,7 @@ from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.context import StepResult
 
 
-def not_due_reason(records: Records, node: Address) -> str:
+def get_not_due_reason(records: Records, node: Address) -> str:
     """Return why a node has no due kickout, judging by the node's membership."""
     with records.store.read_transaction() as uow:
         known_node = uow.nodes.get_many([node]).get(node)
@@ -72,7 +72,7 @@ def plan_manual_proposal(context: KickoutContext, case: KickoutCase, heads: Head
     contract_status = context.quorum.fetch_contract_status()
     signed_step = plan_proposal(context, case, contract_status)
     if signed_step is None:
-        raise InputError(f"{case.node}: {_proposal_obstacle(context, case, contract_status)}")
+        raise InputError(f"{case.node}: {_get_proposal_obstacle(context, case, contract_status)}")
     # The first step signs the proposal if it is unsigned; the next step plans the call.
     if signed_step.intent_id is not None:
         return signed_step
@@ -80,7 +80,7 @@ def plan_manual_proposal(context: KickoutContext, case: KickoutCase, heads: Head
     obstacle_note = (
         ""
         if planned_step
-        else f"; nothing is sent: {_proposal_obstacle(context, case, contract_status)}"
+        else f"; nothing is sent: {_get_proposal_obstacle(context, case, contract_status)}"
     )
     return planned_step or replace(signed_step, detail=f"{signed_step.detail}{obstacle_note}")
 
@@ -106,7 +106,7 @@ def plan_manual_execution(context: KickoutContext, kick: Kick, heads: Heads) -> 
         raise InputError(f"{kick.node}: the kickout cannot be executed yet: {pending_text}")
     planned_step = plan_execution(context, kick, contract_status)
     if planned_step is None:
-        raise InputError(f"{kick.node}: {_execution_obstacle(context, kick)}")
+        raise InputError(f"{kick.node}: {_get_execution_obstacle(context, kick)}")
     if planned_step.intent_id is None:
         unsent_note = (
             "nothing sent yet: the underlying blocks are verified first; run the command again"
@@ -115,7 +115,7 @@ def plan_manual_execution(context: KickoutContext, kick: Kick, heads: Heads) -> 
     return planned_step
 
 
-def cancel_refusal_reason(contract: OracleContract, verdict: PreflightResult) -> str:
+def get_cancel_refusal_reason(contract: OracleContract, verdict: PreflightResult) -> str:
     """Return why the contract rejects this daemon's cancellation, with an explanation if known."""
     if verdict.refusal is None or verdict.refusal.name != "NotAllowed":
         return verdict.reason or "the contract gives no reason"
@@ -152,7 +152,7 @@ def _check_synced(context: KickoutContext, heads: Heads) -> None:
             )
 
 
-def _proposal_obstacle(
+def _get_proposal_obstacle(
     context: KickoutContext, case: KickoutCase, contract_status: ContractStatus
 ) -> str:
     """Return the first reason why the proposal of a case without an obstacle was not planned.
@@ -171,11 +171,11 @@ def _proposal_obstacle(
     record = build_kick_record(context.quorum, statement)
     with context.account_context.store.read_transaction() as uow:
         reasons = (
-            _expiry_reason(record, contract_status),
-            _unsent_reason(context, uow, record, contract_status)
+            _find_expiry_reason(record, contract_status),
+            _find_unsent_reason(context, uow, record, contract_status)
             if context.account_context.sender_account.has_payer
             else None,
-            _unsigned_reason(uow, record, contract_status)
+            _find_unsigned_reason(uow, record, contract_status)
             if context.account_context.sender_account.has_signer
             else None,
         )
@@ -185,10 +185,10 @@ def _proposal_obstacle(
             "no transmitter key is configured; a reporter that has one sends the call with this "
             "daemon's signature"
         )
-    return first_reason or _missing_signatures_reason(context, case, record, contract_status)
+    return first_reason or _get_missing_signatures_reason(context, case, record, contract_status)
 
 
-def _execution_obstacle(context: KickoutContext, kick: Kick) -> str:
+def _get_execution_obstacle(context: KickoutContext, kick: Kick) -> str:
     """Return why the execution of an executable kickout was not planned."""
     subject, kind = kick.node, EXECUTE_KICK
     with context.account_context.store.read_transaction() as uow:
@@ -205,12 +205,12 @@ def _execution_obstacle(context: KickoutContext, kick: Kick) -> str:
         )
     if blocking_intent is not None:
         return _describe_open_call(blocking_intent)
-    call = encode_execute_kick(kick.node)
+    call = encode_execute_kick_call(kick.node)
     verdict = context.account_context.preflight(call)
     return f"the contract rejects it: {verdict.reason or 'no reason is given'}"
 
 
-def _expiry_reason(record: SignedStatement, contract_status: ContractStatus) -> str | None:
+def _find_expiry_reason(record: SignedStatement, contract_status: ContractStatus) -> str | None:
     late = contract_status.block.time - record.expires_at
     if late <= 0:
         return None
@@ -220,7 +220,7 @@ def _expiry_reason(record: SignedStatement, contract_status: ContractStatus) -> 
     )
 
 
-def _unsigned_reason(
+def _find_unsigned_reason(
     uow: UnitOfWork, record: SignedStatement, contract_status: ContractStatus
 ) -> str | None:
     if record.signer in load_signatures(uow, record):
@@ -239,7 +239,7 @@ def _unsigned_reason(
     )
 
 
-def _unsent_reason(
+def _find_unsent_reason(
     context: KickoutContext,
     uow: UnitOfWork,
     record: SignedStatement,
@@ -276,7 +276,7 @@ def _format_show_hint(intent: Intent) -> str:
     return f"see `qos-oracle outbox show {intent.id}`"
 
 
-def _missing_signatures_reason(
+def _get_missing_signatures_reason(
     context: KickoutContext,
     case: KickoutCase,
     record: SignedStatement,

@@ -7,7 +7,7 @@ from oracle.cli.options import (
     ConfigOption,
     DryRunOption,
     JsonOption,
-    print_answer,
+    print_model,
 )
 from oracle.daemon.config.loader import read_config
 from oracle.queries.command_models import SchemaChange
@@ -29,7 +29,7 @@ def migrate(
     url = read_config(config).database.url
     schema = get_schema_state(url) if dry_run else migrate_tables(url)
     if as_json:
-        print_answer(
+        print_model(
             SchemaChange(
                 before=schema.found_revision, wanted=schema.expected_revision, dry_run=dry_run
             )

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_model
 from oracle.daemon.notify_job import open_targets
 from oracle.daemon.records import open_records
 from oracle.daemon.wall_clock import unix_seconds
@@ -65,7 +65,7 @@ def send_test_messages(
         recipient.name: _send_test_message(recipient) for recipient in selected_targets
     }
     if as_json:
-        print_answer(
+        print_model(
             [NoticeDelivery(target=name, error=error) for name, error in error_by_target.items()]
         )
     else:
@@ -77,7 +77,7 @@ def send_test_messages(
 
 def _print_recipients(names: list[str], *, as_json: bool) -> None:
     if as_json:
-        print_answer(NoticeRecipients(would_be_told=names))
+        print_model(NoticeRecipients(would_be_told=names))
     else:
         typer.echo(f"dry run, nothing sent; a message would go to: {', '.join(names)}")
 
@@ -100,7 +100,7 @@ def list_targets(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption =
             progress.target: progress for progress in uow.notices.list_progress()
         }
     if as_json:
-        print_answer(
+        print_model(
             [
                 build_notice_target(name, progress_by_target.get(name), newest_seq)
                 for name in target_names

@@ -76,14 +76,14 @@ def load_config(path: Path) -> Config:
     return config
 
 
-def print_answer(answer: "_Answer | Sequence[_Answer] | None") -> None:
+def print_model(model: "_Answer | Sequence[_Answer] | None") -> None:
     """Print a model of the HTTP API, or a list of models, as one JSON document.
 
     None, the result for an empty index, is printed as null.
     """
     from pydantic_core import to_json  # noqa: PLC0415  `--version` needs no pydantic
 
-    typer.echo(to_json(answer, indent=2, ensure_ascii=True).decode())
+    typer.echo(to_json(model, indent=2, ensure_ascii=True).decode())
 
 
 def print_json(value: object) -> None:

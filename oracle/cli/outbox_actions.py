@@ -16,7 +16,7 @@ from oracle.cli.options import (
     YesOption,
     confirm_action,
     load_config,
-    print_answer,
+    print_model,
 )
 from oracle.cli.write_session import (
     get_actor,
@@ -28,7 +28,7 @@ from oracle.daemon.compose import Index, check_index_chain, open_index
 from oracle.daemon.records import Records, open_records
 from oracle.daemon.senders import (
     make_key_opener,
-    open_dispatcher,
+    open_dispatch_context,
     open_reporter,
     open_reporter_contexts,
 )
@@ -39,8 +39,8 @@ from oracle.queries.text.prefixes import OUTBOX_HINT, find_address, find_call
 from oracle.store.outbox.records import Account, Intent, IntentState, PauseKind
 from oracle.txmgr.call_replacement import prepare_noop, replace_with_noop
 from oracle.txmgr.context import AccountContext
-from oracle.txmgr.fee_bump import prepare_bump, send_fee_bump as sign_replacement
-from oracle.txmgr.nonce_sync import reconcile
+from oracle.txmgr.fee_bump import prepare_fee_bump, send_fee_bump as sign_replacement
+from oracle.txmgr.nonce_sync import reconcile_nonces
 from oracle.txmgr.unconfirmed import Replacement
 
 _STATES_WITHOUT_NONCE = (IntentState.PLANNED, IntentState.READY)
@@ -125,7 +125,7 @@ def release(
     with open_records(load_config(config)) as records:
         if not target.isdecimal():
             account = _find_account(records, target)
-            _refuse_nonce_ahead(records, account)
+            _reject_account_with_nonce_ahead(records, account)
             with open_write_session(records.store, "outbox release", dry_run=dry_run) as (
                 uow,
                 stamp,
@@ -171,7 +171,7 @@ def bump(
             chain,
         ):
             heads = chain.fetch_heads()
-            replacement = prepare_bump(context, heads, intent.id)
+            replacement = prepare_fee_bump(context, heads, intent.id)
             detail = replacement.fee_text
             if not dry_run:
                 detail = sign_replacement(context, replacement, heads).detail
@@ -197,7 +197,7 @@ def cancel(
             intent = find_call(uow, call_reference)
         if intent.state not in {*_STATES_WITHOUT_NONCE, IntentState.HELD, IntentState.LIVE}:
             raise InputError(_format_refusal(intent, "cancelled"))
-        _refuse_replaced(records, intent)
+        _reject_replaced_intent(records, intent)
         confirm_action(f"cancel intent {intent.id} irreversibly", yes=yes, dry_run=dry_run)
         change = OutboxChange(
             did="cancelled", dry_run=dry_run, intent=intent.id, nonce=intent.nonce
@@ -277,14 +277,14 @@ def _open_matching_context(
                     yield context
                     return
         if index.dispatch_settings is not None and open_key("dispatcher") is not None:
-            context = open_dispatcher(index, open_key, epoch, unix_seconds).account_context
+            context = open_dispatch_context(index, open_key, epoch, unix_seconds).account_context
             if context.account == account:
                 yield context
                 return
         yield None
 
 
-def _refuse_nonce_ahead(records: Records, account: Account) -> None:
+def _reject_account_with_nonce_ahead(records: Records, account: Account) -> None:
     """Refuse to release a sender whose nonces are ahead on-chain; the next start would refuse it.
 
     Raises:
@@ -299,7 +299,7 @@ def _refuse_nonce_ahead(records: Records, account: Account) -> None:
     with open_index(records) as index, _open_matching_context(index, account, 0) as context:
         # Nothing can be sent from an account whose key is not configured.
         if context is not None:
-            reconcile(context)
+            reconcile_nonces(context)
 
 
 def _build_replacement_change(
@@ -321,7 +321,7 @@ def _build_replacement_change(
 def _print_change(change: OutboxChange, *, as_json: bool) -> None:
     """Print the change that was made or, for a dry run, would be made."""
     if as_json:
-        print_answer(change)
+        print_model(change)
         return
     subject = change.address or f"intent {change.intent}"
     prefix = "would be " if change.dry_run else ""
@@ -334,11 +334,11 @@ def _find_live_intent(records: Records, call_reference: str) -> Intent:
         intent = find_call(uow, call_reference)
     if intent.state is not IntentState.LIVE:
         raise InputError(_format_refusal(intent, "bumped"))
-    _refuse_replaced(records, intent)
+    _reject_replaced_intent(records, intent)
     return intent
 
 
-def _refuse_replaced(records: Records, intent: Intent) -> None:
+def _reject_replaced_intent(records: Records, intent: Intent) -> None:
     """Refuse an intent whose nonce was given to another call.
 
     Raises:

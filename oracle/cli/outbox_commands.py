@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from oracle.cli import outbox_actions, outbox_rebuild
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_model
 from oracle.cli.outbox_actions import CallArgument
 from oracle.daemon.records import open_records
 from oracle.daemon.wall_clock import unix_seconds
@@ -20,11 +20,11 @@ from oracle.queries.intent_view import (
     SentState,
     build_intent_detail,
     build_intent_view,
-    find_reason,
+    find_wait_or_failure_reason,
+    format_resume_action,
     load_sent_state,
     parse_group_key,
     parse_task_key,
-    resume_action,
 )
 from oracle.queries.outbox_figures import CALL_KINDS
 from oracle.queries.text.human_numbers import format_duration
@@ -67,19 +67,19 @@ def show_intents(intent_states: Iterable[tuple[Intent, SentState]], now: int) ->
     print_table(_COLUMNS, rows, left_columns=_TEXT_COLUMNS)
 
 
-def show_intent(answer: IntentDetail) -> None:
+def show_intent(intent_detail: IntentDetail) -> None:
     """Print all details of one intent."""
-    for name in type(answer).model_fields:
-        value = getattr(answer, name)
+    for name in type(intent_detail).model_fields:
+        value = getattr(intent_detail, name)
         # The task has a line of its own.
-        is_omitted = name in _NESTED_FIELDS or (name == "about" and answer.task is not None)
+        is_omitted = name in _NESTED_FIELDS or (name == "about" and intent_detail.task is not None)
         if value is not None and not is_omitted:
             label = name.removesuffix("_wei").removesuffix("_seconds").replace("_", " ")
             typer.echo(f"{label:<{_NAME_WIDTH}}{_format_field(name, value)}")
-    for attempt in answer.attempts:
+    for attempt in intent_detail.attempts:
         typer.echo(f"{'transaction':<{_NAME_WIDTH}}{_format_attempt(attempt)}")
     for _, same_entries in groupby(
-        answer.journal, key=lambda entry: (entry.event, entry.detail, entry.actor)
+        intent_detail.journal, key=lambda entry: (entry.event, entry.detail, entry.actor)
     ):
         typer.echo(_format_journal_entries(list(same_entries)))
 
@@ -141,7 +141,11 @@ def _format_reason(intent: Intent, newest_attempt: Attempt | None) -> str:
     """Return the class of a live intent's last error, or why another intent waits or has ended."""
     if intent.state is IntentState.LIVE and newest_attempt is not None:
         return newest_attempt.last_error_class or ""
-    return "" if find_reason(intent) is None else intent.error_class or find_reason(intent) or ""
+    return (
+        ""
+        if find_wait_or_failure_reason(intent) is None
+        else intent.error_class or find_wait_or_failure_reason(intent) or ""
+    )
 
 
 def _format_age(seconds: int) -> str:
@@ -206,13 +210,13 @@ def list_intents(
     for account, pause in paused.items():
         typer.echo(
             f"{account.address} sends nothing: {pause.reason} ({pause.kind.value}): "
-            f"{resume_action(account, pause)}",
+            f"{format_resume_action(account, pause)}",
             err=True,
         )
     now = int(unix_seconds())
     if as_json:
         pairs = zip(intents, sent_states, strict=True)
-        print_answer([build_intent_view(intent, sent_state, now) for intent, sent_state in pairs])
+        print_model([build_intent_view(intent, sent_state, now) for intent, sent_state in pairs])
         return
     show_intents(zip(intents, sent_states, strict=True), now)
 
@@ -232,7 +236,7 @@ def show_call(
         view = build_intent_view(intent, sent_state, int(unix_seconds()))
         answer = build_intent_detail(view, _find_drawn_node(uow, intent), journal)
     if as_json:
-        print_answer(answer)
+        print_model(answer)
     else:
         show_intent(answer)
 

@@ -16,7 +16,7 @@ from oracle.cli.options import (
     YesOption,
     confirm_action,
     load_config,
-    print_answer,
+    print_model,
 )
 from oracle.cli.write_session import get_actor, hold_command_lease, warn_if_leased
 from oracle.daemon.compose import (
@@ -29,7 +29,7 @@ from oracle.daemon.compose import (
 from oracle.daemon.records import open_records
 from oracle.daemon.senders import (
     make_key_opener,
-    open_dispatcher,
+    open_dispatch_context,
     open_reporter,
     open_reporter_contexts,
 )
@@ -40,15 +40,15 @@ from oracle.queries.text.text_tables import format_utc, print_table
 from oracle.quorum.key_watch import (
     SignerEmbargo,
     build_embargo_writer,
-    build_signer_embargo,
-    embargo_signer,
+    build_signing_embargo,
+    store_signing_embargo,
 )
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.store.outbox.records import Account
 from oracle.txmgr.context import AccountContext
 from oracle.txmgr.rebuild_from_chain import (
     RebuildPlan,
-    compare_with_chain,
+    plan_outbox_rebuild,
     rebuild_outbox,
 )
 
@@ -116,7 +116,7 @@ def rebuild(
                 for account_context, quorum in _open_accounts(index, 0)
             ]
     if as_json:
-        print_answer(answers)
+        print_model(answers)
 
 
 def _open_accounts(
@@ -135,7 +135,7 @@ def _open_accounts(
                 yield replace(quorum.account_context, actor=get_actor()), quorum
     if index.dispatch_settings is not None and open_key("dispatcher") is not None:
         has_account = True
-        dispatcher = open_dispatcher(index, open_key, epoch, unix_seconds)
+        dispatcher = open_dispatch_context(index, open_key, epoch, unix_seconds)
         yield replace(dispatcher.account_context, actor=get_actor()), None
     if not has_account:
         raise InputError("[keys]: no sending or signing key is configured; nothing to rebuild")
@@ -154,16 +154,16 @@ def _rebuild_account(
     With `dry_run` nothing is stored.
     """
     if not context.sender_account.has_payer:
-        signer_history = None if quorum is None else build_signer_embargo(quorum)
+        signer_history = None if quorum is None else build_signing_embargo(quorum)
         if quorum is not None and signer_history is not None and not dry_run:
-            embargo_signer(quorum, signer_history, get_actor())
+            store_signing_embargo(quorum, signer_history, get_actor())
         if show_result:
-            _show_signer_embargo(signer_history, dry_run=dry_run)
-        return _add_signer_embargo(RebuiltAccount(dry_run=dry_run), signer_history)
-    findings = compare_with_chain(context, blocks)
-    may_have_lost_statements = quorum is not None and findings.may_have_lost_more
+            _show_signing_embargo(signer_history, dry_run=dry_run)
+        return _add_signing_embargo(RebuiltAccount(dry_run=dry_run), signer_history)
+    findings = plan_outbox_rebuild(context, blocks)
+    may_have_lost_statements = quorum is not None and findings.may_have_lost_calls
     signer_history = (
-        build_signer_embargo(quorum) if quorum is not None and may_have_lost_statements else None
+        build_signing_embargo(quorum) if quorum is not None and may_have_lost_statements else None
     )
     if not findings.is_empty and not dry_run:
         rebuild_outbox(
@@ -171,7 +171,7 @@ def _rebuild_account(
         )
     pause = _read_pause(context)
     if show_result:
-        _show_findings(findings, signer_history, dry_run=dry_run)
+        _show_rebuild_plan(findings, signer_history, dry_run=dry_run)
         _show_pause(findings.account, pause)
     answer = RebuiltAccount(
         dry_run=dry_run,
@@ -187,7 +187,7 @@ def _rebuild_account(
         ),
         paused=pause,
     )
-    return _add_signer_embargo(answer, signer_history)
+    return _add_signing_embargo(answer, signer_history)
 
 
 def _read_pause(context: AccountContext) -> str | None:
@@ -206,42 +206,47 @@ def _show_pause(account: Account, pause: str | None) -> None:
         )
 
 
-def _show_findings(
-    findings: RebuildPlan, signer_embargo: SignerEmbargo | None, *, dry_run: bool
+def _show_rebuild_plan(
+    rebuild_plan: RebuildPlan, signer_embargo: SignerEmbargo | None, *, dry_run: bool
 ) -> None:
     """Print the findings: the table of nonces on stdout, and explanations on stderr."""
-    address = findings.account.address
-    if findings.is_empty:
+    address = rebuild_plan.account.address
+    if rebuild_plan.is_empty:
         typer.echo(
             f"{address}: nothing to rebuild, the outbox has every nonce of the chain", err=True
         )
         return
-    known_text = f"nonces below {findings.next_nonce}" if findings.next_nonce else "no nonces"
-    pending_count = findings.pending - findings.mined
+    known_text = (
+        f"nonces below {rebuild_plan.next_nonce}" if rebuild_plan.next_nonce else "no nonces"
+    )
+    pending_count = rebuild_plan.pending - rebuild_plan.mined
     typer.echo(
-        f"{address}: the outbox has {known_text}, the chain has {findings.mined} mined and "
+        f"{address}: the outbox has {known_text}, the chain has {rebuild_plan.mined} mined and "
         f"{pending_count} pending",
         err=True,
     )
-    if not findings.nonces and not findings.nonces_ahead:
-        _show_dropped(findings, dry_run=dry_run)
+    if not rebuild_plan.nonces and not rebuild_plan.nonces_ahead:
+        _show_dropped_nonces(rebuild_plan, dry_run=dry_run)
         return
-    nonces = sorted({*findings.nonces, *findings.nonces_ahead})
+    nonces = sorted({*rebuild_plan.nonces, *rebuild_plan.nonces_ahead})
     if len(nonces) > _MAX_ROWS:
-        rows = [_format_range_row(findings, nonce_range) for nonce_range in group_ranges(nonces)]
+        rows = [
+            _format_range_row(rebuild_plan, nonce_range)
+            for nonce_range in group_into_ranges(nonces)
+        ]
     else:
-        rows = [_format_nonce_row(findings, nonce) for nonce in nonces]
+        rows = [_format_nonce_row(rebuild_plan, nonce) for nonce in nonces]
     print_table(_COLUMNS, rows, left_columns=_TEXT_COLUMNS)
     verb = "would be" if dry_run else "is"
-    typer.echo(f"the next nonce {verb} {findings.nonces.stop}", err=True)
-    _show_dropped(findings, dry_run=dry_run)
-    _show_signer_embargo(signer_embargo, dry_run=dry_run)
+    typer.echo(f"the next nonce {verb} {rebuild_plan.nonces.stop}", err=True)
+    _show_dropped_nonces(rebuild_plan, dry_run=dry_run)
+    _show_signing_embargo(signer_embargo, dry_run=dry_run)
 
 
-def _show_dropped(findings: RebuildPlan, *, dry_run: bool) -> None:
+def _show_dropped_nonces(rebuild_plan: RebuildPlan, *, dry_run: bool) -> None:
     """Print the nonces that were rebuilt while pending, but are no longer in any mempool."""
-    if findings.dropped:
-        nonce_text = ", ".join(map(_format_range, group_ranges(findings.dropped)))
+    if rebuild_plan.dropped:
+        nonce_text = ", ".join(map(_format_range, group_into_ranges(rebuild_plan.dropped)))
         verb = "would fill" if dry_run else "fills"
         typer.echo(
             f"rebuilt while pending, but in no mempool any more: nonces {nonce_text}; the daemon "
@@ -250,17 +255,17 @@ def _show_dropped(findings: RebuildPlan, *, dry_run: bool) -> None:
         )
 
 
-def _format_nonce_row(findings: RebuildPlan, nonce: int) -> list[str]:
-    transaction = findings.transaction_by_nonce.get(nonce)
+def _format_nonce_row(rebuild_plan: RebuildPlan, nonce: int) -> list[str]:
+    transaction = rebuild_plan.transaction_by_nonce.get(nonce)
     if transaction is None:
-        return [str(nonce), "", "", "pending" if nonce >= findings.mined else "not found"]
+        return [str(nonce), "", "", "pending" if nonce >= rebuild_plan.mined else "not found"]
     outcome = "succeeded" if transaction.succeeded else "failed"
     return [str(nonce), transaction.hash, str(transaction.block_number), outcome]
 
 
-def _format_range_row(findings: RebuildPlan, nonce_range: range) -> list[str]:
+def _format_range_row(rebuild_plan: RebuildPlan, nonce_range: range) -> list[str]:
     """Return one row for a range of nonces, with a count per outcome; --json lists every nonce."""
-    cells = [_format_nonce_row(findings, nonce) for nonce in nonce_range]
+    cells = [_format_nonce_row(rebuild_plan, nonce) for nonce in nonce_range]
     blocks = [int(block) for _, _, block, _ in cells if block]
     block_text = _format_range(range(min(blocks), max(blocks) + 1)) if blocks else ""
     outcomes = Counter(outcome for *_, outcome in cells)
@@ -268,7 +273,7 @@ def _format_range_row(findings: RebuildPlan, nonce_range: range) -> list[str]:
     return [_format_range(nonce_range), f"{len(nonce_range)} nonces", block_text, outcome_text]
 
 
-def group_ranges(numbers: Sequence[int]) -> list[range]:
+def group_into_ranges(numbers: Sequence[int]) -> list[range]:
     """Group ascending numbers into ranges without gaps."""
     ranges: list[range] = []
     for number in numbers:
@@ -287,7 +292,7 @@ def _format_range(number_range: range) -> str:
     )
 
 
-def _show_signer_embargo(signer_embargo: SignerEmbargo | None, *, dry_run: bool) -> None:
+def _show_signing_embargo(signer_embargo: SignerEmbargo | None, *, dry_run: bool) -> None:
     if signer_embargo is None:
         return
     typer.echo(
@@ -299,8 +304,8 @@ def _show_signer_embargo(signer_embargo: SignerEmbargo | None, *, dry_run: bool)
         typer.echo(f"the signer {verb} nothing until {until} UTC, chain time", err=True)
 
 
-def _build_rebuilt_nonce(findings: RebuildPlan, nonce: int) -> RebuiltNonce:
-    transaction = findings.transaction_by_nonce.get(nonce)
+def _build_rebuilt_nonce(rebuild_plan: RebuildPlan, nonce: int) -> RebuiltNonce:
+    transaction = rebuild_plan.transaction_by_nonce.get(nonce)
     return RebuiltNonce(
         nonce=nonce,
         hash=None if transaction is None else transaction.hash,
@@ -311,13 +316,13 @@ def _build_rebuilt_nonce(findings: RebuildPlan, nonce: int) -> RebuiltNonce:
     )
 
 
-def _add_signer_embargo(
-    answer: RebuiltAccount, signer_embargo: SignerEmbargo | None
+def _add_signing_embargo(
+    rebuilt_account: RebuiltAccount, signer_embargo: SignerEmbargo | None
 ) -> RebuiltAccount:
     """Return the result with the time until which the signer signs nothing."""
     if signer_embargo is None:
-        return answer
-    return answer.model_copy(
+        return rebuilt_account
+    return rebuilt_account.model_copy(
         update={
             "round": signer_embargo.round,
             "last_report": signer_embargo.last_report,

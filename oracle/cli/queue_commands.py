@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, print_answer
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, print_model
 from oracle.cli.system_options import (
     AtTimeOption,
     EventsOption,
@@ -41,19 +41,19 @@ from oracle.systems.legacy.trio_line import TaskGroup
 _MAX_ROWS = 20
 
 
-def show_queue(answer: QueueAnswer) -> None:
+def show_queue(queue: QueueAnswer) -> None:
     """Print the queue groups, largest VRAM first, then draws, downloads, capacity and offer."""
-    tasks = "1 task waits" if answer.waiting == 1 else f"{answer.waiting} tasks wait"
-    typer.echo(f"{tasks}, {answer.as_of.to_text()}")
-    for group in sorted({entry.queue_group for entry in answer.entries}, key=_group_sort_key):
-        _show_group(group, [entry for entry in answer.entries if entry.queue_group == group])
-    _show_left_out(answer.left_out)
-    _show_drawn(answer.entries)
-    _show_downloads(answer.downloads)
-    if answer.capacity is not None:
-        _show_capacity(answer.capacity)
-    if answer.offer is not None:
-        _show_offer(answer.offer)
+    tasks = "1 task waits" if queue.waiting == 1 else f"{queue.waiting} tasks wait"
+    typer.echo(f"{tasks}, {queue.as_of.to_text()}")
+    for group in sorted({entry.queue_group for entry in queue.entries}, key=_group_sort_key):
+        _show_group(group, [entry for entry in queue.entries if entry.queue_group == group])
+    _show_unqueued_tasks(queue.left_out)
+    _show_drawn_tasks(queue.entries)
+    _show_downloads(queue.downloads)
+    if queue.capacity is not None:
+        _show_capacity(queue.capacity)
+    if queue.offer is not None:
+        _show_offer(queue.offer)
 
 
 def _group_sort_key(group: QueueGroupName) -> tuple[bool, int, bool, str]:
@@ -85,7 +85,7 @@ def _show_capacity(capacity: QueueCapacity) -> None:
         typer.echo("  nothing")
 
 
-def _show_left_out(task_keys: Sequence[str]) -> None:
+def _show_unqueued_tasks(task_keys: Sequence[str]) -> None:
     if not task_keys:
         return
     typer.echo("")
@@ -95,7 +95,7 @@ def _show_left_out(task_keys: Sequence[str]) -> None:
     print_omitted_count(len(task_keys), _MAX_ROWS)
 
 
-def _show_drawn(entries: Sequence[QueueEntry]) -> None:
+def _show_drawn_tasks(entries: Sequence[QueueEntry]) -> None:
     drawn = [entry for entry in entries if entry.drawn]
     if not drawn:
         return
@@ -243,7 +243,7 @@ def list_queue(  # noqa: PLR0913 - a command line's options are its parameters
     node_address = None if node is None else find_address([*snapshot.nodes], "node", node)
     answer = build_queue_answer(snapshot, choice.policy, pricing, tasks_per_member, node_address)
     if as_json:
-        print_answer(answer)
+        print_model(answer)
     else:
         show_queue(answer)
 

@@ -16,7 +16,7 @@ from oracle.cli.options import (
     DryRunOption,
     JsonOption,
     load_config,
-    print_answer,
+    print_model,
 )
 from oracle.cli.report_push import push
 from oracle.cli.write_session import open_write_session
@@ -81,17 +81,17 @@ def show(
     """
     with open_folded_records(load_config(config)) as records:
         if period is None:
-            _list_reports(records, as_json=as_json)
+            _print_reports(records, as_json=as_json)
             return
         with open_index(records) as index:
             _show_report(index, period, as_json=as_json)
 
 
-def _list_reports(records: Records, *, as_json: bool) -> None:
+def _print_reports(records: Records, *, as_json: bool) -> None:
     with records.store.read_transaction() as uow:
         entries = [build_report_entry(stored) for stored in uow.reports.list_latest()]
     if as_json:
-        print_answer(entries)
+        print_model(entries)
         return
     if not entries:
         typer.echo("no reports yet; the first is cut when the index reaches the chain head")
@@ -117,14 +117,14 @@ def _show_report(index: Index, period: int, *, as_json: bool) -> None:
     as_of = find_last_block(chain, index.store, period, settings.period_seconds)
     detail = compute_report_detail(index.store, index.reader, index.rules, settings, as_of)
     if as_json:
-        print_answer(detail)
+        print_model(detail)
     else:
-        _print_detail(detail, has_shares=index.rules.legacy is not None)
+        _print_report_detail(detail, has_shares=index.rules.legacy is not None)
     if detail.is_wrong:
         raise typer.Exit(1)
 
 
-def _print_detail(detail: ReportDetail, *, has_shares: bool) -> None:
+def _print_report_detail(detail: ReportDetail, *, has_shares: bool) -> None:
     as_of_text = f"as of block {detail.as_of} (time {detail.as_of_time})"
     typer.echo(f"period {detail.period}, {as_of_text}, on top of round {detail.head_round}")
     if detail.state is None:
@@ -185,24 +185,24 @@ def release_report(
     """
     with open_records(load_config(config)) as records:
         if period is None:
-            _list_held_reports(records, as_json=as_json)
+            _print_held_reports(records, as_json=as_json)
             return
         with open_write_session(records.store, "report release", dry_run=dry_run) as (uow, stamp):
             hold = get_active_hold(uow, period)
             if not dry_run:
                 release_held_report(uow, period, stamp)
     if as_json:
-        print_answer(ReleasedReport(**dict(build_held_report(hold)), released=not dry_run))
+        print_model(ReleasedReport(**dict(build_held_report(hold)), released=not dry_run))
         return
     verb = "would be" if dry_run else "is"
     typer.echo(f"the report of period {period} {verb} released; it was held: {hold.reason}")
 
 
-def _list_held_reports(records: Records, *, as_json: bool) -> None:
+def _print_held_reports(records: Records, *, as_json: bool) -> None:
     with records.store.read_transaction() as uow:
         holds = uow.holds.list_awaiting_operator()
     if as_json:
-        print_answer([build_held_report(hold) for hold in holds])
+        print_model([build_held_report(hold) for hold in holds])
         return
     if not holds:
         typer.echo("no report is held")
@@ -240,14 +240,14 @@ def verify(
             partial(_check_contract_agreement, index),
         )
     if as_json:
-        print_answer(verification)
+        print_model(verification)
     else:
         _print_verification(verification)
     if not verification.same:
         raise typer.Exit(1)
 
 
-def _check_contract_agreement(index: Index, accepted: RoundAccepted) -> bool | None:
+def _check_contract_agreement(index: Index, accepted_round: RoundAccepted) -> bool | None:
     """Return whether the contract stores this round's lanes.
 
     The result is None if the contract has accepted a newer round.
@@ -255,12 +255,14 @@ def _check_contract_agreement(index: Index, accepted: RoundAccepted) -> bool | N
     account = open_report_account(index.config, index.chain)
     contract = OracleContract(account.pool_view, account.domain.contract)
     contract_status: ContractStatus = contract.get_status()
-    if contract_status.head.round != accepted.round:
+    if contract_status.head.round != accepted_round.round:
         return None
     stored_words = contract.get_lane_words(
-        [lane_index for lane_index, _ in accepted.words], contract_status.block
+        [lane_index for lane_index, _ in accepted_round.words], contract_status.block
     )
-    return contract_status.last_report == accepted.digest and stored_words == dict(accepted.words)
+    return contract_status.last_report == accepted_round.digest and stored_words == dict(
+        accepted_round.words
+    )
 
 
 def _print_verification(verification: RoundVerification) -> None:

@@ -14,9 +14,13 @@ from oracle.cli.options import (
     YesOption,
     confirm_action,
     load_config,
-    print_answer,
+    print_model,
 )
-from oracle.cli.send_now import describe_dry_run, open_checked_reporter, plan_and_send
+from oracle.cli.send_now import (
+    describe_dry_run,
+    open_reporter_on_checked_chain,
+    plan_and_send_call,
+)
 from oracle.daemon.compose import open_index
 from oracle.daemon.contexts import ReporterContexts
 from oracle.daemon.records import open_folded_records
@@ -47,22 +51,22 @@ def push(
     with (
         open_folded_records(load_config(config)) as records,
         open_index(records) as index,
-        open_checked_reporter(index) as reporter,
+        open_reporter_on_checked_chain(index) as reporter,
     ):
         due_report = _find_due_report(reporter)
         if confirm_action(
             f"push the report of period {due_report.period}", yes=yes, dry_run=dry_run
         ):
-            sent_steps = plan_and_send(reporter, "report push", _plan_and_sign)
-            _check_pushed(due_report, sent_steps)
+            sent_steps = plan_and_send_call(reporter, "report push", _plan_and_sign_report)
+            _check_report_pushed(due_report, sent_steps)
             steps = [
                 *(f"{step.action} {step.detail}" for step in sent_steps),
-                *_explain_unsent(reporter, sent_steps),
+                *_explain_unsent_report(reporter, sent_steps),
             ]
         else:
             steps = [_describe_push_dry_run(reporter, due_report)]
     if as_json:
-        print_answer(
+        print_model(
             PushedReport(**dict(build_report_basis(due_report)), dry_run=dry_run, steps=steps)
         )
         return
@@ -71,7 +75,7 @@ def push(
         typer.echo(f"  {step}")
 
 
-def _check_pushed(report: Report, steps: list[StepResult]) -> None:
+def _check_report_pushed(report: Report, steps: list[StepResult]) -> None:
     """Check that a report was pushed, as it may have expired before the user confirmed.
 
     Raises:
@@ -84,7 +88,7 @@ def _check_pushed(report: Report, steps: list[StepResult]) -> None:
         )
 
 
-def _explain_unsent(reporter: Reporter, steps: list[StepResult]) -> Iterator[str]:
+def _explain_unsent_report(reporter: Reporter, steps: list[StepResult]) -> Iterator[str]:
     """Yield why a signed report was not sent, if a transmitter key is configured."""
     if any(step.intent_id is not None for step in steps) or not reporter.account.has_payer:
         return
@@ -134,10 +138,10 @@ def _find_due_report(reporter: Reporter) -> Report:
         )
     if scheduled is not None and not is_late:
         return scheduled.report
-    raise TransientError(_no_report_reason(due_cuts, contract_status))
+    raise TransientError(_get_no_report_reason(due_cuts, contract_status))
 
 
-def _no_report_reason(due_cuts: list[ReportHeader], contract_status: ContractStatus) -> str:
+def _get_no_report_reason(due_cuts: list[ReportHeader], contract_status: ContractStatus) -> str:
     """Return why no report can be pushed; `due_cuts` are the waiting cuts, oldest first."""
     if not due_cuts:
         return "no report is due; the next one is cut at the end of the period"
@@ -160,7 +164,7 @@ def _no_report_reason(due_cuts: list[ReportHeader], contract_status: ContractSta
 def _describe_push_dry_run(reporter: Reporter, due_report: Report) -> str:
     def plan_due_push(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
         # The outcome of older reports is not part of this answer.
-        return plan_push(contexts.reporting, heads, marks_outcomes=False)
+        return plan_push(contexts.reporting, heads, mark_outcomes=False)
 
     description = describe_dry_run(
         reporter, plan_due_push, "the report would be sent, if possible now"
@@ -184,7 +188,7 @@ def _find_hold(
     return holds[-1] if holds else None
 
 
-def _plan_and_sign(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
+def _plan_and_sign_report(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
     """Sign, collect signatures and plan the push as far as possible; return the last step."""
     last_step = None
     while (step := plan_push(contexts.reporting, heads)) is not None:

@@ -7,11 +7,11 @@ import typer
 from oracle.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
-    print_answer,
+    print_model,
 )
 from oracle.daemon.config.loader import read_config
 from oracle.daemon.main_loop import run_daemon, run_to_head
-from oracle.daemon.senders import check_feed_may_publish
+from oracle.daemon.senders import check_feed_publishing_allowed
 from oracle.daemon.startup import SendPermissions, export_traces
 from oracle.daemon.stopping import StopSignal, run_until_signalled
 from oracle.daemon.web.listener import raise_descriptor_limit
@@ -98,14 +98,14 @@ def run(
             else dispatch,
         )
         if enabled_sends.reports or enabled_sends.starts:
-            check_feed_may_publish(settings)
+            check_feed_publishing_allowed(settings)
         with export_traces(settings.tracing.endpoint):
             if not once:
                 run_daemon(settings, enabled_sends, stop, is_standby=standby)
                 return
             cursor = run_to_head(settings, enabled_sends, stop)
         if as_json:
-            print_answer(_build_run_result(cursor, enabled_sends))
+            print_model(_build_run_result(cursor, enabled_sends))
 
     raise_descriptor_limit()
     run_until_signalled(run_until_stopped)

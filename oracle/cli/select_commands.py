@@ -14,7 +14,7 @@ from oracle.cli.options import (
     JsonOption,
     load_config,
     open_lines,
-    print_answer,
+    print_model,
 )
 from oracle.cli.system_options import (
     AtTimeOption,
@@ -46,7 +46,7 @@ from oracle.queries.selection.node_selection import build_task, run_selection as
 from oracle.queries.selection.selection_models import (
     CandidateEntry,
     SelectionResult,
-    build_selection_figures,
+    build_selection_summary,
 )
 from oracle.queries.selection.task_models import TaskRequirements, build_snapshot_time
 from oracle.queries.text.prefixes import find_task
@@ -178,11 +178,11 @@ def _build_part_columns(
     ]
 
 
-def _shorten_fraction(part: str) -> str:
+def _shorten_fraction(text: str) -> str:
     """Shorten a decimal fraction of 18 digits; leave any other text unchanged."""
-    integer_part, dot, digits = part.partition(".")
+    integer_part, dot, digits = text.partition(".")
     is_fraction = dot and integer_part.isdigit() and digits.isdigit()
-    return part[:_FRACTION_LENGTH] if is_fraction else sanitize_text(part)
+    return text[:_FRACTION_LENGTH] if is_fraction else sanitize_text(text)
 
 
 def _show_draws(result: SelectionResult, draws: int | None) -> None:
@@ -351,12 +351,12 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
             seed_bytes,
             draws,
         )
-    selection = build_selection_figures(
+    selection = build_selection_summary(
         node_choice, snapshot.rules.name, list_changed_numbers(choice)
     )
     result = SelectionResult(as_of=build_snapshot_time(snapshot), **dict(selection))
     if as_json:
-        print_answer(result)
+        print_model(result)
     else:
         _show_selection(result, draws)
 
@@ -378,7 +378,7 @@ def _verify_draws(config: Path, task: str, *, as_json: bool) -> None:
             verify_all_draws(*check_inputs) if key is None else verify_draw(*check_inputs, key)
         )
     if as_json:
-        print_answer(check)
+        print_model(check)
     else:
         show_draw_check(check)
     if check.verdict is not DrawVerdict.AGREES:

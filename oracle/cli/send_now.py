@@ -21,7 +21,7 @@ from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
 from oracle.txmgr.context import StepResult, describe_dry_run as describe_first_step
 from oracle.txmgr.manager import run_step
-from oracle.txmgr.nonce_sync import reconcile
+from oracle.txmgr.nonce_sync import reconcile_nonces
 
 _NOT_SENDABLE_NOW = (
     "the contract rejects the call now, or a call for the same subject is pending; see "
@@ -31,7 +31,7 @@ CallPlanner = Callable[[ReporterContexts, Heads], StepResult | None]
 
 
 @contextmanager
-def open_checked_reporter(index: Index) -> Iterator[Reporter]:
+def open_reporter_on_checked_chain(index: Index) -> Iterator[Reporter]:
     """Open the report keys and check that the endpoints serve the configured chain.
 
     Raises:
@@ -43,7 +43,7 @@ def open_checked_reporter(index: Index) -> Iterator[Reporter]:
         yield reporter
 
 
-def plan_and_send(reporter: Reporter, command: str, plan: CallPlanner) -> list[StepResult]:
+def plan_and_send_call(reporter: Reporter, command: str, plan: CallPlanner) -> list[StepResult]:
     """Plan one call and send it; the daemon tracks its transaction afterwards.
 
     Raises:
@@ -54,7 +54,7 @@ def plan_and_send(reporter: Reporter, command: str, plan: CallPlanner) -> list[S
     chain = reporter.index.chain
     with hold_command_lease(reporter.index.store, command) as epoch:
         contexts = open_reporter_contexts(reporter, epoch, unix_seconds)
-        reconcile(contexts.account_context)
+        reconcile_nonces(contexts.account_context)
         planned_step = plan(contexts, chain.fetch_heads())
         if planned_step is None:
             raise InputError(_NOT_SENDABLE_NOW)
@@ -64,21 +64,25 @@ def plan_and_send(reporter: Reporter, command: str, plan: CallPlanner) -> list[S
     return steps
 
 
-def describe_dry_run(reporter: Reporter, plan: CallPlanner, otherwise: str) -> str:
-    """Describe the first call that `plan_and_send` would sign, or return `otherwise`.
+def describe_dry_run(reporter: Reporter, plan: CallPlanner, default_text: str) -> str:
+    """Describe the first call that `plan_and_send_call` would sign, or return `default_text`.
 
     Nothing is signed or written.
 
     Raises:
-        InputError: for the same reasons as `plan_and_send`.
+        InputError: for the same reasons as `plan_and_send_call`.
     """
     _check_can_send(reporter)
     chain = reporter.index.chain
     warn_if_leased(reporter.index.store)
     with tempfile.TemporaryDirectory(prefix="qos-oracle-") as folder:
-        contexts = open_reporter_contexts(reporter, 0, unix_seconds).for_dry_run(Path(folder))
-        describe_first_step(lambda: reconcile(contexts.account_context), otherwise)
-        description = describe_first_step(lambda: plan(contexts, chain.fetch_heads()), otherwise)
+        contexts = open_reporter_contexts(reporter, 0, unix_seconds).build_dry_run_contexts(
+            Path(folder)
+        )
+        describe_first_step(lambda: reconcile_nonces(contexts.account_context), default_text)
+        description = describe_first_step(
+            lambda: plan(contexts, chain.fetch_heads()), default_text
+        )
     if description is None:
         raise InputError(_NOT_SENDABLE_NOW)
     return description

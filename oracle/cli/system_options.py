@@ -148,7 +148,7 @@ def choose_system(
         )
         policy = override_parameters(policy, policy_changes)
         if system is None and not changes and _lacks_legacy_rules(policy, source):
-            return _disable_exclusions(policy, source)
+            return _choose_system_without_exclusions(policy, source)
         if rule_set_name == source.rules.name and not changes:
             return SystemChoice(policy, source.rules, needs_history=not has_own_rules)
         rules = build_rules(
@@ -170,7 +170,7 @@ def choose_queue_system(name: str | None, source: InputSource) -> SystemChoice:
     """
     policy = _find_policy(source.rules.name if name is None else name, source)
     if _lacks_legacy_rules(policy, source):
-        return _disable_exclusions(policy, source)
+        return _choose_system_without_exclusions(policy, source)
     return choose_system(name, {}, source)
 
 
@@ -195,7 +195,9 @@ def _lacks_legacy_rules(policy: SelectionPolicy, source: InputSource) -> bool:
     return isinstance(policy, LegacyPolicy) and source.rules.legacy is None
 
 
-def _disable_exclusions(policy: SelectionPolicy, source: InputSource) -> SystemChoice:
+def _choose_system_without_exclusions(
+    policy: SelectionPolicy, source: InputSource
+) -> SystemChoice:
     """Return the choice with penalties switched off.
 
     A timeout then costs nothing and H stays 1, as in the legacy system.

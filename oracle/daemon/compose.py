@@ -36,7 +36,7 @@ from oracle.dispatch.assigner import DrawHook, bind_or_check_dispatch_settings
 from oracle.dispatch.probe_windows import ProbeSettings, ProbeWindowHook
 from oracle.domain.events.network_events import NodeJoined, NodeUpdated, TaskKind
 from oracle.domain.ids import Address, Hash
-from oracle.domain.reports.report import compute_rules_id
+from oracle.domain.reports.report import hash_rules_and_settings
 from oracle.errors import TransientError
 from oracle.indexer.block_hooks import BlockHook
 from oracle.indexer.feed_events import FeedHook
@@ -69,7 +69,9 @@ class Index(Records):
 def compute_rules_hash(config: Config, reader: EventReader) -> Hash:
     """Return the `rulesHash` that the contract must have before anything is sent to it."""
     rules = build_configured_rules(config)
-    return compute_rules_id(rules, reader.identity, build_report_settings(config.oracle, rules))
+    return hash_rules_and_settings(
+        rules, reader.identity, build_report_settings(config.oracle, rules)
+    )
 
 
 def open_reader(config: Config) -> EventReader:
@@ -201,7 +203,7 @@ def reload_quarantine(chain: ChainSource, store: Store | None) -> None:
     if store is not None:
         with store.read_transaction() as uow:
             reason_by_endpoint = uow.facts.quarantine.get_reason_by_endpoint()
-        chain.endpoints.endpoint_list.sync_proven_wrong(reason_by_endpoint)
+        chain.endpoints.endpoint_list.sync_endpoints_proven_wrong(reason_by_endpoint)
 
 
 @contextmanager
@@ -216,7 +218,7 @@ def open_fresh_endpoints(config: Config, chain: ChainSource) -> Iterator[Endpoin
         settings.endpoints, settings.id, providers=settings.providers
     )
     with closing(opened_pool) as pool:
-        pool.endpoint_list.sync_proven_wrong(chain.get_proven_wrong())
+        pool.endpoint_list.sync_endpoints_proven_wrong(chain.get_proven_wrong_endpoints())
         yield pool
 
 

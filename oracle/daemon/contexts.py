@@ -26,7 +26,7 @@ from oracle.kickouts.kick_calls import (
     RetryKickCall,
 )
 from oracle.kickouts.kickout_context import KickoutContext
-from oracle.quorum.key_watch import build_signer_embargo, embargo_signer
+from oracle.quorum.key_watch import build_signing_embargo, store_signing_embargo
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.reporting.push_call import PushCall
 from oracle.reporting.reporting_context import ReportingContext
@@ -68,11 +68,13 @@ class ReporterContexts:
         for call_type in (ProposeKickCall, ExecuteKickCall, CancelKickCall, RetryKickCall):
             registry.register(call_type(self.kickouts))
 
-    def back_off_signer(self) -> None:
+    def start_signing_embargo(self) -> None:
         """Start a signing embargo, because the account's nonces were used by another process."""
-        embargo_signer(self.quorum, build_signer_embargo(self.quorum), self.account_context.actor)
+        store_signing_embargo(
+            self.quorum, build_signing_embargo(self.quorum), self.account_context.actor
+        )
 
-    def for_dry_run(self, folder: Path) -> "ReporterContexts":
+    def build_dry_run_contexts(self, folder: Path) -> "ReporterContexts":
         """Return the contexts of a dry run, which writes evidence to `folder`."""
         contexts = self.with_account(build_dry_run_context(self.account_context))
         kickouts = contexts.kickouts.to_dry_run(contexts.quorum, folder)

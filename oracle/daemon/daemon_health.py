@@ -18,10 +18,10 @@ from oracle.queries.contract_view import (
     ContractState,
 )
 from oracle.queries.endpoint_view import EndpointView
-from oracle.queries.health import find_contract_findings
+from oracle.queries.health import list_contract_findings
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import metrics
-from oracle.telemetry.outbox_counts import OutboxFigures
+from oracle.telemetry.outbox_counts import OutboxStatistics
 
 # Consecutive failed ticks of a job before the daemon is not ready.
 READY_WITHIN_FAILURES = 3
@@ -78,7 +78,7 @@ class DaemonHealth:
     _answered_at: float | None = None
     _detail_by_condition: dict[Condition, str] = field(default_factory=dict)
 
-    def note_heads(self, heads: Heads) -> None:
+    def record_heads(self, heads: Heads) -> None:
         """Record the chain's heads.
 
         If `heads` is the same object as in the previous call, no endpoint has answered since then.
@@ -95,14 +95,14 @@ class DaemonHealth:
             metrics.LAG_BLOCKS.set(max(0, heads.latest.number - self.folded_block.number))
             metrics.LAG_SECONDS.set(max(0, heads.latest.time - self.folded_block.time))
 
-    def note_folded_block(self, block: BlockRef | Cursor) -> None:
+    def record_folded_block(self, block: BlockRef | Cursor) -> None:
         """Record the last folded block."""
         self.folded_block = block
         metrics.BLOCK.labels("folded").set(block.number)
 
-    def note_contract_state(self, figures: OutboxFigures | None) -> None:
+    def record_contract_state(self, statistics: OutboxStatistics | None) -> None:
         """Record the contract's state, or that it is unknown because no endpoint answered."""
-        contract = None if figures is None else figures.contract
+        contract = None if statistics is None else statistics.contract
         self.contract = None
         if contract is not None:
             self.contract = ContractState(
@@ -133,7 +133,7 @@ class DaemonHealth:
 
     def build_report(self) -> HealthReport:
         """Return everything that is wrong, from memory only; may be called from any thread."""
-        job_findings = [*self._find_failing_jobs(), *self._find_silent_jobs()]
+        job_findings = [*self._list_failing_job_findings(), *self._list_silent_job_findings()]
         if self.leader is not None:
             # The leader indexes into the same database.
             return HealthReport.from_findings(job_findings)
@@ -156,18 +156,18 @@ class DaemonHealth:
                     *job_findings,
                     *self._list_lag_findings(),
                 ),
-                *find_contract_findings(self.chain_view, self.heartbeat_seconds),
+                *list_contract_findings(self.chain_view, self.heartbeat_seconds),
             )
         )
 
-    def _find_failing_jobs(self) -> list[HealthFinding]:
+    def _list_failing_job_findings(self) -> list[HealthFinding]:
         return [
             HealthFinding(Condition.STEP_FAILING, f"{name}: {reason}")
             for name, (count, reason) in self.liveness.get_failing_jobs().items()
             if count >= READY_WITHIN_FAILURES
         ]
 
-    def _find_silent_jobs(self) -> list[HealthFinding]:
+    def _list_silent_job_findings(self) -> list[HealthFinding]:
         return [
             HealthFinding(Condition.LOOP_STUCK, f"{name}: no tick for too long")
             for name in self.liveness.get_silent_jobs()

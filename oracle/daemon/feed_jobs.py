@@ -24,9 +24,9 @@ from oracle.errors import TransientError
 from oracle.indexer.feed_faults import HOLDING_KINDS
 from oracle.indexer.feed_polls import (
     REREAD_ROWS,
-    get_next_start,
-    get_reread_start,
-    ingest_comparison,
+    compare_with_second_feed,
+    get_next_poll_start_id,
+    get_reread_start_id,
     ingest_poll,
     ingest_reread,
 )
@@ -95,7 +95,7 @@ class FeedJobs:
             )
             if is_early and not self._has_more_rows and self.max_wait_seconds is not None:
                 return None
-            start_id = get_next_start(
+            start_id = get_next_poll_start_id(
                 self.records.store, settings, is_continuation=self._has_more_rows
             )
             if start_id is None:
@@ -104,18 +104,16 @@ class FeedJobs:
             self._poll_call.start(lambda: self.feed.poll(start_id, settings.page_rows), "feed")
         return _take_result(self._poll_call, self.max_wait_seconds)
 
-    def _store_new_rows(self, answer: FeedPoll) -> TickFacts:
-        intake = ingest_poll(
-            self.records.store, answer, self.records.config.feed, self.wall_clock()
-        )
+    def _store_new_rows(self, poll: FeedPoll) -> TickFacts:
+        intake = ingest_poll(self.records.store, poll, self.records.config.feed, self.wall_clock())
         if intake is None:
             return None
-        self._has_more_rows = not answer.is_complete
-        self._has_seen_end = answer.is_complete or (self._has_seen_end and not intake.row_count)
+        self._has_more_rows = not poll.is_complete
+        self._has_seen_end = poll.is_complete or (self._has_seen_end and not intake.row_count)
         indexer_metrics.FEED_POLLS.labels("taken").inc()
         indexer_metrics.FEED_ROWS.inc(intake.row_count)
         indexer_metrics.FEED_UNKNOWN_ROWS.inc(
-            sum(map(is_unknown_kind, answer.rows[-intake.row_count :]))
+            sum(map(is_unknown_kind, poll.rows[-intake.row_count :]))
         )
         self._log_faults(intake.faults)
         if not (
@@ -144,7 +142,7 @@ class FeedJobs:
         if not call.is_pending:
             if cursor.asked_at - cursor.reread_at < settings.reread_seconds:
                 return ()
-            start_id = get_reread_start(cursor)
+            start_id = get_reread_start_id(cursor)
             call.start(
                 lambda: self.feed.poll(start_id, settings.page_rows, _REREAD_PAGES), "feed again"
             )
@@ -161,7 +159,11 @@ class FeedJobs:
             page_rows = self.records.config.feed.page_rows
             call.start(lambda: second.poll(cursor.compared_id, page_rows, 1), "second feed")
         answer = _take_result(call, self.max_wait_seconds)
-        return () if answer is None else ingest_comparison(self.records.store, answer, second.name)
+        return (
+            ()
+            if answer is None
+            else compare_with_second_feed(self.records.store, answer, second.name)
+        )
 
     def _log_faults(self, faults: tuple[FeedFault, ...] | list[FeedFault]) -> None:
         for fault in faults:
@@ -175,7 +177,7 @@ class FeedJobs:
             fault_count = sum(
                 fault.kind in HOLDING_KINDS for fault in uow.feed.list_faults(is_open=True)
             )
-            waiting_rows = uow.feed.count_folded_and_waiting()[1]
+            waiting_rows = uow.feed.count_folded_and_waiting_rows()[1]
         indexer_metrics.FEED_OPEN_FAULTS.set(fault_count)
         indexer_metrics.FEED_WAITING_ROWS.set(waiting_rows)
         self.health.feed_fault = "not read yet" if cursor is None else None

@@ -66,7 +66,7 @@ class HealthReporter:
         """Evaluate health for the metrics; store it if it changed or the stored report is old."""
         health = self.daemon_health.build_report()
         disk = self.store.data_directory
-        low_disk = None if disk is None else find_low_disk(disk)
+        low_disk = None if disk is None else find_low_disk_space(disk)
         if low_disk is not None:
             health = HealthReport.from_findings([*health.findings, low_disk])
         service_metrics.publish_health(health)
@@ -89,7 +89,7 @@ class HealthReporter:
         if last_report is not None:
             self.daemon_health.downtime = describe_downtime(last_report)
 
-    def record_end(self, failure: str | None) -> None:
+    def record_daemon_end(self, failure: str | None) -> None:
         """Stop reporting; store the failure that ended the daemon, or None for an orderly end.
 
         A failed write is tried once more, because checkpointing the write-ahead log may free space
@@ -108,7 +108,7 @@ class HealthReporter:
                 return
 
 
-def find_low_disk(folder: Path) -> HealthFinding | None:
+def find_low_disk_space(folder: Path) -> HealthFinding | None:
     """Return a finding if the disk of this folder is nearly full, else None."""
     free_bytes = shutil.disk_usage(folder).free
     if free_bytes >= LOW_DISK_BYTES:
@@ -147,7 +147,7 @@ def report_daemon_health(
         failure = failure or lease_failure()
         is_orderly_end = failure is None or isinstance(failure, typer.Exit)
         text = str(failure) if isinstance(failure, OracleError) else repr(failure)
-        reporter.record_end(None if is_orderly_end else text)
+        reporter.record_daemon_end(None if is_orderly_end else text)
 
 
 @contextmanager

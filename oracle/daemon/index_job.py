@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from oracle.chain.verification.refused_blocks import BlockRefusedError
 from oracle.daemon.compose import Index
 from oracle.daemon.daemon_health import DaemonHealth, record_window_metrics
-from oracle.daemon.maintenance_jobs import MaintenanceJobs, unsound_blocks_reason
+from oracle.daemon.maintenance_jobs import MaintenanceJobs, find_unsound_blocks_reason
 from oracle.daemon.scheduler import TickFacts
 from oracle.domain.health import Condition
 from oracle.errors import TransientError
 from oracle.indexer.block_confirmation import get_refusal, unconfirmed_reason
-from oracle.indexer.block_hooks import group_numbers_by_name
+from oracle.indexer.block_hooks import group_note_numbers_by_hook
 from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.loop import IngestResult, IngestState, ingest_next_window
 from oracle.indexer.reorgs.finality_halt import HaltChanged
@@ -51,10 +51,10 @@ class IndexJob:
                 return reread_facts
             result = ingest_next_window(index.chain, index.store, index.folder, self.ingest)
             if isinstance(result, CommittedWindow):
-                self.health.note_folded_block(result.cursor)
+                self.health.record_folded_block(result.cursor)
                 record_window_metrics(result)
             elif isinstance(result, RewindResult):
-                self.health.note_folded_block(result.ancestor)
+                self.health.record_folded_block(result.ancestor)
         finally:
             # The lag grows even if nothing can be written.
             self._update_health()
@@ -63,7 +63,7 @@ class IndexJob:
             return describe_index_tick(result)
         if reread_error is not None:
             raise reread_error
-        return self._wait_for_fork()
+        return self._wait_for_fork_confirmation()
 
     def _reread_blocks(self) -> tuple[TickFacts, TransientError | None]:
         """Reread blocks that can be verified better; if no endpoint responds, return the error.
@@ -88,7 +88,7 @@ class IndexJob:
         """Update the health of the index."""
         health, maintenance = self.health, self.maintenance
         if self.ingest.heads is not None:
-            health.note_heads(self.ingest.heads)
+            health.record_heads(self.ingest.heads)
         with self.index.store.read_transaction() as uow:
             health.halt_reason = uow.halts.get_halt_reason()
             health.first_gap = (
@@ -104,14 +104,15 @@ class IndexJob:
             health.raise_condition(Condition.WAITING_WITNESS, unconfirmed)
         else:
             health.clear_condition(Condition.WAITING_WITNESS)
-        health.unsure_reason = maintenance.unreportable_state_reason() or unsound_blocks_reason(
-            self.index, is_running=True
+        health.unsure_reason = (
+            maintenance.find_unreportable_state_reason()
+            or find_unsound_blocks_reason(self.index, is_running=True)
         )
         fork_watch = self.ingest.fork_watch
         health.is_fork_in_doubt = fork_watch.is_pending()
         health.dispute = fork_watch.get_long_dispute(self.ingest.clock())
 
-    def _wait_for_fork(self) -> TickFacts:
+    def _wait_for_fork_confirmation(self) -> TickFacts:
         """If `wait` is set, wait until a fork that one endpoint reports can be confirmed."""
         if self.wait is None or not self.ingest.fork_watch.is_pending():
             return None
@@ -143,6 +144,6 @@ def _iter_window_facts(window: CommittedWindow) -> Iterator[tuple[str, object]]:
     yield "behind", window.newest_number - window.cursor.number
     yield "logs", window.log_count
     yield "events", sum(window.event_counts.values())
-    yield from group_numbers_by_name(window.notes).items()
+    yield from group_note_numbers_by_hook(window.notes).items()
     milliseconds = 1000 * (window.fetch_seconds + window.fold_seconds + window.commit_seconds)
     yield "ms", round(milliseconds, 1)

@@ -55,7 +55,11 @@ def open_jobs(
     maintenance = MaintenanceJobs(index, epoch, ingest, health, max_wait_seconds)
     index_job = IndexJob(index, ingest, maintenance, health, wait)
     sending_jobs = SendingJobs(
-        senders, ingest, health, maintenance.unreportable_state_reason, is_one_shot=not is_daemon
+        senders,
+        ingest,
+        health,
+        maintenance.find_unreportable_state_reason,
+        is_one_shot=not is_daemon,
     )
     statistics_job = StatisticsJob(index, epoch, senders, ingest, health)
     get_prober = cache(partial(open_prober, index, max_wait_seconds))

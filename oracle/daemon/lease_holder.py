@@ -45,7 +45,7 @@ def build_holder_name(command: str) -> str:
     )
 
 
-def get_holder_state(holder: str | None) -> HolderState:
+def check_holder_process(holder: str | None) -> HolderState:
     """Return the state of the process that this holder name denotes; UNKNOWN in case of doubt."""
     suffix = None if holder is None else _HOLDER_SUFFIX.search(holder)
     if suffix is None or suffix[3] != _read_namespace_digest():

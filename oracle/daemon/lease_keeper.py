@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from oracle.daemon.lease_holder import HolderState, build_holder_name, get_holder_state
+from oracle.daemon.lease_holder import HolderState, build_holder_name, check_holder_process
 from oracle.errors import FatalError, OracleError, TransientError
 from oracle.store.database import Store
 from oracle.store.db_errors import UnknownCommitError
@@ -47,7 +47,7 @@ def find_leader(lease_state: LeaseState) -> str | None:
     is_over = lease_state.holder is None or lease_state.seconds_left <= 0
     return (
         None
-        if is_over or get_holder_state(lease_state.holder) is HolderState.GONE
+        if is_over or check_holder_process(lease_state.holder) is HolderState.GONE
         else lease_state.holder
     )
 
@@ -100,7 +100,7 @@ def try_acquire_lease(
     with store.read_transaction() as uow:
         previous_state = uow.lease.get_state()
     is_gone = previous_state.holder is not None and (
-        get_holder_state(previous_state.holder) is HolderState.GONE
+        check_holder_process(previous_state.holder) is HolderState.GONE
         or (watch is not None and watch.has_stopped_renewing(previous_state))
     )
     if previous_state.holder is not None and previous_state.seconds_left >= 0 and not is_gone:
@@ -237,7 +237,7 @@ class LeaseKeeper:
         self._on_lost()
 
 
-def _get_no_stuck_reason() -> str | None:
+def _never_report_stuck() -> str | None:
     """Return None, because nothing watches the progress of the work."""
 
 
@@ -246,7 +246,7 @@ def keep_lease(
     store: Store,
     epoch: int,
     on_lost: Callable[[], None],
-    stuck_reason: Callable[[], str | None] = _get_no_stuck_reason,
+    stuck_reason: Callable[[], str | None] = _never_report_stuck,
 ) -> Iterator[LeaseKeeper]:
     """Renew the lease during the daemon's work, release it at the end, and yield the keeper.
 

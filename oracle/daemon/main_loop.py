@@ -13,7 +13,7 @@ from oracle.daemon.run_phases import (
     RUN_COMMAND,
     acquire_lease_or_wait,
     check_final_cursor,
-    log_started,
+    log_daemon_started,
     make_reporter_opener,
     open_existing_records,
     prepare_senders,
@@ -54,7 +54,7 @@ def _run_phases(process: DaemonProcess, *, is_standby: bool) -> None:
     """Open all parts in the order in which they can fail, then run the jobs until the end."""
     stop, health, exit_stack = process.stop, process.health, process.exit_stack
     records = open_existing_records(process)
-    exit_stack.enter_context(report_to_systemd(health.liveness.stuck_reason))
+    exit_stack.enter_context(report_to_systemd(health.liveness.find_stuck_reason))
     index = wait_for_index(process, records)
     if index is None:
         return
@@ -67,7 +67,7 @@ def _run_phases(process: DaemonProcess, *, is_standby: bool) -> None:
         return
     with (
         keep_lease(
-            index.store, epoch, stop.request_stop, health.liveness.stuck_reason
+            index.store, epoch, stop.request_stop, health.liveness.find_stuck_reason
         ) as lease_keeper,
         report_daemon_health(index.store, health, RUN_COMMAND, lambda: lease_keeper.failure),
     ):
@@ -78,7 +78,7 @@ def _run_phases(process: DaemonProcess, *, is_standby: bool) -> None:
             return
         jobs, waker = open_jobs(index, epoch, senders, health, exit_stack), Waker()
         with serve_listeners(process, index) as addresses, wake_on_new_heads(index, waker):
-            log_started(process, epoch, addresses)
+            log_daemon_started(process, epoch, addresses)
             run_jobs(jobs, stop.event, health.liveness, waker)
 
 

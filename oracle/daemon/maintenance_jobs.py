@@ -12,7 +12,7 @@ from oracle.daemon.lease_keeper import renew_held_lease
 from oracle.daemon.scheduler import TickFacts
 from oracle.errors import TransientError
 from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
-from oracle.indexer.audit.judgement import record_proven_wrong
+from oracle.indexer.audit.judgement import record_endpoints_proven_wrong
 from oracle.indexer.audit.reread import Rereader, RereadResult, reread_next_window
 from oracle.indexer.audit.scope_backfill import (
     ScopeBackfill,
@@ -22,7 +22,7 @@ from oracle.indexer.audit.scope_backfill import (
 from oracle.indexer.audit.state_check import CounterComparison, CounterQuery, compare_counters
 from oracle.indexer.audit.unproven_history import get_disputes, unproven_history_reason
 from oracle.indexer.block_confirmation import unconfirmed_reason
-from oracle.indexer.feed_faults import find_holding_fault, format_fault
+from oracle.indexer.feed_faults import find_fault_blocking_publication, format_fault
 from oracle.indexer.folded_state import NoNearbySnapshotError
 from oracle.indexer.loop import IngestState
 from oracle.indexer.rebuild import RebuildOptions
@@ -53,7 +53,7 @@ SNAPSHOT_TICK_SECONDS = 10.0
 _BACKOFF_SECONDS = 60.0
 
 
-def unsound_blocks_reason(index: Index, *, is_running: bool = False) -> str | None:
+def find_unsound_blocks_reason(index: Index, *, is_running: bool = False) -> str | None:
     """Return why some blocks must not be used yet, or None if all blocks are sound.
 
     Possible reasons: the blocks came only from endpoints that were proven wrong; two endpoints
@@ -131,11 +131,11 @@ class MaintenanceJobs:
         )
         return None if result is None else _describe_reread(result)
 
-    def unreportable_state_reason(self) -> str | None:
+    def find_unreportable_state_reason(self) -> str | None:
         """Return why the folded state must not be reported yet, or None if it may be reported."""
         index = self.index
         with index.store.read_transaction() as uow:
-            fault = find_holding_fault(uow)
+            fault = find_fault_blocking_publication(uow)
             if fault is not None:
                 return f"the feed is in doubt: {format_fault(fault)}"
             mismatch = state_mismatch(uow)
@@ -158,7 +158,7 @@ class MaintenanceJobs:
 
         The next process needs both, so they are stored while blocks are read.
         """
-        record_proven_wrong(self.index.chain, self.index.store, self._build_options())
+        record_endpoints_proven_wrong(self.index.chain, self.index.store, self._build_options())
         self.index.endpoint_facts.store_chain_facts(self.epoch)
 
     def audit_blocks(self) -> TickFacts:
@@ -181,7 +181,7 @@ class MaintenanceJobs:
         self.auditor.resample_interval = compute_audit_interval(index.config.verify)
         self.auditor.min_blocks = self._get_min_audit_blocks()
         is_caught_up = cursor is not None and cursor.number >= heads.latest.number
-        is_urgent = is_caught_up or bool(index.chain.get_proven_wrong())
+        is_urgent = is_caught_up or bool(index.chain.get_proven_wrong_endpoints())
         if not self.auditor.should_run(is_caught_up=is_urgent):
             return None
         try:
@@ -317,13 +317,13 @@ def _describe_audit(result: AuditResult) -> Mapping[str, object]:
         "blocks": f"{result.blocks.first}..{result.blocks.last}",
         "giver": result.source_endpoint,
         "auditor": result.auditor,
-        "result": result.result,
+        "result": result.outcome,
     }
     if result.difference:
         facts |= {
-            "missing": len(result.difference.missing),
-            "extra": len(result.difference.extra),
-            "other": len(result.difference.changed),
+            "missing": len(result.difference.missing_rows),
+            "extra": len(result.difference.extra_rows),
+            "other": len(result.difference.changed_rows),
             "at_fault": result.at_fault or "unknown",
         }
     if result.unsettled_blocks:
@@ -335,5 +335,5 @@ def _describe_comparison(comparison: CounterComparison) -> Mapping[str, object]:
     return {
         "did": "compared counters",
         "block": comparison.block,
-        "differing": dict(comparison.differing),
+        "differing": dict(comparison.differing_counters),
     }

@@ -21,9 +21,9 @@ from oracle.daemon.compose import (
     store_or_check_identity,
 )
 from oracle.daemon.daemon_health import DaemonHealth
-from oracle.daemon.lease_holder import HolderState, get_holder_state
+from oracle.daemon.lease_holder import HolderState, check_holder_process
 from oracle.daemon.lease_keeper import HolderWatch, LeaseHeldError, try_acquire_lease
-from oracle.daemon.maintenance_jobs import unsound_blocks_reason
+from oracle.daemon.maintenance_jobs import find_unsound_blocks_reason
 from oracle.daemon.records import Records, open_records
 from oracle.daemon.scheduler import Job, Waker, run_jobs
 from oracle.daemon.senders import (
@@ -31,7 +31,7 @@ from oracle.daemon.senders import (
     Reporter,
     Senders,
     check_contract,
-    open_dispatcher,
+    open_dispatch_context,
     open_reporter,
     open_reporter_contexts,
 )
@@ -134,10 +134,10 @@ def acquire_lease_or_wait(
         else:
             reason = f"{previous_state.holder} may be dead; its lease has not expired yet"
             structlog.get_logger().warning("waiting_for_lease_expiry", **addresses, reason=reason)
-        return _await_lease(process, index, previous_state)
+        return _wait_for_lease(process, index, previous_state)
 
 
-def _await_lease(
+def _wait_for_lease(
     process: DaemonProcess, index: Index, previous_state: LeaseState | None
 ) -> int | None:
     """Wait until the lease is free or expired or its holder is gone; return the acquired epoch.
@@ -190,7 +190,7 @@ def raise_if_holder_alive(
         lease_state.epoch != previous_state.epoch
         or lease_state.until_ms != previous_state.until_ms
     )
-    if has_renewed or get_holder_state(lease_state.holder) is HolderState.ALIVE:
+    if has_renewed or check_holder_process(lease_state.holder) is HolderState.ALIVE:
         raise LeaseHeldError(lease_state)
 
 
@@ -283,10 +283,10 @@ def prepare_senders(
     with index.store.read_transaction() as uow:
         cursor = uow.cursor.get()
     if cursor is not None:
-        health.note_folded_block(cursor)
+        health.record_folded_block(cursor)
     dispatcher = reporter = None
     if permissions.starts:
-        dispatcher = open_dispatcher(index, open_key, epoch, unix_seconds)
+        dispatcher = open_dispatch_context(index, open_key, epoch, unix_seconds)
     if permissions.reports:
         opened_reporter = get_reporter()
         _check_and_log_reporter(opened_reporter)
@@ -321,7 +321,7 @@ def _check_and_log_reporter(reporter: Reporter) -> None:
     )
 
 
-def log_started(process: DaemonProcess, epoch: int, addresses: Mapping[str, str]) -> None:
+def log_daemon_started(process: DaemonProcess, epoch: int, addresses: Mapping[str, str]) -> None:
     """Log that the jobs start, and the addresses of the listeners."""
     structlog.get_logger().info(
         "daemon_started",
@@ -367,7 +367,7 @@ def check_final_cursor(index: Index, senders: Senders) -> Cursor | None:
         cursor, halt_reason = uow.cursor.get(), uow.halts.get_halt_reason()
     if halt_reason is not None:
         raise FatalError(f"not caught up: {halt_reason}")
-    unaudited_blocks_reason = unsound_blocks_reason(index)
+    unaudited_blocks_reason = find_unsound_blocks_reason(index)
     if unaudited_blocks_reason is not None:
         raise FatalError(f"blocks not verified: {unaudited_blocks_reason}")
     if senders.missing_receipt_reasons:

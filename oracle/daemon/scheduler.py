@@ -68,7 +68,7 @@ class JobLiveness:
     _failing: dict[str, tuple[int, str]] = field(default_factory=dict)
     _progressed_at: float | None = None
 
-    def expect_jobs(self, jobs: Sequence[Job]) -> None:
+    def start_monitoring_jobs(self, jobs: Sequence[Job]) -> None:
         """Monitor the ticks of these jobs from now on, and of no others."""
         for job in jobs:
             self.mark_tick(job.name)
@@ -86,7 +86,7 @@ class JobLiveness:
         self._progressed_at = self.clock()
         self._last_tick_at = dict.fromkeys(self._last_tick_at, self._progressed_at)
 
-    def stuck_reason(self) -> str | None:
+    def find_stuck_reason(self) -> str | None:
         """Return why the worker counts as stuck, or None while it makes progress."""
         if not self._max_silence_by_job or self._progressed_at is None:
             return None
@@ -119,7 +119,7 @@ class JobLiveness:
             if now - self._last_tick_at[name] > max_silence
         ]
 
-    def expect_no_jobs(self) -> None:
+    def stop_monitoring_jobs(self) -> None:
         """Stop monitoring ticks, because the worker has ended."""
         self._max_silence_by_job = {}
 
@@ -138,7 +138,7 @@ class Timetable:
         self._changed = threading.Condition()
         self._is_closed = False
 
-    def bring_forward(self, name: str) -> None:
+    def make_job_due(self, name: str) -> None:
         """Make the job due now, after the jobs that are already due; callable from any thread."""
         with self._changed:
             if name in self._due_at:
@@ -175,7 +175,7 @@ class Waker:
         """Run the job of this name now instead of at the end of its period."""
         timetable = self._timetable
         if timetable is not None:
-            timetable.bring_forward(name)
+            timetable.make_job_due(name)
 
     def attach_timetable(self, timetable: Timetable | None) -> None:
         """Set the timetable whose jobs are brought forward, or detach it with None."""
@@ -197,13 +197,13 @@ def run_jobs(
         try:
             while (job := timetable.wait_for_job()) is not None and not stop.is_set():
                 if _run_job_tick(job, liveness):
-                    timetable.bring_forward(job.name)
+                    timetable.make_job_due(job.name)
         except BaseException as error:  # noqa: BLE001  raised again by the thread that waits
             failures.append(error)
         finally:
             stop.set()
 
-    liveness.expect_jobs(jobs)
+    liveness.start_monitoring_jobs(jobs)
     for metered_job in jobs:
         # Creates the series, so that alerts see a zero before the first failure.
         metrics.STEP_FAILURES.labels(metered_job.name)
@@ -217,7 +217,7 @@ def run_jobs(
         waker.attach_timetable(None)
         timetable.close_timetable()
         worker.join(STOP_WAIT_SECONDS)
-        liveness.expect_no_jobs()
+        liveness.stop_monitoring_jobs()
     if failures:
         raise failures[0]
 
@@ -238,7 +238,7 @@ def run_until_idle(
     def run_tick(job: Job) -> bool:
         ticked_at[job.name] = clock()
         facts = _measure_tick(job)
-        _log_completed(job, facts)
+        _log_completed_tick(job, facts)
         return facts is not None
 
     def drain_job(job: Job) -> bool:
@@ -262,13 +262,13 @@ def _run_job_tick(job: Job, liveness: JobLiveness) -> bool:
         facts = _measure_tick(job)
     except TransientError as error:
         metrics.STEP_FAILURES.labels(job.name).inc()
-        _log_failed(job, str(error), liveness.record_failure(job.name, str(error)))
+        _log_failed_tick(job, str(error), liveness.record_failure(job.name, str(error)))
         return False
     finally:
         liveness.mark_tick(job.name)
     if failure_count := liveness.record_success(job.name):
         structlog.get_logger().info("step_recovered", step=job.name, failures=failure_count)
-    _log_completed(job, facts)
+    _log_completed_tick(job, facts)
     return facts is not None
 
 
@@ -280,12 +280,12 @@ def _measure_tick(job: Job) -> TickFacts:
     return facts
 
 
-def _log_completed(job: Job, facts: TickFacts) -> None:
+def _log_completed_tick(job: Job, facts: TickFacts) -> None:
     if facts:
         structlog.get_logger().info("step_completed", step=job.name, **facts)
 
 
-def _log_failed(job: Job, reason: str, failure_count: int) -> None:
+def _log_failed_tick(job: Job, reason: str, failure_count: int) -> None:
     if is_power_of_two(failure_count):
         structlog.get_logger().warning(
             "step_failed", step=job.name, reason=reason, in_a_row=failure_count
@@ -346,13 +346,13 @@ def wrap_jobs_with_waits(jobs: Sequence[Job], stop: StopSignal) -> list[Job]:
     return [_wrap_job_with_waits(job, EndpointRetryWaiter(stop)) for job in jobs]
 
 
-def _wrap_job_with_waits(job: Job, patience: EndpointRetryWaiter) -> Job:
+def _wrap_job_with_waits(job: Job, retry_waiter: EndpointRetryWaiter) -> Job:
     def tick() -> TickFacts:
         try:
             facts = job.tick()
         except TransientError as error:
-            return {"did": "waited", "seconds": patience.wait_for_endpoint(error)}
-        patience.reset_wait()
+            return {"did": "waited", "seconds": retry_waiter.wait_for_endpoint(error)}
+        retry_waiter.reset_wait()
         return facts
 
     return replace(job, tick=tick)

@@ -131,7 +131,7 @@ def make_key_opener(config: Config) -> OpenKey:
             return None
         expected_address = config.keys.get_expected_address(role)
         return open_signer(
-            location, role=role, chain_id=config.chain.id, expected=expected_address
+            location, role=role, chain_id=config.chain.id, expected_address=expected_address
         )
 
     return open_key
@@ -161,7 +161,7 @@ def get_oracle_address(config: Config) -> Address:
     return Address(config.oracle.address)
 
 
-def kick_target(config: Config) -> Address | None:
+def find_kick_target_address(config: Config) -> Address | None:
     """Return the network contract, which ends memberships, or None if there is none."""
     configured_address = config.network.contracts.get(TASK_NETWORK_CONTRACT)
     return None if configured_address is None else Address(configured_address.lower())
@@ -172,7 +172,7 @@ def build_expected_contract(
 ) -> ExpectedConfiguration:
     """Return the configuration that the oracle contract must have before anything is sent."""
     return ExpectedConfiguration(
-        target=kick_target(config),
+        target=find_kick_target_address(config),
         rules_hash=compute_rules_hash(config, reader),
         settings=build_report_settings(config.oracle, build_configured_rules(config)),
         signer=keys.signer.address if keys and keys.signer else None,
@@ -299,7 +299,7 @@ def open_reporter_contexts(
     """Return the contexts of reports and kickouts under a lease; `clock` returns unix seconds.
 
     Raises:
-        InputError: see `check_feed_may_publish`.
+        InputError: see `check_feed_publishing_allowed`.
     """
     index, peers = reporter.index, reporter.peers
     oracle, reporters_section = index.config.oracle, index.config.reporters
@@ -328,13 +328,14 @@ def open_reporter_contexts(
     return contexts
 
 
-def open_dispatcher(
+def open_dispatch_context(
     index: Index, open_key: OpenKey, epoch: int, clock: Callable[[], float]
 ) -> DispatchContext:
     """Return the context that starts tasks under a lease; `clock` returns unix seconds.
 
     Raises:
-        InputError: see `open_dispatch_account`, `check_feed_may_publish`, `open_results_folder`.
+        InputError: see `open_dispatch_account`, `check_feed_publishing_allowed`,
+            `open_results_folder`.
         TransientError: see `open_dispatch_account`.
     """
     config = index.config
@@ -358,7 +359,7 @@ def open_dispatcher(
     return context
 
 
-def check_feed_may_publish(config: Config) -> None:
+def check_feed_publishing_allowed(config: Config) -> None:
     """Raise if data of a feed would be sent to a contract without permission.
 
     Raises:
@@ -382,7 +383,7 @@ def _get_dispatch_settings(config: Config) -> DispatchSettings:
 def _build_account_context(
     index: Index, account: SenderAccount, epoch: int, clock: Callable[[], float]
 ) -> AccountContext:
-    check_feed_may_publish(index.config)
+    check_feed_publishing_allowed(index.config)
     limits = index.config.limits
     return AccountContext(
         store=index.store,

@@ -19,7 +19,11 @@ from oracle.txmgr.attribution import missing_receipt_reason
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import StepResult
 from oracle.txmgr.manager import run_step
-from oracle.txmgr.nonce_sync import reconcile, sync_at_start, sync_while_running
+from oracle.txmgr.nonce_sync import (
+    reconcile_nonces,
+    sync_nonces_at_start,
+    sync_nonces_while_running,
+)
 from oracle.txmgr.signing_queue import blocking_pause_reason
 
 RECONCILE_SECONDS = 300.0
@@ -100,13 +104,15 @@ class SendingJobs:
         reporter, account_contexts = self.senders.reporter, self.senders.account_contexts
         for account_context in account_contexts:
             if self.is_one_shot:
-                reconcile(account_context)
+                reconcile_nonces(account_context)
             elif self.is_reconciled:
-                sync_while_running(account_context)
+                sync_nonces_while_running(account_context)
             else:
                 is_reporter = reporter is not None and account_context is reporter.account_context
-                back_off_signer = reporter.back_off_signer if reporter and is_reporter else None
-                sync_at_start(account_context, back_off_signer)
+                back_off_signer = (
+                    reporter.start_signing_embargo if reporter and is_reporter else None
+                )
+                sync_nonces_at_start(account_context, back_off_signer)
         self.is_reconciled = reporter is not None or bool(account_contexts)
         update_pause_reasons(self.senders, self.health)
         return None

@@ -13,11 +13,11 @@ from oracle.errors import TransientError
 from oracle.indexer.loop import IngestState
 from oracle.queries.contract_view import AccountBalance
 from oracle.queries.endpoint_view import refresh_endpoint_views
-from oracle.queries.outbox_figures import OutboxCounter, add_account_figures, add_contract_figures
-from oracle.queries.stats import StatisticsCollector, compute_dispatch_statistics, load_node_series
+from oracle.queries.outbox_figures import OutboxCounter, add_account_stats, add_contract_stats
+from oracle.queries.stats import StatisticsCollector, compute_dispatch_statistics, load_node_scores
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.telemetry import metrics, node_metrics, outbox_metrics
-from oracle.telemetry.outbox_counts import OutboxFigures
+from oracle.telemetry.outbox_counts import OutboxStatistics
 from oracle.txmgr.context import AccountContext
 
 STATISTICS_SECONDS = 10.0
@@ -57,7 +57,7 @@ class StatisticsJob:
             )
         contexts = {context.role: context for context in self.senders.account_contexts}
         reporting = None if transmitter is None or reporter is None else reporter.reporting
-        self.health.note_contract_state(
+        self.health.record_contract_state(
             update_outbox_metrics(self._outbox_counter, contexts, self.ingest.heads, reporting)
         )
         return None
@@ -81,7 +81,7 @@ def update_outbox_metrics(
     contexts: Mapping[str, AccountContext],
     heads: Heads | None,
     reporting: ReportingContext | None,
-) -> OutboxFigures | None:
+) -> OutboxStatistics | None:
     """Count the outbox entries of accounts, given by role, for the metrics.
 
     The result is None if there are no accounts. `counter` counts finished entries only once.
@@ -89,13 +89,13 @@ def update_outbox_metrics(
     first_context = next(iter(contexts.values()), None)
     if first_context is None:
         return None
-    figures = counter.count_outbox(first_context.store, first_context.stamp.at)
+    stats = counter.compute_outbox_stats(first_context.store, first_context.stamp.at)
     if heads is not None:
-        figures = add_account_figures(figures, contexts, heads)
+        stats = add_account_stats(stats, contexts, heads)
     if reporting is not None:
-        figures = add_contract_figures(figures, reporting)
-    outbox_metrics.publish_figures(figures)
-    return figures
+        stats = add_contract_stats(stats, reporting)
+    outbox_metrics.publish_outbox_stats(stats)
+    return stats
 
 
 def read_balance(context: AccountContext | None) -> int | None:
@@ -116,6 +116,6 @@ def build_node_metrics_job(index: Index) -> Job:
 
     def tick() -> None:
         max_nodes = index.config.metrics.max_nodes
-        node_metrics.publish_nodes(*load_node_series(index.store, index.rules, max_nodes))
+        node_metrics.publish_node_metrics(*load_node_scores(index.store, index.rules, max_nodes))
 
     return Job("node-metrics", _NODE_METRICS_SECONDS, tick)

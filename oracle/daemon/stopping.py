@@ -49,7 +49,7 @@ class StopSignal:
         """Whether the command was ended without a signal."""
         return self._is_final and self.signal_number is None
 
-    def note_signal(self, signal_number: int) -> None:
+    def record_signal(self, signal_number: int) -> None:
         """Record the signal, and set the event."""
         self.signal_number = signal_number
         self.request_stop()
@@ -145,7 +145,7 @@ def _handle_signals(
     first_signal = _receive_signal(receiver, signal_numbers)
     if first_signal == _STOP_LISTENING:
         return
-    stop.note_signal(first_signal)
+    stop.record_signal(first_signal)
     if force_exit is None:
         while _receive_signal(receiver, signal_numbers) != _STOP_LISTENING:
             pass

@@ -62,32 +62,32 @@ class FollowerCache:
 
         Callers must not change the follower.
         """
-        self._advance_final(uow, block)
+        self._advance_final_follower(uow, block)
         if self._newest is None or self._newest.block > block:
-            self._newest = deepcopy(self._final) or self._new_state()
+            self._newest = deepcopy(self._final) or self._create_follower_state()
         self._newest.catch_up(uow, self._reader, block)
         return self._newest.follower
 
-    def discard_unfinalized(self) -> None:
+    def discard_unfinalized_follower(self) -> None:
         """Discard the follower that is ahead of the final block."""
         self._newest = None
 
-    def discard_above(self, block: int) -> None:
+    def discard_followers_above(self, block: int) -> None:
         """Discard every follower that has applied blocks above `block`."""
         self._newest = None
         if self._final is not None and self._final.block > block:
             self._final = None
 
-    def _advance_final(self, uow: UnitOfWork, block: int) -> None:
+    def _advance_final_follower(self, uow: UnitOfWork, block: int) -> None:
         """Advance the follower of final blocks to the final block of the cursor."""
         cursor = uow.cursor.get()
         final = None if cursor is None else cursor.final_number
         if final is not None:
             if self._final is None:
-                self._final = self._new_state()
+                self._final = self._create_follower_state()
             self._final.catch_up(uow, self._reader, min(final, block))
 
-    def _new_state(self) -> _FollowerState:
+    def _create_follower_state(self) -> _FollowerState:
         return _FollowerState(self._policy.create_follower())
 
 
@@ -156,16 +156,16 @@ class DrawHook(BlockHook):
         if self._drawer is not None:
             self._drawer.reset()
         if self._follower_cache is not None:
-            self._follower_cache.discard_unfinalized()
+            self._follower_cache.discard_unfinalized_follower()
 
     @override
     def on_rebuild(self) -> None:
         """Discard all followers, because stored events may have been repaired."""
         if self._follower_cache is not None:
-            self._follower_cache.discard_above(-1)
+            self._follower_cache.discard_followers_above(-1)
 
     @override
-    def select_stops(self, headers: Sequence[BlockRef], newest: int) -> list[BlockRef]:
+    def select_stop_blocks(self, headers: Sequence[BlockRef], newest_block: int) -> list[BlockRef]:
         start_block = self.first_block
         return (
             []
@@ -187,12 +187,12 @@ class DrawHook(BlockHook):
         drawn_through = uow.bookmarks.get(_THROUGH_BOOKMARK)
         if drawn_through is not None and int(drawn_through) >= block.number:
             if self._drawer.block_number != block.number:
-                self._drawer.resume(view, block, get_active_draws(uow))
+                self._drawer.restore_plan(view, block, get_active_draws(uow))
             return
         if block.number == self.first_block:
             # The active draws were made with earlier settings, which end at this block.
             _void_draws(uow, [draw.task for draw in uow.draws.list_active()], block.number)
-        step = self._drawer.draw_block(view, block)
+        step = self._drawer.draw_at_block(view, block)
         _void_draws(uow, step.ended_draws, block.number)
         for draw in step.new_draws:
             uow.draws.add(draw.task, block, draw.node)
@@ -203,7 +203,7 @@ class DrawHook(BlockHook):
     def on_rewind(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
         """Undo the draws, ends of draws and planned downloads of blocks above the ancestor."""
         if self._follower_cache is not None:
-            self._follower_cache.discard_above(ancestor)
+            self._follower_cache.discard_followers_above(ancestor)
         uow.draws.undo_above(ancestor)
         uow.downloads.undo_above(ancestor)
         drawn_through = uow.bookmarks.get(_THROUGH_BOOKMARK)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from oracle.bindings.contest_calls import (
     compute_answer,
     decode_contested_group,
-    encode_settle_contest,
+    encode_settle_contest_call,
     read_group,
 )
 from oracle.chain.heads import Heads
@@ -148,7 +148,7 @@ def _build_request(waiting_request: CallRequest, result: Hash) -> CallRequest:
         kind=SETTLE_CONTEST,
         # A contest is decided only once, so the outbox never accepts this key a second time.
         dedup_key=f"{waiting_request.dedup_key}:decided",
-        calldata=encode_settle_contest(group, tasks, result),
+        calldata=encode_settle_contest_call(group, tasks, result),
         subject=waiting_request.subject,
         priority=_PRIORITY,
         exclusive_key=waiting_request.dedup_key,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
-from oracle.bindings.contest_calls import encode_settle_contest, get_contest_end
+from oracle.bindings.contest_calls import encode_settle_contest_call, get_contest_end
 from oracle.chain.heads import Heads
 from oracle.dispatch.dispatch_calls import DispatchContext
 from oracle.domain.state import GroupResult
@@ -118,7 +118,7 @@ def _build_requests(
                 # A group is contested only once, so the outbox never accepts this key a second
                 # time.
                 dedup_key=f"{SETTLE_CONTEST}:{subject}",
-                calldata=encode_settle_contest(result.group, tasks),
+                calldata=encode_settle_contest_call(result.group, tasks),
                 subject=subject,
                 priority=_PRIORITY,
                 not_before=window_end + 1,

@@ -10,13 +10,13 @@ from typing_extensions import override
 
 from oracle.bindings.expected_events import find_missing_event
 from oracle.bindings.task_network import (
-    encode_drop_group,
-    encode_drop_task,
-    encode_queue_task,
-    encode_request_download,
-    encode_start_group,
-    encode_start_task,
-    encode_start_task_as_of,
+    encode_drop_group_call,
+    encode_drop_task_call,
+    encode_queue_task_call,
+    encode_request_download_call,
+    encode_start_group_call,
+    encode_start_task_as_of_call,
+    encode_start_task_call,
     strip_as_of_check,
 )
 from oracle.chain.heads import Heads
@@ -224,14 +224,16 @@ def build_calldata(planned_call: PlannedCall, heads: Heads) -> str:
 
 def _build_other_calldata(planned_call: PlannedCall) -> str:
     if planned_call.download is not None:
-        return encode_request_download(planned_call.download.node, planned_call.download.model)
+        return encode_request_download_call(
+            planned_call.download.node, planned_call.download.model
+        )
     if planned_call.kind == QUEUE_TASK:
-        return encode_queue_task(planned_call.tasks[0])
+        return encode_queue_task_call(planned_call.tasks[0])
     is_group = planned_call.subject.startswith("group=")
     return (
-        encode_drop_group(planned_call.tasks)
+        encode_drop_group_call(planned_call.tasks)
         if is_group
-        else encode_drop_task(planned_call.tasks[0])
+        else encode_drop_task_call(planned_call.tasks[0])
     )
 
 
@@ -240,12 +242,12 @@ def _build_start_calldata(planned_call: PlannedCall, heads: Heads) -> str:
     is_old = heads.latest.number - first_draw.seed_block > _SEED_CHECK_BLOCKS
     if is_old and first_draw.seed_block <= heads.final.number:
         if planned_call.kind == START_GROUP:
-            return encode_start_group(planned_call.tasks, nodes)
-        return encode_start_task(first_draw.task, first_draw.node)
+            return encode_start_group_call(planned_call.tasks, nodes)
+        return encode_start_task_call(first_draw.task, first_draw.node)
     seed_block = (first_draw.seed_block, first_draw.seed_hash)
     if planned_call.kind == START_GROUP:
-        return encode_start_group(planned_call.tasks, nodes, *seed_block)
-    return encode_start_task_as_of(first_draw.task, first_draw.node, *seed_block)
+        return encode_start_group_call(planned_call.tasks, nodes, *seed_block)
+    return encode_start_task_as_of_call(first_draw.task, first_draw.node, *seed_block)
 
 
 class DispatcherCall(CallKind):
@@ -282,7 +284,7 @@ class DispatcherCall(CallKind):
         return Decision.wait_for_next_block(heads, (name or "unknown", result.reason))
 
     @override
-    def missing_event(self, receipt: Receipt, call: Intent) -> str | None:
+    def find_missing_event(self, receipt: Receipt, call: Intent) -> str | None:
         return find_missing_event(
             receipt, call.request.contract, call.request.calldata, call.request.digest
         )

@@ -6,7 +6,7 @@ node and window number. See docs/explanation/dispatch.md#system-tasks.
 
 from collections.abc import Iterator
 
-from oracle.bindings.probe_calls import encode_probe
+from oracle.bindings.probe_calls import encode_probe_call
 from oracle.chain.heads import Heads
 from oracle.dispatch.contest_decisions import plan_decided_settlements
 from oracle.dispatch.contest_settlement import plan_settlements
@@ -23,7 +23,7 @@ from oracle.dispatch.dispatch_calls import (
 from oracle.dispatch.probe_wants import (
     END_PROBE,
     PROBE,
-    find_due_ends,
+    find_due_end_calls,
     load_probe_calls,
     load_probe_state,
 )
@@ -169,13 +169,13 @@ def _build_probe_requests(context: DispatchContext, uow: UnitOfWork) -> Iterator
     window = settings.get_window_number(state.time)
     calls = load_probe_calls(uow, account, window - _WINDOWS_BACK)
     pending_keys = find_pending_keys(uow, account)
-    for subject, calldata in find_due_ends(uow, calls, account.address, state.time).items():
+    for subject, calldata in find_due_end_calls(uow, calls, account.address, state.time).items():
         if (END_PROBE, subject) not in pending_keys:
             yield _build_probe_request(context, uow, (END_PROBE, subject, window), calldata)
     for probe in state.find_due_probes([call for call in calls if call.request.period == window]):
         subject = f"node={probe.nodes[0]}:window={window}"
         if (PROBE, subject) not in pending_keys:
-            calldata = encode_probe(settings.order, window, probe.nodes, probe.version)
+            calldata = encode_probe_call(settings.order, window, probe.nodes, probe.version)
             yield _build_probe_request(context, uow, (PROBE, subject, window), calldata)
 
 

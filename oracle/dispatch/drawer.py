@@ -34,9 +34,9 @@ from oracle.systems.task_queue import (
     TaskQueue,
     WaitingTasks,
     build_queue,
-    cannot_reach_verdict,
     collect_tasks_by_group,
     find_queue_drop,
+    is_group_unstartable,
     sort_by_value,
 )
 from oracle.systems.weighted_draw import draw_nodes
@@ -177,7 +177,7 @@ class BlockDrawer:
         """Return whether waiting tasks are tracked, so that the view must supply changed tasks."""
         return self._waiting_tasks is not None
 
-    def resume(
+    def restore_plan(
         self, view: NetworkView, block: BlockRef, active_draws: Mapping[TaskKey, Address]
     ) -> None:
         """Restore the plan at the end of `block` from the active draws."""
@@ -190,14 +190,14 @@ class BlockDrawer:
             block.number,
         )
 
-    def skip_to(self, block: int) -> None:
+    def skip_to_block(self, block: int) -> None:
         """Advance to the end of `block`.
 
         Until then no task may be waiting, and no draw may be active.
         """
         self.plan, self.block_number = EMPTY_PLAN, block
 
-    def draw_block(self, view: NetworkView, block: BlockRef) -> PlanStep:
+    def draw_at_block(self, view: NetworkView, block: BlockRef) -> PlanStep:
         """Draw at the end of `block`; the start block begins with an empty plan.
 
         Raises:
@@ -294,7 +294,7 @@ class QueueView:
         if self.settings.legacy_policy is not None:
             unstartable = find_unstartable_tasks(self.waiting_tasks, self.group_tasks)
         else:
-            dead_groups = {group for group, tasks in groups.items() if cannot_reach_verdict(tasks)}
+            dead_groups = {group for group, tasks in groups.items() if is_group_unstartable(tasks)}
             unstartable = [task for task in self.waiting_tasks if task.group in dead_groups]
         drops = (
             find_queue_drop(task, () if task.group is None else groups[task.group])

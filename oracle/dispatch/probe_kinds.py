@@ -13,7 +13,7 @@ from oracle.dispatch.dispatch_calls import DispatcherCall
 from oracle.dispatch.probe_wants import (
     END_PROBE,
     PROBE,
-    find_due_ends,
+    find_due_end_calls,
     load_probe_calls,
     load_probe_state,
 )
@@ -77,7 +77,7 @@ class EndProbeCall(_SystemTaskCall):
             return [False] * len(calls)
         first_window = min(call.request.period or 0 for call in calls)
         probes = load_probe_calls(uow, account, first_window)
-        calldata_by_subject = find_due_ends(uow, probes, account.address, cursor.time)
+        calldata_by_subject = find_due_end_calls(uow, probes, account.address, cursor.time)
         return [
             calldata_by_subject.get(call.request.subject) == call.request.calldata
             for call in calls

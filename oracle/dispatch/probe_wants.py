@@ -10,10 +10,10 @@ from oracle.bindings.probe_calls import (
     compute_probe_keys,
     decode_probe_fees,
     decode_probe_nodes,
-    encode_accept_error,
-    encode_time_out_task,
-    encode_validate_group,
-    encode_validate_task,
+    encode_accept_error_call,
+    encode_time_out_task_call,
+    encode_validate_group_call,
+    encode_validate_task_call,
 )
 from oracle.dispatch.assigner import get_active_draws
 from oracle.dispatch.dispatch_settings import DispatchSettings
@@ -122,7 +122,7 @@ def load_probe_calls(uow: UnitOfWork, account: Account, window: int) -> list[Int
     return uow.outbox.intents.list_from_period(account, PROBE, window)
 
 
-def find_due_ends(
+def find_due_end_calls(
     uow: UnitOfWork, calls: Sequence[Intent], creator: Address, time: int
 ) -> Mapping[str, str]:
     """Return the calldata of every call that is due to end tasks of `calls`, by subject."""
@@ -133,25 +133,27 @@ def find_due_ends(
             rows = uow.tasks.get_many(keys)
             tasks = [rows[key] for key in keys if key in rows]
             if len(tasks) == len(keys):
-                calldata_by_subject.update(_iter_due_ends(call, tasks, creator, time))
+                calldata_by_subject.update(_iter_due_end_calls(call, tasks, creator, time))
     return calldata_by_subject
 
 
-def _iter_due_ends(
+def _iter_due_end_calls(
     call: Intent, tasks: Sequence[Task], creator: Address, time: int
 ) -> Iterator[tuple[str, str]]:
     open_tasks = [task for task in tasks if task.ending is None]
     late_tasks = [task for task in open_tasks if _is_late(task, tasks, time)]
     for task in late_tasks:
-        yield _format_subject(task.key), encode_time_out_task(task.key)
+        yield _format_subject(task.key), encode_time_out_task_call(task.key)
     if late_tasks or not open_tasks:
         return
     if tasks[0].group is None:
         if tasks[0].stopped_at is not None:
-            build_call = encode_accept_error if tasks[0].error_reported else encode_validate_task
+            build_call = (
+                encode_accept_error_call if tasks[0].error_reported else encode_validate_task_call
+            )
             yield _format_subject(tasks[0].key), build_call(tasks[0].key)
     elif all(_has_answer(task) for task in tasks):
-        yield f"group={tasks[0].group}", encode_validate_group(_get_calldata(call), creator)
+        yield f"group={tasks[0].group}", encode_validate_group_call(_get_calldata(call), creator)
 
 
 def _is_late(task: Task, group_tasks: Sequence[Task], time: int) -> bool:

@@ -62,7 +62,7 @@ class ProbeWindowHook(BlockHook):
         self.header_depth = 0 if settings is None else _HEADER_DEPTH
 
     @override
-    def select_stops(self, headers: Sequence[BlockRef], newest: int) -> list[BlockRef]:
+    def select_stop_blocks(self, headers: Sequence[BlockRef], newest_block: int) -> list[BlockRef]:
         settings = self._settings
         if settings is None:
             return []

@@ -105,24 +105,24 @@ class Redrawer:
         for number, block_events in groupby(events, key=lambda event: event.at.block):
             if number > last:
                 break
-            yield from self._draw_blocks(drawn_through + 1, number - 1)
+            yield from self._draw_at_blocks(drawn_through + 1, number - 1)
             draws_before = self.active_draws
             for task in self._view.fold_block(number, list(block_events)):
                 if not is_started_at_creation(task):
                     yield TaskStart(task.key, task.node, number, draws_before.get(task.key))
-            yield from self._draw_blocks(number, number)
+            yield from self._draw_at_blocks(number, number)
             drawn_through = max(drawn_through, number)
-        yield from self._draw_blocks(drawn_through + 1, last)
+        yield from self._draw_at_blocks(drawn_through + 1, last)
 
-    def _draw_blocks(self, first: int, last: int) -> Iterator[TaskDraw]:
+    def _draw_at_blocks(self, first: int, last: int) -> Iterator[TaskDraw]:
         """Draw at the end of these blocks; blocks are not requested while no task is waiting."""
         for number in range(max(first, self._start), last + 1):
             if self._view.is_idle and not self._drawer.plan.active_draws:
-                self._drawer.skip_to(last)
+                self._drawer.skip_to_block(last)
                 return
             block = self._headers.get_header(number)
             if block is not None:
-                yield from self._drawer.draw_block(self._view, block).new_draws
+                yield from self._drawer.draw_at_block(self._view, block).new_draws
 
 
 class WorkingSetView:

@@ -12,12 +12,12 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from oracle.bindings.contest_calls import decode_contested_group, get_min_fee
-from oracle.bindings.probe_calls import decode_probe_nodes, encode_second_group
+from oracle.bindings.probe_calls import decode_probe_nodes, encode_second_group_call
 from oracle.chain.heads import Heads
 from oracle.dispatch.assigner import get_active_draws
 from oracle.dispatch.contest_settlement import find_open_contests
 from oracle.dispatch.dispatch_calls import DispatchContext, build_dedup_key, find_pending_keys
-from oracle.dispatch.probe_wants import PROBE, find_due_ends
+from oracle.dispatch.probe_wants import PROBE, find_due_end_calls
 from oracle.domain.ids import Address, GroupKey
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node, Task
@@ -111,7 +111,9 @@ def load_second_group_calls(uow: UnitOfWork, account: Account, time: int) -> lis
 
 def find_due_second_group_ends(uow: UnitOfWork, account: Account, time: int) -> Mapping[str, str]:
     """Return the calldata of every call that is due to end tasks of second groups, by subject."""
-    return find_due_ends(uow, load_second_group_calls(uow, account, time), account.address, time)
+    return find_due_end_calls(
+        uow, load_second_group_calls(uow, account, time), account.address, time
+    )
 
 
 def is_start_still_due(uow: UnitOfWork, call: Intent, rules: Rules, cursor: Cursor) -> bool:
@@ -200,7 +202,7 @@ def _build_end_requests(
 ) -> Iterator[CallRequest]:
     account = context.account_context.account
     pending_keys = find_pending_keys(uow, account)
-    for subject, calldata in find_due_ends(uow, calls, account.address, time).items():
+    for subject, calldata in find_due_end_calls(uow, calls, account.address, time).items():
         if (END_SECOND_GROUP, subject) not in pending_keys:
             yield CallRequest(
                 account=account,
@@ -228,7 +230,7 @@ def _build_start_request(
         contract=network,
         kind=SECOND_GROUP,
         dedup_key="",
-        calldata=encode_second_group(
+        calldata=encode_second_group_call(
             planned_group.task, fee, planned_group.nodes, planned_group.group
         ),
         subject=subject,

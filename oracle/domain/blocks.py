@@ -51,11 +51,11 @@ class BlockRange:
     def __len__(self) -> int:
         return self.last - self.first + 1
 
-    def first_blocks(self, size: int) -> Self:
+    def take_first(self, size: int) -> Self:
         """Return the first `size` blocks of the range, or the whole range if it has fewer."""
         return type(self)(self.first, min(self.last, self.first + size - 1))
 
-    def chunks(self, size: int) -> Iterator[Self]:
+    def iter_chunks(self, size: int) -> Iterator[Self]:
         """Split into ranges of at most `size` blocks, in order."""
         for first in range(self.first, self.last + 1, size):
             yield type(self)(first, min(first + size - 1, self.last))

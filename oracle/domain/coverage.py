@@ -114,14 +114,14 @@ def subtract_coverage(
             yield replace(interval, first=max(interval.first, removed.last + 1))
 
 
-def merge_neighbours(ascending: Iterable[CoverageInterval]) -> Iterator[CoverageInterval]:
+def merge_neighbours(sorted_intervals: Iterable[CoverageInterval]) -> Iterator[CoverageInterval]:
     """Yield the intervals, merging neighbours with equal level, endpoint and auditor.
 
     A merged interval has the newest `audited_at` of its parts.
     """
     pending: CoverageInterval | None = None
-    for interval in ascending:
-        if pending is not None and _merge_key(interval) == _merge_key(pending):
+    for interval in sorted_intervals:
+        if pending is not None and _build_merge_key(interval) == _build_merge_key(pending):
             audited_at = max(pending.audited_at or 0, interval.audited_at or 0)
             pending = replace(
                 pending,
@@ -136,5 +136,5 @@ def merge_neighbours(ascending: Iterable[CoverageInterval]) -> Iterator[Coverage
         yield pending
 
 
-def _merge_key(interval: CoverageInterval) -> tuple[VerificationLevel, str, str | None]:
+def _build_merge_key(interval: CoverageInterval) -> tuple[VerificationLevel, str, str | None]:
     return interval.level, interval.endpoint, interval.audited_by

@@ -43,15 +43,15 @@ def compute_decay(seconds: int, tau_seconds: int) -> int:
     return remaining
 
 
-def close_gap_to_one(base: int, remaining: int) -> int:
-    """Return `base` moved towards 1, so that the fraction `remaining` of the gap is left.
+def shrink_gap_to_one(base: int, remaining_fraction: int) -> int:
+    """Return `base` moved towards 1, so that the fraction `remaining_fraction` of the gap is left.
 
-    `base` and the result are in units of 10^-18, `remaining` is in units of 2^-128.
+    `base` and the result are in units of 10^-18, `remaining_fraction` is in units of 2^-128.
     """
-    return base + ((UNIT - base) * (ONE - remaining) >> _ONE_BITS)
+    return base + ((UNIT - base) * (ONE - remaining_fraction) >> _ONE_BITS)
 
 
-def multiply_fixed(factor: int, value: int) -> int:
+def multiply_fixed_point(factor: int, value: int) -> int:
     """Multiply two numbers in units of 10^-18, rounding down."""
     return factor * value // UNIT
 

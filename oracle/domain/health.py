@@ -145,13 +145,17 @@ class HealthReport(NamedTuple):
         """Return a report with each finding once, in order."""
         return cls(tuple(dict.fromkeys(findings)))
 
-    def merge(self, more: Iterable[HealthFinding]) -> "HealthReport":
-        """Return this report with the findings of `more` whose condition it does not have yet."""
+    def merge(self, other_report: Iterable[HealthFinding]) -> "HealthReport":
+        """Return this report with the findings of `other_report` whose condition it lacks."""
         known_conditions = set(self.conditions)
         return HealthReport.from_findings(
             [
                 *self.findings,
-                *(finding for finding in more if finding.condition not in known_conditions),
+                *(
+                    finding
+                    for finding in other_report
+                    if finding.condition not in known_conditions
+                ),
             ]
         )
 

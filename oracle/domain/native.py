@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 # The required version; functions of another version may have another interface.
-_VERSION = 1
+_VERSION = 2
 Columns = tuple[
     "array[int]", "array[int]", "array[int]", "array[int]", "array[int]", "array[int]",
     bytearray, "array[int]", bytearray,
@@ -29,25 +29,30 @@ class Native(Protocol):
     def keccak(self, content: bytes, /) -> bytes:
         """Return the Keccak-256 hash."""
 
-    def receipts_root(self, receipts: Sequence[object], /) -> bytes | None:
+    def compute_receipts_root(self, receipts: Sequence[object], /) -> bytes | None:
         """Return the root of a block's `ProvenReceipt`s, or None if the Python code is needed."""
 
-    def stake_scores(self, stakes: list[int], largest: int, scores: "array[int]", /) -> bool:
+    def compute_stake_scores(
+        self, stakes: list[int], largest: int, scores: "array[int]", /
+    ) -> bool:
         """Write sqrt(stake / largest) of each stake to `scores`.
 
         Return False if a stake is too large; the scores are then invalid.
         """
 
-    def weigh(self, columns: Columns, time: int, decay_table: bytes, least: int, /) -> None:
-        """Write the weights, at least `least`, and `offered` flags of the rows whose flag is set.
+    def compute_weights(
+        self, columns: Columns, time: int, decay_table: bytes, min_weight: int, /
+    ) -> None:
+        """Write the weights and the `offered` flags of the rows whose flag is set.
 
-        The last three columns are these flags, the weights and the `offered` flags.
+        A weight is at least `min_weight`. The last three columns are the flags of the rows, the
+        weights and the `offered` flags.
         """
 
-    def total(self, weights: "array[int]", /) -> int:
+    def sum_weights(self, weights: "array[int]", /) -> int:
         """Return the sum of the weights."""
 
-    def place(self, weights: "array[int]", x: int, /) -> int:
+    def find_weighted_index(self, weights: "array[int]", x: int, /) -> int:
         """Return the first index whose cumulative weight exceeds `x`; `x` is below the total."""
 
 

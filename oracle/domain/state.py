@@ -253,7 +253,7 @@ class GroupMember(NamedTuple):
     score: int | None
 
     @property
-    def is_possible(self) -> bool:
+    def is_possible_member(self) -> bool:
         """Whether the task is only possibly a member; valid for scored groups of a feed."""
         return self.node is not None and self.score is None
 

@@ -10,7 +10,7 @@ from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.logs import Call, Log
-from oracle.indexer.audit.row_diff import check_same_chain, compare_rows, require_indexed
+from oracle.indexer.audit.row_diff import check_same_chain, compare_rows, require_indexed_blocks
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult, rebuild_up_to, rewrite_cursor
 from oracle.store.database import Store, UnitOfWork
@@ -55,7 +55,7 @@ def backfill_range(
         FatalError: a final block differs between the chain and the database.
     """
     with store.read_transaction() as uow:
-        cursor = require_indexed("backfill", uow, blocks)
+        cursor = require_indexed_blocks("backfill", uow, blocks)
     result = BackfillResult(blocks)
     for window in _read_windows(chain, blocks):
         with store.read_transaction() as uow:
@@ -68,7 +68,7 @@ def backfill_range(
             uow.logs.append(result.missing_logs)
             uow.calls.append(result.missing_calls)
             result.rebuilt = rebuild_up_to(uow, folder, cursor.number, rebuild_options)
-        folder.discard_memory()
+        folder.discard_cached_rows()
     return result
 
 
@@ -89,5 +89,5 @@ def _compare_window(
     result.served_count += len(window.logs)
     result.missing_logs += difference.missing_logs
     result.missing_calls += difference.missing_calls
-    result.unserved_count += len(difference.extra)
-    result.differing_count += len(difference.changed)
+    result.unserved_count += len(difference.extra_rows)
+    result.differing_count += len(difference.changed_rows)

@@ -252,5 +252,5 @@ def accept_refused_block(uow: UnitOfWork, reason: str) -> BlockRefusal:
             f"block {refusal.number}: a provider does not respond, so it cannot be accepted; wait "
             "for it, remove its endpoints from [chain] endpoints, or lower the level in [verify]"
         )
-    uow.facts.set(CHAIN_FACTS_KEY, {refusal.acceptance_fact: reason}, None)
+    uow.facts.set(CHAIN_FACTS_KEY, {refusal.acceptance_fact_name: reason}, None)
     return refusal

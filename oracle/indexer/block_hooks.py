@@ -32,17 +32,19 @@ class BlockHook:
     header_depth: int = 0
     first_block: int | None = None
 
-    def select_stops(self, headers: Sequence[BlockRef], newest: int) -> Sequence[BlockRef]:
+    def select_stop_blocks(
+        self, headers: Sequence[BlockRef], newest_block: int
+    ) -> Sequence[BlockRef]:
         """Return the blocks at whose end `on_block` is called.
 
-        `headers` are consecutive: the last folded block, then the window's. `newest` is the height
-        of the newest known header.
+        `headers` are consecutive: the last folded block, then the window's. `newest_block` is the
+        height of the newest known header.
         """
-        del headers, newest
+        del headers, newest_block
         return ()
 
     def on_window(
-        self, uow: UnitOfWork, headers: Sequence[BlockRef], last: BlockRef, newest: int
+        self, uow: UnitOfWork, headers: Sequence[BlockRef], last: BlockRef, newest_block: int
     ) -> None:
         """Handle a window up to `last` before it is folded; `headers` is empty in history."""
 
@@ -54,7 +56,7 @@ class BlockHook:
         del uow, rounds, block
         return None
 
-    def get_stored_stops(self, uow: UnitOfWork, blocks: BlockRange) -> Sequence[BlockRef]:
+    def get_stored_stop_blocks(self, uow: UnitOfWork, blocks: BlockRange) -> Sequence[BlockRef]:
         """Return the blocks of this range whose stored results a rebuild must reproduce."""
         del uow, blocks
         return ()
@@ -102,17 +104,17 @@ class HookStops:
         return self._hooks_by_number[block.number]
 
 
-def max_header_depth(hooks: Iterable[BlockHook]) -> int:
+def get_max_header_depth(hooks: Iterable[BlockHook]) -> int:
     """Return the largest `header_depth` of the hooks, or 0."""
     return max((hook.header_depth for hook in hooks), default=0)
 
 
-def first_header_block(hooks: Iterable[BlockHook]) -> int | None:
+def find_first_header_block(hooks: Iterable[BlockHook]) -> int | None:
     """Return the lowest block from which a hook needs every header, or None."""
     return min((hook.first_block for hook in hooks if hook.first_block is not None), default=None)
 
 
-def group_numbers_by_name(notes: Iterable[HookNote]) -> Mapping[str, Sequence[int]]:
+def group_note_numbers_by_hook(notes: Iterable[HookNote]) -> Mapping[str, Sequence[int]]:
     """Return the notes' numbers by the hook's name, for the log."""
     numbers: defaultdict[str, list[int]] = defaultdict(list)
     for note in notes:

@@ -16,7 +16,7 @@ from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.reports.rounds import Rounds
 from oracle.errors import FatalError, TransientError
 from oracle.indexer.block_confirmation import clear_refusal
-from oracle.indexer.block_hooks import HookNote, HookStops, max_header_depth
+from oracle.indexer.block_hooks import HookNote, HookStops, get_max_header_depth
 from oracle.indexer.feed_events import merge_feed_events
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.provenance import record_fold_version, record_window
@@ -68,7 +68,7 @@ def commit_window(
     decoded = window.decoded or folder.reader.decode_rows(window.logs, window.calls)
     started_at = clock()
     blocks, last = window.range, window.last
-    final_block_number = highest_final_number(heads, cursor)
+    final_block_number = get_highest_final_number(heads, cursor)
     with start_span("commit", first=blocks.first, last=blocks.last, last_hash=last.hash):
         with folder.resume_from(cursor):
             with store.transaction() as uow:
@@ -81,14 +81,14 @@ def commit_window(
                     record_fold_version(uow, folder.reader)
                 check_final_block(uow, select_final_block_to_store(window, heads, cursor))
                 with start_span("fold", first=blocks.first, last=blocks.last):
-                    stops = _collect_stops(uow, folder, window, heads.latest.number)
+                    stops = _collect_stop_blocks(uow, folder, window, heads.latest.number)
                     decoded = merge_feed_events(uow, folder.reader, decoded, blocks)
                     notes, anomalies = _fold_window(
                         uow, folder, decoded, final_block_number, stops
                     )
                 folded_at = clock()
                 new_cursor = _move_cursor(uow, folder, window, heads, cursor)
-            folder.set_memory_cursor(new_cursor)
+            folder.set_cursor_of_cached_rows(new_cursor)
         committed_at = clock()
     return CommittedWindow(
         blocks=blocks,
@@ -104,13 +104,13 @@ def commit_window(
     )
 
 
-def select_newer_final_block(final: BlockRef, cursor: Cursor | None) -> BlockRef | None:
-    """Return `final` if it is above the cursor's final block, else None.
+def select_newer_final_block(final_block: BlockRef, cursor: Cursor | None) -> BlockRef | None:
+    """Return `final_block` if it is above the cursor's final block, else None.
 
     The final block of the cursor never goes back.
     """
     known_final = None if cursor is None else cursor.final_number
-    return final if known_final is None or final.number > known_final else None
+    return final_block if known_final is None or final_block.number > known_final else None
 
 
 def select_final_block_to_store(
@@ -125,27 +125,27 @@ def select_final_block_to_store(
     return select_newer_final_block(heads.final if is_in_window else window.last, cursor)
 
 
-def highest_final_number(heads: Heads, cursor: Cursor | None) -> int:
+def get_highest_final_number(heads: Heads, cursor: Cursor | None) -> int:
     """Return the higher final block of `heads` and `cursor`; blocks above it are journaled."""
     known_final = None if cursor is None else cursor.final_number
     return max(heads.final.number, -1 if known_final is None else known_final)
 
 
-def check_final_block(uow: UnitOfWork, final: BlockRef | None) -> None:
+def check_final_block(uow: UnitOfWork, final_block: BlockRef | None) -> None:
     """Check that a final block is on the indexed chain; a wrong one could not be undone.
 
     Raises:
         TransientError: the heads come from an endpoint on another fork than the window.
     """
     identity = uow.identity.get()
-    if final is None or identity is None or final.number < identity.start_block:
+    if final_block is None or identity is None or final_block.number < identity.start_block:
         return
-    stored_block = uow.blocks.get_canonical(final.number)
-    if stored_block is None or stored_block.hash != final.hash:
+    stored_block = uow.blocks.get_canonical(final_block.number)
+    if stored_block is None or stored_block.hash != final_block.hash:
         stored_hash = "skipped" if stored_block is None else stored_block.hash
         raise TransientError(
-            f"block {final.number} is final as {final.hash} at one endpoint, but {stored_hash} "
-            "at the endpoint that continues the indexed blocks"
+            f"block {final_block.number} is final as {final_block.hash} at one endpoint, but "
+            f"{stored_hash} at the endpoint that continues the indexed blocks"
         )
 
 
@@ -183,8 +183,8 @@ def _fold_window(
     return tuple(notes), anomalies
 
 
-def _collect_stops(
-    uow: UnitOfWork, folder: EventFolder, window: BlockWindow, newest: int
+def _collect_stop_blocks(
+    uow: UnitOfWork, folder: EventFolder, window: BlockWindow, newest_block: int
 ) -> HookStops:
     """Call `on_window` of the hooks, and return the blocks at which they are to be called."""
     headers, stops = window.headers, HookStops()
@@ -194,8 +194,8 @@ def _collect_stops(
     if previous_block is not None:
         headers = [previous_block, *headers]
     for hook in folder.hooks:
-        hook.on_window(uow, headers, window.last, newest)
-        stops.add(hook, hook.select_stops(headers, newest))
+        hook.on_window(uow, headers, window.last, newest_block)
+        stops.add(hook, hook.select_stop_blocks(headers, newest_block))
     return stops
 
 
@@ -204,9 +204,9 @@ def _move_cursor(
 ) -> Cursor | None:
     """Prune journal and headers, then move the cursor; return the new cursor."""
     last = window.last
-    journaled_above = min(highest_final_number(heads, cursor), last.number)
+    journaled_above = min(get_highest_final_number(heads, cursor), last.number)
     uow.undo.prune_to(journaled_above)
-    near_head = heads.latest.number - max_header_depth(folder.hooks)
+    near_head = heads.latest.number - get_max_header_depth(folder.hooks)
     uow.blocks.prune_below(min(journaled_above, near_head))
     lease_epoch = 0 if cursor is None else cursor.epoch
     uow.cursor.move_to(last, select_final_block_to_store(window, heads, cursor), lease_epoch)

@@ -63,19 +63,23 @@ def _build_span(
     if not reader.has_silent_members(near_span):
         return near_span
     far_span = _build_span_from(uow, stream, rows, rows[0].id - 2 * SEARCH_IDS)
-    starts = uow.feed.list_for_tasks(stream, _scored_tasks(far_span.context_rows), "TaskStarted")
+    starts = uow.feed.list_rows_for_tasks(
+        stream, _find_scored_tasks(far_span.context_rows), "TaskStarted"
+    )
     return replace(far_span, start_id_by_task=collect_start_ids(starts))
 
 
 def _build_span_from(
     uow: UnitOfWork, stream: int, rows: Sequence[FeedRow], first_row: int
 ) -> FeedSpan:
-    context_rows = uow.feed.list_canonical(stream, first_row, rows[-1].id + CONTEXT_IDS)
-    scores = uow.feed.list_for_tasks(stream, _scored_tasks(context_rows), "TaskScoreReady")
+    context_rows = uow.feed.list_canonical_rows(stream, first_row, rows[-1].id + CONTEXT_IDS)
+    scores = uow.feed.list_rows_for_tasks(
+        stream, _find_scored_tasks(context_rows), "TaskScoreReady"
+    )
     return FeedSpan(rows, context_rows, collect_scores(scores))
 
 
-def _scored_tasks(rows: Sequence[FeedRow]) -> list[str]:
+def _find_scored_tasks(rows: Sequence[FeedRow]) -> list[str]:
     return sorted({task for row in rows if (task := find_scored_task(row)) is not None})
 
 
@@ -88,7 +92,7 @@ class FeedHook(BlockHook):
 
     @override
     def on_window(
-        self, uow: UnitOfWork, headers: Sequence[BlockRef], last: BlockRef, newest: int
+        self, uow: UnitOfWork, headers: Sequence[BlockRef], last: BlockRef, newest_block: int
     ) -> None:
         rows, cursor = iter(uow.feed.list_rows_without_block(last.time)), uow.cursor.get()
         row = next(rows, None)

@@ -29,7 +29,7 @@ HOLDING_KINDS = frozenset({LATE, CHANGED, VANISHED, DISAGREE}) | STOPPING_KINDS
 _ABORT_REASONS = ('"abort_reason":1', *(f'"abort_reason":{number}' for number in range(5, 11)))
 
 
-def find_holding_fault(uow: UnitOfWork) -> FeedFault | None:
+def find_fault_blocking_publication(uow: UnitOfWork) -> FeedFault | None:
     """Return the first fault that prevents publishing, or None."""
     return next(
         (fault for fault in uow.feed.list_faults(is_open=True) if fault.kind in HOLDING_KINDS),
@@ -37,7 +37,7 @@ def find_holding_fault(uow: UnitOfWork) -> FeedFault | None:
     )
 
 
-def find_stopping_fault(uow: UnitOfWork) -> FeedFault | None:
+def find_fault_blocking_reads(uow: UnitOfWork) -> FeedFault | None:
     """Return the fault that prevents further reading, or None."""
     return next(
         (fault for fault in uow.feed.list_faults(is_open=True) if fault.kind in STOPPING_KINDS),

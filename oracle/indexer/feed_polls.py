@@ -23,7 +23,7 @@ from oracle.indexer.feed_faults import (
     VANISHED,
     WENT_BACK,
     compare_feed_rows,
-    find_stopping_fault,
+    find_fault_blocking_reads,
     is_corrected_abort_reason,
     record_faults,
 )
@@ -62,7 +62,7 @@ class PollResult:
     faults: tuple[FeedFault, ...] = ()
 
 
-def get_next_start(
+def get_next_poll_start_id(
     store: Store, settings: FeedSettings, *, is_continuation: bool = False
 ) -> int | None:
     """Return the id after which to poll; None if the feed stopped and needs an operator.
@@ -71,7 +71,7 @@ def get_next_start(
     `is_continuation`: the previous poll did not reach the end.
     """
     with store.read_transaction() as uow:
-        if find_stopping_fault(uow) is not None:
+        if find_fault_blocking_reads(uow) is not None:
             return None
         cursor = _get_cursor(uow, settings)
         return cursor.highest_id if is_continuation else _get_poll_start_id(uow, cursor)
@@ -94,7 +94,7 @@ def ingest_poll(
     with store.transaction() as uow:
         cursor = _get_cursor(uow, settings)
         expected_starts = (_get_poll_start_id(uow, cursor), cursor.highest_id)
-        if find_stopping_fault(uow) is not None or response.start_id not in expected_starts:
+        if find_fault_blocking_reads(uow) is not None or response.start_id not in expected_starts:
             return None
         return _ingest_page(uow, cursor, response, settings)
 
@@ -106,7 +106,7 @@ def _get_cursor(uow: UnitOfWork, settings: FeedSettings) -> FeedCursor:
 
 
 def _get_poll_start_id(uow: UnitOfWork, cursor: FeedCursor) -> int:
-    last_settled_rows = uow.feed.list_canonical(
+    last_settled_rows = uow.feed.list_canonical_rows(
         cursor.stream, cursor.settled_id, cursor.settled_id
     )
     return cursor.settled_id - 1 if last_settled_rows else cursor.settled_id
@@ -124,8 +124,8 @@ def _ingest_page(
     stop_fault = _find_stop_fault(cursor, response, now)
     if stop_fault is not None:
         return PollResult(faults=record_faults(uow, [stop_fault]))
-    stored_rows = uow.feed.list_canonical(
-        cursor.stream, response.start_id + 1, _expected_last_id(cursor, response)
+    stored_rows = uow.feed.list_canonical_rows(
+        cursor.stream, response.start_id + 1, _compute_expected_last_id(cursor, response)
     )
     changed, missing, added = compare_feed_rows(stored_rows, rows)
     # The new version of a changed row is stored as evidence.
@@ -143,12 +143,12 @@ def _ingest_page(
     cursor = _advance_cursor(cursor, added, now)
     if response.is_complete:
         cursor = replace(cursor, whole_at=now)
-    settled_count, cursor = _settle_rows(uow, cursor, settings, is_whole=response.is_complete)
+    settled_count, cursor = _settle_rows(uow, cursor, settings, is_complete=response.is_complete)
     uow.feed.move_cursor(cursor, cursor.polls)
     return PollResult(len(added), settled_count, record_faults(uow, faults))
 
 
-def _expected_last_id(cursor: FeedCursor, response: FeedPoll) -> int:
+def _compute_expected_last_id(cursor: FeedCursor, response: FeedPoll) -> int:
     """Return the highest id that an unchanged feed would have returned."""
     if response.is_complete:
         return max(cursor.highest_id, response.rows[-1].id if response.rows else 0)
@@ -169,7 +169,9 @@ def _find_stop_fault(cursor: FeedCursor, response: FeedPoll, now: int) -> FeedFa
     return None
 
 
-def _build_change_faults(changed: Sequence[tuple[FeedRow, FeedRow]], now: int) -> list[FeedFault]:
+def _build_change_faults(
+    changed_rows: Sequence[tuple[FeedRow, FeedRow]], now: int
+) -> list[FeedFault]:
     """Return the faults of changed rows, given as the stored and the served version."""
     return [
         _build_fault(
@@ -178,7 +180,7 @@ def _build_change_faults(changed: Sequence[tuple[FeedRow, FeedRow]], now: int) -
             now,
             f"it was {stored_row.hash}, and is told as {served_row.hash} now",
         )
-        for stored_row, served_row in changed
+        for stored_row, served_row in changed_rows
         if not is_corrected_abort_reason(stored_row, served_row)
     ]
 
@@ -196,14 +198,14 @@ def _advance_cursor(cursor: FeedCursor, added: Sequence[FeedRow], now: int) -> F
 
 
 def _settle_rows(
-    uow: UnitOfWork, cursor: FeedCursor, settings: FeedSettings, *, is_whole: bool
+    uow: UnitOfWork, cursor: FeedCursor, settings: FeedSettings, *, is_complete: bool
 ) -> tuple[int, FeedCursor]:
     """Assign times to rows whose order is fixed; return their number and the new cursor."""
-    unsettled_rows = uow.feed.list_unsettled(cursor.stream)
+    unsettled_rows = uow.feed.list_unsettled_rows(cursor.stream)
     last_id = unsettled_rows[-1].id if unsettled_rows else cursor.highest_id
     witnessed_by_id = uow.feed.get_witness_times(cursor.settled_id, last_id)
     time_by_id: dict[int, int] = {}
-    row_time, settled_to = cursor.row_time, cursor.asked_at if is_whole else cursor.settled_to
+    row_time, settled_to = cursor.row_time, cursor.asked_at if is_complete else cursor.settled_to
     for row in unsettled_rows:
         time = max(_get_row_time(row, witnessed_by_id), row_time)
         if (
@@ -234,7 +236,7 @@ def _get_row_time(row: FeedRow, witnessed_by_id: Mapping[int, tuple[Hash, int]])
 REREAD_ROWS = 5_000
 
 
-def get_reread_start(cursor: FeedCursor) -> int:
+def get_reread_start_id(cursor: FeedCursor) -> int:
     """Return the id above which settled rows are requested again."""
     return max(0, cursor.settled_id - REREAD_ROWS)
 
@@ -257,7 +259,7 @@ def ingest_reread(store: Store, response: FeedPoll) -> tuple[FeedFault, ...]:
         last_id = min(
             cursor.settled_id, response.rows[-1].id if served_rows else cursor.settled_id
         )
-        stored_rows = uow.feed.list_canonical(cursor.stream, first_id, last_id)
+        stored_rows = uow.feed.list_canonical_rows(cursor.stream, first_id, last_id)
         changed, missing, late_rows = compare_feed_rows(stored_rows, served_rows)
         uow.feed.append([*(served_row for _, served_row in changed), *late_rows], canonical=False)
         faults = [
@@ -271,7 +273,7 @@ def ingest_reread(store: Store, response: FeedPoll) -> tuple[FeedFault, ...]:
         return record_faults(uow, faults)
 
 
-def ingest_comparison(store: Store, response: FeedPoll, name: str) -> tuple[FeedFault, ...]:
+def compare_with_second_feed(store: Store, response: FeedPoll, name: str) -> tuple[FeedFault, ...]:
     """Compare settled rows with the rows of a second feed; return new faults.
 
     Rows are compared up to the last row that both feeds have, because lagging behind is no fault.
@@ -284,7 +286,7 @@ def ingest_comparison(store: Store, response: FeedPoll, name: str) -> tuple[Feed
             response, cursor.settled_id, cursor.stream, cursor.asked_at
         )
         last_id = min(cursor.settled_id, response.rows[-1].id)
-        stored_rows = uow.feed.list_canonical(cursor.stream, response.start_id + 1, last_id)
+        stored_rows = uow.feed.list_canonical_rows(cursor.stream, response.start_id + 1, last_id)
         changed, missing, added = compare_feed_rows(stored_rows, served_rows)
         now = cursor.asked_at
         faults = [

@@ -25,7 +25,12 @@ from oracle.domain.state import Task
 from oracle.errors import OracleError
 from oracle.indexer.stored_events import iterate_decoded_chunks
 from oracle.store.database import UnitOfWork
-from oracle.store.state.snapshot_repository import PackedState, StateSnapshot, pack, unpack_state
+from oracle.store.state.snapshot_repository import (
+    PackedState,
+    StateSnapshot,
+    decode_state,
+    encode_state,
+)
 
 # Maximum number of snapshots tried before everything is folded from the start.
 MAX_SNAPSHOTS_TRIED = 3
@@ -81,35 +86,35 @@ def fold_state_up_to(
         if tried_count == MAX_SNAPSHOTS_TRIED:
             break
         tried_count += 1
-        _check_distance(uow, snapshot.block + 1, last_block, max_logs)
+        _check_log_count(uow, snapshot.block + 1, last_block, max_logs)
         try:
             state = _restore_state(uow, snapshot, rules, min_scores)
             _fold_remaining(uow, reader, state, last_block)
         except _ChangedRowError:
             continue
         return state
-    _check_distance(uow, 0, last_block, max_logs)
+    _check_log_count(uow, 0, last_block, max_logs)
     state = FoldedState(Fold(rules), Rounds(), FirstEvents(min_scores))
     _fold_remaining(uow, reader, state, last_block)
     return state
 
 
-def pack_state(state: FoldedState, tasks_since_block: int) -> bytes:
+def pack_state(state: FoldedState, first_task_block: int) -> bytes:
     """Return the state as the body of a snapshot.
 
-    The body has the tasks that have not ended, and those that changed in block `tasks_since_block`
+    The body has the tasks that have not ended, and those that changed in block `first_task_block`
     or later. All other tasks are read from the database, and a fold from the snapshot detects if
     one of them has changed.
     """
     ledger, rounds = state.fold.ledger, state.rounds
     first_scored_rows, first_penalty_rows = state.first_events.dump_rows()
-    return pack(
+    return encode_state(
         PackedState(
             nodes=ledger.nodes.values(),
             tasks=(
                 task
                 for task in ledger.tasks.values()
-                if task.ending is None or task.changed_at >= tasks_since_block
+                if task.ending is None or task.changed_at >= first_task_block
             ),
             groups=(group for group in ledger.groups.values() if not group.closed),
             last=state.fold.last,
@@ -126,7 +131,7 @@ def pack_state(state: FoldedState, tasks_since_block: int) -> bytes:
 def _restore_state(
     uow: UnitOfWork, snapshot: StateSnapshot, rules: Rules, min_scores: int
 ) -> FoldedState:
-    packed, fold = unpack_state(snapshot.body), Fold(rules)
+    packed, fold = decode_state(snapshot.body), Fold(rules)
     fold.last = packed.last
     fold.ledger.nodes.update((node.address, node) for node in packed.nodes)
     fold.ledger.tasks.update((task.key, task) for task in packed.tasks)
@@ -194,7 +199,7 @@ def _load_tasks(
             raise _ChangedRowError
 
 
-def _check_distance(
+def _check_log_count(
     uow: UnitOfWork, first_block: int, last_block: int, max_logs: int | None
 ) -> None:
     if max_logs is not None and uow.logs.count_between(first_block, last_block) > max_logs:

@@ -72,18 +72,18 @@ class EventFolder:
         in memory.
         """
         if cursor is None or self._cursor != cursor:
-            self.discard_memory()
+            self.discard_cached_rows()
         try:
             yield
         except BaseException:
-            self.discard_memory()
+            self.discard_cached_rows()
             raise
 
-    def set_memory_cursor(self, cursor: Cursor | None) -> None:
+    def set_cursor_of_cached_rows(self, cursor: Cursor | None) -> None:
         """Record that the rows in memory belong to `cursor`."""
         self._cursor = cursor
 
-    def discard_memory(self) -> None:
+    def discard_cached_rows(self) -> None:
         """Discard all rows in memory, after a rewind or a failure."""
         self._fold = Fold(self.rules)
         self._rounds = None
@@ -112,10 +112,10 @@ class EventFolder:
         remaining, anomaly_count = decoded, 0
         for stop in stops:
             part, remaining = _split_at_block(remaining, stop.number)
-            anomaly_count += self._fold_part(uow, rounds, part, final_number)
+            anomaly_count += self._fold_blocks(uow, rounds, part, final_number)
             if on_stop is not None:
                 on_stop(uow, rounds, stop)
-        anomaly_count += self._fold_part(uow, rounds, remaining, final_number)
+        anomaly_count += self._fold_blocks(uow, rounds, remaining, final_number)
         self._evict_finished_tasks()
         return anomaly_count
 
@@ -144,18 +144,18 @@ class EventFolder:
         )
         ledger.nodes.update(uow.nodes.get_many(node_addresses - ledger.nodes.keys()))
 
-    def _fold_part(
+    def _fold_blocks(
         self, uow: UnitOfWork, rounds: Rounds, part: DecodedEvents, final_number: int
     ) -> int:
         """Fold and store whole blocks: final blocks together, others one by one with a journal."""
         final_part, journaled_part = _split_at_block(part, final_number)
         if final_part.events:
             self._fold.fold_events(final_part.events)
-        for number, events in groupby(journaled_part.events, key=_block_number_of):
+        for number, events in groupby(journaled_part.events, key=_get_block_number):
             self._fold.fold_block(number, list(events), journal=True)
         rounds.fold_block(final_number, final_part.contract_events, journal=False)
         for number, contract_events in groupby(
-            journaled_part.contract_events, key=_block_number_of
+            journaled_part.contract_events, key=_get_block_number
         ):
             rounds.fold_block(number, list(contract_events), journal=True)
         changes = self._fold.drain_changes()
@@ -188,9 +188,9 @@ def _split_at_block(
     decoded: DecodedEvents, block_number: int
 ) -> tuple[DecodedEvents, DecodedEvents]:
     """Split events into those up to `block_number` and those above it."""
-    event_index = bisect_right(decoded.events, block_number, key=_block_number_of)
+    event_index = bisect_right(decoded.events, block_number, key=_get_block_number)
     contract_event_index = bisect_right(
-        decoded.contract_events, block_number, key=_block_number_of
+        decoded.contract_events, block_number, key=_get_block_number
     )
     return (
         DecodedEvents(
@@ -202,5 +202,5 @@ def _split_at_block(
     )
 
 
-def _block_number_of(event: DomainEvent | ContractEvent) -> int:
+def _get_block_number(event: DomainEvent | ContractEvent) -> int:
     return event.at.block

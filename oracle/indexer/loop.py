@@ -20,7 +20,7 @@ from oracle.indexer.block_confirmation import (
     record_confirmation,
     store_refusal,
 )
-from oracle.indexer.block_hooks import first_header_block, max_header_depth
+from oracle.indexer.block_hooks import find_first_header_block, get_max_header_depth
 from oracle.indexer.commit import (
     CommittedWindow,
     check_final_block,
@@ -95,21 +95,21 @@ class IngestState:
         """Request new heads next time, because their endpoint was found wrong."""
         self.claimed_heads = None
 
-    def update_heads(self, final: BlockRef) -> None:
-        """Update `heads`, with the confirmed block `final` as their highest final block."""
+    def update_heads(self, final_block: BlockRef) -> None:
+        """Update `heads`, with the confirmed block `final_block` as their highest final block."""
         claimed_heads = self.claimed_heads
         if claimed_heads is None:
             return
-        confirmed = min(final, claimed_heads.final, key=lambda block: block.number)
+        confirmed = min(final_block, claimed_heads.final, key=lambda block: block.number)
         safe = self._confirmed_safe if self._confirmed_safe is not None else confirmed
         is_claimed = claimed_heads.safe is not None and safe.number <= claimed_heads.safe.number
         new_heads = replace(claimed_heads, final=confirmed, safe=safe if is_claimed else None)
         if claimed_heads is not self._last_claimed_heads or new_heads != self.heads:
             self.heads, self._last_claimed_heads = new_heads, claimed_heads
 
-    def set_confirmed_safe(self, safe: BlockRef | None) -> None:
+    def set_confirmed_safe_block(self, safe_block: BlockRef | None) -> None:
         """Set the highest safe block confirmed by a second provider, or None."""
-        self._confirmed_safe = safe
+        self._confirmed_safe = safe_block
 
     def update_confirmation(self, result: Confirmation) -> None:
         """Record whether a second provider currently confirms blocks."""
@@ -118,7 +118,7 @@ class IngestState:
         elif self.unconfirmed_since is None:
             self.unconfirmed_since = self.clock()
 
-    def record_duration(self, block_count: int, seconds: float) -> None:
+    def adapt_window_size(self, block_count: int, seconds: float) -> None:
         """Shrink the next window if this one took too long, else grow it."""
         if seconds > TARGET_WINDOW_SECONDS:
             self.max_blocks = max(1, int(block_count * TARGET_WINDOW_SECONDS / seconds))
@@ -157,7 +157,10 @@ def _ingest_once(
     with store.read_transaction() as uow:
         cursor, next_block = uow.cursor.get(), _get_next_block_number(uow)
     started_at = ingest.clock()
-    head_depth, headers_from = max_header_depth(folder.hooks), first_header_block(folder.hooks)
+    head_depth, headers_from = (
+        get_max_header_depth(folder.hooks),
+        find_first_header_block(folder.hooks),
+    )
     heads = ingest.get_heads(chain, next_block, head_depth)
     ingest.update_heads(_get_confirmed_final(store))
     fork_context = ForkContext(chain, store, ingest.fork_watch, ingest.clock())
@@ -195,7 +198,7 @@ def _ingest_once(
     fetch_seconds = ingest.clock() - started_at - work_seconds
     ingest.fork_watch.clear_dispute()
     ingest.update_heads(_get_confirmed_final(store))
-    ingest.record_duration(len(window.range), work_seconds)
+    ingest.adapt_window_size(len(window.range), work_seconds)
     return replace(committed, fetch_seconds=fetch_seconds)
 
 
@@ -267,7 +270,7 @@ def _confirm_heads(
     record_confirmation(fork_context, block, result)
     ingest.update_confirmation(result)
     if ingest.confirms_safe:
-        ingest.set_confirmed_safe(_confirm_safe_block(fork_context, heads, window))
+        ingest.set_confirmed_safe_block(_confirm_safe_block(fork_context, heads, window))
     return replace(heads, final=known_final) if result is Confirmation.UNANSWERED else heads
 
 
@@ -331,7 +334,7 @@ def _handle_no_new_block(
                 uow.undo.prune_to(min(final.number, cursor.number))
                 uow.cursor.move_to(heads.latest, final, cursor.epoch)
                 new_cursor = uow.cursor.get()
-            folder.set_memory_cursor(new_cursor)
+            folder.set_cursor_of_cached_rows(new_cursor)
         ingest.update_heads(final)
     return None
 

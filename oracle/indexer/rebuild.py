@@ -34,46 +34,51 @@ class IncompleteLogsError(InputError):
 
 
 def find_damaged_spans(
-    uow: UnitOfWork, last_block: int, verified: BlockRange | None = None
+    uow: UnitOfWork, last_block: int, verified_blocks: BlockRange | None = None
 ) -> list[DamagedSpan]:
     """Return the spans up to `last_block` whose rows differ from those that were committed.
 
-    `verified`: blocks that were just found equal to the chain; spans inside them are left out.
+    `verified_blocks`: blocks that were just found equal to the chain; spans inside them are left
+    out.
     """
     identity = uow.identity.get()
     first_block = 0 if identity is None else min(identity.start_block, last_block)
     spans = uow.raw_checksums.find_damaged_spans(first_block, last_block)
-    return [span for span in spans if verified is None or not _is_inside(span, verified)]
+    return [
+        span for span in spans if verified_blocks is None or not _is_inside(span, verified_blocks)
+    ]
 
 
-def check_raw_rows(uow: UnitOfWork, last_block: int, verified: BlockRange | None = None) -> None:
+def check_raw_rows(
+    uow: UnitOfWork, last_block: int, verified_blocks: BlockRange | None = None
+) -> None:
     """Check that the raw rows are complete before they are refolded.
 
     Raises:
         IncompleteLogsError: rows up to `last_block` are missing, added or changed.
     """
-    spans = find_damaged_spans(uow, last_block, verified)
+    spans = find_damaged_spans(uow, last_block, verified_blocks)
     if spans:
         damage_text = "; ".join(describe_damage(spans[:_MAX_LISTED_SPANS]))
-        raise IncompleteLogsError(f"raw rows: {damage_text}; {_repair_advice(spans)}")
+        raise IncompleteLogsError(f"raw rows: {damage_text}; {_format_repair_advice(spans)}")
 
 
 def describe_damage(spans: Sequence[DamagedSpan]) -> list[str]:
     """Return a line for each span: its blocks, and what is wrong with their rows."""
     return [
         f"the {_NAME_BY_KIND[span.kind]} of blocks {span.blocks.first} to {span.blocks.last} "
-        f"differ from those that were committed ({_describe_missing(span.missing)})"
+        f"differ from those that were committed ({_describe_missing_rows(span.missing)})"
         for span in spans
     ]
 
 
-def _describe_missing(missing_count: int) -> str:
+def _describe_missing_rows(missing_count: int) -> str:
     if missing_count == 0:
         return "a row was changed"
     return f"{missing_count} missing" if missing_count > 0 else f"{-missing_count} too many"
 
 
-def _repair_advice(spans: Sequence[DamagedSpan]) -> str:
+def _format_repair_advice(spans: Sequence[DamagedSpan]) -> str:
     first = min(span.blocks.first for span in spans)
     last = max(span.blocks.last for span in spans)
     unlisted_count = len(spans) - _MAX_LISTED_SPANS
@@ -84,8 +89,10 @@ def _repair_advice(spans: Sequence[DamagedSpan]) -> str:
     )
 
 
-def _is_inside(span: DamagedSpan, verified: BlockRange) -> bool:
-    is_contained = verified.first <= span.blocks.first and span.blocks.last <= verified.last
+def _is_inside(span: DamagedSpan, verified_blocks: BlockRange) -> bool:
+    is_contained = (
+        verified_blocks.first <= span.blocks.first and span.blocks.last <= verified_blocks.last
+    )
     # The rows of a feed cannot be proven by the chain.
     return is_contained and span.kind != "feed"
 
@@ -161,14 +168,14 @@ class _HookCheck:
     differing: list[int] = field(default_factory=list)
     _stops: HookStops = field(default_factory=HookStops)
 
-    def collect_stops(self, uow: UnitOfWork, blocks: BlockRange) -> list[BlockRef]:
+    def collect_stop_blocks(self, uow: UnitOfWork, blocks: BlockRange) -> list[BlockRef]:
         """Return the blocks in this range whose stored results must be reproduced."""
         self._stops = HookStops()
         for hook in self.hooks:
-            self._stops.add(hook, hook.get_stored_stops(uow, blocks))
+            self._stops.add(hook, hook.get_stored_stop_blocks(uow, blocks))
         return self._stops.blocks
 
-    def compare_at_stop(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
+    def compare_at_block(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
         """Compare the stored results of one block with those of the fold."""
         for hook in self._stops.get_hooks(block):
             self.checked_count += 1
@@ -191,7 +198,7 @@ def rebuild_state(
             raise InputError("nothing is indexed yet; there is nothing to refold")
         rewrite_cursor(uow, cursor)
         rebuilt = rebuild_up_to(uow, folder, cursor.number, rebuild_options)
-    folder.discard_memory()
+    folder.discard_cached_rows()
     return rebuilt
 
 
@@ -212,17 +219,17 @@ def rebuild_up_to(
     folder: EventFolder,
     last_block: int,
     rebuild_options: RebuildOptions,
-    verified: BlockRange | None = None,
+    verified_blocks: BlockRange | None = None,
 ) -> RebuildResult:
     """Refold the canonical rows up to `last_block`, in the caller's transaction.
 
-    Blocks above the final one are journaled, so that they can be rewound as before. `verified`:
-    blocks whose rows were just found equal to the chain.
+    Blocks above the final one are journaled, so that they can be rewound as before.
+    `verified_blocks`: blocks whose rows were just found equal to the chain.
 
     Raises:
         IncompleteLogsError: other raw rows were lost or changed; nothing was changed.
     """
-    check_raw_rows(uow, last_block, verified)
+    check_raw_rows(uow, last_block, verified_blocks)
     old_digest = uow.projections.compute_digest()
     uow.projections.clear()
     uow.dead_letters.delete_open()
@@ -248,7 +255,7 @@ def fold_stored_rows(
     Blocks above the final one are journaled. Rows in memory are discarded, because the stored rows
     may have changed.
     """
-    folder.discard_memory()
+    folder.discard_cached_rows()
     for hook in folder.hooks:
         hook.on_rebuild()
     cursor = uow.cursor.get()
@@ -257,9 +264,9 @@ def fold_stored_rows(
     log_count = 0
     for chunk, chunk_log_count, decoded in iterate_decoded_chunks(uow, folder.reader, blocks):
         uow.dead_letters.append(decoded.dead_letters)
-        stops = check.collect_stops(uow, chunk)
+        stops = check.collect_stop_blocks(uow, chunk)
         folder.fold_events(
-            uow, decoded, final_number=final_number, stops=stops, on_stop=check.compare_at_stop
+            uow, decoded, final_number=final_number, stops=stops, on_stop=check.compare_at_block
         )
         log_count += chunk_log_count
         rebuild_options.progress(chunk.last, blocks.last)
@@ -284,7 +291,7 @@ class RetryResult:
     rebuilt: RebuildResult | None
 
 
-def get_open_letters(store: Store) -> list[DeadLetter]:
+def list_open_dead_letters(store: Store) -> list[DeadLetter]:
     """Return the dead letters that are still unreadable, in order of position."""
     with store.read_transaction() as uow:
         return uow.dead_letters.list_open(0, _MAX_BLOCK)
@@ -300,17 +307,17 @@ def retry_dead_letters(
     Raises:
         InputError: nothing is indexed yet.
     """
-    open_before = get_open_letters(store)
-    unreadable = list(_find_unreadable(store, folder, open_before))
-    unreadable_positions = {_position_of(letter) for letter in unreadable}
+    open_before = list_open_dead_letters(store)
+    unreadable = list(_find_unreadable_letters(store, folder, open_before))
+    unreadable_positions = {_get_position(letter) for letter in unreadable}
     readable = tuple(
-        letter for letter in open_before if _position_of(letter) not in unreadable_positions
+        letter for letter in open_before if _get_position(letter) not in unreadable_positions
     )
     rebuilt = rebuild_state(store, folder, rebuild_options) if readable else None
     return RetryResult(readable, tuple(unreadable), rebuilt)
 
 
-def _find_unreadable(
+def _find_unreadable_letters(
     store: Store, folder: EventFolder, letters: list[DeadLetter]
 ) -> Iterator[DeadLetter]:
     """Decode the blocks of these dead letters again, and yield the dead letters that remain."""
@@ -321,5 +328,5 @@ def _find_unreadable(
             yield from folder.reader.decode_rows(logs, calls).dead_letters
 
 
-def _position_of(letter: DeadLetter) -> tuple[int, int, int]:
+def _get_position(letter: DeadLetter) -> tuple[int, int, int]:
     return letter.block, letter.tx, letter.index

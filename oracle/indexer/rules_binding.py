@@ -47,7 +47,7 @@ def check_bound_rules(uow: UnitOfWork, rules: Rules) -> None:
     )
 
 
-def is_folded_by(uow: UnitOfWork, rules: Rules) -> bool:
+def is_folded_with_rules(uow: UnitOfWork, rules: Rules) -> bool:
     """Return whether the stored data was folded with these rules."""
     bound_rules = get_bound_rules(uow)
     return bound_rules is not None and bound_rules.sha256 == identify_rules(rules).sha256

@@ -25,14 +25,14 @@ from oracle.indexer.folded_state import (
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.provenance import get_rebuild_count, rebuild_reason
 from oracle.indexer.rebuild import RebuildOptions, check_raw_rows, fold_stored_rows
-from oracle.indexer.rules_binding import is_folded_by
+from oracle.indexer.rules_binding import is_folded_with_rules
 from oracle.store.bulk import Row
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 from oracle.store.state.group_repository import encode_group_row
 from oracle.store.state.node_repository import encode_node_row
 from oracle.store.state.round_rows import encode_index_row, encode_kick_row, encode_word_row
-from oracle.store.state.snapshot_repository import StateSnapshot, unpack_state
+from oracle.store.state.snapshot_repository import StateSnapshot, decode_state
 from oracle.store.state.task_repository import encode_task_row
 
 # Bookmark of the newest comparison, and the maximum number of rows listed in it.
@@ -96,7 +96,7 @@ def make_next_snapshot(
             if previous_snapshot is None
             else (previous_snapshot[0] + 1, previous_snapshot[1])
         )
-        block = uow.logs.find_block_of_log_from(first_block, SNAPSHOT_LOGS)
+        block = uow.logs.find_block_of_nth_log(first_block, SNAPSHOT_LOGS)
         if block is None or block > final_number:
             return None
         state = fold_state_up_to(uow, source.reader, source.rules, block, source.min_scores)
@@ -113,9 +113,7 @@ def make_next_snapshot(
 
 def _find_first_kept_block(uow: UnitOfWork, block: int) -> int:
     """Return the first block whose ended tasks are kept in a snapshot."""
-    return (
-        uow.logs.find_block_of_log_down_from(block, max(1, _KEPT_INTERVALS * SNAPSHOT_LOGS)) or 0
-    )
+    return uow.logs.find_block_of_nth_log_down(block, max(1, _KEPT_INTERVALS * SNAPSHOT_LOGS)) or 0
 
 
 def check_sample(source: SnapshotSource, node_page: str) -> SampleCheck | None:
@@ -277,7 +275,7 @@ def _is_state_trusted(uow: UnitOfWork, folder: EventFolder) -> bool:
     """
     return (
         rebuild_reason(uow, folder.reader) is None
-        and is_folded_by(uow, folder.rules)
+        and is_folded_with_rules(uow, folder.rules)
         and state_mismatch(uow) is None
     )
 
@@ -286,6 +284,6 @@ def _restore_newest_snapshot(uow: UnitOfWork, last_block: int, version: bytes) -
     for tried_count, snapshot in enumerate(uow.snapshots.iterate_up_to(last_block - 1, version)):
         if tried_count == MAX_SNAPSHOTS_TRIED:
             return None
-        if uow.projections.restore(snapshot.block, unpack_state(snapshot.body)):
+        if uow.projections.restore(snapshot.block, decode_state(snapshot.body)):
             return snapshot.block
     return None

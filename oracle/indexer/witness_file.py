@@ -17,7 +17,7 @@ _HASH_LENGTH = 66
 
 def export_witness_lines(uow: UnitOfWork) -> Iterator[str]:
     """Yield a JSON line for every settled row, without its line end."""
-    for row in uow.feed.iterate_settled():
+    for row in uow.feed.iterate_settled_rows():
         record = {"id": row.id, "t": row.time, "hash": row.hash}
         yield json.dumps(record, separators=(",", ":"))
 

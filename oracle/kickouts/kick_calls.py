@@ -27,7 +27,7 @@ from oracle.kickouts.kickout_eligibility import (
     KickoutRules,
     compute_evidence_hash,
     has_matching_evidence,
-    is_due,
+    has_open_kickout_interval,
     is_kickout_still_due,
 )
 from oracle.quorum.signing_round import stale_round_reason
@@ -58,7 +58,7 @@ _RETRY_NOT_DUE = "the node is no longer a member, or the network refused permane
 _LEFT_THE_CHAIN = "the evidence behind the kickout left the chain"
 
 
-def report_for_review(subject: str, reason: str) -> None:
+def report_unjustified_kickout(subject: str, reason: str) -> None:
     """Log and count a kickout that was sent but is not justified; an operator has to review it."""
     indexer_metrics.KICKOUTS_REVOKED.labels("after").inc()
     structlog.get_logger().error("kickout_needs_review", node=subject, reason=reason)
@@ -74,7 +74,11 @@ def kickout_obstacle(context: KickoutContext, uow: UnitOfWork, request: CallRequ
     kickout_rules = KickoutRules(context.rules, context.settings)
     if kick is None or kick.state is not KickState.LIVE:
         # The simulation of the call checks the contract's state.
-        return None if is_due(uow, get_subject(request), context.rules) else _NOT_DUE
+        return (
+            None
+            if has_open_kickout_interval(uow, get_subject(request), context.rules)
+            else _NOT_DUE
+        )
     if is_kickout_still_due(uow, kickout_rules, kick, context.evidence_cache):
         return None
     has_evidence = has_matching_evidence(uow, kickout_rules, kick, context.evidence_cache)
@@ -85,7 +89,7 @@ def _proposal_obstacle(
     context: KickoutContext, uow: UnitOfWork, request: CallRequest
 ) -> str | None:
     node, statement = get_subject(request), decode_kick_proposal(request.calldata, ZERO_HASH)
-    if not is_due(uow, node, context.rules):
+    if not has_open_kickout_interval(uow, node, context.rules):
         return _NOT_DUE
     stale_reason = stale_round_reason(uow, statement.round, statement.report)
     if stale_reason is not None:
@@ -173,7 +177,7 @@ class _KickCall(CallKind):
         return Decision.proceed()
 
     @override
-    def missing_event(self, receipt: Receipt, call: Intent) -> str | None:
+    def find_missing_event(self, receipt: Receipt, call: Intent) -> str | None:
         return find_missing_event(
             receipt, call.request.contract, call.request.calldata, call.request.digest
         )
@@ -214,8 +218,8 @@ class ProposeKickCall(_ExpulsionCall):
     name = PROPOSE_KICK
 
     @override
-    def build_retry(self, failed: Intent, heads: Heads) -> CallRequest | None:
-        return build_retry_with_more_gas(failed, heads)
+    def build_retry(self, failed_call: Intent, heads: Heads) -> CallRequest | None:
+        return build_retry_with_more_gas(failed_call, heads)
 
 
 class ExecuteKickCall(_ExpulsionCall):
@@ -261,7 +265,7 @@ class KickoutHook(BlockHook):
             uow.outbox.journal.write(
                 "needs_review", stamp, detail, intent_id=intent.id, nonce=intent.nonce
             )
-            report_for_review(intent.request.subject, detail)
+            report_unjustified_kickout(intent.request.subject, detail)
 
 
 def _find_expulsion_intents(

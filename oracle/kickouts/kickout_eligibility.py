@@ -12,18 +12,18 @@ from oracle.domain.reports.kickout_evidence import (
     EvidenceContext,
     KickoutEvidence,
     LaneObservation,
-    evidence_of,
+    build_kickout_evidence,
 )
 from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.lanes import LOWEST_SCORE, NEVER_REPORTED
 from oracle.domain.reports.report import ReportSettings
-from oracle.domain.scoring.node_scores import is_below_line, is_kickout_due
+from oracle.domain.scoring.node_scores import is_below_kickout_line, is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership
 from oracle.kickouts.creator_gate import hold_reason, is_operator_required, load_creators
-from oracle.kickouts.proof import EvidenceProof, build_evidence_proof
+from oracle.kickouts.proof import EvidenceVerification, build_evidence_verification
 from oracle.kickouts.shown_low import count_low_rounds, find_first_low_rounds
-from oracle.quorum.signing_round import min_signing_round
+from oracle.quorum.signing_round import compute_min_signing_round
 from oracle.store.database import UnitOfWork
 
 # How many scores are loaded in addition to a pool, because the block that opened the interval may
@@ -58,7 +58,7 @@ class KickoutCase:
     kick: Kick | None
     evidence: KickoutEvidence | None
     obstacle: str | None
-    proof: EvidenceProof | None = None
+    proof: EvidenceVerification | None = None
     low_rounds: int = 0
     min_signing_round: int = 0
     hold_reason: str | None = None
@@ -147,13 +147,15 @@ def _build_cases(
             first_low_rounds = find_first_low_rounds(uow, interval, index, settings)
             obstacle = _first_rounds_obstacle(first_low_rounds, final_block)
         if obstacle is None:
-            evidence = evidence_at(uow, kickout_rules, interval)
+            evidence = load_kickout_evidence(uow, kickout_rules, interval)
             is_late = interval.node in late_nodes
             obstacle = None if is_late else _kick_obstacle(kick, evidence, chain_time)
         if obstacle is None:
-            proof = load_evidence_proof(uow, rules, interval, level)
+            proof = load_evidence_verification(uow, rules, interval, level)
             obstacle = proof.reason
-        min_round = min_signing_round(first_low_rounds[-1].round, kick) if first_low_rounds else 0
+        min_round = (
+            compute_min_signing_round(first_low_rounds[-1].round, kick) if first_low_rounds else 0
+        )
         entries = () if evidence is None else _load_entries(uow, rules, interval)
         held_reason = hold_reason(evidence, kick, entries, rules)
         cases.append(
@@ -207,7 +209,7 @@ def count_held_intervals(uow: UnitOfWork, intervals: Sequence[KickoutDue], rules
     )
 
 
-def is_due(uow: UnitOfWork, node: Address, rules: Rules) -> bool:
+def has_open_kickout_interval(uow: UnitOfWork, node: Address, rules: Rules) -> bool:
     """Return whether a node has an open interval."""
     return find_due_interval(uow, node, rules) is not None
 
@@ -265,7 +267,7 @@ def compute_evidence_hash(uow: UnitOfWork, node: Address, kickout_rules: Kickout
     return evidence_hash or ZERO_HASH
 
 
-def evidence_at(
+def load_kickout_evidence(
     uow: UnitOfWork, kickout_rules: KickoutRules, interval: KickoutDue
 ) -> KickoutEvidence:
     """Build the evidence from the pool (legacy rules: the window) as of the interval's opening.
@@ -278,7 +280,7 @@ def evidence_at(
     """
     entries = _load_entries(uow, kickout_rules.rules, interval)
     accused = _build_evidence_context(uow, kickout_rules.settings, interval, entries)
-    return evidence_of(interval, entries, kickout_rules.rules, accused)
+    return build_kickout_evidence(interval, entries, kickout_rules.rules, accused)
 
 
 def _build_evidence_context(
@@ -301,11 +303,11 @@ def _build_evidence_context(
     )
 
 
-def load_evidence_proof(
+def load_evidence_verification(
     uow: UnitOfWork, rules: Rules, interval: KickoutDue, level: VerificationLevel
-) -> EvidenceProof:
+) -> EvidenceVerification:
     """Return how well the blocks behind an interval's evidence were verified."""
-    return build_evidence_proof(uow, interval, _load_entries(uow, rules, interval), level)
+    return build_evidence_verification(uow, interval, _load_entries(uow, rules, interval), level)
 
 
 def is_kickout_still_due(
@@ -368,7 +370,7 @@ def _find_departed_nodes(
         node = nodes.get(kick.node)
         if node is None or node.membership is Membership.MEMBER:
             continue
-        if len(node.pool) != rules.pool_size or not is_below_line(node.pool_sum, rules):
+        if len(node.pool) != rules.pool_size or not is_below_kickout_line(node.pool_sum, rules):
             continue
         for interval in uow.kickouts.list_for_node(kick.node)[-1:]:
             if evidence_cache.get_hash(uow, kickout_rules, interval) == kick.evidence:
@@ -410,7 +412,7 @@ def _compute_hash(
     entries = _load_entries(uow, rules, interval)
     accused = _build_evidence_context(uow, settings, interval, entries)
     try:
-        evidence = evidence_of(interval, entries, rules, accused)
+        evidence = build_kickout_evidence(interval, entries, rules, accused)
     except ValueError:
         return None, False
     return evidence.hash, len(accused.observations) == settings.kick_after_rounds

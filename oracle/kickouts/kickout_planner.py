@@ -12,16 +12,16 @@ from oracle.bindings.contract_errors import decode_refusal
 from oracle.bindings.qos_oracle import (
     ContractStatus,
     OracleContract,
-    encode_cancel_kick,
-    encode_execute_kick,
-    encode_propose_kick,
-    encode_retry_kick,
+    encode_cancel_kick_call,
+    encode_execute_kick_call,
+    encode_propose_kick_call,
+    encode_retry_kick_call,
 )
 from oracle.chain.heads import Heads
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address
 from oracle.domain.reports.kicks import Kick, KickState
-from oracle.kickouts.kick_calls import end_obsolete_call, is_retry_due, report_for_review
+from oracle.kickouts.kick_calls import end_obsolete_call, is_retry_due, report_unjustified_kickout
 from oracle.kickouts.kickout_context import (
     CANCEL_KICK,
     EXECUTE_KICK,
@@ -36,10 +36,10 @@ from oracle.kickouts.kickout_eligibility import (
     find_proposable_cases,
     find_valid_kicks,
     has_matching_evidence,
-    load_evidence_proof,
+    load_evidence_verification,
     load_kickout_cases,
 )
-from oracle.kickouts.proof import EvidenceProof
+from oracle.kickouts.proof import EvidenceVerification
 from oracle.kickouts.proposer import PRIORITY, has_open_call, propose_kickout, propose_kickouts
 from oracle.signing.typed_data import KickStatement
 from oracle.store.database import UnitOfWork
@@ -99,7 +99,7 @@ def plan_kickout_call(context: KickoutContext, heads: Heads) -> StepResult | Non
     return (
         (end_obsolete_call(context) if context.account_context.sender_account.has_payer else None)
         or _plan_next_call(context, plan_inputs)
-        or _verify_next(context, plan_inputs.cases)
+        or _verify_next_blocks(context, plan_inputs.cases)
     )
 
 
@@ -172,7 +172,7 @@ def describe_preflight(sender_account: SenderAccount, case: KickoutCase) -> str:
     contract_status = OracleContract(sender_account.pool_view, address).get_status()
     sender = sender_account.sender if sender_account.has_payer else ZERO_ADDRESS
     if case.kick is not None and case.kick.state is KickState.LIVE:
-        calldata = encode_execute_kick(case.node)
+        calldata = encode_execute_kick_call(case.node)
     else:
         evidence = ZERO_HASH if case.evidence is None else case.evidence.hash
         head, deadline = contract_status.head, contract_status.block.time + 600
@@ -180,7 +180,7 @@ def describe_preflight(sender_account: SenderAccount, case: KickoutCase) -> str:
         unsigned_statement = KickStatement(
             config, head.round, last_report, case.node, evidence, deadline
         )
-        calldata = encode_propose_kick(
+        calldata = encode_propose_kick_call(
             unsigned_statement, bytes(_SIGNATURE_BYTES * contract_status.head.quorum)
         )
     call = SimulatedCall(sender, address, calldata)
@@ -199,17 +199,17 @@ def plan_kick_execution(
     )
     if not is_ripe or _has_open_or_held_call(context, kick, EXECUTE_KICK):
         return None
-    proof = _load_proof(context, kick)
+    proof = _load_evidence_verification(context, kick)
     if proof is not None and proof.reason is not None:
-        return _verify_proof(context, kick.node, proof)
-    call = encode_execute_kick(kick.node)
+        return _verify_evidence(context, kick.node, proof)
+    call = encode_execute_kick_call(kick.node)
     result = context.account_context.preflight(call)
-    not_before = _earliest_retry_time(
+    not_before = _get_earliest_retry_time(
         result, contract_status.block.time + context.settings.period_seconds
     )
     if result.outcome is not PreflightOutcome.OK and not_before is None:
         return None
-    return plan_call(context, kick, EXECUTE_KICK, call, not_before)
+    return plan_kick_call(context, kick, EXECUTE_KICK, call, not_before)
 
 
 def plan_retry(
@@ -222,11 +222,11 @@ def plan_retry(
     expulsion, min_rounds = kick.expulsion, contract_status.limits.kick_rounds
     if expulsion is None or contract_status.head.round < expulsion.tried_in + min_rounds:
         return None
-    call = encode_retry_kick(kick.node)
+    call = encode_retry_kick_call(kick.node)
     if _has_open_or_held_call(context, kick, RETRY_KICK):
         return None
     is_allowed = context.account_context.preflight(call).outcome is PreflightOutcome.OK
-    return plan_call(context, kick, RETRY_KICK, call) if is_allowed else None
+    return plan_kick_call(context, kick, RETRY_KICK, call) if is_allowed else None
 
 
 def _plan_execution_or_renewal(
@@ -250,7 +250,7 @@ def _plan_execution_or_renewal(
     )
 
 
-def _earliest_retry_time(result: PreflightResult, default_time: int) -> int | None:
+def _get_earliest_retry_time(result: PreflightResult, default_time: int) -> int | None:
     """Return the chain time from which a refused call may work, or None if waiting is useless.
 
     `default_time` is used if the contract gives no time. If the rate limit's bucket is empty, the
@@ -278,7 +278,9 @@ def _get_required_level(context: KickoutContext) -> VerificationLevel:
     return VerificationLevel.PROVEN if context.verifier is None else context.verifier.get_level()
 
 
-def _load_proof(context: KickoutContext, kick: Kick) -> EvidenceProof | None:
+def _load_evidence_verification(
+    context: KickoutContext, kick: Kick
+) -> EvidenceVerification | None:
     """Return how well the blocks behind a kickout are verified, or None if it has no interval."""
     with context.account_context.store.read_transaction() as uow:
         open_interval = find_due_interval(uow, kick.node, context.rules)
@@ -290,20 +292,24 @@ def _load_proof(context: KickoutContext, kick: Kick) -> EvidenceProof | None:
         )
         if not intervals:
             return None
-        return load_evidence_proof(uow, context.rules, intervals[0], _get_required_level(context))
+        return load_evidence_verification(
+            uow, context.rules, intervals[0], _get_required_level(context)
+        )
 
 
-def _verify_next(context: KickoutContext, cases: Sequence[KickoutCase]) -> StepResult | None:
+def _verify_next_blocks(
+    context: KickoutContext, cases: Sequence[KickoutCase]
+) -> StepResult | None:
     """Verify some blocks that a kickout waits for; return None if none was verified."""
     for case in cases:
-        step = None if case.proof is None else _verify_proof(context, case.node, case.proof)
+        step = None if case.proof is None else _verify_evidence(context, case.node, case.proof)
         if step is not None:
             return step
     return None
 
 
-def _verify_proof(
-    context: KickoutContext, node: Address, proof: EvidenceProof
+def _verify_evidence(
+    context: KickoutContext, node: Address, proof: EvidenceVerification
 ) -> StepResult | None:
     if context.verifier is None or proof.obstacle is not None or not proof.unproven:
         return None
@@ -329,11 +335,13 @@ def _plan_cancellation(
     if _has_open_or_held_call(context, kick, kind):
         return None
     if kick.node in nodes_with_evidence:
-        call = encode_cancel_kick(kick.node, "no longer due")
+        call = encode_cancel_kick_call(kick.node, "no longer due")
         is_allowed = context.account_context.preflight(call).outcome is PreflightOutcome.OK
-        return plan_call(context, kick, kind, call) if is_allowed else None
-    report_for_review(kick.node, "the evidence behind its kickout left the chain")
-    return plan_call(context, kick, kind, encode_cancel_kick(kick.node, "evidence left the chain"))
+        return plan_kick_call(context, kick, kind, call) if is_allowed else None
+    report_unjustified_kickout(kick.node, "the evidence behind its kickout left the chain")
+    return plan_kick_call(
+        context, kick, kind, encode_cancel_kick_call(kick.node, "evidence left the chain")
+    )
 
 
 def _has_open_or_held_call(context: KickoutContext, kick: Kick, kind: str) -> bool:
@@ -344,7 +352,7 @@ def _has_open_or_held_call(context: KickoutContext, kick: Kick, kind: str) -> bo
         return is_held or has_open_call(context, uow, subject)
 
 
-def plan_call(
+def plan_kick_call(
     context: KickoutContext, kick: Kick, kind: str, calldata: str, not_before: int | None = None
 ) -> StepResult:
     """Plan a call about a kickout, to be reviewed from the chain time `not_before` on."""

@@ -1,12 +1,12 @@
 """Cancels kickouts for an operator: unsent calls, and kickouts that anyone may cancel."""
 
 from oracle.bindings.contract_errors import decode_refusal
-from oracle.bindings.qos_oracle import encode_cancel_kick
+from oracle.bindings.qos_oracle import encode_cancel_kick_call
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.domain.reports.kicks import Kick
 from oracle.kickouts.kick_calls import list_unsent_calls
 from oracle.kickouts.kickout_context import CANCEL_KICK, KickoutContext
-from oracle.kickouts.kickout_planner import plan_call
+from oracle.kickouts.kickout_planner import plan_kick_call
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Account, Intent
 from oracle.txmgr.accounts_and_limits import SenderAccount
@@ -30,13 +30,13 @@ def find_unsent_calls(uow: UnitOfWork, account: Account, node: Address) -> list[
 
 def preflight_cancellation(sender_account: SenderAccount, node: Address) -> PreflightResult:
     """Simulate the cancellation of a node's kickout by this account."""
-    call = encode_cancel_kick(node, _CANCEL_REASON)
+    call = encode_cancel_kick_call(node, _CANCEL_REASON)
     sender = sender_account.sender if sender_account.has_payer else ZERO_ADDRESS
     simulated = SimulatedCall(sender, sender_account.domain.contract, call)
     return preflight(sender_account.pool_view, simulated, decode_refusal)
 
 
-def cancel_manually(context: KickoutContext, node: Address) -> StepResult | None:
+def cancel_kickout_manually(context: KickoutContext, node: Address) -> StepResult | None:
     """Cancel the unsent calls against a node, then plan the on-chain cancellation if allowed.
 
     Return None if there is nothing to cancel, or if only the vetoer may cancel.
@@ -57,4 +57,6 @@ def cancel_manually(context: KickoutContext, node: Address) -> StepResult | None
         is not PreflightOutcome.OK
     ):
         return result
-    return plan_call(context, live_kick, CANCEL_KICK, encode_cancel_kick(node, _CANCEL_REASON))
+    return plan_kick_call(
+        context, live_kick, CANCEL_KICK, encode_cancel_kick_call(node, _CANCEL_REASON)
+    )

@@ -22,7 +22,7 @@ _BLOCKS_PER_TICK = 20
 
 
 @dataclass(frozen=True, slots=True)
-class EvidenceProof:
+class EvidenceVerification:
     """How well the blocks behind a kickout are verified.
 
     `unproven` holds the blocks that are not yet verified to `level`, ascending. `obstacle` is a
@@ -61,7 +61,7 @@ class EvidenceVerifier:
         """Return the highest level to which a block can currently be verified; send no request."""
         return min(VerificationLevel.PROVEN, self.chain.get_max_allowed_level())
 
-    def verify_next_blocks(self, proof: EvidenceProof) -> int:
+    def verify_next_blocks(self, proof: EvidenceVerification) -> int:
         """Verify the first unverified blocks, and return how many have reached the level.
 
         If an endpoint omitted or invented logs, the stored logs are corrected along the way.
@@ -71,16 +71,16 @@ class EvidenceVerifier:
         """
         context = RepairContext(self.chain, self.store, self.folder, self.options)
         verified_count = 0
-        for blocks in _join_ranges(proof.unproven[:_BLOCKS_PER_TICK]):
+        for blocks in _group_into_ranges(proof.unproven[:_BLOCKS_PER_TICK]):
             verified = reverify_and_repair(context, blocks, proof.level)
             if verified.reached_level >= proof.level and not verified.difference:
                 verified_count += len(blocks)
         return verified_count
 
 
-def build_evidence_proof(
+def build_evidence_verification(
     uow: UnitOfWork, interval: KickoutDue, entries: Sequence[ScoreEntry], level: VerificationLevel
-) -> EvidenceProof:
+) -> EvidenceVerification:
     """Return how well the blocks behind a kickout's scores and opening were verified.
 
     A score depends on the blocks of its task and of the tasks that were ranked in the same group.
@@ -90,7 +90,7 @@ def build_evidence_proof(
     dead_letters = uow.dead_letters.list_open(first, last)
     if dead_letters:
         problem = f"{dead_letters[0].name} of block {dead_letters[0].block}"
-        return EvidenceProof(
+        return EvidenceVerification(
             level,
             obstacle=f"{problem} could not be decoded; run `qos-oracle resync dead-letters`",
         )
@@ -98,7 +98,7 @@ def build_evidence_proof(
     gaps = [] if scope is None else uow.coverage.list_gaps(scope.id, first, last)
     if scope is None or gaps:
         problem = f"block {gaps[0].first if gaps else first} was never read"
-        return EvidenceProof(level, obstacle=f"{problem}; run `qos-oracle resync gaps`")
+        return EvidenceVerification(level, obstacle=f"{problem}; run `qos-oracle resync gaps`")
     quarantined_spans = uow.facts.quarantine.list_suspect_spans(scope.id, BlockRange(first, last))
     single_source_blocks = [
         block_number
@@ -110,12 +110,14 @@ def build_evidence_proof(
             f"{len(single_source_blocks)} blocks behind the kickout, from "
             f"{single_source_blocks[0]} on, came only from an endpoint that was proven wrong"
         )
-        return EvidenceProof(level, obstacle=f"{problem}; the audit requests them from another")
+        return EvidenceVerification(
+            level, obstacle=f"{problem}; the audit requests them from another"
+        )
     level_by_block = uow.verified_blocks.get_level_by_number(first, last)
     for span in uow.coverage.list_spans(scope.id, first, last):
         for number in _filter_range(blocks, span.first, span.last):
             level_by_block[number] = max(span.level, level_by_block.get(number, span.level))
-    return EvidenceProof(
+    return EvidenceVerification(
         level,
         tuple(
             evidence_block for evidence_block in blocks if level_by_block[evidence_block] < level
@@ -143,14 +145,14 @@ def _iter_positions(task: Task) -> Iterator[Position]:
     yield from (position for position in positions if position is not None)
 
 
-def _filter_range(ascending: Iterable[int], first: int, last: int) -> list[int]:
-    return [number for number in ascending if first <= number <= last]
+def _filter_range(sorted_numbers: Iterable[int], first: int, last: int) -> list[int]:
+    return [number for number in sorted_numbers if first <= number <= last]
 
 
-def _join_ranges(ascending: Iterable[int]) -> Iterator[BlockRange]:
+def _group_into_ranges(sorted_numbers: Iterable[int]) -> Iterator[BlockRange]:
     """Join consecutive block numbers into ranges."""
     run: list[int] = []
-    for number in ascending:
+    for number in sorted_numbers:
         if run and number != run[-1] + 1:
             yield BlockRange(run[0], run[-1])
             run = []

@@ -7,7 +7,7 @@ their transmitters sends it.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from oracle.bindings.qos_oracle import ContractStatus, encode_propose_kick
+from oracle.bindings.qos_oracle import ContractStatus, encode_propose_kick_call
 from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_evidence import KickoutEvidence
 from oracle.errors import InputError, TransientError
@@ -47,7 +47,7 @@ class _OutgoingProposals(NamedTuple):
     subjects: frozenset[str]
     capacity: int
 
-    def is_delayed(self, record: SignedStatement) -> bool:
+    def should_skip(self, record: SignedStatement) -> bool:
         """Return whether to skip a proposal.
 
         A proposal is skipped if a call for its node is unfinished, or if the round is full. It is
@@ -113,7 +113,7 @@ def _propose_case(
     if (
         result is not None
         or not context.account_context.sender_account.has_payer
-        or outgoing.is_delayed(record)
+        or outgoing.should_skip(record)
     ):
         return result
     return _enqueue_kick(context, case, statement, record, contract_status)
@@ -143,7 +143,7 @@ def _enqueue_kick(
         contract=record.contract,
         kind=PROPOSE_KICK,
         dedup_key=f"propose_kick:{subject}:round={statement.round}:{record.digest}",
-        calldata=encode_propose_kick(statement, signatures),
+        calldata=encode_propose_kick_call(statement, signatures),
         subject=subject,
         round=statement.round,
         digest=record.digest,
@@ -235,10 +235,10 @@ def compute_round_capacity(
 
     A proposal that is already indexed counts for its round, even if its receipt is not stored yet.
     """
-    accepted_count = uow.rounds.count_kicks_proposed_in(contract_status.head.round)
+    accepted_count = uow.rounds.count_kicks_proposed_in_round(contract_status.head.round)
     proposed_round_by_node = {kick.node: kick.round for kick in uow.rounds.list_kicks()}
     outgoing_count = sum(
-        intent.request.kind == PROPOSE_KICK and _may_land(intent.request, proposed_round_by_node)
+        intent.request.kind == PROPOSE_KICK and _can_land(intent.request, proposed_round_by_node)
         for intent in uow.outbox.intents.list_in_states(
             context.account_context.account, PENDING_STATES
         )
@@ -246,7 +246,7 @@ def compute_round_capacity(
     return contract_status.limits.max_kicks_per_round - accepted_count - outgoing_count
 
 
-def _may_land(request: CallRequest, proposed_round_by_node: Mapping[Address, int]) -> bool:
+def _can_land(request: CallRequest, proposed_round_by_node: Mapping[Address, int]) -> bool:
     """Return whether a proposal may still land.
 
     It may land unless a kickout of its node that was proposed in the same or a later round has

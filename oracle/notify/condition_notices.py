@@ -67,11 +67,11 @@ class ConditionNoticeWriter:
             keys = sorted(condition.key for condition in notified ^ set(settled))
             uow.bookmarks.set(_NOTIFIED_BOOKMARK, msgspec.json.encode(keys).decode())
 
-    def _find_settled_conditions(self, changed: set[Condition]) -> list[Condition]:
+    def _find_settled_conditions(self, changed_conditions: set[Condition]) -> list[Condition]:
         """Return the conditions that changed at least SETTLED_SECONDS ago, in enum order."""
         now = self.clock()
         self._changed_at = {
-            condition: self._changed_at.get(condition, now) for condition in changed
+            condition: self._changed_at.get(condition, now) for condition in changed_conditions
         }
         changed_at = self._changed_at
         return [

@@ -45,7 +45,7 @@ _KIND_BY_TRANSITION = {
 _RETENTION_SECONDS = 30 * 86_400
 
 
-def mark_cleared_halts_as_old(uow: UnitOfWork) -> None:
+def mark_cleared_halts_as_notified(uow: UnitOfWork) -> None:
     """Record the newest cleared halt, so that cleared halts up to this one get no notices."""
     cleared_ids = [
         halt.id for halt in uow.halts.list_history(_MAX_HALTS) if halt.cleared is not None
@@ -53,7 +53,7 @@ def mark_cleared_halts_as_old(uow: UnitOfWork) -> None:
     uow.bookmarks.set(_OLD_HALT_BOOKMARK, max(cleared_ids, default=0))
 
 
-def collect_halts_and_holds(uow: UnitOfWork, time: int) -> list[Notice]:
+def collect_halt_and_hold_notices(uow: UnitOfWork, time: int) -> list[Notice]:
     """Return new notices of halts and held reports; `time` is chain time in seconds.
 
     Halts and holds last until an operator acts, so no fork retracts their notices.
@@ -76,10 +76,10 @@ def collect_halts_and_holds(uow: UnitOfWork, time: int) -> list[Notice]:
         if halt.cleared is not None and subject not in notified_cleared:
             body = {"by": halt.cleared.by, "reason": halt.cleared.reason, "halt": halt.name}
             notices.append(Notice(NoticeKind.HALT_CLEARED, None, time, body, subject=subject))
-    return notices + _collect_holds(uow, time)
+    return notices + _collect_hold_notices(uow, time)
 
 
-def _collect_holds(uow: UnitOfWork, time: int) -> list[Notice]:
+def _collect_hold_notices(uow: UnitOfWork, time: int) -> list[Notice]:
     hold_by_subject = {f"hold:{hold.period}": hold for hold in uow.holds.list_awaiting_operator()}
     notified = (
         uow.notices.filter_notified_subjects(NoticeKind.REPORT_HELD, hold_by_subject.keys())
@@ -115,7 +115,7 @@ class NoticeCollector:
             return False
         if uow.bookmarks.get(_BLOCK_BOOKMARK) is None:
             return True
-        return cursor.epoch != self._epoch or bool(collect_halts_and_holds(uow, cursor.time))
+        return cursor.epoch != self._epoch or bool(collect_halt_and_hold_notices(uow, cursor.time))
 
     def collect_notices(self, uow: UnitOfWork, *, is_at_head: bool) -> bool:
         """Store new notices; return False if collection has not started yet.
@@ -128,24 +128,24 @@ class NoticeCollector:
             return False
         last_seen_block = uow.bookmarks.get_number(_BLOCK_BOOKMARK)
         if last_seen_block is None:
-            return is_at_head and _start_at_cursor(uow, cursor)
+            return is_at_head and _start_collection_at_cursor(uow, cursor)
         last_seen_block, has_retracted = _retract_notices(uow, last_seen_block, cursor)
         last_block = min(cursor.number, last_seen_block + _MAX_BLOCKS)
         if self._excluded is None or has_retracted:
             self._excluded = uow.notices.list_excluded_nodes()
         notices = (
-            self._collect_from_blocks(uow, last_block, cursor, last_seen_block)
+            self._collect_block_notices(uow, last_block, cursor, last_seen_block)
             if last_block > last_seen_block
             else []
         )
-        uow.notices.append(notices + collect_halts_and_holds(uow, cursor.time))
+        uow.notices.append(notices + collect_halt_and_hold_notices(uow, cursor.time))
         uow.bookmarks.set(_BLOCK_BOOKMARK, last_block)
         uow.notices.prune(cursor.time - _RETENTION_SECONDS)
         # None if blocks of the backlog remain, so that the next run is due at once.
         self._epoch = cursor.epoch if last_block == cursor.number else None
         return True
 
-    def _collect_from_blocks(
+    def _collect_block_notices(
         self, uow: UnitOfWork, last_block: int, cursor: Cursor, last_seen_block: int
     ) -> list[Notice]:
         blocks, sources = BlockRange(last_seen_block + 1, last_block), uow.notices.sources
@@ -173,10 +173,10 @@ class NoticeCollector:
         ]
         notices = [notice for _, notice in sorted(positioned_notices, key=lambda pair: pair[0])]
         return notices + (
-            self._collect_recovered_nodes(uow, cursor) if last_block == cursor.number else []
+            self._collect_recovery_notices(uow, cursor) if last_block == cursor.number else []
         )
 
-    def _collect_recovered_nodes(self, uow: UnitOfWork, cursor: Cursor) -> list[Notice]:
+    def _collect_recovery_notices(self, uow: UnitOfWork, cursor: Cursor) -> list[Notice]:
         """Return notices of nodes whose exclusion ended by the passage of time, without an event.
 
         Such nodes are removed from the set of excluded nodes.
@@ -227,12 +227,12 @@ def _build_membership_notices(
             yield change.at, Notice(kind, change.at.block, change.time, body, change.node)
 
 
-def _start_at_cursor(uow: UnitOfWork, cursor: Cursor) -> bool:
+def _start_collection_at_cursor(uow: UnitOfWork, cursor: Cursor) -> bool:
     uow.bookmarks.set(_BLOCK_BOOKMARK, cursor.number)
     uow.bookmarks.set(_FORK_BOOKMARK, uow.reorgs.get_newest_id())
-    mark_cleared_halts_as_old(uow)
+    mark_cleared_halts_as_notified(uow)
     # Open halts get a notice too, because a new subscriber needs to know them.
-    uow.notices.append(collect_halts_and_holds(uow, cursor.time))
+    uow.notices.append(collect_halt_and_hold_notices(uow, cursor.time))
     return True
 
 
@@ -251,7 +251,7 @@ def _retract_notices(uow: UnitOfWork, last_seen_block: int, cursor: Cursor) -> t
     for ancestor, old_tip, time in abandoned:
         body = {"ancestor": ancestor, "old_tip": old_tip}
         seq = uow.notices.append([Notice(NoticeKind.REORG, None, time, body)])
-        uow.notices.retract_above(ancestor, seq)
+        uow.notices.retract_notices_above(ancestor, seq)
         last_seen_block = min(last_seen_block, ancestor)
     if reorg_by_id:
         uow.bookmarks.set(_FORK_BOOKMARK, max(reorg_by_id))

@@ -50,7 +50,7 @@ class TargetDelivery:
     # The notice being delivered.
     _in_flight: Notice | None = None
 
-    def deliver_due(self, wait_seconds: float | None) -> bool:
+    def deliver_due_notice(self, wait_seconds: float | None) -> bool:
         """Finish the delivery in flight, or start the next delivery; return whether it succeeded.
 
         `wait_seconds` limits the wait for a response; None waits until the response arrives.
@@ -175,7 +175,7 @@ class Notifier:
         has_more = self._collect_notices(head)
         for delivery in self._deliveries:
             sent_count = 0
-            while sent_count < _MAX_MESSAGES_PER_RUN and delivery.deliver_due(wait_seconds):
+            while sent_count < _MAX_MESSAGES_PER_RUN and delivery.deliver_due_notice(wait_seconds):
                 sent_count += 1
             has_more |= sent_count == _MAX_MESSAGES_PER_RUN
         return has_more

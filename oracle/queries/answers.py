@@ -141,7 +141,7 @@ class LogPlace(ApiModel):
     transaction: HashText | None = Field(description="null: the raw log is not stored.")
 
 
-def load_log_places(uow: UnitOfWork, positions: Iterable[Position]) -> dict[Position, LogPlace]:
+def load_event_sources(uow: UnitOfWork, positions: Iterable[Position]) -> dict[Position, LogPlace]:
     """Return the source of the event at each position; feed rows have no transaction."""
     distinct_positions = set(positions)
     hash_by_log: dict[tuple[int, int], Hash] = {}

@@ -161,13 +161,13 @@ class NoticeRecipients(ApiModel):
 
 
 def build_notice_target(
-    name: str, delivery_state: DeliveryProgress | None, newest: int
+    name: str, delivery_state: DeliveryProgress | None, newest_seq: int
 ) -> NoticeTarget:
-    """Return the answer for a target; `newest` is the number of the newest notice."""
+    """Return the answer for a target; `newest_seq` is the number of the newest notice."""
     return NoticeTarget(
         target=name,
         told_up_to=None if delivery_state is None else delivery_state.seq,
-        newest=newest,
+        newest=newest_seq,
         tries=0 if delivery_state is None else delivery_state.tries,
         next_at=None
         if delivery_state is None or not delivery_state.tries

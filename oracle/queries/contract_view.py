@@ -12,7 +12,7 @@ from oracle.errors import TransientError
 from oracle.queries.answers import AddressText, ApiModel, Integer
 from oracle.rpc.fanout import PoolView
 from oracle.rpc.pool import EndpointPool
-from oracle.txmgr.client.receipts import balance_of, fetch_newest_block
+from oracle.txmgr.client.receipts import fetch_balance, fetch_newest_block
 
 # If a daemon lags by more blocks, it is not ready. If an endpoint does, it is not used.
 READY_WITHIN_BLOCKS = 10
@@ -103,7 +103,9 @@ def fetch_chain_view(
     response is out of date. `contract` is the oracle's address, or None if there is no contract.
     """
     try:
-        responsive_view = endpoints.view(_TIMEOUT_SECONDS).with_known_chain(endpoints.chain_id)
+        responsive_view = endpoints.create_view(_TIMEOUT_SECONDS).with_known_chain(
+            endpoints.chain_id
+        )
         responsive_view.check_chain(endpoints.chain_id)
         synced_view = (
             responsive_view
@@ -130,7 +132,7 @@ def _read_chain_view(pool_view: PoolView, address: str | None) -> ChainView:
 def fetch_account_balance(endpoints: EndpointPool, address: Address) -> AccountBalance:
     """Read the balance of an account from an endpoint."""
     try:
-        balance = balance_of(endpoints.view(_TIMEOUT_SECONDS), address)
+        balance = fetch_balance(endpoints.create_view(_TIMEOUT_SECONDS), address)
     except TransientError as error:
         return AccountBalance(address=address, balance_wei=None, unknown=str(error))
     return AccountBalance(address=address, balance_wei=balance)

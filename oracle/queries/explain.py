@@ -27,13 +27,13 @@ from oracle.domain.reports.kickout_evidence import (
 )
 from oracle.domain.reports.lanes import (
     LOWEST_SCORE,
+    compute_node_lane_from_scores,
     extract_lane,
     get_word_index,
-    lane_from_figures,
 )
 from oracle.domain.reports.report import MIN_SCORES
 from oracle.domain.reports.rounds import Rounds
-from oracle.domain.scoring.node_figures import NodeFigures
+from oracle.domain.scoring.node_figures import NodeScores
 from oracle.domain.scoring.node_scores import compute_pool_mean, count_scores
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import GroupMember, Node, Run, Task
@@ -46,7 +46,7 @@ from oracle.queries.explanation_models import (
     build_origin,
     compute_task_earning,
 )
-from oracle.queries.population import Population, build_population, compute_place, has_feed_cursor
+from oracle.queries.population import Population, build_population, compute_rank, has_feed_cursor
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.rule_set_repository import RuleSet
 
@@ -68,7 +68,7 @@ class Explanation:
     # The network data that the node's scores depend on, as of the block.
     population: Population
     node: Node
-    figures: NodeFigures
+    node_scores: NodeScores
     # The rank by QoS, from 1; None if the node has no QoS.
     place: int | None
     pool: bytes
@@ -97,15 +97,15 @@ class Explanation:
     @property
     def lane(self) -> int:
         """Return the lane value that a report as of the block would hold."""
-        return lane_from_figures(self.figures)
+        return compute_node_lane_from_scores(self.node_scores)
 
     @property
-    def lowest_long_term(self) -> int:
+    def min_long_term_score(self) -> int:
         """Return the lower bound of Q_long / Q_max, with every possible 0 included."""
         dated_scores = [(entry.at, entry.score) for entry in self.scores]
         dated_scores += [(at, self.rules.absent_score) for at in self.possible_zeros]
         pool = bytes(score for _, score in sorted(dated_scores)[-self.rules.pool_size :])
-        long_term = self.figures.long_term
+        long_term = self.node_scores.long_term
         return (
             min(long_term, compute_pool_mean(pool, self.node.prior, self.rules))
             if dated_scores
@@ -140,7 +140,7 @@ class Explanation:
         )
 
     @property
-    def held_reason(self) -> str | None:
+    def hold_reason(self) -> str | None:
         """Return why an operator must propose a due kickout, or None if the daemon may do so."""
         return self.creator_spread.hold_reason(self.rules) or derived_zeros_reason(
             self.scores, self.rules
@@ -188,7 +188,7 @@ def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> E
         population = build_population(
             nodes.values(), as_of.time, rules, rounds, uses_feed=has_feed_cursor(uow)
         )
-        figures = population.compute_figures(node)
+        node_scores = population.compute_node_scores(node)
         score_count = count_scores(node, as_of.time, rules)
         scores = (
             uow.scores.list_for_node_up_to(address, as_of.number, score_count)
@@ -208,8 +208,8 @@ def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> E
             as_of=as_of,
             population=population,
             node=node,
-            figures=figures,
-            place=compute_place(node, figures.qos, nodes.values(), population),
+            node_scores=node_scores,
+            place=compute_rank(node, node_scores.qos, nodes.values(), population),
             pool=node.pool if rules.legacy is None else bytes(entry.score for entry in scores),
             scores=scores,
             rule_set_by_score=uow.scores.get_rule_sets(address, [entry.seq for entry in scores]),
@@ -361,7 +361,9 @@ def _load_reported_lane(
 
 def _find_lane_index(registrations: Registrations, rounds: Rounds, node: Address) -> int | None:
     """Return the index of a node in a round, including an index that the round itself assigns."""
-    registered_nodes = registrations.assign_indexes(rounds.index_by_node, rounds.node_count)
+    registered_nodes = registrations.compute_assigned_indexes(
+        rounds.index_by_node, rounds.node_count
+    )
     index = rounds.index_by_node.get(node)
     new_index_by_node = {address: lane_index for lane_index, address in registered_nodes.items()}
     return new_index_by_node.get(node, None if index in registered_nodes else index)

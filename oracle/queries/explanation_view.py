@@ -22,23 +22,23 @@ from oracle.queries.explanation_models import (
 from oracle.queries.legacy_models import LegacyRounds, build_legacy_rounds
 from oracle.queries.population import build_node_entry
 from oracle.store.state.rule_set_repository import identify_rules
-from oracle.systems.crynux.predownload import list_requests
+from oracle.systems.crynux.predownload import list_download_requests
 
 
 def build_explanation_view(
     explanation: Explanation, labels: Mapping[Address, str]
 ) -> NodeExplanation:
     """Return an explanation as an answer, with the operator's labels."""
-    node, rules, figures = explanation.node, explanation.rules, explanation.figures
+    node, rules, node_scores = explanation.node, explanation.rules, explanation.node_scores
     population = replace(explanation.population, labels=labels)
     return NodeExplanation(
-        row=build_node_entry(node, figures, population, explanation.place),
+        row=build_node_entry(node, node_scores, population, explanation.place),
         as_of=BlockView(**explanation.as_of._asdict()),
         rules=rules.name,
         rules_version=rules.version,
         rules_sha256=identify_rules(rules).sha256,
         pool=_build_pool_view(explanation),
-        lowest_long_term=explanation.lowest_long_term,
+        lowest_long_term=explanation.min_long_term_score,
         possible_zeros=[build_origin(position) for position in explanation.possible_zeros],
         reliability=ReliabilityView(
             base=node.base,
@@ -46,10 +46,10 @@ def build_explanation_view(
             changes=[_build_change_view(explanation, change) for change in explanation.changes],
         ),
         kickouts=[_build_kickout_interval(interval) for interval in explanation.kickouts],
-        held=explanation.held_reason if figures.is_kickout_due else None,
+        held=explanation.hold_reason if node_scores.is_kickout_due else None,
         downloads=[
             DownloadView(**request.request._asdict(), state=request.state)
-            for request in list_requests(node, population.time)
+            for request in list_download_requests(node, population.time)
         ],
         on_chain=explanation.on_chain_lane,
         sent=explanation.reported_lane,
@@ -103,7 +103,7 @@ def _build_score_view(explanation: Explanation, entry: ScoreEntry) -> ScoreView:
                 elapsed=member.elapsed,
                 error_reported=_has_error_reported(explanation, member.task),
                 # On a chain every task of a closing event is a member.
-                possible=member.is_possible and is_feed_position(entry.at),
+                possible=member.is_possible_member and is_feed_position(entry.at),
             )
             for member in explanation.members_by_position.get(entry.at, ())
             if member.task != entry.task

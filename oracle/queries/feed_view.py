@@ -70,7 +70,7 @@ def load_feed_view(uow: UnitOfWork) -> FeedView | None:
     cursor = uow.feed.get_cursor()
     if cursor is None:
         return None
-    folded_rows, waiting_rows = uow.feed.count_folded_and_waiting()
+    folded_rows, waiting_rows = uow.feed.count_folded_and_waiting_rows()
     faults = list(uow.feed.list_faults(is_open=True))
     return FeedView(
         stream=cursor.stream,

@@ -14,7 +14,7 @@ from oracle.indexer.block_confirmation import get_refusal, unconfirmed_reason
 from oracle.indexer.feed_faults import format_fault
 from oracle.indexer.snapshots import state_mismatch
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView
-from oracle.queries.intent_view import resume_action
+from oracle.queries.intent_view import format_resume_action
 from oracle.queries.status import StatusReport, count_suspect_blocks
 from oracle.queries.text.human_numbers import format_duration, format_lag
 from oracle.store.database import UnitOfWork
@@ -35,11 +35,11 @@ _LATE_HEARTBEAT_TENTHS = 15
 
 def build_health_report(uow: UnitOfWork, find_leader: LeaderLookup) -> HealthReport:
     """Return the health report with all findings, which all interfaces show."""
-    stored_findings = list(find_database_findings(uow))
+    stored_findings = list(list_database_findings(uow))
     covered_conditions = {finding.condition for finding in stored_findings}
     reported_findings = [
         finding
-        for finding in find_daemon_findings(uow, find_leader)
+        for finding in list_daemon_findings(uow, find_leader)
         if finding.condition not in covered_conditions
     ]
     return HealthReport.from_findings([*stored_findings, *reported_findings])
@@ -55,13 +55,13 @@ def has_current_report(uow: UnitOfWork, find_leader: LeaderLookup) -> bool:
     )
 
 
-def find_daemon_findings(uow: UnitOfWork, find_leader: LeaderLookup) -> Iterator[HealthFinding]:
+def list_daemon_findings(uow: UnitOfWork, find_leader: LeaderLookup) -> Iterator[HealthFinding]:
     """Yield the findings that the daemon reported, or a finding that no daemon reports."""
     daemon_report, leader = uow.health.get(), find_leader(uow.lease.get_state())
     if leader is None:
         yield HealthFinding(Condition.NO_LEADER, "no daemon holds the lease of this database")
         if daemon_report is not None:
-            yield from _find_last_exit(daemon_report)
+            yield from _list_exit_findings(daemon_report)
     elif daemon_report is not None and daemon_report.process == leader:
         if daemon_report.is_fresh:
             yield from daemon_report.findings
@@ -73,7 +73,7 @@ def find_daemon_findings(uow: UnitOfWork, find_leader: LeaderLookup) -> Iterator
             )
 
 
-def _find_last_exit(daemon_report: ReportedHealth) -> Iterator[HealthFinding]:
+def _list_exit_findings(daemon_report: ReportedHealth) -> Iterator[HealthFinding]:
     """Yield why the last daemon ended, unless an operator stopped it."""
     if daemon_report.failure is not None:
         yield HealthFinding(Condition.LAST_EXIT, daemon_report.failure)
@@ -88,7 +88,7 @@ def _find_last_exit(daemon_report: ReportedHealth) -> Iterator[HealthFinding]:
         )
 
 
-def find_database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
+def list_database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
     """Yield the findings that follow from the database alone, whether or not a daemon runs."""
     for halt in uow.halts.list_open_halts():
         yield HealthFinding(
@@ -100,13 +100,13 @@ def find_database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
     unconfirmed_text = unconfirmed_reason(uow)
     if unconfirmed_text is not None:
         yield HealthFinding(Condition.WAITING_WITNESS, unconfirmed_text)
-    yield from _find_integrity_findings(uow)
+    yield from _list_integrity_findings(uow)
     for fault in uow.feed.list_faults(is_open=True):
         yield HealthFinding(Condition.FEED_FAULT, format_fault(fault))
-    yield from _find_sending_findings(uow)
+    yield from _list_sending_findings(uow)
 
 
-def _find_integrity_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
+def _list_integrity_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
     """Yield the reasons not to trust stored blocks, or the state folded from them."""
     for endpoint, reason in uow.facts.quarantine.get_reason_by_endpoint().items():
         hint = f"`qos-oracle endpoint readmit {endpoint}` readmits it"
@@ -127,7 +127,7 @@ def _find_integrity_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
         )
 
 
-def _find_sending_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
+def _list_sending_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
     for account in uow.outbox.counts.get_nonce_progress():
         pause = uow.outbox.accounts.get_pause(account)
         if pause is not None:
@@ -152,7 +152,7 @@ def build_pause_finding(account: Account, pause: Pause) -> HealthFinding:
     return HealthFinding(
         Condition.SENDER_FUNDS if lacks_funds else Condition.PAUSED_SENDER,
         f"{account.address} sends nothing: {pause.reason} ({pause.kind.value}); "
-        f"{resume_action(account, pause)}",
+        f"{format_resume_action(account, pause)}",
     )
 
 
@@ -187,7 +187,7 @@ def is_report_late(age_seconds: int, heartbeat_seconds: int) -> bool:
     return 10 * age_seconds > _LATE_HEARTBEAT_TENTHS * heartbeat_seconds
 
 
-def find_contract_findings(chain: ChainView, heartbeat_seconds: int | None) -> list[HealthFinding]:
+def list_contract_findings(chain: ChainView, heartbeat_seconds: int | None) -> list[HealthFinding]:
     """Return the findings about the contract; if `heartbeat_seconds` is None, no report is due."""
     findings = []
     age_seconds, paused_until, contract = (
@@ -224,7 +224,7 @@ def find_contract_findings(chain: ChainView, heartbeat_seconds: int | None) -> l
     return findings
 
 
-def build_chain_findings(
+def list_chain_findings(
     status: StatusReport, chain: ChainView, heartbeat_seconds: int | None, now: int
 ) -> list[HealthFinding]:
     """Return the findings from reading the chain once, for use while no daemon reports.
@@ -253,4 +253,4 @@ def build_chain_findings(
                 f"{age_text}: the chain or the endpoint is stalled, or this clock is wrong",
             )
         )
-    return [*findings, *find_contract_findings(chain, heartbeat_seconds)]
+    return [*findings, *list_contract_findings(chain, heartbeat_seconds)]

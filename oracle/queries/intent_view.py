@@ -71,23 +71,23 @@ def build_advice(intent: Intent, sent_state: SentState) -> Advice:
     if ended_text is not None:
         return Advice(None, f"{_NOTHING}: {ended_text}")
     builder_by_state = {
-        IntentState.HELD: _advise_held,
-        IntentState.MINED: _advise_mined,
-        IntentState.LIVE: _advise_live,
+        IntentState.HELD: _advise_on_held_intent,
+        IntentState.MINED: _advise_on_mined_intent,
+        IntentState.LIVE: _advise_on_live_intent,
     }
-    return builder_by_state.get(intent.state, _advise_waiting)(intent, sent_state)
+    return builder_by_state.get(intent.state, _advise_on_waiting_intent)(intent, sent_state)
 
 
-def _advise_missing_receipt(intent: Intent) -> Advice:
+def _advise_on_missing_receipt(intent: Intent) -> Advice:
     action = (
         "`qos-oracle endpoint probe`, or add an endpoint that serves eth_getTransactionReceipt"
     )
     return Advice(f"a receipt: {intent.error_text}", action)
 
 
-def _advise_mined(intent: Intent, sent_state: SentState) -> Advice:
+def _advise_on_mined_intent(intent: Intent, sent_state: SentState) -> Advice:
     if intent.error_class == NO_RECEIPT:
-        return _advise_missing_receipt(intent)
+        return _advise_on_missing_receipt(intent)
     block_number = None if sent_state.slot is None else sent_state.slot.block_number
     return Advice(
         f"block {block_number} to be final",
@@ -95,9 +95,9 @@ def _advise_mined(intent: Intent, sent_state: SentState) -> Advice:
     )
 
 
-def _advise_live(intent: Intent, sent_state: SentState) -> Advice:
+def _advise_on_live_intent(intent: Intent, sent_state: SentState) -> Advice:
     if intent.error_class == NO_RECEIPT:
-        return _advise_missing_receipt(intent)
+        return _advise_on_missing_receipt(intent)
     slot = sent_state.slot
     if slot is not None and slot.intent_id != intent.id:
         return Advice(
@@ -127,18 +127,18 @@ def _advise_live(intent: Intent, sent_state: SentState) -> Advice:
         return Advice(
             f"{waiting_text}; and for {_format_pause(sent_state.pause)}",
             "it is sent again unchanged, and not bumped: "
-            f"{resume_action(intent.request.account, sent_state.pause)}",
+            f"{format_resume_action(intent.request.account, sent_state.pause)}",
         )
     return Advice(
         waiting_text, f"{action}, `outbox cancel {intent.id} --yes` replaces it by a no-op"
     )
 
 
-def _advise_held(intent: Intent, _sent_state: SentState) -> Advice:
-    return Advice("an operator", _release_action(intent))
+def _advise_on_held_intent(intent: Intent, _sent_state: SentState) -> Advice:
+    return Advice("an operator", _format_release_action(intent))
 
 
-def _release_action(intent: Intent) -> str:
+def _format_release_action(intent: Intent) -> str:
     release_text = (
         f"`outbox release {intent.id}` plans it again, `outbox cancel {intent.id} --yes` ends it"
     )
@@ -160,7 +160,7 @@ def _format_pause(pause: Pause) -> str:
     return f"its sender, which is paused ({pause.kind.value}): {pause.reason}"
 
 
-def resume_action(account: Account, pause: Pause) -> str:
+def format_resume_action(account: Account, pause: Pause) -> str:
     """Return the action that lets a paused sender continue."""
     sender = account.address
     if pause.kind is PauseKind.FUNDS:
@@ -175,11 +175,11 @@ def resume_action(account: Account, pause: Pause) -> str:
     return f"fix what the reason names, then `outbox release {sender}`"
 
 
-def _advise_waiting(intent: Intent, sent_state: SentState) -> Advice:
+def _advise_on_waiting_intent(intent: Intent, sent_state: SentState) -> Advice:
     if sent_state.pause is not None:
         return Advice(
             _format_pause(sent_state.pause),
-            resume_action(intent.request.account, sent_state.pause),
+            format_resume_action(intent.request.account, sent_state.pause),
         )
     reason = intent.error_text or intent.error_class
     if reason is None:
@@ -292,7 +292,7 @@ def build_intent_view(intent: Intent, sent_state: SentState, now: int) -> Intent
         max_cost_wei=intent.max_cost_wei,
         not_before=request.not_before,
         deadline=request.deadline,
-        reason=find_reason(intent),
+        reason=find_wait_or_failure_reason(intent),
         replaces=intent.replaces,
         superseded_by=intent.superseded_by,
         age_seconds=max(0, now - intent.created_at),
@@ -364,7 +364,7 @@ def parse_group_key(intent: Intent) -> str | None:
     )
 
 
-def find_reason(intent: Intent) -> str | None:
+def find_wait_or_failure_reason(intent: Intent) -> str | None:
     """Return why a call waits or failed, or None if it is mined or has no error."""
     if intent.state in {IntentState.MINED, IntentState.FINAL}:
         return None

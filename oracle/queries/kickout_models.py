@@ -7,7 +7,7 @@ from pydantic import Field
 from oracle.bindings.qos_oracle import KickBucket
 from oracle.domain.reports.kicks import NO_TARGET, Kick, KickState
 from oracle.kickouts.kickout_eligibility import KickoutCase
-from oracle.queries.answers import AddressText, ApiModel, HashText, LogPlace, load_log_places
+from oracle.queries.answers import AddressText, ApiModel, HashText, LogPlace, load_event_sources
 from oracle.store.database import UnitOfWork
 
 
@@ -127,7 +127,7 @@ def build_kickout_cases(
 
     `kicks_not_due` are live proposals for nodes whose kickout is no longer due.
     """
-    place_by_position = load_log_places(uow, (case.interval.opened_at for case in cases))
+    place_by_position = load_event_sources(uow, (case.interval.opened_at for case in cases))
     due_entries = [
         KickoutCaseEntry(
             node=case.node,

@@ -7,21 +7,21 @@ Pure functions: the same summary gives the same sentences, on the page and elsew
 from collections import Counter
 from dataclasses import dataclass
 
-from oracle.domain.fixed_point import UNIT, multiply_fixed
+from oracle.domain.fixed_point import UNIT, multiply_fixed_point
 from oracle.domain.scoring.legacy_factors import Factors
-from oracle.domain.scoring.node_figures import NodeFigures
+from oracle.domain.scoring.node_figures import NodeScores
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.api.lifting import NodeLift
 from oracle.queries.text.human_numbers import (
     capitalize_first,
     format_count,
     format_duration,
+    format_number_in_words,
     format_ordinal,
     format_rank,
     format_time,
     format_two_decimals,
     join_parts,
-    number_in_words,
 )
 
 # Timeouts up to this age still count as a cause.
@@ -49,7 +49,7 @@ class NodeCauses:
 
     time: int
     rules: Rules
-    figures: NodeFigures
+    node_scores: NodeScores
     ranks: tuple[int | None, ...]
     timeouts: tuple[int, ...]
 
@@ -75,13 +75,13 @@ class NodeSummary(NodeCauses):
 
 def format_headline(summary: NodeSummary) -> str:
     """Return the node's state and its main cause in one sentence."""
-    if summary.figures.state in _SENTENCE_BY_STATE:
-        template, time_template = _SENTENCE_BY_STATE[summary.figures.state]
+    if summary.node_scores.state in _SENTENCE_BY_STATE:
+        template, time_template = _SENTENCE_BY_STATE[summary.node_scores.state]
         changed_at = summary.changed_at
         return template.format(
             "" if changed_at is None else time_template.format(format_time(changed_at))
         )
-    if summary.figures.state == "kicked_out":
+    if summary.node_scores.state == "kicked_out":
         return (
             f"Kicked out: {_format_last_tasks(summary)} brought "
             f"{format_two_decimals(summary.points)} points on average."
@@ -91,21 +91,21 @@ def format_headline(summary: NodeSummary) -> str:
             f"To be kicked out {_format_delay(summary.kick_at - summary.time)}, unless its "
             "scores rise."
         )
-    if summary.figures.is_kickout_due:
+    if summary.node_scores.is_kickout_due:
         return (
             f"To be kicked out: {_format_last_tasks(summary)} brought "
             f"{format_two_decimals(summary.points)} on average."
         )
     return (
         _format_exclusion(summary)
-        if summary.figures.state == "excluded"
+        if summary.node_scores.state == "excluded"
         else _format_member(summary)
     )
 
 
 def _format_member(summary: NodeSummary) -> str:
-    if summary.figures.factors is not None:
-        return _format_factor_costs(summary, summary.figures.factors)
+    if summary.node_scores.factors is not None:
+        return _format_factor_costs(summary, summary.node_scores.factors)
     if _is_caused_by_timeouts(summary):
         return (
             f"{capitalize_first(_format_recent_timeouts(summary, _MAX_TIMEOUT_AGE_SECONDS))}: "
@@ -116,38 +116,39 @@ def _format_member(summary: NodeSummary) -> str:
 
 def format_details(summary: NodeSummary) -> str:
     """Return the secondary cause, and the rank among the members."""
-    figures = summary.figures
-    needs_line = figures.state == "kicked_out" or figures.is_kickout_due
+    node_scores = summary.node_scores
+    needs_line = node_scores.state == "kicked_out" or node_scores.is_kickout_due
     parts = [_format_kickout_line(summary)] if needs_line else []
-    is_ranked = summary.figures.factors is None and format_headline(
+    is_ranked = summary.node_scores.factors is None and format_headline(
         summary
     ) == _format_ranks_headline(summary)
-    if summary.figures.factors is not None and summary.figures.is_kickout_due:
-        parts.append(_format_factor_costs(summary, summary.figures.factors))
-    elif summary.ranks and summary.figures.factors is not None:
+    if summary.node_scores.factors is not None and summary.node_scores.is_kickout_due:
+        parts.append(_format_factor_costs(summary, summary.node_scores.factors))
+    elif summary.ranks and summary.node_scores.factors is not None:
         parts.append(
             f"{capitalize_first(_format_window(summary))} {format_two_decimals(summary.points)} "
             "points on average."
         )
     elif summary.ranks and not is_ranked:
         parts.append(f"Of {_format_last_tasks(summary)} it {_format_ranks(summary)}.")
-    cost = UNIT - summary.figures.reliability
+    cost = UNIT - summary.node_scores.reliability
     if summary.place is not None and is_ranked and cost >= _MIN_MENTIONED_COST:
         parts.append(f"Reliability is {_format_reliability(summary)}, and recovers by itself.")
     if summary.place is not None:
-        parts.append(_format_place(summary.place, summary.members))
+        parts.append(_format_rank_among_members(summary.place, summary.members))
     return " ".join(parts)
 
 
 def format_improvement(summary: NodeSummary) -> str | None:
     """Return at most two events that would improve the node's rank or state, or None."""
     parts = []
-    if summary.figures.back_at is not None:
+    if summary.node_scores.back_at is not None:
         parts.append(
-            f"{_format_delay(summary.figures.back_at - summary.time)} it can be given tasks again"
+            f"{_format_delay(summary.node_scores.back_at - summary.time)} "
+            "it can be given tasks again"
         )
     lift = summary.lift
-    if summary.figures.is_kickout_due and lift.over_line:
+    if summary.node_scores.is_kickout_due and lift.over_line:
         steps_text = format_count(lift.over_line, "first place") + _format_repetition(
             lift.over_line
         )
@@ -158,7 +159,7 @@ def format_improvement(summary: NodeSummary) -> str | None:
         )
         target = f"the {format_ordinal(lift.place_then)} of {summary.members}"
         parts.append(f"{'then ' if parts else ''}{steps_text} would make it {target}")
-    if lift.successes and summary.figures.back_at is None:
+    if lift.successes and summary.node_scores.back_at is None:
         steps_text = format_count(lift.successes, "success", "successes") + _format_repetition(
             lift.successes
         )
@@ -168,14 +169,14 @@ def format_improvement(summary: NodeSummary) -> str | None:
 
 def format_short_reason(causes: NodeCauses) -> str:
     """Return the cause in a few words, for a row of a list."""
-    if causes.figures.back_at is not None:
-        return f"back in {format_duration(causes.figures.back_at - causes.time)}"
-    if causes.figures.factors is not None:
-        return _format_factors(causes.figures.factors)
+    if causes.node_scores.back_at is not None:
+        return f"back in {format_duration(causes.node_scores.back_at - causes.time)}"
+    if causes.node_scores.factors is not None:
+        return _format_factors(causes.node_scores.factors)
     if _is_caused_by_timeouts(causes):
         return (
             f"{_format_recent_timeouts(causes, _MAX_TIMEOUT_AGE_SECONDS)}, H "
-            f"{format_two_decimals(causes.figures.reliability)}"
+            f"{format_two_decimals(causes.node_scores.reliability)}"
         )
     rank, count = _find_commonest_rank(causes)
     if not count:
@@ -192,9 +193,9 @@ def _format_factor_costs(summary: NodeSummary, factors: Factors) -> str:
     if legacy is None:
         raise ValueError("factors come from legacy rules")
     cost_by_cause = {
-        "its memory": multiply_fixed(legacy.vram_weight, UNIT - factors.size),
-        "its timeout": multiply_fixed(legacy.timeout_weight, UNIT - factors.promptness),
-        "its speed": multiply_fixed(legacy.speed_weight, UNIT - (factors.speed or 0)),
+        "its memory": multiply_fixed_point(legacy.vram_weight, UNIT - factors.size),
+        "its timeout": multiply_fixed_point(legacy.timeout_weight, UNIT - factors.promptness),
+        "its speed": multiply_fixed_point(legacy.speed_weight, UNIT - (factors.speed or 0)),
     }
     heaviest = max(cost_by_cause, key=lambda cause: cost_by_cause[cause])
     factor_text = _format_factors(factors)
@@ -215,15 +216,18 @@ def _format_factors(factors: Factors) -> str:
 
 def _format_window(summary: NodeSummary) -> str:
     task_count = len(summary.ranks)
-    tasks_text = "its only task" if task_count == 1 else f"its {number_in_words(task_count)} tasks"
+    tasks_text = (
+        "its only task" if task_count == 1 else f"its {format_number_in_words(task_count)} tasks"
+    )
     return f"{tasks_text} of this window brought"
 
 
 def _format_exclusion(summary: NodeSummary) -> str:
     cause = _format_recent_timeouts(summary, _EXCLUSION_CAUSE_SECONDS)
-    if summary.figures.back_at is None:
+    if summary.node_scores.back_at is None:
         return f"Excluded: {cause}."
-    return f"Excluded for {format_duration(summary.figures.back_at - summary.time)} more: {cause}."
+    remaining = format_duration(summary.node_scores.back_at - summary.time)
+    return f"Excluded for {remaining} more: {cause}."
 
 
 def _format_repetition(count: int) -> str:
@@ -235,12 +239,14 @@ def _format_delay(seconds: int) -> str:
 
 
 def _is_caused_by_timeouts(causes: NodeCauses) -> bool:
-    lost_reliability = UNIT - causes.figures.reliability
+    lost_reliability = UNIT - causes.node_scores.reliability
     is_recent = any(
         causes.time - timeout_time <= _MAX_TIMEOUT_AGE_SECONDS for timeout_time in causes.timeouts
     )
     return (
-        lost_reliability > 0 and lost_reliability >= UNIT - causes.figures.long_term and is_recent
+        lost_reliability > 0
+        and lost_reliability >= UNIT - causes.node_scores.long_term
+        and is_recent
     )
 
 
@@ -264,7 +270,7 @@ def _format_recent_timeouts(causes: NodeCauses, max_age_seconds: int) -> str:
 
 
 def _format_reliability(summary: NodeSummary) -> str:
-    return f"down to {format_two_decimals(summary.figures.reliability)}"
+    return f"down to {format_two_decimals(summary.node_scores.reliability)}"
 
 
 def _format_kickout_line(summary: NodeSummary) -> str:
@@ -275,15 +281,19 @@ def _format_kickout_line(summary: NodeSummary) -> str:
 
 def _format_last_tasks(summary: NodeSummary) -> str:
     task_count = len(summary.ranks)
-    return "its last task" if task_count == 1 else f"its last {number_in_words(task_count)} tasks"
+    return (
+        "its last task"
+        if task_count == 1
+        else f"its last {format_number_in_words(task_count)} tasks"
+    )
 
 
-def _format_place(place: int, members: int) -> str:
-    if members == 1:
+def _format_rank_among_members(rank: int, member_count: int) -> str:
+    if member_count == 1:
         return "It is the only node."
-    if place == 1:
-        return f"Best of {members} nodes."
-    return f"It is the {format_ordinal(place)} of {members} nodes."
+    if rank == 1:
+        return f"Best of {member_count} nodes."
+    return f"It is the {format_ordinal(rank)} of {member_count} nodes."
 
 
 def _find_commonest_rank(causes: NodeCauses) -> tuple[int | None, int]:
@@ -292,7 +302,9 @@ def _find_commonest_rank(causes: NodeCauses) -> tuple[int | None, int]:
 
 
 def _format_group_size(summary: NodeSummary) -> str:
-    return "" if summary.group_size is None else f" of {number_in_words(summary.group_size)}"
+    return (
+        "" if summary.group_size is None else f" of {format_number_in_words(summary.group_size)}"
+    )
 
 
 def _format_ranks_headline(summary: NodeSummary) -> str:
@@ -306,10 +318,10 @@ def _format_ranks_headline(summary: NodeSummary) -> str:
         return f"{rank_phrase} in {'' if count == 1 else 'all of '}{_format_last_tasks(summary)}."
     unanswered = summary.ranks.count(None)
     unanswered_text = (
-        f", and no right answer in {number_in_words(unanswered)}" if unanswered else ""
+        f", and no right answer in {format_number_in_words(unanswered)}" if unanswered else ""
     )
     return (
-        f"{rank_phrase} in {number_in_words(count)} of "
+        f"{rank_phrase} in {format_number_in_words(count)} of "
         f"{_format_last_tasks(summary)}{unanswered_text}."
     )
 
@@ -317,9 +329,11 @@ def _format_ranks_headline(summary: NodeSummary) -> str:
 def _format_ranks(summary: NodeSummary) -> str:
     count_by_rank = Counter(summary.ranks)
     ranked = sorted(rank for rank in count_by_rank if rank is not None)
-    parts = [f"{format_rank(rank)} in {number_in_words(count_by_rank[rank])}" for rank in ranked]
+    parts = [
+        f"{format_rank(rank)} in {format_number_in_words(count_by_rank[rank])}" for rank in ranked
+    ]
     if parts:
         parts[0] = f"was {parts[0]}"
     if count_by_rank[None]:
-        parts.append(f"gave no right answer in {number_in_words(count_by_rank[None])}")
+        parts.append(f"gave no right answer in {format_number_in_words(count_by_rank[None])}")
     return join_parts(parts)

@@ -7,25 +7,29 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from oracle.domain.fixed_point import UNIT, multiply_fixed
+from oracle.domain.fixed_point import UNIT, multiply_fixed_point
 from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange, ScoreEntry
 from oracle.domain.reports.kicks import KickState
-from oracle.domain.scoring.node_figures import figures_at
+from oracle.domain.scoring.node_figures import compute_node_scores
 from oracle.domain.scoring.node_scores import count_scores
 from oracle.domain.state import Node
-from oracle.queries.api.lifting import compute_what_if_figures
+from oracle.queries.api.lifting import compute_what_if_counts
 from oracle.queries.api.node_order import NodeRanking
 from oracle.queries.api.node_view import NodeView
 from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.explain import Explanation
 from oracle.queries.node_sentences import NodeCauses, NodeSummary, format_timeouts
-from oracle.queries.text.human_numbers import format_rank, format_two_decimals, number_in_words
+from oracle.queries.text.human_numbers import (
+    format_number_in_words,
+    format_rank,
+    format_two_decimals,
+)
 
 # The newest changes to read; sentences cover the last two hours only.
 _MAX_CHANGES = 100
 
 
-def build_summary(
+def build_node_summary(
     snapshot: ApiSnapshot, node: Node, view: NodeView
 ) -> tuple[NodeSummary, list[ScoreEntry]]:
     """Return the data for sentences about a node as of the cursor, and the scores that count.
@@ -34,13 +38,13 @@ def build_summary(
     """
     scores = _load_scores(snapshot, node)
     causes, membership_change = (
-        _build_causes(snapshot, node, scores),
+        _build_score_causes(snapshot, node, scores),
         snapshot.uow.memberships.get_effective_change(node.address),
     )
     summary = NodeSummary(
         time=causes.time,
         rules=causes.rules,
-        figures=causes.figures,
+        node_scores=causes.node_scores,
         ranks=causes.ranks,
         timeouts=causes.timeouts,
         points=_compute_mean_points(scores),
@@ -54,7 +58,7 @@ def build_summary(
     return summary, scores
 
 
-def build_summary_from_explanation(
+def build_node_summary_from_explanation(
     explanation: Explanation, ranking: NodeRanking | None = None
 ) -> NodeSummary:
     """Return the data for sentences about an explained node, as of the explained block.
@@ -67,21 +71,21 @@ def build_summary_from_explanation(
     return NodeSummary(
         time=time,
         rules=rules,
-        figures=explanation.figures,
+        node_scores=explanation.node_scores,
         ranks=tuple(entry.rank for entry in scores),
         timeouts=_filter_timeouts(explanation.changes),
         points=_compute_mean_points(scores),
         group_size=sizes.pop() if len(sizes) == 1 else None,
-        place=None if ranking is None else ranking.find_place(node.address),
+        place=None if ranking is None else ranking.find_rank(node.address),
         members=0 if ranking is None else ranking.member_count,
-        lift=compute_what_if_figures(node, time, rules, ranking),
+        lift=compute_what_if_counts(node, time, rules, ranking),
         changed_at=None if membership_change is None else membership_change.time,
     )
 
 
-def build_causes(snapshot: ApiSnapshot, node: Node) -> NodeCauses:
+def build_score_causes(snapshot: ApiSnapshot, node: Node) -> NodeCauses:
     """Return the causes of a node's score as of the cursor; cheaper than a full summary."""
-    return _build_causes(snapshot, node, _load_scores(snapshot, node))
+    return _build_score_causes(snapshot, node, _load_scores(snapshot, node))
 
 
 def _load_scores(snapshot: ApiSnapshot, node: Node) -> list[ScoreEntry]:
@@ -91,12 +95,14 @@ def _load_scores(snapshot: ApiSnapshot, node: Node) -> list[ScoreEntry]:
     )
 
 
-def _build_causes(snapshot: ApiSnapshot, node: Node, scores: Sequence[ScoreEntry]) -> NodeCauses:
+def _build_score_causes(
+    snapshot: ApiSnapshot, node: Node, scores: Sequence[ScoreEntry]
+) -> NodeCauses:
     rules, time = snapshot.source.archive.rules, snapshot.cursor.time
     return NodeCauses(
         time=time,
         rules=rules,
-        figures=figures_at(node, time, rules, snapshot.get_ranking().peers),
+        node_scores=compute_node_scores(node, time, rules, snapshot.get_ranking().peers),
         ranks=tuple(entry.rank for entry in scores),
         timeouts=_filter_timeouts(
             snapshot.uow.reliability.list_for_node(node.address, _MAX_CHANGES)
@@ -133,13 +139,13 @@ class ScoreCost(NamedTuple):
 
 def find_score_costs(explanation: Explanation, summary: NodeSummary) -> list[ScoreCost]:
     """Return the causes that keep QoS below 1, by descending cost; empty for a non-member."""
-    figures = explanation.figures
-    if figures.qos is None:
+    node_scores = explanation.node_scores
+    if node_scores.qos is None:
         return []
     if explanation.rules.legacy is not None:
         score_costs = _compute_factor_costs(explanation)
     else:
-        lost_qos = multiply_fixed(figures.long_term, UNIT - figures.reliability)
+        lost_qos = multiply_fixed_point(node_scores.long_term, UNIT - node_scores.reliability)
         score_costs = [
             *_compute_rank_costs(explanation),
             ScoreCost(lost_qos, _format_reliability(summary)),
@@ -152,7 +158,7 @@ def find_score_costs(explanation: Explanation, summary: NodeSummary) -> list[Sco
 
 def _compute_rank_costs(explanation: Explanation) -> list[ScoreCost]:
     """Return the missing part of the long-term score, split by the ranks that lost points."""
-    missing_score, entries = UNIT - explanation.figures.long_term, explanation.scores
+    missing_score, entries = UNIT - explanation.node_scores.long_term, explanation.scores
     if not entries or sum(entry.score for entry in entries) != sum(explanation.pool):
         cause = (
             "no task was scored yet" if not explanation.pool else "scores from before a restart"
@@ -167,7 +173,7 @@ def _compute_rank_costs(explanation: Explanation) -> list[ScoreCost]:
         ScoreCost(
             missing_score * points // total_lost_points,
             (
-                f"{_format_rank_of_group(explanation, rank)} in {count_by_rank[rank]} of "
+                f"{_format_rank_in_group(explanation, rank)} in {count_by_rank[rank]} of "
                 f"{score_count}"
             ),
         )
@@ -176,7 +182,7 @@ def _compute_rank_costs(explanation: Explanation) -> list[ScoreCost]:
     ]
 
 
-def _format_rank_of_group(explanation: Explanation, rank: int | None) -> str:
+def _format_rank_in_group(explanation: Explanation, rank: int | None) -> str:
     """Return a rank as text, with the group size if all groups had the same size."""
     if rank is None:
         return "no result"
@@ -184,26 +190,28 @@ def _format_rank_of_group(explanation: Explanation, rank: int | None) -> str:
         len(explanation.members_by_position.get(entry.at, ())) for entry in explanation.scores
     }
     size = next(iter(sizes)) if len(sizes) == 1 else 0
-    return f"{format_rank(rank)} of {number_in_words(size)}" if size > 1 else format_rank(rank)
+    return (
+        f"{format_rank(rank)} of {format_number_in_words(size)}" if size > 1 else format_rank(rank)
+    )
 
 
 def _compute_factor_costs(explanation: Explanation) -> list[ScoreCost]:
     """Return how much QoS R, P and B each cost: the gap to 1, multiplied by the weight."""
-    legacy, factors = explanation.rules.legacy, explanation.figures.factors
+    legacy, factors = explanation.rules.legacy, explanation.node_scores.factors
     if legacy is None or factors is None:
         return []
     speed = factors.speed or 0
     return [
         ScoreCost(
-            multiply_fixed(legacy.vram_weight, UNIT - factors.size),
+            multiply_fixed_point(legacy.vram_weight, UNIT - factors.size),
             f"R {format_two_decimals(factors.size)}, VRAM",
         ),
         ScoreCost(
-            multiply_fixed(legacy.timeout_weight, UNIT - factors.promptness),
+            multiply_fixed_point(legacy.timeout_weight, UNIT - factors.promptness),
             f"P {format_two_decimals(factors.promptness)}, its timeout setting",
         ),
         ScoreCost(
-            multiply_fixed(legacy.speed_weight, UNIT - speed),
+            multiply_fixed_point(legacy.speed_weight, UNIT - speed),
             f"B {format_two_decimals(speed)}, its speed",
         ),
     ]
@@ -212,5 +220,5 @@ def _compute_factor_costs(explanation: Explanation) -> list[ScoreCost]:
 def _format_reliability(summary: NodeSummary) -> str:
     return (
         f"{format_timeouts(summary)}: reliability "
-        f"{format_two_decimals(summary.figures.reliability)}"
+        f"{format_two_decimals(summary.node_scores.reliability)}"
     )

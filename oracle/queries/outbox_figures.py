@@ -34,7 +34,7 @@ from oracle.reporting.push_call import MAX_TRIES, find_abandoned_pushes
 from oracle.reporting.reporting_context import PUSH, ReportingContext
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import NOOP, Account, Intent
-from oracle.telemetry.outbox_counts import AccountFigures, ContractFigures, OutboxFigures
+from oracle.telemetry.outbox_counts import AccountStatistics, ContractStatistics, OutboxStatistics
 from oracle.txmgr.budget import compute_runway_seconds, update_budget_metrics
 from oracle.txmgr.client.receipts import fetch_mined_count
 from oracle.txmgr.context import AccountContext
@@ -53,12 +53,12 @@ _OUTCOMES = ("success", "reverted", "superseded", "foreign")
 class OutboxCounter:
     """Counts the rows of the outbox, and caches the counts of final nonces."""
 
-    _final_figures: OutboxFigures = field(default_factory=OutboxFigures)
+    _final_stats: OutboxStatistics = field(default_factory=OutboxStatistics)
     _final_below: dict[Account, int] = field(default_factory=dict)
     # Digests of abandoned statements that were already logged.
     _logged_digests: frozenset[Hash | None] = frozenset()
 
-    def count_outbox(self, store: Store, now: int) -> OutboxFigures:
+    def compute_outbox_stats(self, store: Store, now: int) -> OutboxStatistics:
         """Count the rows and return the metrics of the outbox.
 
         `now` is in unix seconds. No endpoint is queried.
@@ -68,30 +68,30 @@ class OutboxCounter:
             for account, (_, lowest_open) in accounts.items():
                 counted_below = self._final_below.get(account, 0)
                 uow.outbox.counts.add_finished_nonces(
-                    self._final_figures, account, counted_below, lowest_open
+                    self._final_stats, account, counted_below, lowest_open
                 )
                 self._final_below[account] = max(counted_below, lowest_open)
-            figures = self._final_figures.copy_counters()
+            stats = self._final_stats.copy_counters()
             for account, (next_nonce, lowest_open) in accounts.items():
-                uow.outbox.counts.add_finished_nonces(figures, account, lowest_open, next_nonce)
-            superseded = uow.outbox.counts.count_superseded()
-            figures.outcomes.update(
+                uow.outbox.counts.add_finished_nonces(stats, account, lowest_open, next_nonce)
+            superseded = uow.outbox.counts.count_superseded_calls()
+            stats.outcomes.update(
                 {(kind, "superseded"): count for kind, count in superseded.items()}
             )
             for kind, outcome in product(CALL_KINDS, _OUTCOMES):
-                figures.outcomes.setdefault((kind, outcome), 0)
+                stats.outcomes.setdefault((kind, outcome), 0)
             oldest_times = uow.outbox.counts.get_oldest_update_times()
-            figures.ages = {
+            stats.ages = {
                 kind_and_state: max(0, now - oldest_time)
                 for kind_and_state, oldest_time in oldest_times.items()
             }
-            figures.attempts = uow.outbox.counts.count_attempts()
-            figures.kickouts = _count_kickouts(uow.rounds.list_kicks())
-            _add_report_figures(figures, uow)
+            stats.attempts = uow.outbox.counts.count_attempts()
+            stats.kickouts = _count_kickouts(uow.rounds.list_kicks())
+            _add_report_stats(stats, uow)
             abandoned = find_abandoned_pushes(uow)
             self._log_abandoned_statements(abandoned)
-            figures.abandoned_statements = len(abandoned)
-            return figures
+            stats.abandoned_statements = len(abandoned)
+            return stats
 
     def _log_abandoned_statements(self, abandoned: list[Intent]) -> None:
         for push in abandoned:
@@ -110,23 +110,21 @@ class OutboxCounter:
         self._logged_digests = frozenset(push.request.digest for push in abandoned)
 
 
-def add_account_figures(
-    figures: OutboxFigures, contexts: Mapping[str, AccountContext], heads: Heads
-) -> OutboxFigures:
-    """Return `figures` with the values of each account, by role.
+def add_account_stats(
+    stats: OutboxStatistics, contexts: Mapping[str, AccountContext], heads: Heads
+) -> OutboxStatistics:
+    """Return `stats` with the values of each account, by role.
 
     Values from the chain are left out if no endpoint responds.
     """
     return replace(
-        figures,
-        accounts={
-            role: _load_account_figures(context, heads) for role, context in contexts.items()
-        },
+        stats,
+        accounts={role: _load_account_stats(context, heads) for role, context in contexts.items()},
     )
 
 
-def add_contract_figures(figures: OutboxFigures, context: ReportingContext) -> OutboxFigures:
-    """Return `figures` with the state of the oracle contract, if an endpoint responds."""
+def add_contract_stats(stats: OutboxStatistics, context: ReportingContext) -> OutboxStatistics:
+    """Return `stats` with the state of the oracle contract, if an endpoint responds."""
     heartbeat_seconds = context.settings.heartbeat_seconds
     try:
         contract_status, kick_tokens = (
@@ -134,9 +132,9 @@ def add_contract_figures(figures: OutboxFigures, context: ReportingContext) -> O
             context.quorum.get_contract().get_kick_tokens(),
         )
     except TransientError:
-        return replace(figures, heartbeat_seconds=heartbeat_seconds)
+        return replace(stats, heartbeat_seconds=heartbeat_seconds)
     head = contract_status.head
-    contract = ContractFigures(
+    contract = ContractStatistics(
         round=head.round,
         as_of_lag_blocks=max(0, contract_status.block.number - head.as_of) if head.round else 0,
         paused_until=head.paused_until,
@@ -145,17 +143,17 @@ def add_contract_figures(figures: OutboxFigures, context: ReportingContext) -> O
         kick_tokens=kick_tokens,
         pushed_at=head.pushed_at,
     )
-    return replace(figures, contract=contract, heartbeat_seconds=heartbeat_seconds)
+    return replace(stats, contract=contract, heartbeat_seconds=heartbeat_seconds)
 
 
-def _load_account_figures(context: AccountContext, heads: Heads) -> AccountFigures:
+def _load_account_stats(context: AccountContext, heads: Heads) -> AccountStatistics:
     account, pool_view, now = context.account, context.sender_account.pool_view, context.stamp.at
     with context.store.read_transaction() as uow:
         next_nonce = uow.outbox.accounts.get_next_nonce(account) or 0
         pause = uow.outbox.accounts.get_pause(account)
         # The budget is exported even if nothing is sent, because its window moves with time.
         update_budget_metrics(uow, context)
-        figures = AccountFigures(
+        stats = AccountStatistics(
             pause_kind=None if pause is None else pause.kind.value,
             next_nonce=next_nonce,
             open_nonces=uow.outbox.counts.count_open_nonces().get(account.address, 0),
@@ -166,11 +164,11 @@ def _load_account_figures(context: AccountContext, heads: Heads) -> AccountFigur
         latest = fetch_mined_count(pool_view, account.address, "latest")
         final = fetch_mined_count(pool_view, account.address, hex(heads.final.number))
     except TransientError:
-        return figures
+        return stats
     with context.store.read_transaction() as uow:
         runway_seconds = compute_runway_seconds(uow, account, balance, now)
     return replace(
-        figures,
+        stats,
         latest_chain_nonce=latest,
         final_chain_nonce=final,
         balance_wei=balance,
@@ -183,7 +181,7 @@ def _count_kickouts(kicks: list[Kick]) -> dict[str, int]:
     return {state.value: count_by_state[state.value] for state in KickState}
 
 
-def _add_report_figures(figures: OutboxFigures, uow: UnitOfWork) -> None:
+def _add_report_stats(stats: OutboxStatistics, uow: UnitOfWork) -> None:
     """Add the word count of the newest report, and its maximum deviation from the contract."""
     newest_reports = uow.reports.list_latest(1)
     if not newest_reports:
@@ -197,7 +195,7 @@ def _add_report_figures(figures: OutboxFigures, uow: UnitOfWork) -> None:
             unpack_lanes(word), unpack_lanes(_find_word_value(rounds, index)), strict=True
         )
     ]
-    figures.report_words, figures.report_deviation = len(words), max(deviations, default=0)
+    stats.report_words, stats.report_deviation = len(words), max(deviations, default=0)
 
 
 def _find_word_value(rounds: Rounds, index: int) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from oracle.domain.ids import Address
-from oracle.domain.reports.lanes import decode_qos, lane_from_figures
+from oracle.domain.reports.lanes import compute_node_lane_from_scores, decode_qos
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.legacy_factors import (
     PopulationMaxima,
@@ -14,8 +14,8 @@ from oracle.domain.scoring.legacy_factors import (
     compute_population_maxima,
 )
 from oracle.domain.scoring.legacy_tally import compute_window_start
-from oracle.domain.scoring.node_figures import NodeFigures, figures_at
-from oracle.domain.scoring.node_scores import qos_at
+from oracle.domain.scoring.node_figures import NodeScores, compute_node_scores
+from oracle.domain.scoring.node_scores import compute_node_qos
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 from oracle.queries.answers import build_as_of
@@ -46,11 +46,11 @@ class Population:
 
     def compute_qos(self, node: Node) -> int | None:
         """Return the QoS of a node, or None if the node is not a member."""
-        return qos_at(node, self.time, self.rules, self.peers)
+        return compute_node_qos(node, self.time, self.rules, self.peers)
 
-    def compute_figures(self, node: Node) -> NodeFigures:
+    def compute_node_scores(self, node: Node) -> NodeScores:
         """Return the score of a node and the values derived from it."""
-        return figures_at(node, self.time, self.rules, self.peers)
+        return compute_node_scores(node, self.time, self.rules, self.peers)
 
 
 def build_population(
@@ -73,7 +73,7 @@ def has_feed_cursor(uow: UnitOfWork) -> bool:
     return uow.feed.get_cursor() is not None
 
 
-def compute_place(
+def compute_rank(
     node: Node, qos: int | None, nodes: Iterable[Node], population: Population
 ) -> int | None:
     """Return a node's rank by QoS among all nodes, from 1, or None if it has no QoS."""
@@ -89,42 +89,42 @@ def compute_place(
 
 
 def build_node_entry(
-    node: Node, figures: NodeFigures, population: Population, place: int | None
+    node: Node, node_scores: NodeScores, population: Population, rank: int | None
 ) -> NodeEntry:
-    """Return the row of a node; `place` is its rank by QoS, from 1, or None without a QoS."""
+    """Return the row of a node; `rank` is its rank by QoS, from 1, or None without a QoS."""
     rounds, address = population.rounds, node.address
     lane_on_chain = rounds.get_node_lane(address)
     return NodeEntry(
-        place=place,
+        place=rank,
         node=address,
         label=population.labels.get(address),
-        state=figures.state,
-        status=figures.status,
-        excluded=figures.is_excluded,
-        back_at=figures.back_at,
-        kickout_due=figures.is_kickout_due,
+        state=node_scores.state,
+        status=node_scores.status,
+        excluded=node_scores.is_excluded,
+        back_at=node_scores.back_at,
+        kickout_due=node_scores.is_kickout_due,
         proof="none" if population.uses_feed else "chain",
         card=None if node.gpu_name is None else sanitize_name(node.gpu_name),
         vram=node.gpu_vram,
         scores_in_pool=len(node.pool),
         scored_in_all=node.scored,
-        long_term=figures.long_term,
-        reliability=figures.reliability,
-        qos=figures.qos,
-        lane=lane_from_figures(figures),
+        long_term=node_scores.long_term,
+        reliability=node_scores.reliability,
+        qos=node_scores.qos,
+        lane=compute_node_lane_from_scores(node_scores),
         index=rounds.index_by_node.get(address),
         lane_on_chain=lane_on_chain,
         on_chain=decode_qos(lane_on_chain),
         changed_at=node.changed_at,
-        legacy=build_legacy_score(node, figures, population),
+        legacy=build_legacy_score(node, node_scores, population),
     )
 
 
 def build_legacy_score(
-    node: Node, figures: NodeFigures, population: Population
+    node: Node, node_scores: NodeScores, population: Population
 ) -> LegacyScore | None:
     """Return the score of a node under legacy rules, or None under other rules."""
-    legacy, factors = population.rules.legacy, figures.factors
+    legacy, factors = population.rules.legacy, node_scores.factors
     if legacy is None or factors is None:
         return None
     tally, is_member = factors.tally, node.membership is Membership.MEMBER
@@ -161,15 +161,17 @@ def load_all_nodes(
     population = build_population(
         nodes, cursor.time, rules, rounds, uses_feed=has_feed, labels=labels
     )
-    ranked_nodes = [(node, population.compute_figures(node)) for node in nodes]
+    ranked_nodes = [(node, population.compute_node_scores(node)) for node in nodes]
     ranked_nodes.sort(key=lambda pair: (pair[1].qos is None, -(pair[1].qos or 0), pair[0].address))
     return NodePage(
         as_of=as_of,
         total=len(nodes),
-        counts=dict(Counter(figures.state for _, figures in ranked_nodes)),
+        counts=dict(Counter(node_scores.state for _, node_scores in ranked_nodes)),
         nodes=[
-            build_node_entry(node, figures, population, None if figures.qos is None else place)
-            for place, (node, figures) in enumerate(ranked_nodes, start=1)
+            build_node_entry(
+                node, node_scores, population, None if node_scores.qos is None else place
+            )
+            for place, (node, node_scores) in enumerate(ranked_nodes, start=1)
         ],
         next=None,
         moved=False,

@@ -22,13 +22,13 @@ from oracle.domain.scoring.legacy_factors import (
 from oracle.domain.scoring.legacy_tally import compute_tally
 from oracle.domain.scoring.node_scores import (
     compute_legacy_factors,
-    compute_long_term,
+    compute_long_term_score,
+    compute_node_qos,
     compute_reliability,
     count_scores,
     get_status,
     is_excluded,
     is_kickout_due,
-    qos_at,
 )
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import GroupMember, GroupResult, Membership, Node, Task
@@ -157,16 +157,20 @@ def _build_pools(
 
 
 def _build_node_row(
-    node: Node, pool: list[int], time: int, rules: Rules, peers: PopulationMaxima | None
+    node: Node,
+    pool: list[int],
+    time: int,
+    rules: Rules,
+    population_maxima: PopulationMaxima | None,
 ) -> dict[str, object]:
-    qos = qos_at(node, time, rules, peers)
+    qos = compute_node_qos(node, time, rules, population_maxima)
     return {
         "node": node.address,
         "status": get_status(node),
         "task_scores": pool,
         "sum": sum(pool),
         "count": len(pool),
-        "long_term": format_decimal(compute_long_term(node, rules, time)),
+        "long_term": format_decimal(compute_long_term_score(node, rules, time)),
         "reliability": format_decimal(compute_reliability(node, time, rules)),
         "reliability_base": format_decimal(node.base),
         "reliability_since": encode_int(node.since),

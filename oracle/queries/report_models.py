@@ -173,17 +173,17 @@ def build_lane_entry(index: int, node: str | None, lane: int) -> LaneEntry:
     )
 
 
-def build_round_entry(accepted: RoundAccepted, place: LogPlace) -> RoundEntry:
+def build_round_entry(accepted_round: RoundAccepted, place: LogPlace) -> RoundEntry:
     """Return the answer for an accepted round, without its words."""
     return RoundEntry(
-        round=accepted.round,
-        time=accepted.time,
-        as_of=accepted.as_of,
-        as_of_hash=accepted.as_of_hash,
-        words=len(accepted.words),
-        registered=len(accepted.registrations.new_nodes),
-        transmitter=accepted.transmitter,
-        digest=accepted.digest,
+        round=accepted_round.round,
+        time=accepted_round.time,
+        as_of=accepted_round.as_of,
+        as_of_hash=accepted_round.as_of_hash,
+        words=len(accepted_round.words),
+        registered=len(accepted_round.registrations.new_nodes),
+        transmitter=accepted_round.transmitter,
+        digest=accepted_round.digest,
         place=place,
     )
 
@@ -198,7 +198,9 @@ def compute_report_detail(
         stored = uow.reports.get(computed.period)
     rounds = folded.rounds
     node_by_lane = {entry.index: entry.node for entry in rounds.indexes.values()}
-    node_by_lane |= computed.registrations.assign_indexes(rounds.index_by_node, rounds.node_count)
+    node_by_lane |= computed.registrations.compute_assigned_indexes(
+        rounds.index_by_node, rounds.node_count
+    )
     share_by_node = compute_incentive_shares(folded.fold.ledger.nodes.values(), as_of.time, rules)
     return ReportDetail(
         **dict(_build_report_entry(computed, stored)),
@@ -207,9 +209,9 @@ def compute_report_detail(
     )
 
 
-def build_report_entry(stored: StoredReport) -> ReportEntry:
+def build_report_entry(stored_report: StoredReport) -> ReportEntry:
     """Return the answer for a report that was cut."""
-    return _build_report_entry(stored.report, stored)
+    return _build_report_entry(stored_report.report, stored_report)
 
 
 def build_report_basis(report: Report) -> ReportBasis:
@@ -240,20 +242,22 @@ def build_held_report(hold: ReportHold) -> HeldReport:
     )
 
 
-def _build_report_entry(report: Report, stored: StoredReport | None) -> ReportEntry:
+def _build_report_entry(report: Report, stored_report: StoredReport | None) -> ReportEntry:
     return ReportEntry(
         **dict(build_report_basis(report)),
-        state=None if stored is None else stored.outcome,
-        reason=None if stored is None else stored.reason,
-        round=None if stored is None else stored.round,
-        digest=None if stored is None else stored.digest,
+        state=None if stored_report is None else stored_report.outcome,
+        reason=None if stored_report is None else stored_report.reason,
+        round=None if stored_report is None else stored_report.round,
+        digest=None if stored_report is None else stored_report.digest,
     )
 
 
 def _build_lanes(
-    computed: Report, node_by_lane: Mapping[int, Address], share_by_node: Mapping[Address, int]
+    computed_report: Report,
+    node_by_lane: Mapping[int, Address],
+    share_by_node: Mapping[Address, int],
 ) -> Iterator[ReportLane]:
-    for word, value in decode_records(computed.records):
+    for word, value in decode_records(computed_report.records):
         for index, lane in enumerate(unpack_lanes(value), start=word * LANES_PER_WORD):
             if lane != NEVER_REPORTED:
                 node = node_by_lane.get(index)

@@ -229,9 +229,13 @@ def build_verify_answer(
         level=None if verified is None else verified.reached_level.name.lower(),
         endpoints=[] if verified is None else list(verified.endpoints),
         resumed_at=None if verified is None else verified.resumed_at,
-        missing=[] if difference is None else [_build_raw_row(row) for row in difference.missing],
-        extra=[] if difference is None else [_build_raw_row(row) for row in difference.extra],
-        other=[] if difference is None else [_build_raw_row(row) for row in difference.changed],
+        missing=[]
+        if difference is None
+        else [_build_raw_row(row) for row in difference.missing_rows],
+        extra=[] if difference is None else [_build_raw_row(row) for row in difference.extra_rows],
+        other=[]
+        if difference is None
+        else [_build_raw_row(row) for row in difference.changed_rows],
         repaired=None
         if verified is None
         else _build_optional_rebuild(verified.repaired, dry_run=dry_run),

@@ -13,7 +13,7 @@ from oracle.domain.reports.lanes import LANES_PER_WORD, unpack_lanes
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.reports.round_data import decode_records
 from oracle.errors import InputError, TransientError
-from oracle.queries.answers import LogPlace, load_log_places
+from oracle.queries.answers import LogPlace, load_event_sources
 from oracle.queries.explain import EventArchive
 from oracle.queries.report_models import (
     LaneDifference,
@@ -79,7 +79,7 @@ def _load_accepted_round(store: Store, round_number: int) -> tuple[RoundAccepted
     with store.read_transaction() as uow:
         accepted = uow.rounds.get_accepted_round(round_number)
         previous = uow.rounds.get_accepted_round(round_number - 1)
-        place_by_position = load_log_places(uow, [] if accepted is None else [accepted.at])
+        place_by_position = load_event_sources(uow, [] if accepted is None else [accepted.at])
     if accepted is None:
         raise InputError(f"round {round_number} was not accepted in the indexed blocks")
     if previous is None and round_number > 1:
@@ -98,14 +98,20 @@ def _fetch_block(chain: ChainReader, block_number: int) -> BlockRef:
     return block
 
 
-def _find_differences(accepted: dict[int, int], computed: dict[int, int]) -> list[LaneDifference]:
+def _find_differences(
+    accepted_words: dict[int, int], computed_words: dict[int, int]
+) -> list[LaneDifference]:
     return [
         LaneDifference(
             index=word * LANES_PER_WORD + position, accepted=accepted_lane, computed=computed_lane
         )
-        for word in sorted(accepted.keys() | computed.keys())
+        for word in sorted(accepted_words.keys() | computed_words.keys())
         for position, (accepted_lane, computed_lane) in enumerate(
-            zip(_split_word(accepted.get(word)), _split_word(computed.get(word)), strict=True)
+            zip(
+                _split_word(accepted_words.get(word)),
+                _split_word(computed_words.get(word)),
+                strict=True,
+            )
         )
         if accepted_lane != computed_lane
     ]

@@ -8,14 +8,14 @@ from oracle.dispatch.dispatch_calls import STARTS
 from oracle.dispatch.downloads import find_pending_downloads
 from oracle.domain.ids import Address
 from oracle.domain.scoring.legacy_factors import compute_population_maxima
-from oracle.domain.scoring.node_figures import NodeFigures, figures_at
+from oracle.domain.scoring.node_figures import NodeScores, compute_node_scores
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership
 from oracle.indexer.folder import EventFolder
 from oracle.queries.status import compute_index_statistics
 from oracle.rpc.background import BackgroundCall
 from oracle.store.database import Store, UnitOfWork
-from oracle.systems.crynux.predownload import list_requests
+from oracle.systems.crynux.predownload import list_download_requests
 from oracle.telemetry import integrity_metrics
 from oracle.telemetry.integrity_metrics import IntegrityStatistics
 from oracle.telemetry.metrics import DispatchStatistics, IndexStatistics
@@ -102,7 +102,7 @@ def _count_downloads(uow: UnitOfWork, time: int) -> Counter[str]:
     request_states = (
         request.state
         for node in uow.nodes.list_with_downloads()
-        for request in list_requests(node, time)
+        for request in list_download_requests(node, time)
     )
     return Counter({"planned": len(find_pending_downloads(uow))}) + Counter(request_states)
 
@@ -126,9 +126,9 @@ def compute_integrity_statistics(store: Store, folder: EventFolder) -> Integrity
         )
 
 
-def load_node_series(
+def load_node_scores(
     store: Store, rules: Rules, max_nodes: int
-) -> tuple[dict[Address, NodeFigures], int]:
+) -> tuple[dict[Address, NodeScores], int]:
     """Return the scores of up to `max_nodes` members at the cursor, and how many are left out.
 
     The members with the most scores are chosen, because their order changes slowly, which keeps
@@ -142,5 +142,7 @@ def load_node_series(
         return {}, 0
     peers = compute_population_maxima(members, cursor.time, rules)
     top_members = sorted(members, key=lambda node: (-node.scored, node.address))[:max_nodes]
-    figures = {node.address: figures_at(node, cursor.time, rules, peers) for node in top_members}
-    return figures, len(members) - len(top_members)
+    scores_by_node = {
+        node.address: compute_node_scores(node, cursor.time, rules, peers) for node in top_members
+    }
+    return scores_by_node, len(members) - len(top_members)

@@ -16,11 +16,11 @@ from oracle.domain.health import HealthReport
 from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.scoring.legacy_factors import compute_population_maxima
 from oracle.domain.scoring.node_scores import (
-    compute_long_term,
+    compute_long_term_score,
+    compute_node_qos,
     compute_reliability,
     get_status,
     is_excluded,
-    qos_at,
 )
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership
@@ -226,13 +226,13 @@ def compute_index_statistics(
             nodes=statuses,
             excluded=sum(is_excluded(node, cursor.time, rules) for node in members),
             long_term=count_shares(
-                compute_long_term(node, rules, cursor.time) / UNIT for node in members
+                compute_long_term_score(node, rules, cursor.time) / UNIT for node in members
             ),
             reliability=count_shares(
                 compute_reliability(node, cursor.time, rules) / UNIT for node in members
             ),
             qos=count_shares(
-                (qos_at(node, cursor.time, rules, peers) or 0) / UNIT for node in members
+                (compute_node_qos(node, cursor.time, rules, peers) or 0) / UNIT for node in members
             ),
             kickouts={
                 "due": len(due_kickouts),

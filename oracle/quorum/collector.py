@@ -10,7 +10,7 @@ import structlog
 from oracle.bindings.qos_oracle import ContractStatus, get_signers
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
 from oracle.quorum.quorum_context import QuorumContext
-from oracle.quorum.statement_tally import report_conflicts
+from oracle.quorum.statement_tally import log_conflicts
 from oracle.quorum.statements import KICK, REPORT, list_round_statements
 from oracle.quorum.wire_format import (
     MAX_STATEMENTS,
@@ -132,13 +132,13 @@ def refetch_peer_statements(context: QuorumContext, topic: SignedStatement) -> i
 def _store_responses(
     context: QuorumContext,
     topic: SignedStatement,
-    answers: list[tuple[str, StatementMessage]],
+    responses: list[tuple[str, StatementMessage]],
     fetch_status: Callable[[], ContractStatus],
 ) -> int:
     new_messages = _filter_new_messages(
         context,
         topic,
-        [(host, message) for host, message in answers if _matches_topic(message, topic)],
+        [(host, message) for host, message in responses if _matches_topic(message, topic)],
     )
     if not new_messages:
         return 0
@@ -206,7 +206,7 @@ def _store_signatures(
             if is_over_limit and record.digest != topic.digest:
                 continue
             # The statement is compared with its signer's earlier ones before it is stored.
-            report_conflicts(context, uow, record, message, contract_status)
+            log_conflicts(context, uow, record, message, contract_status)
             uow.peer_statements.add(record, host, context.account_context.stamp)
             stored_count += 1
     return stored_count
@@ -242,7 +242,7 @@ def _build_record(message: StatementMessage, topic: SignedStatement) -> SignedSt
     )
 
 
-def review_recent_rounds(context: QuorumContext, cuts: list[StoredReportHeader]) -> None:
+def refetch_recent_statements(context: QuorumContext, cuts: list[StoredReportHeader]) -> None:
     """Fetch the statements of the newest signed or accepted rounds from the other reporters.
 
     Raises:

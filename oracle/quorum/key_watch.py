@@ -53,10 +53,10 @@ def check_for_foreign_signatures(context: QuorumContext, heads: Heads) -> StepRe
     """
     if not context.account_context.sender_account.has_signer:
         return None
-    return _watch_rounds(context, heads) or _watch_proposals(context, heads)
+    return _check_new_rounds(context, heads) or _check_new_proposals(context, heads)
 
 
-def _watch_proposals(context: QuorumContext, heads: Heads) -> StepResult | None:
+def _check_new_proposals(context: QuorumContext, heads: Heads) -> StepResult | None:
     with context.account_context.store.read_transaction() as uow:
         new_proposals, bookmark = scan_proposals(context, uow, heads)
     foreign_proposals = [
@@ -75,10 +75,10 @@ def _watch_proposals(context: QuorumContext, heads: Heads) -> StepResult | None:
             if _extend_embargo(context, uow, proposal.time)
         ]
         uow.bookmarks.set(PROPOSALS_BOOKMARK, bookmark)
-    return _report_foreign_signatures(context, foreign_signatures) if foreign_signatures else None
+    return _log_foreign_signatures(context, foreign_signatures) if foreign_signatures else None
 
 
-def _watch_rounds(context: QuorumContext, heads: Heads) -> StepResult | None:
+def _check_new_rounds(context: QuorumContext, heads: Heads) -> StepResult | None:
     with context.account_context.store.read_transaction() as uow:
         newest_digest, bookmark = (
             uow.rounds.get_newest_digest() or "",
@@ -112,7 +112,7 @@ def _watch_rounds(context: QuorumContext, heads: Heads) -> StepResult | None:
             if _extend_embargo(context, uow, accepted_round.time)
         ]
         uow.bookmarks.set(_BOOKMARK, f"{since} {newest_digest}")
-    return _report_foreign_signatures(context, foreign_signatures) if foreign_signatures else None
+    return _log_foreign_signatures(context, foreign_signatures) if foreign_signatures else None
 
 
 def _build_first_bookmark(context: QuorumContext, uow: UnitOfWork, heads: Heads) -> str | None:
@@ -145,22 +145,24 @@ def _load_unsigned_rounds(
     }
 
 
-def _was_signed_locally(context: QuorumContext, uow: UnitOfWork, accepted: RoundAccepted) -> bool:
+def _was_signed_locally(
+    context: QuorumContext, uow: UnitOfWork, accepted_round: RoundAccepted
+) -> bool:
     contract, signer = (
         context.account_context.sender_account.domain.contract,
         context.account_context.sender_account.signer.address,
     )
-    statements = uow.statements.list_for_round(contract, REPORT, accepted.round)
+    statements = uow.statements.list_for_round(contract, REPORT, accepted_round.round)
     return any(
-        (statement.signer, statement.digest) == (signer, accepted.digest)
+        (statement.signer, statement.digest) == (signer, accepted_round.digest)
         for statement in statements
     )
 
 
-def _load_push_signatures(uow: UnitOfWork, accepted: RoundAccepted) -> bytes:
-    block = accepted.at.block
+def _load_push_signatures(uow: UnitOfWork, accepted_round: RoundAccepted) -> bytes:
+    block = accepted_round.at.block
     pushes = (
-        call for call in uow.calls.iterate_between(block, block) if call.tx == accepted.at.tx
+        call for call in uow.calls.iterate_between(block, block) if call.tx == accepted_round.at.tx
     )
     push = next(pushes, None)
     return b"" if push is None else decode_push_signatures(push)
@@ -184,7 +186,7 @@ def _extend_embargo(context: QuorumContext, uow: UnitOfWork, since: int) -> bool
     return earlier_embargo_end is None or since > earlier_embargo_end
 
 
-def _report_foreign_signatures(
+def _log_foreign_signatures(
     context: QuorumContext, foreign_signatures: Sequence[_ForeignSignature]
 ) -> StepResult:
     signer = context.account_context.sender_account.signer.address
@@ -219,7 +221,7 @@ class SignerEmbargo:
     embargoed_until: int | None
 
 
-def build_signer_embargo(context: QuorumContext) -> SignerEmbargo:
+def build_signing_embargo(context: QuorumContext) -> SignerEmbargo:
     """Return the contract's head and the end of an embargo that starts now.
 
     Raises:
@@ -232,7 +234,7 @@ def build_signer_embargo(context: QuorumContext) -> SignerEmbargo:
     return SignerEmbargo(head.round, contract_status.last_report, until if has_signer else None)
 
 
-def embargo_signer(
+def store_signing_embargo(
     context: QuorumContext, signer_embargo: SignerEmbargo, actor: str | None
 ) -> None:
     """Store the embargo of a signer, because statements in its lost database may still land."""

@@ -58,12 +58,12 @@ class Peer:
         threading.Thread(target=self._run_fetch, args=(path, answer), daemon=True).start()
         return answer
 
-    def _run_fetch(self, path: str, answer: "Future[list[StatementMessage]]") -> None:
+    def _run_fetch(self, path: str, future: "Future[list[StatementMessage]]") -> None:
         started_at = time.monotonic()
         try:
             statements = self.fetch_statements(path)
         except BaseException as error:  # noqa: BLE001  raised where it is waited for
-            answer.set_exception(error)
+            future.set_exception(error)
             return
         finally:
             elapsed_seconds = time.monotonic() - started_at
@@ -72,7 +72,7 @@ class Peer:
                     _MAX_BACKOFF_SECONDS, _BACKOFF_FACTOR * elapsed_seconds
                 )
             self._is_busy = False
-        answer.set_result(statements)
+        future.set_result(statements)
 
     def fetch_statements(self, path: str) -> list[StatementMessage]:
         """Return the peer's genuine statements, and count the response."""

@@ -29,7 +29,7 @@ class MissingSignatures:
         """The reason to show first, or None."""
         return self.signer_reason or self.missing_reason
 
-    def record_waiting(self, digest: Hash, block_time: int) -> int:
+    def record_waiting_statement(self, digest: Hash, block_time: int) -> int:
         """Record that a statement lacks signatures, and return since when, in chain time."""
         if self._waiting_since is None or self._waiting_since[0] != digest:
             self._waiting_since = (digest, block_time)

@@ -9,7 +9,7 @@ import structlog
 
 from oracle.bindings.qos_oracle import ContractStatus
 from oracle.errors import TransientError
-from oracle.indexer.feed_faults import find_holding_fault
+from oracle.indexer.feed_faults import find_fault_blocking_publication
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.statements import expiry_reason, publish_statement
 from oracle.signing.signer import SignerRefusedError, Statement, WrongSignatureError
@@ -86,7 +86,7 @@ def _can_sign(
     earlier: SignedStatement | None,
     contract_status: ContractStatus,
 ) -> bool:
-    if find_holding_fault(uow) is not None:
+    if find_fault_blocking_publication(uow) is not None:
         # Nothing is signed while a fault of the feed prevents publishing.
         return False
     embargo_end = uow.statements.get_embargo_end(record.chain_id, record.contract, record.signer)

@@ -17,7 +17,7 @@ RECENT_ROUNDS = 16
 RENEWAL_ROUNDS = RECENT_ROUNDS // 2
 
 
-def min_signing_round(last_low_round: int, kick: Kick | None) -> int:
+def compute_min_signing_round(last_low_round: int, kick: Kick | None) -> int:
     """Return the first round on which a kickout may be signed.
 
     `last_low_round` is the last round in the evidence, and `kick` the newest proposal about the

@@ -95,7 +95,7 @@ def tally_signatures(
                 agreeing.add(statement.signer)
                 continue
             dissenting.add(statement.signer)
-            if has_conflict(context, uow, statement, contract_status):
+            if conflicts_with_own_report(context, uow, statement, contract_status):
                 conflicting.setdefault(statement.digest, set()).add(statement.signer)
     quorum_metrics.init_signer_metrics(signers)
     for signer in signers:
@@ -113,7 +113,7 @@ def tally_signatures(
     )
 
 
-def has_conflict(
+def conflicts_with_own_report(
     context: QuorumContext,
     uow: UnitOfWork,
     statement: SignedStatement,
@@ -136,7 +136,7 @@ def has_conflict(
     )
 
 
-def has_disagreed(
+def differs_from_own_report(
     context: QuorumContext,
     uow: UnitOfWork,
     statement: SignedStatement,
@@ -165,7 +165,7 @@ def has_disagreed(
     return False
 
 
-def report_conflicts(
+def log_conflicts(
     context: QuorumContext,
     uow: UnitOfWork,
     statement: SignedStatement,
@@ -196,9 +196,9 @@ def report_conflicts(
         quorum_metrics.EQUIVOCATION.labels(statement.signer).inc()
         earlier_values = {"ours": earlier_statements[0].digest}
         _record_conflict(context, uow, "signer_equivocated", statement, message, earlier_values)
-    if has_conflict(context, uow, statement, contract_status) or has_disagreed(
+    if conflicts_with_own_report(
         context, uow, statement, contract_status
-    ):
+    ) or differs_from_own_report(context, uow, statement, contract_status):
         quorum_metrics.DISAGREEMENT.labels(statement.signer).inc()
         _record_conflict(
             context,
@@ -211,11 +211,11 @@ def report_conflicts(
 
 
 def _compute_digest(
-    context: QuorumContext, stored: StoredReport, contract_status: ContractStatus
+    context: QuorumContext, stored_report: StoredReport, contract_status: ContractStatus
 ) -> Hash:
-    statement = build_report_statement(stored.report, contract_status)
+    statement = build_report_statement(stored_report.report, contract_status)
     # The report's own round is used, because later rounds may have followed.
-    statement = replace(statement, round=stored.report.head_round + 1)
+    statement = replace(statement, round=stored_report.report.head_round + 1)
     return statement.compute_digest(context.account_context.sender_account.domain)
 
 

@@ -177,12 +177,12 @@ def _build_message(
     )
 
 
-def build_retry_with_more_gas(failed: Intent, heads: Heads) -> CallRequest | None:
+def build_retry_with_more_gas(failed_call: Intent, heads: Heads) -> CallRequest | None:
     """Return a call with the same statement if the failed one ran out of gas, else None."""
-    request = failed.request
+    request = failed_call.request
     is_over = request.deadline is not None and heads.latest.time > request.deadline
     if (
-        failed.error_class != OUT_OF_GAS
+        failed_call.error_class != OUT_OF_GAS
         or is_over
         or request.dedup_key.count(_RETRY_SUFFIX) >= _MAX_RETRIES
     ):

@@ -46,9 +46,7 @@ class Proposal:
     config: Hash
     own_statements: Sequence[SignedStatement]
 
-    def is_signed_by_statement(
-        self, context: QuorumContext, own_statement: SignedStatement
-    ) -> bool:
+    def matches_statement(self, context: QuorumContext, own_statement: SignedStatement) -> bool:
         """Return whether one of our statements has this proposal's node and evidence."""
         kick_statement = KickStatement(
             config=own_statement.config or ZERO_HASH,
@@ -99,7 +97,7 @@ def is_signed_elsewhere(context: QuorumContext, proposal: Proposal) -> bool:
     """
     signed = _fetch_signed_digest(context, proposal)
     if signed is None:
-        return _must_be_signed_by_us(context, proposal)
+        return _requires_own_signature(context, proposal)
     digest, signatures = signed
     is_signed_here = any(
         own_statement.digest == digest for own_statement in proposal.own_statements
@@ -181,9 +179,9 @@ def _fetch_input(context: QuorumContext, tx_hash: Hash) -> str | None:
     return None
 
 
-def _must_be_signed_by_us(context: QuorumContext, proposal: Proposal) -> bool:
+def _requires_own_signature(context: QuorumContext, proposal: Proposal) -> bool:
     if any(
-        proposal.is_signed_by_statement(context, own_statement)
+        proposal.matches_statement(context, own_statement)
         for own_statement in proposal.own_statements
     ):
         return False

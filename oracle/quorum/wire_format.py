@@ -126,7 +126,7 @@ def is_genuine(message: StatementMessage) -> bool:
     except FatalError:
         return False
     return (
-        signature.is_low
+        signature.has_low_s
         and signature.recover_address(bytes.fromhex(message.digest[2:])) == message.signer
     )
 

@@ -49,7 +49,7 @@ def mark_landed_reports(
         return None
     with context.account_context.write_transaction() as uow:
         for period in landed_periods:
-            uow.reports.mark_state(period, ReportState.LANDED)
+            uow.reports.set_state(period, ReportState.LANDED)
     return StepResult("report landed", None, f"period {', '.join(map(str, landed_periods))}")
 
 
@@ -76,7 +76,7 @@ def mark_missed_reports(
         unfinished = [] if account is None else uow.outbox.intents.list_unfinished(account)
         pushed_digests = {intent.request.digest for intent in unfinished}
         reasons = [
-            (stored_cut.cut.period, _miss_reason(uow, stored_cut))
+            (stored_cut.cut.period, _missed_reason_from_index(uow, stored_cut))
             for stored_cut in signed_cuts
             if stored_cut.digest not in pushed_digests
         ]
@@ -110,7 +110,7 @@ def _store_missed(
         return None
     with context.account_context.write_transaction() as uow:
         for period, reason in missed:
-            uow.reports.mark_state(period, ReportState.MISSED, reason)
+            uow.reports.set_state(period, ReportState.MISSED, reason)
     return StepResult(REPORT_MISSED, None, detail)
 
 
@@ -148,7 +148,7 @@ def is_awaiting_finality(uow: UnitOfWork, stored_cut: StoredReportHeader) -> boo
     return accepted is not None and accepted.digest == stored_cut.digest
 
 
-def _miss_reason(uow: UnitOfWork, stored_cut: StoredReportHeader) -> str | None:
+def _missed_reason_from_index(uow: UnitOfWork, stored_cut: StoredReportHeader) -> str | None:
     round_number = stored_cut.cut.head_round + 1
     accepted = uow.rounds.get_accepted_round(round_number)
     if accepted is not None:

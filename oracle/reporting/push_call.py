@@ -37,7 +37,7 @@ _OPEN_STATES = frozenset({ReportState.DUE, ReportState.MISSED})
 _MINED_STATES = frozenset({IntentState.MINED, IntentState.REVERTED})
 
 
-def hopeless_push_reason(
+def push_expiry_reason(
     uow: UnitOfWork, push: Intent, contract_status: ContractStatus
 ) -> str | None:
     """Return why a sent push can no longer land, or None if it has landed or may still land."""
@@ -142,21 +142,21 @@ class PushCall(CallKind):
         )
 
     @override
-    def may_take_over(self, stuck: Intent, ready: Intent) -> bool:
+    def can_take_over(self, stuck_call: Intent, ready_call: Intent) -> bool:
         """Return whether the stuck push can no longer land, or both push the same statement."""
         contract_status = self._context.quorum.fetch_contract_status()
         with self._context.account_context.store.read_transaction() as uow:
-            is_hopeless = hopeless_push_reason(uow, stuck, contract_status) is not None
-        return is_hopeless or has_same_statement(stuck, ready)
+            is_hopeless = push_expiry_reason(uow, stuck_call, contract_status) is not None
+        return is_hopeless or has_same_statement(stuck_call, ready_call)
 
     @override
-    def build_retry(self, failed: Intent, heads: Heads) -> CallRequest | None:
-        return build_retry_with_more_gas(failed, heads)
+    def build_retry(self, failed_call: Intent, heads: Heads) -> CallRequest | None:
+        return build_retry_with_more_gas(failed_call, heads)
 
     @override
     def on_retried(self, uow: UnitOfWork, retry_request: CallRequest) -> None:
         if retry_request.period is not None:
-            uow.reports.mark_state(retry_request.period, ReportState.DUE)
+            uow.reports.set_state(retry_request.period, ReportState.DUE)
 
     @override
     def is_urgent(self, uow: UnitOfWork, call: Intent) -> bool:
@@ -194,7 +194,7 @@ class PushCall(CallKind):
         )
 
     @override
-    def missing_event(self, receipt: Receipt, call: Intent) -> str | None:
+    def find_missing_event(self, receipt: Receipt, call: Intent) -> str | None:
         return find_missing_event(
             receipt, call.request.contract, call.request.calldata, call.request.digest
         )
@@ -226,6 +226,6 @@ class PushCall(CallKind):
             return
         accepted = uow.rounds.get_accepted_round(round_number)
         if reason is None:
-            uow.reports.mark_state(period, ReportState.LANDED)
+            uow.reports.set_state(period, ReportState.LANDED)
         elif accepted is None or accepted.digest != call.request.digest:
-            uow.reports.mark_state(period, ReportState.MISSED, reason)
+            uow.reports.set_state(period, ReportState.MISSED, reason)

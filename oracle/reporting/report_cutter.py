@@ -18,7 +18,7 @@ from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.events.oracle_events import NO_REGISTRATIONS, Registrations
 from oracle.domain.ids import Address
 from oracle.domain.reports.contract_state import NodeIndex
-from oracle.domain.reports.lanes import get_word_index, lane_of, replace_lane
+from oracle.domain.reports.lanes import compute_node_lane, get_word_index, replace_lane
 from oracle.domain.reports.registration import (
     FirstEvents,
     choose_registrations,
@@ -29,7 +29,7 @@ from oracle.domain.reports.report import Report, ReportSettings, compute_period,
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.reports.target_words import ScoringContext, TargetWords, build_target_words
 from oracle.domain.scoring.legacy_factors import PopulationMaxima, compute_population_maxima
-from oracle.domain.scoring.legacy_tally import compute_window
+from oracle.domain.scoring.legacy_tally import compute_window_number
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 from oracle.indexer.block_hooks import BlockHook, HookNote
@@ -66,19 +66,19 @@ class ReportCutter(BlockHook):
         return opens_period and newest_block - parent.number <= self.header_depth
 
     @override
-    def select_stops(self, headers: Sequence[BlockRef], newest: int) -> list[BlockRef]:
-        return [old for old, new in pairwise(headers) if self.is_due(old, new, newest)]
+    def select_stop_blocks(self, headers: Sequence[BlockRef], newest_block: int) -> list[BlockRef]:
+        return [old for old, new in pairwise(headers) if self.is_due(old, new, newest_block)]
 
     @override
     def on_window(
-        self, uow: UnitOfWork, headers: Sequence[BlockRef], last: BlockRef, newest: int
+        self, uow: UnitOfWork, headers: Sequence[BlockRef], last: BlockRef, newest_block: int
     ) -> None:
         """Record the first period since which no report is missing.
 
         Reports of earlier periods are missing, because none are cut during backfill. The
         submission schedule needs this period (`domain.reports.round_schedule`).
         """
-        too_old = [old for old in headers if newest - old.number > self.header_depth]
+        too_old = [old for old in headers if newest_block - old.number > self.header_depth]
         if headers and not too_old:
             return
         first_kept = headers[min(len(too_old), len(headers) - 1)] if headers else last
@@ -106,7 +106,7 @@ class ReportCutter(BlockHook):
         return HookNote("reports", report.period)
 
     @override
-    def get_stored_stops(self, uow: UnitOfWork, blocks: BlockRange) -> list[BlockRef]:
+    def get_stored_stop_blocks(self, uow: UnitOfWork, blocks: BlockRange) -> list[BlockRef]:
         return [report.as_of for report in _load_kept_reports(uow, blocks)]
 
     @override
@@ -167,7 +167,7 @@ class ReportCutter(BlockHook):
         if legacy is None or last_cut.number > as_of.number:
             return last_cut.number > as_of.number
         is_touched = next(iter(uow.nodes.iterate_changed_since(last_cut.number)), None) is not None
-        return is_touched or compute_window(last_cut.time, legacy) != compute_window(
+        return is_touched or compute_window_number(last_cut.time, legacy) != compute_window_number(
             as_of.time, legacy
         )
 
@@ -176,7 +176,9 @@ class ReportCutter(BlockHook):
         for node in nodes:
             index = rounds.index_by_node.get(node.address)
             if index is not None:
-                self._set_lane(index, lane_of(node, time, self._rules, self._population_maxima))
+                self._set_lane(
+                    index, compute_node_lane(node, time, self._rules, self._population_maxima)
+                )
             if index is None and is_reportable(node, time, self._rules, min_scores):
                 self._waiting_nodes.add(node.address)
             else:
@@ -197,7 +199,9 @@ class ReportCutter(BlockHook):
         nodes = uow.nodes.get_many([*(entry.node for entry in new_entries), *previous_nodes])
         self._update_nodes(rounds, (nodes[node] for node in previous_nodes if node in nodes), time)
         for entry in new_entries:
-            lane = lane_of(nodes.get(entry.node), time, self._rules, self._population_maxima)
+            lane = compute_node_lane(
+                nodes.get(entry.node), time, self._rules, self._population_maxima
+            )
             self._set_lane(entry.index, lane)
             self._waiting_nodes.discard(entry.node)
             self._seen_indexes[entry.index] = entry

@@ -6,7 +6,7 @@ report is sent and whether it is worth its gas, but this does not change the con
 
 from dataclasses import dataclass
 
-from oracle.bindings.qos_oracle import ContractStatus, encode_push
+from oracle.bindings.qos_oracle import ContractStatus, encode_push_call
 from oracle.chain.heads import Heads
 from oracle.domain.reports.report import Report, ReportSettings
 from oracle.domain.reports.round_schedule import (
@@ -15,7 +15,11 @@ from oracle.domain.reports.round_schedule import (
     find_scheduled_report,
 )
 from oracle.errors import TransientError
-from oracle.quorum.collector import collect_signatures, review_recent_rounds, unknown_signer_reason
+from oracle.quorum.collector import (
+    collect_signatures,
+    refetch_recent_statements,
+    unknown_signer_reason,
+)
 from oracle.quorum.sign_once import sign_once
 from oracle.quorum.statement_tally import tally_signatures
 from oracle.quorum.statements import build_report_record, build_report_statement
@@ -29,7 +33,7 @@ from oracle.reporting.push_call import (
     MAX_SCANNED_PUSHES,
     MAX_TRIES,
     RETRYABLE_STATES,
-    hopeless_push_reason,
+    push_expiry_reason,
     should_retry_push,
 )
 from oracle.reporting.readiness import (
@@ -69,11 +73,11 @@ class _ScheduledReport:
 
 
 def plan_push(
-    context: ReportingContext, heads: Heads, *, marks_outcomes: bool = True
+    context: ReportingContext, heads: Heads, *, mark_outcomes: bool = True
 ) -> StepResult | None:
     """Sign the scheduled report, collect a quorum and plan its push; return None if idle.
 
-    With `marks_outcomes`, the outcomes of other reports are stored first; a read-only caller
+    With `mark_outcomes`, the outcomes of other reports are stored first; a read-only caller
     passes False.
 
     Raises:
@@ -92,15 +96,15 @@ def plan_push(
         context.quorum.missing.clear()
     step = (
         (mark_landed_reports(context, heads, cuts) or mark_missed_reports(context, cuts))
-        if marks_outcomes
+        if mark_outcomes
         else None
     )
     if step is None and not is_idle:
         step = _sign_and_plan_push(
-            context, heads, cuts, push_in_flight, marks_outcomes=marks_outcomes
+            context, heads, cuts, push_in_flight, mark_outcomes=mark_outcomes
         )
     if step is None:
-        review_recent_rounds(context.quorum, cuts)
+        refetch_recent_statements(context.quorum, cuts)
     return step
 
 
@@ -110,14 +114,14 @@ def _sign_and_plan_push(
     cuts: list[StoredReportHeader],
     push_in_flight: Intent | None,
     *,
-    marks_outcomes: bool,
+    mark_outcomes: bool,
 ) -> StepResult | None:
     """Sign the report, and plan a push unless a push in flight may still land.
 
     A push in flight does not prevent signing, because the other reporters may be ahead.
     """
     status = context.quorum.fetch_contract_status()
-    step = mark_unsigned_missed_reports(context, cuts, status) if marks_outcomes else None
+    step = mark_unsigned_missed_reports(context, cuts, status) if mark_outcomes else None
     if step is not None:
         return step
     scheduled = _check_scheduled_report(context, heads, cuts, status)
@@ -148,8 +152,9 @@ def _needs_work(
     context: ReportingContext, uow: UnitOfWork, stored_cut: StoredReportHeader, heads: Heads
 ) -> bool:
     """Return whether a report still needs work; otherwise the contract is not queried."""
-    if stored_cut.state is not ReportState.DUE or stored_cut.cut.as_of > context.max_as_of_block(
-        heads
+    if (
+        stored_cut.state is not ReportState.DUE
+        or stored_cut.cut.as_of > context.compute_max_as_of_block(heads)
     ):
         return False
     return stored_cut.digest is None or not is_awaiting_finality(uow, stored_cut)
@@ -174,7 +179,7 @@ def _is_push_stuck(context: ReportingContext, push: Intent, status: ContractStat
     if push.state is not IntentState.LIVE:
         return False
     with context.account_context.store.read_transaction() as uow:
-        return hopeless_push_reason(uow, push, status) is not None
+        return push_expiry_reason(uow, push, status) is not None
 
 
 def _check_scheduled_report(
@@ -204,7 +209,7 @@ def _bind_scheduled_report(
 ) -> _ScheduledReport | None:
     with context.account_context.store.read_transaction() as uow:
         stored = load_scheduled_report(uow, context.settings, cuts, status)
-    if stored is None or stored.report.as_of.number > context.max_as_of_block(heads):
+    if stored is None or stored.report.as_of.number > context.compute_max_as_of_block(heads):
         return None
     statement = build_report_statement(stored.report, status)
     return _ScheduledReport(
@@ -280,11 +285,11 @@ def _plan_report_push(context: ReportingContext, scheduled: _ScheduledReport) ->
     context.quorum.missing.clear()
     if (
         not context.account_context.sender_account.has_payer
-        or not scheduled.contract_status.is_open
+        or not scheduled.contract_status.can_accept_round
     ):
         return None
     report, record = scheduled.report, scheduled.record
-    calldata = encode_push(
+    calldata = encode_push_call(
         scheduled.statement, scheduled.contract_status.head.config_count, quorum_signatures
     )
     tries = _count_tries(context, record)
@@ -353,7 +358,7 @@ def _hold_disputed_report(
         return None
     signer_tally = tally_signatures(context.quorum, scheduled.record, scheduled.contract_status)
     block_time, reason = scheduled.contract_status.block.time, signer_tally.quorum_obstacle
-    waited_seconds = block_time - context.quorum.missing.record_waiting(
+    waited_seconds = block_time - context.quorum.missing.record_waiting_statement(
         scheduled.record.digest, block_time
     )
     is_late = reason is None and waited_seconds > context.settings.period_seconds

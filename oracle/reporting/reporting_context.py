@@ -40,7 +40,7 @@ class ReportingContext:
         """The settings of reports: periods, bands and times."""
         return self.quorum.settings
 
-    def max_as_of_block(self, heads: Heads) -> int:
+    def compute_max_as_of_block(self, heads: Heads) -> int:
         """Return the highest as-of block that a report may currently have."""
         max_block = heads.latest.number - BLOCKS_UNDER_HEAD
         if self.level == "safe":

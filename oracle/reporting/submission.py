@@ -37,13 +37,13 @@ def decide_report_submission(
     if reason is not None:
         hold_report(context, report, reason)
         return SubmissionDecision(should_send=False, reason=f"held: {reason}", max_fee_per_gas=0)
-    if value.should_send and _is_too_expensive(context, value):
+    if value.should_send and _is_current_fee_too_high(context, value):
         reason = "gas costs more than the change is worth yet"
         return replace(value, should_send=False, reason=reason)
     return value
 
 
-def _is_too_expensive(context: ReportingContext, value: SubmissionDecision) -> bool:
+def _is_current_fee_too_high(context: ReportingContext, value: SubmissionDecision) -> bool:
     """Return whether the current fee exceeds the maximum fee for the report."""
     if value.max_fee_per_gas >= context.account_context.sender_account.caps.fee_per_gas:
         # No endpoint is queried if only the cap counts, because pricing the call checks the cap.

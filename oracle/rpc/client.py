@@ -23,7 +23,7 @@ from oracle.rpc.rpc_errors import (
     CallRefusedError,
     ErrorKind,
     RpcError,
-    error_from_body,
+    build_error_from_body,
 )
 from oracle.rpc.wire import JsonRpcConnection
 from oracle.telemetry.metrics import RPC_ERRORS
@@ -150,7 +150,7 @@ class JsonRpcClient:
             method, 1, lambda: self._send_single(method, params, result_type, timeout_seconds)
         )
 
-    def batch(
+    def call_batch(
         self, method: str, params_list: Sequence[Sequence[object]], result_type: type[T]
     ) -> list[T | None]:
         """Call one method with many parameter lists, in as few batches as the endpoint accepts.
@@ -175,7 +175,7 @@ class JsonRpcClient:
                 if _is_ambiguous_batch_error(error):
                     # The batch or the call itself may be refused; a single request shows which.
                     results.append(self.call(method, params_chunk[0], result_type))
-                batch_size = self._shrink_after_failure(len(params_chunk), error)
+                batch_size = self._shrink_batch_size(len(params_chunk), error)
                 continue
             results += [
                 self._get_result_or_retry_alone(
@@ -225,7 +225,7 @@ class JsonRpcClient:
         """Put at most `limit` requests into a batch from now on."""
         self.batch_limit = max(1, min(MAX_BATCH_SIZE, limit))
 
-    def _shrink_after_failure(self, failed_size: int, error: RpcError) -> int:
+    def _shrink_batch_size(self, failed_size: int, error: RpcError) -> int:
         """Return the size of the next batch; raise `error` if a smaller batch would not help.
 
         The limit is lowered only if the size was the reason. A timeout or an error page of a small
@@ -305,7 +305,7 @@ class JsonRpcClient:
     ) -> RpcError:
         """Return the error of a batch in which every request was refused."""
         error_body = parse_error_body(responses[0].error) if responses else JsonRpcErrorBody()
-        error: RpcError = error_from_body(
+        error: RpcError = build_error_from_body(
             self.name, method, responses[0].error if responses else None
         )
         RPC_ERRORS.labels(method).inc()
@@ -395,7 +395,7 @@ class JsonRpcClient:
             return self._wire.count_error(
                 method, ErrorKind.INVALID, f"{method}: a single response to a batch"
             )
-        refusal = error_from_body(self.name, method, error_value)
+        refusal = build_error_from_body(self.name, method, error_value)
         RPC_ERRORS.labels(method).inc()
         if not refusal.is_rate_limited:
             self._mixed_batch_limit = 1

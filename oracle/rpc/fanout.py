@@ -116,7 +116,7 @@ class EndpointCaller:
         except (TransientError, TypeError, ValueError):
             return False
         if is_reached:
-            self.endpoint.record_reached(block_number)
+            self.endpoint.record_reached_block(block_number)
         return is_reached
 
     def _send(self, requests: Sequence[RpcRequest]) -> "list[Json | CallRefusedError]":
@@ -258,7 +258,7 @@ class PoolView:
             raise failures[0]
         return results
 
-    def compute_median(self, read: Callable[[EndpointCaller], int]) -> int:
+    def read_median(self, read: Callable[[EndpointCaller], int]) -> int:
         """Return the median of the witnesses' values; of two middle values, the lower.
 
         Several endpoints of one witness count once, by the median of their values.
@@ -268,7 +268,7 @@ class PoolView:
         """
         numbers_by_witness: dict[str, list[int]] = defaultdict(list)
         for endpoint, number in self.read_each(read):
-            numbers_by_witness[self.quorum.witness_of(endpoint)].append(number)
+            numbers_by_witness[self.quorum.get_witness(endpoint)].append(number)
         return statistics.median_low(map(statistics.median_low, numbers_by_witness.values()))
 
     def _with_endpoints(self, endpoints: Sequence[Endpoint]) -> "PoolView":

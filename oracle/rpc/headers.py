@@ -38,7 +38,7 @@ def fetch_full_headers(
         [hex(height_or_tag) if isinstance(height_or_tag, int) else height_or_tag, False]
         for height_or_tag in heights_or_tags
     ]
-    return client.batch("eth_getBlockByNumber", params, FullHeaderResponse)
+    return client.call_batch("eth_getBlockByNumber", params, FullHeaderResponse)
 
 
 def parse_headers(

@@ -71,23 +71,23 @@ class SubscriptionWatchdog:
     # The newest polled block when the last message arrived.
     _newest_block: int = -1
 
-    def may_connect(self, now: float) -> bool:
+    def should_connect(self, now: float) -> bool:
         """Return whether to connect; False for five minutes after two failures."""
         return now >= self._paused_until
 
-    def record_connect(self, polled: PolledHead, now: float) -> None:
+    def record_connect(self, polled_head: PolledHead, now: float) -> None:
         """Record that a connection was opened."""
-        self._received_at, self._newest_block = now, polled.newest_block
+        self._received_at, self._newest_block = now, polled_head.newest_block
 
-    def record_message(self, polled: PolledHead, now: float) -> None:
+    def record_message(self, polled_head: PolledHead, now: float) -> None:
         """Record a message, which resets the count of failures."""
-        self._received_at, self._newest_block, self._failures = now, polled.newest_block, 0
+        self._received_at, self._newest_block, self._failures = now, polled_head.newest_block, 0
 
-    def is_silent(self, polled: PolledHead, now: float) -> bool:
+    def is_silent(self, polled_head: PolledHead, now: float) -> bool:
         """Return whether polling saw new blocks but no message arrived for too long."""
-        max_silence_seconds = max(_SILENT_BLOCKS * polled.block_seconds, _MIN_SILENCE_SECONDS)
+        max_silence_seconds = max(_SILENT_BLOCKS * polled_head.block_seconds, _MIN_SILENCE_SECONDS)
         return (
-            polled.newest_block > self._newest_block
+            polled_head.newest_block > self._newest_block
             and now - self._received_at > max_silence_seconds
         )
 
@@ -136,7 +136,7 @@ class NewHeadSubscription:
 
     def _run(self) -> None:
         while not self._stop_requested.is_set():
-            if self._watchdog.may_connect(self._clock()):
+            if self._watchdog.should_connect(self._clock()):
                 reason = self._listen_once()
                 if reason is not None:
                     self._record_failure(reason)

@@ -17,7 +17,7 @@ from oracle.rpc.client import DEFAULT_TIMEOUT_SECONDS, MAX_RESPONSE_BYTES, JsonR
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.endpoints.endpoint_list import EndpointList
 from oracle.rpc.endpoints.probe import Checkpoint
-from oracle.rpc.endpoints.providers import WitnessQuorum, provider_of
+from oracle.rpc.endpoints.providers import WitnessQuorum, get_provider
 from oracle.rpc.fanout import PoolView, broadcast
 from oracle.rpc.rpc_errors import ErrorKind, RpcError, combine_failures
 from oracle.telemetry import rpc_metrics as metrics
@@ -69,7 +69,7 @@ class EndpointPool:
         """Return a pool of the endpoints at these URLs; sends no request yet.
 
         `timeout_seconds` and `max_bytes` are those of `JsonRpcClient`. `providers` maps a host to
-        its provider if the host name does not show the provider; see `provider_of`.
+        its provider if the host name does not show the provider; see `get_provider`.
 
         Raises:
             NoEndpointError: there is no URL.
@@ -78,7 +78,7 @@ class EndpointPool:
         endpoints = []
         for url in map(str.strip, urls):
             client = JsonRpcClient(url, timeout_seconds=timeout_seconds, max_bytes=max_bytes)
-            endpoints.append(Endpoint(client, clock, provider_of(url, providers)))
+            endpoints.append(Endpoint(client, clock, get_provider(url, providers)))
         return cls(endpoints, chain_id, clock)
 
     def close(self) -> None:
@@ -86,7 +86,7 @@ class EndpointPool:
         for endpoint in self._endpoints:
             endpoint.close()
 
-    def view(self, timeout_seconds: float = VIEW_TIMEOUT_SECONDS) -> PoolView:
+    def create_view(self, timeout_seconds: float = VIEW_TIMEOUT_SECONDS) -> PoolView:
         """Return a view of the endpoints for sending, and for reads outside of the indexer."""
         return PoolView(tuple(self._endpoints), timeout_seconds, self.witness_quorum)
 
@@ -129,24 +129,25 @@ class EndpointPool:
         self,
         work: Callable[[Endpoint], T],
         *,
-        only: str | None = None,
-        avoid: Iterable[str] = (),
+        only_endpoint: str | None = None,
+        avoided_endpoints: Iterable[str] = (),
     ) -> T:
         """Run all of `work` with one endpoint, so that all its results show one view of the chain.
 
-        `only` is the name of the only endpoint to use; `avoid` are names of endpoints to leave
-        out.
+        `only_endpoint` is the name of the only endpoint to use; `avoided_endpoints` are names of
+        endpoints to leave out.
 
         Raises:
             TransientError: every endpoint failed; the message has the last failure.
-            InputError: `only` names no endpoint, or no endpoint was ever on the configured chain.
+            InputError: `only_endpoint` names no endpoint, or no endpoint was ever on the
+                configured chain.
         """
-        candidates = self._candidates(only, set(avoid))
+        candidates = self._list_candidates(only_endpoint, set(avoided_endpoints))
         self._recheck_due_endpoints(candidates)
         failures: list[RpcError] = []
         for endpoint in self._endpoints.sort_by_preference(candidates):
-            endpoint.health.wait_if_sole()
-            skip_error = endpoint.unavailability_error()
+            endpoint.health.wait_if_only_endpoint()
+            skip_error = endpoint.find_unavailability_error()
             if skip_error is None:
                 try:
                     return self._run_work(endpoint, work, failures)
@@ -160,10 +161,10 @@ class EndpointPool:
         if all(failure.kind is ErrorKind.BACKOFF for failure in failures):
             self._endpoints.limit_breaker_wait(_MIN_BREAKER_WAIT_SECONDS)
         failure = combine_failures(failures)
-        failure.retry_after = self._endpoints.seconds_until_usable(failures)
+        failure.retry_after = self._endpoints.compute_seconds_until_usable(failures)
         raise failure
 
-    def other_endpoints(self, excluded: str) -> list[Endpoint]:
+    def list_other_endpoints(self, excluded: str) -> list[Endpoint]:
         """Return the usable endpoints other than `excluded`, best first.
 
         Endpoints that are quarantined or rate-limited are left out. The caller must prove the
@@ -171,16 +172,18 @@ class EndpointPool:
         """
         return self._list_usable_except({excluded})
 
-    def other_witnesses(self, excluded: str) -> list[Endpoint]:
+    def list_endpoints_of_other_witnesses(self, excluded: str) -> list[Endpoint]:
         """Return the usable endpoints that belong to another witness than `excluded`."""
-        return self._list_usable_except(self.witness_quorum.endpoints_of_same_witness(excluded))
+        return self._list_usable_except(
+            self.witness_quorum.list_endpoints_of_same_witness(excluded)
+        )
 
     def _list_usable_except(self, names: Container[str]) -> list[Endpoint]:
         candidates = [endpoint for endpoint in self._endpoints if endpoint.name not in names]
         return [
             endpoint
             for endpoint in self._endpoints.sort_by_preference(candidates)
-            if endpoint.unavailability_error() is None
+            if endpoint.find_unavailability_error() is None
         ]
 
     def prove_chain(self, endpoint: Endpoint, *, timeout_seconds: float | None = None) -> None:
@@ -241,7 +244,7 @@ class EndpointPool:
         structlog.get_logger().error("endpoint_quarantined", endpoint=endpoint.name, reason=reason)
         self._endpoints.update_usable_metric()
 
-    def quarantine_reasons(self) -> dict[str, str]:
+    def get_quarantine_reasons(self) -> dict[str, str]:
         """Return the reason of each quarantined endpoint, by its name."""
         return {
             endpoint.name: endpoint.status.quarantine_reason
@@ -276,15 +279,21 @@ class EndpointPool:
 
     # --- one piece of work ---
 
-    def _candidates(self, only: str | None, avoid: set[str]) -> list[Endpoint]:
+    def _list_candidates(
+        self, only_endpoint: str | None, avoided_endpoints: set[str]
+    ) -> list[Endpoint]:
         endpoints = self._endpoints
-        if only is not None and only not in {endpoint.name for endpoint in endpoints}:
+        if only_endpoint is not None and only_endpoint not in {
+            endpoint.name for endpoint in endpoints
+        }:
             names = ", ".join(endpoint.name for endpoint in endpoints)
-            raise InputError(f"{only}: not a configured endpoint; expected one of: {names}")
+            raise InputError(
+                f"{only_endpoint}: not a configured endpoint; expected one of: {names}"
+            )
         return [
             endpoint
             for endpoint in endpoints
-            if endpoint.name not in avoid and only in {None, endpoint.name}
+            if endpoint.name not in avoided_endpoints and only_endpoint in {None, endpoint.name}
         ]
 
     def _run_work(
@@ -320,7 +329,7 @@ class EndpointPool:
         )
         for endpoint in candidates:
             status = endpoint.status
-            if status.is_release_check_due(now, is_sole=is_sole):
+            if status.is_release_check_due(now, are_all_unusable=is_sole):
                 self._try_release_from_quarantine(endpoint)
             elif len(candidates) > 1 and status.is_recheck_due(now):
                 self._check_recovery(endpoint)
@@ -380,8 +389,11 @@ class EndpointPool:
     def _mark_if_slow(self, endpoint: Endpoint) -> None:
         """Mark the endpoint as slow if another endpoint was much faster at the same method."""
         for other_endpoint in self._endpoints:
-            if other_endpoint is not endpoint and other_endpoint.unavailability_error() is None:
-                excess_seconds = endpoint.health.latency_excess(other_endpoint.health)
+            if (
+                other_endpoint is not endpoint
+                and other_endpoint.find_unavailability_error() is None
+            ):
+                excess_seconds = endpoint.health.compute_latency_excess(other_endpoint.health)
                 if excess_seconds > _SLOW_THRESHOLD_SECONDS:
                     endpoint.status.mark_slow(self.clock())
                     endpoint.health.reset_latency()

@@ -456,11 +456,13 @@ def is_batch_refusal(message: str) -> bool:
 
 
 def _find_dialect(message: str) -> ProviderMessage | None:
-    return next((row for row, pattern in _compiled_patterns() if pattern.search(message)), None)
+    return next(
+        (row for row, pattern in _get_compiled_patterns() if pattern.search(message)), None
+    )
 
 
 @cache
-def _compiled_patterns() -> tuple[tuple[ProviderMessage, re.Pattern[str]], ...]:
+def _get_compiled_patterns() -> tuple[tuple[ProviderMessage, re.Pattern[str]], ...]:
     """Compile the patterns on first use, because most commands meet no error."""
     return tuple((row, re.compile(row.pattern, re.IGNORECASE)) for row in DIALECTS if row.pattern)
 

@@ -141,7 +141,7 @@ def _parse_response_id(response_id: object) -> int | None:
     return int(response_id) if is_number and response_id == int(response_id) else None  # type: ignore[call-overload]  # a number
 
 
-def body_excerpt(body: bytes) -> str:
+def extract_body_excerpt(body: bytes) -> str:
     """Return the beginning of a body as readable text, without the tags of a web page."""
     text = _HTML_TAGS.sub(" ", body[:_MAX_EXCERPT_BYTES].decode("utf-8", "replace"))
     return " ".join(text.split())[:_MAX_EXCERPT_CHARACTERS]

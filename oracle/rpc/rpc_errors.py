@@ -21,7 +21,12 @@ from oracle.rpc.provider_dialects import (
     parse_max_blocks,
     parse_suggested_range,
 )
-from oracle.rpc.replies import JsonRpcErrorBody, body_excerpt, is_truncated_json, parse_error_body
+from oracle.rpc.replies import (
+    JsonRpcErrorBody,
+    extract_body_excerpt,
+    is_truncated_json,
+    parse_error_body,
+)
 from oracle.telemetry.safe_text import redact_secrets
 
 __all__ = [
@@ -151,7 +156,7 @@ def combine_failures(failures: Sequence[RpcError]) -> RpcError:
     return RpcError(last_failure.endpoint, last_failure.kind, detail)
 
 
-def response_too_large_error(endpoint: str, max_bytes: int) -> RpcError:
+def build_response_too_large_error(endpoint: str, max_bytes: int) -> RpcError:
     """Return the error for a response larger than the `max_bytes` that are read."""
     detail = f"the response exceeds [chain] max_response_mib = {max_bytes / 2**20:g}"
     error = RpcError(endpoint, ErrorKind.TOO_LARGE, detail)
@@ -159,7 +164,7 @@ def response_too_large_error(endpoint: str, max_bytes: int) -> RpcError:
     return error
 
 
-def error_from_status(
+def build_error_from_status(
     endpoint: str, status: int, headers: Mapping[str, str], body: bytes
 ) -> RpcError | None:
     """Return the error for an HTTP status; None if the body is to be parsed.
@@ -176,19 +181,21 @@ def error_from_status(
             _describe_status(status, body),
             retry_after=retry_after_seconds,
         )
-    if not is_json and is_batch_refusal(body_excerpt(body)):
+    if not is_json and is_batch_refusal(extract_body_excerpt(body)):
         return RpcError(endpoint, ErrorKind.UNSUPPORTED, _describe_status(status, body))
     # The body is searched last, because most bodies are large and contain no error.
     has_error_in_body = status in _STATUSES_WITH_ERROR_BODY and is_json and b'"error"' in body
     if status in _KIND_BY_STATUS and not has_error_in_body:
         error = RpcError(endpoint, _KIND_BY_STATUS[status], _describe_status(status, body))
-        return _add_stated_limits(error, body_excerpt(body))
+        return _add_stated_limits(error, extract_body_excerpt(body))
     if is_json:
         return None
     if status == HTTPStatus.OK:
         return RpcError(endpoint, ErrorKind.INVALID, _describe_non_json(headers, body))
     is_unreachable = status not in _BAD_REQUEST_STATUSES
-    kind = ErrorKind.UNREACHABLE if is_unreachable else classify_error(0, body_excerpt(body))
+    kind = (
+        ErrorKind.UNREACHABLE if is_unreachable else classify_error(0, extract_body_excerpt(body))
+    )
     return RpcError(
         endpoint, kind, _describe_status(status, body), retry_after=retry_after_seconds
     )
@@ -196,13 +203,17 @@ def error_from_status(
 
 def _describe_status(status: int, body: bytes) -> str:
     """Return the status, with an excerpt of the body if there is one."""
-    return f"HTTP {status}: {excerpt}" if (excerpt := body_excerpt(body)) else f"HTTP {status}"
+    return (
+        f"HTTP {status}: {excerpt}"
+        if (excerpt := extract_body_excerpt(body))
+        else f"HTTP {status}"
+    )
 
 
 def _describe_non_json(headers: Mapping[str, str], body: bytes) -> str:
     content_type = headers.get("Content-Type", "no content type")
     message = f"returned {content_type} instead of JSON; check that this is a JSON-RPC address"
-    return f"{message}; body: {excerpt}" if (excerpt := body_excerpt(body)) else message
+    return f"{message}; body: {excerpt}" if (excerpt := extract_body_excerpt(body)) else message
 
 
 # Kinds of HTTP statuses without a JSON-RPC body; they apply to the whole request or batch.
@@ -241,7 +252,7 @@ def _parse_retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def error_from_body(endpoint: str, method: str, error: object) -> CallRefusedError:
+def build_error_from_body(endpoint: str, method: str, error: object) -> CallRefusedError:
     """Return the exception for the `error` of a JSON-RPC response, by message, then by code."""
     error_body = parse_error_body(error)
     kind = classify_error(error_body.code, error_body.message)
@@ -276,7 +287,9 @@ def _extract_revert_data(data: object) -> str | None:
     return data if data.startswith("0x") else None
 
 
-def error_from_invalid_body(endpoint: str, method: str, body: bytes, problem: str) -> RpcError:
+def build_error_from_invalid_body(
+    endpoint: str, method: str, body: bytes, problem: str
+) -> RpcError:
     """Return the error for a body with status 200 that is not a JSON-RPC response."""
     if is_throttled_page(body):
         message = f"{method}: the body is not JSON-RPC and reports a rate limit"

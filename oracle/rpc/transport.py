@@ -256,7 +256,7 @@ class DeadlineAdapter(requests.adapters.HTTPAdapter):
     @override
     def init_poolmanager(self, *arguments: Any, **options: Any) -> None:
         super().init_poolmanager(*arguments, **options)
-        self.poolmanager.pool_classes_by_scheme = _pool_classes(self._choose_address)
+        self.poolmanager.pool_classes_by_scheme = _build_pool_classes(self._choose_address)
 
 
 @contextmanager
@@ -331,7 +331,9 @@ class _TlsConnection(_PlainConnection, HTTPSConnection):
     """A `_PlainConnection` over TLS."""
 
 
-def _pool_classes(choose_address: AddressChoice | None) -> dict[str, type[HTTPConnectionPool]]:
+def _build_pool_classes(
+    choose_address: AddressChoice | None,
+) -> dict[str, type[HTTPConnectionPool]]:
     """Return connection pool classes by URL scheme; the library creates the pools."""
 
     class PlainWithAddress(_PlainConnection):

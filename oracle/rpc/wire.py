@@ -6,14 +6,19 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from oracle.rpc.replies import JsonRpcResponse, body_excerpt, get_decoder, is_for_other_request
+from oracle.rpc.replies import (
+    JsonRpcResponse,
+    extract_body_excerpt,
+    get_decoder,
+    is_for_other_request,
+)
 from oracle.rpc.rpc_errors import (
     ErrorKind,
     RpcError,
-    error_from_body,
-    error_from_invalid_body,
-    error_from_status,
-    response_too_large_error,
+    build_error_from_body,
+    build_error_from_invalid_body,
+    build_error_from_status,
+    build_response_too_large_error,
 )
 from oracle.rpc.transport import BoundedHttp, redact_url
 from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
@@ -60,13 +65,13 @@ class JsonRpcConnection:
                     response_timeout,
                     _TOTAL_TIMEOUT_FACTOR * response_timeout,
                 )
-            failure = error_from_status(
+            failure = build_error_from_status(
                 self.name, response.status, response.headers, response.body
             )
             if failure is not None:
                 raise failure
             if response.is_truncated:
-                raise response_too_large_error(self.name, self.http.max_bytes)
+                raise build_response_too_large_error(self.name, self.http.max_bytes)
         except RpcError:
             RPC_ERRORS.labels(method).inc()
             raise
@@ -86,7 +91,7 @@ class JsonRpcConnection:
             if is_for_other_request(body, request_ids):
                 raise self.reset_after_misrouted_response(method) from None
             RPC_ERRORS.labels(method).inc()
-            raise error_from_invalid_body(self.name, method, body, str(error)) from None
+            raise build_error_from_invalid_body(self.name, method, body, str(error)) from None
 
     def reset_after_misrouted_response(self, method: str) -> RpcError:
         """Reset the connections that deliver other requests' responses; return the error.
@@ -109,9 +114,9 @@ class JsonRpcConnection:
             return response.result
         RPC_ERRORS.labels(method).inc()
         if response.error is not None:
-            raise error_from_body(self.name, method, response.error)
-        message = f"the response has neither a result nor an error: {body_excerpt(body)}"
-        raise error_from_invalid_body(self.name, method, body, message)
+            raise build_error_from_body(self.name, method, response.error)
+        message = f"the response has neither a result nor an error: {extract_body_excerpt(body)}"
+        raise build_error_from_invalid_body(self.name, method, body, message)
 
     def count_error(self, method: str, kind: ErrorKind, detail: str) -> RpcError:
         """Count an error of this kind in the metrics, and return it."""

@@ -27,11 +27,11 @@ _KEY_PATTERN = re.compile(r"(0x)?[0-9a-fA-F]{64}")
 
 
 def open_signer(
-    location: KeyLocation, *, role: str, chain_id: int, expected: Address | None = None
+    location: KeyLocation, *, role: str, chain_id: int, expected_address: Address | None = None
 ) -> Signer:
     """Return the signer of a role, for example "transmitter".
 
-    If `expected` is given, the key must belong to that address.
+    If `expected_address` is given, the key must belong to that address.
 
     Raises:
         InputError: the key cannot be opened, belongs to another account, or is stored in a place
@@ -39,10 +39,10 @@ def open_signer(
         TransientError: the KMS does not respond.
     """
     signer = _open_key(location, role, chain_id)
-    if expected is not None and signer.address != expected.lower():
+    if expected_address is not None and signer.address != expected_address.lower():
         raise InputError(
-            f"keys.{role}_address: is {expected}, but the opened key belongs to {signer.address}; "
-            "one of the two is wrong; nothing was signed"
+            f"keys.{role}_address: is {expected_address}, but the opened key belongs to "
+            f"{signer.address}; one of the two is wrong; nothing was signed"
         )
     return signer
 

@@ -105,7 +105,7 @@ class KmsSigner:
     def sign_statement(self, statement: Statement, domain: Domain) -> bytes:
         """Sign a report or a kickout; the signature differs on every call. See `Signer`."""
         digest = statement.compute_digest(domain)
-        signature = self._sign_digest(bytes.fromhex(digest[2:])).raw
+        signature = self._sign_digest(bytes.fromhex(digest[2:])).raw_bytes
         return verify_statement_signature(signature, digest, self.address)
 
     def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:

@@ -38,22 +38,23 @@ class KeySigner:
 
     @classmethod
     def open(
-        cls, keystore: Path, password_file: Path, expected: Address | None = None
+        cls, keystore: Path, password_file: Path, expected_address: Address | None = None
     ) -> "KeySigner":
         """Unlock a keystore and return its signer.
 
         Raises:
             InputError: the keystore cannot be unlocked (see `unlock_keystore`), or the address of
-                its key is not `expected`.
+                its key is not `expected_address`.
         """
         key = unlock_keystore(keystore, password_file)
         try:
             signer = cls(key)
         except ValueError:
             raise InputError(f"{keystore}: does not contain a valid secp256k1 key") from None
-        if expected is not None and signer.address != expected.lower():
+        if expected_address is not None and signer.address != expected_address.lower():
             raise InputError(
-                f"{keystore}: contains the key of {signer.address}; expected the key of {expected}"
+                f"{keystore}: contains the key of {signer.address}; "
+                f"expected the key of {expected_address}"
             )
         return signer
 

@@ -42,21 +42,27 @@ class EcdsaSignature:
     parity: int
 
     @classmethod
-    def from_bytes(cls, raw: bytes) -> "EcdsaSignature":
+    def from_bytes(cls, raw_signature: bytes) -> "EcdsaSignature":
         """Parse 65 bytes of r, s and v (27 or 28).
 
         Raises:
             WrongSignatureError: the bytes do not have that form.
         """
-        if len(raw) != _SIGNATURE_BYTES or raw[-1] not in {_V_OFFSET, _V_OFFSET + 1}:
+        if len(raw_signature) != _SIGNATURE_BYTES or raw_signature[-1] not in {
+            _V_OFFSET,
+            _V_OFFSET + 1,
+        }:
             raise WrongSignatureError(
                 "malformed signature; expected 65 bytes that end in 27 or 28"
             )
-        r, s = int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:64], "big")
-        return cls(r, s, raw[-1] - _V_OFFSET)
+        r, s = (
+            int.from_bytes(raw_signature[:32], "big"),
+            int.from_bytes(raw_signature[32:64], "big"),
+        )
+        return cls(r, s, raw_signature[-1] - _V_OFFSET)
 
     @property
-    def raw(self) -> bytes:
+    def raw_bytes(self) -> bytes:
         """Return r, s and v as the 65 bytes that the contract expects."""
         return (
             self.r.to_bytes(32, "big")
@@ -65,14 +71,16 @@ class EcdsaSignature:
         )
 
     @property
-    def is_low(self) -> bool:
+    def has_low_s(self) -> bool:
         """Return whether s is in the lower half; a high s would allow a second, malleated form."""
         return 0 < self.s <= _CURVE_ORDER // 2
 
     def to_low_s(self) -> "EcdsaSignature":
         """Return the equivalent signature with low s."""
         return (
-            self if self.is_low else EcdsaSignature(self.r, _CURVE_ORDER - self.s, 1 - self.parity)
+            self
+            if self.has_low_s
+            else EcdsaSignature(self.r, _CURVE_ORDER - self.s, 1 - self.parity)
         )
 
     def recover_address(self, digest: bytes) -> Address | None:
@@ -105,7 +113,7 @@ def verify_signature(signature: EcdsaSignature, digest: bytes, address: Address)
         WrongSignatureError: the signature is by another account or of another digest, or its s is
             high.
     """
-    if not signature.is_low:
+    if not signature.has_low_s:
         raise WrongSignatureError(
             f"the signature of {address} has a high s; do not use this signer"
         )
@@ -122,13 +130,15 @@ def verify_signature(signature: EcdsaSignature, digest: bytes, address: Address)
     return signature
 
 
-def verify_statement_signature(raw: bytes, digest: Hash, address: Address) -> bytes:
+def verify_statement_signature(raw_signature: bytes, digest: Hash, address: Address) -> bytes:
     """Return the 65 bytes if they are this account's signature of this digest.
 
     Raises:
         WrongSignatureError: the signature is malformed, has a high s, or is by another account.
     """
-    return verify_signature(EcdsaSignature.from_bytes(raw), bytes.fromhex(digest[2:]), address).raw
+    return verify_signature(
+        EcdsaSignature.from_bytes(raw_signature), bytes.fromhex(digest[2:]), address
+    ).raw_bytes
 
 
 def encode_unsigned_transaction(transaction: TransactionRequest) -> bytes:
@@ -155,16 +165,16 @@ def assemble_signed_transaction(
 
 
 def verify_signed_transaction(
-    raw: bytes, request: TransactionRequest, address: Address
+    raw_transaction: bytes, request: TransactionRequest, address: Address
 ) -> SignedBytes:
     """Return the signed bytes if they are exactly the requested transaction by this account.
 
     Raises:
         WrongSignatureError: the bytes differ from the request; the message names the fields.
     """
-    if len(raw) > len(encode_unsigned_transaction(request)) + _MAX_EXTRA_BYTES:
+    if len(raw_transaction) > len(encode_unsigned_transaction(request)) + _MAX_EXTRA_BYTES:
         raise WrongSignatureError(f"the signer of {address} returned far more than a transaction")
-    fields = _decode_transaction_fields(raw)
+    fields = _decode_transaction_fields(raw_transaction)
     if fields is None:
         raise WrongSignatureError(f"the signer of {address} returned no type 2 transaction")
     mismatched_names = [
@@ -181,19 +191,19 @@ def verify_signed_transaction(
         )
     parity, r, s = (int.from_bytes(field, "big") for field in fields[len(_FIELD_NAMES) :])
     reassembled = assemble_signed_transaction(request, EcdsaSignature(r, s, parity), address)
-    if reassembled.raw != raw:
+    if reassembled.raw != raw_transaction:
         raise WrongSignatureError(
             f"the signer of {address} returned a transaction that is not encoded canonically"
         )
     return reassembled
 
 
-def _decode_transaction_fields(raw: bytes) -> list[bytes] | None:
+def _decode_transaction_fields(raw_transaction: bytes) -> list[bytes] | None:
     """Return the fields of a type 2 transaction (an empty list as b""), or None if malformed."""
-    if raw[:1] != _TRANSACTION_TYPE:
+    if raw_transaction[:1] != _TRANSACTION_TYPE:
         return None
     try:
-        items = rlp.decode(raw[1:], strict=True)
+        items = rlp.decode(raw_transaction[1:], strict=True)
     except (rlp.DecodingError, RecursionError):
         return None
     if not isinstance(items, list) or len(items) != len(_FIELD_NAMES) + 3:

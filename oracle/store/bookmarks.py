@@ -35,7 +35,7 @@ class Bookmarks:
         """Return how often projections were rolled back or rebuilt."""
         return self.get_number(_REBUILDS) or 0
 
-    def increment_rebuild_count(self) -> None:
+    def record_rebuild(self) -> None:
         """Count one more rollback or rebuild."""
         self.set(_REBUILDS, self.get_rebuild_count() + 1)
 

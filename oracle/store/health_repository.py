@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select, update
 
 from oracle.domain.health import Condition, HealthFinding
 from oracle.store.bulk import upsert_rows
-from oracle.store.lease_repository import MS_PER_SECOND, build_now_ms
+from oracle.store.lease_repository import MS_PER_SECOND, build_now_ms_expression
 from oracle.store.tables.outbox_tables import daemon_health
 
 _ROW_ID = 1
@@ -47,7 +47,7 @@ class HealthRepository:
     def get(self) -> ReportedHealth | None:
         """Return the last report, or None if no daemon ever reported."""
         table = daemon_health
-        query = select(table, build_now_ms(self._connection).label("now_ms"))
+        query = select(table, build_now_ms_expression(self._connection).label("now_ms"))
         row = self._connection.execute(query).one_or_none()
         if row is None:
             return None
@@ -72,7 +72,7 @@ class HealthRepository:
             [(finding.condition.key, finding.detail) for finding in findings]
         ).decode()
         now_value_ms = self._connection.execute(
-            select(build_now_ms(self._connection))
+            select(build_now_ms_expression(self._connection))
         ).scalar_one()
         upsert_rows(
             self._connection, daemon_health, [(_ROW_ID, process, now_value_ms, text, None, None)]
@@ -81,5 +81,5 @@ class HealthRepository:
     def record_end(self, process: str, failure: str | None) -> None:
         """Record that this daemon ended; `failure` is None if an operator stopped it."""
         is_own_row = daemon_health.c.process == process
-        values = {"ended_ms": build_now_ms(self._connection), "failure": failure}
+        values = {"ended_ms": build_now_ms_expression(self._connection), "failure": failure}
         self._connection.execute(update(daemon_health).where(is_own_row).values(values))

@@ -53,7 +53,7 @@ class IdentityRepository:
             start_block=row.start_block,
         )
 
-    def store_or_check(self, configured: Identity) -> None:
+    def store_or_check(self, configured_identity: Identity) -> None:
         """Store the identity of a new database; otherwise check it and store added contracts.
 
         Raises:
@@ -62,14 +62,14 @@ class IdentityRepository:
         """
         stored = self.get()
         if stored is None:
-            self._insert_identity(configured)
+            self._insert_identity(configured_identity)
             return
-        self.check(configured)
-        if stored != configured:
+        self.check(configured_identity)
+        if stored != configured_identity:
             self._check_coverage_is_scoped()
-            self._store_added_contracts(configured)
+            self._store_added_contracts(configured_identity)
 
-    def check(self, configured: Identity) -> None:
+    def check(self, configured_identity: Identity) -> None:
         """Reject a configuration that differs from the stored identity; contracts may be added.
 
         Raises:
@@ -81,7 +81,7 @@ class IdentityRepository:
         for field in fields(Identity):
             stored_value, configured_value = (
                 getattr(stored, field.name),
-                getattr(configured, field.name),
+                getattr(configured_identity, field.name),
             )
             if stored_value != configured_value and not _is_addition(
                 stored_value, configured_value
@@ -103,29 +103,29 @@ class IdentityRepository:
                 "contracts until it has indexed a block, then add the new ones"
             )
 
-    def _store_added_contracts(self, configured: Identity) -> None:
+    def _store_added_contracts(self, configured_identity: Identity) -> None:
         self._connection.execute(
             update(identity).values(
-                contracts=_encode_contracts(configured),
-                oracle=decode_optional_hex(configured.oracle),
+                contracts=_encode_contracts(configured_identity),
+                oracle=decode_optional_hex(configured_identity.oracle),
             )
         )
 
-    def _insert_identity(self, configured: Identity) -> None:
+    def _insert_identity(self, configured_identity: Identity) -> None:
         self._connection.execute(
             insert(identity).values(
                 id=1,
-                chain_id=configured.chain_id,
-                genesis_hash=decode_hex(configured.genesis_hash),
-                contracts=_encode_contracts(configured),
-                oracle=decode_optional_hex(configured.oracle),
-                start_block=configured.start_block,
+                chain_id=configured_identity.chain_id,
+                genesis_hash=decode_hex(configured_identity.genesis_hash),
+                contracts=_encode_contracts(configured_identity),
+                oracle=decode_optional_hex(configured_identity.oracle),
+                start_block=configured_identity.start_block,
             )
         )
 
 
-def _encode_contracts(configured: Identity) -> str:
-    return msgspec.json.encode(dict(sorted(configured.contracts.items()))).decode()
+def _encode_contracts(configured_identity: Identity) -> str:
+    return msgspec.json.encode(dict(sorted(configured_identity.contracts.items()))).decode()
 
 
 def _is_addition(stored_value: object, configured_value: object) -> bool:

@@ -33,7 +33,7 @@ _TERMINATE_STALLED_WRITERS = text(
 )
 
 
-def build_now_ms(connection: Connection) -> ColumnElement[int]:
+def build_now_ms_expression(connection: Connection) -> ColumnElement[int]:
     """Return an expression for the current time in milliseconds since 1970.
 
     The time is taken when the statement runs, not when the transaction starts.
@@ -65,7 +65,7 @@ class LeaseRepository:
 
     def get_state(self) -> LeaseState:
         """Return the state of the lease; an epoch of 0 means that it was never held."""
-        ms_left = lease.c.until_ms - self._build_now_ms()
+        ms_left = lease.c.until_ms - self._build_now_ms_expression()
         query = select(lease.c.holder, lease.c.epoch, ms_left, lease.c.until_ms)
         row = self._connection.execute(query).one_or_none()
         return (
@@ -81,14 +81,14 @@ class LeaseRepository:
         taken even if it has not expired.
         """
         self._insert_missing_row()
-        is_free = lease.c.holder.is_(None) | (lease.c.until_ms < self._build_now_ms())
+        is_free = lease.c.holder.is_(None) | (lease.c.until_ms < self._build_now_ms_expression())
         acquire_statement = (
             update(lease)
             .where(is_free if dead_epoch is None else is_free | (lease.c.epoch == dead_epoch))
             .values(
                 holder=holder,
                 epoch=lease.c.epoch + 1,
-                until_ms=self._build_now_ms() + round(seconds * MS_PER_SECOND),
+                until_ms=self._build_now_ms_expression() + round(seconds * MS_PER_SECOND),
             )
             .returning(lease.c.epoch)
         )
@@ -96,7 +96,7 @@ class LeaseRepository:
 
     def renew(self, epoch: int, seconds: float) -> bool:
         """Extend the lease to `seconds` from now; return False if another process took over."""
-        until_ms = self._build_now_ms() + round(seconds * MS_PER_SECOND)
+        until_ms = self._build_now_ms_expression() + round(seconds * MS_PER_SECOND)
         is_own_lease = (lease.c.epoch == epoch) & lease.c.holder.is_not(None)
         result = self._connection.execute(
             update(lease).where(is_own_lease).values(until_ms=until_ms)
@@ -107,7 +107,9 @@ class LeaseRepository:
         """Release the lease; do nothing if another process has taken over."""
         is_own_lease = lease.c.epoch == epoch
         self._connection.execute(
-            update(lease).where(is_own_lease).values(holder=None, until_ms=self._build_now_ms())
+            update(lease)
+            .where(is_own_lease)
+            .values(holder=None, until_ms=self._build_now_ms_expression())
         )
 
     def lock_held_lease(self, epoch: int) -> None:
@@ -122,7 +124,7 @@ class LeaseRepository:
         if self._connection.execute(own_lease.with_for_update()).one_or_none() is None:
             raise FatalError(_TAKEN_OVER)
 
-    def verify_by_write(self, epoch: int) -> None:
+    def verify_lease_by_write(self, epoch: int) -> None:
         """Check, by a write, that the lease is held and that the database is writable.
 
         The end of the lease moves by one millisecond, because SQLite skips writes that change
@@ -153,5 +155,5 @@ class LeaseRepository:
         row = dialect.insert(lease).values(id=_ROW_ID, holder=None, epoch=0, until_ms=0)
         self._connection.execute(row.on_conflict_do_nothing())
 
-    def _build_now_ms(self) -> ColumnElement[int]:
-        return build_now_ms(self._connection)
+    def _build_now_ms_expression(self) -> ColumnElement[int]:
+        return build_now_ms_expression(self._connection)

@@ -129,15 +129,15 @@ class NoticeRepository:
         """Return the next notices after `seq` that are not retracted, in order."""
         return self._select_notices(notice.c.seq > seq, notice.c.undone_by.is_(None), limit=limit)
 
-    def retract_above(self, block: int, retracting_seq: int) -> int:
-        """Mark notices above `block` as retracted by notice `retracting_seq`; return how many."""
+    def retract_notices_above(self, block: int, retraction_seq: int) -> int:
+        """Mark notices above `block` as retracted by notice `retraction_seq`; return how many."""
         is_above = (
             (notice.c.block > block)
             & notice.c.undone_by.is_(None)
-            & (notice.c.seq < retracting_seq)
+            & (notice.c.seq < retraction_seq)
         )
         return self._connection.execute(
-            update(notice).where(is_above).values(undone_by=retracting_seq)
+            update(notice).where(is_above).values(undone_by=retraction_seq)
         ).rowcount
 
     def list_retracted_by(self, seq: int, limit: int) -> list[Notice]:

@@ -146,7 +146,7 @@ class ReportRepository:
         """
         self._update_report(period, round=round_number, digest=decode_hex(digest))
 
-    def mark_state(self, period: int, state: ReportState, reason: str | None = None) -> None:
+    def set_state(self, period: int, state: ReportState, reason: str | None = None) -> None:
         """Store the outcome of a report.
 
         Raises:

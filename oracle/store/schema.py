@@ -73,7 +73,7 @@ def migrate(url: str) -> SchemaState:
     parsed_url = parse_database_url(url)
     with _open_transaction(create_write_engine(parsed_url), parsed_url) as connection:
         previous = _read_schema_state(connection)
-        _reject_schema_ages(previous, parsed_url, _NOT_UPGRADABLE)
+        _reject_schema(previous, parsed_url, _NOT_UPGRADABLE)
         if previous.age is not SchemaAge.CURRENT:
             _upgrade_to_head(connection)
         return previous
@@ -91,7 +91,7 @@ def check_schema(url: str, *, create: bool) -> None:
     if create and state.age is SchemaAge.EMPTY:
         migrate(url)
         return
-    _reject_schema_ages(
+    _reject_schema(
         state,
         parse_database_url(url),
         tuple(age for age in SchemaAge if age is not SchemaAge.CURRENT),
@@ -101,7 +101,7 @@ def check_schema(url: str, *, create: bool) -> None:
 _NOT_UPGRADABLE = (SchemaAge.NEWER, SchemaAge.UNRELEASED, SchemaAge.FOREIGN)
 
 
-def _reject_schema_ages(state: SchemaState, url: URL, ages: tuple[SchemaAge, ...]) -> None:
+def _reject_schema(state: SchemaState, url: URL, ages: tuple[SchemaAge, ...]) -> None:
     if state.age not in ages:
         return
     message = {

@@ -263,7 +263,7 @@ def build_queue(
         group: frozenset(task.node for task in tasks if task.node is not None)
         for group, tasks in groups.items()
         if sum(task.created_at is not None for task in tasks) >= _get_group_size(tasks)
-        and not cannot_reach_verdict(tasks)
+        and not is_group_unstartable(tasks)
     }
     items = []
     for task in waiting:
@@ -274,7 +274,7 @@ def build_queue(
     return sort_by_value(items)
 
 
-def cannot_reach_verdict(tasks: Collection[Task]) -> bool:
+def is_group_unstartable(tasks: Collection[Task]) -> bool:
     """Return whether no waiting task of a group can start any more, given all tasks of the group.
 
     This is the case if the group was given up, or if one of its tasks ended before it had a node.
@@ -303,7 +303,7 @@ def find_queue_drop(task: Task, group_tasks: Collection[Task]) -> QueueDrop | No
     tasks has a node. If the group can no longer reach a verdict, its tasks leave one by one
     (contracts/network/TaskOrders.sol).
     """
-    if task.group is None or cannot_reach_verdict(group_tasks):
+    if task.group is None or is_group_unstartable(group_tasks):
         return QueueDrop((task.key,), None)
     if not all(map(is_waiting, group_tasks)):
         return None

@@ -34,16 +34,16 @@ class NodeDraw(NamedTuple):
 
 
 class IndexDraw(NamedTuple):
-    """A draw of an index (`place`) in a list of candidates."""
+    """A draw of an index in a list of candidates."""
 
-    place: int
+    candidate_index: int
     digest: str
     x: int
     total: int
 
     def to_node_draw(self, addresses: Sequence[Address]) -> NodeDraw:
         """Return the draw of the node whose address has this index."""
-        return NodeDraw(addresses[self.place], self.digest, self.x, self.total)
+        return NodeDraw(addresses[self.candidate_index], self.digest, self.x, self.total)
 
 
 def compute_draw_seed(block_hash: Hash, key: TaskKey | GroupKey) -> bytes:
@@ -110,8 +110,8 @@ def _find_weighted_index(weights: "list[int] | array[int]", number: int) -> tupl
     The weight at that index is never 0; at least one weight must be above 0.
     """
     if native is not None and isinstance(weights, array):
-        total = native.total(weights)
-        return native.place(weights, number % total), number % total, total
+        total = native.sum_weights(weights)
+        return native.find_weighted_index(weights, number % total), number % total, total
     stride_sums = [
         sum(weights[offset : offset + _STRIDE]) for offset in range(0, len(weights), _STRIDE)
     ]

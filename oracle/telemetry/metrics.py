@@ -3,7 +3,7 @@
 Metric names begin with `oracle_` and values are in base units. Labels have a bounded number of
 values: never a node, an address or a hash. Values that are not in the database are counted where
 they arise. All other values are counted from the database, so that a restart does not change them.
-They are published together (`IndexStatistics`, `OutboxFigures`), and a scrape reads them from
+They are published together (`IndexStatistics`, `OutboxStatistics`), and a scrape reads them from
 memory.
 """
 

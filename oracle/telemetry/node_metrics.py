@@ -9,7 +9,7 @@ from prometheus_client import Gauge
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
-from oracle.domain.scoring.node_figures import NodeFigures
+from oracle.domain.scoring.node_figures import NodeScores
 from oracle.telemetry.metrics import REGISTRY
 
 _QOS = Gauge(
@@ -38,7 +38,7 @@ _LEFT_OUT = Gauge(
 _NODE_GAUGES = (_QOS, _RELIABILITY, _EXCLUDED)
 
 
-def publish_nodes(figures_by_node: Mapping[Address, NodeFigures], omitted_count: int) -> None:
+def publish_node_metrics(scores_by_node: Mapping[Address, NodeScores], omitted_count: int) -> None:
     """Set the series of these members, and remove the series of all other nodes.
 
     `omitted_count` is the number of members without their own series.
@@ -47,10 +47,10 @@ def publish_nodes(figures_by_node: Mapping[Address, NodeFigures], omitted_count:
         shown_nodes = {
             sample.labels["node"] for family in gauge.collect() for sample in family.samples
         }
-        for removed_node in shown_nodes - figures_by_node.keys():
+        for removed_node in shown_nodes - scores_by_node.keys():
             gauge.remove(removed_node)
-    for node, figure in figures_by_node.items():
-        _QOS.labels(node).set((figure.qos or 0) / UNIT)
-        _RELIABILITY.labels(node).set(figure.reliability / UNIT)
-        _EXCLUDED.labels(node).set(figure.is_excluded)
+    for node, node_scores in scores_by_node.items():
+        _QOS.labels(node).set((node_scores.qos or 0) / UNIT)
+        _RELIABILITY.labels(node).set(node_scores.reliability / UNIT)
+        _EXCLUDED.labels(node).set(node_scores.is_excluded)
     _LEFT_OUT.set(omitted_count)

@@ -67,7 +67,7 @@ class BucketCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class AccountFigures:
+class AccountStatistics:
     """Metrics of one account; a value that is read from an endpoint is None while unknown.
 
     `runway_seconds` is how long the balance lasts at the rate of the last day, or None if nothing
@@ -94,7 +94,7 @@ class AccountFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class ContractFigures:
+class ContractStatistics:
     """Metrics of the oracle contract at the last check; times are in unix seconds."""
 
     round: int
@@ -108,7 +108,7 @@ class ContractFigures:
 
 
 @dataclass(slots=True)
-class OutboxFigures:
+class OutboxStatistics:
     """The outbox metrics of `/metrics`; the keys of each mapping are the labels of its metric.
 
     The first seven fields count all finished nonces since the creation of the database: `outcomes`
@@ -128,9 +128,9 @@ class OutboxFigures:
     bumps: dict[str, BucketCounts] = field(default_factory=dict)
     ages: Mapping[tuple[str, str], float] = field(default_factory=dict)
     attempts: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    accounts: Mapping[str, AccountFigures] = field(default_factory=dict)
+    accounts: Mapping[str, AccountStatistics] = field(default_factory=dict)
     kickouts: Mapping[str, int] = field(default_factory=dict)
-    contract: ContractFigures | None = None
+    contract: ContractStatistics | None = None
     report_words: int | None = None
     report_deviation: int | None = None
     heartbeat_seconds: int | None = None
@@ -157,9 +157,9 @@ class OutboxFigures:
             self.blocks.setdefault(kind, BucketCounts(BLOCK_BOUNDS)).add_value(blocks)
         self.bumps.setdefault(kind, BucketCounts(BUMP_BOUNDS)).add_value(bumps)
 
-    def copy_counters(self) -> "OutboxFigures":
+    def copy_counters(self) -> "OutboxStatistics":
         """Return a copy of the counts of finished nonces, without the other values."""
-        return OutboxFigures(
+        return OutboxStatistics(
             outcomes=Tally(self.outcomes),
             gas=Tally(self.gas),
             wei=Tally(self.wei),

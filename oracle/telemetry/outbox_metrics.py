@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from oracle.telemetry.metrics import REGISTRY, build_gauge
-from oracle.telemetry.outbox_counts import AccountFigures, ContractFigures, OutboxFigures
+from oracle.telemetry.outbox_counts import AccountStatistics, ContractStatistics, OutboxStatistics
 
 SIMULATIONS = Counter(
     "oracle_txmgr_simulations_total",
@@ -26,62 +26,62 @@ SIMULATIONS = Counter(
 
 class _OutboxCollector(Collector):
     def __init__(self) -> None:
-        self.figures: OutboxFigures | None = None
+        self.stats: OutboxStatistics | None = None
 
     @override
     def collect(self) -> Iterable[Metric]:
-        figures = self.figures
-        if figures is None:
+        stats = self.stats
+        if stats is None:
             return
-        yield from _collect_nonces(figures)
+        yield from _collect_nonces(stats)
         yield build_gauge(
             "oracle_txmgr_intent_age_seconds",
             "Age of the oldest call in a state, in seconds.",
             ("kind", "state"),
-            figures.ages,
+            stats.ages,
         )
         yield _build_counters(
             "oracle_txmgr_attempts",
             "Transactions signed, by reason: first, bump, replacement, noop.",
             ("kind", "reason"),
-            figures.attempts,
+            stats.attempts,
         )
         yield build_gauge(
             "oracle_kickout_calls",
             "Kickouts on chain, by state: live, vetoed, cancelled, outdated, executed, refused "
             "(by the network), readmitted.",
             ("state",),
-            {(state,): count for state, count in figures.kickouts.items()},
+            {(state,): count for state, count in stats.kickouts.items()},
         )
         yield GaugeMetricFamily(
             "oracle_quorum_statements_abandoned",
             "Statements that could still land but have used all their attempts.",
-            value=figures.abandoned_statements,
+            value=stats.abandoned_statements,
         )
-        yield from _collect_accounts(figures.accounts)
-        if figures.contract is not None:
-            yield from _collect_contract(figures.contract)
-        if figures.report_words is not None and figures.report_deviation is not None:
-            yield from _collect_report(figures.report_words, figures.report_deviation)
-        if figures.heartbeat_seconds is not None:
+        yield from _collect_accounts(stats.accounts)
+        if stats.contract is not None:
+            yield from _collect_contract(stats.contract)
+        if stats.report_words is not None and stats.report_deviation is not None:
+            yield from _collect_report(stats.report_words, stats.report_deviation)
+        if stats.heartbeat_seconds is not None:
             yield GaugeMetricFamily(
                 "oracle_report_heartbeat_seconds",
                 "Value of oracle.heartbeat_seconds, for alerts.",
-                value=figures.heartbeat_seconds,
+                value=stats.heartbeat_seconds,
             )
 
 
-def _collect_nonces(figures: OutboxFigures) -> Iterator[Metric]:
+def _collect_nonces(stats: OutboxStatistics) -> Iterator[Metric]:
     yield _build_counters(
         "oracle_txmgr_transactions_final",
         "Finalized nonces, by outcome: success, reverted, superseded (by another call of this "
         "daemon), foreign. Recounted from the database at every start.",
         ("kind", "outcome"),
-        figures.outcomes,
+        stats.outcomes,
     )
     for name, text, counts in (
-        ("oracle_txmgr_gas_used", "Gas used by finalized transactions.", figures.gas),
-        ("oracle_txmgr_spend_wei", "Fees paid for finalized transactions, in wei.", figures.wei),
+        ("oracle_txmgr_gas_used", "Gas used by finalized transactions.", stats.gas),
+        ("oracle_txmgr_spend_wei", "Fees paid for finalized transactions, in wei.", stats.wei),
     ):
         yield _build_counters(
             name, text, ("kind",), {(kind,): count for kind, count in counts.items()}
@@ -90,22 +90,22 @@ def _collect_nonces(figures: OutboxFigures) -> Iterator[Metric]:
         (
             "oracle_txmgr_time_to_mined_seconds",
             "Seconds from the assignment of the nonce to the receipt.",
-            figures.to_mined,
+            stats.to_mined,
         ),
         (
             "oracle_txmgr_time_to_final_seconds",
             "Seconds from the assignment of the nonce to finality.",
-            figures.to_final,
+            stats.to_final,
         ),
         (
             "oracle_txmgr_blocks_to_mined",
             "Blocks from the assignment of the nonce to the receipt.",
-            figures.blocks,
+            stats.blocks,
         ),
         (
             "oracle_txmgr_bumps_per_transaction",
             "Attempts of a nonce after the first: fee bumps, replacements, no-ops.",
-            figures.bumps,
+            stats.bumps,
         ),
     ):
         family = HistogramMetricFamily(name, text, labels=["kind"])
@@ -116,7 +116,7 @@ def _collect_nonces(figures: OutboxFigures) -> Iterator[Metric]:
         yield family
 
 
-def _collect_accounts(accounts: Mapping[str, AccountFigures]) -> Iterator[Metric]:
+def _collect_accounts(accounts: Mapping[str, AccountStatistics]) -> Iterator[Metric]:
     for name, text, get_value in _ACCOUNT_GAUGES:
         value_by_labels = {(role,): get_value(account) for role, account in accounts.items()}
         known_values = {
@@ -136,7 +136,7 @@ def _collect_accounts(accounts: Mapping[str, AccountFigures]) -> Iterator[Metric
 
 
 # Name, description, and getter, which returns None while the value is unknown.
-_ACCOUNT_GAUGES: tuple[tuple[str, str, Callable[[AccountFigures], float | None]], ...] = (
+_ACCOUNT_GAUGES: tuple[tuple[str, str, Callable[[AccountStatistics], float | None]], ...] = (
     ("oracle_txmgr_nonce_next", "Nonce of the next call.", lambda a: a.next_nonce),
     (
         "oracle_txmgr_nonce_chain_latest",
@@ -172,37 +172,37 @@ _ACCOUNT_GAUGES: tuple[tuple[str, str, Callable[[AccountFigures], float | None]]
 )
 
 
-def _collect_contract(figures: ContractFigures) -> Iterator[Metric]:
+def _collect_contract(stats: ContractStatistics) -> Iterator[Metric]:
     for name, text, value in (
         (
             "oracle_report_round_on_chain",
             "Round of the contract at the newest block.",
-            figures.round,
+            stats.round,
         ),
         (
             "oracle_report_asof_lag_blocks",
             "Blocks from the last report's block to the head.",
-            figures.as_of_lag_blocks,
+            stats.as_of_lag_blocks,
         ),
         (
             "oracle_report_contract_paused_until",
             "Unix time until which the contract is paused.",
-            figures.paused_until,
+            stats.paused_until,
         ),
         (
             "oracle_kickout_paused",
             "1 while the contract accepts no kickouts.",
-            int(figures.kicks_paused),
+            int(stats.kicks_paused),
         ),
         (
             "oracle_report_rules_agree",
             "0 if the contract has another rules hash than this reporter, else 1.",
-            int(figures.rules_agree),
+            int(stats.rules_agree),
         ),
         (
             "oracle_kickout_tokens",
             "Kickouts that the contract's rate limit still permits.",
-            figures.kick_tokens,
+            stats.kick_tokens,
         ),
     ):
         yield GaugeMetricFamily(name, text, value=value)
@@ -232,6 +232,6 @@ _COLLECTOR = _OutboxCollector()
 REGISTRY.register(_COLLECTOR)
 
 
-def publish_figures(figures: OutboxFigures | None) -> None:
+def publish_outbox_stats(stats: OutboxStatistics | None) -> None:
     """Set the outbox metrics that `/metrics` exports; None removes them from `/metrics`."""
-    _COLLECTOR.figures = figures
+    _COLLECTOR.stats = stats

@@ -11,7 +11,7 @@ from oracle.signing.key_locations import KeyFiles
 from oracle.signing.local import KeySigner, ReadOnlySigner
 from oracle.signing.signer import Fees, Signer
 from oracle.signing.typed_data import Domain
-from oracle.txmgr.client.fee_quote import SendLimits, ask_market, compute_fees
+from oracle.txmgr.client.fee_quote import SendLimits, compute_fees, fetch_fee_market
 from oracle.txmgr.client.send_raw import init_broadcast_metrics
 
 
@@ -86,7 +86,7 @@ class SenderAccount:
         A single `Signer` as `keys` sends and pays; no statements can be signed.
         """
         self.pool = pool
-        self.pool_view = pool.view()
+        self.pool_view = pool.create_view()
         init_broadcast_metrics(pool)
         self.domain = domain
         self.caps = caps
@@ -159,7 +159,7 @@ class SenderAccount:
         Raises:
             TransientError: no endpoint answers.
         """
-        return compute_fees(ask_market(self.pool_view, self.caps), self.caps.fee_per_gas)
+        return compute_fees(fetch_fee_market(self.pool_view, self.caps), self.caps.fee_per_gas)
 
     def to_read_only(self) -> "SenderAccount":
         """Return a copy of this account that cannot sign; both share one pool view."""

@@ -110,7 +110,7 @@ class AdmissionCheck:
         return is_ok and self.decision is None
 
     @property
-    def gas(self) -> int:
+    def gas_estimate(self) -> int:
         """The gas estimate of the call, or 0 if the simulation failed."""
         return 0 if self.result is None else self.result.gas
 
@@ -269,17 +269,17 @@ def _admit_batch(
         defer_or_end_call(context, check, heads) for check in checks if not check.is_admissible
     ]
     admissible = [check for check in checks if check.is_admissible]
-    steps += _price_calls(context, admissible, heads) if admissible else []
+    steps += _mark_affordable_calls_ready(context, admissible, heads) if admissible else []
     yield from (step for step in steps if step is not None)
 
 
-def _price_calls(
+def _mark_affordable_calls_ready(
     context: AccountContext, checks: Sequence[AdmissionCheck], heads: Heads
 ) -> list[StepResult | None]:
     """Make ready the calls that the caps and the balance allow; defer the others with a reason."""
     block_gas_limit = fetch_block_gas_limit(context)
     gas_limits = [
-        compute_gas_limit(check.gas, check.intent.request.calldata, block_gas_limit)
+        compute_gas_limit(check.gas_estimate, check.intent.request.calldata, block_gas_limit)
         for check in checks
     ]
     TOO_BIG.labels(context.role).set(int(None in gas_limits))
@@ -291,7 +291,10 @@ def _price_calls(
             context,
             check.intent,
             heads,
-            ("over_block_gas", f"needs {check.gas} gas, but a block has {block_gas_limit}"),
+            (
+                "over_block_gas",
+                f"needs {check.gas_estimate} gas, but a block has {block_gas_limit}",
+            ),
         )
         for check in over_block_gas
     ]
@@ -315,11 +318,11 @@ def _price_calls(
         )
         for fitting_intent, gas_limit in intents_with_gas
     ]
-    return steps + _mark_ready(context, priced, fees, heads)
+    return steps + _mark_calls_ready(context, priced, fees, heads)
 
 
-def _mark_ready(
-    context: AccountContext, priced: Sequence[_PricedCall], fees: Fees, heads: Heads
+def _mark_calls_ready(
+    context: AccountContext, priced_calls: Sequence[_PricedCall], fees: Fees, heads: Heads
 ) -> list[StepResult | None]:
     balance, stamp = context.fetch_balance(), context.stamp
     with context.store.read_transaction() as uow:
@@ -330,13 +333,13 @@ def _mark_ready(
         )
         prepared_ids = {_get_exclusive_key(intent): intent.id for intent in prepared_intents}
         obstacles = list[Reason | None]()
-        for call in priced:
+        for call in priced_calls:
             obstacle = _exclusive_call_obstacle(call.intent, prepared_ids)
             obstacle = obstacle or _payment_obstacle(uow, budget, call, fees)
             obstacles.append(obstacle)
             if obstacle is None:
                 prepared_ids[_get_exclusive_key(call.intent)] = call.intent.id
-    pairs = list(zip(priced, obstacles, strict=True))
+    pairs = list(zip(priced_calls, obstacles, strict=True))
     affordable = [call for call, reason in pairs if reason is None]
     if affordable:
         with context.write_transaction() as uow:

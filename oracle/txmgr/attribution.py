@@ -53,7 +53,7 @@ def attribute_used_nonce(
         hashes = [attempt.signed.tx_hash for attempt in attempts]
         # An endpoint that shows a receipt of one of our transactions contradicts a foreign use.
         if not hashes or evidence.endpoints.isdisjoint(
-            receipt_quorum.endpoints - receipt_quorum.endpoints_without_receipt(hashes)
+            receipt_quorum.endpoints - receipt_quorum.list_endpoints_without_receipt(hashes)
         ):
             return record_foreign_use(context, slot, use)
     context.search_backoff.record_failure(slot.nonce, heads.final.number)

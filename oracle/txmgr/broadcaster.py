@@ -10,7 +10,7 @@ from oracle.errors import FatalError
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Attempt, NonceSlot, PauseKind
 from oracle.telemetry.tracing import start_span
-from oracle.txmgr.client.send_raw import SendOutcome, SendResult, send_all
+from oracle.txmgr.client.send_raw import SendOutcome, SendResult, send_raw_transactions
 from oracle.txmgr.context import AccountContext, StepResult
 
 # Send errors that pause the account until the cause is repaired.
@@ -22,7 +22,7 @@ _PAUSE_KIND_BY_OUTCOME = {
 }
 
 
-def broadcast_unsent(context: AccountContext, heads: Heads) -> StepResult | None:
+def broadcast_unsent_attempts(context: AccountContext, heads: Heads) -> StepResult | None:
     """Send new stored transactions and record the results; return None if there are none."""
     with context.store.read_transaction() as uow:
         unsent_attempts = [
@@ -49,13 +49,13 @@ def send_attempts(
     Raises:
         FatalError: the endpoints do not serve the chain of the transactions.
     """
-    results = _send_and_record(context, unsent_attempts, heads)
+    results = _send_and_record_attempts(context, unsent_attempts, heads)
     return StepResult(
         "sent", unsent_attempts[0][1].intent_id, _describe_results(unsent_attempts, results)
     )
 
 
-def rebroadcast(
+def rebroadcast_attempt(
     context: AccountContext, slot: NonceSlot, attempt: Attempt, heads: Heads
 ) -> tuple[SendOutcome, StepResult | None]:
     """Send an unmined transaction again; each unchanged result doubles the wait before the next.
@@ -67,7 +67,7 @@ def rebroadcast(
     Raises:
         FatalError: the endpoints do not serve the chain of the transaction.
     """
-    (result,) = _send_and_record(context, [(slot, attempt)], heads)
+    (result,) = _send_and_record_attempts(context, [(slot, attempt)], heads)
     error_class = None if result.is_accepted else result.outcome.value
     if error_class == attempt.last_error_class:
         # Ether may arrive at any block, and the same bytes must be sent before a fee bump is due.
@@ -79,25 +79,25 @@ def rebroadcast(
     return result.outcome, StepResult("sent", attempt.intent_id, detail)
 
 
-def _send_and_record(
-    context: AccountContext, pairs: Sequence[tuple[NonceSlot, Attempt]], heads: Heads
+def _send_and_record_attempts(
+    context: AccountContext, slots_and_attempts: Sequence[tuple[NonceSlot, Attempt]], heads: Heads
 ) -> list[SendResult]:
     context.check_can_send()
-    attempts = [attempt for _, attempt in pairs]
-    with start_span("send", **build_trace_ids(attempts)) as traced:
-        results = send_all(
+    attempts = [attempt for _, attempt in slots_and_attempts]
+    with start_span("send", **build_trace_attributes(attempts)) as traced:
+        results = send_raw_transactions(
             context.sender_account.pool, [attempt.signed.raw for attempt in attempts]
         )
         traced.attributes["answers"] = " ".join(result.outcome for result in results)
     with context.write_transaction() as uow:
-        for pair, result in zip(pairs, results, strict=True):
+        for pair, result in zip(slots_and_attempts, results, strict=True):
             _record_result(uow, context, pair, result, heads)
     for result in results:
         _raise_on_wrong_chain(result)
     return results
 
 
-def build_trace_ids(attempts: Sequence[Attempt]) -> dict[str, object]:
+def build_trace_attributes(attempts: Sequence[Attempt]) -> dict[str, object]:
     """Return the trace attributes of these attempts; the signed bytes are left out."""
     return {
         "intents": " ".join(str(attempt.intent_id) for attempt in attempts),

@@ -47,7 +47,7 @@ class Budget:
     def from_outbox(cls, uow: UnitOfWork, context: AccountContext, balance: int) -> "Budget":
         """Load how much of each limit is used."""
         windows = [
-            (_window_name(seconds), limit, spent)
+            (_format_window_name(seconds), limit, spent)
             for seconds, limit, spent in _load_spending_windows(uow, context)
         ]
         return cls(context, balance, uow.outbox.slots.sum_reserved_wei(context.account), windows)
@@ -106,7 +106,7 @@ def find_tightest_limit(
     for seconds, limit, spent in _load_spending_windows(uow, context):
         # The spent amount includes open transactions, however old they are.
         bounds.append(
-            (limit - spent + slot_cost, f"limits.max_cost_per_{_window_name(seconds)}_wei")
+            (limit - spent + slot_cost, f"limits.max_cost_per_{_format_window_name(seconds)}_wei")
         )
     return min(bounds)
 
@@ -141,7 +141,7 @@ def _insufficient_funds_reason(context: AccountContext, balance: int, needed: in
     )
 
 
-def compute_paid(
+def compute_paid_cost(
     context: AccountContext, slot: NonceSlot, mined_attempt: Attempt, receipt: Receipt
 ) -> CallCost:
     """Return the cost that is booked for a mined call.
@@ -180,10 +180,10 @@ def compute_runway_seconds(
 def update_budget_metrics(uow: UnitOfWork, context: AccountContext) -> None:
     """Set the metrics of how much of each limit is used."""
     for seconds, limit, spent in _load_spending_windows(uow, context):
-        BUDGET_USED.labels(context.role, _window_name(seconds)).set(spent / limit)
+        BUDGET_USED.labels(context.role, _format_window_name(seconds)).set(spent / limit)
 
 
-def _window_name(seconds: int) -> str:
+def _format_window_name(seconds: int) -> str:
     return "hour" if seconds == HOUR_SECONDS else "day"
 
 
@@ -207,7 +207,7 @@ def _load_spending_windows(uow: UnitOfWork, context: AccountContext) -> list[tup
     ]
 
 
-def resume_if_funded(context: AccountContext) -> StepResult | None:
+def resume_account_if_funded(context: AccountContext) -> StepResult | None:
     """End a pause for lack of funds once the balance covers open transactions and the next call.
 
     Raises:

@@ -1,7 +1,7 @@
 """The interface between the transaction manager and its callers: one `CallKind` for each kind.
 
 Kinds are registered by name in `daemon/contexts.py`. Methods that are called inside a database
-transaction must not use the network; only `on_refused` and `may_take_over` may.
+transaction must not use the network; only `on_refused` and `can_take_over` may.
 """
 
 from collections.abc import Mapping, Sequence
@@ -93,7 +93,7 @@ class CallKind(Protocol):
     `max_in_flight` is how many calls may have a nonce and no receipt at a time, or None without a
     limit. `reserve_share` is the percentage of the smallest budget that is reserved for other
     kinds. `is_shared` means that other transmitters plan the same call. `takes_over` means that a
-    ready call may take the nonce of a stuck call (`may_take_over`). After a revert that gives no
+    ready call may take the nonce of a stuck call (`can_take_over`). After a revert that gives no
     time, the call is simulated again after `retry_seconds`. While the contract is paused, it is
     simulated every `pause_seconds`.
     """
@@ -149,7 +149,7 @@ class CallKind(Protocol):
             not_before = min(not_before, now + self.pause_seconds)
         return Decision.wait_until(not_before, (refusal.name, result.reason))
 
-    def may_take_over(self, stuck: Intent, ready: Intent) -> bool:
+    def can_take_over(self, stuck_call: Intent, ready_call: Intent) -> bool:
         """Return whether a ready call may take the nonce of a stuck call of the same kind.
 
         Both calls may still land, so return True only if that does no harm.
@@ -157,12 +157,12 @@ class CallKind(Protocol):
         Raises:
             TransientError: no endpoint answers.
         """
-        del stuck, ready
+        del stuck_call, ready_call
         return False
 
-    def build_retry(self, failed: Intent, heads: Heads) -> CallRequest | None:
+    def build_retry(self, failed_call: Intent, heads: Heads) -> CallRequest | None:
         """Return the call to plan in place of a reverted one, or None."""
-        del failed, heads
+        del failed_call, heads
         return None
 
     def on_retried(self, uow: UnitOfWork, retry_request: CallRequest) -> None:
@@ -174,7 +174,7 @@ class CallKind(Protocol):
         del uow, call
         return False
 
-    def missing_event(self, receipt: Receipt, call: Intent) -> str | None:
+    def find_missing_event(self, receipt: Receipt, call: Intent) -> str | None:
         """Return the expected event that a successful call did not emit, or None."""
         del receipt, call
         return None

@@ -54,7 +54,7 @@ def replace_stuck_call(context: AccountContext, heads: Heads) -> StepResult | No
         )
     if ready_intent is None or unconfirmed is None:
         return None
-    is_given_up = context.registry.get_kind(ready_intent).may_take_over(
+    is_given_up = context.registry.get_kind(ready_intent).can_take_over(
         unconfirmed.intent, ready_intent
     )
     with context.store.read_transaction() as uow:

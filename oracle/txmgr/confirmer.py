@@ -15,7 +15,7 @@ from oracle.store.outbox.records import Attempt, NonceSlot, NonceState
 from oracle.telemetry.tracing import start_span
 from oracle.telemetry.txmgr_metrics import UNDECIDED, WITHOUT_RECEIPT
 from oracle.txmgr.attribution import attribute_used_nonce, record_missing_receipt
-from oracle.txmgr.broadcaster import build_trace_ids, rebroadcast
+from oracle.txmgr.broadcaster import build_trace_attributes, rebroadcast_attempt
 from oracle.txmgr.client.receipts import (
     Receipt,
     ReceiptQuorum,
@@ -27,7 +27,7 @@ from oracle.txmgr.client.receipts import (
 )
 from oracle.txmgr.client.send_raw import SendOutcome
 from oracle.txmgr.context import AccountContext, StepResult, merge_results
-from oracle.txmgr.finalizer import finalize_nonce, record_mined, record_reorged
+from oracle.txmgr.finalizer import finalize_nonce, record_mined_receipt, record_reorged_receipt
 from oracle.txmgr.unconfirmed import find_canonical_receipt
 
 # Send errors after which the earlier attempt is still the one in the pool.
@@ -77,7 +77,7 @@ def confirm_transactions(context: AccountContext, heads: Heads) -> StepResult | 
         if slot.nonce < confirmation_pass.used_nonce_count or not confirmation_pass.can_skip(
             slot, attempts
         ):
-            with start_span("confirm", **build_trace_ids(attempts)) as traced:
+            with start_span("confirm", **build_trace_attributes(attempts)) as traced:
                 step = confirmation_pass.process_slot(slot, attempts)
                 traced.record_result({} if step is None else {"did": step.action})
             results += [step] if step is not None else []
@@ -143,7 +143,7 @@ class _ConfirmationPass:
             attempt for attempt in attempts if attempt.signed.tx_hash == receipt.hash
         )
         if not _is_recorded(slot, mined_attempt, receipt):
-            return record_mined(self.context, slot, mined_attempt, receipt)
+            return record_mined_receipt(self.context, slot, mined_attempt, receipt)
         if not self.context.is_final(receipt.block_number, self.heads):
             return None
         if not self.receipt_quorum.has_agreement_on(receipt):
@@ -167,21 +167,23 @@ class _ConfirmationPass:
             self.missing_receipt_count += 1
         if slot.state is not NonceState.LIVE or self.context.is_halted():
             return None
-        return self._rebroadcast_due(slot, attempts)
+        return self._rebroadcast_due_attempts(slot, attempts)
 
     def _process_lost_receipt(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
         """Handle a lost receipt: a reorg removed it, or the endpoints do not show it."""
         if self._is_receipt_reorged(slot, attempts):
             for attempt in attempts:
                 self.context.rebroadcast_backoff.reset_wait(attempt.id)
-            return record_reorged(self.context, slot)
+            return record_reorged_receipt(self.context, slot)
         if not self.context.is_final(slot.block_number or 0, self.heads):
             return None
         self.undecided_count += 1
         self.missing_receipt_count += 1
         return record_missing_receipt(self.context, slot)
 
-    def _rebroadcast_due(self, slot: NonceSlot, attempts: Sequence[Attempt]) -> StepResult | None:
+    def _rebroadcast_due_attempts(
+        self, slot: NonceSlot, attempts: Sequence[Attempt]
+    ) -> StepResult | None:
         """Rebroadcast the newest attempt if it is due, and older ones if the newer were refused.
 
         The result is None if nothing was due, or if the results equal the previous ones.
@@ -190,7 +192,7 @@ class _ConfirmationPass:
         for attempt in _iter_pool_attempts(attempts):
             if not self._is_rebroadcast_due(attempt):
                 continue
-            outcome, step = rebroadcast(self.context, slot, attempt, self.heads)
+            outcome, step = rebroadcast_attempt(self.context, slot, attempt, self.heads)
             steps += [] if step is None else [step]
             if outcome.value not in _REFUSED:
                 break
@@ -212,7 +214,9 @@ class _ConfirmationPass:
         if block_number is None or block_hash is None:
             return False
         pool_view, hashes = self.context.sender_account.pool_view, _get_hashes(attempts)
-        if len(self.receipt_quorum.endpoints_without_receipt(hashes)) == len(pool_view.callers):
+        if len(self.receipt_quorum.list_endpoints_without_receipt(hashes)) == len(
+            pool_view.callers
+        ):
             return not is_in_block(pool_view, (block_number, block_hash), hashes)
         return is_block_reorged(self.context.get_synced_pool_view(), block_number, block_hash)
 

@@ -20,10 +20,10 @@ from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Account, Stamp
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.call_registry import CallRegistry
-from oracle.txmgr.client.fee_quote import FeeMarket, ask_market, compute_fees
+from oracle.txmgr.client.fee_quote import FeeMarket, compute_fees, fetch_fee_market
 from oracle.txmgr.client.l1_fees import L1Fee
 from oracle.txmgr.client.preflight import PreflightResult, preflight
-from oracle.txmgr.client.receipts import SimulatedCall, balance_of
+from oracle.txmgr.client.receipts import SimulatedCall, fetch_balance
 
 _MAX_ENTRIES = 10_000
 # The first and the longest wait before a rebroadcast, in blocks.
@@ -220,7 +220,7 @@ class AccountContext:
             TransientError: the database is not writable.
         """
         with self.store.transaction() as uow:
-            uow.lease.verify_by_write(self.epoch)
+            uow.lease.verify_lease_by_write(self.epoch)
 
     def get_synced_pool_view(self) -> PoolView:
         """Return a view of the endpoints that reached the indexed block, or of all if none did."""
@@ -244,7 +244,7 @@ class AccountContext:
         Raises:
             TransientError: no endpoint answers.
         """
-        return ask_market(self.get_synced_pool_view(), self.sender_account.caps)
+        return fetch_fee_market(self.get_synced_pool_view(), self.sender_account.caps)
 
     def quote_fees(self, cap: int | None = None) -> Fees | None:
         """Return the fees of a transaction that is sent now, or None if the caps are too low.
@@ -261,7 +261,7 @@ class AccountContext:
         Raises:
             TransientError: no endpoint answers.
         """
-        return balance_of(self.get_synced_pool_view(), self.account.address)
+        return fetch_balance(self.get_synced_pool_view(), self.account.address)
 
     def is_halted(self) -> bool:
         """Return whether a halt is active; nothing is planned, signed or sent during a halt."""

@@ -69,7 +69,7 @@ def bump_lowest_nonce(context: AccountContext, heads: Heads) -> StepResult | Non
         late_reason = deadline_obstacle(context, uow, deadline, heads.latest.time)
     # A more expensive attempt would be too late as well, but later nonces can land only after this
     # one is used.
-    if late_reason is not None and not _blocks_later_nonces(context, unconfirmed):
+    if late_reason is not None and not _is_blocking_later_nonces(context, unconfirmed):
         return None
     gas = _compute_bump_gas(context, unconfirmed, heads)
     if gas.is_malformed:
@@ -77,13 +77,13 @@ def bump_lowest_nonce(context: AccountContext, heads: Heads) -> StepResult | Non
     return None if gas.limit is None else _bump_within_limits(context, unconfirmed, gas.limit)
 
 
-def bump_now(context: AccountContext, heads: Heads, intent_id: int) -> StepResult:
+def bump_fee_now(context: AccountContext, heads: Heads, intent_id: int) -> StepResult:
     """Sign and send a fee bump at once, on an operator's request; the caps apply.
 
     Raises:
-        InputError: see `prepare_bump`.
+        InputError: see `prepare_fee_bump`.
     """
-    return send_fee_bump(context, prepare_bump(context, heads, intent_id), heads)
+    return send_fee_bump(context, prepare_fee_bump(context, heads, intent_id), heads)
 
 
 def send_fee_bump(context: AccountContext, replacement: Replacement, heads: Heads) -> StepResult:
@@ -101,7 +101,7 @@ def send_fee_bump(context: AccountContext, replacement: Replacement, heads: Head
     return send_newest_attempt(context, replacement.unconfirmed.slot, heads) or step
 
 
-def prepare_bump(context: AccountContext, heads: Heads, intent_id: int) -> Replacement:
+def prepare_fee_bump(context: AccountContext, heads: Heads, intent_id: int) -> Replacement:
     """Return the fee bump of a call, gas and fees included, without writing anything.
 
     Raises:
@@ -172,7 +172,7 @@ def _is_bump_due(
 ) -> bool:
     waited_blocks, error_class = (
         heads.latest.number - unconfirmed.sent_block,
-        unconfirmed.newest.last_error_class,
+        unconfirmed.newest_attempt.last_error_class,
     )
     if error_class == SendOutcome.NONCE_TOO_LOW.value:
         # One of our transactions or a foreign one has been mined; the confirmer will record it.
@@ -181,12 +181,12 @@ def _is_bump_due(
         return waited_blocks >= 1
     if is_urgent and waited_blocks >= _URGENT_BLOCKS:
         return True
-    return waited_blocks >= context.send_settings.bump_blocks and _has_waited_seconds(
+    return waited_blocks >= context.send_settings.bump_blocks and _has_bump_interval_passed(
         context, unconfirmed, heads
     )
 
 
-def _has_waited_seconds(
+def _has_bump_interval_passed(
     context: AccountContext, unconfirmed: UnconfirmedNonce, heads: Heads
 ) -> bool:
     """Return whether `bump_seconds` have passed in chain time; the local clock may jump."""
@@ -206,11 +206,14 @@ def _compute_bump_gas(
     context: AccountContext, unconfirmed: UnconfirmedNonce, heads: Heads
 ) -> _BumpGas:
     """Return the current gas limit, or a new one if the current one is old or was refused."""
-    current_limit, request = unconfirmed.newest.signed.gas_limit, unconfirmed.intent.request
-    is_refused = unconfirmed.newest.last_error_class == SendOutcome.INTRINSIC.value
+    current_limit, request = (
+        unconfirmed.newest_attempt.signed.gas_limit,
+        unconfirmed.intent.request,
+    )
+    is_refused = unconfirmed.newest_attempt.last_error_class == SendOutcome.INTRINSIC.value
     first_sent_block = unconfirmed.attempts[0].first_sent_block or 0
     preflight_result = context.preflight(request.calldata, request.contract)
-    if preflight_result.outcome is PreflightOutcome.REFUSED and not _blocks_later_nonces(
+    if preflight_result.outcome is PreflightOutcome.REFUSED and not _is_blocking_later_nonces(
         context, unconfirmed
     ):
         # The call fails in the present state, and a higher fee makes it fail sooner. Another call
@@ -226,20 +229,20 @@ def _compute_bump_gas(
     new_limit = compute_gas_limit(preflight_result.gas, request.calldata, block_gas_limit)
     if not is_refused:
         return _BumpGas(max(new_limit or 0, current_limit))
-    return _raise_gas_limit(unconfirmed, new_limit, block_gas_limit)
+    return _compute_raised_gas_limit(unconfirmed, new_limit, block_gas_limit)
 
 
-def _raise_gas_limit(
+def _compute_raised_gas_limit(
     unconfirmed: UnconfirmedNonce, new_limit: int | None, block_gas_limit: int
 ) -> _BumpGas:
     """Return a new gas limit for a call that a pool refused for its gas limit."""
-    current_limit = unconfirmed.newest.signed.gas_limit
+    current_limit = unconfirmed.newest_attempt.signed.gas_limit
     if new_limit is not None and new_limit <= current_limit <= block_gas_limit:
         # The estimates of the endpoints are too low for their own pools.
         new_limit = min(current_limit + current_limit // 4, block_gas_limit)
     if new_limit is not None and new_limit != current_limit:
         return _BumpGas(new_limit)
-    text = unconfirmed.newest.last_error_text or "refused for its gas"
+    text = unconfirmed.newest_attempt.last_error_text or "refused for its gas"
     reason = f"intent {unconfirmed.intent.id}: {text}; `outbox cancel` frees its nonce"
     return _BumpGas(None, reason, is_malformed=True)
 
@@ -250,7 +253,7 @@ def _pause_account(context: AccountContext, reason: str) -> None:
         uow.outbox.accounts.pause(context.account, PauseKind.MALFORMED, reason, context.stamp)
 
 
-def _blocks_later_nonces(context: AccountContext, unconfirmed: UnconfirmedNonce) -> bool:
+def _is_blocking_later_nonces(context: AccountContext, unconfirmed: UnconfirmedNonce) -> bool:
     with context.store.read_transaction() as uow:
         watched = uow.outbox.slots.list_unfinished(context.account)
     return any(slot.nonce > unconfirmed.slot.nonce for slot in watched)

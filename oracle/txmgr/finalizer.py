@@ -14,7 +14,7 @@ from oracle.store.outbox.records import (
     PauseKind,
 )
 from oracle.telemetry.txmgr_metrics import FOREIGN, TAKEN_BACK, WITHOUT_EFFECT
-from oracle.txmgr.budget import compute_paid
+from oracle.txmgr.budget import compute_paid_cost
 from oracle.txmgr.client.nonce_uses import NonceUse
 from oracle.txmgr.client.receipts import Receipt, SimulatedCall, find_revert_reason
 from oracle.txmgr.context import AccountContext, StepResult
@@ -33,11 +33,11 @@ def describe_transaction(use: NonceUse) -> str:
     return f"{use.hash} (block {use.block_number}, {target})"
 
 
-def record_mined(
+def record_mined_receipt(
     context: AccountContext, slot: NonceSlot, mined_attempt: Attempt, receipt: Receipt
 ) -> StepResult:
     """Record a receipt that is not final yet, or a different receipt after a reorg."""
-    paid_cost = compute_paid(context, slot, mined_attempt, receipt)
+    paid_cost = compute_paid_cost(context, slot, mined_attempt, receipt)
     mined = CallReceipt(
         receipt.block_number,
         receipt.block_hash,
@@ -52,7 +52,7 @@ def record_mined(
     return StepResult("mined", mined_attempt.intent_id, f"block {receipt.block_number}, {outcome}")
 
 
-def record_reorged(context: AccountContext, slot: NonceSlot) -> StepResult:
+def record_reorged_receipt(context: AccountContext, slot: NonceSlot) -> StepResult:
     """Record that a reorg removed the receipt."""
     with context.write_transaction() as uow:
         uow.outbox.slots.revert_to_live(slot, context.stamp)
@@ -71,7 +71,9 @@ def finalize_nonce(
         intent = _get_intent(uow, slot)
     request = intent.request
     paid_cost = (
-        compute_paid(context, slot, mined_attempt, receipt) if receipt.has_agreed_price else None
+        compute_paid_cost(context, slot, mined_attempt, receipt)
+        if receipt.has_agreed_price
+        else None
     )
     if not receipt.succeeded:
         call = SimulatedCall(request.account.address, request.contract, request.calldata)
@@ -83,7 +85,7 @@ def finalize_nonce(
             decode_refusal=context.registry.decode_refusal,
         )
         return _finalize_slot(context, slot, paid_cost, revert_reason)
-    missing_event = context.registry.get_kind(intent).missing_event(receipt, intent)
+    missing_event = context.registry.get_kind(intent).find_missing_event(receipt, intent)
     if missing_event is None:
         return _finalize_slot(context, slot, paid_cost)
     return _hold_slot(
@@ -102,7 +104,7 @@ def record_foreign_use(context: AccountContext, slot: NonceSlot, use: NonceUse) 
         if pause is None or pause.kind is not PauseKind.FOREIGN:
             uow.outbox.accounts.pause(context.account, PauseKind.FOREIGN, reason, context.stamp)
         for intent in bound_intents:
-            _notify_kind(context, uow, intent, reason)
+            _notify_kind_of_closed_call(context, uow, intent, reason)
     FOREIGN.inc()
     structlog.get_logger().error(
         "foreign_nonce_used",
@@ -129,7 +131,7 @@ def _get_intent(uow: UnitOfWork, slot: NonceSlot) -> Intent:
     return intent
 
 
-def _notify_kind(
+def _notify_kind_of_closed_call(
     context: AccountContext, uow: UnitOfWork, intent: Intent, reason: str | None
 ) -> None:
     context.registry.get_kind(intent).on_closed(uow, intent, reason)
@@ -141,7 +143,7 @@ def _finalize_slot(
     with context.write_transaction() as uow:
         intent = _get_intent(uow, slot)
         uow.outbox.slots.finalize(slot, context.stamp, reason, paid_cost)
-        _notify_kind(context, uow, intent, reason)
+        _notify_kind_of_closed_call(context, uow, intent, reason)
     action = f"{intent.request.kind} {'reverted' if reason else 'final'}"
     return StepResult(action, intent.id, reason or f"block {slot.block_number}")
 
@@ -158,7 +160,7 @@ def _hold_slot(
             "error_text": reason,
         }
         uow.outbox.intents.change_state(intent, IntentState.HELD, context.stamp, error_values)
-        _notify_kind(context, uow, intent, reason)
+        _notify_kind_of_closed_call(context, uow, intent, reason)
     WITHOUT_EFFECT.inc()
     structlog.get_logger().error(
         "transaction_missing_effect", intent=intent.id, missing=missing_event

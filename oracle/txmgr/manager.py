@@ -11,14 +11,14 @@ from oracle.chain.heads import Heads
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentState
 from oracle.txmgr.admission import admit_calls
-from oracle.txmgr.broadcaster import broadcast_unsent
-from oracle.txmgr.budget import Budget, resume_if_funded
+from oracle.txmgr.broadcaster import broadcast_unsent_attempts
+from oracle.txmgr.budget import Budget, resume_account_if_funded
 from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.call_replacement import replace_stuck_call
 from oracle.txmgr.context import AccountContext, StepResult, format_counts
 from oracle.txmgr.deferral import decide_calls, store_decision
 from oracle.txmgr.fee_bump import bump_lowest_nonce
-from oracle.txmgr.signing_queue import can_sign, resume_after_refusal, sign_assigned_calls
+from oracle.txmgr.signing_queue import can_sign, resume_account_after_refusal, sign_assigned_calls
 
 _MAX_RETRY_CANDIDATES = 50
 
@@ -52,14 +52,14 @@ def plan_retry(context: AccountContext, heads: Heads) -> StepResult | None:
 def assign_nonces(context: AccountContext, heads: Heads) -> StepResult | None:
     """Assign the lowest free nonces to ready calls; return None if no call may get one."""
     with context.store.read_transaction() as uow:
-        if not _select_assignable(uow, context) or not can_sign(context):
+        if not _select_assignable_calls(uow, context) or not can_sign(context):
             return None
     balance = context.fetch_balance()
     assignments: list[tuple[Intent, int]] = []
     deferrals: list[StepResult] = []
     with context.write_transaction() as uow:
         # Checked again in the commit that assigns the nonces.
-        ready = _select_assignable(uow, context)
+        ready = _select_assignable_calls(uow, context)
         budget = Budget.from_outbox(uow, context, balance)
         kind_decisions = decide_calls(uow, context, ready, heads, CallStage.ASSIGN)
         for intent, kind_decision in zip(ready, kind_decisions, strict=True):
@@ -98,7 +98,7 @@ def _build_assigned_result(assignments: Sequence[tuple[Intent, int]]) -> StepRes
     )
 
 
-def _select_assignable(uow: UnitOfWork, context: AccountContext) -> list[Intent]:
+def _select_assignable_calls(uow: UnitOfWork, context: AccountContext) -> list[Intent]:
     """Return the ready calls that may get a nonce now, the most urgent first."""
     ready = uow.outbox.intents.list_in_states(context.account, [IntentState.READY])
     if not ready or uow.outbox.accounts.get_pause(context.account) is not None:
@@ -106,16 +106,17 @@ def _select_assignable(uow: UnitOfWork, context: AccountContext) -> list[Intent]
     max_in_flight, size = context.send_settings.max_in_flight, context.batch_size
     if max_in_flight is not None:
         size = min(size, max_in_flight - len(uow.outbox.slots.list_unfinished(context.account)))
-    assignable = _iter_within_kind_limits(uow, context, ready)
+    assignable = _iter_calls_within_kind_limits(uow, context, ready)
     return [intent for intent, _ in zip(assignable, range(size), strict=False)]
 
 
-def _iter_within_kind_limits(
-    uow: UnitOfWork, context: AccountContext, ready: Sequence[Intent]
+def _iter_calls_within_kind_limits(
+    uow: UnitOfWork, context: AccountContext, ready_calls: Sequence[Intent]
 ) -> Iterator[Intent]:
     """Yield the ready calls that stay within the `max_in_flight` of their kind."""
     limit_by_kind = {
-        intent.request.kind: context.registry.get_kind(intent).max_in_flight for intent in ready
+        intent.request.kind: context.registry.get_kind(intent).max_in_flight
+        for intent in ready_calls
     }
     in_flight_by_kind: Counter[str] = Counter()
     if any(limit is not None for limit in limit_by_kind.values()):
@@ -123,7 +124,7 @@ def _iter_within_kind_limits(
             context.account, [IntentState.ASSIGNED, IntentState.LIVE]
         )
         in_flight_by_kind.update(intent.request.kind for intent in sent_intents)
-    for intent in ready:
+    for intent in ready_calls:
         limit = limit_by_kind[intent.request.kind]
         if limit is None or in_flight_by_kind[intent.request.kind] < limit:
             in_flight_by_kind[intent.request.kind] += 1
@@ -132,7 +133,7 @@ def _iter_within_kind_limits(
 
 _STAGES = (
     # Calls with a nonce go first, so that no higher nonce waits for a lower one.
-    broadcast_unsent,
+    broadcast_unsent_attempts,
     sign_assigned_calls,
     replace_stuck_call,
     bump_lowest_nonce,
@@ -149,6 +150,6 @@ def run_step(context: AccountContext, heads: Heads) -> StepResult | None:
     """
     if context.is_halted():
         return None
-    resumed = resume_if_funded(context) or resume_after_refusal(context)
+    resumed = resume_account_if_funded(context) or resume_account_after_refusal(context)
     steps = (stage(context, heads) for stage in _STAGES)
     return resumed or next((step for step in steps if step is not None), None)

@@ -48,7 +48,7 @@ class NonceAheadError(InputError):
         self.highest, self.next_nonce = highest, next_nonce
 
 
-def reconcile(context: AccountContext) -> StepResult | None:
+def reconcile_nonces(context: AccountContext) -> StepResult | None:
     """Enroll the transmitter at its first start; later check that no nonce is missing.
 
     Everything else recovers by itself: a nonce without signed bytes is signed, stored bytes are
@@ -178,7 +178,7 @@ def _format_names(nonces_or_endpoints: Collection[int | str]) -> str:
     return f"{shown} and {left_out} more" if left_out > 0 else shown
 
 
-def sync_at_start(
+def sync_nonces_at_start(
     context: AccountContext, on_known_conflict: Callable[[], None] | None = None
 ) -> StepResult | None:
     """Reconcile nonces at the start of a daemon.
@@ -189,10 +189,10 @@ def sync_at_start(
 
     Raises:
         NonceAheadError: the chain is ahead of the sender, and no pause is stored for it.
-        InputError, TransientError: see `reconcile`.
+        InputError, TransientError: see `reconcile_nonces`.
     """
     try:
-        return reconcile(context)
+        return reconcile_nonces(context)
     except NonceAheadError:
         pause = _get_pause(context)
         if pause is None or pause.kind is not PauseKind.FOREIGN:
@@ -203,15 +203,15 @@ def sync_at_start(
         return None
 
 
-def sync_while_running(context: AccountContext) -> StepResult | None:
+def sync_nonces_while_running(context: AccountContext) -> StepResult | None:
     """Reconcile nonces in a running daemon, and pause the sender if the chain is ahead.
 
     Raises:
-        InputError, TransientError: see `reconcile`. A TransientError is also raised if the
+        InputError, TransientError: see `reconcile_nonces`. A TransientError is also raised if the
             endpoints do not agree on the transaction that used the first unknown nonce.
     """
     try:
-        return reconcile(context)
+        return reconcile_nonces(context)
     except NonceAheadError as error:
         pause = _get_pause(context)
         if pause is not None and pause.reason.startswith(_format_conflict(context, error)):

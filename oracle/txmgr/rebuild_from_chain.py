@@ -42,15 +42,15 @@ class RebuildPlan:
     @property
     def is_empty(self) -> bool:
         """Whether the database already has everything that the chain has."""
-        return not self.may_have_lost_more and not self.dropped
+        return not self.may_have_lost_calls and not self.dropped
 
     @property
-    def may_have_lost_more(self) -> bool:
+    def may_have_lost_calls(self) -> bool:
         """Whether calls or signatures may exist that only the lost database recorded."""
         return bool(self.nonces or self.nonces_ahead)
 
 
-def compare_with_chain(context: AccountContext, max_blocks: int) -> RebuildPlan:
+def plan_outbox_rebuild(context: AccountContext, max_blocks: int) -> RebuildPlan:
     """Compare the account's nonces with the chain, back to at most `max_blocks` blocks.
 
     Raises:
@@ -97,7 +97,7 @@ def compare_with_chain(context: AccountContext, max_blocks: int) -> RebuildPlan:
 
 def rebuild_outbox(
     context: AccountContext,
-    findings: RebuildPlan,
+    rebuild_plan: RebuildPlan,
     actor: str,
     write_extra: Callable[[UnitOfWork, Stamp], None] = lambda *_: None,
 ) -> None:
@@ -107,26 +107,26 @@ def rebuild_outbox(
     later nonce could land.
 
     Raises:
-        TransientError: the database has changed since `compare_with_chain`.
+        TransientError: the database has changed since `plan_outbox_rebuild`.
     """
-    stamp, account = context.stamp._replace(actor=actor), findings.account
+    stamp, account = context.stamp._replace(actor=actor), rebuild_plan.account
     with context.write_transaction() as uow:
         outbox = uow.outbox
-        if outbox.accounts.get_next_nonce(account) != findings.next_nonce:
+        if outbox.accounts.get_next_nonce(account) != rebuild_plan.next_nonce:
             raise TransientError("the outbox has changed in the meantime; run the command again")
-        if findings.next_nonce is None:
-            outbox.accounts.enroll(account, findings.nonces.start, stamp)
-        for nonce in sorted({*findings.nonces, *findings.nonces_ahead}):
-            spent = findings.transaction_by_nonce.get(nonce)
+        if rebuild_plan.next_nonce is None:
+            outbox.accounts.enroll(account, rebuild_plan.nonces.start, stamp)
+        for nonce in sorted({*rebuild_plan.nonces, *rebuild_plan.nonces_ahead}):
+            spent = rebuild_plan.transaction_by_nonce.get(nonce)
             tx_hash, mined = (
                 (None, None) if spent is None else (spent.hash, _build_call_receipt(spent))
             )
             outbox.slots.record_rebuilt_nonce(account, nonce, tx_hash, mined, stamp)
-        for nonce in findings.dropped:
+        for nonce in rebuild_plan.dropped:
             outbox.gaps.reopen_nonce(account, nonce, stamp)
             outbox.intents.add(_build_noop(account, nonce), stamp)
         outbox.accounts.raise_next_nonce(
-            account, max(findings.next_nonce or 0, findings.nonces.stop), stamp
+            account, max(rebuild_plan.next_nonce or 0, rebuild_plan.nonces.stop), stamp
         )
         write_extra(uow, stamp)
 

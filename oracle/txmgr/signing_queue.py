@@ -37,7 +37,9 @@ _AssignedCall = tuple[NonceSlot, Intent]
 _SIGNER_REFUSED = "the signer refused"
 
 
-def sign_as_payer(context: AccountContext, transaction: TransactionRequest) -> SignedBytes:
+def sign_transaction_as_payer(
+    context: AccountContext, transaction: TransactionRequest
+) -> SignedBytes:
     """Sign a transaction with the account's key. Do not call it inside a database transaction.
 
     Raises:
@@ -85,7 +87,7 @@ def blocking_pause_reason(context: AccountContext) -> str | None:
     return f"{context.account.address} sends nothing ({pause.kind.value}): {pause.reason}"
 
 
-def resume_after_refusal(context: AccountContext) -> StepResult | None:
+def resume_account_after_refusal(context: AccountContext) -> StepResult | None:
     """End the pause of a key that refused, once its backoff is over."""
     with context.store.read_transaction() as uow:
         pause = uow.outbox.accounts.get_pause(context.account)
@@ -143,9 +145,9 @@ def _build_signed_result(signed_calls: Sequence[_AssignedCall], first: SignedCal
     )
 
 
-def _is_within_limits(pair: tuple[_AssignedCall, AdmissionCheck]) -> bool:
-    (_, intent), check = pair
-    return check.is_admissible and check.gas <= (intent.gas_limit or 0)
+def _is_within_limits(call_and_check: tuple[_AssignedCall, AdmissionCheck]) -> bool:
+    (_, intent), check = call_and_check
+    return check.is_admissible and check.gas_estimate <= (intent.gas_limit or 0)
 
 
 def _compute_max_fee_per_gas(context: AccountContext, intent: Intent) -> int:
@@ -195,11 +197,11 @@ def sign_call(
     database transaction.
 
     Raises:
-        TransientError: the key returned no signature; see `sign_as_payer`.
+        TransientError: the key returned no signature; see `sign_transaction_as_payer`.
     """
     request, gas_limit = intent.request, gas_limit or intent.gas_limit or 0
     context.sender_account.pool_view.check_chain(request.account.chain_id)
-    signed = sign_as_payer(
+    signed = sign_transaction_as_payer(
         context,
         TransactionRequest(
             request.account.chain_id, nonce, request.contract, request.calldata, gas_limit, fees

@@ -44,13 +44,13 @@ class UnconfirmedNonce:
     attempts: Sequence[Attempt]
 
     @property
-    def newest(self) -> Attempt:
+    def newest_attempt(self) -> Attempt:
         return self.attempts[-1]
 
     @property
     def sent_block(self) -> int:
         """The head when the newest attempt was first sent."""
-        return self.newest.first_sent_block or 0
+        return self.newest_attempt.first_sent_block or 0
 
 
 def get_requested_intent(uow: UnitOfWork, intent_id: int) -> Intent:
@@ -192,7 +192,7 @@ def price_replacement(
     fee_market, last_fees = context.fetch_fee_market(), compute_highest_fees(unconfirmed.attempts)
     l1_cost_wei = fetch_l1_cost(context, calldata, gas_limit)
     cap, setting = _find_fee_cap(context, unconfirmed, gas_limit, l1_cost_wei)
-    newest, market_fee = unconfirmed.newest, fee_market.base_fee + fee_market.tip
+    newest, market_fee = unconfirmed.newest_attempt, fee_market.base_fee + fee_market.tip
     error_text = newest.last_error_text if newest.last_error_class in UNDERPRICED else None
     fees = (
         raise_both_fees(last_fees, cap)

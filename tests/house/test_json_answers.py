@@ -26,7 +26,7 @@ PRINTED_FORMATS = {
     "oracle/cli/inspect/rules_commands.py::show": "the rule file that `--rules FILE` reads",
 }
 TO_DO = (
-    "Answer with a model of oracle/queries and print it by `print_answer`; a byte format is named "
+    "Answer with a model of oracle/queries and print it by `print_model`; a byte format is named "
     "in FORMATS with its reason."
 )
 _MAPPINGS = {"dict", "Mapping", "MutableMapping", "OrderedDict"}
@@ -104,6 +104,6 @@ def test_return_type_with_dictionary_of_any_is_detected(tmp_path, returns, is_re
 
 def test_printed_dictionary_is_detected(tmp_path):
     (tmp_path / "oracle" / "cli").mkdir(parents=True)
-    source = "def f():\n    print_json({'key': 1})\ndef g():\n    print_answer(model)\n"
+    source = "def f():\n    print_json({'key': 1})\ndef g():\n    print_model(model)\n"
     (tmp_path / "oracle" / "cli" / "a.py").write_text(source, "utf-8")
     assert printers(tmp_path) == {"oracle/cli/a.py::f"}

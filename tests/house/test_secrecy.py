@@ -15,9 +15,9 @@ from oracle.daemon.config.redaction import (
     iter_secret_values,
 )
 from oracle.daemon.config.sections import Section
-from reference.settings_page import settings
+from reference.settings_page import iter_settings
 
-NAMES = [one.name for one in settings()]
+NAMES = [one.name for one in iter_settings()]
 
 
 def test_every_setting_with_url_like_name_is_secret():

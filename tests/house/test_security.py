@@ -9,10 +9,10 @@ from typing import cast
 import pytest
 
 from oracle.bindings.qos_oracle import (
-    encode_execute_kick,
-    encode_propose_kick,
-    encode_push,
-    encode_retry_kick,
+    encode_execute_kick_call,
+    encode_propose_kick_call,
+    encode_push_call,
+    encode_retry_kick_call,
 )
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
@@ -110,10 +110,10 @@ def policy(name: str):
 def test_transmitter_policy_allows_every_function_the_daemon_calls():
     kick = KickStatement(ZERO_HASH, 0, ZERO_HASH, ZERO_ADDRESS, ZERO_HASH, 0)
     called = {
-        "push": encode_push(VOID_STATEMENT, 0, b""),
-        "proposeKick": encode_propose_kick(kick, b""),
-        "executeKick": encode_execute_kick(ZERO_ADDRESS),
-        "retryKick": encode_retry_kick(ZERO_ADDRESS),
+        "push": encode_push_call(VOID_STATEMENT, 0, b""),
+        "proposeKick": encode_propose_kick_call(kick, b""),
+        "executeKick": encode_execute_kick_call(ZERO_ADDRESS),
+        "retryKick": encode_retry_kick_call(ZERO_ADDRESS),
     }
     transaction_policy = policy("transmitter-policy.json")["transaction"]
     named = {

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import NamedTuple
 
-from oracle.telemetry.outbox_counts import BucketCounts, OutboxFigures
+from oracle.telemetry.outbox_counts import BucketCounts, OutboxStatistics
 from tests.simulation.chain import Block, hash_of
 from tests.simulation.money import Money
 from tests.simulation.statements import Statements
@@ -237,7 +237,7 @@ class Books:
         rows = self._rows.execute("SELECT reason, count(*) FROM pub_attempt GROUP BY reason")
         return dict(rows.fetchall())
 
-    def check_counters(self, living: OutboxFigures, fresh: OutboxFigures) -> None:
+    def check_counters(self, living: OutboxStatistics, fresh: OutboxStatistics) -> None:
         """Check I14 and F74: counters that were updated continuously equal a recount."""
         along, anew = _counted(living), _counted(fresh)
         if along != anew:
@@ -264,11 +264,11 @@ class Books:
             self.faults.append(fault)
 
 
-def _counted(figures: OutboxFigures) -> dict[str, object]:
+def _counted(stats: OutboxStatistics) -> dict[str, object]:
     """Return every value of the statistics by name, in a form that can be compared."""
     return {
-        figure_field.name: _plain(getattr(figures, figure_field.name))
-        for figure_field in fields(figures)
+        figure_field.name: _plain(getattr(stats, figure_field.name))
+        for figure_field in fields(stats)
     }
 
 

@@ -14,7 +14,7 @@ from oracle.errors import TransientError
 from oracle.rpc.fanout import PoolView
 from oracle.rpc.pool import EndpointPool
 from oracle.signing.signer import Fees, TransactionRequest
-from oracle.txmgr.client.send_raw import send
+from oracle.txmgr.client.send_raw import send_raw_transaction
 from tests.simulation.goals import Goals
 from tests.simulation.wires import US, PaperSigner, pool_in
 from tests.simulation.world import Died, World
@@ -70,7 +70,7 @@ class NaivePublisher:
     def _work(self) -> None:
         if self._pool is None:
             self._pool = pool_in(self.world, lambda _: None)
-        lines, now = self._pool.view(), self.world.fetch_heads().latest.time
+        lines, now = self._pool.create_view(), self.world.fetch_heads().latest.time
         self._want()
         for row in [candidate for candidate in self.rows if candidate.state == "sent"]:
             self._look(lines, row, now)
@@ -105,7 +105,7 @@ class NaivePublisher:
         call = TransactionRequest(31337, self._nonce, _CONTRACT, row.effect, _GAS_LIMIT, fees)
         signed = self._signer.sign_transaction(call)
         assert self._pool is not None
-        answer = send(self._pool, signed.raw)
+        answer = send_raw_transaction(self._pool, signed.raw)
         self.world.point("after a send, before its mark")
         if not answer.is_accepted:
             # The nonce may have been wrong, so it is requested again.

@@ -127,13 +127,14 @@ class _Counter:
     def is_over(self) -> bool:
         """Update the counts occasionally; return whether everything is done."""
         if self.world.number % _COUNTED_EVERY == 0:
-            self._statistics.count_outbox(self.store, 0)
+            self._statistics.compute_outbox_stats(self.store, 0)
         return self.is_reached()
 
     def compare(self, books: Books) -> None:
         """Update the counts, and compare them with a new count."""
         along, anew = (
-            counter.count_outbox(self.store, 0) for counter in (self._statistics, OutboxCounter())
+            counter.compute_outbox_stats(self.store, 0)
+            for counter in (self._statistics, OutboxCounter())
         )
         books.check_counters(along, anew)
 

@@ -25,9 +25,9 @@ from oracle.txmgr.call_replacement import cancel_intent
 from oracle.txmgr.client.fee_quote import SendLimits
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import AccountContext, SendSettings, StepResult
-from oracle.txmgr.fee_bump import bump_now
+from oracle.txmgr.fee_bump import bump_fee_now
 from oracle.txmgr.manager import run_step
-from oracle.txmgr.nonce_sync import reconcile
+from oracle.txmgr.nonce_sync import reconcile_nonces
 from tests.simulation.books import Books
 from tests.simulation.memory import Memory
 from tests.simulation.money import MILLIETHER
@@ -126,7 +126,7 @@ class Replica:
             self._renewed_at = self.world.number
         self.books.fold_to(self.world.chain.head)
         if not self._reconciled:
-            reconcile(context)
+            reconcile_nonces(context)
             self._reconciled = True
         if self.world.weather.strikes("operator", 0.05) and self.world.setting.operator:
             self._operate(context)
@@ -161,7 +161,7 @@ class Replica:
         intent = self.world.dice.choice(intents)
         try:
             if intent.state is IntentState.LIVE:
-                verb = self.world.dice.choice((bump_now, cancel_intent))
+                verb = self.world.dice.choice((bump_fee_now, cancel_intent))
                 self.log(f"  operator: {verb(context, self.world.fetch_heads(), intent.id)}")
             else:
                 self._hold_or_release(context, intent)

@@ -13,7 +13,7 @@ from oracle.domain.reports.lanes import LANES_PER_WORD, replace_lane
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.state import Membership, create_node
-from oracle.kickouts.kickout_eligibility import KickoutRules, evidence_at
+from oracle.kickouts.kickout_eligibility import KickoutRules, load_kickout_evidence
 from oracle.store.database import Store
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.rounds import accepted, address, round_of
@@ -77,7 +77,9 @@ def _propose(store: Store, nodes: list[Address]) -> None:
             node: Kick(
                 node=node,
                 round=SETTINGS.kick_after_rounds,
-                evidence=evidence_at(uow, KICKOUT_RULES, KickoutDue(node, OPENED, None)).hash,
+                evidence=load_kickout_evidence(
+                    uow, KICKOUT_RULES, KickoutDue(node, OPENED, None)
+                ).hash,
                 ready_at=10**6,
                 dies_at=10**7,
                 proposed_at=Position(20, 0, 0),

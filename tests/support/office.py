@@ -19,7 +19,7 @@ from oracle.daemon.senders import Senders
 from oracle.daemon.sending_jobs import SendingJobs
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
-from oracle.domain.reports.report import ReportSettings, compute_rules_id
+from oracle.domain.reports.report import ReportSettings, hash_rules_and_settings
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.loop import IngestState, ingest_next_window
 from oracle.kickouts.kick_calls import KickoutHook
@@ -39,7 +39,7 @@ from oracle.txmgr.client.fee_quote import SendLimits
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import AccountContext, StepResult
 from oracle.txmgr.manager import run_step
-from oracle.txmgr.nonce_sync import reconcile
+from oracle.txmgr.nonce_sync import reconcile_nonces
 from tests.office_contexts import WithContexts, contexts_of
 from tests.pools import pool_of, source_on
 from tests.support.evm.chain import Chain
@@ -57,7 +57,7 @@ LIMITS = replace(
     DEFAULT_LIMITS, min_interval=0, kick_below=4000, veto_delay=120, kick_rounds=2, min_open=1
 )
 CAPS = SendLimits(fee_per_gas=100 * 10**9, cost_per_transaction=ETHER, cost_per_day=10 * ETHER)
-RULES_HASH = compute_rules_id(RULES, load_profile("reference").identity, SETTINGS)
+RULES_HASH = hash_rules_and_settings(RULES, load_profile("reference").identity, SETTINGS)
 FINALITY = 4
 # A low number of PBKDF2 rounds, because the keys are disposable.
 QUICK = 1000
@@ -143,7 +143,7 @@ def deployed_oracle(chain: Chain, network: Network, keys: ReporterKeys) -> Addre
         floors=NO_FLOORS,
     )
     planned = deployment.plan_deployment(
-        publisher.pool_view, setup.code, admin.address, publisher.quote_fees()
+        publisher.pool_view, setup.creation_code, admin.address, publisher.quote_fees()
     )
 
     def wait() -> bool:
@@ -207,12 +207,14 @@ class Office(WithContexts):
         reporter = ReportCutter(RULES, self.settings, anchor_window=LIMITS.anchor_window)
         self.folder = EventFolder(RULES, self._reader, [reporter, KickoutHook()])
         self.ingest = IngestState()
-        rules_hash = compute_rules_id(RULES, load_profile("reference").identity, self.settings)
+        rules_hash = hash_rules_and_settings(
+            RULES, load_profile("reference").identity, self.settings
+        )
         domain = Domain(CHAIN_ID, premises.address)
         self.contexts = contexts_of(self, domain, RULES, rules_hash)
         self.contexts.register_calls()
         if self.context.sender_account.has_payer:
-            reconcile(self.context)
+            reconcile_nonces(self.context)
 
     def close(self) -> None:
         self.source.close()
@@ -335,4 +337,4 @@ def sending_jobs_of(office: Office) -> SendingJobs:
         index, office.epoch, office.ingest, health, max_wait_seconds=None
     )
     senders = Senders(office.contexts)
-    return SendingJobs(senders, office.ingest, health, maintenance.unreportable_state_reason)
+    return SendingJobs(senders, office.ingest, health, maintenance.find_unreportable_state_reason)

@@ -48,7 +48,7 @@ def accepted(
 def round_of(rounds: Rounds, accepted_round: RoundAccepted) -> list[ContractEvent]:
     """Return a round and its index events, on top of the given state."""
     at = accepted_round.at
-    node_by_index = accepted_round.registrations.assign_indexes(
+    node_by_index = accepted_round.registrations.compute_assigned_indexes(
         rounds.index_by_node, rounds.node_count
     )
     index_events: list[ContractEvent] = [

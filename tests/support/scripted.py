@@ -214,7 +214,7 @@ class ScriptedChain:
         number: int,
         excluded_endpoint: str | None = None,
         *,
-        skips_slow: bool = False,  # noqa: ARG002  every endpoint of a script is quick
+        skip_slow_endpoints: bool = False,  # noqa: ARG002  every endpoint of a script is quick
     ) -> list[Witness]:
         views = self._views()
         return [
@@ -263,7 +263,7 @@ class ScriptedChain:
     def mark_proven_wrong(self, endpoint: str, reason: str) -> None:
         self.convicted.setdefault(endpoint, reason)
 
-    def get_proven_wrong(self) -> dict[str, str]:
+    def get_proven_wrong_endpoints(self) -> dict[str, str]:
         return dict(self.convicted)
 
     def are_receipts_provable(self) -> bool:

@@ -9,7 +9,12 @@ from threading import Lock
 from typing import Any, Unpack
 
 from devnet.fakechain.answering import FakeEndpoint
-from devnet.fakechain.fault import FaultLimits, InjectedFault, skip_errors, with_default_methods
+from devnet.fakechain.fault import (
+    FaultLimits,
+    InjectedFault,
+    add_default_methods,
+    wrap_change_to_skip_errors,
+)
 from devnet.fakechain.requests import FakeRequest, FakeRpcError
 
 Json = dict[str, Any]
@@ -17,7 +22,7 @@ HEADER_METHODS = frozenset({"eth_getBlockByNumber", "eth_getBlockByHash"})
 _ZERO_HASH = "0x" + "00" * 32
 
 
-def override_header_fields(
+def build_header_fields_fault(
     fields: Json, name: str = "other header", **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that overrides these header fields."""
@@ -26,43 +31,45 @@ def override_header_fields(
         return {**result, **fields}
 
     return InjectedFault(
-        name, skip_errors(change_result), limits=with_default_methods(limits, *HEADER_METHODS)
+        name,
+        wrap_change_to_skip_errors(change_result),
+        limits=add_default_methods(limits, *HEADER_METHODS),
     )
 
 
-def serve_zero_bloom(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_zero_bloom_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that serves a zero bloom although there are logs (Aurora #271, Polygon)."""
-    return override_header_fields({"logsBloom": "0x" + "00" * 256}, "zero bloom", **limits)
+    return build_header_fields_fault({"logsBloom": "0x" + "00" * 256}, "zero bloom", **limits)
 
 
-def serve_saturated_bloom(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_saturated_bloom_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that serves a bloom that matches everything (Filecoin)."""
-    return override_header_fields({"logsBloom": "0x" + "ff" * 256}, "saturated bloom", **limits)
+    return build_header_fields_fault({"logsBloom": "0x" + "ff" * 256}, "saturated bloom", **limits)
 
 
-def serve_wrong_bloom(bits: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_wrong_bloom_fault(bits: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that serves a bloom of logs that do not exist (zkSync #4580)."""
-    return override_header_fields({"logsBloom": f"0x{bits:0512x}"}, "other bloom", **limits)
+    return build_header_fields_fault({"logsBloom": f"0x{bits:0512x}"}, "other bloom", **limits)
 
 
-def serve_wrong_receipts_root(
+def build_wrong_receipts_root_fault(
     root: str = _ZERO_HASH, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that serves a placeholder as the receipts root (Hyperliquid PR#495)."""
-    return override_header_fields({"receiptsRoot": root}, "dummy receipts root", **limits)
+    return build_header_fields_fault({"receiptsRoot": root}, "dummy receipts root", **limits)
 
 
-def serve_wrong_parent(
+def build_wrong_parent_fault(
     parent_hash: str = "0x" + "0d" * 32, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that serves headers that do not link to their parents."""
-    return override_header_fields({"parentHash": parent_hash}, "other parent", **limits)
+    return build_header_fields_fault({"parentHash": parent_hash}, "other parent", **limits)
 
 
 # --- receipts ---
 
 
-def change_receipts(
+def build_changed_receipts_fault(
     name: str, change: Callable[[list[Json]], Sequence[Json]], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that replaces a block's receipts; `change` gets copies of all of them."""
@@ -72,24 +79,26 @@ def change_receipts(
 
     return InjectedFault(
         name,
-        skip_errors(change_result),
-        limits=with_default_methods(limits, "eth_getBlockReceipts"),
+        wrap_change_to_skip_errors(change_result),
+        limits=add_default_methods(limits, "eth_getBlockReceipts"),
     )
 
 
-def omit_receipt(index: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_omitted_receipt_fault(index: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that omits the receipt at `index`, counted from 0."""
-    return change_receipts(
+    return build_changed_receipts_fault(
         "a receipt left out", lambda receipts: receipts[:index] + receipts[index + 1 :], **limits
     )
 
 
-def add_receipt(receipt: Json, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_extra_receipt_fault(receipt: Json, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that adds a receipt whose transaction is not in the block (Amoy #420)."""
-    return change_receipts("a receipt too many", lambda receipts: [*receipts, receipt], **limits)
+    return build_changed_receipts_fault(
+        "a receipt too many", lambda receipts: [*receipts, receipt], **limits
+    )
 
 
-def invert_status(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_inverted_status_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that inverts the status of every transaction."""
 
     def change_result(_request: FakeRequest, result: Any) -> object:  # noqa: ANN401 - JSON
@@ -99,7 +108,9 @@ def invert_status(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
     methods = ("eth_getBlockReceipts", "eth_getTransactionReceipt")
     return InjectedFault(
-        "other status", skip_errors(change_result), limits=with_default_methods(limits, *methods)
+        "other status",
+        wrap_change_to_skip_errors(change_result),
+        limits=add_default_methods(limits, *methods),
     )
 
 
@@ -110,29 +121,31 @@ def _invert_status(receipt: Json) -> Json:
 # --- heads, chains, proxies ---
 
 
-def return_null(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_null_result_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that returns null, by default for blocks, as if they were missing."""
-    return return_value(None, **with_default_methods(limits, *HEADER_METHODS))
+    return build_fixed_result_fault(None, **add_default_methods(limits, *HEADER_METHODS))
 
 
-def return_value(value: object, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_fixed_result_fault(value: object, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that returns a fixed value; the limit `methods` selects the calls."""
     return InjectedFault("another answer", lambda _request, _result: value, limits=limits)
 
 
-def return_wrong_chain_id(chain_id: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_wrong_chain_id_fault(chain_id: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that reports another chain id.
 
-    Combine it with `forward_to` to serve the blocks of another chain as well.
+    Combine it with `build_forwarding_fault` to serve the blocks of another chain as well.
     """
-    return return_value(hex(chain_id), **with_default_methods(limits, "eth_chainId"))
+    return build_fixed_result_fault(hex(chain_id), **add_default_methods(limits, "eth_chainId"))
 
 
-def forward_to(other_endpoint: FakeEndpoint, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_forwarding_fault(
+    other_endpoint: FakeEndpoint, **limits: Unpack[FaultLimits]
+) -> InjectedFault:
     """Return a fault that lets another endpoint answer, as a load balancer does.
 
     With the limits `methods` or `when`, only some calls go to the other endpoint; see
-    `match_every_second`.
+    `build_every_second_matcher`.
     """
 
     def change_result(request: FakeRequest, _result: object) -> object:
@@ -141,7 +154,7 @@ def forward_to(other_endpoint: FakeEndpoint, **limits: Unpack[FaultLimits]) -> I
     return InjectedFault("another node", change_result, limits=limits)
 
 
-def match_every_second() -> Callable[[FakeRequest], bool]:
+def build_every_second_matcher() -> Callable[[FakeRequest], bool]:
     """Return a function for the limit `when` that matches every second request."""
     lock, counter = Lock(), [0]
 
@@ -153,7 +166,7 @@ def match_every_second() -> Callable[[FakeRequest], bool]:
     return matches
 
 
-def match_after(request_count: int) -> Callable[[FakeRequest], bool]:
+def build_matcher_after(request_count: int) -> Callable[[FakeRequest], bool]:
     """Return a `when` function that matches every request after the first `request_count`."""
     lock, counter = Lock(), [0]
 
@@ -165,7 +178,7 @@ def match_after(request_count: int) -> Callable[[FakeRequest], bool]:
     return matches
 
 
-def serve_cached(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_stale_cache_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that serves the first result forever, even after a reorg (safe PR#2955).
 
     As behind a caching proxy, calls with equal parameters get the same result. Errors are not

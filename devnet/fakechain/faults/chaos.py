@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from typing_extensions import override
 
-from devnet.fakechain.fault import InjectedFault, skip_errors
+from devnet.fakechain.fault import InjectedFault, wrap_change_to_skip_errors
 from devnet.fakechain.faults import (
     block_faults as blocks,
     log_faults as logs,
@@ -40,7 +40,7 @@ class ChaosEndpoint(UpstreamProxy):
         super().__init__(url)
         self._random = Random(seed)  # noqa: S311 - chance, not a secret
         self._lock = Lock()
-        self._fault_by_mood = [*_build_moods(self).items()]
+        self._fault_by_mood = [*_build_chaos_faults(self).items()]
         self._mood: tuple[str, InjectedFault] | None = None
         self._remaining_requests = 0
         self._on_mood = on_mood
@@ -65,39 +65,41 @@ class ChaosEndpoint(UpstreamProxy):
             return () if self._mood is None else (self._mood[1],)
 
 
-def _build_moods(upstream: UpstreamProxy) -> Mapping[str, InjectedFault]:
+def _build_chaos_faults(upstream: UpstreamProxy) -> Mapping[str, InjectedFault]:
     """Return the fault of each mood."""
     return (
-        _build_log_moods()
-        | _build_head_moods(upstream)
-        | _build_message_moods()
-        | _build_transport_moods()
+        _build_log_faults()
+        | _build_head_faults(upstream)
+        | _build_message_faults()
+        | _build_transport_faults()
     )
 
 
-def _build_log_moods() -> dict[str, InjectedFault]:
+def _build_log_faults() -> dict[str, InjectedFault]:
     return {
-        "omits all logs of a range": logs.omit_logs_of_ranges(),
-        "omits a log of a range": logs.omit_log(0, when=lambda request: not request.is_by_hash),
-        "omits a log of any result": logs.omit_log(0),
-        "marks logs as removed": logs.mark_logs_removed(),
-        "returns pending logs": logs.mark_logs_pending(),
-        "moves logs to other blocks": logs.shift_log_blocks(1_000),
-        "returns a log twice": logs.duplicate_log(),
-        "returns two logs at one position": logs.add_conflicting_log(),
-        "returns logs in reverse order": logs.reverse_logs(),
-        "writes hex in upper case": logs.uppercase_hex(),
-        "appends half a byte": logs.append_half_byte(),
-        "omits a receipt": blocks.omit_receipt(0),
+        "omits all logs of a range": logs.build_omitted_range_logs_fault(),
+        "omits a log of a range": logs.build_omitted_log_fault(
+            0, when=lambda request: not request.is_by_hash
+        ),
+        "omits a log of any result": logs.build_omitted_log_fault(0),
+        "marks logs as removed": logs.build_removed_logs_fault(),
+        "returns pending logs": logs.build_pending_logs_fault(),
+        "moves logs to other blocks": logs.build_shifted_log_blocks_fault(1_000),
+        "returns a log twice": logs.build_duplicated_log_fault(),
+        "returns two logs at one position": logs.build_conflicting_log_fault(),
+        "returns logs in reverse order": logs.build_reversed_logs_fault(),
+        "writes hex in upper case": logs.build_uppercase_hex_fault(),
+        "appends half a byte": logs.build_half_byte_fault(),
+        "omits a receipt": blocks.build_omitted_receipt_fault(0),
     }
 
 
-def _build_head_moods(upstream: UpstreamProxy) -> dict[str, InjectedFault]:
+def _build_head_faults(upstream: UpstreamProxy) -> dict[str, InjectedFault]:
     return {
-        f"lags {_LAG_BLOCKS} blocks behind": _serve_old_head(upstream, _LAG_BLOCKS),
-        "returns null for blocks": blocks.return_null(),
-        "returns headers that do not link": blocks.serve_wrong_parent(),
-        "has no finalized block": blocks.return_value(
+        f"lags {_LAG_BLOCKS} blocks behind": _build_old_head_fault(upstream, _LAG_BLOCKS),
+        "returns null for blocks": blocks.build_null_result_fault(),
+        "returns headers that do not link": blocks.build_wrong_parent_fault(),
+        "has no finalized block": blocks.build_fixed_result_fault(
             None,
             methods="eth_getBlockByNumber",
             when=lambda request: request.params[0] in _FINALITY_TAGS,
@@ -108,44 +110,44 @@ def _build_head_moods(upstream: UpstreamProxy) -> dict[str, InjectedFault]:
 _FINALITY_TAGS = {"safe", "finalized"}
 
 
-def _build_message_moods() -> dict[str, InjectedFault]:
+def _build_message_faults() -> dict[str, InjectedFault]:
     return {
-        "throttles with -32005": messages.fail_with(messages.RATE_MESSAGE),
-        "fails with an unknown message": messages.fail_with(
+        "throttles with -32005": messages.build_error_fault(messages.RATE_MESSAGE),
+        "fails with an unknown message": messages.build_error_fault(
             messages.UNKNOWN_MESSAGE, methods="eth_getLogs"
         ),
-        "rejects more than 2 blocks": messages.limit_range(2),
-        "rejects more than 1 log": messages.limit_results(1),
-        "reports blocks as not found": messages.fail_with(
+        "rejects more than 2 blocks": messages.build_range_limit_fault(2),
+        "rejects more than 1 log": messages.build_result_limit_fault(1),
+        "reports blocks as not found": messages.build_error_fault(
             messages.ErrorMessage(-32000, "header not found"),
             methods=["eth_getLogs", "eth_getBlockByNumber"],
         ),
-        "has no receipts": messages.fail_with(
+        "has no receipts": messages.build_error_fault(
             messages.get_provider_messages(RefusedFeature.METHOD)[0],
             methods="eth_getBlockReceipts",
         ),
     }
 
 
-def _build_transport_moods() -> dict[str, InjectedFault]:
+def _build_transport_faults() -> dict[str, InjectedFault]:
     return {
-        "returns HTTP 429": transport.return_429(1),
-        "returns HTTP 503": transport.return_status(503, b"Service Unavailable"),
-        "returns a web page": transport.return_html(),
-        "returns an empty body": transport.return_empty_body(),
-        "closes the connection in mid-response": transport.cut_connection(),
-        "resets the connection": transport.reset_connection(),
-        "truncates the JSON": transport.truncate_body(),
-        "returns broken gzip": transport.corrupt_gzip(),
-        "reverses batches": transport.reverse_batch(),
-        "omits a response of a batch": transport.omit_response(0),
-        "fails one call of a batch": transport.fail_one_call(0),
-        "rejects batches": transport.reject_batch(),
-        f"is {_DELAY_SECONDS} s late": _delay_body(_DELAY_SECONDS),
+        "returns HTTP 429": transport.build_429_fault(1),
+        "returns HTTP 503": transport.build_http_status_fault(503, b"Service Unavailable"),
+        "returns a web page": transport.build_html_fault(),
+        "returns an empty body": transport.build_empty_body_fault(),
+        "closes the connection in mid-response": transport.build_cut_connection_fault(),
+        "resets the connection": transport.build_reset_connection_fault(),
+        "truncates the JSON": transport.build_truncated_body_fault(),
+        "returns broken gzip": transport.build_corrupt_gzip_fault(),
+        "reverses batches": transport.build_reversed_batch_fault(),
+        "omits a response of a batch": transport.build_omitted_response_fault(0),
+        "fails one call of a batch": transport.build_failed_call_fault(0),
+        "rejects batches": transport.build_batch_limit_fault(),
+        f"is {_DELAY_SECONDS} s late": _build_delayed_body_fault(_DELAY_SECONDS),
     }
 
 
-def _serve_old_head(upstream: UpstreamProxy, lag_blocks: int) -> InjectedFault:
+def _build_old_head_fault(upstream: UpstreamProxy, lag_blocks: int) -> InjectedFault:
     """Return a fault that serves the chain as it was `lag_blocks` blocks ago."""
 
     def change_result(request: FakeRequest, result: Any) -> object:  # noqa: ANN401 - JSON
@@ -158,19 +160,19 @@ def _serve_old_head(upstream: UpstreamProxy, lag_blocks: int) -> InjectedFault:
             return upstream.handle_call(request.method, [hex(max(0, head)), *request.params[1:]])
         return result if int(result["number"], 16) <= head else None
 
-    return InjectedFault("lagging", skip_errors(change_result))
+    return InjectedFault("lagging", wrap_change_to_skip_errors(change_result))
 
 
-def _delay_body(seconds: float) -> InjectedFault:
+def _build_delayed_body_fault(seconds: float) -> InjectedFault:
     """Return a fault that delays the response by some seconds of the wall clock."""
 
     def change_body(body: bytes) -> HttpResponse:
         Event().wait(seconds)
         return HttpResponse(body=body)
 
-    return transport.spoiled_body("late", change_body)
+    return transport.build_changed_body_fault("late", change_body)
 
 
-def format_mood_counts(moods: Mapping[str, int]) -> str:
+def format_fault_counts(fault_names: Mapping[str, int]) -> str:
     """Return the number of times each mood began, as a line of JSON."""
-    return msgspec.json.encode(dict(sorted(moods.items()))).decode()
+    return msgspec.json.encode(dict(sorted(fault_names.items()))).decode()

@@ -2,8 +2,8 @@
 
 A `ForgeryPlan` (the lie) defines how a block's time and transactions are changed; `Depth` defines
 how much else is forged to be consistent with the lie. `create_forged_provider` returns an endpoint
-that serves the forged blocks; `block_faults.forward_to` makes an honest endpoint serve them at
-times.
+that serves the forged blocks; `block_faults.build_forwarding_fault` makes an honest endpoint serve
+them at times.
 """
 
 from collections.abc import Callable, Sequence
@@ -65,14 +65,14 @@ class ForgeryPlan(NamedTuple):
 
 
 def create_forged_provider(
-    tree: BlockTree, lie: ForgeryPlan, depth: Depth, block_range: tuple[int, int]
+    tree: BlockTree, forgery_plan: ForgeryPlan, depth: Depth, block_range: tuple[int, int]
 ) -> Provider:
     """Return an endpoint that serves a tree's newest branch, with the blocks of a range forged.
 
     `block_range` is the first and last forged block. The endpoint shows the whole branch at once;
     tags, code and faults are set as for any other endpoint.
     """
-    forger = _Forger(BlockIndex(tree.chain_id), lie, depth, block_range)
+    forger = _Forger(BlockIndex(tree.chain_id), forgery_plan, depth, block_range)
     parent: Block = tree.genesis
     for true_block in get_branch(tree.last_mined):
         parent = forger.forge_block(true_block, parent)

@@ -8,7 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
 from devnet.fakechain.answering import FakeEndpoint
-from devnet.fakechain.fault import FaultLimits, InjectedFault, skip_errors, with_default_methods
+from devnet.fakechain.fault import (
+    FaultLimits,
+    InjectedFault,
+    add_default_methods,
+    wrap_change_to_skip_errors,
+)
 from devnet.fakechain.requests import FakeRequest, FakeRpcError
 
 Json = dict[str, Any]
@@ -17,7 +22,7 @@ RECEIPT_METHODS = frozenset({"eth_getBlockReceipts", "eth_getTransactionReceipt"
 LOG_AND_RECEIPT_METHODS = LOG_METHODS | RECEIPT_METHODS
 
 
-def change_logs(
+def build_changed_logs_fault(
     name: str, change: Callable[[list[Json]], Sequence[Json]], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that replaces the logs of a result; `change` gets copies of all of them."""
@@ -33,11 +38,13 @@ def change_logs(
         ]
 
     return InjectedFault(
-        name, skip_errors(change_result), limits=with_default_methods(limits, *LOG_METHODS)
+        name,
+        wrap_change_to_skip_errors(change_result),
+        limits=add_default_methods(limits, *LOG_METHODS),
     )
 
 
-def change_each_log(
+def build_changed_each_log_fault(
     name: str, change: Callable[[Json], object], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that applies a change to every log of a result."""
@@ -47,43 +54,47 @@ def change_each_log(
             change(log)
         return logs
 
-    return change_logs(name, change_all, **limits)
+    return build_changed_logs_fault(name, change_all, **limits)
 
 
 # --- left out ---
 
 
-def omit_logs(
+def build_omitted_logs_fault(
     is_omitted: Callable[[Json], bool] | None = None, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that omits logs, by default all of them."""
-    return change_logs(
+    return build_changed_logs_fault(
         "logs left out",
         lambda logs: [log for log in logs if is_omitted and not is_omitted(log)],
         **limits,
     )
 
 
-def omit_logs_of_ranges(
+def build_omitted_range_logs_fault(
     is_omitted: Callable[[Json], bool] | None = None, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that omits logs from requests by range, not by block hash (geth #31593)."""
     when = limits.get("when")
     limits["when"] = lambda request: not request.is_by_hash and (when is None or when(request))
-    return omit_logs(is_omitted, **limits)
+    return build_omitted_logs_fault(is_omitted, **limits)
 
 
-def omit_log(index: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_omitted_log_fault(index: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that omits the log at `index` from each result, counted from 0."""
-    return change_logs("one log left out", lambda logs: logs[:index] + logs[index + 1 :], **limits)
+    return build_changed_logs_fault(
+        "one log left out", lambda logs: logs[:index] + logs[index + 1 :], **limits
+    )
 
 
-def cap_logs(max_logs: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_capped_logs_fault(max_logs: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that silently serves only the first `max_logs` logs (ethers #1389)."""
-    return change_logs(f"{max_logs} logs at most", lambda logs: logs[:max_logs], **limits)
+    return build_changed_logs_fault(
+        f"{max_logs} logs at most", lambda logs: logs[:max_logs], **limits
+    )
 
 
-def serve_pruned_silently(below: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_silent_pruning_fault(below: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that makes blocks under the height `below` look empty (Ghoststake #58).
 
     Ranges lose the logs of these blocks, and the receipts of these blocks are null.
@@ -96,23 +107,25 @@ def serve_pruned_silently(below: int, **limits: Unpack[FaultLimits]) -> Injected
 
     return InjectedFault(
         "pruned history",
-        skip_errors(change_result),
-        limits=with_default_methods(limits, *LOG_AND_RECEIPT_METHODS),
+        wrap_change_to_skip_errors(change_result),
+        limits=add_default_methods(limits, *LOG_AND_RECEIPT_METHODS),
     )
 
 
-def return_empty_for_unknown(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_empty_unknown_block_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that returns `[]` for an unknown block, as Ganache does (0x PR#1080)."""
 
     def change_result(_request: FakeRequest, result: object) -> object:
         return [] if isinstance(result, FakeRpcError) else result
 
     return InjectedFault(
-        "[] for an unknown block", change_result, limits=with_default_methods(limits, *LOG_METHODS)
+        "[] for an unknown block", change_result, limits=add_default_methods(limits, *LOG_METHODS)
     )
 
 
-def serve_logs_from(other_endpoint: FakeEndpoint, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_foreign_logs_fault(
+    other_endpoint: FakeEndpoint, **limits: Unpack[FaultLimits]
+) -> InjectedFault:
     """Return a fault that serves the logs of another endpoint, for example of another fork."""
 
     def change_result(request: FakeRequest, _result: object) -> object:
@@ -122,49 +135,51 @@ def serve_logs_from(other_endpoint: FakeEndpoint, **limits: Unpack[FaultLimits])
             return error
 
     return InjectedFault(
-        "logs of another view", change_result, limits=with_default_methods(limits, *LOG_METHODS)
+        "logs of another view", change_result, limits=add_default_methods(limits, *LOG_METHODS)
     )
 
 
 # --- too many, or not in order ---
 
 
-def duplicate_log(index: int = 0, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_duplicated_log_fault(index: int = 0, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that repeats one log unchanged."""
-    return change_logs("a log twice", lambda logs: logs + logs[index : index + 1], **limits)
+    return build_changed_logs_fault(
+        "a log twice", lambda logs: logs + logs[index : index + 1], **limits
+    )
 
 
-def add_conflicting_log(index: int = 0, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_conflicting_log_fault(index: int = 0, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that adds a log with other data at the same position (ponder #2182)."""
 
     def change_all(logs: list[Json]) -> list[Json]:
         return logs + [{**log, "data": log["data"] + "00" * 32} for log in logs[index : index + 1]]
 
-    return change_logs("two logs at one place", change_all, **limits)
+    return build_changed_logs_fault("two logs at one place", change_all, **limits)
 
 
-def reverse_logs(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_reversed_logs_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that reverses the order of the logs."""
-    return change_logs("logs out of order", lambda logs: logs[::-1], **limits)
+    return build_changed_logs_fault("logs out of order", lambda logs: logs[::-1], **limits)
 
 
-def add_log(extra_log: Json, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_extra_log_fault(extra_log: Json, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that adds a log that does not belong to the result."""
-    return change_logs("a log too many", lambda logs: [*logs, extra_log], **limits)
+    return build_changed_logs_fault("a log too many", lambda logs: [*logs, extra_log], **limits)
 
 
-def shift_log_blocks(offset: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_shifted_log_blocks_fault(offset: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that adds `offset` to the block number of each log."""
-    return change_each_log(
+    return build_changed_each_log_fault(
         "logs of other blocks",
         lambda log: log.update(blockNumber=hex(int(log["blockNumber"], 16) + offset)),
         **limits,
     )
 
 
-def set_log_address(address: str, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_wrong_log_address_fault(address: str, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that sets the contract address of all logs."""
-    return change_each_log(
+    return build_changed_each_log_fault(
         "logs of another address", lambda log: log.update(address=address), **limits
     )
 
@@ -172,26 +187,30 @@ def set_log_address(address: str, **limits: Unpack[FaultLimits]) -> InjectedFaul
 # --- malformed ---
 
 
-def mark_logs_removed(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_removed_logs_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that marks the logs as removed."""
-    return change_each_log("removed logs", lambda log: log.update(removed=True), **limits)
+    return build_changed_each_log_fault(
+        "removed logs", lambda log: log.update(removed=True), **limits
+    )
 
 
-def mark_logs_pending(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_pending_logs_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that serves logs without a block, as for pending transactions."""
     null_fields = dict.fromkeys(("blockHash", "blockNumber", "logIndex"))
-    return change_each_log("pending logs", lambda log: log.update(null_fields), **limits)
+    return build_changed_each_log_fault(
+        "pending logs", lambda log: log.update(null_fields), **limits
+    )
 
 
-def zero_tx_hashes(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_zero_tx_hashes_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that sets the transaction hashes of logs to zero (zkSync)."""
     zero_hash = "0x" + "00" * 32
-    return change_each_log(
+    return build_changed_each_log_fault(
         "zero hashes", lambda log: log.update(transactionHash=zero_hash), **limits
     )
 
 
-def uppercase_hex(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_uppercase_hex_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that writes all hex digits in upper case."""
 
     def to_upper(text: str) -> str:
@@ -202,19 +221,25 @@ def uppercase_hex(**limits: Unpack[FaultLimits]) -> InjectedFault:
             log[field] = to_upper(log[field])
         log["topics"] = [to_upper(topic) for topic in log["topics"]]
 
-    return change_each_log("hex in capitals", change_log, **limits)
+    return build_changed_each_log_fault("hex in capitals", change_log, **limits)
 
 
-def append_half_byte(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_half_byte_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that appends half a byte to the data of the logs."""
-    return change_each_log("half a byte", lambda log: log.update(data=log["data"] + "0"), **limits)
+    return build_changed_each_log_fault(
+        "half a byte", lambda log: log.update(data=log["data"] + "0"), **limits
+    )
 
 
-def set_log_field(name: str, value: object, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_log_field_fault(
+    name: str, value: object, **limits: Unpack[FaultLimits]
+) -> InjectedFault:
     """Return a fault that sets one field of every log."""
-    return change_each_log(f"other {name}", lambda log: log.update({name: value}), **limits)
+    return build_changed_each_log_fault(
+        f"other {name}", lambda log: log.update({name: value}), **limits
+    )
 
 
-def remove_log_field(name: str, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_missing_log_field_fault(name: str, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that removes one field of every log, such as `blockTimestamp`."""
-    return change_each_log(f"no {name}", lambda log: log.pop(name, None), **limits)
+    return build_changed_each_log_fault(f"no {name}", lambda log: log.pop(name, None), **limits)

@@ -7,7 +7,12 @@ docs/reference/rpc-requirements.md#errors-when-reading.
 from collections.abc import Callable
 from typing import NamedTuple, Unpack
 
-from devnet.fakechain.fault import FaultLimits, InjectedFault, skip_errors, with_default_methods
+from devnet.fakechain.fault import (
+    FaultLimits,
+    InjectedFault,
+    add_default_methods,
+    wrap_change_to_skip_errors,
+)
 from devnet.fakechain.requests import FakeRequest, FakeRpcError
 from oracle.rpc.provider_dialects import DIALECTS, RefusedFeature
 
@@ -40,14 +45,14 @@ RATE_MESSAGE, DENSITY_MESSAGE = RATE_MESSAGES[0], DENSITY_MESSAGES[0]
 UNKNOWN_MESSAGE = ErrorMessage(-32099, "请求失败")
 
 
-def fail_with(message: ErrorMessage, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_error_fault(message: ErrorMessage, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that makes every call fail with this error."""
     return InjectedFault(
         message.message, lambda request, _result: _build_error(message, request, 0), limits=limits
     )
 
 
-def limit_range(
+def build_range_limit_fault(
     max_blocks: int, message: ErrorMessage = RANGE_MESSAGES[0], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that rejects `eth_getLogs` over more than `max_blocks` blocks."""
@@ -58,10 +63,10 @@ def limit_range(
             and request.block_range[1] - request.block_range[0] + 1 > max_blocks
         )
 
-    return _limit_logs(max_blocks, message, is_too_wide, limits)
+    return _build_log_limit_fault(max_blocks, message, is_too_wide, limits)
 
 
-def limit_results(
+def build_result_limit_fault(
     max_logs: int, message: ErrorMessage = DENSITY_MESSAGES[0], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that rejects results of more than `max_logs` logs."""
@@ -69,10 +74,10 @@ def limit_results(
     def is_too_long(_request: FakeRequest, result: object) -> bool:
         return isinstance(result, list) and len(result) > max_logs
 
-    return _limit_logs(max_logs, message, is_too_long, limits)
+    return _build_log_limit_fault(max_logs, message, is_too_long, limits)
 
 
-def _limit_logs(
+def _build_log_limit_fault(
     limit: int,
     message: ErrorMessage,
     is_too_much: Callable[[FakeRequest, object], bool],
@@ -83,8 +88,8 @@ def _limit_logs(
 
     return InjectedFault(
         message.message,
-        skip_errors(change_result),
-        limits=with_default_methods(limits, "eth_getLogs"),
+        wrap_change_to_skip_errors(change_result),
+        limits=add_default_methods(limits, "eth_getLogs"),
     )
 
 

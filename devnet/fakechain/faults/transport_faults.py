@@ -18,7 +18,9 @@ _GZIP_HEADER_BYTES = 10
 _HTML_PAGE = b"<!DOCTYPE html><html><body><h1>502 Bad Gateway</h1></body></html>"
 
 
-def return_http(name: str, response: HttpResponse, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_http_response_fault(
+    name: str, response: HttpResponse, **limits: Unpack[FaultLimits]
+) -> InjectedFault:
     """Return a fault that sends this HTTP response instead; the call may have been executed."""
     return InjectedFault(name, lambda _request, _result: response, limits=limits)
 
@@ -26,14 +28,16 @@ def return_http(name: str, response: HttpResponse, **limits: Unpack[FaultLimits]
 # --- statuses ---
 
 
-def return_status(code: int, body: bytes = b"", **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_http_status_fault(
+    code: int, body: bytes = b"", **limits: Unpack[FaultLimits]
+) -> InjectedFault:
     """Return a fault that returns this HTTP status."""
-    return return_http(
+    return build_http_response_fault(
         f"HTTP {code}", HttpResponse(code, body, {"Content-Type": "text/plain"}), **limits
     )
 
 
-def return_429(
+def build_429_fault(
     retry_after: int | str | None = None, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that returns HTTP 429, with an optional Retry-After.
@@ -41,58 +45,60 @@ def return_429(
     `retry_after` is in seconds, or an HTTP-date; the Date header of the response is then `NOW`.
     """
     headers = {} if retry_after is None else {"Retry-After": str(retry_after), "Date": NOW}
-    return return_http("HTTP 429", HttpResponse(429, b"slow down", headers), **limits)
+    return build_http_response_fault(
+        "HTTP 429", HttpResponse(429, b"slow down", headers), **limits
+    )
 
 
 NOW, IN_NINETY_SECONDS = "Sat, 21 Nov 2026 10:00:00 GMT", "Sat, 21 Nov 2026 10:01:30 GMT"
 
 
-def return_429_in_200(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_429_in_200_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that returns HTTP 200 with an error 429 in the body."""
     body = msgspec.json.encode({"error": {"code": 429, "message": "Too Many Requests"}})
-    return return_http("429 in 200", HttpResponse(200, body), **limits)
+    return build_http_response_fault("429 in 200", HttpResponse(200, body), **limits)
 
 
-def return_throttle_text(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_throttle_text_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that returns HTTP 200 with a plain text about rate limits."""
     response = HttpResponse(200, b"rate limit exceeded", {"Content-Type": "text/plain"})
-    return return_http("throttled, as text", response, **limits)
+    return build_http_response_fault("throttled, as text", response, **limits)
 
 
 # --- bodies ---
 
 
-def return_html(code: int = 200, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_html_fault(code: int = 200, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that returns an HTML page."""
-    return return_http(
+    return build_http_response_fault(
         "HTML", HttpResponse(code, _HTML_PAGE, {"Content-Type": "text/html"}), **limits
     )
 
 
-def return_empty_body(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_empty_body_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that returns HTTP 200 with an empty body."""
-    return return_http("no body", HttpResponse(200, b""), **limits)
+    return build_http_response_fault("no body", HttpResponse(200, b""), **limits)
 
 
-def spoiled_body(
+def build_changed_body_fault(
     name: str, change: Callable[[bytes], HttpResponse], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that changes the bytes of the honest response."""
     return InjectedFault(name, change_body=change, limits=limits)
 
 
-def cut_connection(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_cut_connection_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that sends half of the body and then closes the connection."""
-    return spoiled_body(
+    return build_changed_body_fault(
         "cut off",
         lambda body: HttpResponse(body=body[: len(body) // 2], content_length=len(body)),
         **limits,
     )
 
 
-def reset_connection(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_reset_connection_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that sends half of the body and then resets the connection."""
-    return spoiled_body(
+    return build_changed_body_fault(
         "reset",
         lambda body: HttpResponse(
             body=body[: len(body) // 2], content_length=len(body), is_reset=True
@@ -101,14 +107,14 @@ def reset_connection(**limits: Unpack[FaultLimits]) -> InjectedFault:
     )
 
 
-def truncate_body(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_truncated_body_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that sends half of the JSON as if it were complete."""
-    return spoiled_body(
+    return build_changed_body_fault(
         "half a JSON", lambda body: HttpResponse(body=body[: len(body) // 2]), **limits
     )
 
 
-def corrupt_gzip(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_corrupt_gzip_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that sends a gzip stream that cannot be decompressed."""
 
     def corrupt_body(body: bytes) -> HttpResponse:
@@ -119,10 +125,12 @@ def corrupt_gzip(**limits: Unpack[FaultLimits]) -> InjectedFault:
         )
         return HttpResponse(body=corrupted, headers={"Content-Encoding": "gzip"})
 
-    return spoiled_body("broken gzip", corrupt_body, **limits)
+    return build_changed_body_fault("broken gzip", corrupt_body, **limits)
 
 
-def misdirect_responses(max_connections: int = 1, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_misdirected_responses_fault(
+    max_connections: int = 1, **limits: Unpack[FaultLimits]
+) -> InjectedFault:
     """Return a fault that makes the first `max_connections` connections return late responses.
 
     A late response belongs to the previous request, or to a request of another client. Each
@@ -140,7 +148,7 @@ def misdirect_responses(max_connections: int = 1, **limits: Unpack[FaultLimits])
         previous_body, thread_state.before = thread_state.before, body
         return HttpResponse(body=previous_body)
 
-    return spoiled_body("out of step", swap_body, **limits)
+    return build_changed_body_fault("out of step", swap_body, **limits)
 
 
 # The response to a request that was never sent.
@@ -150,14 +158,14 @@ _FOREIGN_RESPONSE = b'{"jsonrpc":"2.0","id":987654321,"result":"0x5"}'
 # --- batches ---
 
 
-def reverse_batch(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_reversed_batch_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that reverses the order of a batch."""
     return InjectedFault(
         "batch shuffled", change_batch=lambda _requests, responses: responses[::-1], limits=limits
     )
 
 
-def omit_response(index: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_omitted_response_fault(index: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that leaves one response out of a batch."""
     return InjectedFault(
         "batch with a hole",
@@ -166,7 +174,7 @@ def omit_response(index: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
     )
 
 
-def fail_one_call(index: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_failed_call_fault(index: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that makes one call of a batch fail."""
 
     def change_responses(
@@ -179,7 +187,7 @@ def fail_one_call(index: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
     return InjectedFault("an error in a batch", change_batch=change_responses, limits=limits)
 
 
-def reject_batch(max_calls: int = 1, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_batch_limit_fault(max_calls: int = 1, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that rejects batches of more than `max_calls` calls as a whole (-32007)."""
 
     def change_responses(
@@ -193,7 +201,7 @@ def reject_batch(max_calls: int = 1, **limits: Unpack[FaultLimits]) -> InjectedF
     return InjectedFault("batch refused", change_batch=change_responses, limits=limits)
 
 
-def reject_batch_by_status(
+def build_batch_limit_status_fault(
     name: str, body: bytes, code: int = 400, max_calls: int = 1
 ) -> InjectedFault:
     """Return a fault that rejects batches of more than `max_calls` calls by an HTTP status."""
@@ -209,7 +217,7 @@ def reject_batch_by_status(
 # --- time ---
 
 
-def hold_response(gate: Event, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def build_held_response_fault(gate: Event, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that executes the call, and holds the response until the gate opens."""
 
     def wait_for_gate(_request: FakeRequest, result: object) -> object:
@@ -219,7 +227,7 @@ def hold_response(gate: Event, **limits: Unpack[FaultLimits]) -> InjectedFault:
     return InjectedFault("held back", wait_for_gate, limits=limits, counts_unchanged=True)
 
 
-def delay_response(
+def build_delayed_response_fault(
     clock: VirtualClock, seconds: float, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that advances a virtual clock by some seconds at each call."""
@@ -231,7 +239,7 @@ def delay_response(
     return InjectedFault(f"{seconds} s slow", advance_clock, limits=limits, counts_unchanged=True)
 
 
-def run_after(
+def build_callback_fault(
     callback: Callable[[FakeRequest], object], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that runs a callback, such as a reorg, after the result is computed."""

@@ -48,14 +48,14 @@ class WeatherEndpoint(Provider):
         self._lock = Lock()
         self._lagging_provider = Provider(tree)
         self._faults_by_name: Mapping[str, tuple[InjectedFault, ...]] = {
-            "429": (transport.return_429(retry_after),),
+            "429": (transport.build_429_fault(retry_after),),
             "garbage": (
-                transport.return_html(),
-                transport.truncate_body(),
-                transport.return_empty_body(),
+                transport.build_html_fault(),
+                transport.build_truncated_body_fault(),
+                transport.build_empty_body_fault(),
             ),
-            "reset": (transport.reset_connection(),),
-            "lagging": (block_faults.forward_to(self._lagging_provider),),
+            "reset": (transport.build_reset_connection_fault(),),
+            "lagging": (block_faults.build_forwarding_fault(self._lagging_provider),),
         }
 
     def show_head(self, head: Block) -> None:

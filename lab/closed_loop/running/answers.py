@@ -3,7 +3,7 @@
 from lab.closed_loop.economics import GasAction
 from lab.closed_loop.players import ERROR, AppOrder, LoopNode, LoopTask
 from lab.closed_loop.running import endings
-from lab.closed_loop.running.judgement import judge_order
+from lab.closed_loop.running.judgement import validate_order
 from lab.closed_loop.running.loop_state import LOOP_START_TIME, LoopState
 from oracle.domain.events.network_events import TaskErrorReported, TaskSubmitted
 
@@ -17,13 +17,13 @@ def start_task(state: LoopState, task: LoopTask, node: LoopNode) -> None:
     timeout_at = state.now + timeout + 1
     if role.stops_at is not None and state.now - LOOP_START_TIME >= role.stops_at:
         state.counts.wasted += 1
-        state.agenda.schedule(timeout_at, _time_out_unsettled, state, task)
+        state.agenda.schedule(timeout_at, _time_out_unsettled_task, state, task)
         return
     if node.random_stream.draw_bool(role.failures):
         _charge_computing(state, node, min(task.seconds, timeout))
-        state.agenda.schedule(timeout_at, _time_out_unsettled, state, task)
+        state.agenda.schedule(timeout_at, _time_out_unsettled_task, state, task)
         return
-    intention = role.behaviour.begin(task)
+    intention = role.behaviour.plan_answer(task)
     if intention.delay_seconds is not None and intention.delay_seconds <= timeout:
         state.agenda.schedule(state.now + intention.delay_seconds, _answer_task, state, task)
     elif intention.delay_seconds is None and intention.awaited_answers:
@@ -33,11 +33,11 @@ def start_task(state: LoopState, task: LoopTask, node: LoopNode) -> None:
     else:
         if intention.delay_seconds is not None:
             _charge_computing(state, node, timeout)
-        state.agenda.schedule(timeout_at, _time_out_unsettled, state, task)
+        state.agenda.schedule(timeout_at, _time_out_unsettled_task, state, task)
 
 
 def _charge_computing(state: LoopState, node: LoopNode, seconds: int) -> None:
-    state.get_money(node.role.owner).computing += (
+    state.get_income_and_expenses(node.role.owner).computing += (
         state.economics.gpu_second * seconds * node.role.cost // 1000
     )
 
@@ -46,11 +46,11 @@ def _answer_task(state: LoopState, task: LoopTask) -> None:
     node = task.node
     if task.is_settled or node is None or task.started_at is None:
         return
-    node_answer = node.role.behaviour.finish(task)
+    node_answer = node.role.behaviour.decide_answer(task)
     _charge_computing(state, node, node_answer.computed_seconds)
     if node_answer.answer is None:
         timeout_at = task.started_at + task.order.shape.timeout + 1
-        state.agenda.schedule(max(timeout_at, state.now), _time_out_unsettled, state, task)
+        state.agenda.schedule(max(timeout_at, state.now), _time_out_unsettled_task, state, task)
         return
     task.answer, task.answered_at, task.can_reveal = (
         node_answer.answer,
@@ -63,7 +63,7 @@ def _answer_task(state: LoopState, task: LoopTask) -> None:
     state.pay_gas(node.role.owner, GasAction.ANSWER_IN_GROUP if in_group else GasAction.ANSWER)
     for peer in task.group_peers:
         _schedule_waiting_answer(state, peer)
-    schedule_judgement(state, task.order)
+    schedule_validation(state, task.order)
 
 
 def _schedule_waiting_answer(state: LoopState, task: LoopTask) -> None:
@@ -75,13 +75,13 @@ def _schedule_waiting_answer(state: LoopState, task: LoopTask) -> None:
         state.agenda.schedule(state.now + 1, _answer_task, state, task)
 
 
-def _time_out_unsettled(state: LoopState, task: LoopTask) -> None:
+def _time_out_unsettled_task(state: LoopState, task: LoopTask) -> None:
     if not task.is_settled:
         endings.time_out_task(state, task)
 
 
-def schedule_judgement(state: LoopState, order: AppOrder) -> None:
+def schedule_validation(state: LoopState, order: AppOrder) -> None:
     """Schedule the judgement of an order if all of its tasks are settled."""
     if not order.is_judged and all(task.is_settled for task in order.tasks):
         order.is_judged = True
-        state.agenda.schedule(state.now + _JUDGEMENT_SECONDS, judge_order, state, order)
+        state.agenda.schedule(state.now + _JUDGEMENT_SECONDS, validate_order, state, order)

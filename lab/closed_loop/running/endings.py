@@ -37,10 +37,10 @@ def complete_task(state: LoopState, task: LoopTask) -> None:
     """Accept a result and pay its fee to the node."""
     end_task(state, task, TaskSucceeded)
     fee = task.order.shape.fee
-    state.get_money(task.order.owner).paid += fee
+    state.get_income_and_expenses(task.order.owner).paid += fee
     if task.node is not None:
         task.node.earned_fees += fee
-        state.get_money(task.node.role.owner).earned += fee
+        state.get_income_and_expenses(task.node.role.owner).earned += fee
 
 
 def time_out_task(
@@ -49,7 +49,9 @@ def time_out_task(
     """End a task that had no result in time; the creator loses the toll."""
     shape = task.order.shape
     end_task(state, task, TaskTimedOut, last_status=last_status)
-    state.get_money(task.order.owner).tolls += state.economics.compute_toll(shape.size, shape.fee)
+    state.get_income_and_expenses(task.order.owner).tolls += state.economics.compute_toll(
+        shape.size, shape.fee
+    )
     state.pay_gas(task.order.owner, GasAction.TIME_OUT)
 
 

@@ -120,7 +120,7 @@ class FoldedNetwork:
             yield
         finally:
             self._has_own_transaction = True
-        self._fold.finish_transaction()
+        self._fold.score_groups_closed_in_transaction()
 
     def update_chooser(self) -> None:
         """Pass the nodes that changed since the last call to the chooser."""
@@ -129,7 +129,7 @@ class FoldedNetwork:
             self._chooser.update_node(node)
         changed_nodes.clear()
 
-    def take_changes(self) -> Changes:
+    def drain_changes(self) -> Changes:
         """Pass changed nodes to the chooser, and return all other changes since the last call."""
         self.update_chooser()
         return self._fold.drain_changes()

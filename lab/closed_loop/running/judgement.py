@@ -20,18 +20,18 @@ from oracle.domain.events.network_events import (
 )
 
 
-def judge_order(state: LoopState, order: AppOrder) -> None:
+def validate_order(state: LoopState, order: AppOrder) -> None:
     """Judge an order; each of its tasks must have an answer or have ended."""
     order.is_judged = True
     if order.group is None:
-        _judge_single_task(state, order)
+        _validate_single_task(state, order)
     else:
-        _judge_group(state, order)
+        _validate_group(state, order)
     _count_order(state, order)
     state.judged_orders.append(order)
 
 
-def _judge_single_task(state: LoopState, order: AppOrder) -> None:
+def _validate_single_task(state: LoopState, order: AppOrder) -> None:
     (task,) = order.tasks
     if task.is_ended:
         return
@@ -44,7 +44,7 @@ def _judge_single_task(state: LoopState, order: AppOrder) -> None:
     order.verdict = task.answer
 
 
-def _judge_group(state: LoopState, order: AppOrder) -> None:
+def _validate_group(state: LoopState, order: AppOrder) -> None:
     with state.network.group_events():
         _compare_answers(state, order)
 

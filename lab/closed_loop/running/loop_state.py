@@ -59,14 +59,14 @@ class Money:
     slashed: int = 0
 
     @property
-    def spent(self) -> int:
+    def expenses(self) -> int:
         """The sum of all expenses."""
         return self.paid + self.tolls + self.gas + self.computing + self.hosting + self.slashed
 
     @property
     def profit(self) -> int:
         """Income minus expenses; may be negative."""
-        return self.earned - self.spent
+        return self.earned - self.expenses
 
 
 @dataclass(slots=True)
@@ -129,13 +129,13 @@ class LoopState:
         """The network's economic parameters."""
         return self.plan.economics
 
-    def get_money(self, owner: str) -> Money:
+    def get_income_and_expenses(self, owner: str) -> Money:
         """Return an owner's income and expenses so far."""
         return self.money_by_owner.setdefault(owner, Money())
 
     def pay_gas(self, owner: str, action: GasAction) -> None:
         """Charge an owner for a transaction."""
-        self.get_money(owner).gas += self.economics.compute_gas_cost(action)
+        self.get_income_and_expenses(owner).gas += self.economics.compute_gas_cost(action)
 
     def create_address(self) -> Address:
         """Return an unused address."""

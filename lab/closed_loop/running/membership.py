@@ -51,7 +51,7 @@ def _join_network(state: LoopState, node: LoopNode) -> None:
 
 def react_to_event(state: LoopState, node: LoopNode, node_event: NodeEvent) -> None:
     """Let a node react to an event; a busy node only leaves when its task has ended."""
-    reaction = node.role.behaviour.react(node_event)
+    reaction = node.role.behaviour.choose_reaction(node_event)
     if reaction is Reaction.STAY or node.joined_at is None:
         return
     if node.task is not None:
@@ -82,7 +82,7 @@ def kick_out_node(state: LoopState, node: LoopNode, reaction: Reaction | None = 
     `reaction` is how the node continues; by default, its behaviour decides.
     """
     if reaction is None:
-        reaction = node.role.behaviour.react(NodeEvent.KICKED_OUT)
+        reaction = node.role.behaviour.choose_reaction(NodeEvent.KICKED_OUT)
     _leave_network(state, node, NodeKickedOut)
     node.removed_at = state.now
     state.counts.kicked[node.role.owner, node.role.kind] += 1
@@ -97,7 +97,7 @@ def kick_out_node(state: LoopState, node: LoopNode, reaction: Reaction | None = 
 def slash_node(state: LoopState, node: LoopNode) -> None:
     """Take a node's stake and remove the node; a node that has left loses its stake, too."""
     node.is_slashed = True
-    state.get_money(node.role.owner).slashed += node.role.stake
+    state.get_income_and_expenses(node.role.owner).slashed += node.role.stake
     state.counts.slashed[node.role.owner, node.role.kind] += 1
     if node.joined_at is not None:
         _leave_network(state, node, NodeSlashed)

@@ -38,7 +38,7 @@ class OrderStream:
     next_order_at: int = 0
 
 
-def start_stream(state: LoopState, role: CreatorRole, stream_number: int) -> None:
+def start_order_stream(state: LoopState, role: CreatorRole, stream_number: int) -> None:
     """Create a creator's accounts and schedule the first order."""
     accounts = [state.create_address() for _ in range(role.accounts)]
     stream = OrderStream(role, RandomStream(state.plan.seed, "orders", stream_number), accounts)
@@ -58,7 +58,9 @@ def _place_order(state: LoopState, stream: OrderStream) -> None:
     jitters = [random_stream.draw_between(*_JITTER_RANGE) for _ in range(shape.members)]
     _open_order(
         state,
-        AppOrder(state.order_count, role.owner, creator, _raise_to_minimum(state, shape), None),
+        AppOrder(
+            state.order_count, role.owner, creator, _raise_shape_to_minimum(state, shape), None
+        ),
         jitters,
     )
     if role.owner == APPLICATIONS:
@@ -67,7 +69,7 @@ def _place_order(state: LoopState, stream: OrderStream) -> None:
     _schedule_next_order(state, stream)
 
 
-def _raise_to_minimum(state: LoopState, shape: OrderShape) -> OrderShape:
+def _raise_shape_to_minimum(state: LoopState, shape: OrderShape) -> OrderShape:
     """Return the shape with timeout and fee raised to the contract's minimum."""
     if not state.economics.floors:
         return shape

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from devnet.commands.demo_verdict import explain_node_standing, print_verdict
+from devnet.commands.demo_verdict import explain_node_score, print_verdict
 from devnet.demo.cast import HOPELESS
-from devnet.demo.show import START_TIME, DemoOptions, start_show
+from devnet.demo.show import START_TIME, DemoOptions, start_demo
 from oracle.errors import FatalError
 from picture.animation import render_svg
 from picture.frames import COLUMNS, RecordedScreen, render_text_frame
@@ -23,11 +23,11 @@ def main(path: Path) -> None:
     """
     options = DemoOptions()
     screen = RecordedScreen(start=START_TIME)
-    with start_show(screen, options) as (play, daemon, _):
-        play.play(daemon, options)
-        summary = play.finish_and_verify(daemon, options)
+    with start_demo(screen, options) as (play, daemon, _):
+        play.run_waves(daemon, options)
+        summary = play.finish_and_verify_demo(daemon, options)
         (node,) = (outcome.node for outcome in summary.nodes if outcome.name == HOPELESS.name)
-        standing = explain_node_standing(daemon.configuration, node)
+        standing = explain_node_score(daemon.configuration, node)
         daemon.stop()
     if not summary.has_passed:
         raise FatalError("; ".join(summary.faults))

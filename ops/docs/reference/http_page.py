@@ -31,7 +31,7 @@ request needs a token.
 """
 
 
-def routes() -> list[tuple[str, str]]:
+def list_routes() -> list[tuple[str, str]]:
     """Return each path of the daemon with the docstring of its function, or ""."""
     return [
         (route.path, " ".join(inspect.cleandoc(route.endpoint.__doc__ or "").split()))
@@ -61,7 +61,7 @@ def _no_store() -> Store:
 
 def page() -> str:
     """Return the Markdown page of HTTP paths."""
-    rows = [(f"`{path}`", about) for path, about in routes()]
+    rows = [(f"`{path}`", about) for path, about in list_routes()]
     gateway = [(f"`{path}`", about) for path, about in gateway_routes()]
     return "\n".join(
         (

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from oracle import telemetry
 from oracle.telemetry import metrics, outbox_metrics
 from oracle.telemetry.metrics import DispatchStatistics, IndexStatistics
-from oracle.telemetry.outbox_counts import AccountFigures, ContractFigures, OutboxFigures
+from oracle.telemetry.outbox_counts import AccountStatistics, ContractStatistics, OutboxStatistics
 from reference.markdown import render_head, render_table
 
 _ABOUT = """\
@@ -36,19 +36,19 @@ def fill_registry() -> Iterator[None]:
     for module in pkgutil.walk_packages(telemetry.__path__, f"{telemetry.__name__}."):
         importlib.import_module(module.name)
     metrics.publish_statistics(full)
-    outbox_metrics.publish_figures(_full_outbox())
+    outbox_metrics.publish_outbox_stats(_full_outbox())
     try:
         yield
     finally:
         metrics.publish_statistics(None)
-        outbox_metrics.publish_figures(None)
+        outbox_metrics.publish_outbox_stats(None)
 
 
-def _full_outbox() -> OutboxFigures:
+def _full_outbox() -> OutboxStatistics:
     """Return outbox statistics in which every optional value is set."""
-    return OutboxFigures(
-        accounts={"transmitter": AccountFigures(1, 0, 0, 1, 1, 1, 1.0, "funds")},
-        contract=ContractFigures(1, 1, 0, kicks_paused=False, rules_agree=True, kick_tokens=1),
+    return OutboxStatistics(
+        accounts={"transmitter": AccountStatistics(1, 0, 0, 1, 1, 1, 1.0, "funds")},
+        contract=ContractStatistics(1, 1, 0, kicks_paused=False, rules_agree=True, kick_tokens=1),
         report_words=1,
         report_deviation=1,
         heartbeat_seconds=3600,

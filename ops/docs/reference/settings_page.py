@@ -41,7 +41,7 @@ class Setting:
     about: str
 
 
-def settings() -> Iterator[Setting]:
+def iter_settings() -> Iterator[Setting]:
     """Yield every setting of the daemon, in the order of the sections and fields."""
     for section, field in Config.model_fields.items():
         # `[[notify]]` is a list of sections.
@@ -80,7 +80,7 @@ def page() -> str:
     """Return the Markdown page of settings."""
     parts = [
         render_head("Settings", "`oracle/daemon/config/`", about=_ABOUT),
-        *_iter_section_tables(settings()),
+        *_iter_section_tables(iter_settings()),
     ]
     parts.append(
         "## Settings of `qos-oracle gateway`\n\nThe gateway has a configuration file of its own.\n"

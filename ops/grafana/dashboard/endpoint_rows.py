@@ -6,9 +6,9 @@ from dashboard.panels import (
     SECONDS,
     Panel,
     Row,
+    build_median_and_p99_lines,
     current_value,
     hourly_increase,
-    median_and_p99,
     rate,
 )
 
@@ -116,7 +116,11 @@ ROWS = (
                     rate("oracle_rpc_errors_total", "method", legend="failed: {{method}}"),
                 ),
             ),
-            Panel("Request duration", SECONDS, median_and_p99("oracle_rpc_seconds", "method")),
+            Panel(
+                "Request duration",
+                SECONDS,
+                build_median_and_p99_lines("oracle_rpc_seconds", "method"),
+            ),
             Panel(
                 "Header features (1 proven, -1 unusable)",
                 COUNT,

@@ -8,9 +8,9 @@ from dashboard.panels import (
     Line,
     Panel,
     Row,
+    build_median_and_p99_lines,
     current_value,
     hourly_increase,
-    median_and_p99,
     rate,
 )
 
@@ -154,7 +154,7 @@ ROWS = (
                     hourly_increase("oracle_reorgs_rejected_total", "reason"),
                 ),
             ),
-            Panel("Reorg depth", COUNT, median_and_p99("oracle_reorg_depth_blocks")),
+            Panel("Reorg depth", COUNT, build_median_and_p99_lines("oracle_reorg_depth_blocks")),
             Panel(
                 "Skipped or unread",
                 COUNT,
@@ -170,10 +170,14 @@ ROWS = (
                 COUNT,
                 (hourly_increase("oracle_state_samples_total", legend="samples"),),
             ),
-            Panel("Window fold time", SECONDS, median_and_p99("oracle_fold_seconds")),
-            Panel("Window commit time", SECONDS, median_and_p99("oracle_commit_seconds")),
+            Panel("Window fold time", SECONDS, build_median_and_p99_lines("oracle_fold_seconds")),
             Panel(
-                "Duration of a step's tick", SECONDS, median_and_p99("oracle_step_seconds", "step")
+                "Window commit time", SECONDS, build_median_and_p99_lines("oracle_commit_seconds")
+            ),
+            Panel(
+                "Duration of a step's tick",
+                SECONDS,
+                build_median_and_p99_lines("oracle_step_seconds", "step"),
             ),
         ),
     ),

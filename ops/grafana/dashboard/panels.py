@@ -71,7 +71,7 @@ def hourly_increase(name: str, *labels: str, legend: str | None = None) -> Line:
     return Line(f"sum by ({by}) (increase({name}{{{HERE}}}[1h]))", legend or _legend(labels, name))
 
 
-def median_and_p99(name: str, *labels: str) -> tuple[Line, ...]:
+def build_median_and_p99_lines(name: str, *labels: str) -> tuple[Line, ...]:
     """Return two lines with the median and the 99th percentile of a histogram."""
     by = ", ".join(("instance", "le", *labels))
     return tuple(

@@ -9,9 +9,9 @@ from dashboard.panels import (
     WEI,
     Panel,
     Row,
+    build_median_and_p99_lines,
     current_value,
     hourly_increase,
-    median_and_p99,
     rate,
 )
 
@@ -57,17 +57,17 @@ _REPORTS = Row(
         Panel(
             "Time from nonce to receipt",
             SECONDS,
-            median_and_p99("oracle_txmgr_time_to_mined_seconds", "kind"),
+            build_median_and_p99_lines("oracle_txmgr_time_to_mined_seconds", "kind"),
         ),
         Panel(
             "Time from nonce to finality",
             SECONDS,
-            median_and_p99("oracle_txmgr_time_to_final_seconds", "kind"),
+            build_median_and_p99_lines("oracle_txmgr_time_to_final_seconds", "kind"),
         ),
         Panel(
             "Blocks from nonce to receipt",
             COUNT,
-            median_and_p99("oracle_txmgr_blocks_to_mined", "kind"),
+            build_median_and_p99_lines("oracle_txmgr_blocks_to_mined", "kind"),
         ),
     ),
 )
@@ -125,7 +125,7 @@ _NONCES = Row(
         Panel(
             "Fee bumps per transaction",
             COUNT,
-            median_and_p99("oracle_txmgr_bumps_per_transaction", "kind"),
+            build_median_and_p99_lines("oracle_txmgr_bumps_per_transaction", "kind"),
         ),
         Panel(
             "Blocked by cap, attempts or block gas (1: yes)",

@@ -52,7 +52,7 @@ class TypedValue(NamedTuple):
         """Return the value at an index of the parts."""
         return cls(itemgetter(index), abi_type, (), index)
 
-    def with_conversion(self, convert: Callable[[Any], Any]) -> Getter:
+    def build_converting_getter(self, convert: Callable[[Any], Any]) -> Getter:
         """Return a getter that reads the value and converts it."""
         get_value, index = self.getter, self.part_index
         if index is None:
@@ -121,12 +121,12 @@ class DataLayout:
 
     @classmethod
     def from_parameters(
-        cls, parameters: Sequence[Parameter], wanted_names: Collection[str], first_index: int
+        cls, parameters: Sequence[Parameter], selected_names: Collection[str], first_index: int
     ) -> "DataLayout":
         """Return the layout of these inputs; their values start at `first_index` of the parts."""
         data_layout = cls(first_index)
         for parameter in parameters:
-            data_layout.add_parameter(parameter, is_wanted=parameter.name in wanted_names)
+            data_layout.add_parameter(parameter, is_selected=parameter.name in selected_names)
         dynamic_parameters = [
             parameter for parameter in parameters if find_word_layout(parameter.abi_type) is None
         ]
@@ -135,7 +135,7 @@ class DataLayout:
         )
         return data_layout
 
-    def add_parameter(self, parameter: Parameter, *, is_wanted: bool) -> None:
+    def add_parameter(self, parameter: Parameter, *, is_selected: bool) -> None:
         """Add a static word, or the offset word and tail of a dynamic value."""
         word_layout, is_dynamic = find_word_layout(parameter.abi_type), False
         if word_layout is None:
@@ -144,7 +144,7 @@ class DataLayout:
         self.size += WORD
         self.unused_mask = self.unused_mask << WORD_BITS | word_layout.unused_mask
         self.offset_format += "24xQ" if is_dynamic else "32x"
-        if is_dynamic or not is_wanted:
+        if is_dynamic or not is_selected:
             self.value_format += "32x"
             return
         code, self.value_by_input[parameter.name] = _build_word_value(
@@ -286,8 +286,8 @@ class DecoderPlan:
     data_length: int | None
 
 
-def build_decoder_plan(event: AbiSignature, wanted_names: Collection[str]) -> DecoderPlan:
-    """Return a plan that decodes the inputs in `wanted_names` from the logs of an event.
+def build_decoder_plan(event: AbiSignature, selected_names: Collection[str]) -> DecoderPlan:
+    """Return a plan that decodes the inputs in `selected_names` from the logs of an event.
 
     Raises:
         ValueError: the event has an input of an unsupported type.
@@ -300,7 +300,7 @@ def build_decoder_plan(event: AbiSignature, wanted_names: Collection[str]) -> De
     }
     if all(is_strictly_decodable(parameter.abi_type) for parameter in data_parameters):
         data_layout = DataLayout.from_parameters(
-            data_parameters, wanted_names, 1 + len(indexed_parameters)
+            data_parameters, selected_names, 1 + len(indexed_parameters)
         )
         read_data, data_length = data_layout.build_reader(), data_layout.data_length
         value_by_input |= data_layout.value_by_input

@@ -58,57 +58,57 @@ def _get_unsigned_bits(abi_type: str) -> int | None:
     return word_layout.bits if word_layout is not None and word_layout.family == "uint" else None
 
 
-def _fit_address(typed_value: TypedValue) -> Getter | None:
+def _find_address_getter(typed_value: TypedValue) -> Getter | None:
     return typed_value.getter if typed_value.abi_type == "address" else None
 
 
-def _fit_hash(typed_value: TypedValue) -> Getter | None:
+def _find_hash_getter(typed_value: TypedValue) -> Getter | None:
     if typed_value.abi_type == "bytes32":
         return typed_value.getter
     return (
-        typed_value.with_conversion(_format_as_hash)
+        typed_value.build_converting_getter(_format_as_hash)
         if _get_unsigned_bits(typed_value.abi_type)
         else None
     )
 
 
-def _fit_amount(typed_value: TypedValue) -> Getter | None:
+def _find_amount_getter(typed_value: TypedValue) -> Getter | None:
     return typed_value.getter if _get_unsigned_bits(typed_value.abi_type) else None
 
 
-def _build_capped_fit(max_value: int) -> Callable[[TypedValue], Getter | None]:
-    def fit(typed_value: TypedValue) -> Getter | None:
+def _build_capped_getter_finder(max_value: int) -> Callable[[TypedValue], Getter | None]:
+    def find_capped_getter(typed_value: TypedValue) -> Getter | None:
         bits = _get_unsigned_bits(typed_value.abi_type)
         if bits is None:
             return None
         if 2**bits - 1 <= max_value:
             return typed_value.getter
-        return typed_value.with_conversion(lambda value: min(max_value, value))
+        return typed_value.build_converting_getter(lambda value: min(max_value, value))
 
-    return fit
+    return find_capped_getter
 
 
-def _fit_size(typed_value: TypedValue) -> Getter | None:
+def _find_size_getter(typed_value: TypedValue) -> Getter | None:
     """Return the getter of a size; a zero means that the size is absent."""
     bits = _get_unsigned_bits(typed_value.abi_type)
     if bits is None or 2**bits - 1 <= INT63_MAX:
-        return typed_value.with_conversion(lambda size: size or None) if bits else None
-    return typed_value.with_conversion(lambda size: min(size, INT63_MAX) or None)
+        return typed_value.build_converting_getter(lambda size: size or None) if bits else None
+    return typed_value.build_converting_getter(lambda size: min(size, INT63_MAX) or None)
 
 
-def _fit_round_position(typed_value: TypedValue) -> Getter | None:
+def _find_round_position_getter(typed_value: TypedValue) -> Getter | None:
     return (
-        typed_value.with_conversion(_validate_round_position)
+        typed_value.build_converting_getter(_validate_round_position)
         if _get_unsigned_bits(typed_value.abi_type)
         else None
     )
 
 
-def _fit_text(typed_value: TypedValue) -> Getter | None:
+def _find_text_getter(typed_value: TypedValue) -> Getter | None:
     return typed_value.getter if typed_value.abi_type == "string" else None
 
 
-def _fit_texts(typed_value: TypedValue) -> Getter | None:
+def _find_text_list_getter(typed_value: TypedValue) -> Getter | None:
     element, _ = parse_array_type(typed_value.abi_type) or ("", None)
     fits = element == "string" or (
         typed_value.abi_types and set(typed_value.abi_types) == {"string"}
@@ -116,7 +116,7 @@ def _fit_texts(typed_value: TypedValue) -> Getter | None:
     return typed_value.getter if fits else None
 
 
-def _fit_version(typed_value: TypedValue) -> Getter | None:
+def _find_version_getter(typed_value: TypedValue) -> Getter | None:
     element, length = parse_array_type(typed_value.abi_type) or ("", None)
     abi_types = typed_value.abi_types or (element,) * (length or 0)
     widths = [_get_unsigned_bits(abi_type) for abi_type in abi_types]
@@ -124,18 +124,18 @@ def _fit_version(typed_value: TypedValue) -> Getter | None:
         return None
     if all(2 ** (bits or 0) - 1 <= UINT32_MAX for bits in widths):
         return typed_value.getter
-    return typed_value.with_conversion(
+    return typed_value.build_converting_getter(
         lambda version: tuple([min(part, UINT32_MAX) for part in version])
     )
 
 
-def _fit_tasks(typed_value: TypedValue) -> Getter | None:
+def _find_task_list_getter(typed_value: TypedValue) -> Getter | None:
     element, _ = parse_array_type(typed_value.abi_type) or ("", None)
     abi_types = set(typed_value.abi_types) or {element}
     if abi_types == {"bytes32"}:
-        return typed_value.with_conversion(_validate_tasks)
+        return typed_value.build_converting_getter(_validate_tasks)
     if all(_get_unsigned_bits(abi_type) for abi_type in abi_types):
-        return typed_value.with_conversion(
+        return typed_value.build_converting_getter(
             lambda tasks: _validate_tasks(tuple(map(_format_as_hash, tasks)))
         )
     return None
@@ -153,7 +153,7 @@ def _validate_tasks(tasks: tuple[str, ...]) -> tuple[str, ...]:
     return tasks
 
 
-def _fit_nothing(_typed_value: TypedValue) -> None:
+def _find_no_getter(_typed_value: TypedValue) -> None:
     return None
 
 
@@ -161,20 +161,20 @@ def _fit_nothing(_typed_value: TypedValue) -> None:
 _FieldFit: TypeAlias = tuple[Callable[[TypedValue], Getter | None], str]
 _NUMBER = "an unsigned number"
 _FIT_BY_FIELD_KIND: Mapping[FieldKind, _FieldFit] = {
-    kinds.ADDRESS: (_fit_address, "an address"),
-    kinds.HASH: (_fit_hash, f"bytes32 or {_NUMBER}"),
-    kinds.HASHES: (_fit_tasks, "a list of bytes32 or of unsigned numbers"),
-    kinds.AMOUNT: (_fit_amount, _NUMBER),
-    kinds.TEXT: (_fit_text, "a string"),
-    kinds.TEXTS: (_fit_texts, "a list of strings"),
-    kinds.GIGABYTES: (_build_capped_fit(UINT32_MAX), _NUMBER),
-    kinds.SECONDS: (_build_capped_fit(INT63_MAX), _NUMBER),
-    kinds.COUNT: (_fit_size, _NUMBER),
-    kinds.PLACE: (_fit_round_position, _NUMBER),
-    kinds.VERSION: (_fit_version, "three unsigned numbers"),
+    kinds.ADDRESS: (_find_address_getter, "an address"),
+    kinds.HASH: (_find_hash_getter, f"bytes32 or {_NUMBER}"),
+    kinds.HASHES: (_find_task_list_getter, "a list of bytes32 or of unsigned numbers"),
+    kinds.AMOUNT: (_find_amount_getter, _NUMBER),
+    kinds.TEXT: (_find_text_getter, "a string"),
+    kinds.TEXTS: (_find_text_list_getter, "a list of strings"),
+    kinds.GIGABYTES: (_build_capped_getter_finder(UINT32_MAX), _NUMBER),
+    kinds.SECONDS: (_build_capped_getter_finder(INT63_MAX), _NUMBER),
+    kinds.COUNT: (_find_size_getter, _NUMBER),
+    kinds.PLACE: (_find_round_position_getter, _NUMBER),
+    kinds.VERSION: (_find_version_getter, "three unsigned numbers"),
 }
 # A boolean field, or an enumeration, which needs an enum of the profile.
-_NO_FIT: _FieldFit = (_fit_nothing, "a constant, or an argument with an enum")
+_NO_FIT: _FieldFit = (_find_no_getter, "a constant, or an argument with an enum")
 
 
 def can_equal_literal(abi_type: str, literal: object) -> bool:

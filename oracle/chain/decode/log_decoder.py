@@ -20,10 +20,10 @@ from oracle.domain.logs import Call, Log
 Decoder: TypeAlias = Callable[[Log], tuple[Any, ...]]
 
 
-def build_log_decoder(event: AbiSignature, wanted_names: Sequence[str] | None = None) -> Decoder:
+def build_log_decoder(event: AbiSignature, selected_names: Sequence[str] | None = None) -> Decoder:
     """Return a decoder for the logs of an event. The decoder raises ValueError for other logs.
 
-    The decoder returns the inputs in `wanted_names` in that order, or all inputs as declared.
+    The decoder returns the inputs in `selected_names` in that order, or all inputs as declared.
     Values are `int`, `bool` or `str`; addresses and bytes are `0x` hex, and arrays are tuples. An
     indexed input of a dynamic type is returned as its topic.
 
@@ -31,8 +31,8 @@ def build_log_decoder(event: AbiSignature, wanted_names: Sequence[str] | None = 
         ValueError: the event has an input of an unsupported type.
     """
     names = (
-        wanted_names
-        if wanted_names is not None
+        selected_names
+        if selected_names is not None
         else [parameter.name for parameter in event.inputs]
     )
     plan = build_decoder_plan(event, names)

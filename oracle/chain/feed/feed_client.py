@@ -230,7 +230,7 @@ class FiguresClient:
         """Close the connections."""
         self._http.close()
 
-    def fetch_figures(self) -> dict[Address, RelayFigures]:
+    def fetch_node_stats(self) -> dict[Address, RelayFigures]:
         """Fetch every node's figures, page by page, until a page is empty.
 
         Raises:
@@ -246,7 +246,7 @@ class FiguresClient:
                 return figure_by_node
             max_error_seconds = (time.monotonic() - monotonic_start) / 2
             measured_at = (requested_at + self._clock()) / 2
-            figures = [self._parse_figure(row, measured_at, max_error_seconds) for row in rows]
+            figures = [self._parse_node_stats(row, measured_at, max_error_seconds) for row in rows]
             nodes = [figure.node for figure in figures]
             if nodes == previous_nodes:
                 raise FeedResponseError(
@@ -274,7 +274,7 @@ class FiguresClient:
             raise FeedResponseError(f"{self.name}: the node list contains no list `data`")
         return rows
 
-    def _parse_figure(
+    def _parse_node_stats(
         self, row: object, measured_at: float, max_error_seconds: float
     ) -> RelayFigures:
         if not isinstance(row, Mapping) or not _ADDRESS_PATTERN.fullmatch(str(row.get("address"))):

@@ -113,7 +113,7 @@ def _derive_members(
     )
     if has_inconclusive or is_near_ambiguous:
         return SilentMembers(possible=all_ends)
-    rivals = _find_rivals(near_ends, group.missing_count)
+    rivals = _find_ambiguous_ends(near_ends, group.missing_count)
     if rivals:
         return SilentMembers(possible=tuple(rivals))
     derived = tuple(end for _, end in near_ends[: group.missing_count])
@@ -158,7 +158,9 @@ def _collect_silent_ends(
     return timeouts, has_inconclusive
 
 
-def _find_rivals(near_ends: Sequence[tuple[int, FeedRow]], missing_count: int) -> list[FeedRow]:
+def _find_ambiguous_ends(
+    near_ends: Sequence[tuple[int, FeedRow]], missing_count: int
+) -> list[FeedRow]:
     """Return the candidate ends if they outnumber the missing members, else an empty list."""
     if len(near_ends) <= missing_count:
         return []

@@ -30,7 +30,7 @@ def record_blocks(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
     relevant_hashes[window.last.number] = window.last.hash
     full_blocks = {log.block for log in window.logs} | {call.block for call in window.calls}
     params = [[hex(number), number in full_blocks] for number in numbers]
-    block_responses = endpoint.client.batch("eth_getBlockByNumber", params, dict[str, Any])
+    block_responses = endpoint.client.call_batch("eth_getBlockByNumber", params, dict[str, Any])
     status_by_tx = {call.tx_hash: {"status": hex(call.succeeded)} for call in window.calls}
     lines_by_block = _fetch_receipt_lines(endpoint, sorted(full_blocks), window.logs)
     lines: list[Line] = []
@@ -60,7 +60,7 @@ def _fetch_receipt_lines(
     """Return each block's receipts with their logs, or else only the relevant logs."""
     params = [[hex(number)] for number in blocks]
     try:
-        receipts_by_block = endpoint.client.batch(
+        receipts_by_block = endpoint.client.call_batch(
             "eth_getBlockReceipts", params, list[dict[str, Any]]
         )
     except RpcError as error:

@@ -112,11 +112,11 @@ class WindowFetcher:
             if request.max_level >= VerificationLevel.BLOOMED:
                 self.verifier.sampler.scan_chain(endpoint)
             if request.with_headers or self.needs_all_headers(request.max_level):
-                fetched = self._fetch_linked(endpoint, request)
+                fetched = self._fetch_linked_window(endpoint, request)
             else:
-                fetched = self._fetch_by_range(endpoint, request)
+                fetched = self._fetch_window_by_range(endpoint, request)
         with start_span("verify", **span_fields) as verify_span:
-            window = self._verify(endpoint, request, fetched)
+            window = self._verify_window(endpoint, request, fetched)
             verify_span.record_result(
                 {"level": window.level.name.lower(), "last_hash": window.last.hash}
             )
@@ -141,7 +141,7 @@ class WindowFetcher:
             or self.verifier.get_history_level(max_level) >= VerificationLevel.BLOOMED
         )
 
-    def _fetch_by_range(self, endpoint: Endpoint, request: WindowRequest) -> VerifiedWindow:
+    def _fetch_window_by_range(self, endpoint: Endpoint, request: WindowRequest) -> VerifiedWindow:
         """Fetch logs by range, and only the headers needed to check links and logs.
 
         In a sample of windows, the logs of some blocks are fetched by hash as well. An endpoint
@@ -149,8 +149,10 @@ class WindowFetcher:
         """
         blocks, limits = request.blocks, endpoint.limits
         if limits.omits_logs:
-            return self._fetch_linked(endpoint, _limit_to_header_batch(request))
-        logs = self.query.fetch_logs(endpoint, blocks, divides_unknown=request.divides_unknown)
+            return self._fetch_linked_window(endpoint, _limit_to_header_batch(request))
+        logs = self.query.fetch_logs(
+            endpoint, blocks, splits_on_unknown_error=request.divides_unknown
+        )
         sampled_numbers = (
             select_heights_to_recheck(blocks, logs)
             if request.max_level and limits.should_sample_window()
@@ -169,13 +171,13 @@ class WindowFetcher:
         ]
         if len(headers) < len(header_numbers):
             # The block is missing, or the chain skipped the height: the parent links show which.
-            return self._fetch_linked(endpoint, _limit_to_header_batch(request))
+            return self._fetch_linked_window(endpoint, _limit_to_header_batch(request))
         sampled_blocks = [
             header.block for header in headers if header.block.number in sampled_numbers
         ]
         set_log_times(endpoint.name, logs, headers)
         if sampled_blocks and self.query.range_omits_logs(endpoint, blocks, sampled_blocks, logs):
-            return self._fetch_linked(endpoint, _limit_to_header_batch(request))
+            return self._fetch_linked_window(endpoint, _limit_to_header_batch(request))
         return VerifiedWindow(
             endpoint,
             blocks,
@@ -186,7 +188,7 @@ class WindowFetcher:
             has_all_headers=len(headers) == len(blocks),
         )
 
-    def _fetch_linked(self, endpoint: Endpoint, request: WindowRequest) -> VerifiedWindow:
+    def _fetch_linked_window(self, endpoint: Endpoint, request: WindowRequest) -> VerifiedWindow:
         """Fetch every header, its transactions if calls are watched, and the logs."""
         max_blocks = (
             MAX_BLOCKS_WITH_HEADERS
@@ -195,7 +197,7 @@ class WindowFetcher:
         )
         first = request.blocks.first
         # The range may have been sized before it was known that all headers are needed.
-        chain = self._fetch_header_chain(endpoint, request.blocks.first_blocks(max_blocks))
+        chain = self._fetch_header_chain(endpoint, request.blocks.take_first(max_blocks))
         last_block = chain[-1].block
         # Heights that were proven to have no block have no logs.
         blocks = BlockRange(chain[0].block.number, last_block.number)
@@ -223,7 +225,9 @@ class WindowFetcher:
             )
         is_pinned = logs is not None
         if logs is None:
-            logs = self.query.fetch_logs(endpoint, blocks, divides_unknown=request.divides_unknown)
+            logs = self.query.fetch_logs(
+                endpoint, blocks, splits_on_unknown_error=request.divides_unknown
+            )
         if not is_pinned or not self.query.rejects_unknown_blocks(endpoint):
             _check_block_unchanged(endpoint, last_block)
         return VerifiedWindow(
@@ -250,7 +254,7 @@ class WindowFetcher:
             endpoint, blocks, self.verifier.calibration, with_transactions=with_transactions
         )
 
-    def _verify(
+    def _verify_window(
         self, endpoint: Endpoint, request: WindowRequest, fetched: VerifiedWindow
     ) -> BlockWindow:
         set_log_times(endpoint.name, fetched.returned_logs or (), fetched.headers)
@@ -263,7 +267,7 @@ class WindowFetcher:
             logs = fetched.collect_logs()
         calls = _complete_watched_calls(fetched)
         calls += self._fetch_needed_calls(endpoint, logs, calls, senders)
-        fetched.mark_unproven(senders.unproven_blocks)
+        fetched.mark_blocks_unproven(senders.unproven_blocks)
         if fetched.returned_logs is None:
             # The time for headers and receipts shows nothing about the range limit of logs.
             endpoint.limits.range_sizer.record_response(fetched.range, len(logs), 0.0)
@@ -328,7 +332,7 @@ def _select_blocks_to_prove(request: WindowRequest, fetched: VerifiedWindow) -> 
 
 def _limit_to_header_batch(request: WindowRequest) -> WindowRequest:
     """Return the request limited to the blocks whose headers can be fetched in one batch."""
-    return replace(request, blocks=request.blocks.first_blocks(MAX_BLOCKS_WITH_HEADERS))
+    return replace(request, blocks=request.blocks.take_first(MAX_BLOCKS_WITH_HEADERS))
 
 
 def _check_block_unchanged(endpoint: Endpoint, expected: BlockRef) -> None:

@@ -54,14 +54,14 @@ class LogQuery:
         endpoint: Endpoint,
         blocks: BlockRange,
         *,
-        divides_unknown: bool = True,
+        splits_on_unknown_error: bool = True,
         max_timeouts: int = _MAX_TIMEOUTS,
     ) -> list[Log]:
         """Return the validated logs of these blocks, in order.
 
-        A request that the endpoint does not understand is divided only with `divides_unknown`,
-        because another endpoint may understand it. `max_timeouts` is how many more requests may
-        time out.
+        A request that the endpoint does not understand is divided only with
+        `splits_on_unknown_error`, because another endpoint may understand it. `max_timeouts` is
+        how many more requests may time out.
 
         Raises:
             RpcError: the endpoint does not return even single blocks, or returns invalid logs.
@@ -70,8 +70,12 @@ class LogQuery:
         try:
             logs = self._request_logs(endpoint, blocks)
         except RpcError as error:
-            return self._fetch_divided(
-                endpoint, blocks, error, divides_unknown=divides_unknown, max_timeouts=max_timeouts
+            return self._fetch_split_range(
+                endpoint,
+                blocks,
+                error,
+                splits_on_unknown_error=splits_on_unknown_error,
+                max_timeouts=max_timeouts,
             )
         if not limits.may_be_truncated(len(logs)):
             return logs
@@ -82,24 +86,24 @@ class LogQuery:
             endpoint,
             blocks,
             (len(blocks) + 1) // 2,
-            divides_unknown=divides_unknown,
+            splits_on_unknown_error=splits_on_unknown_error,
             max_timeouts=max_timeouts,
         )
         return self._select_fuller_result(endpoint, logs, halves)
 
-    def _fetch_divided(
+    def _fetch_split_range(
         self,
         endpoint: Endpoint,
         blocks: BlockRange,
         error: RpcError,
         *,
-        divides_unknown: bool,
+        splits_on_unknown_error: bool,
         max_timeouts: int,
     ) -> list[Log]:
         """Return the logs of a refused range from smaller ranges, or raise the original error."""
         max_timeouts -= isinstance(error, RpcTimeoutError)
         is_unknown = error.kind is ErrorKind.UNKNOWN
-        if error.kind not in DIVISIBLE or (is_unknown and not divides_unknown):
+        if error.kind not in DIVISIBLE or (is_unknown and not splits_on_unknown_error):
             raise error
         if max_timeouts <= 0:
             if len(blocks) > 1:
@@ -115,7 +119,7 @@ class LogQuery:
             endpoint,
             blocks,
             chunk_size,
-            divides_unknown=divides_unknown,
+            splits_on_unknown_error=splits_on_unknown_error,
             max_timeouts=max_timeouts,
         )
 
@@ -135,7 +139,7 @@ class LogQuery:
             return None
         params = [self.log_filter.build_block_hash_params(block.hash) for block in blocks]
         try:
-            responses = endpoint.client.batch("eth_getLogs", params, list[LogResponse])
+            responses = endpoint.client.call_batch("eth_getLogs", params, list[LogResponse])
         except RpcError as error:
             if error.kind not in _NO_BLOCK_HASH_ERRORS | _TOO_LARGE_ERRORS:
                 raise
@@ -227,14 +231,17 @@ class LogQuery:
         blocks: BlockRange,
         chunk_size: int,
         *,
-        divides_unknown: bool,
+        splits_on_unknown_error: bool,
         max_timeouts: int,
     ) -> list[Log]:
         return [
             log
-            for part in blocks.chunks(chunk_size)
+            for part in blocks.iter_chunks(chunk_size)
             for log in self.fetch_logs(
-                endpoint, part, divides_unknown=divides_unknown, max_timeouts=max_timeouts
+                endpoint,
+                part,
+                splits_on_unknown_error=splits_on_unknown_error,
+                max_timeouts=max_timeouts,
             )
         ]
 

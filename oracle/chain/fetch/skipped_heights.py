@@ -74,7 +74,7 @@ def fetch_linked_blocks(endpoint: Endpoint, blocks: BlockRange) -> list[BlockRef
     return chain
 
 
-def fetch_highest_block(endpoint: Endpoint, required_height: int) -> int:
+def fetch_highest_block_number(endpoint: Endpoint, required_height: int) -> int:
     """Return the endpoint's highest block number.
 
     The endpoint is queried only if the known number is below `required_height`.
@@ -97,7 +97,7 @@ def require_height(endpoint: Endpoint, height: int) -> None:
     Raises:
         RpcError: the endpoint has not reached the height.
     """
-    if fetch_highest_block(endpoint, height) < height:
+    if fetch_highest_block_number(endpoint, height) < height:
         message = f"is at block {endpoint.highest_block}, below the requested block {height}"
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
 
@@ -113,7 +113,7 @@ def _find_neighbours(
         RpcError: the endpoint has no block above the range, has a block inside it, or gives no
             usable answer.
     """
-    highest_number = fetch_highest_block(endpoint, skipped_range.last + 1)
+    highest_number = fetch_highest_block_number(endpoint, skipped_range.last + 1)
     for _ in range(_MAX_ROUNDS):
         after = _find_lowest_block_above(endpoint, skipped_range, highest_number)
         before = fetch_parent(endpoint, after)

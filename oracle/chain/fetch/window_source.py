@@ -109,7 +109,7 @@ class WindowSource:
         """
         max_level = self.policy.get_max_level(is_history=not with_headers)
         reads_every_header = with_headers or self.policy.every_header
-        return self._fetch_from_any(WindowRequest(blocks, reads_every_header, max_level))
+        return self._fetch_from_any_endpoint(WindowRequest(blocks, reads_every_header, max_level))
 
     def fetch_history_window(self, blocks: BlockRange, endpoint_name: str) -> BlockWindow:
         """Return a window of final blocks from one endpoint, verified as in `fetch_window`.
@@ -120,7 +120,7 @@ class WindowSource:
         request = WindowRequest(
             blocks, self.policy.every_header, self.policy.get_max_level(is_history=True)
         )
-        return self._fetch_from_any(request, only_endpoint=endpoint_name)
+        return self._fetch_from_any_endpoint(request, only_endpoint=endpoint_name)
 
     def collect_facts(self) -> dict[str, dict[str, str]]:
         """Return the learned limits by endpoint name, and facts about the chain under name ""."""
@@ -170,9 +170,9 @@ class WindowSource:
         excluded_endpoints = (
             frozenset()
             if excluded_endpoint is None
-            else quorum.endpoints_of_same_witness(excluded_endpoint)
+            else quorum.list_endpoints_of_same_witness(excluded_endpoint)
         )
-        return self._fetch_from_any(
+        return self._fetch_from_any_endpoint(
             request, only_endpoint=endpoint_name, excluded_endpoints=excluded_endpoints
         )
 
@@ -180,7 +180,7 @@ class WindowSource:
         """Return the first part of the range that `fetch_verified_window` reads at once."""
         if level < VerificationLevel.PINNED:
             return self.limit_range(blocks, with_headers=False)
-        return blocks.first_blocks(MAX_BLOCKS_WITH_HEADERS)
+        return blocks.take_first(MAX_BLOCKS_WITH_HEADERS)
 
     def get_max_allowed_level(self) -> VerificationLevel:
         """Return the highest level that the policy and the chain currently allow."""
@@ -237,7 +237,7 @@ class WindowSource:
         try:
             headers = self._endpoints.run_with_endpoint(
                 lambda candidate: fetch_linked_headers(candidate, extended_range),
-                only=endpoint_name,
+                only_endpoint=endpoint_name,
             )
         except RpcError as error:
             if error.kind is ErrorKind.INVALID:
@@ -246,7 +246,7 @@ class WindowSource:
         skips_hash_check = not self.calibration.is_proven(HeaderFeature.HEADER)
         return bool(headers) and (skips_hash_check or all(map(has_valid_hash, headers)))
 
-    def _fetch_from_any(
+    def _fetch_from_any_endpoint(
         self,
         request: WindowRequest,
         *,
@@ -265,8 +265,8 @@ class WindowSource:
             try:
                 window = self._endpoints.run_with_endpoint(
                     partial(self._fetch_from_endpoint, request=request, errors=errors),
-                    only=only_endpoint,
-                    avoid=excluded_endpoints,
+                    only_endpoint=only_endpoint,
+                    avoided_endpoints=excluded_endpoints,
                 )
                 return self._accept_window(window, _select_contradictions(errors))
             except CalibrationUndecidedError as error:
@@ -289,8 +289,8 @@ class WindowSource:
                     raise _build_lowest_refusal(contradictions) from error
         return self._endpoints.run_with_endpoint(
             partial(self._fetch_from_endpoint, request=request, errors=[]),
-            only=only_endpoint,
-            avoid=excluded_endpoints,
+            only_endpoint=only_endpoint,
+            avoided_endpoints=excluded_endpoints,
         )
 
     def _fetch_from_endpoint(
@@ -350,7 +350,7 @@ class WindowSource:
         self, excluded_endpoint: str, header: FullHeader
     ) -> list[Log] | None:
         for endpoint in self._iterate_proven_endpoints(
-            self._endpoints.other_witnesses(excluded_endpoint)
+            self._endpoints.list_endpoints_of_other_witnesses(excluded_endpoint)
         ):
             try:
                 logs = self._log_query.fetch_logs_by_block_hash(endpoint, [header.block])
@@ -361,7 +361,9 @@ class WindowSource:
         return None
 
     def _iterate_other_endpoints(self, excluded_endpoint: str) -> Iterator[Endpoint]:
-        return self._iterate_proven_endpoints(self._endpoints.other_endpoints(excluded_endpoint))
+        return self._iterate_proven_endpoints(
+            self._endpoints.list_other_endpoints(excluded_endpoint)
+        )
 
     def _iterate_proven_endpoints(self, endpoints: Iterable[Endpoint]) -> Iterator[Endpoint]:
         """Yield the endpoints that are proven to be on the configured chain."""

@@ -82,17 +82,17 @@ def build_enum_getter(
     ]
     (_, first_table), *later_tables = tables_by_block
     if not later_tables:
-        return typed_value.with_conversion(first_table.__getitem__)
+        return typed_value.build_converting_getter(first_table.__getitem__)
     get_value = typed_value.getter
 
-    def get_word(parts: Parts) -> StrEnum | None:
+    def get_enum_value(parts: Parts) -> StrEnum | None:
         number, current_table = get_block(parts), first_table
         for first_block, table in later_tables:
             if number >= first_block:
                 current_table = table
         return current_table[get_value(parts)]
 
-    return get_word
+    return get_enum_value
 
 
 def _build_enum_table(
@@ -106,8 +106,8 @@ def _build_enum_table(
     return enum_table
 
 
-def _parse_enum_value(field_name: str, word: str) -> StrEnum | None:
-    return None if word == ABSENT else ENUM_CLASS_BY_FIELD[field_name](word)
+def _parse_enum_value(field_name: str, text: str) -> StrEnum | None:
+    return None if text == ABSENT else ENUM_CLASS_BY_FIELD[field_name](text)
 
 
 def _check_enum_fits(enum: EnumMapping, field_name: str, typed_value: TypedValue) -> None:

@@ -89,12 +89,12 @@ def _resolve_member(
             "", element_type, indexed=False, components=parameter.components
         )
         return TypedValue(
-            typed_value.with_conversion(itemgetter(int(step))), element_type
+            typed_value.build_converting_getter(itemgetter(int(step))), element_type
         ), element_parameter
     for index, component in enumerate(() if element_type else parameter.components):
         if component.name == step:
             return TypedValue(
-                typed_value.with_conversion(itemgetter(index)), component.abi_type
+                typed_value.build_converting_getter(itemgetter(index)), component.abi_type
             ), component
     raise ValueError(f"there is no {step} in {typed_value.type_description}")
 

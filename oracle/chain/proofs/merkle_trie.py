@@ -79,7 +79,7 @@ def _build_subtrie_shape(keys_and_indexes: Sequence[tuple[str, int]], depth: int
     if len(keys_and_indexes) == 1:
         return _LeafShape(_encode_path(first_key[depth:], 0x20), leaf_index)
     # The keys are sorted: the common prefix of the first and last key is common to all keys.
-    shared_length = _common_prefix_length(first_key, last_key, depth)
+    shared_length = _compute_common_prefix_length(first_key, last_key, depth)
     child_by_nibble = {
         nibble: _build_subtrie_shape(list(group), shared_length + 1)
         for nibble, group in groupby(keys_and_indexes, lambda key: key[0][shared_length])
@@ -92,7 +92,7 @@ def _build_subtrie_shape(keys_and_indexes: Sequence[tuple[str, int]], depth: int
     )
 
 
-def _common_prefix_length(left: str, right: str, min_length: int) -> int:
+def _compute_common_prefix_length(left: str, right: str, min_length: int) -> int:
     """Return the length of the common prefix, which is at least `min_length`."""
     for position in range(min_length, min(len(left), len(right))):
         if left[position] != right[position]:

@@ -53,15 +53,15 @@ def compute_bloom(logs: Iterable[BloomInput]) -> int:
     return bits
 
 
-def may_contain_bits(bits: int, mask_bits: int) -> bool:
+def has_all_bits(bits: int, mask_bits: int) -> bool:
     """Return whether the bloom may contain these mask bits; only False is certain."""
     return bits & mask_bits == mask_bits
 
 
 def may_contain_log(bits: int, address_masks: Iterable[int], topic_masks: Iterable[int]) -> bool:
     """Return whether the bloom may contain a log of one of the addresses and one of the topics."""
-    return any(may_contain_bits(bits, mask_bits) for mask_bits in address_masks) and any(
-        may_contain_bits(bits, mask_bits) for mask_bits in topic_masks
+    return any(has_all_bits(bits, mask_bits) for mask_bits in address_masks) and any(
+        has_all_bits(bits, mask_bits) for mask_bits in topic_masks
     )
 
 
@@ -137,7 +137,7 @@ def compute_receipts_root(receipts: Sequence[ProvenReceipt]) -> str:
         ValueError: a receipt cannot be encoded, so the chain's root cannot be verified.
     """
     # The native code handles only the usual spelling, and returns None for any other.
-    native_root = native.receipts_root(receipts) if native is not None else None
+    native_root = native.compute_receipts_root(receipts) if native is not None else None
     return (
         "0x"
         + (native_root or compute_trie_root([receipt.encode_leaf() for receipt in receipts])).hex()

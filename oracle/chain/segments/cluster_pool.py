@@ -127,11 +127,11 @@ class ClusterPool:
             if self._pending_client is None and now - self._tried_at >= _RECONNECT_SECONDS:
                 self._tried_at = now
                 self._pending_client = run_in_background(self._open_client, "segment scheduler")
-            return self._take_opened_client(waits=is_first_attempt)
+            return self._take_opened_client(wait=is_first_attempt)
 
-    def _take_opened_client(self, *, waits: bool) -> "Client | None":
+    def _take_opened_client(self, *, wait: bool) -> "Client | None":
         pending_client = self._pending_client
-        if pending_client is None or not (waits or pending_client.done()):
+        if pending_client is None or not (wait or pending_client.done()):
             return None
         self._pending_client = None
         if self._client is not None:
@@ -160,24 +160,28 @@ class ClusterPool:
             structlog.get_logger().warning("segment_scheduler_unreachable", reason=reason)
 
 
-def _forward_result(cluster_future: Future[bytes], answer: Future[bytes]) -> None:
+def _forward_result(cluster_future: Future[bytes], request_future: Future[bytes]) -> None:
     """Copy the cluster's result, or an error that SegmentExecutor documents, to the future."""
-    if not answer.set_running_or_notify_cancel():
+    if not request_future.set_running_or_notify_cancel():
         return
     if cluster_future.cancelled():
-        answer.set_exception(RefusedSegmentError("the connection to the Dask scheduler was lost"))
+        request_future.set_exception(
+            RefusedSegmentError("the connection to the Dask scheduler was lost")
+        )
         return
     error = cluster_future.exception()
     if error is None:
-        answer.set_result(cluster_future.result())
+        request_future.set_result(cluster_future.result())
     elif isinstance(error, _UNUSABLE_WORKER_ERRORS):
-        answer.set_exception(WorkerStartError(f"workers of the cluster are not usable: {error}"))
+        request_future.set_exception(
+            WorkerStartError(f"workers of the cluster are not usable: {error}")
+        )
     elif type(error).__name__ == "KilledWorker":
-        answer.set_exception(
+        request_future.set_exception(
             WorkerDiedError("workers of the cluster died while processing the request")
         )
     else:
-        answer.set_exception(RefusedSegmentError(f"the cluster failed: {error}"))
+        request_future.set_exception(RefusedSegmentError(f"the cluster failed: {error}"))
 
 
 def _restart_workers(client: "Client", workers: list[str]) -> None:
@@ -198,7 +202,7 @@ _order_lock = Lock()
 _preparer_by_plan: dict[bytes, SegmentPreparer] = {}
 
 
-def prepare_on_worker(plan_frame: bytes, order_frame: bytes) -> bytes:
+def prepare_on_worker(plan_frame: bytes, request_frame: bytes) -> bytes:
     """Prepare a range in a worker of the cluster; arguments and result are frames.
 
     Raises:
@@ -213,7 +217,7 @@ def prepare_on_worker(plan_frame: bytes, order_frame: bytes) -> bytes:
                 old_preparer.close()
             _preparer_by_plan.clear()
             _preparer_by_plan[plan_frame] = preparer
-        return _preparer_by_plan[plan_frame].prepare(decode_request(order_frame))
+        return _preparer_by_plan[plan_frame].prepare(decode_request(request_frame))
 
 
 def _read_endpoint_urls() -> list[str]:

@@ -15,7 +15,7 @@ from oracle.chain.segments.segment import (
     SegmentError,
     SegmentRefusal,
     WorkerObservations,
-    add_increases,
+    add_counter_increases,
     decode_answer,
 )
 from oracle.chain.segments.segment_request import SegmentPlan, SegmentRequest, WriterState
@@ -143,7 +143,7 @@ class SegmentCoordinator:
     def _merge_observations(
         self, request: SegmentRequest, endpoint: Endpoint, observed: WorkerObservations
     ) -> None:
-        add_increases(observed.counter_increases)
+        add_counter_increases(observed.counter_increases)
         self._call_estimate = max(1, observed.calls)
         # The reserved calls were spent when the request was created.
         endpoint.health.rate_limiter.take_tokens(
@@ -170,7 +170,7 @@ class SegmentCoordinator:
         healthy = (
             candidate
             for candidate in preferred
-            if candidate.unavailability_error() is None and candidate.is_usable()
+            if candidate.find_unavailability_error() is None and candidate.is_usable()
         )
         return next(
             (candidate for candidate in healthy if self.endpoint_name in {None, candidate.name}),

@@ -57,11 +57,11 @@ class SegmentWorkers:
     coordinator: SegmentCoordinator
     stage: SegmentStage | None = None
 
-    def store_ready(self, first_block: int, pending_ranges: Iterable[PendingRange]) -> None:
+    def store_ready_ranges(self, first_block: int, pending_ranges: Iterable[PendingRange]) -> None:
         """Store the finished ranges that have waited, and discard ranges below `first_block`."""
         if self.stage is None:
             return
-        self.stage.discard_below(first_block)
+        self.stage.discard_segments_below(first_block)
         for pending in pending_ranges:
             answer = None if pending.is_staged else pending.get_answer()
             if pending.has_waited and answer is not None and pending.request is not None:
@@ -84,12 +84,12 @@ class SegmentWorkers:
             blocks, request=staged.request, worker_answer=answer, is_staged=True, is_restored=True
         )
 
-    def discard(self, pending: PendingRange) -> None:
+    def discard_range(self, pending: PendingRange) -> None:
         """Discard the stored answer of this range."""
         if pending.is_staged and self.stage is not None:
-            self.stage.discard(pending.blocks.first)
+            self.stage.discard_segment(pending.blocks.first)
 
-    def discard_all(self) -> None:
+    def discard_all_ranges(self) -> None:
         """Discard all stored answers."""
         if self.stage is not None:
             self.stage.clear()

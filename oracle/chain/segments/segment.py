@@ -58,7 +58,7 @@ def snapshot_counters() -> CounterValues:
     }
 
 
-def compute_increases(
+def compute_counter_increases(
     previous_values: CounterValues, *, is_refused: bool = False
 ) -> CounterIncreases:
     """Return the increases since a snapshot; for a refused range, only of request counters."""
@@ -71,7 +71,7 @@ def compute_increases(
     return tuple(increase for increase in increases if increase[2])
 
 
-def add_increases(increases: CounterIncreases) -> None:
+def add_counter_increases(increases: CounterIncreases) -> None:
     """Add the increases of a worker to this process's counters."""
     for index, labels, value in increases:
         if 0 <= index < len(CARRIED_COUNTERS) and value > 0:
@@ -120,7 +120,7 @@ class LogRows(msgspec.Struct, frozen=True, array_like=True):
         blocks = [(number, *block) for number, block in part.blocks.items()]
         return cls(blocks, list(part.sources), part.rows)  # type: ignore[arg-type]  # as they are
 
-    def are_consistent(self) -> bool:
+    def has_consistent_keys(self) -> bool:
         """Return whether the keys ascend, and each row's block and source are present."""
         keys = [row[0] for row in self.rows]
         block_numbers, source_indexes = (
@@ -281,7 +281,7 @@ def _validate_segment(segment: Segment, request: SegmentRequest) -> None:
         )
     if segment.level not in set(VerificationLevel):
         raise SegmentError(f"unknown verification level {segment.level}")
-    if not segment.logs.are_consistent():
+    if not segment.logs.has_consistent_keys():
         raise SegmentError("logs are out of order, duplicated, or lack their shared fields")
     block_numbers = [block[0] for block in segment.logs.blocks] + [
         row.block for row in segment.calls

@@ -62,11 +62,13 @@ def join_windows(windows: Sequence[BlockWindow]) -> BlockWindow:
         first.level,
         first.endpoint,
         tuple(chain.from_iterable(window.proven for window in windows)),
-        _merge_decoded([window.decoded for window in windows if window.decoded is not None]),
+        _merge_decoded_events(
+            [window.decoded for window in windows if window.decoded is not None]
+        ),
     )
 
 
-def _merge_decoded(parts: Sequence[DecodedEvents]) -> DecodedEvents:
+def _merge_decoded_events(parts: Sequence[DecodedEvents]) -> DecodedEvents:
     return DecodedEvents(
         list(chain.from_iterable(part.events for part in parts)),
         list(chain.from_iterable(part.contract_events for part in parts)),
@@ -110,11 +112,11 @@ class SegmentQueue:
         self._is_logged = False
 
     def take_window(
-        self, blocks: BlockRange, max_blocks: int | None = None, *, prefers_workers: bool = False
+        self, blocks: BlockRange, max_blocks: int | None = None, *, prefer_workers: bool = False
     ) -> BlockWindow:
         """Return the window that starts at `blocks.first`, and prepare ranges up to `blocks.last`.
 
-        The window has at most about `max_blocks` blocks. With `prefers_workers`, workers are used
+        The window has at most about `max_blocks` blocks. With `prefer_workers`, workers are used
         if there are any; requests that are running continue in any case. If the caller requests
         fewer blocks than before, a larger window that is already fetched is still returned, so
         that it does not have to be fetched again.
@@ -128,15 +130,15 @@ class SegmentQueue:
         """
         # Running workers continue to the end, because starting them is expensive.
         is_requesting = any(pending.request is not None for pending in self._pending_ranges)
-        uses_workers = (prefers_workers or is_requesting) and self._can_use_workers()
+        uses_workers = (prefer_workers or is_requesting) and self._can_use_workers()
         if max_blocks is not None and not uses_workers:
-            blocks = blocks.first_blocks(max_blocks)
+            blocks = blocks.take_first(max_blocks)
         if self._pending_ranges and not self._continues_queue(blocks):
             self.discard_pending()
         if self.workers is not None:
-            self.workers.store_ready(blocks.first, self._pending_ranges)
+            self.workers.store_ready_ranges(blocks.first, self._pending_ranges)
         block_count = len(blocks) if max_blocks is None else max_blocks
-        self._fill_queue(blocks, block_count, uses_workers=uses_workers)
+        self._fill_queue(blocks, block_count, use_workers=uses_workers)
         window = self._join_ready_windows(self._wait_for_first_window(), max_blocks)
         self._last_returned = window.range.last
         return window
@@ -146,7 +148,7 @@ class SegmentQueue:
         for pending in self._pending_ranges:
             self._cancel_request(pending)
         if self._pending_ranges and self.workers is not None:
-            self.workers.discard_all()
+            self.workers.discard_all_ranges()
         self._pending_ranges.clear()
         self._last_returned, self._failed_range = -1, None
 
@@ -160,7 +162,7 @@ class SegmentQueue:
 
     # --- pending ranges ---
 
-    def _fill_queue(self, blocks: BlockRange, max_blocks: int, *, uses_workers: bool) -> None:
+    def _fill_queue(self, blocks: BlockRange, max_blocks: int, *, use_workers: bool) -> None:
         failed_range, self._failed_range = self._failed_range, None
         if (
             failed_range is not None
@@ -168,23 +170,23 @@ class SegmentQueue:
             and failed_range.first == blocks.first
         ):
             # Fetched in its own thread, as before, because later ranges are pending too.
-            reordered = self._submit_request(PendingRange(failed_range)) if uses_workers else None
+            reordered = self._submit_request(PendingRange(failed_range)) if use_workers else None
             self._pending_ranges.appendleft(
                 reordered or self._fetch_locally(failed_range, is_only_range=False)
             )
         next_block = (
             self._pending_ranges[-1].blocks.last + 1 if self._pending_ranges else blocks.first
         )
-        while next_block <= blocks.last and len(self._pending_ranges) < self._max_pending_ranges(
-            uses_workers
-        ):
+        while next_block <= blocks.last and len(
+            self._pending_ranges
+        ) < self._get_max_pending_ranges(use_workers):
             next_range = self._cut_range(
-                BlockRange(next_block, blocks.last).first_blocks(max_blocks)
+                BlockRange(next_block, blocks.last).take_first(max_blocks)
             )
-            pending = self._restore_range(next_block, blocks.last) if uses_workers else None
-            if pending is None and uses_workers:
+            pending = self._restore_range(next_block, blocks.last) if use_workers else None
+            if pending is None and use_workers:
                 pending = self._submit_request(PendingRange(next_range))
-            if pending is None and uses_workers and self._pending_ranges:
+            if pending is None and use_workers and self._pending_ranges:
                 # No endpoint may take a further request now.
                 return
             is_only_range = not self._pending_ranges and next_range.last == blocks.last
@@ -193,8 +195,8 @@ class SegmentQueue:
             )
             next_block = self._pending_ranges[-1].blocks.last + 1
 
-    def _max_pending_ranges(self, uses_workers: bool) -> int:  # noqa: FBT001  # of this file
-        if self.workers is None or not uses_workers:
+    def _get_max_pending_ranges(self, use_workers: bool) -> int:  # noqa: FBT001  # of this file
+        if self.workers is None or not use_workers:
             return self._depth
         return self.workers.executor.worker_count + _EXTRA_ORDERS
 
@@ -290,7 +292,7 @@ class SegmentQueue:
         """Fetch a refused range in this process, where any error is reported as usual."""
         SEGMENTS.labels("refused").inc()
         if self.workers is not None:
-            self.workers.discard(pending)
+            self.workers.discard_range(pending)
         first_block = pending.blocks.first
         structlog.get_logger().debug("segment_refused", first=first_block, reason=str(error))
         self._pending_ranges[0] = self._fetch_locally(pending.blocks, is_only_range=False)
@@ -336,7 +338,7 @@ class SegmentQueue:
         """
         SEGMENTS.labels("lost").inc()
         if self.workers is not None:
-            self.workers.discard(pending)
+            self.workers.discard_range(pending)
         blocks, deaths = pending.blocks, pending.worker_deaths + 1
         reason = str(error) or "no answer in time"
         structlog.get_logger().warning(
@@ -355,7 +357,7 @@ class SegmentQueue:
                 raise FatalError(
                     f"block {blocks.first}: {deaths} workers failed to prepare it: {reason}"
                 )
-            block_ranges, kept_deaths = list(blocks.chunks((len(blocks) + 1) // 2)), 0
+            block_ranges, kept_deaths = list(blocks.iter_chunks((len(blocks) + 1) // 2)), 0
         requests = [
             self._submit_request(PendingRange(block_range, worker_deaths=kept_deaths))
             for block_range in block_ranges

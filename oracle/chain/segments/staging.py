@@ -40,7 +40,7 @@ class SegmentStage:
         for temporary_path in self.folder.glob(f"*{_TEMPORARY_SUFFIX}"):
             temporary_path.unlink(missing_ok=True)
         for path in self.folder.glob(f"*{_SEGMENT_SUFFIX}"):
-            staged = _read_staged(path)
+            staged = _read_staged_segment(path)
             if staged is None or staged.request.plan != self.plan:
                 path.unlink(missing_ok=True)
                 continue
@@ -76,18 +76,18 @@ class SegmentStage:
             or self._last_and_size_by_first[first_block][0] > last_block
         ):
             return None
-        return _read_staged(self._build_path(first_block))
+        return _read_staged_segment(self._build_path(first_block))
 
-    def discard_below(self, first_block: int) -> None:
+    def discard_segments_below(self, first_block: int) -> None:
         """Delete segments that begin below this block: they were committed."""
         for staged_block in [
             staged_block
             for staged_block in self._last_and_size_by_first
             if staged_block < first_block
         ]:
-            self.discard(staged_block)
+            self.discard_segment(staged_block)
 
-    def discard(self, first_block: int) -> None:
+    def discard_segment(self, first_block: int) -> None:
         """Delete the segment that begins at this block."""
         if self._last_and_size_by_first.pop(first_block, None) is not None:
             self._build_path(first_block).unlink(missing_ok=True)
@@ -95,13 +95,13 @@ class SegmentStage:
     def clear(self) -> None:
         """Delete all segments, because they may not continue the stored chain."""
         for first_block in list(self._last_and_size_by_first):
-            self.discard(first_block)
+            self.discard_segment(first_block)
 
     def _build_path(self, first_block: int) -> Path:
         return self.folder / f"{first_block}{_SEGMENT_SUFFIX}"
 
 
-def _read_staged(path: Path) -> StagedSegment | None:
+def _read_staged_segment(path: Path) -> StagedSegment | None:
     try:
         body = strip_digest(path.read_bytes())
         return None if body is None else _DECODER.decode(body)

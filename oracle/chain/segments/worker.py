@@ -27,7 +27,7 @@ from oracle.chain.segments.segment import (
     SegmentRefusal,
     WorkerObservations,
     build_segment,
-    compute_increases,
+    compute_counter_increases,
     encode_answer,
     snapshot_counters,
 )
@@ -43,7 +43,7 @@ from oracle.chain.segments.segment_request import (
     read_frame,
     write_frame,
 )
-from oracle.chain.verification.calibration import Calibration, HeaderFeature, format_trust_fact
+from oracle.chain.verification.calibration import Calibration, HeaderFeature, get_feature_fact_name
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Hash
@@ -55,7 +55,7 @@ from oracle.rpc.rpc_errors import RpcError
 
 # The signatures of calls are samples too. Learning that senders are valid does not change the
 # level of a range: an answer that contradicts a signature is refused before and after.
-_VALID_SENDERS_FACT = {format_trust_fact(HeaderFeature.SENDER): "right"}
+_VALID_SENDERS_FACT = {get_feature_fact_name(HeaderFeature.SENDER): "right"}
 
 
 @dataclass(slots=True)
@@ -143,13 +143,13 @@ class SegmentPreparer:
             window = self._fetch_window(request)
             decoded = self._reader.decode_rows(window.logs, window.calls)
             observed = self._collect_observations(
-                request, compute_increases(counters_before), calls_before, started_at
+                request, compute_counter_increases(counters_before), calls_before, started_at
             )
             return encode_answer(build_segment(request, window, decoded, observed))
         except Exception as error:  # noqa: BLE001  # whoever reads the range again raises it
             observed = self._collect_observations(
                 request,
-                compute_increases(counters_before, is_refused=True),
+                compute_counter_increases(counters_before, is_refused=True),
                 calls_before,
                 started_at,
             )
@@ -180,7 +180,7 @@ class SegmentPreparer:
                 blocks, VerificationLevel(request.level), request.endpoint, None
             )
         calibration = window_source.calibration
-        if pool.doubts or pool.endpoint_list.proven_wrong_reasons():
+        if pool.doubts or pool.endpoint_list.get_proven_wrong_reasons():
             raise RefusedSegmentError(f"an endpoint is not trusted at present: {pool.doubts}")
         new_facts = dict(
             calibration.collect_facts().items() - request.writer_state.facts.get("", {}).items()
@@ -254,13 +254,13 @@ def main() -> None:
         os._exit(0)
 
 
-def serve_requests(order_stream: BinaryIO, answer_stream: BinaryIO) -> None:
+def serve_requests(request_stream: BinaryIO, answer_stream: BinaryIO) -> None:
     """Answer each request; the first frame contains the plan and the endpoints.
 
     Raises:
         InputError: this version cannot read the plan.
     """
-    setup_frame = read_frame(order_stream, MAX_FRAME_BYTES)
+    setup_frame = read_frame(request_stream, MAX_FRAME_BYTES)
     if setup_frame is None:
         return
     setup: WorkerSetup = decode_setup(setup_frame)
@@ -268,7 +268,7 @@ def serve_requests(order_stream: BinaryIO, answer_stream: BinaryIO) -> None:
     gc.collect()
     gc.freeze()
     write_frame(answer_stream, READY_MESSAGE)
-    while (order_frame := read_frame(order_stream, MAX_FRAME_BYTES)) is not None:
+    while (order_frame := read_frame(request_stream, MAX_FRAME_BYTES)) is not None:
         write_frame(answer_stream, preparer.prepare(decode_request(order_frame)))
     preparer.close()
 

@@ -113,8 +113,8 @@ class Calibration:
             else self.capability_store.load_facts(CHAIN_FACTS_KEY)
         )
         for feature in HeaderFeature:
-            stored_value = stored_facts.get(format_trust_fact(feature))
-            is_tried = format_trust_fact(feature) + _RECENTLY_TRIED_SUFFIX in stored_facts
+            stored_value = stored_facts.get(get_feature_fact_name(feature))
+            is_tried = get_feature_fact_name(feature) + _RECENTLY_TRIED_SUFFIX in stored_facts
             unsupported_since = self.clock() - (0.0 if is_tried else RETRY_SECONDS)
             self._state_by_feature[feature] = _FeatureState(
                 is_proven=stored_value == "right",
@@ -153,7 +153,7 @@ class Calibration:
         with self._lock:
             scanned_at = self._scanned_at
             interval_seconds = (
-                _SCAN_SECONDS if self.undecided_error() is None else _UNDECIDED_SCAN_SECONDS
+                _SCAN_SECONDS if self.find_undecided_error() is None else _UNDECIDED_SCAN_SECONDS
             )
             is_due = scanned_at is None or self.clock() - scanned_at >= interval_seconds
             return is_due and self.needs_any_samples(features)
@@ -191,7 +191,7 @@ class Calibration:
                     else:
                         self._state_by_feature[feature].undecided_blocks.add(block_hash)
 
-    def undecided_error(self) -> CalibrationUndecidedError | None:
+    def find_undecided_error(self) -> CalibrationUndecidedError | None:
         """Return an error for a block that contradicts its header while a provider is silent.
 
         Return None if there is no such block, or if the feature is decided without it.
@@ -262,12 +262,12 @@ class Calibration:
         """Return the findings as facts, from which an equal `Calibration` can be restored."""
         with self._lock:
             facts = {
-                format_trust_fact(feature): "right" if state.is_proven else "wrong"
+                get_feature_fact_name(feature): "right" if state.is_proven else "wrong"
                 for feature, state in self._state_by_feature.items()
                 if state.is_proven or state.unsupported_since is not None
             }
             facts |= {
-                format_trust_fact(feature) + _RECENTLY_TRIED_SUFFIX: ""
+                get_feature_fact_name(feature) + _RECENTLY_TRIED_SUFFIX: ""
                 for feature, state in self._state_by_feature.items()
                 if state.unsupported_since is not None and not self.needs_samples(feature)
             }
@@ -305,7 +305,7 @@ class Calibration:
         if self.capability_store is not None:
             self.capability_store.save_fact(
                 CHAIN_FACTS_KEY,
-                format_trust_fact(feature) + _RECENTLY_TRIED_SUFFIX,
+                get_feature_fact_name(feature) + _RECENTLY_TRIED_SUFFIX,
                 "",
                 RETRY_SECONDS,
             )
@@ -315,13 +315,13 @@ class Calibration:
         self._update_metric(feature)
         if self.capability_store is not None:
             self.capability_store.save_fact(
-                CHAIN_FACTS_KEY, format_trust_fact(feature), finding, None
+                CHAIN_FACTS_KEY, get_feature_fact_name(feature), finding, None
             )
 
     def _update_metric(self, feature: HeaderFeature) -> None:
         CALIBRATED.labels(feature).set(self._state_by_feature[feature].get_metric_value())
 
 
-def format_trust_fact(feature: HeaderFeature) -> str:
+def get_feature_fact_name(feature: HeaderFeature) -> str:
     """Return the name of the stored fact about a feature."""
     return f"trust_{feature}"

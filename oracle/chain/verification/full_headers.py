@@ -63,7 +63,7 @@ class FullHeader:
         return not self.is_without_transactions and bytes(self.response.transactions) != b"[]"
 
     @property
-    def complete_header(self) -> HeaderResponse | None:
+    def hashed_fields(self) -> HeaderResponse | None:
         """All hashed fields of the header, or None if one is missing."""
         try:
             return msgspec.convert(self.response, HeaderResponse, from_attributes=True)
@@ -107,7 +107,7 @@ def fetch_full_headers(
     heights = list(numbers)
     params: Sequence[Sequence[object]] = [[hex(number), with_transactions] for number in heights]
     try:
-        responses = endpoint.client.batch(_BLOCK_BY_NUMBER, params, FullHeaderResponse)
+        responses = endpoint.client.call_batch(_BLOCK_BY_NUMBER, params, FullHeaderResponse)
     except RpcError as error:
         if error.kind is not ErrorKind.TOO_LARGE or not with_transactions:
             raise
@@ -160,7 +160,9 @@ def _fetch_block_with_transactions(endpoint: Endpoint, number: int) -> FullHeade
             parse_block(endpoint.name, response), response
         ).decode_tx_hashes()
     ]
-    transactions = endpoint.client.batch("eth_getTransactionByHash", params, dict[str, object])
+    transactions = endpoint.client.call_batch(
+        "eth_getTransactionByHash", params, dict[str, object]
+    )
     if None in transactions:
         message = f"transactions of block {number} are pruned or not available yet"
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)

@@ -29,7 +29,7 @@ from oracle.domain.logs import Log
 
 def compute_header_hash(header: FullHeader) -> str:
     """Return the hash of this header, or "unwritable" if it is incomplete or unreadable."""
-    whole_header = header.complete_header
+    whole_header = header.hashed_fields
     try:
         return "unwritable" if whole_header is None else compute_block_hash(whole_header)
     except ValueError:

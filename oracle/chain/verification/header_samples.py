@@ -100,7 +100,7 @@ class HeaderSampler:
         self._raise_if_undecided()
 
     def _raise_if_undecided(self) -> None:
-        error = self.calibration.undecided_error()
+        error = self.calibration.find_undecided_error()
         if error is not None:
             raise error
 
@@ -251,9 +251,12 @@ class _ProviderAnswers:
         return all(validity.get(feature) for feature in features)
 
 
-def _select_ranges(newest: int, range_size: int) -> list[range]:
+def _select_ranges(newest_block: int, range_size: int) -> list[range]:
     """Return the newest heights, and ranges of older ones spread evenly below them."""
-    ends = [newest - newest * step // (_OLDER_RANGES + 1) for step in range(_OLDER_RANGES + 1)]
+    ends = [
+        newest_block - newest_block * step // (_OLDER_RANGES + 1)
+        for step in range(_OLDER_RANGES + 1)
+    ]
     ranges = [range(max(0, end - range_size + 1), end + 1) for end in ends]
     # On a short chain, ranges that overlap the newest one are left out.
     return [

@@ -26,9 +26,9 @@ def count_log_contents(logs: Iterable[Log]) -> LogContentCounts:
     return Counter((log.address, log.topics, log.data) for log in logs)
 
 
-def count_invented_logs(given_logs: Iterable[Log], true_logs: Iterable[Log]) -> int:
+def count_invented_logs(served_logs: Iterable[Log], true_logs: Iterable[Log]) -> int:
     """Return how many of the given logs are not among the true logs, compared by content."""
-    return (count_log_contents(given_logs) - count_log_contents(true_logs)).total()
+    return (count_log_contents(served_logs) - count_log_contents(true_logs)).total()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class MisbehaviourDetector:
     is_block_provable: ProvabilityCheck
 
     def check_repaired_logs(
-        self, endpoint: Endpoint, given_logs: Sequence[Log], true_logs: Sequence[Log]
+        self, endpoint: Endpoint, served_logs: Sequence[Log], true_logs: Sequence[Log]
     ) -> None:
         """Compare the logs that an endpoint returned with the logs that the receipts proved.
 
@@ -47,9 +47,9 @@ class MisbehaviourDetector:
         only moved behind the others, because its own receipts contain the logs; the audit of
         unproven blocks finds such omissions again.
         """
-        invented_count = count_invented_logs(given_logs, true_logs)
+        invented_count = count_invented_logs(served_logs, true_logs)
         if invented_count:
-            blocks = f"blocks {given_logs[0].block} to {given_logs[-1].block}"
+            blocks = f"blocks {served_logs[0].block} to {served_logs[-1].block}"
             message = f"returned {invented_count} logs of {blocks} that are not in the receipts"
             self.endpoints.endpoint_list.mark_proven_wrong(endpoint.name, message)
 

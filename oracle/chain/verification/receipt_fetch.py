@@ -42,17 +42,17 @@ def fetch_receipts(
     """
     for start in range(0, len(blocks), _BATCH_BLOCKS):
         batch = blocks[start : start + _BATCH_BLOCKS]
-        for block, unordered in zip(batch, _fetch_batch(endpoint, batch), strict=True):
+        for block, unordered in zip(batch, _fetch_receipt_batch(endpoint, batch), strict=True):
             yield block, _sort_receipts(endpoint, block, unordered)
 
 
-def _fetch_batch(endpoint: Endpoint, blocks: Sequence[FullHeader]) -> list[Receipts]:
+def _fetch_receipt_batch(endpoint: Endpoint, blocks: Sequence[FullHeader]) -> list[Receipts]:
     if endpoint.limits.serves_block_receipts is not False:
         try:
             batch_receipts = _fetch_block_receipts(endpoint, blocks)
         except RpcError as error:
             if error.kind is ErrorKind.TOO_LARGE:
-                return _fetch_halves(endpoint, blocks)
+                return _fetch_batch_in_halves(endpoint, blocks)
             not_served_errors = (
                 _TEMPORARILY_NOT_SERVED_ERRORS
                 if endpoint.limits.serves_block_receipts
@@ -68,13 +68,15 @@ def _fetch_batch(endpoint: Endpoint, blocks: Sequence[FullHeader]) -> list[Recei
     return block_receipts
 
 
-def _fetch_halves(endpoint: Endpoint, blocks: Sequence[FullHeader]) -> list[Receipts]:
+def _fetch_batch_in_halves(endpoint: Endpoint, blocks: Sequence[FullHeader]) -> list[Receipts]:
     """Fetch the two halves of a batch that is too large, or each receipt of a single block."""
     if len(blocks) > 1:
         middle = len(blocks) // 2
         parts = (blocks[:middle], blocks[middle:])
         return [
-            block_receipts for part in parts for block_receipts in _fetch_batch(endpoint, part)
+            block_receipts
+            for part in parts
+            for block_receipts in _fetch_receipt_batch(endpoint, part)
         ]
     (block,) = blocks
     WINDOW_SPLITS.labels("one block's receipts").inc()
@@ -89,7 +91,7 @@ def _fetch_halves(endpoint: Endpoint, blocks: Sequence[FullHeader]) -> list[Rece
 
 def _fetch_block_receipts(endpoint: Endpoint, blocks: Sequence[FullHeader]) -> list[Receipts]:
     params = [[header.block.hash] for header in blocks]
-    responses = endpoint.client.batch("eth_getBlockReceipts", params, Receipts)
+    responses = endpoint.client.call_batch("eth_getBlockReceipts", params, Receipts)
     return [
         _require_response(endpoint, block, response)
         for block, response in zip(blocks, responses, strict=True)
@@ -104,7 +106,7 @@ def _fetch_transaction_receipts(endpoint: Endpoint, block: FullHeader) -> Receip
     if not params and not block.is_without_transactions:
         message = f"block {block.block.number}: the transactions are missing"
         raise RpcError(endpoint.name, ErrorKind.INVALID, message)
-    responses = endpoint.client.batch("eth_getTransactionReceipt", params, ProvenReceipt)
+    responses = endpoint.client.call_batch("eth_getTransactionReceipt", params, ProvenReceipt)
     return [_require_response(endpoint, block, response) for response in responses]
 
 
@@ -129,10 +131,10 @@ def _sort_receipts(endpoint: Endpoint, block: FullHeader, block_receipts: Receip
             message = f"receipts of block {block.block.number} are incomplete"
             raise RpcError(endpoint.name, ErrorKind.INVALID, message)
         block_receipts = [receipt_by_index[index] for index in range(len(block_receipts))]
-    return _number_logs(block_receipts)
+    return _assign_log_positions(block_receipts)
 
 
-def _number_logs(block_receipts: Receipts) -> Receipts:
+def _assign_log_positions(block_receipts: Receipts) -> Receipts:
     """Set the position of each log: the index of its receipt, and the next index in the block.
 
     Only the order of execution is proven by the root. The positions in the logs are not part of

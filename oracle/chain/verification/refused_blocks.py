@@ -39,7 +39,7 @@ class BlockRefusal(msgspec.Struct, frozen=True):
         return msgspec.json.decode(text, type=cls)
 
     @property
-    def acceptance_fact(self) -> str:
+    def acceptance_fact_name(self) -> str:
         """The name of the fact that stores an operator's acceptance of this block."""
         return f"{ACCEPTED_PREFIX}{self.check} {self.block_hash}"
 

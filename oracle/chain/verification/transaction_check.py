@@ -119,7 +119,7 @@ class SenderChecker:
             self._handle_contradiction(call, str(error))
             return
         if signer_address is None:
-            self._record_unproven(call)
+            self._record_unproven_sender(call)
         elif signer_address != call.sender:
             message = f"signed by {signer_address}, but the reported sender is {call.sender}"
             self._handle_contradiction(call, message)
@@ -128,14 +128,14 @@ class SenderChecker:
 
     def _handle_contradiction(self, call: Call, message: str) -> None:
         if self.calibration.is_accepted(HeaderFeature.SENDER, call.block_hash):
-            self._record_unproven(call)
+            self._record_unproven_sender(call)
             return
         if self.calibration.is_proven(HeaderFeature.SENDER) or self.calibration.needs_samples(
             HeaderFeature.SENDER
         ):
             raise ForgeryError(self.endpoint, call, message)
-        self._record_unproven(call)
+        self._record_unproven_sender(call)
 
-    def _record_unproven(self, call: Call) -> None:
+    def _record_unproven_sender(self, call: Call) -> None:
         UNPROVEN_SENDERS.labels(self.endpoint).inc()
         self.unproven_blocks.add(call.block)

@@ -125,7 +125,7 @@ class VerifiedWindow:
         """Lower the level of a block to `max_level` if it is higher."""
         self.level_by_block[number] = min(self.level_by_block[number], max_level)
 
-    def mark_unproven(self, blocks: Iterable[int]) -> None:
+    def mark_blocks_unproven(self, blocks: Iterable[int]) -> None:
         """Limit these blocks to levels below PROVEN, because of unproven content."""
         for number in blocks:
             if number in self.level_by_block:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from oracle.cli.options import JsonOption, load_config, open_lines, print_answer
+from oracle.cli.options import JsonOption, load_config, open_lines, print_model
 from oracle.daemon.compose import open_reader
 from oracle.daemon.config.loader import Config
 from oracle.daemon.records import open_records
@@ -132,7 +132,7 @@ def relay(  # noqa: PLR0913 - a command line's options are its parameters
         relay_contradictions = find_contradictions(rows, stakes, patience)
         audit_result = audit_relay(watch, relay_contradictions)
     if as_json:
-        print_answer(audit_result)
+        print_model(audit_result)
     else:
         _print_audit(audit_result)
     _exit_with_verdict(audit_result)

@@ -17,7 +17,7 @@ from oracle.cli.options import (
     JsonOption,
     NodeArgument,
     load_config,
-    print_answer,
+    print_model,
 )
 from oracle.daemon.compose import check_index_chain, open_index, open_reader
 from oracle.daemon.records import Records, open_folded_records
@@ -41,7 +41,7 @@ from oracle.queries.node_sentences import (
     format_headline,
     format_improvement,
 )
-from oracle.queries.node_standing import build_summary_from_explanation, find_score_costs
+from oracle.queries.node_standing import build_node_summary_from_explanation, find_score_costs
 from oracle.queries.text.human_numbers import format_two_decimals
 from oracle.queries.text.prefixes import find_node
 from oracle.queries.text.text_tables import format_block_time, print_table
@@ -102,13 +102,13 @@ def explain(
             Address(address_text): name
             for address_text, name in records.config.network.labels.items()
         }
-        print_answer(build_explanation_view(explanation, labels))
+        print_model(build_explanation_view(explanation, labels))
         return
     if full:
         for line in render_full_lines(explanation):
             typer.echo(line)
         return
-    _print_explanation(explanation, build_summary_from_explanation(explanation, ranking))
+    _print_explanation(explanation, build_node_summary_from_explanation(explanation, ranking))
 
 
 def _find_block(records: Records, block_number: int | None) -> BlockRef:
@@ -131,7 +131,7 @@ def _load_ranking(records: Records, explanation: Explanation) -> NodeRanking | N
 
 
 def _print_explanation(explanation: Explanation, node_summary: NodeSummary) -> None:
-    qos = explanation.figures.qos
+    qos = explanation.node_scores.qos
     typer.echo(
         f"{'-' if qos is None else format_two_decimals(qos):<4}  {format_headline(node_summary)}"
     )
@@ -153,7 +153,7 @@ def _print_explanation(explanation: Explanation, node_summary: NodeSummary) -> N
 
 def _render_footer(explanation: Explanation) -> Iterator[str]:
     rules = f"{explanation.rules.name} version {explanation.rules.version}"
-    yield f"node {explanation.node.address}, {explanation.figures.status.replace('_', ' ')}"
+    yield f"node {explanation.node.address}, {explanation.node_scores.status.replace('_', ' ')}"
     yield (
         f"as of block {explanation.as_of.number}, {format_block_time(explanation.as_of.time)}; "
         f"rules {rules}"
@@ -165,10 +165,10 @@ def _render_footer(explanation: Explanation) -> Iterator[str]:
     if derived_count:
         yield f"{derived_count} scores are zeros derived for timed-out members of groups"
     if explanation.possible_zeros:
-        long_term = explanation.figures.long_term
+        long_term = explanation.node_scores.long_term
         yield (
             f"{len(explanation.possible_zeros)} more zeros are possible but in no row: Q_long is "
-            f"between {format_decimal(explanation.lowest_long_term, 4)} and "
+            f"between {format_decimal(explanation.min_long_term_score, 4)} and "
             f"{format_decimal(long_term, 4)}"
         )
     yield "--full lists every score and change with its transaction and log"

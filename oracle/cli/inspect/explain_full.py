@@ -21,7 +21,7 @@ from oracle.domain.state import Ending, GroupMember, Membership
 from oracle.queries.explain import Explanation
 from oracle.queries.explanation_models import LaneOnChain, SentLane
 from oracle.queries.text.text_tables import format_block_time, sanitize_text
-from oracle.systems.crynux.predownload import list_requests
+from oracle.systems.crynux.predownload import list_download_requests
 
 # Limit for the terminal; --json contains every change.
 _MAX_CHANGES = 50
@@ -33,7 +33,7 @@ def render_full_lines(explanation: Explanation) -> Iterator[str]:
     as_of_time = format_block_time(explanation.as_of.time)
     rules = f"{explanation.rules.name} version {explanation.rules.version}"
     yield f"as of block {explanation.as_of.number}, {as_of_time}; rules {rules}"
-    yield f"status {explanation.figures.status.replace('_', ' ')}"
+    yield f"status {explanation.node_scores.status.replace('_', ' ')}"
     yield ""
     if explanation.rules.legacy is None:
         yield from _render_scores(explanation)
@@ -47,7 +47,7 @@ def render_full_lines(explanation: Explanation) -> Iterator[str]:
 
 
 def _render_downloads(explanation: Explanation) -> Iterator[str]:
-    downloads = list_requests(explanation.node, explanation.as_of.time)
+    downloads = list_download_requests(explanation.node, explanation.as_of.time)
     if downloads:
         yield "Download requests of the last day:"
         for download in downloads:
@@ -60,12 +60,14 @@ def _render_scores(explanation: Explanation) -> Iterator[str]:
     rules, pool = explanation.rules, explanation.pool
     yield f"Task scores in the pool: {len(pool)} of at most {rules.pool_size}"
     for entry in explanation.scores:
-        score_text = f"#{entry.seq} score {entry.score} ({_describe_race(explanation, entry)})"
+        score_text = (
+            f"#{entry.seq} score {entry.score} ({_format_finish_times(explanation, entry)})"
+        )
         yield f"  {score_text} at block {entry.at.block}"
         yield f"     task {entry.task} in group {entry.group}"
         yield from _render_earning_lines(explanation, entry)
         yield _describe_source(explanation, entry.at)
-    mean = format_decimal(explanation.figures.long_term)
+    mean = format_decimal(explanation.node_scores.long_term)
     if explanation.scores:
         spread = explanation.creator_spread
         yield (
@@ -78,7 +80,7 @@ def _render_scores(explanation: Explanation) -> Iterator[str]:
         yield f"Long-term score of an empty pool = {mean}"
 
 
-def _describe_race(explanation: Explanation, entry: ScoreEntry) -> str:
+def _format_finish_times(explanation: Explanation, entry: ScoreEntry) -> str:
     """Return the times of the ranked group members in order of rank, with this score's rank."""
     ranked = [
         member
@@ -116,7 +118,7 @@ def _render_reliability(explanation: Explanation) -> Iterator[str]:
         yield f"  the last {_MAX_CHANGES} of them (--json shows all)"
     for previous, change in [*_pair_with_previous(explanation.changes)][-_MAX_CHANGES:]:
         yield from _render_change(explanation, change, previous)
-    reliability_text = format_decimal(explanation.figures.reliability)
+    reliability_text = format_decimal(explanation.node_scores.reliability)
     if node.base == UNIT:
         yield f"Reliability = {reliability_text}"
         return
@@ -151,7 +153,7 @@ def _render_change(
     cause_text = CAUSES[change.cause].description
     yield (
         f"  {before} -> {after} {cause_text} at block "
-        f"{change.at.block}{_describe_step(explanation, change)}"
+        f"{change.at.block}{_format_change_rule(explanation, change)}"
     )
     if change.task is not None:
         yield f"     task {change.task}"
@@ -169,7 +171,7 @@ def _format_recovery(base: int, seconds: int, rules: Rules) -> str:
     )
 
 
-def _describe_step(explanation: Explanation, change: ReliabilityChange) -> str:
+def _format_change_rule(explanation: Explanation, change: ReliabilityChange) -> str:
     """Return, in brackets, the rule by which an event changed H."""
     rules, cause_info = explanation.rules, CAUSES[change.cause]
     if change.cause is ReliabilityCause.TIMEOUT_VOID:
@@ -204,7 +206,7 @@ def _describe_source(explanation: Explanation, position: Position) -> str:
 
 
 def _render_result(explanation: Explanation) -> Iterator[str]:
-    rules, qos = explanation.rules, explanation.figures.qos
+    rules, qos = explanation.rules, explanation.node_scores.qos
     if qos is None:
         yield "QoS: none, the node is not a member"
     elif rules.legacy is not None:
@@ -223,7 +225,7 @@ def _render_result(explanation: Explanation) -> Iterator[str]:
             "still" if interval.closed_at is None else f"until block {interval.closed_at.block}"
         )
         yield f"Kickout due since block {interval.opened_at.block}, {until_text}"
-        held_reason = explanation.held_reason if interval.closed_at is None else None
+        held_reason = explanation.hold_reason if interval.closed_at is None else None
         if held_reason is not None:
             yield f"     held for an operator: {held_reason}"
     if explanation.reported_lane is not None:
@@ -246,7 +248,7 @@ def _unselectable_reason(explanation: Explanation) -> str:
         return f"it is {node.membership.value.replace('_', ' ')}"
     if node.paused:
         return "it is paused"
-    if explanation.figures.is_excluded:
+    if explanation.node_scores.is_excluded:
         return f"its reliability is below {format_decimal(explanation.rules.exclude_exit)}"
     return "it has no QoS"
 
@@ -265,19 +267,19 @@ def render_on_chain_line(explanation: Explanation, state: LaneOnChain | None) ->
     return f"{full_text}; see --round {state.round} for how it was computed"
 
 
-def _render_window_lines(explanation: Explanation, legacy: LegacyRules) -> Iterator[str]:
+def _render_window_lines(explanation: Explanation, legacy_rules: LegacyRules) -> Iterator[str]:
     """Yield every task of the current window, and the factors that compare node and peers."""
-    factors = explanation.figures.factors
+    factors = explanation.node_scores.factors
     if factors is None:
         return
-    start_time = format_block_time(compute_window_start(factors.tally.window, legacy))
+    start_time = format_block_time(compute_window_start(factors.tally.window, legacy_rules))
     yield f"Task scores in the window that began {start_time}: {factors.tally.tasks}"
     yield from _render_tasks(explanation)
     yield _format_mean(factors.tally)
     yield f"Member in this window for {factors.tally.online_seconds} s"
     if explanation.node.membership is Membership.MEMBER:
         yield ""
-        yield from _render_factors(explanation, factors, legacy)
+        yield from _render_factors(explanation, factors, legacy_rules)
 
 
 def _render_tasks(explanation: Explanation) -> Iterator[str]:
@@ -321,7 +323,7 @@ def _format_mean(tally: WindowTally) -> str:
 
 
 def _render_factors(
-    explanation: Explanation, factors: Factors, legacy: LegacyRules
+    explanation: Explanation, factors: Factors, legacy_rules: LegacyRules
 ) -> Iterator[str]:
     peers = explanation.population.peers
     if peers is None:
@@ -329,14 +331,14 @@ def _render_factors(
     node = explanation.node
     vram, timeout = _format_quantity(node.gpu_vram, "GB"), _format_quantity(node.timeout, "s")
     yield f"R = {format_decimal(factors.size)} ({vram} of at most {peers.max_vram} GB)"
-    timeout_range = f"{legacy.least_timeout_seconds} to {peers.max_timeout} s"
+    timeout_range = f"{legacy_rules.least_timeout_seconds} to {peers.max_timeout} s"
     yield f"P = {format_decimal(factors.promptness)} (timeout {timeout}, range {timeout_range})"
     if factors.speed is None:
         yield "B = none (no node score), counts as 0"
     else:
         best_score = format_decimal(peers.max_node_score)
         yield f"B = {format_decimal(factors.speed)} (the best node score is {best_score})"
-    a, b, c = legacy.vram_weight, legacy.timeout_weight, legacy.speed_weight
+    a, b, c = legacy_rules.vram_weight, legacy_rules.timeout_weight, legacy_rules.speed_weight
     weights = f"{format_decimal(a)} R + {format_decimal(b)} P + {format_decimal(c)} B"
     yield f"Q = {weights} = {format_decimal(factors.combined)}"
     share = explanation.population.shares.get(node.address)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, print_answer
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, print_model
 from oracle.daemon.config.loader import read_config
 from oracle.daemon.records import open_folded_records
 from oracle.daemon.wall_clock import unix_seconds
@@ -55,7 +55,7 @@ def list_nodes(
         ]
         page = page.model_copy(update={"nodes": idle_rows})
     if as_json:
-        print_answer(page)
+        print_model(page)
         return
     if page is None or not page.nodes:
         typer.echo("no nodes indexed yet; run `qos-oracle run --once` to index the chain")

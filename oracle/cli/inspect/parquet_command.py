@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from oracle.cli.options import load_config, print_answer
+from oracle.cli.options import load_config, print_model
 from oracle.cli.resync.resync_session import show_progress
 from oracle.daemon.compose import open_reader
 from oracle.daemon.records import open_records
@@ -90,7 +90,7 @@ def export_parquet(
                 )
     blocks = result.blocks
     if as_json:
-        print_answer(
+        print_model(
             ParquetAnswer(
                 dry_run=dry_run,
                 folder=str(path),

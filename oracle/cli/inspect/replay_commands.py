@@ -16,7 +16,7 @@ from oracle.cli.options import (
     JsonOption,
     load_config,
     open_lines,
-    print_answer,
+    print_model,
 )
 from oracle.cli.system_options import SetOption, parse_key_values
 from oracle.domain.blocks import BlockRange
@@ -213,7 +213,7 @@ def _record_fixture(
             else export_fixture(chain, path, blocks, report_progress)
         )
     if as_json:
-        print_answer(answer)
+        print_model(answer)
         return
     block_text = f"blocks {answer.first} to {answer.last}"
     if dry_run:
@@ -225,8 +225,8 @@ def _record_fixture(
         typer.echo(f"{block_text}: {answer.lines} lines in {path}{resume_note}")
 
 
-def _clip_block_range(first: int, last: int | None, newest: int) -> BlockRange:
-    end_block = newest if last is None else min(last, newest)
+def _clip_block_range(first: int, last: int | None, newest_block: int) -> BlockRange:
+    end_block = newest_block if last is None else min(last, newest_block)
     if first > end_block:
         raise InputError(f"--from {first}: above block {end_block}, the last block to export")
     return BlockRange(first, end_block)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from oracle.cli.options import JsonOption, print_answer, print_json
+from oracle.cli.options import JsonOption, print_json, print_model
 from oracle.cli.system_options import SetOption, parse_key_values
 from oracle.domain.scoring.rules import RULES_IGNORED_BY_LEGACY, Rules
 from oracle.errors import InputError
@@ -46,7 +46,7 @@ def list_systems(*, as_json: JsonOption = False) -> None:
     """
     registered_systems = list(get_systems().values())
     if as_json:
-        print_answer(
+        print_model(
             [
                 SystemEntry(
                     name=system.name,

@@ -7,7 +7,7 @@ from itertools import chain
 
 import typer
 
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_model
 from oracle.daemon.compose import Index, open_fresh_endpoints, open_index
 from oracle.daemon.lease_keeper import find_leader
 from oracle.daemon.records import open_folded_records
@@ -25,19 +25,19 @@ from oracle.queries.contract_view import (
 from oracle.queries.endpoint_view import load_endpoint_views
 from oracle.queries.feed_view import format_feed_lines
 from oracle.queries.health import (
-    build_chain_findings,
     build_health_report,
     build_pause_finding,
-    find_contract_findings,
     has_current_report,
+    list_chain_findings,
+    list_contract_findings,
 )
 from oracle.queries.status import StatusReport, build_operator_status, load_status_report
 from oracle.queries.status_models import CatchingUp
 from oracle.queries.text.status_text import (
-    format_catching_up,
+    format_catch_up_progress,
+    format_endpoint_lines,
     format_index_lines,
-    format_reading_lines,
-    format_situation,
+    format_progress_lines,
     load_proof_status,
 )
 from oracle.queries.text.text_tables import print_facts
@@ -97,19 +97,19 @@ def show_status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = 
             ),
         )
     if as_json:
-        print_answer(answer)
+        print_model(answer)
         raise typer.Exit(health.severity)
     leading_facts = [("health", health.format_line())]
     if answer.catching_up is not None:
-        leading_facts.append(("catching up", format_catching_up(answer.catching_up, now)))
+        leading_facts.append(("catching up", format_catch_up_progress(answer.catching_up, now)))
     finding_facts = ((finding.condition.label, finding.detail) for finding in health.findings)
     facts = chain(
         leading_facts,
         finding_facts,
-        format_situation(answer, heartbeat, now),
+        format_progress_lines(answer, heartbeat, now),
         verification_facts,
         format_feed_lines(answer.feed),
-        format_reading_lines(answer),
+        format_endpoint_lines(answer),
         format_index_lines(answer, has_dispatch=has_dispatch),
     )
     print_facts(facts, _NAME_WIDTH)
@@ -135,9 +135,9 @@ def _assess_health(
     has_contract = index.config.oracle.address is not None
     heartbeat = index.report_settings.heartbeat_seconds if has_contract else None
     direct_findings = (
-        find_contract_findings(chain_view, heartbeat)
+        list_contract_findings(chain_view, heartbeat)
         if is_reported
-        else build_chain_findings(status_report, chain_view, heartbeat, now)
+        else list_chain_findings(status_report, chain_view, heartbeat, now)
     )
     findings = [*health.findings, *_list_paused_findings(status_report), *unproven_findings]
     return _remove_funding_advice(
@@ -200,7 +200,7 @@ def _add_refused_senders(index: Index, status_report: StatusReport) -> StatusRep
     does not contain the pause. An old copy of a database, for example, shows no problem by itself.
     """
     with open_fresh_endpoints(index.config, index.chain) as pool:
-        pool_view = pool.view(_TIMEOUT_SECONDS)
+        pool_view = pool.create_view(_TIMEOUT_SECONDS)
         reason_by_account = {
             account: start_refusal_reason(index.store, pool_view, account)
             for account, pause in status_report.pause_by_account.items()

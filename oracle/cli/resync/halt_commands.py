@@ -10,7 +10,7 @@ from oracle.cli.options import (
     DryRunOption,
     JsonOption,
     load_config,
-    print_answer,
+    print_model,
 )
 from oracle.cli.write_session import open_write_session
 from oracle.daemon.lease_holder import build_holder_name
@@ -48,7 +48,7 @@ def list_halts(
     with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
         halts = uow.halts.list_history(limit)
     if as_json:
-        print_answer([build_halt_view(halt) for halt in halts])
+        print_model([build_halt_view(halt) for halt in halts])
         return
     if not halts:
         typer.echo("no halts recorded")
@@ -103,7 +103,7 @@ def clear_halt(
                     HaltClearRecord(stamp.at, build_holder_name("operator"), reason.strip()),
                 )
     if as_json:
-        print_answer(HaltClearance(halt=name, cleared=not dry_run, reason=reason.strip()))
+        print_model(HaltClearance(halt=name, cleared=not dry_run, reason=reason.strip()))
         return
     verb = "would be" if dry_run else "is"
     typer.echo(f"halt {name} {verb} cleared; its reason was: {active_halt.reason}")

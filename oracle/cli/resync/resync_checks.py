@@ -13,7 +13,7 @@ from oracle.cli.options import (
     DryRunOption,
     JsonOption,
     load_config,
-    print_answer,
+    print_model,
 )
 from oracle.cli.resync.resync_session import (
     describe_rebuild,
@@ -27,7 +27,7 @@ from oracle.daemon.records import open_records
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.errors import InputError
-from oracle.indexer.audit.gaps import Gaps, find_gaps
+from oracle.indexer.audit.gaps import Gaps, find_index_gaps
 from oracle.indexer.audit.reverify import (
     VerifyResult,
     reverify_blocks as verify_blocks,
@@ -75,7 +75,7 @@ class LevelName(StrEnum):
 def register(resync: typer.Typer) -> None:
     """Register `verify` and `gaps` under `resync`."""
     resync.command(epilog=_VERIFY_EPILOG)(verify)
-    resync.command(epilog=_GAPS_EPILOG)(gaps)
+    resync.command("gaps", epilog=_GAPS_EPILOG)(list_gaps)
 
 
 def verify(  # noqa: PLR0913 - a command line's options are its parameters
@@ -142,13 +142,13 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
     """
     if first_block is not None and last_block is not None and first_block > last_block:
         raise InputError(f"--from {first_block}: above --to {last_block}")
-    only_reads = not repair and (dry_run or scope is VerifyScope.STATE)
+    read_only = not repair and (dry_run or scope is VerifyScope.STATE)
     with open_resync_session(
         config,
         "resync verify",
         dry_run=dry_run,
         offline=scope is VerifyScope.STATE,
-        only_reads=only_reads,
+        read_only=read_only,
     ) as (index, rebuild_options):
         comparison = None
         if scope is not VerifyScope.STATE:
@@ -177,7 +177,7 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
                 stored_check.state, stored_check.rebuilt, dry_run=dry_run
             )
         )
-        print_answer(
+        print_model(
             build_verify_answer(comparison, stored_check.damaged, state_answer, dry_run=dry_run)
         )
     else:
@@ -247,18 +247,18 @@ def _resolve_block_range(
     )
 
 
-def gaps(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
+def list_gaps(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
     """Find gaps in the index.
 
     Gaps are blocks never read, broken header links, and lost or changed logs. The chain is not
     queried; the daemon may be running. Exit code 1 if there is a gap.
     """
     with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
-        gap_report = find_gaps(uow, open_reader(records.config))
+        gap_report = find_index_gaps(uow, open_reader(records.config))
     if gap_report is None:
         raise InputError(_NOTHING_INDEXED)
     if as_json:
-        print_answer(build_gaps_answer(gap_report))
+        print_model(build_gaps_answer(gap_report))
     else:
         for line in _render_gaps(gap_report):
             typer.echo(line)
@@ -290,9 +290,9 @@ def _render_comparison(comparison: VerifyResult | None, *, repair: bool) -> Iter
         return
     difference = comparison.difference
     row_groups = [
-        ("only on the chain", difference.missing),
-        ("only in the database", difference.extra),
-        ("different content", difference.changed),
+        ("only on the chain", difference.missing_rows),
+        ("only in the database", difference.extra_rows),
+        ("different content", difference.changed_rows),
     ]
     for label, rows in row_groups:
         yield from limit_lines(label, [format_row_position(row) for row in rows])

@@ -20,7 +20,7 @@ from oracle.cli.options import (
     DryRunOption,
     JsonOption,
     load_config,
-    print_answer,
+    print_model,
 )
 from oracle.cli.resync import resync_checks
 from oracle.cli.resync.resync_session import (
@@ -38,7 +38,7 @@ from oracle.errors import InputError
 from oracle.indexer.backfill import BackfillResult, backfill_range as backfill_blocks
 from oracle.indexer.block_confirmation import accept_refused_block as accept_block, get_refusal
 from oracle.indexer.rebuild import (
-    get_open_letters,
+    list_open_dead_letters,
     rebuild_state as rebuild_rows,
     retry_dead_letters as retry_letters,
 )
@@ -68,7 +68,7 @@ deadletter = typer.Typer(no_args_is_help=True)
 def register(app: typer.Typer) -> None:
     """Register `resync` and its subcommands on the command line."""
     resync_checks.register(resync)
-    resync.command(epilog=_REFUSAL_EPILOG)(refusal)
+    resync.command("refusal", epilog=_REFUSAL_EPILOG)(show_or_accept_refusal)
     resync.add_typer(
         deadletter,
         name="dead-letters",
@@ -101,7 +101,7 @@ def rewind(
             index.chain, index.store, index.folder, to_block, rebuild_options, min_scores
         )
     if as_json:
-        print_answer(build_rewind_answer(result, dry_run=dry_run))
+        print_model(build_rewind_answer(result, dry_run=dry_run))
         return
     summary = (
         f"rewound from block {result.abandoned_number} to {result.ancestor.number}, "
@@ -131,7 +131,7 @@ def rebuild(
     ):
         rebuild_result = rebuild_rows(index.store, index.folder, rebuild_options)
     if as_json:
-        print_answer(build_rebuild_answer(rebuild_result, dry_run=dry_run))
+        print_model(build_rebuild_answer(rebuild_result, dry_run=dry_run))
     else:
         print_line(describe_rebuild(rebuild_result), dry_run=dry_run)
     if rebuild_result.differing or not rebuild_result.is_same:
@@ -170,7 +170,7 @@ def backfill(
             index.chain, index.store, index.folder, blocks, rebuild_options
         )
     if as_json:
-        print_answer(build_backfill_answer(backfill_result, dry_run=dry_run))
+        print_model(build_backfill_answer(backfill_result, dry_run=dry_run))
     else:
         for line in _render_backfill(backfill_result):
             print_line(line, dry_run=dry_run)
@@ -213,7 +213,7 @@ def _describe_rewind_method(rewind_result: RewindResult) -> str:
     return f"by a rebuild{snapshot_note}, because the undo journal ends above the block"
 
 
-def refusal(
+def show_or_accept_refusal(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     accept: Annotated[
@@ -259,7 +259,7 @@ def refusal(
         )
         reason_text = None if block_refusal is None else block_refusal.words
         is_accepted = accept and not dry_run
-        print_answer(RefusalAnswer(refused=refused, words=reason_text, accepted=is_accepted))
+        print_model(RefusalAnswer(refused=refused, words=reason_text, accepted=is_accepted))
         return
     for line in _render_refusal(block_refusal, is_accepted=accept and not dry_run):
         typer.echo(line)
@@ -298,13 +298,13 @@ def list_dead_letters(
 ) -> None:
     """List undecodable logs and calls; the daemon may be running."""
     with open_records(load_config(config)) as records:
-        letters = get_open_letters(records.store)
+        letters = list_open_dead_letters(records.store)
     if as_json:
-        print_answer([build_dead_letter_entry(letter) for letter in letters])
+        print_model([build_dead_letter_entry(letter) for letter in letters])
     elif letters:
         print_table(
             _LETTER_COLUMNS,
-            [_format_letter(dead_letter) for dead_letter in letters],
+            [_format_dead_letter(dead_letter) for dead_letter in letters],
             left_columns=("name", "error"),
         )
     else:
@@ -331,7 +331,7 @@ def retry(
         retry_result = retry_letters(index.store, index.folder, rebuild_options)
     rebuilt = retry_result.rebuilt
     if as_json:
-        print_answer(
+        print_model(
             DeadLetterRetry(
                 dry_run=dry_run,
                 readable=[build_dead_letter_entry(letter) for letter in retry_result.readable],
@@ -350,7 +350,7 @@ def retry(
         raise typer.Exit(1)
 
 
-def _format_letter(letter: DeadLetter) -> Sequence[str]:
+def _format_dead_letter(letter: DeadLetter) -> Sequence[str]:
     return (
         str(letter.block),
         str(letter.tx),

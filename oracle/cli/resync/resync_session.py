@@ -31,21 +31,21 @@ def open_resync_session(
     *,
     dry_run: bool,
     offline: bool = False,
-    only_reads: bool = False,
+    read_only: bool = False,
 ) -> Iterator[tuple[Index, RebuildOptions]]:
     """Open the index under the lease, and show progress if stderr is a terminal.
 
-    With `only_reads` no lease is needed and the daemon may be running. A dry run on SQLite needs
+    With `read_only` no lease is needed and the daemon may be running. A dry run on SQLite needs
     no lease either, because it works on a copy; on PostgreSQL a dry run would block the daemon.
     """
     with (
         open_records(load_config(config)) as records,
         show_progress(command) as report_progress,
-        _copy_for_dry_run(records, dry_run=dry_run) as copied_records,
+        _copy_records_for_dry_run(records, dry_run=dry_run) as copied_records,
         open_index(copied_records or records) as index,
     ):
         _check_network(index, offline=offline)
-        if only_reads or copied_records is not None:
+        if read_only or copied_records is not None:
             yield index, RebuildOptions(dry_run, report_progress)
             return
         with hold_command_lease(records.store, command) as epoch:
@@ -57,7 +57,7 @@ def open_resync_session(
 
 
 @contextmanager
-def _copy_for_dry_run(records: Records, *, dry_run: bool) -> Iterator[Records | None]:
+def _copy_records_for_dry_run(records: Records, *, dry_run: bool) -> Iterator[Records | None]:
     """For a dry run, yield records on a copy of the database; otherwise yield None.
 
     None is also yielded if the database cannot be copied; the caller then works in place.

@@ -14,7 +14,7 @@ from oracle.chain.heads import Heads
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.source import ChainSource
 from oracle.chain.verification.rpc_costs import estimate_rpc_costs
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_model
 from oracle.cli.setup.profile_report import (
     describe_on_chain_support,
     describe_registration_cost,
@@ -40,7 +40,7 @@ from oracle.daemon.senders import (
     open_reporter_keys,
     open_results_folder,
 )
-from oracle.domain.scoring.node_scores import compute_longest_exclusion
+from oracle.domain.scoring.node_scores import compute_max_exclusion_seconds
 from oracle.errors import InputError, OracleError, TransientError
 from oracle.indexer.rules_binding import format_rule_set
 from oracle.queries.command_models import ConfigCheck
@@ -49,7 +49,7 @@ from oracle.store.schema import SchemaAge, get_schema_state
 from oracle.store.state.rule_set_repository import identify_rules
 from oracle.systems.registry import find_rule_changes
 from oracle.telemetry.safe_text import redact_secrets
-from oracle.txmgr.client.receipts import balance_of
+from oracle.txmgr.client.receipts import fetch_balance
 
 _NAME_WIDTH = 12
 # Number of blocks over which the block time is measured.
@@ -77,10 +77,10 @@ class _CheckFindings:
     # Whether every fault so far may be transient.
     may_be_transient: bool = True
 
-    def run_check(self, name: str, perform: Callable[[], str]) -> None:
+    def run_check(self, name: str, check: Callable[[], str]) -> None:
         """Run one check and record its fact or its fault; never raise an OracleError."""
         try:
-            self.facts[name] = perform()
+            self.facts[name] = check()
         except OracleError as error:
             self.faults.append(f"{name}: {error}")
             self.may_be_transient = self.may_be_transient and isinstance(error, TransientError)
@@ -129,7 +129,7 @@ def check(
         findings.run_check("cost", lambda: _estimate_rpc_cost(settings, reader, open_endpoints()))
         _check_report_and_start_costs(context, findings)
     if as_json:
-        print_answer(
+        print_model(
             ConfigCheck(facts=findings.facts, warnings=findings.warnings, faults=findings.faults)
         )
     else:
@@ -166,7 +166,7 @@ def _describe_rules_hash(config: Config, reader: EventReader) -> str:
 
 def _describe_rules(config: Config) -> str:
     rules = build_configured_rules(config)
-    exclusion_seconds = compute_longest_exclusion(rules)
+    exclusion_seconds = compute_max_exclusion_seconds(rules)
     changed = ", ".join(f"{name} = {text}" for name, text in find_rule_changes(rules).items())
     return (
         f"{format_rule_set(identify_rules(rules))}, "
@@ -227,7 +227,7 @@ def _check_dispatch(context: _CheckContext, findings: _CheckFindings) -> str:
     if "chain" in findings.facts:
         chain = context.open_endpoints()
         pool_view = open_dispatch_account(context.config, chain, context.open_key).pool_view
-        if balance_of(pool_view, sender) == 0:
+        if fetch_balance(pool_view, sender) == 0:
             findings.warnings.append(
                 f"the dispatcher {sender} has no ether: nothing can be started"
             )
@@ -266,8 +266,8 @@ def _check_registrations(config: Config, findings: _CheckFindings) -> str:
 def _check_chain_timing(config: Config, chain: ChainSource, findings: _CheckFindings) -> str:
     heads = check_chain(config, chain).fetch_heads()
     block_seconds = _measure_block_seconds(chain, heads)
-    findings.warnings += _find_warnings(config, heads, block_seconds)
-    findings.faults += _find_faults(config, heads, block_seconds)
+    findings.warnings += _find_timing_warnings(config, heads, block_seconds)
+    findings.faults += _find_timing_faults(config, heads, block_seconds)
     return f"{config.chain.id}, head {heads.latest.number}, {block_seconds:.1f} s a block"
 
 
@@ -286,10 +286,10 @@ def _compute_lag_seconds(config: Config, heads: Heads, block_seconds: float) -> 
     return SOFT_BLOCKS * block_seconds
 
 
-def _find_warnings(config: Config, heads: Heads, block_seconds: float) -> Iterator[str]:
+def _find_timing_warnings(config: Config, heads: Heads, block_seconds: float) -> Iterator[str]:
     oracle_section, max_exclusion_seconds = (
         config.oracle,
-        compute_longest_exclusion(build_configured_rules(config)),
+        compute_max_exclusion_seconds(build_configured_rules(config)),
     )
     max_delay_seconds = oracle_section.period_seconds + _compute_lag_seconds(
         config, heads, block_seconds
@@ -302,7 +302,7 @@ def _find_warnings(config: Config, heads: Heads, block_seconds: float) -> Iterat
         )
 
 
-def _find_faults(config: Config, heads: Heads, block_seconds: float) -> Iterator[str]:
+def _find_timing_faults(config: Config, heads: Heads, block_seconds: float) -> Iterator[str]:
     oracle_section = config.oracle
     landing_seconds = (
         _compute_lag_seconds(config, heads, block_seconds) + LANDING_BLOCKS * block_seconds
@@ -339,7 +339,7 @@ def _check_contract(context: _CheckContext, findings: _CheckFindings) -> str:
     )
     if keys is not None and keys.transmitter is not None:
         payer_address = keys.transmitter.address
-        if balance_of(pool_view, payer_address) == 0:
+        if fetch_balance(pool_view, payer_address) == 0:
             findings.warnings.append(
                 f"the transmitter {payer_address} has no ether: nothing can be sent"
             )

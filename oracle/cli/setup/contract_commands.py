@@ -17,13 +17,13 @@ from oracle.bindings.inspection import ContractMismatch, inspect_contract
 from oracle.bindings.kick_target_checks import (
     find_kick_target_mismatches,
     find_shipped_target,
-    find_single_key_owner,
+    find_single_key_owner_mismatches,
 )
 from oracle.bindings.kick_targets import TASK_NETWORK
 from oracle.bindings.power import find_timelock_weaknesses, find_weaknesses
 from oracle.bindings.qos_oracle import ContractConfiguration, OracleContract
 from oracle.bindings.timelock import TimelockedCall, fetch_timelock_roles, get_timelock_delay
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_model
 from oracle.cli.setup.contract_deploy import deploy
 from oracle.cli.setup.contract_values import (
     encode_bytes32,
@@ -32,14 +32,14 @@ from oracle.cli.setup.contract_values import (
     parse_optional_address,
     parse_required_address,
     parse_whole_number,
-    print_contract_answer,
+    print_contract_result,
 )
 from oracle.daemon.compose import open_checked_chain, open_reader
 from oracle.daemon.config.loader import Config
 from oracle.daemon.senders import (
     build_expected_contract,
+    find_kick_target_address,
     get_oracle_address,
-    kick_target,
     make_key_opener,
     open_report_account,
     open_reporter_keys,
@@ -70,7 +70,7 @@ def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
         contract_state = OracleContract(
             open_report_account(settings, chain).pool_view, address
         ).get_configuration()
-    print_contract_answer(build_contract_answer(contract_state), as_json=as_json)
+    print_contract_result(build_contract_answer(contract_state), as_json=as_json)
 
 
 @contract.command(epilog="Example: qos-oracle contract check")
@@ -126,7 +126,7 @@ def check(
                 pool_view, contract_state, first_block, proposer_addresses
             )
     if as_json:
-        print_answer(mismatches)
+        print_model(mismatches)
     elif not mismatches:
         typer.echo(f"{address} matches the configuration")
     else:
@@ -175,14 +175,22 @@ def _check_kick_target(
 def _find_target_mismatches(
     caller: EndpointCaller, config: Config, target: Address, *, dev: bool
 ) -> list[ContractMismatch]:
-    kind = TASK_NETWORK if target == kick_target(config) else find_shipped_target(caller, target)
+    kind = (
+        TASK_NETWORK
+        if target == find_kick_target_address(config)
+        else find_shipped_target(caller, target)
+    )
     if kind is None:
         expected = "a shipped adapter (any other contract is unverified)"
         return [] if dev else [ContractMismatch("kick target", expected, target)]
     mismatches = find_kick_target_mismatches(
         caller, kind, target, get_oracle_address(config), config.network.contracts
     )
-    return mismatches if dev else [*mismatches, *find_single_key_owner(caller, kind, target)]
+    return (
+        mismatches
+        if dev
+        else [*mismatches, *find_single_key_owner_mismatches(caller, kind, target)]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +221,8 @@ _EMERGENCY_CALLS: Mapping[str, _ContractFunction] = {
 }
 
 
-@contract.command(epilog="Example: qos-oracle contract calldata pause 86400")
-def calldata(
+@contract.command("calldata", epilog="Example: qos-oracle contract calldata pause 86400")
+def print_calldata(
     action: Annotated[
         str, typer.Argument(metavar="ACT", help=f"One of: {', '.join(_EMERGENCY_CALLS)}.")
     ],
@@ -266,11 +274,11 @@ def calldata(
     )
     if delay is not None:
         timelocked_call = TimelockedCall(oracle, encoded_call, salt)
-        answer = build_timelocked_answer(action, timelocked_call, contract_state.admin, delay)
-    print_contract_answer(answer, as_json=as_json)
+        answer = build_timelocked_result(action, timelocked_call, contract_state.admin, delay)
+    print_contract_result(answer, as_json=as_json)
 
 
-def build_timelocked_answer(
+def build_timelocked_result(
     action: str, call: TimelockedCall, timelock: Address, delay: int
 ) -> ContractCallAnswer:
     """Return the calls that schedule and execute an admin call; `delay` in seconds, may be 0."""
@@ -279,8 +287,8 @@ def build_timelocked_answer(
         sender=f"a proposer of the timelock {timelock}; after the delay, anyone",
         to=timelock,
         calldata=call.calldata,
-        schedule=call.encode_schedule(delay),
-        execute=call.encode_execute(),
+        schedule=call.encode_schedule_call(delay),
+        execute=call.encode_execute_call(),
         delay_seconds=delay,
     )
 

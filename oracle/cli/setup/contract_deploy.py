@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from oracle.bindings.deployment import DEFAULT_LIMITS, NO_FLOORS, OracleSetup, override_limits
-from oracle.bindings.kick_targets import KickTarget, find_default_kick_target, kick_target_named
+from oracle.bindings.kick_targets import KickTarget, find_default_kick_target, get_kick_target
 from oracle.bindings.timelock import DEFAULT_DELAY
 from oracle.cli.options import (
     DEFAULT_CONFIG,
@@ -31,8 +31,8 @@ from oracle.daemon.config.oracle_section import build_report_settings
 from oracle.daemon.records import build_configured_rules, open_records
 from oracle.daemon.senders import (
     OpenKey,
+    find_kick_target_address,
     get_oracle_address,
-    kick_target,
     make_key_opener,
     open_reporter_keys,
 )
@@ -145,7 +145,7 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
     deployed too, unless `--adapter none` is given. Prints the transactions and asks for
     confirmation. Limits lie within floors that nobody can loosen.
     """
-    _check_one_target(target, adapter, contracts or [])
+    _reject_target_with_adapter(target, adapter, contracts or [])
     settings = load_config(config)
     open_key = make_key_opener(settings)
     payer = _open_payer(open_key, keystore, password_file)
@@ -165,7 +165,7 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
     replaced_oracle = get_oracle_address(settings) if replace_oracle else None
     if replaced_oracle is not None:
         oracle_setup = replace(oracle_setup, expelled=_read_expelled_nodes(settings))
-    publisher = _open_publisher(settings)
+    publisher = _open_deploy_account(settings)
     try:
         plan = DeployPlan(
             settings, publisher, payer, roles, oracle_setup, planned_adapter, replaced_oracle
@@ -184,7 +184,7 @@ def _resolve_signers(open_key: OpenKey, signers_text: str) -> tuple[Address, ...
     return (keys.signer.address,)
 
 
-def _check_one_target(target: str, adapter: str, contracts: list[str]) -> None:
+def _reject_target_with_adapter(target: str, adapter: str, contracts: list[str]) -> None:
     """Check that an adapter and another kick target are not both given.
 
     Raises:
@@ -219,7 +219,7 @@ def _plan_adapter(config: Config, name: str, pairs: list[str]) -> PlannedAdapter
 def _find_kick_target(config: Config, name: str) -> KickTarget | None:
     if name == _NO_ADAPTER:
         return None
-    return kick_target_named(name) if name else find_default_kick_target(config.network.profile)
+    return get_kick_target(name) if name else find_default_kick_target(config.network.profile)
 
 
 def _read_expelled_nodes(config: Config) -> tuple[Address, ...]:
@@ -256,7 +256,9 @@ def _build_setup(
         admin=roles.owner,
         pauser=roles.pauser,
         vetoer=roles.vetoer,
-        target=target if target != ZERO_ADDRESS else kick_target(config) or ZERO_ADDRESS,
+        target=target
+        if target != ZERO_ADDRESS
+        else find_kick_target_address(config) or ZERO_ADDRESS,
         signers=roles.signers,
         quorum=roles.quorum,
         rules_hash=compute_rules_hash(config, open_reader(config)),
@@ -276,7 +278,7 @@ def _check_network(config: Config) -> None:
         chain.fetch_heads()
 
 
-def _open_publisher(config: Config) -> SenderAccount:
+def _open_deploy_account(config: Config) -> SenderAccount:
     """Open a sender account that belongs to no contract yet and cannot sign."""
     chain = config.chain
     caps = SendLimits(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from oracle.chain.hex_names import HexNameError, parse_address, parse_hash
-from oracle.cli.options import print_answer
+from oracle.cli.options import print_model
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import InputError
 from oracle.queries.answers import ApiModel
@@ -41,12 +41,12 @@ _FORMATTER_BY_NAME: Mapping[str, Callable[[int], str]] = {
 }
 
 
-def print_contract_answer(answer: ApiModel, *, as_json: bool) -> None:
+def print_contract_result(result: ApiModel, *, as_json: bool) -> None:
     """Print a result as JSON, or as text without the empty values."""
     if as_json:
-        print_answer(answer)
+        print_model(result)
     else:
-        print_values(answer.model_dump(exclude_none=True))
+        print_values(result.model_dump(exclude_none=True))
 
 
 def print_values(values: Mapping[str, object]) -> None:

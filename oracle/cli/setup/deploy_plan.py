@@ -22,10 +22,10 @@ from oracle.bindings.kick_targets import (
     build_role_change,
 )
 from oracle.bindings.timelock import build_canceller_grant, build_timelock_code
-from oracle.cli.options import confirm_action, print_answer
-from oracle.cli.setup.contract_values import print_contract_answer, print_values
+from oracle.cli.options import confirm_action, print_model
+from oracle.cli.setup.contract_values import print_contract_result, print_values
 from oracle.daemon.config.loader import Config
-from oracle.daemon.senders import kick_target
+from oracle.daemon.senders import find_kick_target_address
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import FatalError, InputError
 from oracle.queries.contract_models import AdapterPlan, DeploymentAnswer, TimelockPlan
@@ -146,18 +146,18 @@ class DeployPlan:
         """
         addresses = self._predict_addresses()
         setup = self._complete_setup(addresses)
-        answer = self._build_answer(setup, addresses)
+        answer = self._build_result(setup, addresses)
         # Before anything is sent, because the steps need addresses that may be missing.
         steps = self._list_next_steps(addresses)
         if dry_run or not as_json:
-            print_contract_answer(answer, as_json=as_json)
+            print_contract_result(answer, as_json=as_json)
         if not confirm_action("send these transactions", yes=yes, dry_run=dry_run):
             typer.echo("dry run: nothing sent; use --yes to send", err=True)
             return
         gas_used = self._deploy_contracts(setup, addresses)
         if as_json:
             # A program expects a single JSON document.
-            print_answer(
+            print_model(
                 answer.model_copy(update={"address": addresses.oracle, "gas_used": gas_used})
             )
         else:
@@ -196,7 +196,7 @@ class DeployPlan:
             kick_limits=replace(setup.kick_limits, kick_gas=kick_gas),
         )
 
-    def _build_answer(
+    def _build_result(
         self, setup: OracleSetup, addresses: _PredictedAddresses
     ) -> DeploymentAnswer:
         deployment_by_name = {
@@ -245,7 +245,7 @@ class DeployPlan:
         code_by_name = {}
         if addresses.timelock is not None:
             code_by_name["timelock"] = build_timelock_code(self.roles.owner, self.roles.delay)
-        code_by_name["oracle"] = setup.code
+        code_by_name["oracle"] = setup.creation_code
         if self.adapter is not None:
             code_by_name["adapter"] = self.adapter.build_creation_code(
                 addresses.oracle, self.roles.owner
@@ -295,8 +295,8 @@ class DeployPlan:
             grant = build_canceller_grant(addresses.timelock, self.roles.vetoer)
             steps.append(
                 f"next, so that the vetoer can cancel scheduled calls: {owner} sends "
-                f"{addresses.timelock} {grant.encode_schedule(delay)}, and anyone sends "
-                f"{grant.encode_execute()} after {delay} s"
+                f"{addresses.timelock} {grant.encode_schedule_call(delay)}, and anyone sends "
+                f"{grant.encode_execute_call()} after {delay} s"
             )
         if self.replaced is not None:
             steps.append(
@@ -308,7 +308,7 @@ class DeployPlan:
     def _list_role_steps(self, addresses: _PredictedAddresses) -> list[str]:
         """Return the calls, with their senders, that make the network accept the new oracle."""
         if self.adapter is None or addresses.adapter is None:
-            if kick_target(self.config) is None:
+            if find_kick_target_address(self.config) is None:
                 return []
             return [f"the network's admin calls setOracle({addresses.oracle})"]
         change = self.adapter.build_role_change(addresses.adapter)

@@ -15,7 +15,7 @@ from oracle.cli.options import (
     DryRunOption,
     JsonOption,
     load_config,
-    print_answer,
+    print_model,
 )
 from oracle.cli.write_session import open_write_session
 from oracle.daemon.capability_cache import CapabilityCache
@@ -28,7 +28,7 @@ from oracle.indexer.provenance import build_scope
 from oracle.queries.endpoint_view import EndpointReadmission, ProbedEndpointEntry
 from oracle.queries.text.text_tables import print_table, sanitize_text
 from oracle.rpc.endpoints.endpoint import Endpoint
-from oracle.rpc.endpoints.probe import Capabilities, ProbeRequirements, probe
+from oracle.rpc.endpoints.probe import Capabilities, ProbeRequirements, probe_endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.store.database import Store
 from oracle.store.schema import SchemaAge, get_schema_state
@@ -116,7 +116,10 @@ def probe_endpoints(
         with open_chain(settings, open_reader(settings), facts) as chain:
             requirements = _build_requirements(settings, chain, store)
             selected = _select_endpoints(list(chain.endpoints), position)
-            states, proven_wrong = chain.endpoints.describe_states(), chain.get_proven_wrong()
+            states, proven_wrong = (
+                chain.endpoints.describe_states(),
+                chain.get_proven_wrong_endpoints(),
+            )
             exclusion_reasons = {name: states[name] for name in proven_wrong}
             results = [
                 _add_learned_limits(
@@ -131,7 +134,7 @@ def probe_endpoints(
                 for endpoint_number, endpoint in selected
             ]
     if as_json:
-        print_answer([_build_entry(endpoint, results) for endpoint in results])
+        print_model([_build_entry(endpoint, results) for endpoint in results])
     else:
         print_probe_results(results)
     if any(result.fault for result in results):
@@ -185,7 +188,7 @@ def readmit(
             with open_write_session(records.store, "endpoint readmit", dry_run=False) as (uow, _):
                 uow.facts.quarantine.readmit(name)
     if as_json:
-        print_answer(
+        print_model(
             EndpointReadmission(
                 endpoint=name,
                 readmitted=not dry_run,
@@ -252,13 +255,13 @@ def probe_single_endpoint(
         # A quarantined endpoint gets no requests at all.
         return ProbedEndpoint(position, rpc_endpoint.name, Capabilities(), exclusion_reason)
     try:
-        facts = probe(rpc_endpoint.client, requirements)
+        facts = probe_endpoint(rpc_endpoint.client, requirements)
     except RpcError as error:
         advice = f"; {_ADVICE[error.kind]}" if error.kind in _ADVICE else ""
         fault = f"{error.kind}: {error.detail}{advice}"
         return ProbedEndpoint(position, rpc_endpoint.name, Capabilities(), fault)
     return ProbedEndpoint(
-        position, rpc_endpoint.name, facts, _unfit_reason(facts, requirements.first_block)
+        position, rpc_endpoint.name, facts, _find_unfit_reason(facts, requirements.first_block)
     )
 
 
@@ -272,7 +275,7 @@ def _add_learned_limits(facts: CapabilityCache, result: ProbedEndpoint) -> Probe
     )
 
 
-def _unfit_reason(facts: Capabilities, first_block: int) -> str | None:
+def _find_unfit_reason(facts: Capabilities, first_block: int) -> str | None:
     """Return why an endpoint is unfit, with advice, or None if it is fit."""
     if facts.fault is not None:
         return f"{facts.fault}; {_WRONG_CHAIN_ADVICE}"

@@ -236,17 +236,17 @@ def _prompt_profile(*, yes: bool) -> str:
 
 
 def _prompt_contracts(
-    profile: str, given_addresses: Mapping[str, Address], *, yes: bool
+    profile: str, option_addresses: Mapping[str, Address], *, yes: bool
 ) -> dict[str, Address]:
     """Return the address of each contract of the profile; prompt for missing ones."""
     profile_contracts = load_profile(profile).contracts
-    unknown = sorted(given_addresses.keys() - profile_contracts.keys())
+    unknown = sorted(option_addresses.keys() - profile_contracts.keys())
     if unknown:
         contract_names = ", ".join(profile_contracts)
         raise InputError(
             f"--contract {unknown[0]}: not in profile {profile}; expected one of: {contract_names}"
         )
-    address_by_contract = dict(given_addresses)
+    address_by_contract = dict(option_addresses)
     for name, contract in profile_contracts.items():
         if name not in address_by_contract and contract.address is None:
             option = f"contract {name}=0x…"

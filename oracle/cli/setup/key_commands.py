@@ -12,7 +12,7 @@ from oracle.cli.options import (
     DryRunOption,
     JsonOption,
     load_config,
-    print_answer,
+    print_model,
 )
 from oracle.daemon.config.keys_section import ROLES, Role
 from oracle.daemon.config.loader import Config
@@ -66,7 +66,7 @@ def create(
             raise InputError(f"{path}: already exists; a key is never overwritten")
     address = None if dry_run else create_keystore(keystore, password_file)
     if as_json:
-        print_answer(
+        print_model(
             CreatedKey(
                 address=address,
                 keystore=str(keystore),
@@ -90,7 +90,7 @@ def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
     """
     addresses, entries = _list_key_entries(load_config(config))
     if as_json:
-        print_answer(entries)
+        print_model(entries)
     elif entries:
         columns = ("role", "address", "location")
         cells = [[entry.role, entry.address or "-", entry.where] for entry in entries]
@@ -104,12 +104,12 @@ def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
     failed = [entry.role for entry in entries if entry.fault is not None]
     if failed:
         raise InputError(f"{config}: keys that cannot be used: {', '.join(failed)}")
-    shared = find_shared_key(addresses)
+    shared = describe_shared_key(addresses)
     if shared is not None:
         raise InputError(f"{config}: {shared}")
 
 
-def find_shared_key(addresses: Mapping[Role, Address | None]) -> str | None:
+def describe_shared_key(addresses: Mapping[Role, Address | None]) -> str | None:
     """Return a message that names the roles that share a key, or None if no key is shared."""
     for address in addresses.values():
         roles = [role for role, other_address in addresses.items() if other_address == address]

@@ -122,7 +122,7 @@ def find_profile_warnings(config: Config, reader: EventReader) -> Iterator[str]:
     if config.feed.url is None:
         missing_signals = [
             *describe_missing_event_types(profile.event_types, rules),
-            *_find_unscored_rounds(profile, rules),
+            *_find_unscored_round_warnings(profile, rules),
         ]
     else:
         missing_signals = []
@@ -140,7 +140,7 @@ def find_profile_warnings(config: Config, reader: EventReader) -> Iterator[str]:
             )
 
 
-def _find_unscored_rounds(profile: Profile, rules: Rules) -> Iterator[str]:
+def _find_unscored_round_warnings(profile: Profile, rules: Rules) -> Iterator[str]:
     """Yield a warning if legacy rules would have nothing to score."""
     if rules.legacy is not None and not (
         profile.has_rounds or GroupValidated in profile.event_types

@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from oracle.bindings.inspection import inspect_contract
-from oracle.bindings.qos_oracle import encode_push
-from oracle.bindings.task_network import encode_start_task
+from oracle.bindings.qos_oracle import encode_push_call
+from oracle.bindings.task_network import encode_start_task_call
 from oracle.chain.source import ChainSource
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
-from oracle.cli.setup.key_commands import find_shared_key
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_model
+from oracle.cli.setup.key_commands import describe_shared_key
 from oracle.daemon.capability_cache import CapabilityCache
 from oracle.daemon.compose import (
     check_chain,
@@ -33,7 +33,7 @@ from oracle.daemon.senders import (
     build_expected_contract,
     get_oracle_address,
     make_key_opener,
-    open_dispatcher,
+    open_dispatch_context,
     open_report_account,
     open_reporter,
     open_reporter_contexts,
@@ -49,18 +49,18 @@ from oracle.signing.factory import VOID_STATEMENT, sign_void_statement, sign_voi
 from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain
 from oracle.store.database import Store
-from oracle.txmgr.client.receipts import balance_of
+from oracle.txmgr.client.receipts import fetch_balance
 from oracle.txmgr.context import AccountContext, build_dry_run_context, describe_dry_run
-from oracle.txmgr.nonce_sync import reconcile
+from oracle.txmgr.nonce_sync import reconcile_nonces
 
 # The key of a task that cannot exist.
 _VOID_TASK = TaskKey("0x" + 64 * "0")
 
 
-def _run_check(checks: list[SelfTestCheck], name: str, perform: Callable[[], str]) -> None:
+def _run_check(checks: list[SelfTestCheck], name: str, check: Callable[[], str]) -> None:
     """Run one check and record its result; never raise an OracleError."""
     try:
-        checks.append(SelfTestCheck(check=name, passed=True, detail=perform()))
+        checks.append(SelfTestCheck(check=name, passed=True, detail=check()))
     except OracleError as error:
         checks.append(SelfTestCheck(check=name, passed=False, detail=str(error)))
 
@@ -105,7 +105,7 @@ def selftest(
         if not offline and records is not None:
             _check_nonces(records, context.open_key, checks)
     if as_json:
-        print_answer(checks)
+        print_model(checks)
     else:
         rows = [
             [result.check, "ok" if result.passed else "FAILED", result.detail] for result in checks
@@ -154,7 +154,7 @@ def _check_endpoint(context: _CheckContext, position: int) -> str:
     """Check that one endpoint serves the configured chain."""
     chain_id = context.config.chain.id
     with open_fresh_endpoints(context.config, context.open_endpoints()) as pool:
-        caller = pool.view().callers[position]
+        caller = pool.create_view().callers[position]
         if not caller.serves_chain(chain_id):
             raise InputError(f"{caller.name}: serves another chain than {chain_id}")
         return f"{caller.name} serves chain {chain_id}"
@@ -186,11 +186,11 @@ def _check_key(context: _CheckContext, role: Role) -> str:
     if role == "transmitter":
         contract_address, calldata = (
             get_oracle_address(config),
-            encode_push(VOID_STATEMENT, 0, b""),
+            encode_push_call(VOID_STATEMENT, 0, b""),
         )
     else:
         contract_address = Address(config.network.contracts["TaskNetwork"])
-        calldata = encode_start_task(_VOID_TASK, signer.address)
+        calldata = encode_start_task_call(_VOID_TASK, signer.address)
     sign_void_transaction(signer, chain_id, contract_address, calldata)
     return f"{signer.address} signed a void transaction for chain {chain_id}"
 
@@ -198,7 +198,7 @@ def _check_key(context: _CheckContext, role: Role) -> str:
 def _check_balance(context: _CheckContext, role: Role) -> str:
     signer = _open_signer(context, role)
     with open_fresh_endpoints(context.config, context.open_endpoints()) as pool:
-        wei = balance_of(pool.view(), signer.address)
+        wei = fetch_balance(pool.create_view(), signer.address)
     if wei == 0:
         raise InputError(f"{signer.address} has no ether: nothing can be sent")
     return f"{signer.address} has {format_decimal(wei)} ether"
@@ -214,7 +214,7 @@ def _check_distinct_keys(context: _CheckContext) -> str:
         with suppress(OracleError):
             signer = context.open_key(role)
             address_by_role[role] = None if signer is None else signer.address
-    fault = find_shared_key(address_by_role)
+    fault = describe_shared_key(address_by_role)
     if fault is not None:
         raise InputError(fault)
     return "no two roles have the same key"
@@ -242,12 +242,16 @@ def _check_transmitter_nonces(records: Records, open_key: OpenKey) -> str:
 def _check_dispatcher_nonces(records: Records, open_key: OpenKey) -> str:
     with open_index(records) as index:
         check_index_chain(index)
-        return _compare_nonces(open_dispatcher(index, open_key, 0, unix_seconds).account_context)
+        return _compare_nonces(
+            open_dispatch_context(index, open_key, 0, unix_seconds).account_context
+        )
 
 
 def _compare_nonces(context: AccountContext) -> str:
     unused_text = "the key has never sent a transaction; nonces start at 0"
-    difference = describe_dry_run(lambda: reconcile(build_dry_run_context(context)), unused_text)
+    difference = describe_dry_run(
+        lambda: reconcile_nonces(build_dry_run_context(context)), unused_text
+    )
     return difference or "the database matches the nonces on-chain"
 
 

@@ -12,11 +12,11 @@ from pydantic import AfterValidator, Field, model_validator
 
 from oracle.chain.hex_names import parse_hash
 from oracle.chain.verification.verification_policy import VerificationPolicy
-from oracle.daemon.config.processors import usable_processors
+from oracle.daemon.config.processors import count_usable_processors
 from oracle.daemon.config.redaction import SECRET, SecretText
 from oracle.daemon.config.sections import SecretUrls, Section
 from oracle.domain.coverage import VerificationLevel
-from oracle.rpc.endpoints.providers import host_of
+from oracle.rpc.endpoints.providers import get_host
 
 # More workers do not help on one chain, because a single writer applies their segments.
 _MAX_WORKERS = 3
@@ -75,7 +75,7 @@ class ChainSection(Section):
 
     @model_validator(mode="after")
     def _check_providers(self) -> Self:
-        if self.providers.keys() - set(map(host_of, self.endpoints)):
+        if self.providers.keys() - set(map(get_host, self.endpoints)):
             # The host is left out, because it may contain a key.
             raise ValueError(
                 "providers: an entry is not the host of any endpoint; use hosts of "
@@ -123,7 +123,7 @@ def resolve_worker_count(history: HistorySection) -> int:
     """Return the number of workers that prepare history, or 0 if the daemon prepares it itself."""
     if history.executor == "inline":
         return 0
-    processor_count = usable_processors()
+    processor_count = count_usable_processors()
     default_count = (
         _MAX_WORKERS if history.executor == "dask" else min(processor_count, _MAX_WORKERS)
     )

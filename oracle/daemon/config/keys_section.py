@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 from oracle.daemon.config.redaction import SECRET
-from oracle.daemon.config.sections import ContractAddress, Section, find_incomplete_pair
+from oracle.daemon.config.sections import ContractAddress, Section, find_incomplete_pair_faults
 from oracle.domain.ids import Address
 from oracle.signing.key_locations import (
     EnvironmentKey,
@@ -182,13 +182,13 @@ def find_key_warnings(keys: KeysSection) -> list[str]:
 def find_key_faults(keys: KeysSection, chain_id: int) -> list[str]:
     """Return the conflicts between settings of `[keys]`, one line each."""
     faults = [fault for role in ROLES for fault in _find_role_faults(keys, role, chain_id)]
-    return faults + find_incomplete_pair(
+    return faults + find_incomplete_pair_faults(
         "keys", keys, "remote_certificate", "remote_certificate_key"
     )
 
 
 def _find_role_faults(keys: KeysSection, role: Role, chain_id: int) -> list[str]:
-    faults = find_incomplete_pair("keys", keys, f"{role}_keystore", f"{role}_password_file")
+    faults = find_incomplete_pair_faults("keys", keys, f"{role}_keystore", f"{role}_password_file")
     location_settings = keys.list_location_settings(role)
     value_by_setting: dict[str, _SettingValue] = keys.model_dump()
     if len(location_settings) > 1:

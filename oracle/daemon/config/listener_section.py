@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 from pydantic_settings import NoDecode
 from typing_extensions import override
 
-from oracle.daemon.config.sections import Section, find_incomplete_pair, split_list
+from oracle.daemon.config.sections import Section, find_incomplete_pair_faults, split_list
 
 
 class ListenerSection(Section):
@@ -46,7 +46,7 @@ class ListenerSection(Section):
     requests_per_second: float = Field(default=20.0, gt=0, le=100_000)
 
     @property
-    def streams(self) -> int:
+    def stream_limit(self) -> int:
         """The maximum number of event streams, in addition to other responses.
 
         Streams have no deadline.
@@ -99,7 +99,7 @@ class ApiSection(ListenerSection):
 
     @property
     @override
-    def streams(self) -> int:
+    def stream_limit(self) -> int:
         return self.max_streams
 
 
@@ -117,7 +117,7 @@ def find_listener_faults(
     faults = []
     for section in (web, statements, api):
         name = section.section_name
-        faults += find_incomplete_pair(name, section, "certificate", "certificate_key")
+        faults += find_incomplete_pair_faults(name, section, "certificate", "certificate_key")
         if section.client_ca_file is not None and section.certificate is None:
             faults.append(f"{name}.client_ca_file: needs {name}.certificate")
     if statements.port and (web.host, web.port) == (statements.host, statements.port):

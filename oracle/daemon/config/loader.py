@@ -164,7 +164,7 @@ def read_config(path: Path) -> Config:
     resolve_relative_to_config(path, raw_settings, "database", "url")
     resolve_relative_to_config(path, raw_settings, "history", "stage")
     resolve_relative_to_config(path, raw_settings, "dispatch", "results_folder")
-    faults = _find_unknown_variables(os.environ)
+    faults = _find_unknown_variable_faults(os.environ)
     config = None
     try:
         config = Config(**raw_settings)
@@ -223,7 +223,7 @@ def resolve_relative_to_config(
         table[setting] = f"{prefix}{path.parent.absolute() / name}"
 
 
-def _find_unknown_variables(environ: Mapping[str, str]) -> list[str]:
+def _find_unknown_variable_faults(environ: Mapping[str, str]) -> list[str]:
     """Return a fault for each environment variable whose section does not exist.
 
     Otherwise a misspelled section would be ignored silently.
@@ -300,7 +300,7 @@ def _find_network_faults(config: Config) -> list[str]:
         f"{', '.join(sorted(profile.contracts))}"
         for name in sorted(network.contracts.keys() - profile.contracts.keys())
     ]
-    faults += _find_duplicate_contracts(config, profile)
+    faults += _find_duplicate_contract_faults(config, profile)
     if config.dispatch.start_block is not None and TASK_NETWORK_CONTRACT not in profile.contracts:
         faults.append(
             f"network.profile: {profile.name} has no {TASK_NETWORK_CONTRACT} contract to start "
@@ -309,7 +309,7 @@ def _find_network_faults(config: Config) -> list[str]:
     return faults
 
 
-def _find_duplicate_contracts(config: Config, profile: Profile) -> list[str]:
+def _find_duplicate_contract_faults(config: Config, profile: Profile) -> list[str]:
     """Return a fault for each address that several contracts share.
 
     The events of such contracts could not be distinguished.

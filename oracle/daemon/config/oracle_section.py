@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from oracle.daemon.config.sections import ContractAddress, Section
-from oracle.domain.reports.lanes import compute_kick_below
+from oracle.domain.reports.lanes import compute_kickout_line_steps
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.reports.sanity_limits import SanityLimits
 from oracle.domain.reports.submission_policy import SubmissionPolicy
@@ -97,7 +97,7 @@ def build_report_settings(oracle_section: OracleSection, rules: Rules) -> Report
         heartbeat_seconds=oracle_section.heartbeat_seconds,
         deviation=oracle_section.deviation,
         ttl_seconds=oracle_section.report_ttl_seconds,
-        kick_below=compute_kick_below(rules),
+        kick_below=compute_kickout_line_steps(rules),
         kick_after_rounds=oracle_section.kick_after_rounds,
         max_words=oracle_section.max_words,
         min_scores=oracle_section.min_scores,

@@ -14,7 +14,7 @@ _CGROUP_ROOT, _OWN_CGROUP_FILE = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup
 _UNLIMITED = ("max", "-1")
 
 
-def usable_processors(
+def count_usable_processors(
     cgroup_root: Path = _CGROUP_ROOT, own_cgroup_file: Path = _OWN_CGROUP_FILE
 ) -> int:
     """Return how many processors this process may use, at least one; a fraction counts as one.

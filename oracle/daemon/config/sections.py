@@ -47,7 +47,7 @@ def check_http_url(value: str) -> str:
     return value
 
 
-def find_incomplete_pair(
+def find_incomplete_pair_faults(
     section_name: str, section: Section, first: str, second: str
 ) -> list[str]:
     """Return a fault if only one of two settings that belong together is given."""
@@ -177,7 +177,7 @@ class ReportersSection(Section):
 
 def find_reporter_faults(reporters: ReportersSection) -> list[str]:
     """Return the conflicts between settings of `[reporters]`, one line each."""
-    return find_incomplete_pair("reporters", reporters, "certificate", "certificate_key")
+    return find_incomplete_pair_faults("reporters", reporters, "certificate", "certificate_key")
 
 
 def _check_notice_kind(name: str) -> str:

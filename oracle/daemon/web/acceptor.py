@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from oracle.daemon.config.listener_section import ListenerSection
-from oracle.daemon.web.listener import count_waiting_slots
+from oracle.daemon.web.listener import get_max_pending_connections
 from oracle.daemon.web.rate_limit import get_client_network
 from oracle.telemetry.service_metrics import RefusalReason
 
@@ -81,19 +81,19 @@ class ConnectionTable(Generic[T]):
             del self._connections_by_network[open_connection.network]
         return True
 
-    def remove_expired(self, cutoff: float) -> list[T]:
+    def remove_expired_connections(self, cutoff: float) -> list[T]:
         """Remove and return all connections that arrived at this time or before."""
         expired = []
         for connection, open_connection in self._connections.items():
             if open_connection.since > cutoff:
                 break
             expired.append(connection)
-        return self._remove_all(expired)
+        return self._remove_connections(expired)
 
     def remove_oldest_half(self) -> list[T]:
         """Remove and return the half of the connections that arrived first, rounded up."""
         half_count = (len(self._connections) + 1) // 2
-        return self._remove_all(
+        return self._remove_connections(
             [
                 connection
                 for connection, _ in zip(self._connections, range(half_count), strict=False)
@@ -113,7 +113,7 @@ class ConnectionTable(Generic[T]):
             return next(iter(network_connections)), "address"
         return (next(iter(self._connections)), "total") if is_full else None
 
-    def _remove_all(self, connections: list[T]) -> list[T]:
+    def _remove_connections(self, connections: list[T]) -> list[T]:
         for connection in connections:
             self.remove_connection(connection)
         return connections
@@ -137,7 +137,7 @@ class RecheckSchedule(Generic[T]):
         queue_index = min(check_count, len(_WAIT_SECONDS) - 1)
         self._queues[queue_index].append((now + _WAIT_SECONDS[queue_index], connection))
 
-    def take_due(self, now: float, max_count: int) -> list[T]:
+    def take_due_connections(self, now: float, max_count: int) -> list[T]:
         """Remove and return the connections that are due, at most this many."""
         due_connections: list[T] = []
         for queue in self._queues:
@@ -145,7 +145,7 @@ class RecheckSchedule(Generic[T]):
                 due_connections.append(queue.popleft()[1])
         return due_connections
 
-    def get_next_time(self) -> float | None:
+    def get_next_check_time(self) -> float | None:
         """Return when the next connection is due, or None if none waits."""
         return min((queue[0][0] for queue in self._queues if queue), default=None)
 
@@ -171,7 +171,7 @@ class Acceptor:
 
     `hand_over` receives a connection with its complete request. If `is_tls` is true, it receives
     the connection at its first byte, and the connection remains among the waiting ones until
-    `mark_complete`.
+    `mark_request_complete`.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class Acceptor:
         self._on_refused = on_refused
         self._is_tls = is_tls
         self._pending = ConnectionTable[PendingConnection](
-            count_waiting_slots(section), section.max_connections_per_address
+            get_max_pending_connections(section), section.max_connections_per_address
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._schedule = RecheckSchedule[PendingConnection]()
@@ -237,7 +237,7 @@ class Acceptor:
             connection = PendingConnection(sock, get_client_network(address[0]))
             # An honest client has usually sent its request already and never waits.
             if self._is_tls or not self._read_head(connection):
-                self._add_pending(connection)
+                self._add_pending_connection(connection)
 
     def _pause_accepting(self, error: OSError) -> None:
         """Stop accepting for a moment after an error, and free descriptors if they ran out.
@@ -254,7 +254,7 @@ class Acceptor:
             _PAUSE_SECONDS, self._resume_accepting
         )
 
-    def _add_pending(self, connection: PendingConnection) -> None:
+    def _add_pending_connection(self, connection: PendingConnection) -> None:
         now = self._running_loop.time()
         surplus = self._pending.add_connection(connection, connection.address, now)
         if surplus is not None:
@@ -268,7 +268,7 @@ class Acceptor:
     def _check_due_connections(self) -> None:
         """Check the connections that are due."""
         loop = self._running_loop
-        for connection in self._schedule.take_due(loop.time(), _MAX_PER_TICK):
+        for connection in self._schedule.take_due_connections(loop.time(), _MAX_PER_TICK):
             if connection.is_watched and not self._finish_if_ready(connection):
                 connection.check_count += 1
                 self._schedule.add_connection(connection, loop.time(), connection.check_count)
@@ -276,7 +276,7 @@ class Acceptor:
 
     def _schedule_next_check(self) -> None:
         self._timers.pop("check", None)
-        next_time = self._schedule.get_next_time()
+        next_time = self._schedule.get_next_check_time()
         if next_time is not None:
             self._timers["check"] = self._running_loop.call_at(
                 next_time, self._check_due_connections
@@ -327,7 +327,9 @@ class Acceptor:
 
     def _drop_slow_connections(self) -> None:
         loop = self._running_loop
-        for connection in self._pending.remove_expired(loop.time() - self._header_seconds):
+        for connection in self._pending.remove_expired_connections(
+            loop.time() - self._header_seconds
+        ):
             self._drop_connection(connection)
             self._on_refused("slow", connection.address)
         interval_seconds = min(1.0, self._header_seconds / 4)

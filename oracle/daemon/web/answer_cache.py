@@ -130,7 +130,7 @@ class AnswerCache:
         self._bytes = 0
         self._cached_by_key: OrderedDict[str, _CachedAnswer] = OrderedDict()
 
-    def answer(
+    def get_or_make_response(
         self, request: Request, make: Callable[[], CachedResponse], flights: "AnswerFlights"
     ) -> Response | None:
         """Return the cached response to a GET, or the result of `make`; 304 if the client has it.
@@ -139,13 +139,13 @@ class AnswerCache:
         computed. Raises what opening the snapshot and `make` raise.
         """
         key = _build_cache_key(request.scope)
-        cached = self._find_cached(key)
+        cached = self._find_cached_response(key)
         if cached is None:
             with open_snapshot(self._source) as snapshot:
                 tag = _build_entity_tag(snapshot.as_of, self._get_act())
             if _has_current_copy(request, tag):
-                return _build_not_modified(tag)
-            cached = self._find_cached(key, tag)
+                return _build_not_modified_response(tag)
+            cached = self._find_cached_response(key, tag)
         if cached is None:
             new_answer = flights.get_or_make(key, lambda: self._store_response(key, make()))
             if new_answer is None or isinstance(new_answer, Response):
@@ -153,12 +153,12 @@ class AnswerCache:
             cached = new_answer
         return _build_response(cached, request)
 
-    def get_fresh(self, scope: Scope) -> Response | None:
+    def get_fresh_response(self, scope: Scope) -> Response | None:
         """Return the cached response to a GET, or None if the database is needed; never blocks."""
-        cached = self._find_cached(_build_cache_key(scope))
+        cached = self._find_cached_response(_build_cache_key(scope))
         return None if cached is None else _build_response(cached, Request(scope))
 
-    def answer_uncached(
+    def make_uncached_response(
         self, request: Request, make: Callable[[], CachedResponse], flights: "AnswerFlights"
     ) -> Response | None:
         """Return the result of `make` for a POST, which is not shared between clients.
@@ -188,7 +188,7 @@ class AnswerCache:
                 self._evict(next(iter(self._cached_by_key)))
         return cached
 
-    def _find_cached(self, key: str, tag: str | None = None) -> _CachedAnswer | None:
+    def _find_cached_response(self, key: str, tag: str | None = None) -> _CachedAnswer | None:
         """Return the response cached for a key, or None if it is outdated.
 
         With a `tag`, the response must have this tag; without, it must still be fresh.
@@ -271,7 +271,7 @@ def _has_current_copy(request: Request, tag: str) -> bool:
 
 def _build_response(cached: _CachedAnswer, request: Request) -> Response:
     if _has_current_copy(request, cached.tag):
-        return _build_not_modified(cached.tag)
+        return _build_not_modified_response(cached.tag)
     headers = _build_headers(cached.tag)
     if cached.gzipped_body is not None and "gzip" in request.headers.get("accept-encoding", ""):
         headers["content-encoding"] = "gzip"
@@ -279,7 +279,7 @@ def _build_response(cached: _CachedAnswer, request: Request) -> Response:
     return Response(cached.body, headers=headers, media_type=cached.media_type)
 
 
-def _build_not_modified(tag: str) -> Response:
+def _build_not_modified_response(tag: str) -> Response:
     return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=_build_headers(tag))
 
 

@@ -27,8 +27,8 @@ from oracle.daemon.config.listener_section import ListenerSection
 from oracle.daemon.web.acceptor import MAX_HEAD_BYTES, Acceptor, ConnectionTable, PendingConnection
 from oracle.daemon.web.listener import (
     build_tls_context,
-    count_answer_slots,
-    count_waiting_slots,
+    get_max_concurrent_requests,
+    get_max_pending_connections,
     open_listening_socket,
 )
 from oracle.daemon.web.rate_limit import ClientBuckets, Refusals, get_client_network
@@ -176,9 +176,9 @@ class _Server(uvicorn.Server):
         self._in_progress: set[PendingConnection] = set()
         # Connections between two requests; at the limit, the one that is idle longest is closed.
         self._idle = ConnectionTable[PendingConnection](
-            count_waiting_slots(section), section.max_connections_per_address
+            get_max_pending_connections(section), section.max_connections_per_address
         )
-        self._max_in_progress = count_answer_slots(section) + section.streams
+        self._max_in_progress = get_max_concurrent_requests(section) + section.stream_limit
         self._tasks: set[asyncio.Task[None]] = set()
         self._fault_count = 0
 
@@ -193,7 +193,7 @@ class _Server(uvicorn.Server):
         self._acceptor.stop_accepting()
         await super().shutdown(sockets=[])
 
-    def mark_complete(self, connection: PendingConnection) -> bool:
+    def mark_request_complete(self, connection: PendingConnection) -> bool:
         """Record a complete request; return False if too many other requests are being handled."""
         self._acceptor.stop_waiting_for(connection)
         self._idle.remove_connection(connection)
@@ -209,7 +209,7 @@ class _Server(uvicorn.Server):
         self._idle.remove_connection(connection)
         self._in_progress.discard(connection)
 
-    def mark_answered(self, connection: PendingConnection) -> None:
+    def mark_request_answered(self, connection: PendingConnection) -> None:
         """Record that the request was answered; the connection may carry another one."""
         self._in_progress.discard(connection)
         now = asyncio.get_running_loop().time()
@@ -220,7 +220,7 @@ class _Server(uvicorn.Server):
             self.refusals.record_refusal(reason, oldest.address)
 
     def _begin_connection(self, connection: PendingConnection) -> None:
-        if self._tls_context is None and not self.mark_complete(connection):
+        if self._tls_context is None and not self.mark_request_complete(connection):
             _send_busy_response(connection.sock)
             return
         task = asyncio.get_running_loop().create_task(self._connect_protocol(connection))
@@ -301,7 +301,7 @@ class _HttpConnection(HttpToolsProtocol):
         if self._head_bytes > MAX_HEAD_BYTES:
             self._server.refusals.record_refusal("large", self._connection.address)
             self.transport.abort()
-        elif self._unanswered and not self._server.mark_complete(self._connection):
+        elif self._unanswered and not self._server.mark_request_complete(self._connection):
             self.transport.abort()
 
     @override
@@ -325,12 +325,12 @@ class _HttpConnection(HttpToolsProtocol):
         if not self.transport.get_write_buffer_size():
             self._cancel_deadline()
         if not self.transport.is_closing():
-            self._server.mark_answered(self._connection)
+            self._server.mark_request_answered(self._connection)
         # The base method starts with the bytes received meanwhile.
         super().on_response_complete()
         if self._unanswered and not self.transport.is_closing():
             self._start_deadline()
-            if not self._server.mark_complete(self._connection):
+            if not self._server.mark_request_complete(self._connection):
                 self.transport.abort()
 
     @override
@@ -359,7 +359,7 @@ class _HttpConnection(HttpToolsProtocol):
                 self._start_deadline()
             return
         # A stream never ends; its deadline applies to bytes that the client does not receive.
-        has_request = self._unanswered > 0 and self._server.section.streams > 0
+        has_request = self._unanswered > 0 and self._server.section.stream_limit > 0
         is_stream = has_request and self.scope["path"] in STREAM_PATHS
         if is_stream and not self.transport.get_write_buffer_size():
             seconds = self._server.section.response_timeout_seconds

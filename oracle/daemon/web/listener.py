@@ -31,20 +31,20 @@ def raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (new_limit, hard))
 
 
-def count_answer_slots(section: ListenerSection) -> int:
+def get_max_concurrent_requests(section: ListenerSection) -> int:
     """Return the maximum number of requests that are handled at the same time.
 
     Half of the connections are kept for responses, but at most `max_answers`.
     """
-    return min(section.max_answers, _count_connection_slots(section) // 2)
+    return min(section.max_answers, _get_max_connections(section) // 2)
 
 
-def count_waiting_slots(section: ListenerSection) -> int:
+def get_max_pending_connections(section: ListenerSection) -> int:
     """Return the maximum number of connections with incomplete requests."""
-    return _count_connection_slots(section) - count_answer_slots(section)
+    return _get_max_connections(section) - get_max_concurrent_requests(section)
 
 
-def _count_connection_slots(section: ListenerSection) -> int:
+def _get_max_connections(section: ListenerSection) -> int:
     descriptor_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if descriptor_limit == resource.RLIM_INFINITY:
         return section.max_connections

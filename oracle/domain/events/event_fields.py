@@ -79,7 +79,7 @@ def parse_version(text: str) -> tuple[int, int, int]:
     return int(major), int(minor), int(patch)
 
 
-def _cap_to_int63(number: int) -> int:
+def _clamp_to_int64(number: int) -> int:
     """Return the number, capped to fit an int64 column; larger numbers are not distinguished."""
     return number if number <= INT63_MAX else INT63_MAX  # noqa: FURB136 - min() is slower
 
@@ -132,13 +132,13 @@ SECONDS = FieldKind(
     codec=codecs.INT63,
     column=ColumnType.WHOLE,
     description="whole seconds, 0 to 2^63-1",
-    to_column=_cap_to_int63,
+    to_column=_clamp_to_int64,
 )
 COUNT = FieldKind(
     codec=codecs.AT_LEAST_ONE,
     column=ColumnType.WHOLE,
     description="a whole number, 1 to 2^63-1",
-    to_column=_cap_to_int63,
+    to_column=_clamp_to_int64,
 )
 PLACE = FieldKind(
     codec=codecs.PLACE, column=ColumnType.WHOLE, description="0 to 2, the node's place in its task"

@@ -166,13 +166,13 @@ def iter_ordered_events(lines: Iterable[str]) -> Iterator[DomainEvent]:
             event = parse_event(line)
         except ValueError:
             raise OutOfOrderError from None
-        if last is not None and not _may_follow(event, last):
+        if last is not None and not _is_in_order(event, last):
             raise OutOfOrderError
         last = event
         yield event
 
 
-def _may_follow(event: DomainEvent, last: DomainEvent) -> bool:
+def _is_in_order(event: DomainEvent, last: DomainEvent) -> bool:
     is_same_block = event.at.block == last.at.block and not is_feed_position(last.at)
     if is_same_block and event.time != last.time:
         return False

@@ -32,7 +32,7 @@ class Registrations(NamedTuple):
         """The nodes that get an index, in the order in which the contract assigns them."""
         return (*(pair.new_node for pair in self.reused), *self.appended)
 
-    def assign_indexes(
+    def compute_assigned_indexes(
         self, index_by_node: dict[Address, int], node_count: int
     ) -> dict[int, Address]:
         """Return the node of each assigned index, in the contract's order.

@@ -101,7 +101,7 @@ class Fold:
         """Fold events that are sorted by position, from any number of blocks.
 
         Pass `is_complete=False` if the last transaction continues in the next call, and call
-        `finish_transaction` at the end of the transaction.
+        `score_groups_closed_in_transaction` at the end of the transaction.
 
         Raises:
             ValueError: an event does not follow the last folded event.
@@ -117,16 +117,16 @@ class Fold:
             if event.time < last_time:
                 ledger.record_anomaly(event, Breach.TIME_FELL)
             if ledger.closing:
-                self.finish_transaction(event.at)
+                self.score_groups_closed_in_transaction(event.at)
             last_position, last_time = event.at, event.time
             ledger.at = last_position
             handlers[type(event)](ledger, event)
         if event is not None:
             self.last = ledger.changes.last = LastEvent(last_position, last_time)
         if is_complete:
-            self.finish_transaction()
+            self.score_groups_closed_in_transaction()
 
-    def finish_transaction(self, next_position: Position | None = None) -> None:
+    def score_groups_closed_in_transaction(self, next_position: Position | None = None) -> None:
         """Score the groups that closed in the newest transaction, after its verdicts are folded.
 
         With `next_position`, score them only if that position is in another transaction.

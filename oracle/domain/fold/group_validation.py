@@ -43,7 +43,7 @@ def add_task_to_group(ledger: WorkingSet, event: TaskCreated) -> None:
         return
     existing = ledger.groups.get(event.group)
     if existing is None or not existing.closed:
-        group = ledger.group_for_update(event.group)
+        group = ledger.get_group_for_update(event.group)
         group.tasks = (*group.tasks, event.task)
 
 
@@ -53,7 +53,7 @@ def close_group_if_complete(ledger: WorkingSet, event: DomainEvent, task: Task) 
     if group is None or group.closed or len(group.tasks) < ledger.rules.group_size:
         return
     if all(ledger.tasks[key].ending is not None for key in group.tasks):
-        ledger.group_for_update(group.group).closed = True
+        ledger.get_group_for_update(group.group).closed = True
         _close_group(ledger, event, group.group, group.tasks)
 
 
@@ -134,11 +134,11 @@ def _find_unscored_tasks(
 def _score_member(ledger: WorkingSet, result: GroupResult, member: GroupMember) -> None:
     if member.node is None or member.score is None:
         return
-    task = ledger.task_for_update(member.task)
+    task = ledger.get_task_for_update(member.task)
     task.scored_in = result.group
     if not _counts_for_pool(task, member, ledger.rules):
         return
-    node = ledger.node_for_update(member.node, result.time)
+    node = ledger.get_node_for_update(member.node, result.time)
     if ledger.rules.legacy is None:
         _append_score(node, member.score, result.time, ledger.rules)
     else:

@@ -131,7 +131,7 @@ def score_ended_task(ledger: WorkingSet, event: DomainEvent, task: Task) -> None
     # In these contracts the three parts of one task are the only kind of group.
     task.scored_in = GroupKey(task.key)
     for run, round_score in zip(task.runs, scores, strict=True):
-        node = ledger.node_for_update(run.node, event.time)
+        node = ledger.get_node_for_update(run.node, event.time)
         add_window_score(ledger, node, round_score.task_score, event.time, rules.legacy)
         node.scored += 1
         entry = ScoreEntry(
@@ -150,13 +150,13 @@ def score_ended_task(ledger: WorkingSet, event: DomainEvent, task: Task) -> None
 
 
 def add_window_score(
-    ledger: WorkingSet, node: Node, score: int, time: int, legacy: LegacyRules
+    ledger: WorkingSet, node: Node, score: int, time: int, legacy_rules: LegacyRules
 ) -> None:
     """Add a task score to the node's window.
 
     A kickout that was due in an earlier window ends with that window. It ends before the score is
     added, because the score may make a new kickout due.
     """
-    legacy_tally.advance_window(node, time, legacy)
+    legacy_tally.advance_window(node, time, legacy_rules)
     working_set.update_kickout_interval(ledger, node, ledger.at)
-    legacy_tally.add_score(node, score, time, legacy)
+    legacy_tally.add_score(node, score, time, legacy_rules)

@@ -58,7 +58,7 @@ def apply_node_joined(ledger: WorkingSet, event: NodeJoined) -> None:
         ledger.record_anomaly(event, Breach.JOINED_WHILE_MEMBER)
         return
     ledger.just_quit.pop(event.node, None)
-    node = ledger.node_for_update(event.node, event.time)
+    node = ledger.get_node_for_update(event.node, event.time)
     was_known = node.membership is not Membership.UNKNOWN
     resets_reliability = not was_known or node.starts_anew or ledger.rules.rejoin_heals
     if was_known:
@@ -103,7 +103,7 @@ def _reset_reliability(ledger: WorkingSet, node: Node, event: NodeJoined) -> Non
 
 def apply_node_updated(ledger: WorkingSet, event: NodeUpdated) -> None:
     """Store a node's new description, whether it is a member or not."""
-    _set_description(ledger.node_for_update(event.node, event.time), event)
+    _set_description(ledger.get_node_for_update(event.node, event.time), event)
 
 
 def _set_description(node: Node, event: NodeJoined | NodeUpdated) -> None:
@@ -115,14 +115,14 @@ def _set_description(node: Node, event: NodeJoined | NodeUpdated) -> None:
 
 def apply_model_added(ledger: WorkingSet, event: ModelAdded) -> None:
     """Add a model to the models on the node's disk."""
-    node = ledger.node_for_update(event.node, event.time)
+    node = ledger.get_node_for_update(event.node, event.time)
     if event.model not in node.models:
         node.models = (*node.models, event.model)
 
 
 def apply_download_requested(ledger: WorkingSet, event: DownloadRequested) -> None:
     """Record a download request to the node, and drop requests older than a day."""
-    node = ledger.node_for_update(event.node, event.time)
+    node = ledger.get_node_for_update(event.node, event.time)
     cutoff_time = event.time - DOWNLOAD_HISTORY_SECONDS
     recent_requests = [request for request in node.downloads if request.asked_at > cutoff_time]
     node.downloads = (*recent_requests, DownloadRequest(event.model, event.time, event.until))
@@ -147,7 +147,7 @@ def _set_paused(ledger: WorkingSet, event: NodePaused | NodeResumed, *, paused: 
     if existing.paused is paused and not (has_pending_pause and not paused):
         ledger.record_anomaly(event, Breach.PAUSED_TWICE if paused else Breach.NOT_PAUSED)
         return
-    node = ledger.node_for_update(event.node, event.time)
+    node = ledger.get_node_for_update(event.node, event.time)
     node.paused = paused
     transition = MembershipTransition.PAUSED if paused else MembershipTransition.RESUMED
     _record_membership_change(ledger, node, transition, (event.at, event.time))
@@ -162,7 +162,7 @@ def apply_leave_request(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAske
     if breach is not None:
         ledger.record_anomaly(event, breach)
         return
-    node = ledger.node_for_update(event.node, event.time)
+    node = ledger.get_node_for_update(event.node, event.time)
     node.pending = request
     if node.running:
         _record_membership_change(
@@ -172,27 +172,31 @@ def apply_leave_request(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAske
         apply_pending_leave(ledger, event.node, event.at, event.time)
 
 
-def release_node(ledger: WorkingSet, address: Address, at: Position, time: int) -> None:
+def decrement_running_tasks(
+    ledger: WorkingSet, address: Address, position: Position, time: int
+) -> None:
     """Record that the node, whether a member or not, runs one task fewer."""
-    node = ledger.node_for_update(address, time)
+    node = ledger.get_node_for_update(address, time)
     node.running -= 1
     if node.pending is not None and not node.running:
-        apply_pending_leave(ledger, address, at, time)
+        apply_pending_leave(ledger, address, position, time)
 
 
-def apply_pending_leave(ledger: WorkingSet, address: Address, at: Position, time: int) -> None:
+def apply_pending_leave(
+    ledger: WorkingSet, address: Address, position: Position, time: int
+) -> None:
     """Pause the node or end its membership, as the node requested."""
-    node = ledger.node_for_update(address, time)
+    node = ledger.get_node_for_update(address, time)
     request, node.pending = node.pending, None
     if request is PendingLeave.PAUSE:
         node.paused = True
-        _record_membership_change(ledger, node, MembershipTransition.PAUSED, (at, time))
+        _record_membership_change(ledger, node, MembershipTransition.PAUSED, (position, time))
     elif request is PendingLeave.QUIT:
         ledger.just_quit = {
-            **_filter_quits_in_transaction(ledger.just_quit, at),
-            address: (at.block, at.tx),
+            **_filter_quits_in_transaction(ledger.just_quit, position),
+            address: (position.block, position.tx),
         }
-        _end_membership(ledger, node, Membership.QUIT, (at, time))
+        _end_membership(ledger, node, Membership.QUIT, (position, time))
 
 
 def _filter_quits_in_transaction(
@@ -217,7 +221,7 @@ def apply_node_left(ledger: WorkingSet, event: NodeQuit | NodeSlashed | NodeKick
     if breach is not None and (isinstance(event, NodeQuit) or not _has_just_quit(ledger, event)):
         ledger.record_anomaly(event, breach)
         return
-    node = ledger.node_for_update(event.node, event.time)
+    node = ledger.get_node_for_update(event.node, event.time)
     _end_membership(ledger, node, _MEMBERSHIP_AFTER[type(event)], (event.at, event.time))
 
 

@@ -58,7 +58,7 @@ def apply_task_ended(ledger: WorkingSet, event: Terminal) -> None:
         return
     if existing is not None:
         _record_status_mismatch(ledger, event, existing)
-    task = ledger.task_for_update(event.task)
+    task = ledger.get_task_for_update(event.task)
     _set_ending(event, task)
     if task.node is not None:
         _release_runner(ledger, event, task, task.node)
@@ -92,7 +92,7 @@ def _end_runs(ledger: WorkingSet, event: Terminal, existing: Task) -> None:
         breach = task_runs.no_open_run_breach(existing, event.node)
         ledger.record_anomaly(event, breach)
         return
-    task = ledger.task_for_update(event.task)
+    task = ledger.get_task_for_update(event.task)
     task_runs.end_runs(task, runs_to_end, _ENDINGS[type(event)])
     if all(run.ending is not None for run in task.runs):
         _set_ending(event, task)
@@ -106,7 +106,7 @@ def _end_runs(ledger: WorkingSet, event: Terminal, existing: Task) -> None:
 
 def _release_runner(ledger: WorkingSet, event: Terminal, task: Task, address: Address) -> None:
     """Decrement the node's running tasks unless the node was already released; update its H."""
-    node = ledger.node_for_update(address, event.time)
+    node = ledger.get_node_for_update(address, event.time)
     if not task.freed:
         node.running -= 1
     cause = _CAUSES.get(_ENDINGS[type(event)])
@@ -145,7 +145,7 @@ def _update_reliability(
             node.address, event.at, event.time, cause, event.task, before, after
         )
         ledger.changes.reliability.append(change)
-    if rules.remembers_exclusion:
+    if rules.has_exclusion_hysteresis:
         node.excluded = is_excluded_after(
             before, after, rules, was_excluded=node.excluded, is_penalty=is_penalty
         )

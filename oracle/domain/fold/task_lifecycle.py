@@ -108,7 +108,7 @@ def apply_task_created(ledger: WorkingSet, event: TaskCreated) -> None:
     if breach is not None:
         ledger.record_anomaly(event, breach)
         return
-    task = ledger.task_for_update(event.task)
+    task = ledger.get_task_for_update(event.task)
     task.created_at = event.at
     task.creator = event.creator
     task.fee = event.fee
@@ -133,7 +133,7 @@ def apply_task_queued(ledger: WorkingSet, event: TaskQueued) -> None:
     if breach is not None:
         ledger.record_anomaly(event, breach)
         return
-    ledger.task_for_update(event.task).queued = True
+    ledger.get_task_for_update(event.task).queued = True
 
 
 def apply_task_started(ledger: WorkingSet, event: TaskStarted) -> None:
@@ -143,14 +143,14 @@ def apply_task_started(ledger: WorkingSet, event: TaskStarted) -> None:
     if breach is not None:
         ledger.record_anomaly(event, breach)
         return
-    task = ledger.task_for_update(event.task)
+    task = ledger.get_task_for_update(event.task)
     if event.round is None:
         task.node = event.node
         task.started_at = event.at
         task.started_time = event.time
     else:
         task_runs.start_run(task, event, event.round)
-    node = ledger.node_for_update(event.node, event.time)
+    node = ledger.get_node_for_update(event.node, event.time)
     node.running += 1
     node.last_start = event.time
     node.in_use = task.models
@@ -160,7 +160,7 @@ def apply_task_started(ledger: WorkingSet, event: TaskStarted) -> None:
 
 def _clear_healed_exclusion(ledger: WorkingSet, event: TaskStarted) -> None:
     """Clear the exclusion of a node if its H has healed to the exit threshold."""
-    node = ledger.node_for_update(event.node, event.time)
+    node = ledger.get_node_for_update(event.node, event.time)
     reliability = heal_reliability(node.base, node.since, event.time, ledger.rules)
     node.excluded = reliability < ledger.rules.exclude_exit
 
@@ -171,7 +171,7 @@ def apply_task_submitted(ledger: WorkingSet, event: TaskSubmitted) -> None:
     if existing is not None and existing.runs:
         ledger.record_anomaly(event, Breach.NOT_OF_THIS_GENERATION)
         return
-    _set_stopped(ledger, event, is_error=False)
+    _record_submission_or_error(ledger, event, is_error=False)
 
 
 def apply_error_reported(ledger: WorkingSet, event: TaskErrorReported) -> None:
@@ -184,23 +184,23 @@ def apply_error_reported(ledger: WorkingSet, event: TaskErrorReported) -> None:
     if existing is not None and existing.runs:
         task_runs.apply_run_answer(ledger, event)
         return
-    _set_stopped(ledger, event, is_error=True)
+    _record_submission_or_error(ledger, event, is_error=True)
 
 
-def _set_stopped(
+def _record_submission_or_error(
     ledger: WorkingSet, event: TaskSubmitted | TaskErrorReported, *, is_error: bool
 ) -> None:
     breach = result_breach(ledger.tasks.get(event.task), event)
     if breach is not None:
         ledger.record_anomaly(event, breach)
         return
-    task = ledger.task_for_update(event.task)
+    task = ledger.get_task_for_update(event.task)
     if task.stopped_at is None:
         task.stopped_at = event.at
         task.stopped_time = event.time
         if event.frees:
             task.freed = True
-            node_lifecycle.release_node(ledger, event.node, event.at, event.time)
+            node_lifecycle.decrement_running_tasks(ledger, event.node, event.at, event.time)
     else:
         task.revealed_at = event.at
     task.error_reported = is_error
@@ -216,7 +216,7 @@ def apply_result_disclosed(ledger: WorkingSet, event: ResultDisclosed) -> None:
     if breach is not None:
         ledger.record_anomaly(event, breach)
         return
-    ledger.task_for_update(event.task).revealed_at = event.at
+    ledger.get_task_for_update(event.task).revealed_at = event.at
 
 
 def apply_fee_shared(ledger: WorkingSet, event: FeeShared) -> None:
@@ -225,7 +225,7 @@ def apply_fee_shared(ledger: WorkingSet, event: FeeShared) -> None:
     if breach is not None:
         ledger.record_anomaly(event, breach)
         return
-    ledger.task_for_update(event.task).paid = event.fee
+    ledger.get_task_for_update(event.task).paid = event.fee
 
 
 def apply_task_validated(ledger: WorkingSet, event: TaskValidated) -> None:
@@ -234,4 +234,4 @@ def apply_task_validated(ledger: WorkingSet, event: TaskValidated) -> None:
     if breach is not None:
         ledger.record_anomaly(event, breach)
         return
-    ledger.task_for_update(event.task).validated = True
+    ledger.get_task_for_update(event.task).validated = True

@@ -41,7 +41,7 @@ def apply_run_answer(
         updated_run = run._replace(disclosed_at=event.at)
     else:
         updated_run = run._replace(reported_at=event.at)
-    _replace_run(ledger.task_for_update(event.task), updated_run)
+    _replace_run(ledger.get_task_for_update(event.task), updated_run)
 
 
 def _find_run(task: Task, node: Address) -> Run | None:

@@ -13,7 +13,11 @@ from oracle.domain.fold.preconditions import Breach
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.group_ranking import ClosingMember
 from oracle.domain.scoring.legacy_tally import get_stored_tally
-from oracle.domain.scoring.node_scores import count_restarts, get_pool_in_memory, is_below_line
+from oracle.domain.scoring.node_scores import (
+    count_restarts,
+    get_pool_for_kickout,
+    is_below_kickout_line,
+)
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import (
     GroupResult,
@@ -263,7 +267,7 @@ class WorkingSet:
         # Nodes whose pending quit took effect, and the (block, transaction) in which it did.
         self.just_quit: dict[Address, tuple[int, int]] = {}
 
-    def node_for_update(self, address: Address, time: int) -> Node:
+    def get_node_for_update(self, address: Address, time: int) -> Node:
         """Return a node that is about to change; a new node is created, first seen at `time`."""
         node = self.nodes.get(address)
         pre_images = self.images
@@ -277,7 +281,7 @@ class WorkingSet:
         self.changes.nodes[address] = node
         return node
 
-    def task_for_update(self, key: TaskKey) -> Task:
+    def get_task_for_update(self, key: TaskKey) -> Task:
         """Return a task that is about to change; a missing row is created."""
         task = self.tasks.get(key)
         pre_images = self.images
@@ -290,7 +294,7 @@ class WorkingSet:
         self.changes.tasks[key] = task
         return task
 
-    def group_for_update(self, key: GroupKey) -> OpenGroup:
+    def get_group_for_update(self, key: GroupKey) -> OpenGroup:
         """Return an open group that is about to change; a missing row is created."""
         group = self.groups.get(key)
         pre_images = self.images
@@ -308,7 +312,7 @@ class WorkingSet:
 
 
 def update_kickout_interval(
-    ledger: WorkingSet, node: Node, at: Position, time: int | None = None
+    ledger: WorkingSet, node: Node, position: Position, time: int | None = None
 ) -> None:
     """Open or close the kickout interval of a node whose pool or membership has just changed.
 
@@ -316,19 +320,19 @@ def update_kickout_interval(
     since its last score.
     """
     rules = ledger.rules
-    pool = node.pool if time is None else get_pool_in_memory(node, time, rules)
+    pool = node.pool if time is None else get_pool_for_kickout(node, time, rules)
     is_due = (
         node.membership is Membership.MEMBER
         and len(pool) == rules.pool_size
-        and is_below_line(node.pool_sum, rules)
+        and is_below_kickout_line(node.pool_sum, rules)
     )
     opened_at = node.kickout_due_since
     if rules.legacy is not None:
-        is_too_low = get_stored_tally(node).is_too_low(rules.legacy)
+        is_too_low = get_stored_tally(node).justifies_kickout(rules.legacy)
         is_due = is_too_low and node.membership is Membership.MEMBER
     if is_due and opened_at is None:
-        node.kickout_due_since = at
-        ledger.changes.kickouts.append(KickoutDue(node.address, at, None))
+        node.kickout_due_since = position
+        ledger.changes.kickouts.append(KickoutDue(node.address, position, None))
     elif not is_due and opened_at is not None:
         node.kickout_due_since = None
-        ledger.changes.kickouts.append(KickoutDue(node.address, opened_at, at))
+        ledger.changes.kickouts.append(KickoutDue(node.address, opened_at, position))

@@ -93,7 +93,7 @@ class RoundLimits(NamedTuple):
     fall_share: int = 1000
     big_fall: int = 2500
 
-    def max_falls(self, open_lanes: int) -> int:
+    def compute_max_falls(self, open_lanes: int) -> int:
         """Return how many lanes may fall in a round if `open_lanes` lanes were open before."""
         return max(MIN_ALLOWED_FALLS, open_lanes * self.fall_share // _SHARE_UNIT)
 

@@ -18,7 +18,7 @@ from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
 from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.domain.reports.lanes import NEVER_REPORTED, extract_lane, get_word_index
-from oracle.domain.scoring.node_scores import is_below_line
+from oracle.domain.scoring.node_scores import is_below_kickout_line
 from oracle.domain.scoring.rules import Rules
 
 
@@ -54,13 +54,13 @@ def iter_lane_observations(
         )
 
 
-def is_low(lane: int, line: int) -> bool:
-    """Return whether the contract counts a lane as low; `line` is `ReportSettings.kick_line`."""
-    return lane != NEVER_REPORTED and lane < line
+def is_lane_low(lane: int, kick_line: int) -> bool:
+    """Return whether a lane is low for the contract; `kick_line`: `ReportSettings.kick_line`."""
+    return lane != NEVER_REPORTED and lane < kick_line
 
 
 def find_first_low_run(
-    observations: Iterable[LaneObservation], line: int, count: int
+    observations: Iterable[LaneObservation], kick_line: int, count: int
 ) -> tuple[LaneObservation, ...]:
     """Return the first `count` consecutive low rounds.
 
@@ -68,17 +68,17 @@ def find_first_low_run(
     """
     run: list[LaneObservation] = []
     for observation in observations:
-        run = [*run, observation] if is_low(observation.lane, line) else []
+        run = [*run, observation] if is_lane_low(observation.lane, kick_line) else []
         if len(run) == count:
             break
     return tuple(run)
 
 
-def count_newest_low_run(observations: Sequence[LaneObservation], line: int) -> int:
+def count_newest_low_run(observations: Sequence[LaneObservation], kick_line: int) -> int:
     """Count the consecutive low rounds at the end of the observations."""
     count = 0
     for observation in reversed(observations):
-        if not is_low(observation.lane, line):
+        if not is_lane_low(observation.lane, kick_line):
             break
         count += 1
     return count
@@ -139,7 +139,7 @@ def derived_zeros_reason(entries: Sequence[ScoreEntry], rules: Rules) -> str | N
     """
     derived_count = sum(entry.is_derived for entry in entries)
     total = sum(entry.score for entry in entries) + derived_count * rules.q_max
-    if not derived_count or is_below_line(total, rules):
+    if not derived_count or is_below_kickout_line(total, rules):
         return None
     return f"{derived_count} of its {len(entries)} scores are zeros derived for timed-out members"
 
@@ -200,7 +200,7 @@ class EvidenceContext:
     creators: Mapping[TaskKey, Address]
 
 
-def evidence_of(
+def build_kickout_evidence(
     interval: KickoutDue, entries: Sequence[ScoreEntry], rules: Rules, context: EvidenceContext
 ) -> KickoutEvidence:
     """Return the evidence for a kickout.
@@ -283,5 +283,5 @@ def _entry_to_dict(entry: ScoreEntry, context: EvidenceContext) -> dict[str, obj
     }
 
 
-def _position_to_dict(at: Position) -> dict[str, int]:
-    return {"block": at.block, "tx": at.tx, "log": at.log, "sub": at.sub}
+def _position_to_dict(position: Position) -> dict[str, int]:
+    return {"block": position.block, "tx": position.tx, "log": position.log, "sub": position.sub}

@@ -94,7 +94,7 @@ class Kick:
         )
 
 
-def kick_from_proposal(event: KickProposed) -> Kick:
+def build_proposed_kick(event: KickProposed) -> Kick:
     """Return the kickout that an event proposes."""
     return Kick(
         node=event.node,
@@ -107,7 +107,7 @@ def kick_from_proposal(event: KickProposed) -> Kick:
     )
 
 
-def record_execution(
+def build_executed_kick(
     existing: Kick | None, event: KickExecuted, *, head_round: int, cooldown: int
 ) -> Kick:
     """Return the kickout after an execution, which expels the node or calls the network again.
@@ -127,7 +127,7 @@ def record_execution(
     return replace(kick, state=KickState.EXECUTED, evidence=event.evidence, expulsion=expulsion)
 
 
-def record_refusal(existing: Kick | None, event: KickRefused, head_round: int) -> Kick:
+def build_refused_kick(existing: Kick | None, event: KickRefused, head_round: int) -> Kick:
     """Return the kickout after the network refused to end the node's membership."""
     kick = existing or _build_unproposed_kick(event.node, ZERO_HASH, event.at)
     previous = kick.expulsion or _build_unrecorded_expulsion(event.at, head_round)
@@ -149,10 +149,10 @@ def build_initial_expulsion(event: NodeExpelled) -> Kick:
     return replace(kick, expulsion=_build_unrecorded_expulsion(event.at, 0))
 
 
-def _build_unrecorded_expulsion(at: Position, head_round: int) -> Expulsion:
-    """Return an expulsion whose own event was not read; `at` is the position of a later event."""
-    return Expulsion(at, head_round, NEVER_EXPIRES, NO_TARGET, head_round, at)
+def _build_unrecorded_expulsion(position: Position, head_round: int) -> Expulsion:
+    """Return an expulsion whose own event was not read; `position` is that of a later event."""
+    return Expulsion(position, head_round, NEVER_EXPIRES, NO_TARGET, head_round, position)
 
 
-def _build_unproposed_kick(node: Address, evidence: Hash, at: Position) -> Kick:
-    return Kick(node, 0, evidence, 0, 0, at, KickState.EXECUTED)
+def _build_unproposed_kick(node: Address, evidence: Hash, position: Position) -> Kick:
+    return Kick(node, 0, evidence, 0, 0, position, KickState.EXECUTED)

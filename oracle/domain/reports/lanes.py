@@ -9,8 +9,8 @@ from struct import Struct
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.legacy_factors import PopulationMaxima
-from oracle.domain.scoring.node_figures import NodeFigures
-from oracle.domain.scoring.node_scores import is_excluded, qos_at
+from oracle.domain.scoring.node_figures import NodeScores
+from oracle.domain.scoring.node_scores import compute_node_qos, is_excluded
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 
@@ -40,27 +40,27 @@ def get_band(lane: int, kick_line: int) -> int:
     return 2 if lane < kick_line else 3
 
 
-def lane_of(
-    node: Node | None, time: int, rules: Rules, peers: PopulationMaxima | None = None
+def compute_node_lane(
+    node: Node | None, time: int, rules: Rules, population_maxima: PopulationMaxima | None = None
 ) -> int:
     """Return the lane of a registered node in a report as of `time`: 1 to 10002.
 
     The lane is "do not select" if the node is not a member, paused or excluded. `node` is None if
-    no event ever named the node. Legacy rules need the node's `peers` as of `time`.
+    no event ever named the node. Legacy rules need the node's `population_maxima` as of `time`.
     """
     if node is None or node.membership is not Membership.MEMBER or node.paused:
         return DO_NOT_SELECT
     if is_excluded(node, time, rules):
         return DO_NOT_SELECT
-    qos = qos_at(node, time, rules, peers)
+    qos = compute_node_qos(node, time, rules, population_maxima)
     return DO_NOT_SELECT if qos is None else qos // QOS_STEP + LOWEST_SCORE
 
 
-def lane_from_figures(figures: NodeFigures) -> int:
-    """Return the lane of a node from its computed figures."""
-    if figures.qos is None or figures.state not in {"selectable", "recovering"}:
+def compute_node_lane_from_scores(scores: NodeScores) -> int:
+    """Return the lane of a node from its computed scores."""
+    if scores.qos is None or scores.state not in {"selectable", "recovering"}:
         return DO_NOT_SELECT
-    return figures.qos // QOS_STEP + LOWEST_SCORE
+    return scores.qos // QOS_STEP + LOWEST_SCORE
 
 
 def decode_qos(lane: int) -> int | None:
@@ -68,7 +68,7 @@ def decode_qos(lane: int) -> int | None:
     return (lane - LOWEST_SCORE) * QOS_STEP if lane >= LOWEST_SCORE else None
 
 
-def compute_kick_below(rules: Rules) -> int:
+def compute_kickout_line_steps(rules: Rules) -> int:
     """Return the kickout line of the rules in the contract's unit, 0 to 10000 QoS steps.
 
     Under legacy rules the node score's line is scaled to Q (decision 0061).

@@ -29,7 +29,7 @@ class Newcomer(NamedTuple):
     """
 
     at: Position
-    place: int
+    member_index: int
     node: Address
 
 

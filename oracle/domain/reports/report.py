@@ -105,7 +105,7 @@ def compute_period(time: int, length: int) -> int:
     return time // length
 
 
-def compute_rules_id(rules: Rules, profile: str, settings: ReportSettings) -> Hash:
+def hash_rules_and_settings(rules: Rules, profile: str, settings: ReportSettings) -> Hash:
     """Return the sha256 that the contract stores as `rulesHash`.
 
     The hashed text is the canonical JSON of everything that all reporters must share. See

@@ -107,7 +107,7 @@ def find_scheduled_report(
         scheduled = next(
             (
                 header
-                for header in _iter_signing_order(candidates, moment)
+                for header in _iter_in_signing_order(candidates, moment)
                 if not moment.is_expired(header)
             ),
             None,
@@ -126,7 +126,7 @@ def _is_window_complete(
     )
 
 
-def _iter_signing_order(
+def _iter_in_signing_order(
     candidates: Sequence[ReportHeader], moment: ScheduleMoment
 ) -> Iterable[ReportHeader]:
     """Yield the reports of one submission window that may be signed, in order."""

@@ -34,10 +34,10 @@ from oracle.domain.reports.kicks import (
     NEVER_EXPIRES,
     Kick,
     KickState,
+    build_executed_kick,
     build_initial_expulsion,
-    kick_from_proposal,
-    record_execution,
-    record_refusal,
+    build_proposed_kick,
+    build_refused_kick,
 )
 from oracle.domain.reports.lanes import (
     DO_NOT_SELECT,
@@ -143,16 +143,16 @@ class Rounds:
         """Apply an event about a kickout."""
         match event:
             case KickProposed():
-                self._set_kick(kick_from_proposal(event))
+                self._set_kick(build_proposed_kick(event))
             case KickExecuted(node=node):
                 kick_limits = self.settings.kick_limits
                 cooldown = NEVER_EXPIRES if kick_limits is None else kick_limits.kick_cooldown
                 existing, head_round = self.kicks.get(node), self.head.round
                 self._set_kick(
-                    record_execution(existing, event, head_round=head_round, cooldown=cooldown)
+                    build_executed_kick(existing, event, head_round=head_round, cooldown=cooldown)
                 )
             case KickRefused(node=node):
-                self._set_kick(record_refusal(self.kicks.get(node), event, self.head.round))
+                self._set_kick(build_refused_kick(self.kicks.get(node), event, self.head.round))
             case NodeExpelled():
                 self._set_kick(build_initial_expulsion(event))
             case NodeReadmitted(node=node):
@@ -180,7 +180,9 @@ class Rounds:
         is_same = self._announced_in == (event.at.block, event.at.tx)
         announced, self._announced = self._announced if is_same else {}, {}
         try:
-            node_by_index = event.registrations.assign_indexes(self.index_by_node, self.node_count)
+            node_by_index = event.registrations.compute_assigned_indexes(
+                self.index_by_node, self.node_count
+            )
         except ValueError as error:
             node_by_index, error_detail = {}, f": {error}"
         else:

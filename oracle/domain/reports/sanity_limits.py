@@ -61,7 +61,7 @@ def count_large_changes(lane_changes: Sequence[LaneChange], limits: SanityLimits
     )
 
 
-def count_newly_low(lane_changes: Sequence[LaneChange], kick_line: int) -> int:
+def count_newly_low_lanes(lane_changes: Sequence[LaneChange], kick_line: int) -> int:
     """Count the lanes that would fall below the kickout line or become unselectable.
 
     `kick_line` is a lane: `ReportSettings.kick_line`.
@@ -88,7 +88,7 @@ def excess_change_reason(
             f"{changed_count} of {member_count} members would change by more than "
             f"{limits.changed_by} steps, above sanity_changed_share {limits.changed_share}"
         )
-    low_count = count_newly_low(lane_changes, kick_line)
+    low_count = count_newly_low_lanes(lane_changes, kick_line)
     if low_count > limits.kick_share * member_count:
         return (
             f"{low_count} of {member_count} members would fall under the kickout line or become "

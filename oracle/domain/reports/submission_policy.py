@@ -50,18 +50,18 @@ class SubmissionDecision:
 
 
 def measure_change(
-    on_chain: Mapping[int, int], records: Iterable[tuple[int, int]], kick_line: int
+    on_chain_words: Mapping[int, int], records: Iterable[tuple[int, int]], kick_line: int
 ) -> tuple[int, bool]:
     """Return the sum of steps by which lanes change, and whether a lane changes its band.
 
     Args:
-        on_chain: words by word number; a missing word was never written.
+        on_chain_words: words by word number; a missing word was never written.
         records: the records of a report.
         kick_line: the kickout line as a lane (`ReportSettings.kick_line`).
     """
     total, crosses = 0, False
     for number, word in records:
-        before = on_chain.get(number, 0)
+        before = on_chain_words.get(number, 0)
         if before == word:
             continue
         for old_lane, new_lane in zip(unpack_lanes(before), unpack_lanes(word), strict=True):

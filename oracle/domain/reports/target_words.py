@@ -13,8 +13,8 @@ from oracle.domain.reports.contract_state import RoundLimits
 from oracle.domain.reports.lanes import (
     LANES_PER_WORD,
     LOWEST_SCORE,
+    compute_node_lane,
     get_word_index,
-    lane_of,
     replace_lane,
     unpack_lanes,
 )
@@ -52,11 +52,11 @@ def count_open_lanes(words: Mapping[int, int]) -> int:
 
 
 def iter_falling_lanes(
-    on_chain: Mapping[int, int], target_words: Mapping[int, int], limits: RoundLimits
+    on_chain_words: Mapping[int, int], target_words: Mapping[int, int], limits: RoundLimits
 ) -> Iterator[tuple[int, int]]:
     """Yield the index and the current lane of each lane that would fall, by ascending index."""
     for number in sorted(target_words):
-        old_word, new_word = on_chain.get(number, 0), target_words[number]
+        old_word, new_word = on_chain_words.get(number, 0), target_words[number]
         if old_word == new_word:
             continue
         pairs = zip(unpack_lanes(old_word), unpack_lanes(new_word), strict=True)
@@ -66,7 +66,7 @@ def iter_falling_lanes(
 
 
 def limit_falls(
-    on_chain: Mapping[int, int],
+    on_chain_words: Mapping[int, int],
     target_words: Mapping[int, int],
     limits: RoundLimits,
     get_causes: Callable[[list[int]], Mapping[int, FallCause]],
@@ -78,13 +78,13 @@ def limit_falls(
     falls (docs/reference/report-format.md#share-cap).
 
     Args:
-        on_chain: words by word number, as stored in the contract.
+        on_chain_words: words by word number, as stored in the contract.
         target_words: words by word number, as computed by the fold.
         limits: the contract's limits.
         get_causes: returns why the lanes with these indexes fall; called only if too many fall.
     """
-    lane_by_index = dict(iter_falling_lanes(on_chain, target_words, limits))
-    max_falls = limits.max_falls(count_open_lanes(on_chain))
+    lane_by_index = dict(iter_falling_lanes(on_chain_words, target_words, limits))
+    max_falls = limits.compute_max_falls(count_open_lanes(on_chain_words))
     words = dict(target_words)
     if len(lane_by_index) <= max_falls:
         return words, 0
@@ -128,7 +128,7 @@ class ScoringContext:
 
     def compute_lane(self, node: Node | None) -> int:
         """Return the lane of a node that has an index."""
-        return lane_of(node, self.time, self.rules, self.peers)
+        return compute_node_lane(node, self.time, self.rules, self.peers)
 
 
 def compute_folded_words(
@@ -157,7 +157,7 @@ def build_target_words(
         context: the inputs of scoring.
     """
     words = dict(folded_words)
-    node_by_index = registrations.assign_indexes(rounds.index_by_node, rounds.node_count)
+    node_by_index = registrations.compute_assigned_indexes(rounds.index_by_node, rounds.node_count)
     new_nodes = context.load_nodes(registrations.new_nodes)
     for index, node in node_by_index.items():
         number = get_word_index(index)

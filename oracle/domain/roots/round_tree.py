@@ -122,17 +122,17 @@ class RoundTree:
             self._total_weight += sign * (lane - LOWEST_SCORE + 1)
 
 
-def link_nodes(nodes: Iterable[Address]) -> Mapping[Address, Address]:
+def compute_next_addresses(nodes: Iterable[Address]) -> Mapping[Address, Address]:
     """Return the next higher address of each address; the lowest follows the highest."""
     ascending = sorted(nodes)
     return dict(zip(ascending, [*ascending[1:], *ascending[:1]], strict=True))
 
 
-def find_predecessor(ascending: Sequence[Address], address: Address) -> Address:
+def find_predecessor(sorted_addresses: Sequence[Address], address: Address) -> Address:
     """Return the address whose leaf proves that `address`, which has no leaf, is absent.
 
     Args:
-        ascending: the addresses of all leaves in ascending order, at least one.
+        sorted_addresses: the addresses of all leaves in ascending order, at least one.
         address: an address in lower case.
     """
-    return ascending[bisect_left(ascending, address) - 1]
+    return sorted_addresses[bisect_left(sorted_addresses, address) - 1]

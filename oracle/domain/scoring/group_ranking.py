@@ -60,7 +60,7 @@ def rank_by_speed(tasks: Sequence[Task], rules: Rules, *, is_ordered: bool = Fal
 
 
 def filter_confirmed_answers(
-    answered: Sequence[Task], size: int, invalid: AbstractSet[TaskKey] = frozenset()
+    answered_tasks: Sequence[Task], size: int, invalid_tasks: AbstractSet[TaskKey] = frozenset()
 ) -> list[Task]:
     """Return the answers that the group's verdict confirms, in the given order.
 
@@ -68,18 +68,18 @@ def filter_confirmed_answers(
     group answered, because a lone answer was compared with nothing.
 
     Args:
-        answered: the tasks with an answer, and with the endings that the verdict gave them.
+        answered_tasks: the tasks with an answer, and with the endings that the verdict gave them.
         size: the size of the group, including members that never answered.
-        invalid: the wrong answers that the group's event lists.
+        invalid_tasks: the wrong answers that the group's event lists.
     """
-    if 2 * len(answered) <= size:
+    if 2 * len(answered_tasks) <= size:
         return []
-    errors = [task for task in answered if task.abort_reason is AbortReason.ERROR_REPORTED]
+    errors = [task for task in answered_tasks if task.abort_reason is AbortReason.ERROR_REPORTED]
     is_error_right = 2 * len(errors) > size
     return [
         task
-        for task in answered
-        if task.key not in invalid
+        for task in answered_tasks
+        if task.key not in invalid_tasks
         and (task.ending not in _UNCONFIRMED_ENDINGS or (is_error_right and task in errors))
     ]
 

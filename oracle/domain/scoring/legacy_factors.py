@@ -7,7 +7,7 @@ docs/explanation/legacy.md#scores.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from oracle.domain.fixed_point import UNIT, multiply_fixed
+from oracle.domain.fixed_point import UNIT, multiply_fixed_point
 from oracle.domain.ids import Address
 from oracle.domain.scoring.legacy_rules import LegacyRules
 from oracle.domain.scoring.legacy_tally import WindowTally, compute_tally
@@ -63,19 +63,25 @@ def compute_population_maxima(
     return PopulationMaxima(max_vram, max_timeout, max_node_score)
 
 
-def compute_vram_share(vram: int | None, peers: PopulationMaxima) -> int:
+def compute_vram_share(vram: int | None, population_maxima: PopulationMaxima) -> int:
     """Return R, the share of the largest video memory; 0 if the video memory is unknown."""
-    return min(vram or 0, peers.max_vram) * UNIT // peers.max_vram if peers.max_vram else 0
+    return (
+        min(vram or 0, population_maxima.max_vram) * UNIT // population_maxima.max_vram
+        if population_maxima.max_vram
+        else 0
+    )
 
 
-def compute_promptness(timeout: int | None, peers: PopulationMaxima, legacy: LegacyRules) -> int:
+def compute_promptness(
+    timeout: int | None, population_maxima: PopulationMaxima, legacy_rules: LegacyRules
+) -> int:
     """Return P: 1 for the shortest allowed timeout, 0 for the longest timeout of all members.
 
     P is also 1 for a timeout below the allowed minimum, and 0 for an unknown timeout.
     """
     if timeout is None:
         return 0
-    min_timeout, max_timeout = legacy.least_timeout_seconds, peers.max_timeout
+    min_timeout, max_timeout = legacy_rules.least_timeout_seconds, population_maxima.max_timeout
     if timeout <= min_timeout:
         return UNIT
     return (
@@ -85,45 +91,52 @@ def compute_promptness(timeout: int | None, peers: PopulationMaxima, legacy: Leg
     )
 
 
-def compute_speed(node_score: int | None, peers: PopulationMaxima) -> int | None:
+def compute_speed(node_score: int | None, population_maxima: PopulationMaxima) -> int | None:
     """Return B, the share of the best node score, or None if the node has no score.
 
     B is 0 if the best node score is 0.
     """
     if node_score is None:
         return None
-    max_score = peers.max_node_score
+    max_score = population_maxima.max_node_score
     return min(node_score, max_score) * UNIT // max_score if max_score else 0
 
 
 def compute_factors(
-    node: Node, time: int, legacy: LegacyRules, peers: PopulationMaxima
+    node: Node, time: int, legacy_rules: LegacyRules, population_maxima: PopulationMaxima
 ) -> Factors:
-    """Return the node's factors at `time`; `peers` must be as of the same time."""
-    tally = compute_tally(node, time, legacy)
-    size = compute_vram_share(node.gpu_vram, peers)
-    promptness = compute_promptness(node.timeout, peers, legacy)
-    speed = compute_speed(tally.node_score, peers)
+    """Return the node's factors at `time`; `population_maxima` must be as of the same time."""
+    tally = compute_tally(node, time, legacy_rules)
+    size = compute_vram_share(node.gpu_vram, population_maxima)
+    promptness = compute_promptness(node.timeout, population_maxima, legacy_rules)
+    speed = compute_speed(tally.node_score, population_maxima)
     combined = (
-        multiply_fixed(legacy.vram_weight, size)
-        + multiply_fixed(legacy.timeout_weight, promptness)
-        + multiply_fixed(legacy.speed_weight, speed or 0)
+        multiply_fixed_point(legacy_rules.vram_weight, size)
+        + multiply_fixed_point(legacy_rules.timeout_weight, promptness)
+        + multiply_fixed_point(legacy_rules.speed_weight, speed or 0)
     )
     return Factors(tally, size, promptness, speed, combined)
 
 
 def compute_incentive_shares(
-    nodes: Iterable[Node], time: int, rules: Rules, peers: PopulationMaxima | None = None
+    nodes: Iterable[Node],
+    time: int,
+    rules: Rules,
+    population_maxima: PopulationMaxima | None = None,
 ) -> dict[Address, int]:
     """Return each member's share of the window's incentive at `time`.
 
     A share is the product of Q and online seconds, divided by the sum of all members' products
     (docs/explanation/crynux.md#weighted-sum-of-scores); all shares are 0 if that sum is 0. The
-    result is empty unless the rules are legacy rules. Shares are never part of a report. `peers`
-    are the maxima of these nodes at the same time; if it is None, they are computed.
+    result is empty unless the rules are legacy rules. Shares are never part of a report.
+    `population_maxima` are the maxima of these nodes at the same time; if it is None, they are
+    computed.
     """
     members = [node for node in nodes if node.membership is Membership.MEMBER]
-    legacy, maxima = rules.legacy, peers or compute_population_maxima(members, time, rules)
+    legacy, maxima = (
+        rules.legacy,
+        population_maxima or compute_population_maxima(members, time, rules),
+    )
     if legacy is None or maxima is None:
         return {}
     merit_by_node = {}

@@ -12,12 +12,12 @@ from oracle.domain.scoring.rule_fields import (
     POSITIVE,
     SHARE,
     Fraction,
+    build_rule_metadata,
     declare_rule,
     find_missing_rules,
     in_range,
     iter_bound_checks,
     parse_rule_value,
-    rule_metadata,
     rule_to_json,
 )
 
@@ -38,27 +38,31 @@ class LegacyRules:
 
     # The weights are a, b and c of docs/explanation/legacy.md#scores; together at most 1.
     vram_weight: Fraction = field(
-        metadata=rule_metadata("weight of the VRAM size in the combined score, a", _SOURCE, SHARE)
+        metadata=build_rule_metadata(
+            "weight of the VRAM size in the combined score, a", _SOURCE, SHARE
+        )
     )
     timeout_weight: Fraction = field(
-        metadata=rule_metadata("weight of the timeout setting, b", _SOURCE, SHARE)
+        metadata=build_rule_metadata("weight of the timeout setting, b", _SOURCE, SHARE)
     )
     speed_weight: Fraction = field(
-        metadata=rule_metadata("weight of the submission speed, c", _SOURCE, SHARE)
+        metadata=build_rule_metadata("weight of the submission speed, c", _SOURCE, SHARE)
     )
     # O_min (docs/reference/sources.md#crynux-qos-of-2024, The Timeout Setting).
     least_timeout_seconds: int = field(
-        metadata=rule_metadata("the shortest timeout that a node may set", _SOURCE, NOT_NEGATIVE)
+        metadata=build_rule_metadata(
+            "the shortest timeout that a node may set", _SOURCE, NOT_NEGATIVE
+        )
     )
     kickout_below: Fraction = field(
-        metadata=rule_metadata(
+        metadata=build_rule_metadata(
             "kickout is due below this node score, out of 20",
             _SOURCE,
             in_range(0, _BEST_SCORE, UNIT),
         )
     )
     kickout_tasks: int = field(
-        metadata=rule_metadata(
+        metadata=build_rule_metadata(
             "minimum number of tasks in the window for a kickout", _SOURCE, POSITIVE
         )
     )

@@ -19,10 +19,10 @@ _MONTHS_BEFORE_EPOCH = 1_969 * 12 + 10
 _DAYS_BEFORE_EPOCH = 719_468
 
 
-def compute_window(time: int, legacy: LegacyRules) -> int:
+def compute_window_number(time: int, legacy_rules: LegacyRules) -> int:
     """Return the number of the window that contains a block time in seconds."""
-    if legacy.window_seconds is not None:
-        return time // legacy.window_seconds
+    if legacy_rules.window_seconds is not None:
+        return time // legacy_rules.window_seconds
     days = time // _DAY_SECONDS
     # This estimate is off by at most one, because months differ by at most three days.
     month = days * _CYCLE_MONTHS // _CYCLE_DAYS
@@ -33,10 +33,10 @@ def compute_window(time: int, legacy: LegacyRules) -> int:
     return month
 
 
-def compute_window_start(window: int, legacy: LegacyRules) -> int:
+def compute_window_start(window: int, legacy_rules: LegacyRules) -> int:
     """Return the block time in seconds at which a window began."""
-    if legacy.window_seconds is not None:
-        return window * legacy.window_seconds
+    if legacy_rules.window_seconds is not None:
+        return window * legacy_rules.window_seconds
     return _compute_first_day(window) * _DAY_SECONDS
 
 
@@ -65,25 +65,28 @@ class WindowTally(NamedTuple):
         """Return the mean of the task scores in units of 10^-18, or None if there are none."""
         return self.total * UNIT // self.tasks if self.tasks else None
 
-    def is_too_low(self, legacy: LegacyRules) -> bool:
+    def justifies_kickout(self, legacy_rules: LegacyRules) -> bool:
         """Return whether there are enough tasks for a kickout, and the mean is below the line."""
-        has_enough = self.tasks >= legacy.kickout_tasks
-        return has_enough and self.total * UNIT < legacy.kickout_below * self.tasks
+        has_enough = self.tasks >= legacy_rules.kickout_tasks
+        return has_enough and self.total * UNIT < legacy_rules.kickout_below * self.tasks
 
 
-def compute_tally(node: Node, time: int, legacy: LegacyRules) -> WindowTally:
+def compute_tally(node: Node, time: int, legacy_rules: LegacyRules) -> WindowTally:
     """Return the node's tally in the window that contains `time`.
 
     If the node's current window is later, its tally is returned.
     """
-    window, online_since = compute_window(time, legacy), node.online_since
+    window, online_since = compute_window_number(time, legacy_rules), node.online_since
     if window <= node.window:
         online_seconds = node.online_seconds + (
             0 if online_since is None else max(0, time - online_since)
         )
         return WindowTally(node.window, node.window_sum, node.window_count, online_seconds)
     return WindowTally(
-        window, 0, 0, 0 if online_since is None else time - compute_window_start(window, legacy)
+        window,
+        0,
+        0,
+        0 if online_since is None else time - compute_window_start(window, legacy_rules),
     )
 
 
@@ -92,29 +95,29 @@ def get_stored_tally(node: Node) -> WindowTally:
     return WindowTally(node.window, node.window_sum, node.window_count, node.online_seconds)
 
 
-def advance_window(node: Node, time: int, legacy: LegacyRules) -> None:
+def advance_window(node: Node, time: int, legacy_rules: LegacyRules) -> None:
     """Start a new window if `time` is after the node's current window."""
-    window = compute_window(time, legacy)
+    window = compute_window_number(time, legacy_rules)
     if window <= node.window:
         return
     node.window = window
     node.window_sum = node.window_count = node.online_seconds = 0
     if node.online_since is not None:
-        node.online_since = compute_window_start(window, legacy)
+        node.online_since = compute_window_start(window, legacy_rules)
 
 
-def add_score(node: Node, score: int, time: int, legacy: LegacyRules) -> None:
+def add_score(node: Node, score: int, time: int, legacy_rules: LegacyRules) -> None:
     """Add a task score to the window in which the task ended."""
-    advance_window(node, time, legacy)
+    advance_window(node, time, legacy_rules)
     node.window_sum += score
     node.window_count += 1
 
 
-def update_online_clock(node: Node, time: int, legacy: LegacyRules) -> None:
+def update_online_clock(node: Node, time: int, legacy_rules: LegacyRules) -> None:
     """Start the online clock of a node that became a member, or stop that of a node that left."""
-    advance_window(node, time, legacy)
+    advance_window(node, time, legacy_rules)
     if node.membership is Membership.MEMBER:
-        node.online_since = max(time, compute_window_start(node.window, legacy))
+        node.online_since = max(time, compute_window_start(node.window, legacy_rules))
     elif node.online_since is not None:
         node.online_seconds += max(0, time - node.online_since)
         node.online_since = None

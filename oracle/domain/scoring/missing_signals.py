@@ -26,11 +26,11 @@ def describe_missing_event_types(event_types: EventTypes, rules: Rules) -> Itera
     if network_events.TaskStarted not in event_types:
         yield "no task_started: no node runs anything, so no time is measured and H stays 1"
         return
-    yield from _describe_missing_for_scores(event_types, rules)
-    yield from _describe_missing_for_reliability(event_types)
+    yield from _describe_effects_on_scores(event_types, rules)
+    yield from _describe_effects_on_reliability(event_types)
 
 
-def _describe_missing_for_scores(event_types: EventTypes, rules: Rules) -> Iterator[str]:
+def _describe_effects_on_scores(event_types: EventTypes, rules: Rules) -> Iterator[str]:
     if rules.legacy is not None:
         has_rounds = {network_events.ResultCommitted, network_events.ResultDisclosed} <= set(
             event_types
@@ -46,7 +46,7 @@ def _describe_missing_for_scores(event_types: EventTypes, rules: Rules) -> Itera
         yield "no task_created: rules.close = terminal finds groups only by this event"
 
 
-def _describe_missing_for_reliability(event_types: EventTypes) -> Iterator[str]:
+def _describe_effects_on_reliability(event_types: EventTypes) -> Iterator[str]:
     if not {network_events.TaskTimedOut, network_events.TaskCancelled} & set(event_types):
         yield "no task_timed_out: no timeout lowers H, and no node is ever excluded"
     if not {network_events.TaskSucceeded, network_events.TaskRefunded} & set(event_types):

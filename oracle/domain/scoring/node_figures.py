@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from oracle.domain.fixed_point import UNIT, multiply_fixed
+from oracle.domain.fixed_point import UNIT, multiply_fixed_point
 from oracle.domain.scoring.legacy_factors import Factors, PopulationMaxima
 from oracle.domain.scoring.node_scores import (
+    compute_exclusion_end_time,
     compute_legacy_factors,
-    compute_long_term,
+    compute_long_term_score,
     compute_reliability,
     compute_window_mean,
-    exclusion_end_time,
     get_status,
     is_excluded_with_reliability,
     is_kickout_due,
@@ -40,7 +40,7 @@ _STATE_OF_NON_MEMBER: Mapping[Membership, NodeState] = {
 
 
 @dataclass(frozen=True, slots=True)
-class NodeFigures:
+class NodeScores:
     """The scores of a node at a given time, and the values derived from them.
 
     `qos` is None for a node that is not a member. `back_at` is the block time at which healing
@@ -59,43 +59,46 @@ class NodeFigures:
     factors: Factors | None
 
 
-def figures_at(
-    node: Node, time: int, rules: Rules, peers: PopulationMaxima | None = None
-) -> NodeFigures:
-    """Return the scores of a node at `time`; `peers` must be as of the same time.
+def compute_node_scores(
+    node: Node, time: int, rules: Rules, population_maxima: PopulationMaxima | None = None
+) -> NodeScores:
+    """Return the scores of a node at `time`; `population_maxima` must be as of the same time.
 
     Raises:
-        ValueError: the rules are legacy rules, and `peers` is None. Use
+        ValueError: the rules are legacy rules, and `population_maxima` is None. Use
             `legacy_factors.compute_population_maxima`.
     """
     reliability, factors = (
         compute_reliability(node, time, rules),
-        compute_legacy_factors(node, time, rules, peers),
+        compute_legacy_factors(node, time, rules, population_maxima),
     )
     if rules.legacy is None or factors is None:
-        mean, is_due = compute_long_term(node, rules, time), is_kickout_due(node, rules, time)
-        score = multiply_fixed(mean, reliability)
+        mean, is_due = (
+            compute_long_term_score(node, rules, time),
+            is_kickout_due(node, rules, time),
+        )
+        score = multiply_fixed_point(mean, reliability)
     else:
         tally, score = factors.tally, factors.combined
         mean = compute_window_mean(tally, rules)
-        is_due = tally.is_too_low(rules.legacy)
+        is_due = tally.justifies_kickout(rules.legacy)
     is_member = node.membership is Membership.MEMBER
     is_excluded = is_excluded_with_reliability(node, reliability, rules)
-    return NodeFigures(
+    return NodeScores(
         status=get_status(node),
         state=classify_state(node, reliability, rules),
         long_term=mean,
         reliability=reliability,
         qos=score if is_member else None,
         is_excluded=is_excluded,
-        back_at=exclusion_end_time(node.base, node.since, rules) if is_excluded else None,
+        back_at=compute_exclusion_end_time(node.base, node.since, rules) if is_excluded else None,
         is_kickout_due=is_member and is_due,
         factors=factors,
     )
 
 
-def state_at(node: Node, time: int, rules: Rules) -> NodeState:
-    """Return the state of a node at `time`; the result of `figures_at` includes it."""
+def compute_node_state(node: Node, time: int, rules: Rules) -> NodeState:
+    """Return the state of a node at `time`; the result of `compute_node_scores` includes it."""
     return classify_state(node, compute_reliability(node, time, rules), rules)
 
 

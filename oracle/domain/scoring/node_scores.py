@@ -7,7 +7,7 @@ docs/reference/scoring-rules.md.
 
 from bisect import bisect_right
 
-from oracle.domain.fixed_point import UNIT, close_gap_to_one, compute_decay, multiply_fixed
+from oracle.domain.fixed_point import UNIT, compute_decay, multiply_fixed_point, shrink_gap_to_one
 from oracle.domain.scoring.legacy_factors import Factors, PopulationMaxima, compute_factors
 from oracle.domain.scoring.legacy_tally import WindowTally, compute_tally, get_stored_tally
 from oracle.domain.scoring.rules import Rules
@@ -21,14 +21,14 @@ def heal_reliability(base: int, since: int, time: int, rules: Rules) -> int:
     """
     if base == UNIT or time <= since:
         return base
-    return close_gap_to_one(base, compute_decay(time - since, rules.tau_seconds))
+    return shrink_gap_to_one(base, compute_decay(time - since, rules.tau_seconds))
 
 
 def penalize_reliability(reliability: int, rules: Rules) -> int:
     """Return H after a timeout."""
     if rules.first_penalty is not None and reliability >= rules.first_penalty_from:
-        return multiply_fixed(rules.first_penalty, reliability)
-    return multiply_fixed(rules.penalty, reliability)
+        return multiply_fixed_point(rules.first_penalty, reliability)
+    return multiply_fixed_point(rules.penalty, reliability)
 
 
 def boost_reliability(reliability: int, rules: Rules) -> int:
@@ -81,7 +81,7 @@ def is_pool_lost(node: Node, time: int, rules: Rules) -> bool:
     return bool(rules.restarts) and node.restarts < count_restarts(time, rules)
 
 
-def get_pool_in_memory(node: Node, time: int, rules: Rules) -> bytes:
+def get_pool_for_kickout(node: Node, time: int, rules: Rules) -> bytes:
     """Return the pool that decides a kickout at `time`; it is empty if a restart lost the pool."""
     return b"" if is_pool_lost(node, time, rules) else node.pool
 
@@ -120,7 +120,7 @@ def compute_reliability(node: Node, time: int, rules: Rules) -> int:
     return heal_reliability(node.base, node.since, time, rules)
 
 
-def compute_long_term(node: Node, rules: Rules, time: int) -> int:
+def compute_long_term_score(node: Node, rules: Rules, time: int) -> int:
     """Return the long-term score Q_long / Q_max; `time` matters only to rules with windows.
 
     Under legacy rules the score is the mean of the window, the node score. A restart does not
@@ -138,38 +138,38 @@ def compute_window_mean(tally: WindowTally, rules: Rules) -> int:
 
 
 def compute_legacy_factors(
-    node: Node, time: int, rules: Rules, peers: PopulationMaxima | None
+    node: Node, time: int, rules: Rules, population_maxima: PopulationMaxima | None
 ) -> Factors | None:
-    """Return R, P, B and Q among `peers` as of `time`, or None if the rules are not legacy rules.
+    """Return R, P, B and Q among `population_maxima` as of `time`, or None without legacy rules.
 
     Raises:
-        ValueError: the rules are legacy rules, and `peers` is None. Use
+        ValueError: the rules are legacy rules, and `population_maxima` is None. Use
             `legacy_factors.compute_population_maxima`.
     """
     if rules.legacy is None:
         return None
-    if peers is None:
+    if population_maxima is None:
         raise ValueError("legacy rules compare a node with its peers, so `peers` is required")
-    return compute_factors(node, time, rules.legacy, peers)
+    return compute_factors(node, time, rules.legacy, population_maxima)
 
 
-def qos_at(
-    node: Node, time: int, rules: Rules, peers: PopulationMaxima | None = None
+def compute_node_qos(
+    node: Node, time: int, rules: Rules, population_maxima: PopulationMaxima | None = None
 ) -> int | None:
     """Return the QoS of a node, or None if it is not a member.
 
-    Under legacy rules the QoS is Q, compared with `peers` as of the same time.
+    Under legacy rules the QoS is Q, compared with `population_maxima` as of the same time.
 
     Raises:
-        ValueError: the rules are legacy rules, and `peers` is None.
+        ValueError: the rules are legacy rules, and `population_maxima` is None.
     """
     if node.membership is not Membership.MEMBER:
         return None
-    factors = compute_legacy_factors(node, time, rules, peers)
+    factors = compute_legacy_factors(node, time, rules, population_maxima)
     if factors is not None:
         return factors.combined
-    return multiply_fixed(
-        compute_long_term(node, rules, time), compute_reliability(node, time, rules)
+    return multiply_fixed_point(
+        compute_long_term_score(node, rules, time), compute_reliability(node, time, rules)
     )
 
 
@@ -177,7 +177,7 @@ def is_excluded(node: Node, time: int, rules: Rules) -> bool:
     """Return whether a member is currently excluded from tasks."""
     if node.membership is not Membership.MEMBER:
         return False
-    if rules.remembers_exclusion and not node.excluded:
+    if rules.has_exclusion_hysteresis and not node.excluded:
         return False
     return is_excluded_with_reliability(node, compute_reliability(node, time, rules), rules)
 
@@ -186,7 +186,7 @@ def is_excluded_with_reliability(node: Node, reliability: int, rules: Rules) -> 
     """Return whether a member whose current H is `reliability` is excluded from tasks."""
     if node.membership is not Membership.MEMBER:
         return False
-    if not rules.remembers_exclusion:
+    if not rules.has_exclusion_hysteresis:
         return reliability < rules.exclude_enter
     return node.excluded and reliability < rules.exclude_exit
 
@@ -200,12 +200,12 @@ def is_kickout_due(node: Node, rules: Rules, time: int | None = None) -> bool:
         return False
     if rules.legacy is not None:
         tally = get_stored_tally(node) if time is None else compute_tally(node, time, rules.legacy)
-        return tally.is_too_low(rules.legacy)
-    pool = node.pool if time is None else get_pool_in_memory(node, time, rules)
-    return len(pool) == rules.pool_size and is_below_line(sum(pool), rules)
+        return tally.justifies_kickout(rules.legacy)
+    pool = node.pool if time is None else get_pool_for_kickout(node, time, rules)
+    return len(pool) == rules.pool_size and is_below_kickout_line(sum(pool), rules)
 
 
-def is_below_line(total: int, rules: Rules) -> bool:
+def is_below_kickout_line(total: int, rules: Rules) -> bool:
     """Return whether the sum of a full pool is strictly below the kickout line."""
     return total * UNIT < rules.kickout_below * rules.pool_size
 
@@ -225,7 +225,7 @@ def count_scores(node: Node, time: int, rules: Rules) -> int:
 _FOREVER = 1 << 21
 
 
-def compute_longest_exclusion(rules: Rules) -> int:
+def compute_max_exclusion_seconds(rules: Rules) -> int:
     """Return the longest exclusion in seconds that one timeout can cause, or 0 if it causes none.
 
     The longest exclusion follows a timeout of a node whose H is just above the threshold, because
@@ -237,7 +237,7 @@ def compute_longest_exclusion(rules: Rules) -> int:
     return _compute_seconds_to_exit(base, rules)
 
 
-def exclusion_end_time(base: int, since: int, rules: Rules) -> int:
+def compute_exclusion_end_time(base: int, since: int, rules: Rules) -> int:
     """Return the block time at which healing alone ends an exclusion; H was `base` at `since`."""
     return since + _compute_seconds_to_exit(base, rules)
 

@@ -84,12 +84,12 @@ def declare_rule(
     return field(default=default, metadata={_KEY: info})
 
 
-def rule_metadata(meaning: str, source: str, bounds: RuleBounds) -> Mapping[str, RuleInfo]:
+def build_rule_metadata(meaning: str, source: str, bounds: RuleBounds) -> Mapping[str, RuleInfo]:
     """Return the metadata of a rule without a default, for `field(metadata=…)`."""
     return {_KEY: RuleInfo(f"{meaning} ({source})", bounds)}
 
 
-def non_rule_metadata(
+def build_non_rule_metadata(
     *, bounds: RuleBounds | None = None, omit_default: bool = False
 ) -> Mapping[str, RuleInfo]:
     """Return the metadata of a field that is not a rule, such as the name of the rule set."""

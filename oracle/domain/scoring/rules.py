@@ -21,13 +21,13 @@ from oracle.domain.scoring.rule_fields import (
     POSITIVE,
     SHARE,
     Fraction,
+    build_non_rule_metadata,
     declare_rule,
     find_missing_rules,
     get_declared_rules,
     get_rule_info,
     in_range,
     iter_bound_checks,
-    non_rule_metadata,
     one_of,
     parse_rule_value,
     rule_to_json,
@@ -50,8 +50,8 @@ class Rules:
         ValueError: a number is out of range; the message names the field.
     """
 
-    name: str = field(metadata=non_rule_metadata(bounds=NOT_EMPTY))
-    version: int = field(metadata=non_rule_metadata(bounds=POSITIVE))
+    name: str = field(metadata=build_non_rule_metadata(bounds=NOT_EMPTY))
+    version: int = field(metadata=build_non_rule_metadata(bounds=POSITIVE))
 
     # Groups (docs/reference/scoring-rules.md#task-groups).
     close: str = declare_rule(
@@ -223,7 +223,9 @@ class Rules:
     # Set if scores come from two rounds of submission (docs/explanation/legacy.md#scores), None if
     # scores come from groups. Under legacy rules, scores do not depend on reliability, and `q_max`
     # is the best score of both rounds together.
-    legacy: LegacyRules | None = field(default=None, metadata=non_rule_metadata(omit_default=True))
+    legacy: LegacyRules | None = field(
+        default=None, metadata=build_non_rule_metadata(omit_default=True)
+    )
 
     def __post_init__(self) -> None:
         for name, is_sound, refusal in self._iter_checks():
@@ -282,7 +284,7 @@ class Rules:
         return timeout_seconds is None or timeout_seconds >= self.least_timeout_seconds
 
     @property
-    def remembers_exclusion(self) -> bool:
+    def has_exclusion_hysteresis(self) -> bool:
         """Whether exclusion has two thresholds, so that a node's exclusion must be stored."""
         return self.exclude_enter != self.exclude_exit
 

@@ -19,12 +19,12 @@ from oracle.domain.coverage import VerificationLevel
 from oracle.indexer.audit.judgement import (
     AuditResult,
     count_usable_witnesses,
-    record_proven_wrong,
+    record_endpoints_proven_wrong,
     resolve_disputed_blocks,
 )
 from oracle.indexer.audit.row_diff import (
     RepairContext,
-    check_same_chain_or_blame,
+    check_endpoint_on_same_chain,
     compare_rows,
     find_conflicting_block,
     require_cursor,
@@ -90,7 +90,7 @@ class Auditor:
         return is_caught_up or self._tick_count % CATCH_UP_INTERVAL == 0
 
     @property
-    def is_waiting(self) -> bool:
+    def has_pending_request(self) -> bool:
         """Whether a request is in flight, or its response was not taken yet."""
         return self._pending is not None
 
@@ -163,7 +163,7 @@ def audit_next_window(
     """
     usable_witnesses = count_usable_witnesses(chain)
     metrics.AUDIT_POSSIBLE.set(usable_witnesses > 1)
-    if not auditor.is_waiting:
+    if not auditor.has_pending_request:
         with store.read_transaction() as uow:
             target = _find_suspect_target(uow, folder, auditor) if usable_witnesses else None
             if target is None and usable_witnesses > 1:
@@ -207,7 +207,7 @@ def _compare_blocks(
                 ),
             )
     with store.read_transaction() as uow:
-        check_same_chain_or_blame(chain, uow, require_cursor(uow), window)
+        check_endpoint_on_same_chain(chain, uow, require_cursor(uow), window)
     audit = AuditResult(
         window.range,
         target.source_endpoint,
@@ -217,12 +217,12 @@ def _compare_blocks(
     )
     if difference:
         audit = resolve_disputed_blocks(context, audit)
-        _blame_endpoint(context, auditor, audit)
+        _penalize_endpoint(context, auditor, audit)
         if not chain.are_receipts_provable():
             with context.rebuild_options.transaction(store) as uow:
                 record_dispute(uow, build_dispute(audit, difference))
-    metrics.AUDITS.labels(audit.result).inc()
-    if audit.result == "unproven" or audit.unsettled_blocks:
+    metrics.AUDITS.labels(audit.outcome).inc()
+    if audit.outcome == "unproven" or audit.unsettled_blocks:
         auditor.skip_blocks(target, audit.blocks)
         return audit
     with context.rebuild_options.transaction(store) as uow:
@@ -277,16 +277,20 @@ def _find_target(uow: UnitOfWork, folder: EventFolder, auditor: Auditor) -> Audi
     return AuditTarget(spans[0].blocks, spans[0].endpoint, is_repeated=True) if spans else None
 
 
-def _blame_endpoint(context: RepairContext, auditor: Auditor, audit: AuditResult) -> None:
+def _penalize_endpoint(context: RepairContext, auditor: Auditor, audit: AuditResult) -> None:
     """Deprioritise or quarantine the endpoint that was wrong, and count its rows."""
     if not audit.at_fault:
         return
     difference = audit.difference
     missing_rows = (
-        difference.missing if audit.at_fault == audit.source_endpoint else difference.extra
+        difference.missing_rows
+        if audit.at_fault == audit.source_endpoint
+        else difference.extra_rows
     )
     MISSING_LOGS.labels(audit.at_fault).inc(len(missing_rows))
-    row_count = len(difference.missing) + len(difference.extra) + len(difference.changed)
+    row_count = (
+        len(difference.missing_rows) + len(difference.extra_rows) + len(difference.changed_rows)
+    )
     total_row_count = auditor.add_wrong_rows(audit.at_fault, row_count)
     blocks_text = f"blocks {audit.blocks.first} to {audit.blocks.last}"
     chain = context.chain
@@ -296,4 +300,4 @@ def _blame_endpoint(context: RepairContext, auditor: Auditor, audit: AuditResult
     )
     if audit.proven_wrong:
         chain.mark_proven_wrong(audit.at_fault, audit.proven_wrong)
-        record_proven_wrong(chain, context.store, context.rebuild_options)
+        record_endpoints_proven_wrong(chain, context.store, context.rebuild_options)

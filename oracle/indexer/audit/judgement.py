@@ -23,7 +23,7 @@ from oracle.errors import TransientError
 from oracle.indexer.audit.row_diff import (
     RepairContext,
     RowDiff,
-    check_same_chain_or_blame,
+    check_endpoint_on_same_chain,
     compare_rows,
     find_proven_blocks,
     repair_blocks,
@@ -81,15 +81,15 @@ def count_usable_witnesses(chain: ChainReader) -> int:
     """Return the number of witnesses that were not proven wrong."""
     providers = chain.get_providers()
     return WitnessQuorum(providers).count_witnesses(
-        providers.keys() - chain.get_proven_wrong().keys()
+        providers.keys() - chain.get_proven_wrong_endpoints().keys()
     )
 
 
-def record_proven_wrong(
+def record_endpoints_proven_wrong(
     chain: ChainReader, store: Store, rebuild_options: RebuildOptions
 ) -> list[str]:
     """Store the endpoints proven wrong while reading blocks; return the new ones."""
-    reason_by_endpoint = chain.get_proven_wrong()
+    reason_by_endpoint = chain.get_proven_wrong_endpoints()
     if not reason_by_endpoint:
         return []
     with store.read_transaction() as uow:
@@ -140,7 +140,7 @@ class AuditResult:
     proven_wrong: str = ""
 
     @property
-    def result(self) -> str:
+    def outcome(self) -> str:
         """Outcome: equal, repaired, denied (the auditor is wrong) or unproven."""
         if not self.difference:
             return "equal"
@@ -152,7 +152,7 @@ class AuditResult:
 def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> AuditResult:
     """Find out which side is right about each differing block, and repair the rows."""
     chain, folder, rebuild_options = context.chain, context.folder, context.rebuild_options
-    audit = _limit_to_provable(chain, audit)
+    audit = _limit_to_provable_blocks(chain, audit)
     window_by_block = _fetch_proofs(chain, audit)
     repair, rebuild_result, wrong_blocks = RowDiff(), None, list[int]()
     with folder.resume_from(None), rebuild_options.transaction(context.store) as uow:
@@ -160,7 +160,7 @@ def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> Audit
         # Blocks that were proven before stay as stored, unless a newer proof contradicts them.
         proven = find_proven_blocks(uow, folder.scope, audit.blocks)
         for number, window in window_by_block.items():
-            check_same_chain_or_blame(chain, uow, cursor, window)
+            check_endpoint_on_same_chain(chain, uow, cursor, window)
             if is_stored_data_wrong(uow, folder, number, window):
                 wrong_blocks.append(number)
             repair.merge(compare_rows(uow, window))
@@ -178,23 +178,25 @@ def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> Audit
         )
         if lie:
             uow.facts.quarantine.add(audit.source_endpoint, lie)
-    folder.discard_memory()
-    unmatched_blocks = {row.block for row in [*audit.difference.extra, *audit.difference.changed]}
+    folder.discard_cached_rows()
+    unmatched_blocks = {
+        row.block for row in [*audit.difference.extra_rows, *audit.difference.changed_rows]
+    }
     unsettled_blocks = tuple(sorted(unmatched_blocks - proven - window_by_block.keys()))
     audit = replace(audit, unsettled_blocks=unsettled_blocks)
     if rebuild_result is not None:
         audit = replace(audit, difference=repair, at_fault=audit.source_endpoint, proven_wrong=lie)
         return replace(audit, repaired=rebuild_result)
-    if not proven | window_by_block.keys() >= set(audit.difference.blocks):
+    if not proven | window_by_block.keys() >= set(audit.difference.block_numbers):
         return audit
     return replace(
         audit,
         at_fault=audit.auditor,
-        proven_wrong=_confirm_auditor_lie(context, audit, window_by_block),
+        proven_wrong=_recheck_auditor(context, audit, window_by_block),
     )
 
 
-def _confirm_auditor_lie(
+def _recheck_auditor(
     context: RepairContext, audit: AuditResult, proofs: Mapping[int, BlockWindow]
 ) -> str:
     """Request a proven block from the auditor again; return what it lies about, or "".
@@ -229,28 +231,30 @@ def _confirm_auditor_lie(
     )
 
 
-def _limit_to_provable(chain: ChainReader, audit: AuditResult) -> AuditResult:
+def _limit_to_provable_blocks(chain: ChainReader, audit: AuditResult) -> AuditResult:
     """Limit the audit to the blocks whose receipts are requested in this tick."""
-    provable_blocks = audit.difference.blocks[:_MAX_PROOFS]
+    provable_blocks = audit.difference.block_numbers[:_MAX_PROOFS]
     if (
         chain.get_max_allowed_level() < VerificationLevel.PROVEN
-        or provable_blocks == audit.difference.blocks
+        or provable_blocks == audit.difference.block_numbers
     ):
         return audit
     blocks = BlockRange(audit.blocks.first, provable_blocks[-1])
-    return replace(audit, blocks=blocks, difference=audit.difference.limit_to(blocks.last))
+    return replace(audit, blocks=blocks, difference=audit.difference.limit_to_block(blocks.last))
 
 
 def _fetch_proofs(chain: ChainReader, audit: AuditResult) -> dict[int, BlockWindow]:
     """Return the differing blocks as proven by receipts, from any endpoint that can prove them."""
     if chain.get_max_allowed_level() < VerificationLevel.PROVEN:
         return {}
-    proofs = {number: _fetch_proof(chain, number, audit) for number in audit.difference.blocks}
+    proofs = {
+        number: _fetch_proof(chain, number, audit) for number in audit.difference.block_numbers
+    }
     return {number: window for number, window in proofs.items() if window is not None}
 
 
 def _fetch_proof(chain: ChainReader, number: int, audit: AuditResult) -> BlockWindow | None:
-    proven_wrong = chain.get_proven_wrong()
+    proven_wrong = chain.get_proven_wrong_endpoints()
     endpoints = [name for name in chain.list_endpoint_names() if name not in proven_wrong]
     # The source endpoint may have been removed from the settings; other endpoints can prove the
     # block as well.

@@ -17,7 +17,7 @@ from oracle.indexer.audit.reverify import reverify_and_repair
 from oracle.indexer.audit.row_diff import (
     RepairContext,
     RowDiff,
-    check_same_chain_or_blame,
+    check_endpoint_on_same_chain,
     compare_rows,
     require_cursor,
 )
@@ -68,7 +68,7 @@ class Rereader:
         final = min(cursor.final_number, cursor.number)
         if self.next_block > final:
             return None
-        span = uow.coverage.find_lowest_below_level(
+        span = uow.coverage.find_lowest_span_below_level(
             folder.scope.id, level, BlockRange(self.next_block, final)
         )
         # Everything below has the highest possible level and need not be searched again.
@@ -112,7 +112,7 @@ def reread_next_window(
         return None
     window = _read_window(context, due_span.blocks)
     with store.read_transaction() as uow:
-        check_same_chain_or_blame(chain, uow, require_cursor(uow), window)
+        check_endpoint_on_same_chain(chain, uow, require_cursor(uow), window)
         difference = compare_rows(uow, window)
     repaired = _repair_rows(context, difference) if difference else None
     with rebuild_options.transaction(store) as uow:
@@ -142,7 +142,7 @@ def _read_window(context: RepairContext, blocks: BlockRange) -> BlockWindow:
 
 def _repair_rows(context: RepairContext, difference: RowDiff) -> RebuildResult | None:
     """Verify the differing blocks with proofs and repair rows; return None if no row changed."""
-    blocks = BlockRange(difference.blocks[0], difference.blocks[-1])
+    blocks = BlockRange(difference.block_numbers[0], difference.block_numbers[-1])
     with context.store.read_transaction() as uow:
         spans = uow.coverage.list_spans(context.folder.scope.id, blocks.first, blocks.last)
     verify_result = reverify_and_repair(context, blocks, VerificationLevel.PROVEN)

@@ -17,7 +17,7 @@ from oracle.errors import FatalError, InputError, TransientError
 from oracle.indexer.audit.judgement import (
     describe_wrong_blocks,
     is_stored_data_wrong,
-    record_proven_wrong,
+    record_endpoints_proven_wrong,
 )
 from oracle.indexer.audit.row_diff import (
     RepairContext,
@@ -26,7 +26,7 @@ from oracle.indexer.audit.row_diff import (
     compare_rows,
     find_proven_blocks,
     repair_blocks,
-    require_indexed,
+    require_indexed_blocks,
     select_repairs,
 )
 from oracle.indexer.audit.unproven_history import settle_disputes
@@ -99,10 +99,10 @@ def reverify_blocks(
     progress, resumed_at = run.load_progress()
     for window in run.read_windows(progress):
         run.record_window(window, progress)
-    difference, unequal_windows = run.recheck_unequal(progress)
+    difference, unequal_windows = run.recheck_unequal_windows(progress)
     repaired, unrepaired_count = None, difference.row_count
     if repair and difference:
-        repaired, unrepaired_count = run.repair(difference, unequal_windows)
+        repaired, unrepaired_count = run.repair_rows(difference, unequal_windows)
     run.finish(is_equal=unrepaired_count == 0)
     return VerifyResult(
         blocks,
@@ -151,7 +151,7 @@ class _ReverifyRun:
         """Return the progress to start from, and the block to resume at, or None for a new run."""
         first_block = self.blocks.first
         with self.context.store.read_transaction() as uow:
-            require_indexed("verify", uow, self.blocks)
+            require_indexed_blocks("verify", uow, self.blocks)
             stored_progress = (
                 None
                 if self.context.rebuild_options.dry_run
@@ -184,7 +184,7 @@ class _ReverifyRun:
                 self._raise_level(uow, window)
             uow.bookmarks.set(self._bookmark_key, msgspec.json.encode(progress).decode())
 
-    def recheck_unequal(self, progress: _RunProgress) -> tuple[RowDiff, list[BlockWindow]]:
+    def recheck_unequal_windows(self, progress: _RunProgress) -> tuple[RowDiff, list[BlockWindow]]:
         """Read the windows that differed again; a window that is now equal no longer counts."""
         total_difference, unequal_windows = RowDiff(), []
         for first, last in progress.unequal:
@@ -204,7 +204,7 @@ class _ReverifyRun:
                     unequal_windows.append(window)
         return total_difference, unequal_windows
 
-    def repair(
+    def repair_rows(
         self, difference: RowDiff, unequal_windows: list[BlockWindow]
     ) -> tuple[RebuildResult | None, int]:
         """Repair rows where possible, and refold in the same transaction.
@@ -218,7 +218,7 @@ class _ReverifyRun:
         rebuild_result = None
         folder, rebuild_options = self.context.folder, self.context.rebuild_options
         with folder.resume_from(None), rebuild_options.transaction(self.context.store) as uow:
-            cursor = require_indexed("verify", uow, self.blocks)
+            cursor = require_indexed_blocks("verify", uow, self.blocks)
             stored_proven = find_proven_blocks(uow, folder.scope, self.blocks)
             for window in unequal_windows if self.context.chain.are_receipts_provable() else ():
                 self._quarantine_sources(uow, window, cursor.final_number or 0)
@@ -232,7 +232,7 @@ class _ReverifyRun:
                 for window in unequal_windows:
                     if not compare_rows(uow, window):
                         self._raise_level(uow, window)
-        folder.discard_memory()
+        folder.discard_cached_rows()
         return rebuild_result, difference.row_count - row_diff.row_count
 
     def _quarantine_sources(self, uow: UnitOfWork, window: BlockWindow, final_number: int) -> None:
@@ -255,7 +255,9 @@ class _ReverifyRun:
         """
         if self.context.rebuild_options.dry_run:
             return
-        record_proven_wrong(self.context.chain, self.context.store, self.context.rebuild_options)
+        record_endpoints_proven_wrong(
+            self.context.chain, self.context.store, self.context.rebuild_options
+        )
         with self.context.rebuild_options.transaction(self.context.store) as uow:
             uow.bookmarks.delete(self._bookmark_key)
             if is_equal:
@@ -274,7 +276,7 @@ class _ReverifyRun:
         )
 
     def _compare_window(self, uow: UnitOfWork, window: BlockWindow) -> RowDiff:
-        check_same_chain(uow, require_indexed("verify", uow, self.blocks), window)
+        check_same_chain(uow, require_indexed_blocks("verify", uow, self.blocks), window)
         return compare_rows(uow, window)
 
     def _raise_level(self, uow: UnitOfWork, window: BlockWindow) -> None:

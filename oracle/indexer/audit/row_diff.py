@@ -48,17 +48,17 @@ class RowDiff:
         return any(self._row_lists())
 
     @property
-    def missing(self) -> list[Log | Call]:
+    def missing_rows(self) -> list[Log | Call]:
         """Rows that only the endpoint has."""
         return [*self.missing_logs, *self.missing_calls]
 
     @property
-    def extra(self) -> list[Log | Call]:
+    def extra_rows(self) -> list[Log | Call]:
         """Rows that only the database has."""
         return [*self.extra_logs, *self.extra_calls]
 
     @property
-    def changed(self) -> list[Log | Call]:
+    def changed_rows(self) -> list[Log | Call]:
         """Rows that both have with different contents, in the endpoint's version."""
         return [*self.changed_logs, *self.changed_calls]
 
@@ -68,7 +68,7 @@ class RowDiff:
         return sum(map(len, self._row_lists()))
 
     @property
-    def blocks(self) -> list[int]:
+    def block_numbers(self) -> list[int]:
         """Blocks with differing rows, ascending."""
         return sorted({row.block for rows in self._row_lists() for row in rows})
 
@@ -81,7 +81,7 @@ class RowDiff:
         self.changed_logs += other.changed_logs
         self.changed_calls += other.changed_calls
 
-    def limit_to(self, max_block: int) -> "RowDiff":
+    def limit_to_block(self, max_block: int) -> "RowDiff":
         """Return the differences of the blocks up to `max_block`."""
         return RowDiff(
             [log for log in self.missing_logs if log.block <= max_block],
@@ -106,10 +106,10 @@ class RowDiff:
 def compare_rows(uow: UnitOfWork, window: BlockWindow) -> RowDiff:
     """Compare a window with the canonical rows of its blocks, in every stored field."""
     first, last = window.range.first, window.range.last
-    stored_logs = {_log_key(log): log for log in uow.logs.iterate_between(first, last)}
-    served_logs = {_log_key(log): log for log in window.logs}
-    stored_calls = {_call_key(call): call for call in uow.calls.iterate_between(first, last)}
-    served_calls = {_call_key(call): call for call in window.calls}
+    stored_logs = {_build_log_key(log): log for log in uow.logs.iterate_between(first, last)}
+    served_logs = {_build_log_key(log): log for log in window.logs}
+    stored_calls = {_build_call_key(call): call for call in uow.calls.iterate_between(first, last)}
+    served_calls = {_build_call_key(call): call for call in window.calls}
     return RowDiff(
         missing_logs=[log for key, log in served_logs.items() if key not in stored_logs],
         missing_calls=[call for key, call in served_calls.items() if key not in stored_calls],
@@ -174,7 +174,7 @@ def _load_block_hashes(
     return stored_hashes, served_hashes
 
 
-def check_same_chain_or_blame(
+def check_endpoint_on_same_chain(
     chain: ChainReader, uow: UnitOfWork, cursor: Cursor, window: BlockWindow
 ) -> None:
     """Call `check_same_chain`, but blame the endpoint if a final block differs.
@@ -202,11 +202,11 @@ def _build_conflict_error(
     return FatalError(f"{difference}, although it is final; check the endpoints first")
 
 
-def _log_key(log: Log) -> tuple[int, int, Hash]:
+def _build_log_key(log: Log) -> tuple[int, int, Hash]:
     return log.block, log.index, log.block_hash
 
 
-def _call_key(call: Call) -> tuple[int, int, Hash]:
+def _build_call_key(call: Call) -> tuple[int, int, Hash]:
     return call.block, call.tx, call.block_hash
 
 
@@ -222,7 +222,7 @@ def require_cursor(uow: UnitOfWork) -> Cursor:
     return cursor
 
 
-def require_indexed(action: str, uow: UnitOfWork, blocks: BlockRange) -> Cursor:
+def require_indexed_blocks(action: str, uow: UnitOfWork, blocks: BlockRange) -> Cursor:
     """Return the cursor if all of `blocks` are indexed.
 
     Raises:
@@ -279,11 +279,11 @@ def repair_blocks(
     cursor: Cursor,
     row_diff: RowDiff,
     rebuild_options: RebuildOptions,
-    verified: BlockRange | None = None,
+    verified_blocks: BlockRange | None = None,
 ) -> RebuildResult:
     """Write the repaired rows and refold up to the cursor, in the caller's transaction.
 
-    `verified`: blocks that are equal to the chain once these rows are written.
+    `verified_blocks`: blocks that are equal to the chain once these rows are written.
 
     Raises:
         FatalError: the header of the cursor's block is missing.
@@ -298,7 +298,7 @@ def repair_blocks(
     uow.logs.replace(row_diff.changed_logs)
     uow.calls.replace(row_diff.changed_calls)
     try:
-        return rebuild_up_to(uow, folder, cursor.number, rebuild_options, verified)
+        return rebuild_up_to(uow, folder, cursor.number, rebuild_options, verified_blocks)
     except IncompleteLogsError as error:
         # The daemon continues with its state; an operator has to start a reread of those rows.
         raise TransientError(str(error)) from error

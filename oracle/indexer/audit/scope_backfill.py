@@ -13,7 +13,11 @@ from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import CoverageInterval, IngestScope
 from oracle.domain.ids import Address
-from oracle.indexer.audit.row_diff import RepairContext, check_same_chain_or_blame, require_cursor
+from oracle.indexer.audit.row_diff import (
+    RepairContext,
+    check_endpoint_on_same_chain,
+    require_cursor,
+)
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.provenance import mark_fold_stale, rebuild_reason
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult, rebuild_up_to, rewrite_cursor
@@ -112,24 +116,28 @@ def _find_first_gap(uow: UnitOfWork, scope: IngestScope) -> _Gap | None:
 
 
 def find_missing_scopes(
-    required: IngestScope, already_read: IngestScope
+    required_scope: IngestScope, read_scope: IngestScope
 ) -> tuple[IngestScope, ...]:
-    """Return the scopes still to be read for `required` if `already_read` was read.
+    """Return the scopes still to be read for `required_scope` if `read_scope` was read.
 
     Contracts that are new or have new calls are read with all events; the others only with the new
     events.
     """
-    new_calls = set(required.selectors) - set(already_read.selectors)
-    new_addresses = set(required.addresses) - set(already_read.addresses)
+    new_calls = set(required_scope.selectors) - set(read_scope.selectors)
+    new_addresses = set(required_scope.addresses) - set(read_scope.addresses)
     new_addresses |= {Address(selector.partition(":")[0]) for selector in new_calls} & set(
-        required.addresses
+        required_scope.addresses
     )
     calls = [
-        selector for selector in required.selectors if selector.partition(":")[0] in new_addresses
+        selector
+        for selector in required_scope.selectors
+        if selector.partition(":")[0] in new_addresses
     ]
-    known_addresses = set(required.addresses) - new_addresses
-    topics = set(required.topics) - set(already_read.topics)
-    scopes = [IngestScope.create(new_addresses, required.topics, calls)] if new_addresses else []
+    known_addresses = set(required_scope.addresses) - new_addresses
+    topics = set(required_scope.topics) - set(read_scope.topics)
+    scopes = (
+        [IngestScope.create(new_addresses, required_scope.topics, calls)] if new_addresses else []
+    )
     return (
         (*scopes, IngestScope.create(known_addresses, topics))
         if known_addresses and topics
@@ -152,7 +160,7 @@ def _fill_gap(
     ):
         cursor = require_cursor(uow)
         for window in windows:
-            check_same_chain_or_blame(context.chain, uow, cursor, window)
+            check_endpoint_on_same_chain(context.chain, uow, cursor, window)
         rewrite_cursor(uow, cursor)
         uow.coverage.set_scope(context.folder.scope)
         row_count = uow.logs.append(logs) + uow.calls.append(calls)
@@ -204,5 +212,5 @@ def _refold_scope(context: RepairContext, reason: str) -> ScopeBackfillResult:
         cursor = require_cursor(uow)
         rewrite_cursor(uow, cursor)
         rebuilt = rebuild_up_to(uow, context.folder, cursor.number, context.rebuild_options)
-    context.folder.discard_memory()
+    context.folder.discard_cached_rows()
     return ScopeBackfillResult(reason, rebuilt=rebuilt)

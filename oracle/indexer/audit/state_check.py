@@ -101,15 +101,15 @@ def refold_into_temporary_store(
                 yield reader_uow, log_count
 
 
-def find_differing_rows(stored: UnitOfWork, folded: UnitOfWork) -> Iterator[StateRow]:
+def find_differing_rows(stored_uow: UnitOfWork, folded_uow: UnitOfWork) -> Iterator[StateRow]:
     """Yield every row that differs between the stored and the folded state, by table and key."""
-    for table in stored.projections.list_compared_tables():
+    for table in stored_uow.projections.list_compared_tables():
         tagged_rows = merge(
-            ((row, False) for row in stored.projections.iterate_rows(table)),
-            ((row, True) for row in folded.projections.iterate_rows(table)),
-            key=_row_key,
+            ((row, False) for row in stored_uow.projections.iterate_rows(table)),
+            ((row, True) for row in folded_uow.projections.iterate_rows(table)),
+            key=_build_row_key,
         )
-        for _, rows in groupby(tagged_rows, key=_row_key):
+        for _, rows in groupby(tagged_rows, key=_build_row_key):
             pair = list(rows)
             row, is_refolded = pair[0]
             if len(pair) == 1:
@@ -118,7 +118,7 @@ def find_differing_rows(stored: UnitOfWork, folded: UnitOfWork) -> Iterator[Stat
                 yield StateRow(table.name, row.key_text, "other")
 
 
-def _row_key(tagged_row: tuple[ProjectionRow, bool]) -> tuple[object, ...]:
+def _build_row_key(tagged_row: tuple[ProjectionRow, bool]) -> tuple[object, ...]:
     return tagged_row[0].key
 
 
@@ -135,7 +135,7 @@ class CounterComparison:
     chain_counts: dict[str, int]
 
     @property
-    def differing(self) -> dict[str, tuple[int, int]]:
+    def differing_counters(self) -> dict[str, tuple[int, int]]:
         """Return (stored, on chain) for the counters that differ."""
         return {
             name: (self.stored_counts[name], count)
@@ -158,7 +158,7 @@ class CounterQuery:
             cursor = uow.cursor.get()
             if cursor is None or heads.latest.number - cursor.number > MAX_HEAD_DISTANCE:
                 return
-            self.block, self.stored_counts = cursor.number, _count_stored(uow)
+            self.block, self.stored_counts = cursor.number, _count_stored_rows(uow)
         block_hash = cursor.hash
         self.background_call.start(
             lambda: dict(chain.fetch_contract_counters(block_hash)), "counters"
@@ -191,7 +191,7 @@ def compare_counters(
     return CounterComparison(query.block, stored_counts, chain_counts)
 
 
-def _count_stored(uow: UnitOfWork) -> dict[str, int]:
+def _count_stored_rows(uow: UnitOfWork) -> dict[str, int]:
     """Return the counts from the database, named as in oracle/chain/contract_checks.py."""
     members = sum(
         count

@@ -78,7 +78,7 @@ class Dispute(msgspec.Struct, frozen=True):
 
 def build_dispute(audit: AuditResult, difference: RowDiff) -> Dispute:
     """Return the dispute of an audit; `difference` is the complete one before any repair."""
-    blocks = difference.blocks
+    blocks = difference.block_numbers
     return Dispute(
         blocks[0], blocks[-1], audit.source_endpoint, audit.auditor, difference.row_count
     )

@@ -32,7 +32,7 @@ def check_indexed_blocks(chain: ChainReader, store: Store, block: BlockRef) -> N
     )
     if chain_hash == stored_hash:
         return
-    shared_number = _find_highest_shared(chain, store, lowest_number, block.number)
+    shared_number = _find_highest_shared_block(chain, store, lowest_number, block.number)
     raise InputError(
         f"block {stored_number} is {chain_hash or 'missing'} on the chain but "
         f"{stored_hash} in the database; rewind to block {shared_number}, the newest block "
@@ -40,7 +40,7 @@ def check_indexed_blocks(chain: ChainReader, store: Store, block: BlockRef) -> N
     )
 
 
-def _find_highest_shared(chain: ChainReader, store: Store, lowest: int, number: int) -> int:
+def _find_highest_shared_block(chain: ChainReader, store: Store, lowest: int, number: int) -> int:
     """Return the highest indexed block below `number` that is known to be on the chain.
 
     If there is no such block, return `lowest`.
@@ -74,7 +74,7 @@ def _find_block_at_or_above(uow: UnitOfWork, number: int) -> tuple[int, Hash] | 
         if cursor.final_number is not None and cursor.final_hash is not None:
             # During history the final block may be above the cursor.
             candidates.append((cursor.final_number, cursor.final_hash))
-    rows = uow.logs.get_lowest_block_hash(number), uow.calls.get_lowest_block_hash(number)
+    rows = uow.logs.get_lowest_block_hash(number), uow.calls.find_lowest_block_from(number)
     candidates += [row for row in rows if row is not None]
     return min(
         ((height, block_hash) for height, block_hash in candidates if height >= number),

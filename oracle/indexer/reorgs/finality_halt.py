@@ -71,7 +71,7 @@ def compare_final_block(fork_context: ForkContext) -> HaltChanged | None:
     if cursor is None or cursor.final_number is None:
         return None
     is_routine = not fork_context.fork_watch.final.is_pending()
-    views = fork_context.chain.fetch_witnesses(cursor.final_number, skips_slow=is_routine)
+    views = fork_context.chain.fetch_witnesses(cursor.final_number, skip_slow_endpoints=is_routine)
     shown_blocks = [
         view.block for view in views if view.head.number >= cursor.final_number and view.block
     ]

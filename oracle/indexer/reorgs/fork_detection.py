@@ -196,7 +196,7 @@ def judge_fork(
     """
     views = fork_context.chain.fetch_witnesses(claim.number)
     views = [view for view in views if view.head.number >= claim.number]
-    judgement = _weigh_views(claim, views, fork_context.chain.get_providers())
+    judgement = _evaluate_views(claim, views, fork_context.chain.get_providers())
     if judgement.verdict is not ForkVerdict.UNDECIDED:
         fork_evidence.reset()
     elif judgement.hash_by_denier:
@@ -273,11 +273,11 @@ def _find_final_contradictions(fork_context: ForkContext) -> dict[str, tuple[int
     }
 
 
-def _weigh_views(
+def _evaluate_views(
     claim: ForkClaim, views: Sequence[Witness], providers: Mapping[str, str]
 ) -> ForkJudgement:
     supporting_endpoints = tuple(
-        view.endpoint for view in views if _witness_hash(view) == claim.indexed_hash
+        view.endpoint for view in views if _get_witness_hash(view) == claim.indexed_hash
     )
     hash_by_denier = {view.endpoint: view.block.hash for view in views if view.block is not None}
     hash_by_denier = {
@@ -318,5 +318,5 @@ def _weigh_views(
     )
 
 
-def _witness_hash(witness: Witness) -> Hash:
+def _get_witness_hash(witness: Witness) -> Hash:
     return NO_BLOCK if witness.block is None else witness.block.hash

@@ -154,7 +154,7 @@ def rewind_to_block(
             result = replace(result, snapshot=snapshot)
             if snapshot is None:
                 rebuild_up_to(uow, folder, block_number, rebuild_options)
-    folder.discard_memory()
+    folder.discard_cached_rows()
     return result
 
 
@@ -194,7 +194,7 @@ def _rewind_tables(
     stamp = Stamp(cursor.time, uow.lease.get_state().epoch)
     for hook in hooks:
         hook.on_rewind(uow, number, stamp)
-    uow.outbox.intents.expire_above(number, stamp)
+    uow.outbox.intents.expire_intents_above(number, stamp)
     # Only a user rewinds below the final block, which then becomes the ancestor.
     is_below_final = cursor.final_number is not None and number < cursor.final_number
     uow.cursor.move_to(block, block if is_below_final else None, cursor.epoch)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from oracle.domain.fixed_point import UNIT, multiply_fixed
+from oracle.domain.fixed_point import UNIT, multiply_fixed_point
 from oracle.domain.fold.working_set import (
     KickoutDue,
     MembershipChange,
@@ -24,9 +24,9 @@ from oracle.domain.fold.working_set import (
 from oracle.domain.ids import Address
 from oracle.domain.scoring.node_scores import (
     append_score,
-    compute_long_term,
+    compute_exclusion_end_time,
+    compute_long_term_score,
     compute_pool_mean,
-    exclusion_end_time,
     heal_reliability,
 )
 from oracle.domain.scoring.rules import Rules
@@ -71,27 +71,27 @@ def compute_history(
     base, since = _find_reliability_before(record.changes, span_start)
     reset_positions = {change.at for change in resets}
 
-    def point_at(time: int) -> HistoryPoint:
+    def compute_point(time: int) -> HistoryPoint:
         mean, reliability = (
             compute_pool_mean(pool, None, rules),
             heal_reliability(base, since, time, rules),
         )
-        return HistoryPoint(time, multiply_fixed(mean, reliability), mean, reliability)
+        return HistoryPoint(time, multiply_fixed_point(mean, reliability), mean, reliability)
 
-    yield point_at(span_start)
+    yield compute_point(span_start)
     time = span_start
     for event in _list_events(record, span_start, span_end):
-        yield from _sample_recovery(point_at, time, event.time)
+        yield from _sample_recovery(compute_point, time, event.time)
         time = event.time
-        yield point_at(time)
+        yield compute_point(time)
         if isinstance(event, ScoreEntry):
             pool = append_score(pool, event.score, rules)
         else:
             base, since = event.after, event.time
             pool = b"" if event.at in reset_positions else pool
-        yield point_at(time)
-    yield from _sample_recovery(point_at, time, span_end)
-    yield point_at(span_end)
+        yield compute_point(time)
+    yield from _sample_recovery(compute_point, time, span_end)
+    yield compute_point(span_end)
 
 
 def downsample_points(points: list[HistoryPoint], max_points: int) -> list[HistoryPoint]:
@@ -126,9 +126,9 @@ def inexactness_reason(rules: Rules) -> str | None:
     return None
 
 
-def excluded_until(base: int, since: int, rules: Rules) -> int | None:
+def find_exclusion_end_time(base: int, since: int, rules: Rules) -> int | None:
     """Return when recovery alone ends an exclusion, or None if `base` does not exclude a node."""
-    return None if base >= rules.exclude_enter else exclusion_end_time(base, since, rules)
+    return None if base >= rules.exclude_enter else compute_exclusion_end_time(base, since, rules)
 
 
 def _list_events(
@@ -277,8 +277,8 @@ def compute_trend(steps: Sequence[NodeTrendPoint], node: Node, rules: Rules) -> 
         else:
             base, since = step.reliability, step.time
         if score_count >= rules.pool_size or total_scores == node.scored:
-            qos_by_block[step.block] = multiply_fixed(
+            qos_by_block[step.block] = multiply_fixed_point(
                 mean_score, heal_reliability(base, since, step.time, rules)
             )
-    matches_row = mean_score == compute_long_term(node, rules, since) and base == node.base
+    matches_row = mean_score == compute_long_term_score(node, rules, since) and base == node.base
     return tuple(qos_by_block.values())[-MAX_TREND_POINTS:] if matches_row else ()

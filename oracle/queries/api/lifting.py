@@ -6,14 +6,14 @@ from typing import TypeVar
 
 from pydantic import Field
 
-from oracle.domain.fixed_point import UNIT, multiply_fixed
+from oracle.domain.fixed_point import UNIT, multiply_fixed_point
 from oracle.domain.scoring.node_scores import (
     append_score,
     boost_reliability,
     compute_pool_mean,
     compute_reliability,
     get_pool_before_score,
-    is_below_line,
+    is_below_kickout_line,
     is_excluded,
     penalize_reliability,
 )
@@ -51,7 +51,7 @@ NO_LIFT = NodeLift(
 )
 
 
-def compute_what_if_figures(
+def compute_what_if_counts(
     node: Node, time: int, rules: Rules, ranking: NodeRanking | None
 ) -> NodeLift:
     """Return how many simulated events after a block time would change a node's standing.
@@ -67,11 +67,13 @@ def compute_what_if_figures(
     )
 
     def is_due(scores: Sequence[int]) -> bool:
-        return len(scores) == rules.pool_size and is_below_line(sum(scores), rules)
+        return len(scores) == rules.pool_size and is_below_kickout_line(sum(scores), rules)
 
-    place = None if ranking is None else ranking.find_place(node.address)
+    place = None if ranking is None else ranking.find_rank(node.address)
     is_behind = ranking is not None and place is not None and place > 1
-    overtaking = _count_first_places(node, ranking, rules) if ranking and is_behind else None
+    overtaking = (
+        _count_first_ranks_to_advance(node, ranking, rules) if ranking and is_behind else None
+    )
     return NodeLift(
         first_places=None if overtaking is None else overtaking[0],
         place_then=None if overtaking is None else overtaking[1],
@@ -100,7 +102,9 @@ def compute_what_if_figures(
     )
 
 
-def _count_first_places(node: Node, ranking: NodeRanking, rules: Rules) -> tuple[int, int] | None:
+def _count_first_ranks_to_advance(
+    node: Node, ranking: NodeRanking, rules: Rules
+) -> tuple[int, int] | None:
     """Return how many first ranks a node needs to pass the next better node, and its new place.
 
     The result is None if more than `MAX_STEPS` first ranks are needed.
@@ -115,7 +119,7 @@ def _count_first_places(node: Node, ranking: NodeRanking, rules: Rules) -> tuple
     for step in range(1, MAX_STEPS + 1):
         pool = append_score(pool, max(rules.rank_scores), rules)
         reliability = boost_reliability(reliability, rules)
-        qos = multiply_fixed(compute_pool_mean(pool, None, rules), reliability)
+        qos = multiply_fixed_point(compute_pool_mean(pool, None, rules), reliability)
         new_key = SortKey(0, -qos, node.address)
         if new_key < next_better:
             return step, bisect_left(order, new_key) + 1

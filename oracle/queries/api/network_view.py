@@ -82,7 +82,7 @@ def build_network_overview(snapshot: ApiSnapshot, span: str = "24h") -> NetworkA
         nodes=len(ranking.nodes),
         members=len(scores),
         states={state: ranking.counts.get(state, 0) for state in NODE_STATES},
-        histogram=_count_bins(scores),
+        histogram=_compute_histogram(scores),
         quartiles=_compute_quartiles(scores),
         kickouts_due=len(uow.kickouts.list_open()),
         activity=_load_activity(snapshot, span),
@@ -100,7 +100,7 @@ def build_network_overview(snapshot: ApiSnapshot, span: str = "24h") -> NetworkA
     )
 
 
-def _count_bins(scores: list[int]) -> list[int]:
+def _compute_histogram(scores: list[int]) -> list[int]:
     bins = [0] * _HISTOGRAM_BINS
     for qos in scores:
         bins[min(_HISTOGRAM_BINS - 1, qos * _HISTOGRAM_BINS // UNIT)] += 1

@@ -20,7 +20,7 @@ from oracle.queries.api.history_points import (
     NodeRecord,
     compute_history,
     downsample_points,
-    excluded_until,
+    find_exclusion_end_time,
     inexactness_reason,
 )
 from oracle.queries.api.source import ApiSnapshot, RequestError
@@ -178,6 +178,6 @@ def _build_mark(change: ReliabilityChange, place: LogPlace, rules: Rules) -> His
         task=change.task,
         before=format_decimal(change.before),
         after=format_decimal(change.after),
-        back_at=excluded_until(change.after, change.time, rules) if is_lower else None,
+        back_at=find_exclusion_end_time(change.after, change.time, rules) if is_lower else None,
         place=place,
     )

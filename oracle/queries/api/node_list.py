@@ -85,7 +85,7 @@ def load_population(snapshot: ApiSnapshot, nodes: Collection[Node]) -> Populatio
         time=snapshot.cursor.time,
         rules=snapshot.source.archive.rules,
         peers=ranking.peers,
-        shares=ranking.load_incentive_shares(),
+        shares=ranking.get_incentive_shares(),
         rounds=snapshot.uow.rounds.load_for_nodes([node.address for node in nodes]),
         uses_feed=has_feed_cursor(snapshot.uow),
         labels=snapshot.source.labels,
@@ -96,9 +96,9 @@ def _build_entries(snapshot: ApiSnapshot, nodes: Sequence[Node]) -> Iterator[Nod
     """Yield the row of each node, in the given order."""
     ranking, population = snapshot.get_ranking(), load_population(snapshot, nodes)
     for node in nodes:
-        figures = population.compute_figures(node)
-        place = ranking.find_place_by_qos(node.address, figures.qos)
-        yield build_node_entry(node, figures, population, place)
+        node_scores = population.compute_node_scores(node)
+        place = ranking.find_rank_by_qos(node.address, node_scores.qos)
+        yield build_node_entry(node, node_scores, population, place)
 
 
 def find_node_by_prefix(snapshot: ApiSnapshot, prefix: str) -> Node:

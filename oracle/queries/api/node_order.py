@@ -19,8 +19,12 @@ from oracle.domain.scoring.legacy_factors import (
     compute_incentive_shares,
     compute_population_maxima,
 )
-from oracle.domain.scoring.node_figures import NodeState, classify_state, state_at
-from oracle.domain.scoring.node_scores import compute_long_term, compute_reliability, qos_at
+from oracle.domain.scoring.node_figures import NodeState, classify_state, compute_node_state
+from oracle.domain.scoring.node_scores import (
+    compute_long_term_score,
+    compute_node_qos,
+    compute_reliability,
+)
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
 from oracle.queries.api.history_points import TrendCache
@@ -61,10 +65,10 @@ class NodeRanking:
         if nodes:
             self._count_states(nodes.keys())
 
-    def advance(
-        self, cursor: Cursor, nodes: Mapping[Address, Node], changed: Iterable[Address]
+    def with_changed_nodes(
+        self, cursor: Cursor, nodes: Mapping[Address, Node], changed_addresses: Iterable[Address]
     ) -> "NodeRanking":
-        """Return the ranking of a later block, in which only the `changed` nodes have changed.
+        """Return the ranking of a later block, in which only `changed_addresses` have changed.
 
         Only nodes that changed or are recovering get a new position, so the cost of a block
         depends mainly on its events. All nodes are ranked again under rules whose scores depend on
@@ -75,7 +79,7 @@ class NodeRanking:
             return NodeRanking(cursor, nodes, self._rules)
         successor = NodeRanking(cursor, {}, self._rules)
         successor.nodes = nodes
-        moved_addresses = self._recovering.union(changed)
+        moved_addresses = self._recovering.union(changed_addresses)
         old_nodes = [self.nodes[address] for address in moved_addresses if address in self.nodes]
         successor.counts = self.counts - Counter(map(self.compute_state, old_nodes))
         successor._count_states(moved_addresses)
@@ -103,11 +107,11 @@ class NodeRanking:
 
     def compute_qos(self, node: Node) -> int | None:
         """Return the QoS of a node in units of 10^-18, or None if it is not a member."""
-        return qos_at(node, self.cursor.time, self._rules, self.peers)
+        return compute_node_qos(node, self.cursor.time, self._rules, self.peers)
 
     def compute_state(self, node: Node) -> NodeState:
         """Return the state of a node at the block."""
-        return state_at(node, self.cursor.time, self._rules)
+        return compute_node_state(node, self.cursor.time, self._rules)
 
     def get_sorted_keys(self, sort: NodeSort) -> list[SortKey]:
         """Return the keys of all nodes, sorted."""
@@ -129,18 +133,18 @@ class NodeRanking:
         """Return the key of a node in a sort order."""
         return self._make_key_function(sort)(node)
 
-    def find_place(self, address: Address) -> int | None:
+    def find_rank(self, address: Address) -> int | None:
         """Return the rank of a member by QoS, from 1, or None if the node is not a member."""
         node = self.nodes.get(address)
-        return None if node is None else self.find_place_by_qos(address, self.compute_qos(node))
+        return None if node is None else self.find_rank_by_qos(address, self.compute_qos(node))
 
-    def find_place_by_qos(self, address: Address, qos: int | None) -> int | None:
+    def find_rank_by_qos(self, address: Address, qos: int | None) -> int | None:
         """Return the rank of a node with this QoS, from 1, or None if `qos` is None."""
         if qos is None:
             return None
         return bisect_left(self.get_sorted_keys("qos"), SortKey(0, -qos, address)) + 1
 
-    def load_incentive_shares(self) -> Mapping[Address, int]:
+    def get_incentive_shares(self) -> Mapping[Address, int]:
         """Return the incentive share of every node, computed once per block."""
         with self._lock:
             if self._shares is None:
@@ -170,7 +174,7 @@ class NodeRanking:
         rules, time = self._rules, self.cursor.time
         return {
             "qos": self.compute_qos,
-            "long_term": lambda node: compute_long_term(node, rules, time),
+            "long_term": lambda node: compute_long_term_score(node, rules, time),
             "reliability": lambda node: compute_reliability(node, time, rules),
             "scored": lambda node: node.scored,
             "changed_at": lambda node: node.changed_at,
@@ -178,9 +182,9 @@ class NodeRanking:
 
 
 def _merge_keys(
-    order: list[SortKey], removed: Sequence[SortKey], added: Sequence[SortKey]
+    sorted_keys: list[SortKey], removed: Sequence[SortKey], added: Sequence[SortKey]
 ) -> list[SortKey]:
-    """Return a copy of the sorted list `order` without the `removed` and with the `added` keys.
+    """Return a copy of `sorted_keys` without the `removed` and with the `added` keys.
 
     Both key sequences are sorted, and every removed key is in the list. Runs of the list between
     two keys are copied as slices.
@@ -190,12 +194,12 @@ def _merge_keys(
     for key, is_removed in merge(
         ((key, True) for key in removed), ((key, False) for key in added), key=itemgetter(0)
     ):
-        index = bisect_left(order, key, copied_until)
-        merged += order[copied_until:index]
+        index = bisect_left(sorted_keys, key, copied_until)
+        merged += sorted_keys[copied_until:index]
         if not is_removed:
             merged.append(key)
         copied_until = index + is_removed
-    merged += order[copied_until:]
+    merged += sorted_keys[copied_until:]
     return merged
 
 
@@ -244,7 +248,7 @@ class NodeRankingCache:
             node.address: node for node in uow.nodes.iterate_changed_since(ranking.cursor.number)
         }
         # The mapping is copied, because another thread may still read the old ranking.
-        return ranking.advance(cursor, {**ranking.nodes, **changed}, changed)
+        return ranking.with_changed_nodes(cursor, {**ranking.nodes, **changed}, changed)
 
 
 def _is_continuation(uow: UnitOfWork, earlier: Cursor, cursor: Cursor) -> bool:

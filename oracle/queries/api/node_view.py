@@ -9,7 +9,7 @@ from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.group_ranking import split_fee
 from oracle.domain.state import GroupResult, Node, Task
 from oracle.queries.answers import Answer, ApiModel, FixedPoint, Integer
-from oracle.queries.api.lifting import NodeLift, compute_what_if_figures
+from oracle.queries.api.lifting import NodeLift, compute_what_if_counts
 from oracle.queries.api.node_list import load_population
 from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.kickout_models import ProposedKickout, build_proposed_kickout
@@ -79,9 +79,9 @@ class NodeView(Answer):
 def build_node_view(snapshot: ApiSnapshot, node: Node) -> NodeView:
     """Return the data of a node's page."""
     ranking, population = snapshot.get_ranking(), load_population(snapshot, [node])
-    rules, figures = population.rules, population.compute_figures(node)
+    rules, node_scores = population.rules, population.compute_node_scores(node)
     row = build_node_entry(
-        node, figures, population, ranking.find_place_by_qos(node.address, figures.qos)
+        node, node_scores, population, ranking.find_rank_by_qos(node.address, node_scores.qos)
     )
     return NodeView(
         as_of=snapshot.as_of,
@@ -96,7 +96,7 @@ def build_node_view(snapshot: ApiSnapshot, node: Node) -> NodeView:
         kickout=_build_kickout_progress(population, node, row),
         on_chain=_build_on_chain_score(population.rounds, row),
         earned=_compute_earnings(snapshot, node),
-        lift=compute_what_if_figures(node, population.time, rules, ranking),
+        lift=compute_what_if_counts(node, population.time, rules, ranking),
     )
 
 

@@ -3,9 +3,9 @@
 from oracle.domain.events.network_events import TaskCreated
 from oracle.queries.answers import Answer
 from oracle.queries.api.source import ApiSource, open_snapshot
-from oracle.queries.selection.network_snapshot import SnapshotQuery, read_snapshot
+from oracle.queries.selection.network_snapshot import SnapshotQuery, load_snapshot_in_transaction
 from oracle.queries.selection.node_selection import build_task, run_selection
-from oracle.queries.selection.selection_models import SelectionFigures, build_selection_figures
+from oracle.queries.selection.selection_models import SelectionFigures, build_selection_summary
 from oracle.systems.registry import get_policy
 
 
@@ -19,10 +19,10 @@ def build_selection_answer(source: ApiSource, event: TaskCreated) -> SelectionAn
     query = SnapshotQuery(rules, group=event.group)
     with open_snapshot(source) as api_snapshot:
         as_of = api_snapshot.as_of
-        snapshot = read_snapshot(api_snapshot.uow, source.archive, query)
+        snapshot = load_snapshot_in_transaction(api_snapshot.uow, source.archive, query)
     policy = get_policy(rules.name)
     member_selection = run_selection(
         snapshot, policy, policy.create_follower(), build_task(event, rules)
     )
-    figures = build_selection_figures(member_selection, rules.name, {})
+    figures = build_selection_summary(member_selection, rules.name, {})
     return SelectionAnswer(as_of=as_of, **figures.model_dump())

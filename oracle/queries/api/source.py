@@ -11,7 +11,7 @@ from oracle.domain.health import HealthReport
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
 from oracle.indexer.rules_binding import check_bound_rules
-from oracle.queries.answers import AsOf, LogPlace, build_as_of, load_log_places
+from oracle.queries.answers import AsOf, LogPlace, build_as_of, load_event_sources
 from oracle.queries.api.node_order import NodeRanking, NodeRankingCache
 from oracle.queries.explain import EventArchive
 from oracle.queries.health import LeaderLookup, build_health_report
@@ -85,7 +85,7 @@ class ApiSnapshot:
         """Return the ranking of all nodes as of the cursor."""
         return self.source.rankings.get_ranking(self.uow, self.cursor)
 
-    def find_time(self, position: Position) -> int | None:
+    def find_block_time(self, position: Position) -> int | None:
         """Return the block time of an event, or None if neither header nor logs are stored."""
         block = self.uow.blocks.get_canonical(position.block)
         if block is not None:
@@ -97,7 +97,7 @@ class ApiSnapshot:
 
     def load_places(self, positions: Iterable[Position]) -> dict[Position, LogPlace]:
         """Return the source of the event at each position, with the transaction of its log."""
-        return load_log_places(self.uow, positions)
+        return load_event_sources(self.uow, positions)
 
 
 @contextmanager

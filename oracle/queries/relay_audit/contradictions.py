@@ -176,5 +176,5 @@ def load_observations(
             and not is_feed_position(event.at)
         ):
             changes[event.node].append((event.time, event.stake))
-    rows = {row.id: row for row in uow.feed.iterate_settled() if row.stream == feed.stream}
+    rows = {row.id: row for row in uow.feed.iterate_settled_rows() if row.stream == feed.stream}
     return rows, ChainStakes(cursor.time, changes, network)

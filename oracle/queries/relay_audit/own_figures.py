@@ -30,7 +30,7 @@ from oracle.domain.fold.fold import Fold
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreEntry
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.scoring.node_scores import (
-    compute_long_term,
+    compute_long_term_score,
     compute_pool_mean,
     compute_reliability,
     is_excluded,
@@ -77,35 +77,35 @@ class DerivedNode:
         """Return whether the time of every row since the node joined was observed."""
         return self.joined_at > self.unknown_until
 
-    def compute_long_term(self) -> float:
+    def compute_long_term_score(self) -> float:
         """Return Q_long / 10."""
-        return compute_long_term(self.state, RELAY, 0) / UNIT
+        return compute_long_term_score(self.state, RELAY, 0) / UNIT
 
-    def compute_long_term_bounds(self) -> tuple[float, float]:
+    def compute_long_term_score_bounds(self) -> tuple[float, float]:
         """Return the bounds of Q_long / 10 over all scores consistent with the rows."""
         zeros = [(row, RELAY.absent_score) for row in self.possible_zero_rows]
         min_score, max_score = min(RELAY.rank_scores), max(RELAY.rank_scores)
         variants = [
-            self._compute_long_term_with([]),
-            self._compute_long_term_with(zeros),
-            self._compute_long_term_with(
+            self._compute_long_term_score_with([]),
+            self._compute_long_term_score_with(zeros),
+            self._compute_long_term_score_with(
                 [*zeros, *((row, min_score) for row in self.unplaced_rows)]
             ),
-            self._compute_long_term_with([(row, max_score) for row in self.unplaced_rows]),
+            self._compute_long_term_score_with([(row, max_score) for row in self.unplaced_rows]),
         ]
         return min(variants), max(variants)
 
-    def _compute_long_term_with(self, extra_scores: Sequence[tuple[int, int]]) -> float:
+    def _compute_long_term_score_with(self, extra_scores: Sequence[tuple[int, int]]) -> float:
         """Return Q_long / 10 with extra scores, each with the id of its row."""
         if not extra_scores:
-            return self.compute_long_term()
+            return self.compute_long_term_score()
         dated_scores = sorted(
             [*((entry.at.log, entry.score) for entry in self.scores), *extra_scores]
         )
         pool = bytes(score for _, score in dated_scores[-RELAY.pool_size :])
         return compute_pool_mean(pool, self.state.prior, RELAY) / UNIT
 
-    def compute_health(self, time: float) -> float:
+    def compute_reliability(self, time: float) -> float:
         """Return H at a time of the relay's clock, in seconds."""
         return compute_reliability(self.state, int(time), RELAY) / UNIT
 
@@ -129,7 +129,7 @@ class DerivedFigures:
     headless_count: int
 
 
-def compute_figures_from_rows(
+def compute_node_stats_from_rows(
     rows: Sequence[FeedRow], time_by_row: Mapping[int, int]
 ) -> DerivedFigures:
     """Derive the nodes of a stream by folding its rows in order of id, as the daemon does.

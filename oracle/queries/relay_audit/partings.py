@@ -15,7 +15,7 @@ from oracle.domain.scoring.node_scores import (
     boost_reliability,
     compute_pool_mean,
     heal_reliability,
-    is_below_line,
+    is_below_kickout_line,
     penalize_reliability,
     reseed_pool,
 )
@@ -60,7 +60,7 @@ def _find_unjustified_kickouts(node: DerivedNode) -> Iterator[Divergence]:
         # kickout.
         scores = [entry.score for entry in node.scores if entry.at.log <= row + MAX_ID_GAP]
         pool = scores[-RELAY.pool_size :]
-        if len(pool) < RELAY.pool_size or not is_below_line(sum(pool), RELAY):
+        if len(pool) < RELAY.pool_size or not is_below_kickout_line(sum(pool), RELAY):
             mean_text = f"{sum(pool) / len(pool):.2f}" if pool else "none"
             reason = f"kicked out with {len(pool)} scores and a mean of {mean_text}"
             yield Divergence("kick_without_cause", row, reason)
@@ -182,7 +182,7 @@ def find_common_restart(spans: Sequence[Sequence[tuple[int, int]]]) -> Divergenc
     return None
 
 
-def find_health_divergence(
+def find_reliability_divergence(
     node: DerivedNode, health: float, slack: float, time: int
 ) -> Divergence:
     """Return the earliest change of H that, if left out, makes the derived H match the relay's."""
@@ -193,7 +193,7 @@ def find_health_divergence(
         remaining = [*candidates[:index], *candidates[index + 1 :]]
         if (
             change.task is not None
-            and abs(_replay_health(remaining, time) / UNIT - health) <= slack
+            and abs(_replay_reliability(remaining, time) / UNIT - health) <= slack
         ):
             kind = "penalty" if change.cause in _PENALTIES else "boost"
             reason = f"H equals the relay's without this {kind}, task {change.task[:10]}"
@@ -201,7 +201,7 @@ def find_health_divergence(
     return Divergence("penalty", 0, f"no single penalty or boost explains H {health:.4f}")
 
 
-def _replay_health(changes: Sequence[ReliabilityChange], time: int) -> int:
+def _replay_reliability(changes: Sequence[ReliabilityChange], time: int) -> int:
     base, since = UNIT, 0
     for change in changes:
         base, since = heal_reliability(base, since, change.time, RELAY), change.time

@@ -13,15 +13,15 @@ from oracle.queries.relay_audit.contradictions import RowContradictions
 from oracle.queries.relay_audit.own_figures import (
     DerivedFigures,
     DerivedNode,
-    compute_figures_from_rows,
+    compute_node_stats_from_rows,
     group_scores,
 )
 from oracle.queries.relay_audit.partings import (
     Divergence,
     RelayClaim,
     find_common_restart,
-    find_health_divergence,
     find_kickout_divergence,
+    find_reliability_divergence,
     find_restart_spans,
     find_score_divergence,
     find_swapped_scores,
@@ -42,20 +42,20 @@ _THRESHOLD_MARGIN = 0.01
 _EXCLUSION_THRESHOLDS = (0.2, 0.8)
 
 
-def compute_health_slack(health: float) -> float:
+def compute_reliability_tolerance(health: float) -> float:
     """Return the tolerated difference between two values of H; rows are observed with a delay."""
     return _HEALTH_SLACK + (1 - health) * _MAX_OBSERVATION_DELAY_SECONDS / RELAY.tau_seconds
 
 
-def check_health(
+def check_reliability(
     node: DerivedNode, factors: QualityFactors, health: float, poll: Poll
 ) -> Divergence | None:
     """Return where H or the exclusion diverges, or None; `health` is the derived H at the poll."""
     relay_now, figure = poll.relay_now, poll.figures[node.address]
-    relay_health = factors.compute_health(figure.measured_at)
-    slack = compute_health_slack(health) + factors.slack / factors.long_term
+    relay_health = factors.compute_reliability(figure.measured_at)
+    slack = compute_reliability_tolerance(health) + factors.slack / factors.long_term
     if abs(health - relay_health) > slack:
-        return find_health_divergence(node, relay_health, slack, relay_now)
+        return find_reliability_divergence(node, relay_health, slack, relay_now)
     if _is_exclusion_uncertain(node, health) or figure.stake_score == 0:
         return None
     if node.is_member and figure.is_excluded != node.is_excluded_at(relay_now):
@@ -174,8 +174,8 @@ class _PollComparison:
         has_rows = node.has_rows_between(self.poll.last_id_before, self.poll.last_id_after)
         if figure is None or has_rows or not node.has_known_times:
             return None
-        health = node.compute_health(self.poll.relay_now)
-        min_health = health - compute_health_slack(health)
+        health = node.compute_reliability(self.poll.relay_now)
+        min_health = health - compute_reliability_tolerance(health)
         if min_health <= 0:
             return None
         long_term = figure.quality / health
@@ -192,7 +192,7 @@ def audit_relay(watch: RelayWatch, contradictions: RowContradictions) -> RelayAu
         known_rows = [row for row in rows if row.id <= poll.last_id_after]
         comparisons.append(
             _PollComparison(
-                previous_poll, poll, compute_figures_from_rows(known_rows, watch.time_by_row)
+                previous_poll, poll, compute_node_stats_from_rows(known_rows, watch.time_by_row)
             )
         )
     derived = comparisons[-1].derived
@@ -228,7 +228,7 @@ def _judge_node(node: DerivedNode, comparisons: Sequence[_PollComparison]) -> _J
 
 
 def _judge_by_polls(
-    separate_figure: Callable[[_PollComparison, DerivedNode], QualityFactors | None],
+    derive_factors: Callable[[_PollComparison, DerivedNode], QualityFactors | None],
     node: DerivedNode,
     comparisons: Sequence[_PollComparison],
 ) -> _JudgedNode | None:
@@ -236,7 +236,7 @@ def _judge_by_polls(
     agreed_row, judged_node = 0, None
     for comparison in comparisons:
         derived_node = comparison.derived.nodes.get(node.address)
-        factors = None if derived_node is None else separate_figure(comparison, derived_node)
+        factors = None if derived_node is None else derive_factors(comparison, derived_node)
         if derived_node is None or factors is None:
             continue
         audit = _compare_node(derived_node, factors, comparison, agreed_row)
@@ -250,11 +250,11 @@ def _judge_by_polls(
 
 
 def _build_unproven_audit(node: DerivedNode) -> NodeAudit:
-    lowest, highest = node.compute_long_term_bounds()
+    lowest, highest = node.compute_long_term_score_bounds()
     return NodeAudit(
         node=node.address,
         verdict=Verdict.UNPROVEN,
-        ours=node.compute_long_term(),
+        ours=node.compute_long_term_score(),
         theirs=None,
         our_health=None,
         their_health=None,
@@ -271,13 +271,15 @@ def _compare_node(
     node: DerivedNode, factors: QualityFactors, comparison: _PollComparison, agreed_row: int
 ) -> NodeAudit:
     relay_now = comparison.poll.relay_now
-    health = node.compute_health(relay_now) if node.has_known_times else None
+    health = node.compute_reliability(relay_now) if node.has_known_times else None
     audit = replace(
         _build_unproven_audit(node),
         theirs=factors.long_term,
         slack=factors.slack,
         our_health=health,
-        their_health=factors.compute_health(comparison.poll.figures[node.address].measured_at),
+        their_health=factors.compute_reliability(
+            comparison.poll.figures[node.address].measured_at
+        ),
         excluded=comparison.poll.figures[node.address].is_excluded,
         why="",
     )
@@ -299,7 +301,7 @@ def _compare_node(
         parting = find_score_divergence(node, claim, group_scores(comparison.derived.nodes))
         return replace(audit, verdict=Verdict.DIFFERS, parting=parting)
     if health is not None:
-        divergence = check_health(node, factors, health, comparison.poll)
+        divergence = check_reliability(node, factors, health, comparison.poll)
         if divergence is not None:
             return replace(audit, verdict=Verdict.DIFFERS, parting=divergence)
     return replace(audit, verdict=Verdict.AGREES)

@@ -30,7 +30,7 @@ class QualityFactors:
     at: float
     slack: float
 
-    def compute_health(self, moment: float) -> float:
+    def compute_reliability(self, moment: float) -> float:
         """Return H at another time of the same clock, if no event occurs until then."""
         return 1 - (1 - self.health) * math.exp(-(moment - self.at) / RELAY.tau_seconds)
 
@@ -141,7 +141,7 @@ class RelayWatch:
                 self.clock.wait(interval_seconds)
             self._read_rows()
             last_id_before = self.last_id
-            figures = self.figures_client.fetch_figures()
+            figures = self.figures_client.fetch_node_stats()
             relay_now = self.feed_client.fetch_clock()
             self._read_rows()
             self.polls.append(Poll(figures, last_id_before, self.last_id, relay_now))

@@ -142,7 +142,7 @@ def verify_draw(
         verdict=verdict,
         why=reason,
         as_of=_build_snapshot_time(headers.get_header_up_to(last_block)),
-        draws=[_build_redrawn_entry(drawing) for drawing in drawings],
+        draws=[_build_recomputed_draw_entry(drawing) for drawing in drawings],
         active=drawn_node is not None,
         started_by=stored_task.node,
         started_block=None if stored_task.started_at is None else stored_task.started_at.block,
@@ -235,7 +235,7 @@ def _build_snapshot_time(block: BlockRef) -> SnapshotTime:
     return SnapshotTime(block=block.number, time=block.time)
 
 
-def _build_redrawn_entry(drawing: TaskDraw) -> DrawMadeAgain:
+def _build_recomputed_draw_entry(drawing: TaskDraw) -> DrawMadeAgain:
     return DrawMadeAgain(
         **build_drawn_node(drawing.node_draw).model_dump(),
         seed_block=drawing.block.number,

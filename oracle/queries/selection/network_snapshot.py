@@ -103,10 +103,12 @@ def load_snapshot(archive: EventArchive, query: SnapshotQuery) -> NetworkSnapsho
         InputError: nothing is indexed yet.
     """
     with archive.store.read_transaction() as uow:
-        return read_snapshot(uow, archive, query)
+        return load_snapshot_in_transaction(uow, archive, query)
 
 
-def read_snapshot(uow: UnitOfWork, archive: EventArchive, query: SnapshotQuery) -> NetworkSnapshot:
+def load_snapshot_in_transaction(
+    uow: UnitOfWork, archive: EventArchive, query: SnapshotQuery
+) -> NetworkSnapshot:
     """Read the network as `load_snapshot` does, in a transaction that the caller has opened.
 
     Raises:
@@ -151,7 +153,7 @@ def _fold_snapshot(
         if query.follower is not None:
             for event in batch:
                 query.follower.apply_event(event)
-    fold.finish_transaction()
+    fold.score_groups_closed_in_transaction()
     tasks = fold.ledger.tasks.values()
     waiting = sorted(filter(is_waiting, tasks), key=_build_age_key)
     groups = _collect_groups(waiting, query)

@@ -84,7 +84,10 @@ def run_selection(
         policy=policy.name,
         version=policy.version,
         task=task,
-        chances=[(verdict, _compute_chance(verdict, total, len(weights))) for verdict in verdicts],
+        chances=[
+            (verdict, _compute_draw_probability(verdict, total, len(weights)))
+            for verdict in verdicts
+        ],
         total_weight=total or len(weights),
         seed=seed,
         drawn=drawn,
@@ -118,7 +121,7 @@ def _draw_nodes(
     return ([], None) if trio is None else (trio.nodes, trio)
 
 
-def _compute_chance(
+def _compute_draw_probability(
     verdict: CandidateVerdict, total_weight: int, candidate_count: int
 ) -> int | None:
     """Return the probability of being drawn first, which is equal for all if all weights are 0.

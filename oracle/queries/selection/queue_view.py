@@ -31,7 +31,7 @@ from oracle.systems.crynux.crynux_policy import (
     ineligibility_reason,
 )
 from oracle.systems.crynux.free_nodes import FreeNodes
-from oracle.systems.crynux.predownload import OPEN, list_requests
+from oracle.systems.crynux.predownload import OPEN, list_download_requests
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.requirements import (
     IneligibilityReason,
@@ -39,7 +39,11 @@ from oracle.systems.crynux.requirements import (
     build_requirement,
     unavailability_reason,
 )
-from oracle.systems.legacy.legacy_eligibility import CandidateGroups, find_candidate_groups, is_gpt
+from oracle.systems.legacy.legacy_eligibility import (
+    CandidateGroups,
+    find_candidate_groups,
+    is_gpt_task,
+)
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
 from oracle.systems.legacy.trio_line import build_trio_queue, get_task_group as legacy_group_of
 from oracle.systems.pocket.pocket_policy import PocketFollower
@@ -75,7 +79,7 @@ def list_pending_downloads(snapshot: NetworkSnapshot) -> list[QueueDownload]:
             until=request.request.until,
         )
         for address, node in sorted(snapshot.nodes.items())
-        for request in list_requests(node, snapshot.time)
+        for request in list_download_requests(node, snapshot.time)
         if request.state == OPEN
     ]
 
@@ -214,12 +218,12 @@ def _build_offer(
     if unfit_reason is not None:
         return QueueOffer(node=address, why_not=unfit_reason, takes=None, heads=[])
     if isinstance(follower, PocketFollower):
-        check_fit = _make_pocket_check(follower, node, network)
+        check_fit = _make_pocket_fit_check(follower, node, network)
     elif isinstance(policy, LegacyPolicy):
-        check_fit = _make_trio_check(node, network)
+        check_fit = _make_trio_fit_check(node, network)
     else:
         weighting = policy.weighting if isinstance(policy, CrynuxPolicy) else CRYNUX_WEIGHTING
-        check_fit = _make_crynux_check(node, network, weighting)
+        check_fit = _make_crynux_fit_check(node, network, weighting)
     fits = [
         (entry, _check_entry(entry, address, snapshot.drawn_node_by_task, check_fit))
         for entry in queue_entries
@@ -280,7 +284,7 @@ def _check_entry(
     )
 
 
-def _make_crynux_check(node: Node, network: PolicyInput, weighting: Weighting) -> _FitCheck:
+def _make_crynux_fit_check(node: Node, network: PolicyInput, weighting: Weighting) -> _FitCheck:
     """Return a check of entries against an index of free nodes that has only the freed node."""
     free_nodes = FreeNodes(network.rules, weighting)
     free_nodes.advance_to(network.time)
@@ -296,7 +300,9 @@ def _make_crynux_check(node: Node, network: PolicyInput, weighting: Weighting) -
     return check
 
 
-def _make_pocket_check(follower: PocketFollower, node: Node, network: PolicyInput) -> _FitCheck:
+def _make_pocket_fit_check(
+    follower: PocketFollower, node: Node, network: PolicyInput
+) -> _FitCheck:
     """Return a check of entries against a Pocket candidate pool that has only the freed node."""
 
     def check(entry: QueueItem, taken_nodes: frozenset[Address]) -> _Fit:
@@ -309,14 +315,14 @@ def _make_pocket_check(follower: PocketFollower, node: Node, network: PolicyInpu
     return check
 
 
-def _make_trio_check(freed_node: Node, network: PolicyInput) -> _FitCheck:
+def _make_trio_fit_check(freed_node: Node, network: PolicyInput) -> _FitCheck:
     """Return a check of entries against all free nodes, three of which run a group together."""
     # Candidates are cached by their inputs, because many waiting groups have the same
     # requirements.
     candidacy_by_query: dict[tuple[Requirement, bool, frozenset[Address]], CandidateGroups] = {}
 
     def check(entry: QueueItem, taken_nodes: frozenset[Address]) -> _Fit:
-        query = (build_requirement(entry.task), is_gpt(entry.task), taken_nodes)
+        query = (build_requirement(entry.task), is_gpt_task(entry.task), taken_nodes)
         if query not in candidacy_by_query:
             candidacy_by_query[query] = find_candidate_groups(
                 entry.task, replace(network, reserved=taken_nodes)

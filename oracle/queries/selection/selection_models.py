@@ -85,7 +85,7 @@ class SelectionResult(SelectionFigures, SnapshotAnswer):
     """The answer of `select`."""
 
 
-def build_selection_figures(
+def build_selection_summary(
     selection: Selection, rules_name: str, changed: Mapping[str, str]
 ) -> SelectionFigures:
     """Return the answer for a selection.
@@ -124,13 +124,15 @@ def build_selection_figures(
     )
 
 
-def build_drawn_node(drawn: NodeDraw) -> DrawnNode:
+def build_drawn_node(node_draw: NodeDraw) -> DrawnNode:
     """Return one draw: the node, the digest, the number x, and the modulus of x."""
-    return DrawnNode(node=drawn.node, digest=drawn.digest, x=drawn.x, sum=drawn.total)
+    return DrawnNode(
+        node=node_draw.node, digest=node_draw.digest, x=node_draw.x, sum=node_draw.total
+    )
 
 
 def _build_candidate(
-    verdict: CandidateVerdict, chance: int | None, min_weight: int, place: int | None
+    verdict: CandidateVerdict, probability: int | None, min_weight: int, draw_order: int | None
 ) -> CandidateEntry:
     return CandidateEntry(
         node=verdict.node,
@@ -138,8 +140,8 @@ def _build_candidate(
         why_not=verdict.reason,
         weight=None if verdict.weight is None else max(min_weight, verdict.weight),
         parts=dict(verdict.parts),
-        chance=chance,
-        drawn=place,
+        chance=probability,
+        drawn=draw_order,
     )
 
 

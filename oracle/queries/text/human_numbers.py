@@ -44,7 +44,7 @@ def format_time(unix_time: int) -> str:
 
 def format_count(number: int, noun: str, plural: str | None = None) -> str:
     """Return a number with its noun: `one timeout`, `three timeouts`, `13 timeouts`."""
-    return f"{number_in_words(number)} {noun if number == 1 else plural or f'{noun}s'}"
+    return f"{format_number_in_words(number)} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def format_blocks(number: int) -> str:
@@ -57,7 +57,7 @@ def format_lag(lag_blocks: int, head_number: int) -> str:
     return f"{format_blocks(lag_blocks)} behind the newest, {head_number}"
 
 
-def number_in_words(number: int) -> str:
+def format_number_in_words(number: int) -> str:
     """Return a number up to twelve in words, others in digits."""
     return _NUMBER_WORDS[number] if number < len(_NUMBER_WORDS) else f"{number:,}"
 

@@ -24,7 +24,9 @@ Line = tuple[str, str]
 Lines = Iterator[Line]
 
 
-def format_situation(status: OperatorStatus, heartbeat_seconds: int | None, now: int) -> Lines:
+def format_progress_lines(
+    status: OperatorStatus, heartbeat_seconds: int | None, now: int
+) -> Lines:
     """Yield the progress of index, reports, senders and kickouts, one line each.
 
     `heartbeat_seconds` is None without an oracle contract. `now` is the time of this machine in
@@ -48,7 +50,7 @@ def format_situation(status: OperatorStatus, heartbeat_seconds: int | None, now:
     yield "leader", status.lease or "none"
 
 
-def format_reading_lines(status: OperatorStatus) -> Lines:
+def format_endpoint_lines(status: OperatorStatus) -> Lines:
     """Yield the endpoints that are read, and the verification levels of their blocks."""
     for endpoint in status.endpoints:
         yield "endpoint", _format_endpoint(endpoint)
@@ -82,7 +84,7 @@ def format_index_lines(status: OperatorStatus, *, has_dispatch: bool) -> Lines:
     yield "anomalies", str(status.anomalies)
 
 
-def format_catching_up(progress: CatchingUp, now: int) -> str:
+def format_catch_up_progress(progress: CatchingUp, now: int) -> str:
     """Return the number of blocks left and the estimated end, by this machine's clock."""
     left_text = f"{format_blocks(progress.blocks_left)} left"
     if progress.until is None:
@@ -203,7 +205,7 @@ def load_proof_status(
     store: Store, source: ChainSource, scope: IngestScope
 ) -> tuple[list[HealthFinding], list[Line]]:
     """Return findings about unproven history, and lines about the proofs that are possible."""
-    findings, lines = _check_proof(store, source, scope)
+    findings, lines = _check_provability(store, source, scope)
     return findings, [*_format_witnesses(source), *lines]
 
 
@@ -217,7 +219,7 @@ def _format_witnesses(source: ChainSource) -> list[Line]:
     return [("witness", f"unwitnessed: {risk_text}; add another provider to [chain] endpoints")]
 
 
-def _check_proof(
+def _check_provability(
     store: Store, source: ChainSource, scope: IngestScope
 ) -> tuple[list[HealthFinding], list[Line]]:
     with store.read_transaction() as uow:

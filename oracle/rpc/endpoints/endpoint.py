@@ -24,7 +24,7 @@ from oracle.rpc.endpoints.probe import (
     Checkpoint,
     find_chain_mismatch,
 )
-from oracle.rpc.endpoints.providers import provider_of
+from oracle.rpc.endpoints.providers import get_provider
 from oracle.rpc.headers import fetch_full_headers, parse_headers
 from oracle.rpc.responses import FullHeaderResponse
 from oracle.rpc.rpc_errors import BLAMELESS, ErrorKind, RpcError
@@ -175,10 +175,12 @@ class EndpointStatus:
         """Schedule the next check whether the quarantine can end."""
         self.release_check_at = now + QUARANTINE_SECONDS
 
-    def is_release_check_due(self, now: float, *, is_sole: bool = False) -> bool:
-        """Return whether to check the quarantine; `is_sole` means that no endpoint is usable."""
+    def is_release_check_due(self, now: float, *, are_all_unusable: bool = False) -> bool:
+        """Return whether to check the quarantine; `are_all_unusable`: no endpoint is usable."""
         is_releasable = self.quarantine_reason is not None and not self.needs_readmission
-        advance_seconds = QUARANTINE_SECONDS - SOLE_ENDPOINT_QUARANTINE_SECONDS if is_sole else 0.0
+        advance_seconds = (
+            QUARANTINE_SECONDS - SOLE_ENDPOINT_QUARANTINE_SECONDS if are_all_unusable else 0.0
+        )
         return is_releasable and now >= self.release_check_at - advance_seconds
 
     def release_from_quarantine(self, now: float) -> None:
@@ -264,7 +266,7 @@ class Endpoint:
     ) -> None:
         self.client = client
         # Endpoints of one provider are one witness.
-        self.provider = provider_of(client.name) if provider is None else provider
+        self.provider = get_provider(client.name) if provider is None else provider
         self.health = EndpointHealth(client.name, clock)
         self.status = EndpointStatus()
         # The result of the last probe; None before the first.
@@ -311,11 +313,11 @@ class Endpoint:
         """Return whether the endpoint supports the method; True until it reports otherwise."""
         return self.health.supports_method(method)
 
-    def unavailability_error(self) -> RpcError | None:
+    def find_unavailability_error(self) -> RpcError | None:
         """Return why the endpoint must not be used at present, or None if it may be used."""
         if self.status.quarantine_reason is not None:
             return RpcError(self.name, ErrorKind.QUARANTINED, self.status.quarantine_reason)
-        wait_seconds = self.health.rate_limiter.wait_seconds()
+        wait_seconds = self.health.rate_limiter.get_wait_seconds()
         if wait_seconds > 0:
             message = f"rate-limited for another {wait_seconds:.1f} s"
             return RpcError(self.name, ErrorKind.THROTTLED, message, retry_after=wait_seconds)
@@ -366,7 +368,7 @@ class Endpoint:
             return False
         return self._clock() - self._last_reached[1] < _TICK_SECONDS
 
-    def record_reached(self, block_number: int) -> None:
+    def record_reached_block(self, block_number: int) -> None:
         """Record that the endpoint has reached this block."""
         self._last_reached = (block_number, self._clock())
 

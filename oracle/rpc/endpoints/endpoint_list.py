@@ -58,7 +58,7 @@ class EndpointList:
         """
         now = self._clock()
 
-        def preference_rank(endpoint: Endpoint) -> tuple[int, float]:
+        def get_preference_rank(endpoint: Endpoint) -> tuple[int, float]:
             status = endpoint.status
             if status.is_backing_off(now):
                 return 3, status.backoff_until
@@ -66,7 +66,7 @@ class EndpointList:
                 return 0, 0.0
             return (1 if status.recheck_at is None else 2), 0.0
 
-        return sorted(endpoints, key=preference_rank)
+        return sorted(endpoints, key=get_preference_rank)
 
     def mark_proven_wrong(self, name: str, reason: str) -> None:
         """Quarantine an endpoint that was proven wrong until it is readmitted.
@@ -76,7 +76,7 @@ class EndpointList:
         if self._quarantine_proven_wrong(name, reason):
             structlog.get_logger().error("endpoint_proven_wrong", endpoint=name, reason=reason)
 
-    def sync_proven_wrong(self, reason_by_name: Mapping[str, str]) -> None:
+    def sync_endpoints_proven_wrong(self, reason_by_name: Mapping[str, str]) -> None:
         """Apply the stored list of endpoints proven wrong, and readmit those no longer in it."""
         for name in self._proven_wrong.keys() - reason_by_name.keys():
             del self._proven_wrong[name]
@@ -85,7 +85,7 @@ class EndpointList:
         for name, reason in reason_by_name.items():
             self._quarantine_proven_wrong(name, reason)
 
-    def proven_wrong_reasons(self) -> dict[str, str]:
+    def get_proven_wrong_reasons(self) -> dict[str, str]:
         """Return the reasons of the endpoints proven wrong and not readmitted, by name."""
         return dict(self._proven_wrong)
 
@@ -106,11 +106,11 @@ class EndpointList:
         metrics.PROVEN_WRONG.labels(name).set(is_excluded)
         self.update_usable_metric()
 
-    def seconds_until_usable(self, failures: Sequence[RpcError]) -> float | None:
+    def compute_seconds_until_usable(self, failures: Sequence[RpcError]) -> float | None:
         """Return the seconds until a failed endpoint may be used again, or None if unknown."""
         throttled = {error.endpoint for error in failures if error.kind is ErrorKind.THROTTLED}
         waits = [
-            endpoint.health.rate_limiter.wait_seconds()
+            endpoint.health.rate_limiter.get_wait_seconds()
             for endpoint in self._endpoints
             if endpoint.name in throttled
         ]

@@ -115,7 +115,7 @@ class CircuitBreaker:
         is_free = now >= self._trial_at and now >= self._trial_until
         return BreakerState.HALF_OPEN if is_free else BreakerState.OPEN
 
-    def try_acquire(self, now: float) -> bool:
+    def try_acquire_request_slot(self, now: float) -> bool:
         """Return whether to send a request now; half open lets one request at a time pass."""
         state = self.get_state(now)
         if state is BreakerState.HALF_OPEN:
@@ -150,7 +150,7 @@ class CircuitBreaker:
         if self._trial_at is not None:
             self._trial_at = min(self._trial_at, self._last_failure_at + max_seconds)
 
-    def failure_share(self) -> float:
+    def compute_failure_rate(self) -> float:
         """Return the share of failures among the last requests, 0 to 1."""
         return (
             self._recent_outcomes.count(False) / len(self._recent_outcomes)
@@ -161,7 +161,7 @@ class CircuitBreaker:
     def _is_error_rate_high(self) -> bool:
         return (
             len(self._recent_outcomes) == _RECENT_REQUESTS
-            and self.failure_share() > _MAX_FAILURE_SHARE
+            and self.compute_failure_rate() > _MAX_FAILURE_SHARE
         )
 
 
@@ -244,7 +244,7 @@ class EndpointHealth:
 
     def backoff_seconds_left(self) -> float:
         """Return the seconds until the sending side may use the endpoint again, 0 if at once."""
-        return max(self.backoff.seconds_left(), self.rate_limiter.blocked_seconds())
+        return max(self.backoff.seconds_left(), self.rate_limiter.get_blocked_seconds())
 
     def _start_backoff(self, error: RpcError) -> None:
         """Start a backoff if the error is a rate limit or a slow response, else do nothing."""
@@ -276,7 +276,7 @@ class EndpointHealth:
             except RpcError as error:
                 metrics.CALLS.labels(self.name, method, error.kind.value).inc()
                 self._record_rate_limit(error)
-                pause_seconds = self._record_and_get_pause(
+                pause_seconds = self._record_failure_and_get_pause(
                     error, retry_count, self.clock() - attempt_started_at
                 )
                 if pause_seconds is None:
@@ -290,14 +290,14 @@ class EndpointHealth:
                 self._record_success(method, self.clock() - attempt_started_at)
                 return result
 
-    def _record_and_get_pause(
+    def _record_failure_and_get_pause(
         self, error: RpcError, retry_count: int, duration_seconds: float
     ) -> float | None:
         """Record the failure; return the pause in seconds before a retry, or None for no retry."""
         pause_seconds = self.retry_budget.record_failure(error, retry_count, duration_seconds)
         if pause_seconds is None or error.kind not in _RETRIED_IF_SOLE:
             return pause_seconds
-        wait_seconds = max(pause_seconds, self.rate_limiter.wait_seconds())
+        wait_seconds = max(pause_seconds, self.rate_limiter.get_wait_seconds())
         is_short_enough = (
             self.is_sole
             and not error.is_for_whole_batch
@@ -305,9 +305,9 @@ class EndpointHealth:
         )
         return wait_seconds if is_short_enough else None
 
-    def wait_if_sole(self) -> None:
+    def wait_if_only_endpoint(self) -> None:
         """Wait until the endpoint may be used, if it is the only one and the wait is short."""
-        wait_seconds = self.rate_limiter.wait_seconds()
+        wait_seconds = self.rate_limiter.get_wait_seconds()
         if self.is_sole and 0 < wait_seconds <= MAX_WAIT_IN_PLACE_SECONDS:
             self.sleep(wait_seconds)
 
@@ -319,7 +319,7 @@ class EndpointHealth:
         """Return whether the endpoint supports the method; True until it reports otherwise."""
         return self.clock() >= self.unsupported_until.get(method, -math.inf)
 
-    def latency_excess(self, other_health: "EndpointHealth") -> float:
+    def compute_latency_excess(self, other_health: "EndpointHealth") -> float:
         """Return how many seconds slower than another endpoint this one is.
 
         The result is the maximum over the methods that both have served.
@@ -349,7 +349,7 @@ class EndpointHealth:
             message = f"{method}: reported as unsupported within the last hour"
             raise RpcError(self.name, ErrorKind.UNSUPPORTED, message)
         breaker = self.breaker_by_method.get(method)
-        if breaker is not None and not breaker.try_acquire(self.clock()):
+        if breaker is not None and not breaker.try_acquire_request_slot(self.clock()):
             last_error = self.last_error_by_method.get(method, "")
             message = f"{method} failed too often; last error: {last_error}"
             raise RpcError(self.name, ErrorKind.BACKOFF, message)

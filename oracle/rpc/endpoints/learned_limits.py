@@ -57,7 +57,7 @@ class RangeSizer:
             block_count = min(self._blocks, self.limit, max_blocks)
             if self._density:
                 block_count = min(block_count, max(1, int(self._target_logs / self._density)))
-        return blocks.first_blocks(block_count)
+        return blocks.take_first(block_count)
 
     def record_response(self, blocks: BlockRange, log_count: int, duration_seconds: float) -> None:
         """Adapt the size after a response."""

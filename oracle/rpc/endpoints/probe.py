@@ -127,13 +127,15 @@ class ProbeRequirements:
     first_block: int
 
 
-def probe(
-    client: JsonRpcClient, requirements: ProbeRequirements, previous: Capabilities | None = None
+def probe_endpoint(
+    client: JsonRpcClient,
+    requirements: ProbeRequirements,
+    previous_capabilities: Capabilities | None = None,
 ) -> Capabilities:
     """Probe an endpoint's identity and capabilities, with about twenty requests.
 
-    `previous` are capabilities of an earlier probe: the batch size and the oldest logs, which are
-    costly to find, are taken from there.
+    `previous_capabilities` are capabilities of an earlier probe: the batch size and the oldest
+    logs, which are costly to find, are taken from there.
 
     Raises:
         RpcError: the endpoint does not respond at all.
@@ -154,10 +156,12 @@ def probe(
         tags=tuple(tag for tag in TAGS if _try_request(lambda tag=tag: get_header(client, tag))),  # type: ignore[misc]  # mypy cannot infer it
         has_logs_by_hash=_supports_logs_by_hash(client, requirements, head),
         has_block_receipts=has_receipts,
-        max_batch_size=_find_max_batch_size(client) if previous is None else client.batch_limit,
+        max_batch_size=_find_max_batch_size(client)
+        if previous_capabilities is None
+        else client.batch_limit,
         oldest_log_block=_find_oldest_log_block(client, requirements, head)
-        if previous is None
-        else previous.oldest_log_block,
+        if previous_capabilities is None
+        else previous_capabilities.oldest_log_block,
         shows_checkpoint=checkpoint,
         fault=fault,
     )
@@ -205,7 +209,7 @@ def _find_max_batch_size(client: JsonRpcClient) -> int:
     """Return the largest accepted batch size, out of a few sizes and the halves of the last."""
     for size in _BATCH_SIZES:
         client.limit_batch_size(size)
-        _try_request(lambda size=size: client.batch("eth_chainId", [[]] * size, Quantity))  # type: ignore[misc]  # mypy cannot infer it
+        _try_request(lambda size=size: client.call_batch("eth_chainId", [[]] * size, Quantity))  # type: ignore[misc]  # mypy cannot infer it
         if client.batch_limit == size:
             break
     return client.batch_limit

@@ -44,38 +44,38 @@ class WitnessQuorum:
         """Name of a witness in messages: provider or endpoint."""
         return "provider" if self.has_many_providers else "endpoint"
 
-    def witness_of(self, endpoint: str) -> str:
+    def get_witness(self, endpoint: str) -> str:
         """Return the witness that the endpoint of this name belongs to.
 
         An endpoint of an earlier configuration belongs to the provider of its host.
         """
         if not self.has_many_providers:
             return endpoint
-        return self.provider_by_endpoint.get(endpoint) or provider_of(endpoint)
+        return self.provider_by_endpoint.get(endpoint) or get_provider(endpoint)
 
     def count_witnesses(self, endpoints: Iterable[str]) -> int:
         """Return the number of witnesses among these endpoints, given by name."""
-        return len(set(map(self.witness_of, endpoints)))
+        return len(set(map(self.get_witness, endpoints)))
 
     def is_reached_by(self, endpoints: Iterable[str]) -> bool:
         """Return whether these endpoints are enough to accept what they agree on."""
         return self.count_witnesses(endpoints) >= self.size
 
-    def endpoints_of_same_witness(self, endpoint: str) -> frozenset[str]:
+    def list_endpoints_of_same_witness(self, endpoint: str) -> frozenset[str]:
         """Return the endpoint and all endpoints of the same witness."""
-        witness = self.witness_of(endpoint)
+        witness = self.get_witness(endpoint)
         same_witness_names = (
-            name for name in self.provider_by_endpoint if self.witness_of(name) == witness
+            name for name in self.provider_by_endpoint if self.get_witness(name) == witness
         )
         return frozenset({endpoint, *same_witness_names})
 
 
-def host_of(url: str) -> str:
+def get_host(url: str) -> str:
     """Return the host of a URL in lower case, or an empty string if it has none."""
     return (urlsplit(url).hostname or "").rstrip(".").lower()
 
 
-def provider_of(url: str, provider_by_host: Mapping[str, str] | None = None) -> str:
+def get_provider(url: str, provider_by_host: Mapping[str, str] | None = None) -> str:
     """Return the provider of the endpoint at `url`.
 
     `provider_by_host` maps hosts to provider names. Any other host belongs to its registered
@@ -83,7 +83,7 @@ def provider_of(url: str, provider_by_host: Mapping[str, str] | None = None) -> 
     Each IP address is a provider of its own. On the loopback interface each port is a provider,
     because a tunnel may listen there.
     """
-    host = host_of(url)
+    host = get_host(url)
     if provider_by_host is not None and host in provider_by_host:
         return provider_by_host[host]
     try:
@@ -91,12 +91,12 @@ def provider_of(url: str, provider_by_host: Mapping[str, str] | None = None) -> 
     except ValueError:
         labels = host.split(".")
         if host == "localhost":
-            return f"{host}:{_port_of(url)}"
+            return f"{host}:{_get_port(url)}"
         is_private = labels[-1] in _PRIVATE_SUFFIXES
         return host if is_private else ".".join(labels[-_REGISTERED_LABELS:])
-    return f"{host}:{_port_of(url)}" if address.is_loopback else host
+    return f"{host}:{_get_port(url)}" if address.is_loopback else host
 
 
-def _port_of(url: str) -> int:
+def _get_port(url: str) -> int:
     parts = urlsplit(url)
     return parts.port or (443 if parts.scheme == "https" else 80)

@@ -95,7 +95,7 @@ class RateLimiter:
     def __post_init__(self) -> None:
         self._filled_at = self._window_started_at = self.clock()
 
-    def wait_seconds(self) -> float:
+    def get_wait_seconds(self) -> float:
         """Return the seconds until a request may be sent; 0 if it may be sent now."""
         with self._lock:
             now = self.clock()
@@ -103,7 +103,7 @@ class RateLimiter:
             debt = 0.0 if self._tokens > 0 else (1e-3 - self._tokens) / self.rate
             return max(0.0, self._blocked_until - now, debt)
 
-    def blocked_seconds(self) -> float:
+    def get_blocked_seconds(self) -> float:
         """Return the seconds until the endpoint accepts requests, ignoring overdrawn tokens."""
         with self._lock:
             return max(0.0, self._blocked_until - self.clock())

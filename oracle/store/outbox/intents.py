@@ -200,7 +200,9 @@ class IntentRepository:
 
     def list_for_nonce(self, account: Account, nonce: int) -> list[Intent]:
         """Return every intent that a nonce was ever assigned to, oldest first."""
-        return self._load_intents(_select_of_account(account).where(pub_intent.c.nonce == nonce))
+        return self._load_intents(
+            _select_intents_of_account(account).where(pub_intent.c.nonce == nonce)
+        )
 
     def get(self, intent_id: int) -> Intent | None:
         row = self._connection.execute(_INTENT_BY_ID, {"intent_id": intent_id}).one_or_none()
@@ -242,7 +244,7 @@ class IntentRepository:
     def list_from_period(self, account: Account, kind: str, first: int) -> list[Intent]:
         """Return the intents of a kind for period `first` and later periods, in any state."""
         condition = (pub_intent.c.kind == kind) & (pub_intent.c.period >= first)
-        return self._load_intents(_select_of_account(account).where(condition))
+        return self._load_intents(_select_intents_of_account(account).where(condition))
 
     def list_newest(
         self, limit: int, state: IntentState | None = None, kind: str | None = None
@@ -282,7 +284,7 @@ class IntentRepository:
             counts[reason] = counts.get(reason, 0) + count
         return counts
 
-    def expire_above(self, block: int, stamp: Stamp) -> int:
+    def expire_intents_above(self, block: int, stamp: Stamp) -> int:
         """Expire the intents without a nonce that were planned above `block`; return how many.
 
         Intents with a nonce are kept: the contract rejects their calls, as the receipts then show.
@@ -326,7 +328,7 @@ _INTENTS_IN_STATES = _ALL_INTENTS.where(
 ).order_by(pub_intent.c.priority, pub_intent.c.id)
 
 
-def _select_of_account(account: Account) -> Select[Any]:
+def _select_intents_of_account(account: Account) -> Select[Any]:
     on_chain = _ALL_INTENTS.where(pub_intent.c.chain_id == account.chain_id)
     return on_chain.where(pub_intent.c.sender == account.address).order_by(pub_intent.c.id)
 

@@ -5,7 +5,7 @@ from sqlalchemy import Connection, func, select
 from oracle.domain.ids import Address
 from oracle.store.outbox.records import Account, NonceState
 from oracle.store.tables.outbox_tables import pub_account, pub_attempt, pub_intent, pub_nonce
-from oracle.telemetry.outbox_counts import OutboxFigures
+from oracle.telemetry.outbox_counts import OutboxStatistics
 
 _FINISHED_STATES = (NonceState.FINAL.value, NonceState.FOREIGN.value)
 
@@ -38,9 +38,9 @@ class OutboxStats:
         return {Account(row[0], Address(row[1])): (row[2], row[3]) for row in rows}
 
     def add_finished_nonces(
-        self, figures: OutboxFigures, account: Account, first: int, below: int
+        self, stats: OutboxStatistics, account: Account, first: int, below: int
     ) -> None:
-        """Add the finished nonces of an account from `first` to `below` - 1 to `figures`."""
+        """Add the finished nonces of an account from `first` to `below` - 1 to `stats`."""
         attempts = (
             select(func.count())
             .where(
@@ -80,7 +80,7 @@ class OutboxStats:
             gas_used = row.gas_used or 0
             is_foreign = row.state == NonceState.FOREIGN.value
             outcome = "success" if row.receipt_status else "reverted"
-            figures.add_finished_nonce(
+            stats.add_finished_nonce(
                 row.kind,
                 "foreign" if is_foreign else outcome,
                 gas_used=gas_used,
@@ -89,7 +89,7 @@ class OutboxStats:
             if is_foreign or row.mined_at is None:
                 continue
             is_final, has_blocks = row.finalised_at is not None, row.block_number is not None
-            figures.add_mined_nonce(
+            stats.add_mined_nonce(
                 row.kind,
                 seconds=row.mined_at - row.opened_at,
                 final_seconds=row.finalised_at - row.opened_at if is_final else None,
@@ -117,7 +117,7 @@ class OutboxStats:
         )
         return {(row[0], row[1]): row[2] for row in rows}
 
-    def count_superseded(self) -> dict[str, int]:
+    def count_superseded_calls(self) -> dict[str, int]:
         """Count the calls that lost their nonce to another intent, by kind."""
         rows = self._connection.execute(
             select(pub_intent.c.kind, func.count())

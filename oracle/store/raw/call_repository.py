@@ -97,7 +97,7 @@ class CallRepository:
                 update(call).where(is_above).values(canonical=False)
             ).rowcount
 
-    def get_lowest_block_hash(self, number: int) -> tuple[int, Hash] | None:
+    def find_lowest_block_from(self, number: int) -> tuple[int, Hash] | None:
         """Return the lowest block from `number` on that has a canonical call, and its hash."""
         return self._get_block_hash(call.c.block >= number, call.c.block)
 

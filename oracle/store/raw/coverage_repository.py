@@ -238,7 +238,7 @@ class CoverageRepository:
             return None
         return replace(merged, last=min(blocks.last, merged.last, merged.first + max_blocks - 1))
 
-    def find_lowest_below_level(
+    def find_lowest_span_below_level(
         self, scope_id: bytes, level: VerificationLevel, blocks: BlockRange
     ) -> CoverageInterval | None:
         """Return the lowest interval below this level, clipped to the range, or None."""

@@ -78,7 +78,7 @@ class FeedRepository:
             [_encode_feed_row(row, canonical=canonical) for row in rows],
         )
 
-    def list_canonical(self, stream: int, first_id: int, last_id: int) -> list[FeedRow]:
+    def list_canonical_rows(self, stream: int, first_id: int, last_id: int) -> list[FeedRow]:
         """Return the canonical rows of ids `first_id` to `last_id`, both included, in order.
 
         The bounds are clamped to the range of the column, because a stored id may be the largest
@@ -87,12 +87,12 @@ class FeedRepository:
         is_in_range = feed_row.c.id.between(max(first_id, 0), min(last_id, _MAX_BIGINT))
         return self._select_rows(_build_stream_condition(stream), is_in_range, limit=None)
 
-    def list_conflicting(self, stream: int, row_id: int) -> list[FeedRow]:
+    def list_conflicting_rows(self, stream: int, row_id: int) -> list[FeedRow]:
         """Return the rows of this id whose content conflicts with the row that is folded."""
         is_evidence = and_(feed_row.c.stream == stream, ~feed_row.c.canonical)
         return self._select_rows(is_evidence, feed_row.c.id == row_id)
 
-    def list_unsettled(self, stream: int) -> list[FeedRow]:
+    def list_unsettled_rows(self, stream: int) -> list[FeedRow]:
         """Return the first `MAX_ROWS` rows whose time may still change, in order."""
         return self._select_rows(_build_stream_condition(stream), feed_row.c.time.is_(None))
 
@@ -139,7 +139,7 @@ class FeedRepository:
         is_in_range = feed_row.c.block.between(first_block, last_block)
         return self._select_rows(feed_row.c.canonical, is_in_range, limit=None)
 
-    def list_for_tasks(self, stream: int, tasks: Sequence[str], kind: str) -> list[FeedRow]:
+    def list_rows_for_tasks(self, stream: int, tasks: Sequence[str], kind: str) -> list[FeedRow]:
         """Return the canonical rows of one kind about these tasks."""
         rows: list[FeedRow] = []
         for offset in range(0, len(tasks), KEYS_PER_QUERY):
@@ -149,7 +149,7 @@ class FeedRepository:
             )
         return rows
 
-    def count_folded_and_waiting(self) -> tuple[int, int]:
+    def count_folded_and_waiting_rows(self) -> tuple[int, int]:
         """Return the number of folded rows, and the number of rows that have no block yet."""
         placed_count = func.count(feed_row.c.block)
         count_query = select(placed_count, func.count() - placed_count).where(feed_row.c.canonical)
@@ -204,7 +204,7 @@ class FeedRepository:
             query.order_by(feed_witness.c.id).limit(1)
         ).scalar_one_or_none()
 
-    def iterate_settled(self) -> Iterator[FeedRow]:
+    def iterate_settled_rows(self) -> Iterator[FeedRow]:
         """Yield every settled row in order, for a witness file."""
         yield from self._select_rows(
             feed_row.c.canonical, feed_row.c.time.is_not(None), limit=None

@@ -252,7 +252,7 @@ class LogRepository:
         """Return the highest block up to `number` that has a canonical log, and its hash."""
         return self._get_block_hash(log_block.c.number <= number, log_block.c.number.desc())
 
-    def find_block_of_log_from(self, first: int, count: int) -> int | None:
+    def find_block_of_nth_log(self, first: int, count: int) -> int | None:
         """Return the block of the `count`-th canonical log from block `first` on.
 
         Return None if there are fewer logs.
@@ -261,7 +261,7 @@ class LogRepository:
         row = self._connection.execute(query.offset(count - 1).limit(1)).first()
         return None if row is None else row[0] >> LOG_INDEX_BITS
 
-    def find_block_of_log_down_from(self, last: int, count: int) -> int | None:
+    def find_block_of_nth_log_down(self, last: int, count: int) -> int | None:
         """Return the block of the `count`-th canonical log, counted down from block `last`.
 
         Return None if there are fewer logs.

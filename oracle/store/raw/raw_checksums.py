@@ -69,9 +69,9 @@ class RawChecksums:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def add_rows(self, kind: str, hashed: Iterable[tuple[int, int]]) -> None:
+    def add_rows(self, kind: str, hashed_rows: Iterable[tuple[int, int]]) -> None:
         """Add the hashes of new rows, whose blocks must be above the cursor."""
-        self._apply_changes(kind, _sum_by_span(hashed))
+        self._apply_changes(kind, _sum_by_span(hashed_rows))
 
     def is_above_cursor(self, block: int) -> bool:
         """Return whether a block lies above the cursor, so that it has no committed rows."""
@@ -296,9 +296,9 @@ def _encode_block(block_hash: Any, time: int) -> bytes:  # noqa: ANN401
     return b"%d:%b;" % (time, bytes(block_hash))
 
 
-def _sum_by_span(hashed: Iterable[tuple[int, int]]) -> ChecksumBySpan:
+def _sum_by_span(hashed_rows: Iterable[tuple[int, int]]) -> ChecksumBySpan:
     checksum_by_span: ChecksumBySpan = {}
-    for span, rows in groupby(hashed, key=_SPAN_OF):
+    for span, rows in groupby(hashed_rows, key=_SPAN_OF):
         hashes = list(map(_HASH, rows))
         checksum_by_span[span] = checksum_by_span.get(span, _EMPTY_CHECKSUM).add(
             Checksum(len(hashes), sum(hashes) % _MODULUS)
@@ -306,8 +306,8 @@ def _sum_by_span(hashed: Iterable[tuple[int, int]]) -> ChecksumBySpan:
     return checksum_by_span
 
 
-def _get_span(hashed: tuple[int, int]) -> int:
-    return hashed[0] // SPAN_BLOCKS
+def _get_span(hashed_row: tuple[int, int]) -> int:
+    return hashed_row[0] // SPAN_BLOCKS
 
 
 _SPAN_OF: Callable[[tuple[int, int]], int] = _get_span

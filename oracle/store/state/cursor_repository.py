@@ -49,18 +49,21 @@ class CursorRepository:
             epoch=row.epoch,
         )
 
-    def move_to(self, block: BlockRef, final: BlockRef | None, epoch: int) -> int:
+    def move_to(self, block: BlockRef, final_block: BlockRef | None, epoch: int) -> int:
         """Move the cursor to `block`, forwards or back, and return the new epoch.
 
-        `epoch` is the epoch that was read, or 0 if there was no cursor. If `final` is None, the
-        stored final block is kept.
+        `epoch` is the epoch that was read, or 0 if there was no cursor. If `final_block` is None,
+        the stored final block is kept.
 
         Raises:
             FatalError: another writer has moved the cursor since it was read.
         """
         values = {"number": block.number, "hash": decode_hex(block.hash), "time": block.time}
-        if final is not None:
-            values |= {"final_number": final.number, "final_hash": decode_hex(final.hash)}
+        if final_block is not None:
+            values |= {
+                "final_number": final_block.number,
+                "final_hash": decode_hex(final_block.hash),
+            }
         if epoch == 0:
             row = {"id": 1, "epoch": 1, "final_number": None, "final_hash": None} | values
             columns = [column.name for column in cursor.columns]

@@ -202,7 +202,7 @@ class RoundRepository:
         """Return the newest proposed kickout of each node."""
         return [decode_kick_row(row) for row in self._select_rows(kick)]
 
-    def count_kicks_proposed_in(self, number: int) -> int:
+    def count_kicks_proposed_in_round(self, number: int) -> int:
         """Count the kickouts that were proposed in a round, in any state."""
         count_query = select(func.count()).select_from(kick).where(kick.c.round == number)
         return int(self._connection.execute(count_query).scalar_one())

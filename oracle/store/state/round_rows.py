@@ -52,20 +52,20 @@ def encode_index_row(entry: NodeIndex) -> Row:
 
 def decode_word_values(row: Row) -> Word:
     """Decode a word from a row's values in the table's column order."""
-    return decode_word_row(_name_columns(lane_word, row))
+    return decode_word_row(_build_row_namespace(lane_word, row))
 
 
 def decode_index_values(row: Row) -> NodeIndex:
     """Decode a node's index from a row's values in the table's column order."""
-    return decode_index_row(_name_columns(node_index, row))
+    return decode_index_row(_build_row_namespace(node_index, row))
 
 
 def decode_kick_values(row: Row) -> Kick:
     """Decode a kickout from a row's values in the table's column order."""
-    return decode_kick_row(_name_columns(kick_table, row))
+    return decode_kick_row(_build_row_namespace(kick_table, row))
 
 
-def _name_columns(table: Table, row: Row) -> SimpleNamespace:
+def _build_row_namespace(table: Table, row: Row) -> SimpleNamespace:
     return SimpleNamespace(**dict(zip(table.columns.keys(), row, strict=True)))
 
 
@@ -125,18 +125,18 @@ def _decode_expulsion_columns(row: Any) -> Expulsion:  # noqa: ANN401  a row of 
     )
 
 
-def encode_accepted_row(accepted: RoundAccepted) -> Row:
+def encode_accepted_row(accepted_round: RoundAccepted) -> Row:
     return (
-        *accepted.at,
-        accepted.time,
-        accepted.round,
-        accepted.as_of,
-        decode_hex(accepted.as_of_hash),
-        decode_hex(accepted.data_hash),
-        decode_hex(accepted.digest),
-        decode_hex(accepted.config),
-        decode_hex(accepted.transmitter),
-        encode_round(accepted.registrations, encode_records(accepted.words)),
+        *accepted_round.at,
+        accepted_round.time,
+        accepted_round.round,
+        accepted_round.as_of,
+        decode_hex(accepted_round.as_of_hash),
+        decode_hex(accepted_round.data_hash),
+        decode_hex(accepted_round.digest),
+        decode_hex(accepted_round.config),
+        decode_hex(accepted_round.transmitter),
+        encode_round(accepted_round.registrations, encode_records(accepted_round.words)),
     )
 
 

@@ -59,13 +59,13 @@ class SnapshotRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def iterate_up_to(self, block: int, made_by: bytes) -> Iterator[StateSnapshot]:
+    def iterate_up_to(self, block: int, version: bytes) -> Iterator[StateSnapshot]:
         """Yield the intact snapshots at or below a block, newest first."""
         columns = state_snapshot.c
         query = select(state_snapshot).order_by(columns.block.desc()).limit(1)
         below = block + 1
         while True:
-            is_match = (columns.block < below) & (columns.made_by == made_by)
+            is_match = (columns.block < below) & (columns.made_by == version)
             row = self._connection.execute(query.where(is_match)).one_or_none()
             if row is None:
                 return
@@ -73,25 +73,25 @@ class SnapshotRepository:
             if sha256(row.body).digest() == row.checksum:
                 yield StateSnapshot(row.block, row.logs, row.body)
 
-    def find_newest(self, block: int, made_by: bytes) -> tuple[int, int] | None:
+    def find_newest(self, block: int, version: bytes) -> tuple[int, int] | None:
         """Return block and log count of the newest snapshot at or below a block, or None."""
         columns = state_snapshot.c
         query = select(columns.block, columns.logs).where(
-            columns.block <= block, columns.made_by == made_by
+            columns.block <= block, columns.made_by == version
         )
         row = self._connection.execute(query.order_by(columns.block.desc()).limit(1)).first()
         return None if row is None else (row[0], row[1])
 
-    def save(self, snapshot: StateSnapshot, made_by: bytes) -> None:
-        """Store a snapshot; delete surplus snapshots and those with another `made_by`.
+    def save(self, snapshot: StateSnapshot, version: bytes) -> None:
+        """Store a snapshot; delete surplus snapshots and those with another `version`.
 
         See `choose_snapshots_to_delete`.
         """
         checksum = sha256(snapshot.body).digest()
         block, logs, body = snapshot
-        upsert_rows(self._connection, state_snapshot, [(block, logs, made_by, body, checksum)])
+        upsert_rows(self._connection, state_snapshot, [(block, logs, version, body, checksum)])
         columns = state_snapshot.c
-        delete_foreign = delete(state_snapshot).where(columns.made_by != made_by)
+        delete_foreign = delete(state_snapshot).where(columns.made_by != version)
         self._connection.execute(delete_foreign)
         size = func.length(columns.body)
         rows = self._connection.execute(
@@ -163,7 +163,7 @@ class PackedState(NamedTuple):
     first_penalized: FirstPenalties
 
 
-def pack(state: PackedState) -> bytes:
+def encode_state(state: PackedState) -> bytes:
     """Encode the state; equal states give equal bytes on every database."""
     parts = (
         sorted(map(encode_node_row, state.nodes)),
@@ -183,8 +183,8 @@ def pack(state: PackedState) -> bytes:
     return zlib.compress(encode(parts), _COMPRESSION)
 
 
-def unpack_state(body: bytes) -> PackedState:
-    """Decode a state encoded by `pack`."""
+def decode_state(body: bytes) -> PackedState:
+    """Decode a state encoded by `encode_state`."""
     parts: list[Any] = decode(zlib.decompress(body))
     nodes, tasks, groups, last, number, as_of, digest, time, *trailing_parts = parts
     indexes, words, kicks, scored, timed_out = trailing_parts

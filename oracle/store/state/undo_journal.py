@@ -100,7 +100,7 @@ class UndoJournal:
             self._restore_rows(_JOURNALED[kind], rows)
         self.delete_appended_above(number)
         self._connection.execute(delete(undo).where(undo.c.block > number))
-        self._bookmarks.increment_rebuild_count()
+        self._bookmarks.record_rebuild()
 
     def delete_appended_above(self, number: int) -> None:
         """Delete rows appended above block `number`; reopen kickout intervals closed above it.
@@ -132,13 +132,13 @@ class UndoJournal:
                 f"{advice}"
             )
 
-    def prune_to(self, final: int) -> None:
-        """Delete the journal up to block `final`, above which the journal must be complete."""
+    def prune_to(self, final_block: int) -> None:
+        """Delete the journal up to `final_block`; above it, the journal must be complete."""
         floor = self._bookmarks.get_number(UNDO_FLOOR)
-        if floor is not None and floor >= final:
+        if floor is not None and floor >= final_block:
             return
-        self._bookmarks.set(UNDO_FLOOR, final)
-        self._connection.execute(delete(undo).where(undo.c.block <= final))
+        self._bookmarks.set(UNDO_FLOOR, final_block)
+        self._connection.execute(delete(undo).where(undo.c.block <= final_block))
 
     def get_lowest_reachable_block(self) -> int | None:
         """Return the lowest block that `rollback_to` can reach, or None without a cursor."""

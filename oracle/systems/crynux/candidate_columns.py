@@ -1,7 +1,7 @@
 """The inputs of candidates' weights for one kind of task, in columns with one row per node.
 
 Numbers are in units of 10^-18, none above 2^64 (`Weighting` and `Rules` ensure that).
-`native.weigh` reads the same columns if the native code is installed.
+`native.compute_weights` reads the same columns if the native code is installed.
 """
 
 from array import array
@@ -118,7 +118,9 @@ class CandidateColumns:
 
     def _score_stakes(self, largest_stake: int) -> None:
         """Compute S of every node, once for each distinct stake."""
-        if native is not None and native.stake_scores(self.stakes, largest_stake, self.scores):
+        if native is not None and native.compute_stake_scores(
+            self.stakes, largest_stake, self.scores
+        ):
             return
         score_by_stake = {
             stake: compute_stake_score(stake, largest_stake) for stake in set(self.stakes)
@@ -134,7 +136,7 @@ class CandidateColumns:
             *(flags, self.weights, self.offered),
         )
         table = _encode_decay_table(self._rules.tau_seconds)
-        native.weigh(columns, time, table, self._weighting.weight_floor)
+        native.compute_weights(columns, time, table, self._weighting.weight_floor)
 
     def _compute_weights_in_python(self, flags: bytearray, time: int) -> None:
         weights, offered_flags = self.weights, self.offered
@@ -143,8 +145,8 @@ class CandidateColumns:
         indexes = list(_iter_flagged_indexes(flags))
         rows = zip(indexes, *(map(column.__getitem__, indexes) for column in columns), strict=True)
         for index, base, since, long_term, exclusion_threshold, boost, score in rows:
-            # `heal_reliability`, `multiply_fixed` and `compute_weight` are inlined, because this
-            # loop dominates selection.
+            # `heal_reliability`, `multiply_fixed_point` and `compute_weight` are inlined, because
+            # this loop dominates selection.
             remaining = _decay(time - since, tau) if time > since else ONE
             reliability = base + ((UNIT - base) * (ONE - remaining) >> _ONE_BITS)
             if reliability < exclusion_threshold:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from oracle.domain.ids import Address
-from oracle.domain.scoring.node_scores import compute_long_term
+from oracle.domain.scoring.node_scores import compute_long_term_score
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node, Task
 from oracle.systems.crynux.candidate_columns import CandidateColumns, IndexedCandidate
@@ -293,7 +293,7 @@ class CandidatePool:
         self, node: Node, counted_models: frozenset[str], time: int
     ) -> IndexedCandidate:
         rules = self.rules
-        if not rules.remembers_exclusion:
+        if not rules.has_exclusion_hysteresis:
             exclusion_threshold = rules.exclude_enter
         else:
             exclusion_threshold = rules.exclude_exit if node.excluded else 0
@@ -301,7 +301,7 @@ class CandidatePool:
             is_free=not node.paused and not node.running,
             stake=node.stake or 0,
             boost=compute_locality_boost(node, counted_models, self.weighting),
-            long_term=compute_long_term(node, rules, time),
+            long_term=compute_long_term_score(node, rules, time),
             base=node.base,
             since=node.since,
             exclusion_threshold=exclusion_threshold,

@@ -13,7 +13,7 @@ from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.domain.ids import Address
 from oracle.domain.scoring.legacy_factors import compute_population_maxima
-from oracle.domain.scoring.node_scores import is_excluded, qos_at
+from oracle.domain.scoring.node_scores import compute_node_qos, is_excluded
 from oracle.domain.state import Membership, Node, Task
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, CRYNUX_DOCS
 from oracle.systems.crynux.requirements import (
@@ -227,7 +227,7 @@ def _build_weigher(
 
     def compute_parts(node: Node) -> dict[str, int]:
         stake = compute_stake_score(node.stake, largest_stake)
-        qos = qos_at(node, time, rules, peers) or 0
+        qos = compute_node_qos(node, time, rules, peers) or 0
         boost = compute_locality_boost(node, counted_models, weighting)
         return {
             "S": stake,

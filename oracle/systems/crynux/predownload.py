@@ -79,7 +79,7 @@ def plan_predownloads(
         return []
     budget = _RequestBudget.from_nodes(nodes.values(), time, spread)
     pending_by_model = {
-        model: _count_pending(nodes.values(), model, time) for model in scarce_models
+        model: _count_pending_requests(nodes.values(), model, time) for model in scarce_models
     }
     missing_by_model = {
         model: spread.target_nodes - holder_count_by_model[model] - pending_by_model[model]
@@ -124,7 +124,7 @@ def sort_by_weight(weights: Iterable[tuple[Address, int]]) -> list[Address]:
     return [address for address, _ in sorted(weights, key=lambda entry: (-entry[1], entry[0]))]
 
 
-def list_requests(node: Node, time: int) -> list[RequestState]:
+def list_download_requests(node: Node, time: int) -> list[RequestState]:
     """Return the requests to a node in the last day, with their states at a block time."""
     return [
         RequestState(request, _get_request_state(node, request, time))
@@ -144,7 +144,7 @@ def _get_recent_requests(node: Node, time: int) -> list[DownloadRequest]:
     ]
 
 
-def _count_pending(nodes: Iterable[Node], model: str, time: int) -> int:
+def _count_pending_requests(nodes: Iterable[Node], model: str, time: int) -> int:
     """Count the members with an open request for the model."""
     return sum(
         node.membership is Membership.MEMBER

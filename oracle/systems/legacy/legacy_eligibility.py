@@ -37,7 +37,7 @@ class CardGroup(NamedTuple):
         return f"{self.model}, {self.vram} GB"
 
 
-def is_gpt(task: Task) -> bool:
+def is_gpt_task(task: Task) -> bool:
     """Return whether the task needs three nodes with the same card.
 
     A task of unknown kind is not a GPT task.
@@ -94,11 +94,11 @@ def find_candidate_groups(task: Task, policy_input: PolicyInput) -> CandidateGro
     member_status = Membership.MEMBER
     members = [node for node in policy_input.nodes.values() if node.membership is member_status]
     members.sort(key=lambda node: node.address)
-    requirement, gpt = build_requirement(task), is_gpt(task)
+    requirement, gpt = build_requirement(task), is_gpt_task(task)
     eligible: list[Node] = []
     reason_by_node: dict[Address, str] = {}
     for node in members:
-        reason = part_ineligibility_reason(node, requirement, policy_input, gpt=gpt)
+        reason = part_ineligibility_reason(node, requirement, policy_input, is_gpt_part=gpt)
         if reason is None:
             eligible.append(node)
         else:
@@ -116,7 +116,7 @@ def find_candidate_groups(task: Task, policy_input: PolicyInput) -> CandidateGro
 
 
 def part_ineligibility_reason(
-    node: Node, requirement: Requirement, policy_input: PolicyInput, *, gpt: bool
+    node: Node, requirement: Requirement, policy_input: PolicyInput, *, is_gpt_part: bool
 ) -> IneligibilityReason | None:
     """Return why a node cannot run a part of the task, or None if it can.
 
@@ -125,18 +125,18 @@ def part_ineligibility_reason(
     reason = unavailability_reason(node, policy_input.time, policy_input.rules)
     if reason is None and node.address in policy_input.reserved:
         return IneligibilityReason.TAKEN
-    return reason or hardware_misfit_reason(node, requirement, gpt=gpt)
+    return reason or hardware_misfit_reason(node, requirement, is_gpt_part=is_gpt_part)
 
 
 def hardware_misfit_reason(
-    node: Node, requirement: Requirement, *, gpt: bool
+    node: Node, requirement: Requirement, *, is_gpt_part: bool
 ) -> IneligibilityReason | None:
     """Return why the card or version does not fit, or None if it fits.
 
     A GPT task needs a node with a known card.
     """
     reason = misfit_reason(node, requirement)
-    if reason is None and gpt and get_card_group(node) is None:
+    if reason is None and is_gpt_part and get_card_group(node) is None:
         return (
             IneligibilityReason.GPU_UNKNOWN
             if node.gpu_name is None

@@ -33,7 +33,7 @@ class LegacyPolicy:
         self, task: Task, policy_input: PolicyInput, seed: bytes
     ) -> TrioChoice | None:
         """Draw three nodes (of one card for a GPT task), or return None if the task must wait."""
-        return choose_trio(task, policy_input, seed, equal=self.equal)
+        return choose_trio(task, policy_input, seed, use_equal_weights=self.equal)
 
     def compute_weights(self, policy_input: PolicyInput) -> Mapping[Address, SubmissionSpeed]:
         """Return the weight with which each member is drawn within its group."""
@@ -42,7 +42,7 @@ class LegacyPolicy:
             node for node in policy_input.nodes.values() if node.membership is member_status
         ]
         return compute_submission_speeds(
-            members, policy_input.time, policy_input.rules, equal=self.equal
+            members, policy_input.time, policy_input.rules, use_equal_weights=self.equal
         )
 
     def apply_event(self, event: DomainEvent) -> None:
@@ -58,7 +58,10 @@ class LegacyPolicy:
         """
         candidate_groups = find_candidate_groups(task, policy_input)
         all_speeds = compute_submission_speeds(
-            candidate_groups.members, policy_input.time, policy_input.rules, equal=self.equal
+            candidate_groups.members,
+            policy_input.time,
+            policy_input.rules,
+            use_equal_weights=self.equal,
         )
         verdicts = [
             CandidateVerdict(address, None, reason, _format_speed(all_speeds[address]))

@@ -13,7 +13,7 @@ from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.ids import TaskKey
 from oracle.domain.state import Task
 from oracle.systems.crynux.requirements import build_requirement
-from oracle.systems.legacy.legacy_eligibility import TRIO_SIZE, is_gpt
+from oracle.systems.legacy.legacy_eligibility import TRIO_SIZE, is_gpt_task
 from oracle.systems.task_queue import (
     QueueItem,
     collect_tasks_by_group,
@@ -36,7 +36,7 @@ class TaskGroup(NamedTuple):
 
 def get_task_group(task: Task) -> TaskGroup:
     """Return the queue group of a task."""
-    return TaskGroup(is_gpt(task), build_requirement(task).vram)
+    return TaskGroup(is_gpt_task(task), build_requirement(task).vram)
 
 
 def build_trio_queue(

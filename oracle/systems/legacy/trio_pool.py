@@ -13,7 +13,7 @@ from oracle.systems.crynux.requirements import Requirement, build_requirement
 from oracle.systems.legacy.legacy_eligibility import (
     CardGroup,
     find_candidate_groups,
-    is_gpt,
+    is_gpt_task,
     part_ineligibility_reason,
 )
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
@@ -40,7 +40,7 @@ class TrioPool:
 
     def has_candidates(self, item: QueueItem, reserved: AbstractSet[Address]) -> bool:
         """Return whether there are three nodes for the group, with the same card if required."""
-        cache_key = (build_requirement(item.task), is_gpt(item.task), reserved)
+        cache_key = (build_requirement(item.task), is_gpt_task(item.task), reserved)
         if cache_key not in self._has_candidates_cache:
             free_network = replace(self.network, nodes=self.free, reserved=reserved)
             self._has_candidates_cache[cache_key] = bool(
@@ -75,7 +75,12 @@ class TrioPool:
         if row is None:
             return False
         requirement = build_requirement(task)
-        return part_ineligibility_reason(row, requirement, self.network, gpt=is_gpt(task)) is None
+        return (
+            part_ineligibility_reason(
+                row, requirement, self.network, is_gpt_part=is_gpt_task(task)
+            )
+            is None
+        )
 
     def _list_weighted_candidates(
         self, task: Task, policy_input: PolicyInput, card: CardGroup | None

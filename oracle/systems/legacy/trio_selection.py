@@ -12,7 +12,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.domain.scoring.legacy_factors import PopulationMaxima, compute_speed
 from oracle.domain.scoring.legacy_tally import compute_tally
-from oracle.domain.scoring.node_scores import compute_long_term, count_scores
+from oracle.domain.scoring.node_scores import compute_long_term_score, count_scores
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node, Task
 from oracle.systems.legacy.legacy_eligibility import (
@@ -37,12 +37,12 @@ class SubmissionSpeed:
 
 
 def compute_submission_speeds(
-    members: Iterable[Node], time: int, rules: Rules, *, equal: bool
+    members: Iterable[Node], time: int, rules: Rules, *, use_equal_weights: bool
 ) -> Mapping[Address, SubmissionSpeed]:
     """Return B and the weight of each member at a block time; `members` must hold all members.
 
-    A node without B has weight 1, so that new nodes get tasks. With `equal`, every node has weight
-    1.
+    A node without B has weight 1, so that new nodes get tasks. With `use_equal_weights`, every
+    node has weight 1.
     """
     score_by_node = {node.address: _get_node_score(node, time, rules) for node in members}
     best_score = max((score for score in score_by_node.values() if score is not None), default=0)
@@ -50,7 +50,9 @@ def compute_submission_speeds(
     speed_by_node = {}
     for address, score in score_by_node.items():
         share = compute_speed(score, peers)
-        speed_by_node[address] = SubmissionSpeed(share, UNIT if share is None or equal else share)
+        speed_by_node[address] = SubmissionSpeed(
+            share, UNIT if share is None or use_equal_weights else share
+        )
     return speed_by_node
 
 
@@ -58,7 +60,7 @@ def _get_node_score(node: Node, time: int, rules: Rules) -> int | None:
     """Return the mean of the node's task scores in the window (legacy rules) or in the pool."""
     if rules.legacy is not None:
         return compute_tally(node, time, rules.legacy).node_score
-    return compute_long_term(node, rules, time) if count_scores(node, time, rules) else None
+    return compute_long_term_score(node, rules, time) if count_scores(node, time, rules) else None
 
 
 # The card group is drawn by sha256(seed || suffix), independent of the nodes' draws.
@@ -70,8 +72,8 @@ class TrioChoice:
     """The chosen nodes in order, and the draws that explain the choice.
 
     `card` is the card group that was drawn for a GPT task, and `group_draw` is its draw; both are
-    None for other tasks. `group_draw.place` is an index of the groups with at least three
-    candidates, sorted by video memory, then by name.
+    None for other tasks. `group_draw.candidate_index` is an index of the groups with at least
+    three candidates, sorted by video memory, then by name.
     """
 
     card: CardGroup | None
@@ -80,7 +82,7 @@ class TrioChoice:
 
 
 def choose_trio(
-    task: Task, policy_input: PolicyInput, seed: bytes, *, equal: bool
+    task: Task, policy_input: PolicyInput, seed: bytes, *, use_equal_weights: bool
 ) -> TrioChoice | None:
     """Draw three nodes for a task, or return None if there are too few and the task must wait.
 
@@ -89,7 +91,7 @@ def choose_trio(
         policy_input: the network at a block time.
         seed: 32 bytes; on chain, the result of `compute_draw_seed`
             (docs/reference/scoring-rules.md#the-draw).
-        equal: whether every candidate has the same chance, whatever its B.
+        use_equal_weights: whether every candidate has the same chance, whatever its B.
 
     Raises:
         ValueError: the seed is not 32 bytes long.
@@ -98,7 +100,10 @@ def choose_trio(
     if not candidate_groups.groups:
         return None
     speed_by_node = compute_submission_speeds(
-        candidate_groups.members, policy_input.time, policy_input.rules, equal=equal
+        candidate_groups.members,
+        policy_input.time,
+        policy_input.rules,
+        use_equal_weights=use_equal_weights,
     )
     card, group_draw = _draw_group(candidate_groups, seed)
     return TrioChoice(card, group_draw, _draw_nodes(candidate_groups, card, speed_by_node, seed))
@@ -114,7 +119,7 @@ def _draw_group(
     sizes = [len(nodes) for nodes in candidate_groups.groups.values()]
     group_seed = sha256(seed + _GROUP_SUFFIX).digest()
     group_draw = next(draw_indexes(sizes, bytearray(b"\1" * len(sizes)), group_seed, 1))
-    return groups[group_draw.place], group_draw
+    return groups[group_draw.candidate_index], group_draw
 
 
 def _draw_nodes(

@@ -30,12 +30,12 @@ def round_to_five_decimals(x: float) -> float:
     return float(format_five_decimals(x))
 
 
-def compute_quantile(ascending: Sequence[float], q: float) -> float:
+def compute_quantile(sorted_samples: Sequence[float], q: float) -> float:
     """Return the quantile `q` of at least one sample, interpolating linearly at (n - 1) * q."""
-    position = (len(ascending) - 1) * q
+    position = (len(sorted_samples) - 1) * q
     lower_index = math.floor(position)
-    if lower_index + 1 == len(ascending):
-        return ascending[lower_index]
-    return ascending[lower_index] + (position - lower_index) * (
-        ascending[lower_index + 1] - ascending[lower_index]
+    if lower_index + 1 == len(sorted_samples):
+        return sorted_samples[lower_index]
+    return sorted_samples[lower_index] + (position - lower_index) * (
+        sorted_samples[lower_index + 1] - sorted_samples[lower_index]
     )

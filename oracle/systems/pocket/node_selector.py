@@ -38,7 +38,7 @@ class PortalRecord:
     flag: bool | None = None
     flag_until: int = 0
 
-    def has_counts(self, now: int) -> bool:
+    def has_recent_outcome(self, now: int) -> bool:
         """Return whether there was a recent outcome."""
         return now < self.counts_until
 
@@ -48,7 +48,7 @@ class PortalRecord:
 
     def record_success(self, duration: float, now: int, params: PortalParameters) -> None:
         """Count a success and recompute the latencies."""
-        fresh = not self.has_counts(now)
+        fresh = not self.has_recent_outcome(now)
         self._add_counts(now, params, successes=1)
         self._age_samples(now, params)
         insort(self.samples, duration)
@@ -78,7 +78,7 @@ class PortalRecord:
     def compute_stats(self, node: Address, now: int, params: PortalParameters) -> NodeStats:
         """Return the statistics by which the node is ranked."""
         failing = self.is_flagged(now)
-        if not self.has_counts(now):
+        if not self.has_recent_outcome(now):
             return NodeStats(node, 0, 1.0, 0.0, 0.0, failing)
         attempts = self.successes + self.failures
         if self.successes == 0:
@@ -94,7 +94,7 @@ class PortalRecord:
 
         See docs/explanation/pocket.md#portal-api.
         """
-        if not self.has_counts(now):
+        if not self.has_recent_outcome(now):
             return
         flagged = self.is_flagged(now)
         if self.successes and flagged:
@@ -106,7 +106,7 @@ class PortalRecord:
     def _add_counts(
         self, now: int, params: PortalParameters, successes: int = 0, failures: int = 0
     ) -> None:
-        if not self.has_counts(now):
+        if not self.has_recent_outcome(now):
             self.successes = self.failures = 0
             self.median = self.weighted = 0.0
             self.p90 = None
@@ -183,7 +183,7 @@ class PortalMemory:
 
     def _is_suspect(self, record: PortalRecord, now: int) -> bool:
         """Return whether a flag may have to be set or cleared, now or after an expiry."""
-        if not record.has_counts(now):
+        if not record.has_recent_outcome(now):
             return False
         if record.successes:
             return record.is_flagged(now)
@@ -349,11 +349,11 @@ class NodeSelector:
         elif blame is Blame.FAILURE:
             self._get_memory(outcome.chain).record_failure(outcome.node, outcome.t_ms)
 
-    def record_health_pass(self, node: Address, chain: str, t_ms: int) -> None:
+    def record_passed_health_check(self, node: Address, chain: str, t_ms: int) -> None:
         """Record that a health check of the node passed at `t_ms`."""
         self._get_memory(chain).record_passed_health_check(node, t_ms)
 
-    def forget_node(self, node: Address) -> None:
+    def reset_node(self, node: Address) -> None:
         """Clear a node's history in every chain."""
         for memory in self.chains.values():
             memory.reset_node(node)
@@ -363,7 +363,7 @@ class NodeSelector:
         chain: str,
         candidates: Iterable[Address],
         now_ms: int,
-        left_out: Mapping[Address, str] = _NONE_LEFT_OUT,
+        omitted_nodes: Mapping[Address, str] = _NONE_LEFT_OUT,
     ) -> Ranking:
         """Return the candidates with their tickets, without changing anything.
 
@@ -371,13 +371,13 @@ class NodeSelector:
             chain: the chain whose outcomes count.
             candidates: the candidates without duplicates, in the order that breaks ties.
             now_ms: outcomes older than a window, or later than this time, do not count.
-            left_out: candidates to leave out, each with the reason.
+            omitted_nodes: candidates to leave out, each with the reason.
         """
         memory = self.chains.get(chain) or create_memory(self.params)
         all_stats = [
-            memory.compute_stats(node, now_ms) for node in candidates if node not in left_out
+            memory.compute_stats(node, now_ms) for node in candidates if node not in omitted_nodes
         ]
-        return rank_nodes(all_stats, self.params, left_out)
+        return rank_nodes(all_stats, self.params, omitted_nodes)
 
     def evaluate_nodes(self, chain: str, nodes: Container[Address], now_ms: int) -> None:
         """Evaluate these nodes, which updates the failure flags of `portal_api_head`."""

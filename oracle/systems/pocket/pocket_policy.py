@@ -122,7 +122,7 @@ class TaskTracker:
         if event.task in self._ended:
             return None
         task = self._open.setdefault(event.task, OpenTask())
-        if not _may_start(task, event):
+        if not _can_start(task, event):
             return None
         scope = get_scope(task.kind)
         task.parts.append(Part(event.node, scope, event.timestamp_ms, event.round))
@@ -178,7 +178,7 @@ class TaskTracker:
             self._ended.discard(self._ended_in_order.popleft())
 
 
-def _may_start(task: OpenTask, event: network_events.TaskStarted) -> bool:
+def _can_start(task: OpenTask, event: network_events.TaskStarted) -> bool:
     if not task.parts:
         return True
     is_single_node = event.round is None or task.parts[0].place is None
@@ -315,7 +315,7 @@ class PocketFollower:
         if event.node in self._members:
             return
         self._members.add(event.node)
-        self.selector.forget_node(event.node)
+        self.selector.reset_node(event.node)
 
     def _handle_leave(
         self,

@@ -144,7 +144,7 @@ class Ranking:
 def rank_nodes(
     all_stats: Iterable[NodeStats],
     params: Parameters,
-    left_out: Mapping[Address, str] | None = None,
+    omitted_nodes: Mapping[Address, str] | None = None,
 ) -> Ranking:
     """Rank nodes by weighted latency, and assign tickets; ties keep their order."""
     all_stats = list(all_stats)
@@ -155,12 +155,12 @@ def rank_nodes(
         factor, previous = rows[-1].factor_after, stats.weighted
     total = sum(row.tickets for row in rows)
     return Ranking(
-        rows=add_chances(rows),
+        rows=with_draw_probabilities(rows),
         input_order=tuple(stats.node for stats in all_stats),
         total=total,
         degraded=total == 0 and bool(rows),
         params=params,
-        left_out=left_out or {},
+        left_out=omitted_nodes or {},
     )
 
 
@@ -197,7 +197,7 @@ def _compute_remaining_factor(stats: NodeStats, params: Parameters) -> int:
 
 def _assign_tickets(stats: NodeStats, factor: int, params: Parameters) -> tuple[int, TicketReason]:
     if not stats.failing and stats.success_rate > params.success_rate_full:
-        return factor, _full_weight_reason(stats, factor, params)
+        return factor, _get_full_weight_reason(stats, factor, params)
     if isinstance(params, PortalParameters):
         return _assign_portal_tickets(stats, params)
     return (0, TicketReason.OUT) if stats.failing else (1, TicketReason.LOW_SUCCESS)
@@ -211,7 +211,7 @@ def _assign_portal_tickets(stats: NodeStats, params: PortalParameters) -> tuple[
     return 0, TicketReason.FLAGGED if stats.failing else TicketReason.SHELVED
 
 
-def _full_weight_reason(stats: NodeStats, factor: int, params: Parameters) -> TicketReason:
+def _get_full_weight_reason(stats: NodeStats, factor: int, params: Parameters) -> TicketReason:
     if factor == 0:
         return TicketReason.ZEROED
     if factor < params.max_tickets:
@@ -219,7 +219,7 @@ def _full_weight_reason(stats: NodeStats, factor: int, params: Parameters) -> Ti
     return TicketReason.TOP_TIER if stats.attempts else TicketReason.UNTESTED
 
 
-def add_chances(rows: Iterable[RankedNode]) -> tuple[RankedNode, ...]:
+def with_draw_probabilities(rows: Iterable[RankedNode]) -> tuple[RankedNode, ...]:
     """Return the rows with their chances: the tickets or, if no row has a ticket, 1 for each."""
     rows = tuple(rows)
     total = sum(row.tickets for row in rows)
@@ -273,7 +273,9 @@ def pick_nodes(ranking: Ranking, unit_draws: Iterable[float | Fraction]) -> list
             break
         row = _find_ticket_holder(rows, unit_draw)
         chosen.append(row.node)
-        rows = list(add_chances(other_row for other_row in rows if other_row.node != row.node))
+        rows = list(
+            with_draw_probabilities(other_row for other_row in rows if other_row.node != row.node)
+        )
     return chosen
 
 

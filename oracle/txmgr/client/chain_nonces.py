@@ -106,7 +106,7 @@ def find_mined_transactions(
 
 
 def _find_agreed_transaction(
-    spent_by_endpoint: Mapping[str, Mapping[int, MinedTransaction]],
+    transactions_by_endpoint: Mapping[str, Mapping[int, MinedTransaction]],
     account: Address,
     nonce: int,
     quorum: WitnessQuorum,
@@ -117,7 +117,7 @@ def _find_agreed_transaction(
     """
     shown_by_endpoint = {
         endpoint: spent_by_nonce[nonce]
-        for endpoint, spent_by_nonce in spent_by_endpoint.items()
+        for endpoint, spent_by_nonce in transactions_by_endpoint.items()
         if nonce in spent_by_nonce
     }
     endpoints_by_spent: dict[MinedTransaction, list[str]] = {}
@@ -135,7 +135,7 @@ def _find_agreed_transaction(
         return None
     reported = ", ".join(
         f"{endpoint} {_describe_transaction(spent_by_nonce.get(nonce))}"
-        for endpoint, spent_by_nonce in spent_by_endpoint.items()
+        for endpoint, spent_by_nonce in transactions_by_endpoint.items()
     )
     raise TransientError(
         f"two {quorum.witness_kind}s must show the same transaction for nonce {nonce} of "
@@ -144,11 +144,11 @@ def _find_agreed_transaction(
     )
 
 
-def _describe_transaction(spent: MinedTransaction | None) -> str:
-    if spent is None:
+def _describe_transaction(mined_transaction: MinedTransaction | None) -> str:
+    if mined_transaction is None:
         return "none"
-    outcome = "succeeded" if spent.succeeded else "failed"
-    return f"{spent.hash} in block {spent.block_number} ({outcome})"
+    outcome = "succeeded" if mined_transaction.succeeded else "failed"
+    return f"{mined_transaction.hash} in block {mined_transaction.block_number} ({outcome})"
 
 
 def _fetch_mined_transactions(

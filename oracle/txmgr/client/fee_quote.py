@@ -68,7 +68,7 @@ def build_fee_market(base_fee: int, rewards: Sequence[int], min_tip: int = 0) ->
     return FeeMarket(base_fee, max(median_tip, min_tip))
 
 
-def combine_markets(markets: Sequence[FeeMarket], cap: int) -> FeeMarket | None:
+def combine_fee_markets(markets: Sequence[FeeMarket], cap: int) -> FeeMarket | None:
     """Combine the fee markets of several endpoints, or return None if there are none.
 
     The base fee that is paid is the block's own, so the highest within the cap is the safest. A
@@ -159,7 +159,7 @@ def _parse_amount(pattern: re.Pattern[str], text: str) -> int:
     )
 
 
-def ask_market(pool_view: PoolView, caps: SendLimits) -> FeeMarket:
+def fetch_fee_market(pool_view: PoolView, caps: SendLimits) -> FeeMarket:
     """Return the base fee and the tip of the next block.
 
     Raises:
@@ -172,7 +172,7 @@ def ask_market(pool_view: PoolView, caps: SendLimits) -> FeeMarket:
             markets.append(_request_fees(endpoint, caps.min_tip))
         except TransientError as error:
             last_error = error
-    combined = combine_markets(markets, caps.fee_per_gas)
+    combined = combine_fee_markets(markets, caps.fee_per_gas)
     if combined is None:
         raise last_error or TransientError("no endpoint is configured")
     BASE_FEE.set(combined.base_fee)

@@ -68,11 +68,11 @@ def fetch_l1_fee(pool_view: PoolView, kind: L1Fee, calldata: str, gas: int) -> i
     encoded_tx = _ENVELOPE + bytes.fromhex(calldata.removeprefix("0x"))
     if kind is L1Fee.OPTIMISM:
         requests = [_build_l1_fee_request(encoded_tx), _build_operator_fee_request(gas)]
-        return pool_view.compute_median(
+        return pool_view.read_median(
             lambda endpoint: _sum_op_stack_fees(endpoint.request_all_or_refusals(requests))
         )
     if kind is L1Fee.ARBITRUM:
-        return pool_view.compute_median(
+        return pool_view.read_median(
             lambda endpoint: _fetch_price_per_byte(endpoint) * len(encoded_tx)
         )
     return 0
@@ -90,7 +90,7 @@ def fetch_operator_fee(pool_view: PoolView, kind: L1Fee, gas_used: int) -> int:
     if kind is not L1Fee.OPTIMISM:
         return 0
     requests = [_build_operator_fee_request(gas_used)]
-    return pool_view.compute_median(
+    return pool_view.read_median(
         lambda endpoint: _decode_operator_fee(endpoint.request_all_or_refusals(requests)[0])
     )
 

@@ -137,13 +137,13 @@ def _find_first_block_with_use(
     used, low, step, before = final_number, final_number, 1, None
     while low > 0:
         low = max(0, final_number - step)
-        before = _fetch_is_used(endpoint, query, low)
+        before = _check_nonce_used(endpoint, query, low)
         if not before:
             break
         used, step = low, 2 * step
     while used - low > 1:
         middle = (used + low) // 2
-        is_used = _fetch_is_used(endpoint, query, middle)
+        is_used = _check_nonce_used(endpoint, query, middle)
         if is_used:
             used = middle
         else:
@@ -151,7 +151,9 @@ def _find_first_block_with_use(
     return used, used == 0 or before is False
 
 
-def _fetch_is_used(endpoint: EndpointCaller, query: NonceQuery, block_number: int) -> bool | None:
+def _check_nonce_used(
+    endpoint: EndpointCaller, query: NonceQuery, block_number: int
+) -> bool | None:
     """Return whether the nonce is used at the end of a block, or None if the state is missing."""
     try:
         count = endpoint.request("eth_getTransactionCount", query.sender, hex(block_number))

@@ -197,10 +197,10 @@ def _build_error_result(
 
 def count_preflight(kind: str, result: PreflightResult) -> None:
     """Count one simulation: `ok`, `later` and `rejected` by the contract, or `unknown`."""
-    SIMULATIONS.labels(kind, _outcome_label(result)).inc()
+    SIMULATIONS.labels(kind, _get_outcome_label(result)).inc()
 
 
-def _outcome_label(result: PreflightResult) -> str:
+def _get_outcome_label(result: PreflightResult) -> str:
     if result.outcome is PreflightOutcome.OK:
         return "ok"
     if result.outcome is PreflightOutcome.UNKNOWN or result.refusal is None:

@@ -118,7 +118,7 @@ class ReceiptQuorum:
         """The names of the endpoints that answered."""
         return frozenset(view.endpoint for view in self.views)
 
-    def endpoints_without_receipt(self, hashes: Sequence[Hash]) -> frozenset[str]:
+    def list_endpoints_without_receipt(self, hashes: Sequence[Hash]) -> frozenset[str]:
         """Return the names of the endpoints that show no receipt of these hashes."""
         return frozenset(view.endpoint for view in self.views if view.is_missing(hashes))
 
@@ -261,7 +261,7 @@ def fetch_mined_count(pool_view: PoolView, sender: Address, block_tag: str) -> i
     return pool_view.read_first(read_count)
 
 
-def balance_of(pool_view: PoolView, account: Address) -> int:
+def fetch_balance(pool_view: PoolView, account: Address) -> int:
     """Return the account's balance at the newest block, in wei.
 
     Raises:

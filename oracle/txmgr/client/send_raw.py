@@ -187,8 +187,8 @@ __all__ = [
     "SendResult",
     "classify_send_response",
     "init_broadcast_metrics",
-    "send",
-    "send_all",
+    "send_raw_transaction",
+    "send_raw_transactions",
 ]
 
 _ACCEPTED = frozenset({SendOutcome.SENT, SendOutcome.ALREADY})
@@ -211,22 +211,27 @@ class SendResult:
         return self.outcome in _ACCEPTED
 
 
-def send(pool: EndpointPool, raw: bytes) -> SendResult:
+def send_raw_transaction(pool: EndpointPool, raw_transaction: bytes) -> SendResult:
     """Send the same bytes to every endpoint, once each; never raises."""
-    return send_all(pool, [raw])[0]
+    return send_raw_transactions(pool, [raw_transaction])[0]
 
 
-def send_all(pool: EndpointPool, raws: Sequence[bytes]) -> list[SendResult]:
+def send_raw_transactions(
+    pool: EndpointPool, raw_transactions: Sequence[bytes]
+) -> list[SendResult]:
     """Send several transactions in order, with one batch for each endpoint; see `send`."""
     return [
         _choose_best_result(
-            [_count_and_classify(endpoint, error) for endpoint, error in error_by_endpoint.items()]
+            [
+                _classify_endpoint_response(endpoint, error)
+                for endpoint, error in error_by_endpoint.items()
+            ]
         )
-        for error_by_endpoint in pool.broadcast(raws)
+        for error_by_endpoint in pool.broadcast(raw_transactions)
     ]
 
 
-def _count_and_classify(endpoint: str, error: RpcError | None) -> SendResult:
+def _classify_endpoint_response(endpoint: str, error: RpcError | None) -> SendResult:
     """Return the result at the endpoint of this name; `error` is None if it accepted the bytes."""
     if error is None:
         result = SendResult(SendOutcome.SENT)
@@ -253,11 +258,11 @@ def _choose_best_result(results: Iterable[SendResult]) -> SendResult:
     """
     order = [*SendOutcome]
 
-    def rank(result: SendResult) -> tuple[bool, bool, int]:
+    def get_rank(result: SendResult) -> tuple[bool, bool, int]:
         outcome = result.outcome
         return outcome in _STOPPING, outcome in _OPEN, order.index(outcome)
 
-    ranked = sorted(results, key=rank)
+    ranked = sorted(results, key=get_rank)
     best, worst = ranked[0], ranked[-1]
     if best.outcome in _OPEN and worst.outcome in _STOPPING:
         return SendResult(best.outcome, f"{best.text}; another endpoint reports: {worst.text}")

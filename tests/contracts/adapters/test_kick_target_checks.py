@@ -6,10 +6,10 @@ import pytest
 
 from oracle.bindings.kick_target_checks import (
     find_kick_target_mismatches,
-    find_single_key_owner,
+    find_single_key_owner_mismatches,
     find_task_contract_mismatch,
 )
-from oracle.bindings.kick_targets import NODE_STAKING, KickTarget, kick_target_named
+from oracle.bindings.kick_targets import NODE_STAKING, KickTarget, get_kick_target
 from oracle.domain.ids import Address
 from oracle.rpc.fanout import PoolView
 from tests.contracts.adapters.crynux_driver import NodeNetwork
@@ -28,13 +28,13 @@ def lower(address: str) -> Address:
 
 
 def lines_to(nodes: NodeNetwork | Staking) -> PoolView:
-    return pool_of(nodes.chain.url).view()
+    return pool_of(nodes.chain.url).create_view()
 
 
 def wired(nodes: NodeNetwork, **overrides: str) -> Wiring:
     task = "VSSTask" if nodes.name == "VssTaskAdapter" else "Task"
     right = {"Node": nodes.node.address, task: nodes.task.address}
-    target = kick_target_named(nodes.name)
+    target = get_kick_target(nodes.name)
     oracle = lower(nodes.caller.address)
     return target, lower(nodes.adapter.address), oracle, right | overrides
 
@@ -106,10 +106,10 @@ def test_foreign_contract_as_adapter_is_detected(nodes: NodeNetwork):
 
 
 def test_adapter_owner_that_is_a_plain_account_is_reported(nodes: NodeNetwork):
-    (finding,) = find_single_key_owner(lines_to(nodes), *wired(nodes)[:2])
+    (finding,) = find_single_key_owner_mismatches(lines_to(nodes), *wired(nodes)[:2])
     assert finding.subject == "kick target's owner"
     redeployed(nodes, owner=nodes.caller.address)
-    assert find_single_key_owner(lines_to(nodes), *wired(nodes)[:2]) == []
+    assert find_single_key_owner_mismatches(lines_to(nodes), *wired(nodes)[:2]) == []
 
 
 def test_staking_admin_is_verified_by_revert_reason(network: Staking):

@@ -6,7 +6,7 @@ from typing import Any
 
 from oracle.domain.ids import Address
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf
-from oracle.domain.roots.round_tree import link_nodes
+from oracle.domain.roots.round_tree import compute_next_addresses
 from tests.contracts.roots.conftest import NODES
 from tests.contracts.roots.root_rounds import make_leaves
 from tests.contracts.roots.roots_driver import LIMITS, RootsOracle
@@ -35,7 +35,7 @@ def wait_until_ready(oracle: RootsOracle, leaves: Sequence[NodeLeaf]) -> None:
 def leaves_of(addresses: Sequence[str], *due_seats: int) -> list[NodeLeaf]:
     """Return the leaves of these nodes, in this order; kickouts at `due_seats` are due."""
     nodes = [Address(address.lower()) for address in addresses]
-    next_nodes = link_nodes(nodes)
+    next_nodes = compute_next_addresses(nodes)
     return [
         replace(leaf, node=node, next_node=next_nodes[node])
         for leaf, node in zip(due_leaves(*due_seats, count=len(nodes)), nodes, strict=True)

@@ -10,7 +10,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf, RoundSummary
 from oracle.domain.roots.merkle_tree import hash_pair
-from oracle.domain.roots.round_tree import RoundTree, find_predecessor, link_nodes
+from oracle.domain.roots.round_tree import RoundTree, compute_next_addresses, find_predecessor
 
 # A leaf or a summary as web3 encodes it.
 Tuple = tuple[Any, ...]
@@ -32,7 +32,7 @@ def make_leaves(count: int, by_seat: dict[int, dict[str, Any]] | None = None) ->
     `by_seat` has the fields that differ, such as `{3: {"lane": 1}}`.
     """
     addresses = [node_address(seat) for seat in range(count)]
-    next_nodes = link_nodes(addresses)
+    next_nodes = compute_next_addresses(addresses)
     leaves = [
         NodeLeaf(
             node=address,

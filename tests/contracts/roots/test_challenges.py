@@ -9,7 +9,7 @@ import pytest
 from web3.contract import Contract
 
 from oracle.chain.proofs.keccak import keccak
-from oracle.domain.fixed_point import UNIT, multiply_fixed
+from oracle.domain.fixed_point import UNIT, multiply_fixed_point
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, QOS_STEP
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf, hash_leaf
 from oracle.domain.roots.merkle_tree import MerkleTree, hash_pair
@@ -156,7 +156,7 @@ def make_random_leaves(count: int) -> list[NodeLeaf]:
         pool = bytes(chooser.choice((0, 2, 5, 10)) for _ in range(chooser.randrange(51)))
         reliability = chooser.choice((UNIT, chooser.randrange(UNIT + 1)))
         flags = chooser.choice(states)
-        qos = multiply_fixed(compute_pool_mean(pool, None, RULES), reliability)
+        qos = multiply_fixed_point(compute_pool_mean(pool, None, RULES), reliability)
         is_open = flags in {LeafFlag.MEMBER, LeafFlag.MEMBER | LeafFlag.HELD}
         by_seat[seat] = {
             "score_count": len(pool),

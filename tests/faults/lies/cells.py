@@ -35,10 +35,10 @@ class Headers(StrEnum):
         """Return the faults that turn true headers into these headers."""
         header_faults = []
         if self in {Headers.ZERO_BLOOMS, Headers.WORTHLESS}:
-            header_faults.append(block_faults.serve_zero_bloom())
+            header_faults.append(block_faults.build_zero_bloom_fault())
         if self in {Headers.MADE_UP_ROOTS, Headers.WORTHLESS}:
             made_up = dict.fromkeys(("receiptsRoot", "transactionsRoot"), "0x" + "00" * 32)
-            header_faults.append(block_faults.override_header_fields(made_up, "made-up roots"))
+            header_faults.append(block_faults.build_header_fields_fault(made_up, "made-up roots"))
         return header_faults
 
 
@@ -112,7 +112,7 @@ class Cell:
     def cap(self) -> InjectedFault | None:
         """Return the fault that truncates responses, if this is the lie, else None."""
         kind, _, max_logs = self.lie.partition(" ")
-        return log_faults.cap_logs(int(max_logs)) if kind == "cap" else None
+        return log_faults.build_capped_logs_fault(int(max_logs)) if kind == "cap" else None
 
 
 OF_CALLS = ("value", "status", "from")

@@ -79,7 +79,7 @@ def _served(cell: Cell, chain: TrueChain) -> Iterator[tuple[list[str], list[Call
     """Serve the cell's endpoints; yield their URLs, and functions that show the complete chain."""
     liar, honest = _liar(cell, chain), Provider(chain.tree)
     silent = Provider(chain.tree)
-    silent.faults.append(transport_faults.return_status(503))
+    silent.faults.append(transport_faults.build_http_status_fault(503))
     providers = {
         Company.ALONE: [liar],
         Company.FIRST: [liar, honest],
@@ -128,11 +128,13 @@ def _now_and_then(mood: Mood, liar: Provider) -> InjectedFault:
         }
     )
     if mood is Mood.AT_FIRST:
-        return block_faults.forward_to(liar, methods=about, times=_FIRST_ANSWERS)
+        return block_faults.build_forwarding_fault(liar, methods=about, times=_FIRST_ANSWERS)
     if mood is Mood.EVERY_SECOND:
-        return block_faults.forward_to(liar, methods=about, when=block_faults.match_every_second())
-    return block_faults.forward_to(
-        liar, methods=about, when=block_faults.match_after(_FIRST_ANSWERS)
+        return block_faults.build_forwarding_fault(
+            liar, methods=about, when=block_faults.build_every_second_matcher()
+        )
+    return block_faults.build_forwarding_fault(
+        liar, methods=about, when=block_faults.build_matcher_after(_FIRST_ANSWERS)
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from oracle.daemon.config.loader import Config, read_config
 from oracle.resources import find_shipped_path
 from reference.metrics_page import metric_labels
-from reference.settings_page import settings
+from reference.settings_page import iter_settings
 
 ROOT = Path(__file__).resolve().parents[3]
 ALERTS = (ROOT / "ops" / "prometheus" / "alerts.yml").read_text("utf-8")
@@ -18,7 +18,7 @@ _EXAMPLE_NAMES = {"node_warned", "subject_past_verb"}
 RULES = re.findall(r"- alert: (\w+)\n\s+expr: (.+)", ALERTS)
 
 
-@pytest.mark.parametrize("name", [one.name for one in settings()])
+@pytest.mark.parametrize("name", [one.name for one in iter_settings()])
 def test_every_setting_is_in_example(name):
     section, key = name.split(".")
     text = find_shipped_path("config/example.toml").read_text("utf-8")

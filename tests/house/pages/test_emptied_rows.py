@@ -14,7 +14,7 @@ from tests.mutants.patches import applied
 SAMPLED = 40
 ROWS = [row for row in cited() if not row.contracts and "integration" not in row.test]
 EMPTIED = [
-    ("oracle/domain/scoring/node_scores.py", "qos_at"),
+    ("oracle/domain/scoring/node_scores.py", "compute_node_qos"),
     ("oracle/domain/scoring/rules.py", "Rules.q_max"),
     ("contracts/TaskNetwork.sol", "kick"),
     ("contracts/network/NetworkEvents.sol", "NodeKickedOut"),

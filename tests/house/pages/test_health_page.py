@@ -47,7 +47,7 @@ def raised_by_the_process() -> set[Condition]:
     (contract,) = (
         node
         for node in queries.body
-        if isinstance(node, ast.FunctionDef) and node.name == "find_contract_findings"
+        if isinstance(node, ast.FunctionDef) and node.name == "list_contract_findings"
     )
     trees = [contract, *(ast.parse(path.read_text("utf-8")) for path in paths)]
     return {condition for tree in trees for condition in conditions_in(tree)}

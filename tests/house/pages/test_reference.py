@@ -24,7 +24,7 @@ def silent(described: Iterator[tuple[str, str]]) -> list[str]:
 
 
 def test_every_setting_has_description():
-    assert silent((setting.name, setting.about) for setting in settings_page.settings()) == []
+    assert silent((setting.name, setting.about) for setting in settings_page.iter_settings()) == []
 
 
 def test_every_metric_has_help_text():
@@ -39,7 +39,7 @@ def test_every_table_has_description():
 
 
 def test_every_server_path_has_docstring():
-    assert silent(iter(http_page.routes())) == []
+    assert silent(iter(http_page.list_routes())) == []
 
 
 def test_every_command_and_option_has_help_text():

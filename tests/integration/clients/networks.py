@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from devnet.demo.show import DemoKey
-from devnet.demo.stage import ChainClock, DaemonRoles, Stage, set_up_stage
+from devnet.demo.stage import ChainClock, DaemonRoles, Stage, deploy_demo_network
 from oracle.cli.main import run
 from oracle.domain.ids import Address
 from tests.integration.clients.chains import NodeChain, Transaction
@@ -85,7 +85,7 @@ def a_network(kind: str, folder: Path, keys: Mapping[str, DemoKey]) -> Iterator[
         roles = DaemonRoles(
             keys["signer"].address, keys["transmitter"].address, Address(creator.lower())
         )
-        stage = set_up_stage(chain, clock, roles)
+        stage = deploy_demo_network(chain, clock, roles)
         try:
             yield Network(chain, clock, stage, keys, folder)
         finally:

@@ -17,12 +17,12 @@ from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.report import ReportSettings
 from oracle.queries.contract_view import ChainView, ContractState
-from oracle.queries.health import OLD_HEAD_SECONDS, build_chain_findings
+from oracle.queries.health import OLD_HEAD_SECONDS, list_chain_findings
 from oracle.queries.status import StatusReport, build_operator_status
 from oracle.queries.status_models import NetworkStatus
-from oracle.queries.text.status_text import format_situation
+from oracle.queries.text.status_text import format_progress_lines
 from oracle.store.outbox.records import Account
-from oracle.telemetry.outbox_counts import ContractFigures, OutboxFigures
+from oracle.telemetry.outbox_counts import ContractStatistics, OutboxStatistics
 from tests.support.cli.local_network import local_network, write
 from tests.unit.cli.test_outbox_words import LIVE_PUSH
 
@@ -74,7 +74,7 @@ def lines(
     status = build_operator_status(
         report, health=HealthReport(), chain=chain, endpoints=[], dispatcher=None
     )
-    return dict(format_situation(status, SETTINGS.heartbeat_seconds, now))
+    return dict(format_progress_lines(status, SETTINGS.heartbeat_seconds, now))
 
 
 def test_status_of_healthy_daemon_shows_no_condition():
@@ -97,7 +97,7 @@ PAUSED = replace(OPEN, paused_until=5_060)
 def found(
     report: StatusReport = WELL, chain: ChainView = SEEN, now: int = 5_060
 ) -> dict[Condition, str]:
-    return dict(build_chain_findings(report, chain, SETTINGS.heartbeat_seconds, now))
+    return dict(list_chain_findings(report, chain, SETTINGS.heartbeat_seconds, now))
 
 
 @pytest.mark.parametrize(
@@ -222,8 +222,8 @@ def test_chain_head_ahead_of_local_clock_is_not_a_fault():
 def test_daemon_health_returns_last_noted_contract_state():
     watch = DaemonHealth(JobLiveness(lambda: 0.0))
     assert watch.chain_view.build_contract_view().unknown == "not checked by this process yet"
-    figures = ContractFigures(7, 1, 5_060, kicks_paused=False, rules_agree=True, kick_tokens=1)
-    watch.note_contract_state(OutboxFigures(contract=replace(figures, pushed_at=4_900)))
+    stats = ContractStatistics(7, 1, 5_060, kicks_paused=False, rules_agree=True, kick_tokens=1)
+    watch.record_contract_state(OutboxStatistics(contract=replace(stats, pushed_at=4_900)))
     assert watch.contract == PAUSED
-    watch.note_contract_state(OutboxFigures())
+    watch.record_contract_state(OutboxStatistics())
     assert watch.contract is None

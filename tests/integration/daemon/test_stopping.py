@@ -123,7 +123,7 @@ def test_stop_event_set_by_signal_cannot_be_cleared():
     stop.event.set()
     stop.clear_event()
     assert not stop.event.is_set()
-    stop.note_signal(signal.SIGTERM)
+    stop.record_signal(signal.SIGTERM)
     stop.clear_event()
     assert stop.event.is_set()
 

@@ -6,10 +6,10 @@ from oracle.reporting import report_cutter
 
 
 def flattering(node, time, rules, peers=None):
-    lane = lanes.lane_of(node, time, rules, peers)
+    lane = lanes.compute_node_lane(node, time, rules, peers)
     return lane if lane == lanes.DO_NOT_SELECT else min(lane + 7, lanes.HIGHEST_SCORE)
 
 
 if __name__ == "__main__":
-    report_cutter.lane_of = target_words.lane_of = flattering  # type: ignore[attr-defined]
+    report_cutter.compute_node_lane = target_words.compute_node_lane = flattering  # type: ignore[attr-defined]
     main()

@@ -12,7 +12,7 @@ from rich.console import Console
 from devnet.anvil import LocalChain
 from devnet.demo.demo_system import LEGACY_SYSTEM
 from devnet.demo.screen import Screen
-from devnet.demo.show import START_TIME, DemoOptions, start_show
+from devnet.demo.show import START_TIME, DemoOptions, start_demo
 from oracle.daemon.config.loader import read_config
 from tests.integration.demo.round_reference import Rounds, rounds_of
 
@@ -29,10 +29,10 @@ def played() -> Iterator[tuple[Rounds, dict[tuple[str, str], int], list[str]]]:
     options = DemoOptions(LEGACY_SYSTEM, waves=WAVES, may_end_early=True, block_seconds=0.05)
     with (
         Screen(Console(file=io.StringIO()), start=START_TIME) as screen,
-        start_show(screen, options) as (play, daemon, at),
+        start_demo(screen, options) as (play, daemon, at),
     ):
-        play.play(daemon, options)
-        summary = play.finish_and_verify(daemon, options)
+        play.run_waves(daemon, options)
+        summary = play.finish_and_verify_demo(daemon, options)
         figures = rounds_of(network_logs(at["chain"], summary.addresses["network"]))
         database = read_config(daemon.configuration).database.url.removeprefix("sqlite:///")
         with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as rows:

@@ -32,57 +32,57 @@ def ask(provider):
 
 
 def test_fault_applies_limited_number_of_times(ask, provider):
-    provider.faults.append(blocks.return_null(times=2))
+    provider.faults.append(blocks.build_null_result_fault(times=2))
     answers = [ask("eth_getBlockByNumber", "0x1", False) for _ in range(3)]
     assert [answer is None for answer in answers] == [True, True, False]
     assert provider.faults[0].hit_count == 2
 
 
 def test_fault_can_be_limited_to_certain_blocks(ask, provider):
-    provider.faults.append(logs.omit_logs(for_blocks=(2, 3)))
+    provider.faults.append(logs.build_omitted_logs_fault(for_blocks=(2, 3)))
     assert ask("eth_getLogs", {"fromBlock": "0x1", "toBlock": "0x2"}) == []
     assert len(ask("eth_getLogs", {"fromBlock": "0x4", "toBlock": "0x5"})) == 4
 
 
 def test_non_matching_request_does_not_use_up_fault(ask, provider):
-    provider.faults.append(messages.limit_range(2, times=1))
+    provider.faults.append(messages.build_range_limit_fault(2, times=1))
     assert len(ask("eth_getLogs", {"fromBlock": "0x1", "toBlock": "0x2"})) == 4
     assert ask("eth_getLogs", WHOLE)["code"] == messages.RANGE_MESSAGES[0].code
     assert len(ask("eth_getLogs", WHOLE)) == 10
 
 
 def test_faults_are_combined(ask, provider):
-    provider.faults += [logs.cap_logs(4), logs.omit_log(0)]
+    provider.faults += [logs.build_capped_logs_fault(4), logs.build_omitted_log_fault(0)]
     assert len(ask("eth_getLogs", WHOLE)) == 3
 
 
 def test_fault_leaves_later_responses_unchanged(ask, provider):
-    provider.faults.append(logs.uppercase_hex(times=1, methods=logs.RECEIPT_METHODS))
+    provider.faults.append(logs.build_uppercase_hex_fault(times=1, methods=logs.RECEIPT_METHODS))
     spoiled, honest = (ask("eth_getBlockReceipts", "0x1") for _ in range(2))
     assert spoiled[0]["logs"][0]["address"] == "0x" + "5A" * 20
     assert honest[0]["logs"][0]["address"] == SPEAKER
 
 
 def test_logs_omitted_from_range_queries_are_returned_by_block_hash(ask, provider):
-    provider.faults.append(logs.omit_logs_of_ranges())
+    provider.faults.append(logs.build_omitted_range_logs_fault())
     assert ask("eth_getLogs", WHOLE) == []
     assert len(ask("eth_getLogs", {"blockHash": provider.head.hash})) == 2
 
 
 def test_empty_for_unknown_fault_returns_no_logs_of_unknown_block(ask, provider):
-    provider.faults.append(logs.return_empty_for_unknown())
+    provider.faults.append(logs.build_empty_unknown_block_fault())
     assert ask("eth_getLogs", {"blockHash": "0x" + "77" * 32}) == []
 
 
 def test_silent_pruning_returns_empty_logs_and_null_receipts(ask, provider):
-    provider.faults.append(logs.serve_pruned_silently(4))
+    provider.faults.append(logs.build_silent_pruning_fault(4))
     assert len(ask("eth_getLogs", WHOLE)) == 4
     assert ask("eth_getBlockReceipts", "0x3") is None
     assert len(ask("eth_getBlockReceipts", "0x4")) == 1
 
 
 def test_cached_fault_returns_block_from_before_reorg(ask, provider):
-    provider.faults.append(blocks.serve_cached(methods="eth_getBlockByNumber"))
+    provider.faults.append(blocks.build_stale_cache_fault(methods="eth_getBlockByNumber"))
     before = ask("eth_getBlockByNumber", "latest", False)["hash"]
     provider.head = provider.head.get_ancestor()
     assert ask("eth_getBlockByNumber", "latest", False)["hash"] == before
@@ -91,22 +91,24 @@ def test_cached_fault_returns_block_from_before_reorg(ask, provider):
 
 def test_forwarding_fault_alternates_between_two_nodes(ask, provider):
     tree = grown(2)
-    provider.faults.append(blocks.forward_to(Provider(tree), when=blocks.match_every_second()))
+    provider.faults.append(
+        blocks.build_forwarding_fault(Provider(tree), when=blocks.build_every_second_matcher())
+    )
     assert [ask("eth_blockNumber") for _ in range(4)] == ["0x5", "0x2"] * 2
 
 
 def test_logs_of_another_fork_are_returned_with_current_headers(ask, provider):
     fork_provider = Provider(grown(5))
     fork_provider.head = fork_provider.head.get_ancestor()
-    provider.faults.append(logs.serve_logs_from(fork_provider))
+    provider.faults.append(logs.build_foreign_logs_fault(fork_provider))
     assert len(ask("eth_getLogs", WHOLE)) == 8
 
 
 def test_bloom_faults_replace_logs_bloom(ask, provider):
     for fault, bloom in (
-        (blocks.serve_zero_bloom(), 0),
-        (blocks.serve_saturated_bloom(), 2**2048 - 1),
-        (blocks.serve_wrong_bloom(compute_bloom_mask(SPEAKER)), compute_bloom_mask(SPEAKER)),
+        (blocks.build_zero_bloom_fault(), 0),
+        (blocks.build_saturated_bloom_fault(), 2**2048 - 1),
+        (blocks.build_wrong_bloom_fault(compute_bloom_mask(SPEAKER)), compute_bloom_mask(SPEAKER)),
     ):
         provider.faults = [fault]
         assert int(ask("eth_getBlockByNumber", "0x1", False)["logsBloom"], 16) == bloom
@@ -115,7 +117,7 @@ def test_bloom_faults_replace_logs_bloom(ask, provider):
 def test_limit_is_filled_into_every_range_error_message(ask, provider):
     for row in DIALECTS:
         error_message = messages.ErrorMessage(row.code, row.example)
-        provider.faults = [messages.limit_range(2, error_message)]
+        provider.faults = [messages.build_range_limit_fault(2, error_message)]
         error = ask("eth_getLogs", WHOLE)
         assert error["code"] == error_message.code
         assert "{" not in error["message"]
@@ -125,11 +127,11 @@ def test_limit_is_filled_into_every_range_error_message(ask, provider):
 @pytest.mark.parametrize(
     ("fault", "status"),
     [
-        (transport.return_status(403), 403),
-        (transport.return_429(7), 429),
-        (transport.return_429_in_200(), 200),
-        (transport.return_html(), 200),
-        (transport.return_empty_body(), 200),
+        (transport.build_http_status_fault(403), 403),
+        (transport.build_429_fault(7), 429),
+        (transport.build_429_in_200_fault(), 200),
+        (transport.build_html_fault(), 200),
+        (transport.build_empty_body_fault(), 200),
     ],
     ids=lambda one: one.name if isinstance(one, InjectedFault) else str(one),
 )
@@ -145,10 +147,10 @@ def test_http_fault_replaces_json_response(ask, provider, fault, status):
 @pytest.mark.parametrize(
     ("fault", "error"),
     [
-        (transport.cut_connection(), requests.exceptions.ChunkedEncodingError),
-        (transport.reset_connection(), requests.exceptions.ConnectionError),
-        (transport.truncate_body(), requests.exceptions.JSONDecodeError),
-        (transport.corrupt_gzip(), requests.exceptions.ContentDecodingError),
+        (transport.build_cut_connection_fault(), requests.exceptions.ChunkedEncodingError),
+        (transport.build_reset_connection_fault(), requests.exceptions.ConnectionError),
+        (transport.build_truncated_body_fault(), requests.exceptions.JSONDecodeError),
+        (transport.build_corrupt_gzip_fault(), requests.exceptions.ContentDecodingError),
     ],
     ids=lambda one: one.name if isinstance(one, InjectedFault) else "",
 )
@@ -167,17 +169,17 @@ def test_batch_faults_reorder_omit_fail_or_reject_calls(ask, provider):
         provider.faults = [fault]
         return [answer["id"] for answer in ask.batch(*calls)]
 
-    assert ids(transport.reverse_batch()) == [2, 1, 0]
-    assert ids(transport.omit_response(1)) == [0, 2]
-    assert ids(transport.fail_one_call(1)) == [0, 1, 2]
-    provider.faults = [transport.reject_batch(2)]
+    assert ids(transport.build_reversed_batch_fault()) == [2, 1, 0]
+    assert ids(transport.build_omitted_response_fault(1)) == [0, 2]
+    assert ids(transport.build_failed_call_fault(1)) == [0, 1, 2]
+    provider.faults = [transport.build_batch_limit_fault(2)]
     assert ask.batch(*calls)["error"]["code"] == -32007
     assert len(ask.batch(*calls[:2])) == 2
 
 
 def test_slow_fault_advances_virtual_clock(ask, provider):
     clock = VirtualClock()
-    provider.faults.append(transport.delay_response(clock, 8, methods="eth_chainId"))
+    provider.faults.append(transport.build_delayed_response_fault(clock, 8, methods="eth_chainId"))
     began = clock()
     ask("eth_chainId")
     ask("eth_blockNumber")
@@ -188,5 +190,5 @@ def test_action_fault_runs_between_two_responses(ask, provider):
     def reorg(_request):
         provider.head = provider.head.get_ancestor()
 
-    provider.faults.append(transport.run_after(reorg, times=1))
+    provider.faults.append(transport.build_callback_fault(reorg, times=1))
     assert [ask("eth_blockNumber"), ask("eth_blockNumber")] == ["0x5", "0x4"]

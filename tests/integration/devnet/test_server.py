@@ -83,7 +83,7 @@ def test_open_connections_are_closed_when_server_stops(provider):
 
 def test_held_response_does_not_block_others(provider):
     gate = Event()
-    provider.faults.append(transport.hold_response(gate, methods="eth_chainId"))
+    provider.faults.append(transport.build_held_response_fault(gate, methods="eth_chainId"))
     with (
         serve_endpoint(provider) as served,
         Caller(served.url) as first_caller,

@@ -13,7 +13,7 @@ from oracle.rpc.pool import EndpointPool
 from oracle.store.database import Store
 from oracle.systems.crynux.crynux_policy import SPREAD
 from oracle.txmgr import broadcaster
-from oracle.txmgr.client.send_raw import SendResult, send_all
+from oracle.txmgr.client.send_raw import SendResult, send_raw_transactions
 from tests.support.evm.chain import Chain
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import Status
@@ -38,12 +38,12 @@ def fused(office: DispatchOffice, fuse: Fuse) -> Iterator[None]:
 
     def fused_send(pool: EndpointPool, raws: Sequence[bytes]) -> list[SendResult]:
         fuse.point("before a send")
-        sent = send_all(pool, raws)
+        sent = send_raw_transactions(pool, raws)
         fuse.point("after a send")
         return sent
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(broadcaster, "send_all", fused_send)
+        patched.setattr(broadcaster, "send_raw_transactions", fused_send)
         fused_store = cast("Store", FusedStore(office.store, fuse))
         office.starts = replace(office.starts, store=fused_store)
         yield

@@ -12,7 +12,7 @@ from oracle.dispatch.dispatch_planner import plan_dispatch
 from oracle.signing.local import KeySigner
 from oracle.txmgr import admission, signing_queue
 from oracle.txmgr.accounts_and_limits import SenderAccount
-from oracle.txmgr.nonce_sync import reconcile
+from oracle.txmgr.nonce_sync import reconcile_nonces
 from tests.pools import pool_of
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import ETHER, Status
@@ -82,7 +82,7 @@ def test_replacement_dispatcher_key_resumes_a_start_at_any_stage(
         pool_of(*office.urls), domain=domain, caps=office.caps, keys=other_signer
     )
     office.starts = replace(office.starts, sender_account=publisher)
-    reconcile(office.starts)
+    reconcile_nonces(office.starts)
     for _ in range(3):
         office.turn()
         office.mine()

@@ -13,7 +13,7 @@ from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.queries.stats import compute_dispatch_statistics
 from oracle.store.database import Store
 from oracle.systems.crynux.crynux_policy import SPREAD
-from oracle.systems.crynux.predownload import list_requests
+from oracle.systems.crynux.predownload import list_download_requests
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import Status
 from tests.support.office import Premises
@@ -93,7 +93,7 @@ def standing(office: DispatchOffice) -> list[str]:
         return [
             request.state
             for node in uow.nodes.list_with_downloads()
-            for request in list_requests(node, cursor.time)
+            for request in list_download_requests(node, cursor.time)
         ]
 
 

@@ -93,7 +93,7 @@ def test_network_events_produce_the_legacy_values_r_p_and_b(premises: Premises, 
     with office.store.read_transaction() as uow:
         nodes, cursor = list(uow.nodes.iterate_all()), uow.cursor.get()
     assert cursor is not None
-    weights = compute_submission_speeds(nodes, cursor.time, RULES, equal=False)
+    weights = compute_submission_speeds(nodes, cursor.time, RULES, use_equal_weights=False)
     assert weights[third].weight == UNIT > weights[first].weight
 
 

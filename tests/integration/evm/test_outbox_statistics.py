@@ -8,10 +8,10 @@ import pytest
 from oracle.queries.outbox_figures import (
     CALL_KINDS,
     OutboxCounter,
-    add_account_figures,
-    add_contract_figures,
+    add_account_stats,
+    add_contract_stats,
 )
-from oracle.telemetry.outbox_counts import BucketCounts, OutboxFigures
+from oracle.telemetry.outbox_counts import BucketCounts, OutboxStatistics
 from tests.support.evm.fixtures import chain
 from tests.support.office import Office
 from tests.support.txmgr.office_fixtures import (
@@ -34,7 +34,7 @@ def counted(statistics, office):
 
 def plain(figure):
     """What can be compared of the figures."""
-    if isinstance(figure, OutboxFigures):
+    if isinstance(figure, OutboxStatistics):
         return {field.name: plain(getattr(figure, field.name)) for field in fields(figure)}
     if isinstance(figure, Mapping):
         return {key: plain(value) for key, value in figure.items()}
@@ -82,18 +82,18 @@ def test_counted_spending_equals_balance_decrease(sqlite_office: Office):
 def test_account_and_contract_figures_are_added_to_statistics(sqlite_office: Office):
     office = sqlite_office
     office.pushed()
-    figures = add_account_figures(
+    stats = add_account_stats(
         counted(OutboxCounter(), office),
         {"transmitter": office.context},
         office.source.fetch_heads(),
     )
-    account = figures.accounts["transmitter"]
+    account = stats.accounts["transmitter"]
     assert (account.latest_chain_nonce, account.nonce_gap) == (account.next_nonce, 0)
     assert account.open_nonces == 1  # mined, not final yet
     assert account.balance_wei is not None
     assert account.balance_wei > account.reserved_wei
 
-    contract = add_contract_figures(figures, office.reporting).contract
+    contract = add_contract_stats(stats, office.reporting).contract
     assert contract is not None
     assert (contract.round, contract.rules_agree) == (office.premises.round, True)
     assert contract.kick_tokens == 3

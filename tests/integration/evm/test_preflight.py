@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from oracle.bindings.contract_errors import decode_refusal
-from oracle.bindings.qos_oracle import OracleContract, encode_execute_kick
+from oracle.bindings.qos_oracle import OracleContract, encode_execute_kick_call
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
 from oracle.rpc.fanout import PoolView
@@ -55,7 +55,7 @@ def test_successful_call_returns_gas_estimate(oracle: Oracle, lines: PoolView):
 
 
 def test_refused_call_returns_contract_error(oracle: Oracle, lines: PoolView):
-    verdict = tried(lines, oracle, encode_execute_kick(ME))
+    verdict = tried(lines, oracle, encode_execute_kick_call(ME))
     assert (verdict.outcome, verdict.reason) == (PreflightOutcome.REFUSED, f"NoKick({ME})")
 
 
@@ -63,7 +63,7 @@ def test_unresponsive_endpoint_is_skipped(
     oracle: Oracle, lines: PoolView, endpoint: FaultyEndpoint
 ):
     endpoint.faults["eth_call"] = Fault.SWALLOW
-    verdict = tried(lines, oracle, encode_execute_kick(ME))
+    verdict = tried(lines, oracle, encode_execute_kick_call(ME))
     assert verdict.outcome is PreflightOutcome.REFUSED
 
 
@@ -71,7 +71,7 @@ def test_rate_limit_is_not_treated_as_contract_refusal(
     oracle: Oracle, fresh_chain: Chain, endpoint: FaultyEndpoint
 ):
     endpoint.faults["eth_call"] = "rate limit exceeded"
-    verdict = tried(view_of(endpoint.url), oracle, encode_execute_kick(ME))
+    verdict = tried(view_of(endpoint.url), oracle, encode_execute_kick_call(ME))
     assert verdict.outcome is PreflightOutcome.UNKNOWN
 
 
@@ -116,7 +116,9 @@ def test_error_of_a_refused_call_keeps_its_return_data(oracle: Oracle, fresh_cha
     line = caller_of(fresh_chain.url)
     with pytest.raises(CallRefusedError) as refused:
         line.request(
-            "eth_call", {"to": oracle.contract.address, "data": encode_execute_kick(ME)}, "latest"
+            "eth_call",
+            {"to": oracle.contract.address, "data": encode_execute_kick_call(ME)},
+            "latest",
         )
     assert (refused.value.data or "").endswith(ME[2:])
     line.endpoint.close()

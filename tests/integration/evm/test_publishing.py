@@ -288,4 +288,4 @@ def _step(office: Office) -> StepResult:
 
 
 def _paid(office: Office) -> int:
-    return OutboxCounter().count_outbox(office.store, office.context.stamp.at).wei.total()
+    return OutboxCounter().compute_outbox_stats(office.store, office.context.stamp.at).wei.total()

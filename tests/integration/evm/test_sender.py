@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from oracle.txmgr.client.send_raw import SendOutcome, SendResult, classify_send_response, send
+from oracle.txmgr.client.send_raw import (
+    SendOutcome,
+    SendResult,
+    classify_send_response,
+    send_raw_transaction,
+)
 from tests.pools import caller_of, pool_of
 from tests.support.evm.chain import Chain
 from tests.support.evm.fixtures import chain, fresh_chain
@@ -230,7 +235,7 @@ def test_refusal_without_recognised_text_is_classified_by_code(code: int, answer
 def test_unanswered_send_is_ambiguous(fresh_chain: Chain):
     with faulty_endpoint(fresh_chain.url) as endpoint:
         endpoint.faults[SEND] = Fault.SWALLOW
-        sent = send(pool_of(endpoint.url), RAW)
+        sent = send_raw_transaction(pool_of(endpoint.url), RAW)
     assert (sent.outcome, sent.is_accepted) == (SendOutcome.AMBIGUOUS, False)
 
 
@@ -241,7 +246,7 @@ def test_one_endpoint_that_already_has_the_transaction_is_sufficient(fresh_chain
     ):
         first_endpoint.faults[SEND] = "nonce too high"
         second_endpoint.faults[SEND] = "already known"
-        sent = send(pool_of(first_endpoint.url, second_endpoint.url), RAW)
+        sent = send_raw_transaction(pool_of(first_endpoint.url, second_endpoint.url), RAW)
     assert sent == SendResult(SendOutcome.ALREADY, "already known")
 
 
@@ -252,7 +257,7 @@ def test_every_endpoint_receives_the_transaction_once(fresh_chain: Chain):
     ):
         first_endpoint.faults[SEND] = Fault.SWALLOW
         second_endpoint.faults[SEND] = "txpool is full"
-        sent = send(pool_of(first_endpoint.url, second_endpoint.url), RAW)
+        sent = send_raw_transaction(pool_of(first_endpoint.url, second_endpoint.url), RAW)
         assert (first_endpoint.seen, second_endpoint.seen) == ([SEND], [SEND])
     # What somebody said tells more than silence.
     assert sent.outcome is SendOutcome.POOL
@@ -265,10 +270,10 @@ def test_refusal_stops_sender_only_if_every_endpoint_refuses(fresh_chain: Chain)
     ):
         first_endpoint.faults[SEND] = "eth_sendRawTransaction is forbidden for this key"
         second_endpoint.faults[SEND] = Fault.SWALLOW
-        silent = send(pool_of(first_endpoint.url, second_endpoint.url), RAW)
+        silent = send_raw_transaction(pool_of(first_endpoint.url, second_endpoint.url), RAW)
         first_endpoint.faults[SEND] = "oversized data"
         second_endpoint.faults[SEND] = "tx fee exceeds the configured cap"
-        refusal = send(pool_of(first_endpoint.url, second_endpoint.url), RAW)
+        refusal = send_raw_transaction(pool_of(first_endpoint.url, second_endpoint.url), RAW)
     assert (silent.outcome, "forbidden for this key" in silent.text) == (
         SendOutcome.AMBIGUOUS,
         True,
@@ -278,8 +283,8 @@ def test_refusal_stops_sender_only_if_every_endpoint_refuses(fresh_chain: Chain)
 
 def test_credentials_in_endpoint_url_are_never_shown():
     pool = pool_of("http://user:s3cret@127.0.0.1:1/v3/0123456789abcdef?key=hidden")
-    sent = send(pool, RAW)
-    shown = f"{[*pool]} {pool.view().callers} {sent}"
+    sent = send_raw_transaction(pool, RAW)
+    shown = f"{[*pool]} {pool.create_view().callers} {sent}"
     assert not [secret for secret in ("s3cret", "0123456789abcdef", "hidden") if secret in shown]
     assert "127.0.0.1" in shown
 

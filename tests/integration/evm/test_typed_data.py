@@ -5,7 +5,7 @@ from eth_utils.crypto import keccak
 from hypothesis import given, strategies as st
 from web3 import Web3
 
-from oracle.bindings.qos_oracle import encode_push
+from oracle.bindings.qos_oracle import encode_push_call
 from oracle.domain.ids import Address, Hash
 from oracle.quorum.signing_round import RECENT_ROUNDS
 from oracle.signing.typed_data import Domain, KickStatement, ReportStatement, compute_config_digest
@@ -150,4 +150,4 @@ def test_push_calldata_equals_web3_encoding(fresh_chain: Chain):
         blob=contract_report.data,
     )
     calldata = oracle.call(contract_report, b"s" * 65)._encode_transaction_data()
-    assert encode_push(statement, contract_report.count, b"s" * 65) == calldata
+    assert encode_push_call(statement, contract_report.count, b"s" * 65) == calldata

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import Phase, given, settings, strategies as st
 
 from oracle.chain.feed.feed_client import FeedClient, FeedResponseError, FiguresClient
-from oracle.indexer.feed_polls import REREAD_ROWS, get_reread_start, ingest_reread
+from oracle.indexer.feed_polls import REREAD_ROWS, get_reread_start_id, ingest_reread
 from oracle.store.database import Store
 from tests.integration.feeds.test_two_readers import told
 from tests.support.feeds.feed_follower import FeedFollower, following
@@ -34,7 +34,7 @@ def reread_kinds(feed: FeedFollower) -> list[str]:
     with feed.store.read_transaction() as uow:
         cursor = uow.feed.get_cursor()
     assert cursor is not None
-    start = get_reread_start(cursor)
+    start = get_reread_start_id(cursor)
     answer = feed.client.poll(start, feed.settings.page_rows, REREAD_ROWS + 1)
     return [fault.kind for fault in ingest_reread(feed.store, answer)]
 
@@ -140,7 +140,7 @@ def test_capped_node_list_is_read_to_its_end():
     relay = Relay()
     relay.fault = lambda path: page_of(nodes, path, cap)
     with served(relay) as url, closing(FiguresClient(url, "--url", 5.0, lambda: 0.0)) as client:
-        assert len(client.fetch_figures()) == count
+        assert len(client.fetch_node_stats()) == count
 
 
 def test_node_list_repeating_its_first_page_is_rejected():
@@ -152,7 +152,7 @@ def test_node_list_repeating_its_first_page_is_rejected():
         closing(FiguresClient(url, "--url", 5.0, lambda: 0.0)) as client,
         pytest.raises(FeedResponseError, match="repeats"),
     ):
-        client.fetch_figures()
+        client.fetch_node_stats()
 
 
 def page_of(nodes: list[dict[str, object]], path: str, cap: int) -> tuple[int, bytes]:

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from oracle.domain.feed_rows import FeedRow
-from oracle.indexer.feed_faults import find_holding_fault
-from oracle.indexer.feed_polls import get_reread_start, ingest_comparison, ingest_reread
+from oracle.indexer.feed_faults import find_fault_blocking_publication
+from oracle.indexer.feed_polls import compare_with_second_feed, get_reread_start_id, ingest_reread
 from oracle.store.database import Store
 from tests.integration.feeds.test_following_a_feed import busy
 from tests.support.feeds.feed_follower import FeedFollower, following
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 def stored(feed: FeedFollower) -> list[FeedRow]:
     with feed.store.read_transaction() as uow:
-        return uow.feed.list_canonical(1, 0, 10**6)
+        return uow.feed.list_canonical_rows(1, 0, 10**6)
 
 
 def reread(feed: FeedFollower) -> list[str]:
@@ -26,7 +26,7 @@ def reread(feed: FeedFollower) -> list[str]:
     with feed.store.read_transaction() as uow:
         cursor = uow.feed.get_cursor()
     assert cursor is not None
-    answer = feed.client.poll(get_reread_start(cursor), 100)
+    answer = feed.client.poll(get_reread_start_id(cursor), 100)
     return [fault.kind for fault in ingest_reread(feed.store, answer)]
 
 
@@ -74,8 +74,8 @@ def test_row_inserted_into_settled_part_is_reported_as_late_and_not_folded(store
         feed.passes(0)
         assert feed.digest() == before
         with store.read_transaction() as uow:
-            assert [row.node for row in uow.feed.list_conflicting(1, late["id"])] == [node(2)]
-            assert find_holding_fault(uow) is not None
+            assert [row.node for row in uow.feed.list_conflicting_rows(1, late["id"])] == [node(2)]
+            assert find_fault_blocking_publication(uow) is not None
 
 
 def test_repeated_rows_change_nothing(store: Store):
@@ -98,8 +98,8 @@ def test_both_versions_of_rewritten_row_are_stored_and_the_first_is_folded(store
         assert reread(feed) == ["changed_row"]
         assert feed.digest() == before
         with store.read_transaction() as uow:
-            assert uow.feed.list_canonical(1, 1, 1)[0].node == node(1)
-            assert [row.node for row in uow.feed.list_conflicting(1, 1)] == [node(9)]
+            assert uow.feed.list_canonical_rows(1, 1, 1)[0].node == node(1)
+            assert [row.node for row in uow.feed.list_conflicting_rows(1, 1)] == [node(9)]
 
 
 def test_vanished_row_is_reported(store: Store):
@@ -181,7 +181,7 @@ def test_malformed_row_is_stored_as_bad_row_and_not_folded(store: Store):
         assert feed.kinds() == ["bad_row"]
         assert set(feed.pools()) == {node(2)}
         with store.read_transaction() as uow:
-            assert find_holding_fault(uow) is None
+            assert find_fault_blocking_publication(uow) is None
         assert len(stored(feed)) == 2
 
 
@@ -208,7 +208,7 @@ def test_disagreeing_second_feed_is_reported_and_state_is_unchanged(
         before = feed.digest()
 
         answer = second.client.poll(0, 100)
-        comparison_faults = ingest_comparison(feed.store, answer, "mirror")
+        comparison_faults = compare_with_second_feed(feed.store, answer, "mirror")
 
         assert [(fault.kind, fault.row) for fault in comparison_faults] == [
             ("disagree", 4),
@@ -216,7 +216,7 @@ def test_disagreeing_second_feed_is_reported_and_state_is_unchanged(
         ]
         assert feed.digest() == before
         with store.read_transaction() as uow:
-            assert find_holding_fault(uow) is not None
+            assert find_fault_blocking_publication(uow) is not None
 
 
 def test_lagging_second_feed_is_no_fault(store: Store, other_store: Store):
@@ -225,7 +225,7 @@ def test_lagging_second_feed_is_no_fault(store: Store, other_store: Store):
     with following(store, relay) as feed, following(other_store, mirror) as second:
         feed.passes(100)
 
-        assert ingest_comparison(feed.store, second.client.poll(0, 100), "mirror") == ()
+        assert compare_with_second_feed(feed.store, second.client.poll(0, 100), "mirror") == ()
         with store.read_transaction() as uow:
             cursor = uow.feed.get_cursor()
         assert cursor is not None

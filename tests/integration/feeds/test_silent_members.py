@@ -11,7 +11,7 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_evidence import derived_zeros_reason
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.queries.explain import EventArchive, Explanation, explain_score
-from oracle.queries.relay_audit.own_figures import compute_figures_from_rows
+from oracle.queries.relay_audit.own_figures import compute_node_stats_from_rows
 from oracle.store.database import Store
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 from tests.integration.feeds.test_feed_faults import reread, stored
@@ -175,7 +175,7 @@ PLAYED = st.tuples(
 
 def whole_pools(feed: FeedFollower) -> dict[str, list[int]]:
     """What the stored rows give where all are read at once: when each was seen decides as well."""
-    nodes = compute_figures_from_rows(stored(feed), {}).nodes
+    nodes = compute_node_stats_from_rows(stored(feed), {}).nodes
     return {address: list(own.state.pool) for address, own in nodes.items()}
 
 

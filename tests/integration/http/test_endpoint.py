@@ -58,7 +58,7 @@ def test_shuffled_batch_response_is_returned_in_request_order(served: Served):
     served.post = shuffled  # type: ignore[method-assign]  # the fault of this test
     asked_for = [[hex(n), False] for n in range(10)]
 
-    blocks = JsonRpcClient(served.url).batch("eth_getBlockByNumber", asked_for, BlockResponse)
+    blocks = JsonRpcClient(served.url).call_batch("eth_getBlockByNumber", asked_for, BlockResponse)
 
     assert [block and block.number for block in blocks] == [hex(n) for n in range(10)]
 
@@ -73,7 +73,7 @@ def test_failed_batch_item_is_requested_again_alone(served: Served):
 
     served.faults.append(once)
 
-    blocks = JsonRpcClient(served.url).batch(
+    blocks = JsonRpcClient(served.url).call_batch(
         "eth_getBlockByNumber", [[hex(n), False] for n in range(4)], BlockResponse
     )
 
@@ -85,10 +85,10 @@ def test_refused_batch_size_is_remembered(served: Served):
     endpoint = JsonRpcClient(served.url)
     parameters = [[hex(n), False] for n in range(30)]
 
-    assert len(endpoint.batch("eth_getBlockByNumber", parameters, BlockResponse)) == 30
+    assert len(endpoint.call_batch("eth_getBlockByNumber", parameters, BlockResponse)) == 30
 
     before = len(served.asked)
-    endpoint.batch("eth_getBlockByNumber", parameters, BlockResponse)
+    endpoint.call_batch("eth_getBlockByNumber", parameters, BlockResponse)
     assert len(served.asked) - before == 30
 
 

@@ -11,13 +11,13 @@ from oracle.domain.events.network_events import TaskCreated, TaskStarted
 from oracle.domain.ids import Hash
 from oracle.errors import InputError, TransientError
 from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
-from oracle.indexer.audit.gaps import find_gaps
+from oracle.indexer.audit.gaps import find_index_gaps
 from oracle.indexer.audit.reverify import VerifyResult, reverify_blocks
 from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.audit.state_check import compare_counters
 from oracle.indexer.rebuild import (
     RebuildOptions,
-    get_open_letters,
+    list_open_dead_letters,
     rebuild_state,
     retry_dead_letters,
 )
@@ -79,7 +79,7 @@ def checked(
 
 def test_complete_index_has_no_gap(follower: Follower):
     with follower.store.read_transaction() as uow:
-        gaps = find_gaps(uow, follower.folder.reader)
+        gaps = find_index_gaps(uow, follower.folder.reader)
     assert gaps is not None
     assert not gaps
     assert gaps.blocks == BlockRange(0, 60)
@@ -97,7 +97,7 @@ def test_each_kind_of_gap_is_reported(follower: Follower):
         log = next(iter(follower.chain.blocks[59].logs or follower.chain.blocks[60].logs))
         uow.logs.orphan(list(uow.logs.iterate_between(55, 55)))
         uow.logs.append([replace(log, block=55, block_hash=there.parent_hash)])
-        gaps = find_gaps(uow, follower.folder.reader)
+        gaps = find_index_gaps(uow, follower.folder.reader)
     assert gaps is not None
     assert gaps.unread == (BlockRange(30, 39),)
     assert gaps.broken_headers == (58, 59, 60)
@@ -127,7 +127,7 @@ def test_every_final_block_is_audited_once_in_full_windows(follower: Follower):
         BlockRange(20, 39),
     ]
     assert {
-        (audit_result.source_endpoint, audit_result.auditor, audit_result.result)
+        (audit_result.source_endpoint, audit_result.auditor, audit_result.outcome)
         for audit_result in audit_results
     } == {("first", "second", "equal")}
     # The next process goes on where it was.
@@ -176,8 +176,8 @@ def test_unprovable_difference_is_reported_and_left_unchanged(follower: Follower
 
     audit_results = audit_all(follower, Auditor(window_blocks=20))
 
-    assert [audit_result.result for audit_result in audit_results] == ["unproven", "equal"]
-    assert audit_results[0].difference.extra
+    assert [audit_result.outcome for audit_result in audit_results] == ["unproven", "equal"]
+    assert audit_results[0].difference.extra_rows
     assert follower.dump() == before
     assert follower.chain.put_away == []
 
@@ -243,11 +243,11 @@ def test_rebuild_produces_same_dead_letters(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.folder.reader = ScriptedReader(unreadable=[TaskStarted])
     follower.catch_up()
-    letters = get_open_letters(store)
+    letters = list_open_dead_letters(store)
     assert letters
 
     assert rebuild_state(store, follower.folder, RebuildOptions()).is_same
-    assert get_open_letters(store) == letters
+    assert list_open_dead_letters(store) == letters
 
 
 def test_partially_decodable_dead_letters_are_partially_applied(
@@ -268,7 +268,7 @@ def test_partially_decodable_dead_letters_are_partially_applied(
         from_the_start.folder.reader = half.reader
         from_the_start.catch_up()
         assert follower.dump() == from_the_start.dump()
-        assert get_open_letters(store) == get_open_letters(other_store)
+        assert list_open_dead_letters(store) == list_open_dead_letters(other_store)
 
 
 # --- counters ---
@@ -283,14 +283,14 @@ def test_counters_are_compared_at_newest_indexed_block(follower: Follower):
 
     assert counts is not None
     assert counts.block == 60
-    assert counts.differing == {"members": (counts.stored_counts["members"], 10_000)}
+    assert counts.differing_counters == {"members": (counts.stored_counts["members"], 10_000)}
     difference = 10_000 - counts.stored_counts["members"]
     labels = {"counter": "members"}
     assert REGISTRY.get_sample_value("oracle_contract_count_difference", labels) == difference
     chain.counts = {"members": counts.stored_counts["members"], "unheard_of": 3}
     again = compare_counters(chain, follower.store, heads)
     assert again is not None
-    assert again.differing == {}
+    assert again.differing_counters == {}
     assert REGISTRY.get_sample_value("oracle_contract_count_difference", labels) == 0
 
 

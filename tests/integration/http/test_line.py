@@ -93,7 +93,7 @@ def line(one: Endpoint) -> Iterator[EndpointCaller]:
 @pytest.fixture
 def lines(one: Endpoint, other: Endpoint) -> Iterator[PoolView]:
     pool = pool_of(one.url, other.url)
-    yield pool.view()
+    yield pool.create_view()
     pool.close()
 
 

@@ -11,8 +11,8 @@ from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.client.fee_quote import (
     FeeMarket,
     SendLimits,
-    ask_market,
-    combine_markets,
+    combine_fee_markets,
+    fetch_fee_market,
     parse_required_fees,
 )
 from tests.pools import pool_of
@@ -32,7 +32,7 @@ def two() -> Iterator[tuple[Proxy, Proxy, PoolView]]:
         proxy("http://127.0.0.1:9") as second_endpoint,
     ):
         pool = pool_of(first_endpoint.url, second_endpoint.url)
-        yield first_endpoint, second_endpoint, pool.view()
+        yield first_endpoint, second_endpoint, pool.create_view()
         pool.close()
 
 
@@ -60,12 +60,12 @@ def test_endpoint_with_invalid_fee_history_is_skipped(
     first_endpoint, second_endpoint, lines = two
     first_endpoint.rule(HISTORY, nonsense)
     second_endpoint.rule(HISTORY, history(3 * GWEI, 5, 9, 11))
-    assert ask_market(lines, CAPS) == FeeMarket(3 * GWEI, 9)
+    assert fetch_fee_market(lines, CAPS) == FeeMarket(3 * GWEI, 9)
 
     second_endpoint.heal()
     second_endpoint.rule(HISTORY, nonsense)
     with pytest.raises(TransientError):
-        ask_market(lines, CAPS)
+        fetch_fee_market(lines, CAPS)
 
 
 def test_latest_market_fees_and_the_fee_cap_are_exported_as_metrics(
@@ -74,7 +74,7 @@ def test_latest_market_fees_and_the_fee_cap_are_exported_as_metrics(
     first_endpoint, second_endpoint, lines = two
     first_endpoint.rule(HISTORY, history(3 * GWEI, 9))
     second_endpoint.rule(HISTORY, history(2 * GWEI, 9))
-    ask_market(lines, CAPS)
+    fetch_fee_market(lines, CAPS)
 
     shown = {
         name: REGISTRY.get_sample_value(f"oracle_txmgr_{name}_wei")
@@ -89,7 +89,7 @@ def test_endpoint_without_fee_history_uses_newest_block(
     for endpoint in two[:2]:
         endpoint.rule(HISTORY, error("the method eth_feeHistory does not exist", -32601))
         endpoint.rule(BLOCK, says({"baseFeePerGas": hex(2 * GWEI)}))
-    assert ask_market(two[2], CAPS) == FeeMarket(2 * GWEI, CAPS.min_tip)
+    assert fetch_fee_market(two[2], CAPS) == FeeMarket(2 * GWEI, CAPS.min_tip)
 
 
 def test_chain_without_base_fee_raises_transient_error(two: tuple[Proxy, Proxy, PoolView]):
@@ -97,14 +97,16 @@ def test_chain_without_base_fee_raises_transient_error(two: tuple[Proxy, Proxy, 
         endpoint.rule(HISTORY, error("the method eth_feeHistory does not exist", -32601))
         endpoint.rule(BLOCK, says({"number": "0x1"}))
     with pytest.raises(TransientError):
-        ask_market(two[2], CAPS)
+        fetch_fee_market(two[2], CAPS)
 
 
 def test_one_endpoint_can_neither_raise_the_tip_nor_stop_sending_with_its_base_fee():
     markets = [FeeMarket(10, 50), FeeMarket(10**6, 3), FeeMarket(0, 9)]
-    assert combine_markets(markets, 1000) == FeeMarket(10, 3)
-    assert combine_markets([FeeMarket(5000, 1), FeeMarket(4000, 2)], 1000) == FeeMarket(4000, 1)
-    assert combine_markets([], 1000) is None
+    assert combine_fee_markets(markets, 1000) == FeeMarket(10, 3)
+    assert combine_fee_markets([FeeMarket(5000, 1), FeeMarket(4000, 2)], 1000) == FeeMarket(
+        4000, 1
+    )
+    assert combine_fee_markets([], 1000) is None
 
 
 @pytest.mark.parametrize(

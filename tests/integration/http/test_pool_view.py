@@ -9,7 +9,7 @@ from oracle.errors import TransientError
 from oracle.rpc.endpoints.rate_limiter import Backoff
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, NoEndpointError, RpcError
-from oracle.txmgr.client.receipts import balance_of
+from oracle.txmgr.client.receipts import fetch_balance
 from tests.integration.http.test_line import Endpoint, one, other
 from tests.pools import pool_of
 
@@ -35,7 +35,7 @@ def test_quarantined_endpoint_is_not_queried_but_counts_for_quorum(
 ):
     first, _ = pool
     pool.quarantine(first, "showed a false block")
-    view = pool.view()
+    view = pool.create_view()
     other.says = "0x7"
 
     assert view.request_first([("eth_blockNumber", ())]) == ["0x7"]
@@ -52,7 +52,7 @@ def test_broadcast_ignores_backoff_and_does_not_extend_it(one: Endpoint):
     (endpoint,) = pool
     one.status, one.headers, one.says = 429, {"Retry-After": "40"}, b"slow down"
     with pytest.raises(RpcError):
-        pool.view().request("eth_blockNumber")
+        pool.create_view().request("eth_blockNumber")
     now[0] = 30.0
 
     (error_by_endpoint,) = pool.broadcast([RAW])
@@ -83,10 +83,10 @@ def test_balance_is_not_cached_and_is_requested_from_next_endpoint_after_failure
     pool: EndpointPool, one: Endpoint, other: Endpoint
 ):
     one.says, other.says = "0x10", "0x20"
-    assert [balance_of(pool.view(), WHO) for _ in range(2)] == [16, 16]
+    assert [fetch_balance(pool.create_view(), WHO) for _ in range(2)] == [16, 16]
     assert len(one.asked) == 2
     one.says = b"<html>"
-    assert balance_of(pool.view(), WHO) == 32
+    assert fetch_balance(pool.create_view(), WHO) == 32
 
 
 def test_endpoint_that_throttles_the_sender_is_not_used_by_the_indexer(
@@ -94,7 +94,7 @@ def test_endpoint_that_throttles_the_sender_is_not_used_by_the_indexer(
 ):
     one.status, one.headers, one.says = 429, {"Retry-After": "40"}, b"slow down"
     other.says = "0x7a69"
-    assert pool.view().request("eth_chainId") == "0x7a69"
+    assert pool.create_view().request("eth_chainId") == "0x7a69"
 
     def name_of(endpoint: object) -> str:
         return getattr(endpoint, "name", "")
@@ -108,7 +108,7 @@ def test_endpoint_that_throttles_the_indexer_is_not_used_by_the_sender(pool: End
     for endpoint in pool:
         endpoint.health.rate_limiter.record_refusal(40.0)
     with pytest.raises(TransientError, match="no requests for another"):
-        pool.view().request("eth_blockNumber")
+        pool.create_view().request("eth_blockNumber")
 
 
 def test_pool_without_endpoints_is_input_error():

@@ -3,7 +3,7 @@
 import pytest
 
 from devnet.fakechain.block_json import FakeLog, Tx
-from devnet.fakechain.faults.log_faults import RECEIPT_METHODS, change_logs
+from devnet.fakechain.faults.log_faults import RECEIPT_METHODS, build_changed_logs_fault
 from devnet.fakechain.provider import Provider
 from devnet.fakechain.server import serve_endpoint
 from devnet.fakechain.tree import BlockTree
@@ -30,7 +30,9 @@ def test_every_log_gets_its_index_within_the_whole_block(counted: str):
     tree.mine([speaking(2), speaking(0), speaking(3), speaking(1)])
     provider = Provider(tree)
     if counted == "in each receipt":
-        provider.faults.append(change_logs("as Ganache", from_zero, methods=RECEIPT_METHODS))
+        provider.faults.append(
+            build_changed_logs_fault("as Ganache", from_zero, methods=RECEIPT_METHODS)
+        )
     with serve_endpoint(provider) as served:
         endpoint = Endpoint(JsonRpcClient(served.url))
         ((_, receipts),) = fetch_receipts(endpoint, [fetch_required_headers(endpoint, [1])[1]])
@@ -53,7 +55,7 @@ def test_log_index_in_receipt_is_not_trusted():
         "transactionHash": "0x" + "dd" * 32,
     }
     provider.faults.append(
-        change_logs(
+        build_changed_logs_fault(
             "elsewhere",
             lambda logs: [{**log, **elsewhere} for log in logs],
             methods=RECEIPT_METHODS,

@@ -98,7 +98,7 @@ def test_unusable_endpoint_is_quarantined_and_others_continue(
 
     source.check_endpoints()
 
-    assert list(source.endpoints.quarantine_reasons()) == [wrong.url]
+    assert list(source.endpoints.get_quarantine_reasons()) == [wrong.url]
 
 
 def test_endpoint_of_another_chain_is_quarantined_and_others_continue(
@@ -109,7 +109,7 @@ def test_endpoint_of_another_chain_is_quarantined_and_others_continue(
 
     source.check_endpoints()
 
-    assert source.endpoints.quarantine_reasons() == {
+    assert source.endpoints.get_quarantine_reasons() == {
         wrong.url: "is on chain 5, but [chain] id is 31337"
     }
 

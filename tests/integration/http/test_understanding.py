@@ -7,7 +7,7 @@ from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
 from oracle.txmgr.client.chain_nonces import fetch_nonce_counts
 from oracle.txmgr.client.receipts import (
-    balance_of,
+    fetch_balance,
     fetch_counts_at_block,
     fetch_mined_count,
     fetch_receipt_quorum,
@@ -23,7 +23,7 @@ HASH = Hash("0x" + 64 * "2")
 BLOCK = BlockRef(7, HASH, HASH, 7)
 
 ASKED = {
-    "balance": lambda lines: balance_of(lines, WHO),
+    "balance": lambda lines: fetch_balance(lines, WHO),
     "count": lambda lines: fetch_mined_count(lines, WHO, "latest"),
     "counts": lambda lines: fetch_nonce_counts(lines, WHO),
     "receipts": lambda lines: fetch_receipt_quorum(lines, [HASH]),
@@ -48,7 +48,7 @@ def test_malformed_receipt_raises_transient_error(nonsense, one: Endpoint):
 def test_next_endpoint_is_used_after_malformed_response(one: Endpoint, other: Endpoint):
     one.says = {"result": None}
     other.says = "0x10"
-    assert balance_of(view_of(one.url, other.url), WHO) == 16
+    assert fetch_balance(view_of(one.url, other.url), WHO) == 16
 
 
 def test_malformed_block_confirms_neither_nonce_counts_nor_a_reorg(one: Endpoint):

@@ -57,7 +57,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
             serve_relay(StandInRelay(new_site.history, lambda: new_site.now))
         )
         for later in (LOOKED, READ, READ + 10, READ + 20):
-            chain.mine_and_check(now + later, [])
+            chain.mine_and_check_receipts(now + later, [])
         settings: Settings = {
             "database": {"url": f"sqlite:///{tmp_path / 'oracle.sqlite'}"},
             "chain": {

@@ -5,7 +5,7 @@ from hypothesis import example, given, strategies as st
 
 from devnet.relay.relay_cast import RelayLies
 from devnet.relay.stand_in_relay import RelayFault
-from oracle.queries.relay_audit.own_figures import compute_figures_from_rows
+from oracle.queries.relay_audit.own_figures import compute_node_stats_from_rows
 from oracle.queries.relay_audit.relay_audit import Verdict
 from tests.integration.relay.watched_relay import (
     START,
@@ -38,21 +38,23 @@ def test_no_node_of_honest_relay_differs(seed: int, seconds: int):
 
 def test_fold_computes_same_figures_as_relay():
     history = history_of()
-    own = compute_figures_from_rows(
+    own = compute_node_stats_from_rows(
         rows_of(history), {timed_row.row.id: int(timed_row.time) for timed_row in history.rows}
     )
 
     final_state_by_node = {node: book.states[-1] for node, book in history.book_by_node.items()}
     is_exact = [
-        node_figures.compute_long_term() == pytest.approx(final_state_by_node[node].long_term)
+        node_figures.compute_long_term_score()
+        == pytest.approx(final_state_by_node[node].long_term)
         for node, node_figures in own.nodes.items()
     ]
     assert is_exact.count(True) == len(final_state_by_node) - 1
     end = history.end_time
     assert {
-        node: node_figures.compute_health(end) for node, node_figures in own.nodes.items()
+        node: node_figures.compute_reliability(end) for node, node_figures in own.nodes.items()
     } == pytest.approx(
-        {node: mark.compute_health(end) for node, mark in final_state_by_node.items()}, abs=0.001
+        {node: mark.compute_reliability(end) for node, mark in final_state_by_node.items()},
+        abs=0.001,
     )
 
 
@@ -105,15 +107,15 @@ def test_long_term_score_of_relay_lies_within_computed_bounds(
     history = history_of(
         3600, seed=seed, gap_seconds=gap, group_share=groups, cancelled_share=cancelled
     )
-    nodes = compute_figures_from_rows(rows_of(history), {}).nodes
+    nodes = compute_node_stats_from_rows(rows_of(history), {}).nodes
 
     for address, book in history.book_by_node.items():
-        lowest, highest = nodes[address].compute_long_term_bounds()
+        lowest, highest = nodes[address].compute_long_term_score_bounds()
         assert lowest - 1e-9 <= book.states[-1].long_term <= highest + 1e-9
     if not cancelled:
         # Members that time out are told apart: most figures are the relay's own.
         exact = sum(
-            nodes[address].compute_long_term() == pytest.approx(book.states[-1].long_term)
+            nodes[address].compute_long_term_score() == pytest.approx(book.states[-1].long_term)
             for address, book in history.book_by_node.items()
         )
         assert 2 * exact > len(history.book_by_node)

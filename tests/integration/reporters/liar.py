@@ -4,7 +4,7 @@ import sys
 
 from oracle.cli.main import run
 from oracle.domain.reports import target_words
-from oracle.domain.reports.lanes import HIGHEST_SCORE, LOWEST_SCORE, lane_of
+from oracle.domain.reports.lanes import HIGHEST_SCORE, LOWEST_SCORE, compute_node_lane
 from oracle.domain.scoring.legacy_factors import PopulationMaxima
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
@@ -17,7 +17,7 @@ def raised(
     node: Node | None, time: int, rules: Rules, peers: PopulationMaxima | None = None
 ) -> int:
     """What `lane_of` says, and more where that is a score."""
-    lane = lane_of(node, time, rules, peers)
+    lane = compute_node_lane(node, time, rules, peers)
     return min(lane + _TOO_HIGH, HIGHEST_SCORE) if lane >= LOWEST_SCORE else lane
 
 

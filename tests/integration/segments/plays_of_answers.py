@@ -32,7 +32,7 @@ _NOWHERE = "http://127.0.0.1:9"
 
 def begun() -> Callable[[FakeRequest], bool]:
     """Strike when history is being read, and not before."""
-    return blocks.match_after(_BEFORE_HISTORY)
+    return blocks.build_matcher_after(_BEFORE_HISTORY)
 
 
 def by_first(*make: Make) -> Play:
@@ -88,15 +88,19 @@ def _lagging(world: World) -> Provider:
 def elsewhere(world: World) -> Indexer:
     """Behind one address: the head from one node, some logs from one that lags."""
     lagging = _lagging(world)
-    world.spoil(logs.serve_logs_from(lagging, when=blocks.match_every_second(), times=20))
+    world.spoil(
+        logs.build_foreign_logs_fault(lagging, when=blocks.build_every_second_matcher(), times=20)
+    )
     return world.read(world.indexer())
 
 
 def unknown_is_empty(world: World) -> Indexer:
     """The same, where the node that lags calls `[]` what it does not have."""
     lagging = _lagging(world)
-    lagging.faults.append(logs.return_empty_for_unknown())
-    world.spoil(logs.serve_logs_from(lagging, when=blocks.match_every_second(), times=20))
+    lagging.faults.append(logs.build_empty_unknown_block_fault())
+    world.spoil(
+        logs.build_foreign_logs_fault(lagging, when=blocks.build_every_second_matcher(), times=20)
+    )
     return world.read(world.indexer())
 
 
@@ -113,13 +117,15 @@ def _other_fork(world: World) -> Block:
 def two_forks(world: World) -> Indexer:
     """Headers of one fork, and logs of another."""
     fork = Provider(world.chain.tree, _other_fork(world))
-    world.spoil(logs.serve_logs_from(fork, when=lambda request: not request.is_by_hash, times=10))
+    world.spoil(
+        logs.build_foreign_logs_fault(fork, when=lambda request: not request.is_by_hash, times=10)
+    )
     return world.read(world.indexer())
 
 
 def alone_dense(world: World) -> Indexer:
     """One block alone has more logs than an endpoint gives."""
-    world.spoil_all(lambda: messages.limit_results(1))
+    world.spoil_all(lambda: messages.build_result_limit_fault(1))
     return world.read(world.indexer())
 
 
@@ -131,7 +137,7 @@ def pruned(world: World) -> Indexer:
 
 def cached_by_proxy(world: World) -> Indexer:
     """A proxy goes on to show what it has shown, also where that left the chain."""
-    by_number = blocks.serve_cached(
+    by_number = blocks.build_stale_cache_fault(
         methods="eth_getBlockByNumber",
         when=lambda request: str(request.params[0]).startswith("0x"),
     )
@@ -151,14 +157,16 @@ def another_chain(world: World) -> Indexer:
     indexer = world.indexer()
     indexer.source.add_checkpoint(0, world.chain.tree.genesis.hash, "the database")  # type: ignore[arg-type]
     world.read(indexer)
-    world.spoil(blocks.forward_to(foreign_provider))
+    world.spoil(blocks.build_forwarding_fault(foreign_provider))
     world.chain.live(_MORE)
     return world.read(indexer)
 
 
 def nobody_for_long(world: World) -> Indexer:
     """All endpoints are down for long, in the middle of history."""
-    world.spoil_all(lambda: transport.return_status(503, b"down", when=begun(), times=60))
+    world.spoil_all(
+        lambda: transport.build_http_status_fault(503, b"down", when=begun(), times=60)
+    )
     return world.read(world.indexer())
 
 
@@ -174,7 +182,7 @@ def slow(world: World) -> Indexer:
     def late(_request: object) -> None:
         Event().wait(_LATE_SECONDS)
 
-    world.spoil(transport.run_after(late))
+    world.spoil(transport.build_callback_fault(late))
     return world.read(world.indexer())
 
 
@@ -182,7 +190,9 @@ _SUGGESTS = "query exceeds max results {limit}, retry with the range "
 
 
 def _suggesting(suggestion: str) -> Make:
-    return lambda: messages.limit_results(3, messages.ErrorMessage(-32602, _SUGGESTS + suggestion))
+    return lambda: messages.build_result_limit_fault(
+        3, messages.ErrorMessage(-32602, _SUGGESTS + suggestion)
+    )
 
 
 def _misshaped(*make: Make) -> dict[str, Play]:
@@ -195,15 +205,27 @@ ANSWERS: dict[str, dict[str, Play]] = {
     "24": {"": elsewhere},
     "25": {"": unknown_is_empty},
     "26": {"": two_forks},
-    "27": {"": by_first(lambda: logs.omit_logs(when=blocks.match_every_second()))},
-    "28": {"": by_first(logs.omit_logs_of_ranges), "all": by_all(logs.omit_logs_of_ranges)},
-    "29": {"": by_first(lambda: logs.omit_log(0, for_blocks=MIDDLE))},
-    "30": {"10": by_all(lambda: logs.cap_logs(10)), "7": by_all(lambda: logs.cap_logs(7))},
-    "31": {"": by_all(lambda: messages.limit_results(3))},
+    "27": {
+        "": by_first(
+            lambda: logs.build_omitted_logs_fault(when=blocks.build_every_second_matcher())
+        )
+    },
+    "28": {
+        "": by_first(logs.build_omitted_range_logs_fault),
+        "all": by_all(logs.build_omitted_range_logs_fault),
+    },
+    "29": {"": by_first(lambda: logs.build_omitted_log_fault(0, for_blocks=MIDDLE))},
+    "30": {
+        "10": by_all(lambda: logs.build_capped_logs_fault(10)),
+        "7": by_all(lambda: logs.build_capped_logs_fault(7)),
+    },
+    "31": {"": by_all(lambda: messages.build_result_limit_fault(3))},
     "32": {"": alone_dense},
     "33": {
-        "quota": by_all(lambda: messages.fail_with(messages.RATE_MESSAGE, times=3, when=begun())),
-        "size": by_all(lambda: messages.limit_results(4, messages.DENSITY_MESSAGE)),
+        "quota": by_all(
+            lambda: messages.build_error_fault(messages.RATE_MESSAGE, times=3, when=begun())
+        ),
+        "size": by_all(lambda: messages.build_result_limit_fault(4, messages.DENSITY_MESSAGE)),
     },
     "34": {
         "the same": by_all(_suggesting("{first}-{last}")),
@@ -212,67 +234,81 @@ ANSWERS: dict[str, dict[str, Play]] = {
     },
     "35": {
         "one": by_first(
-            lambda: messages.fail_with(messages.UNKNOWN_MESSAGE, methods="eth_getLogs")
+            lambda: messages.build_error_fault(messages.UNKNOWN_MESSAGE, methods="eth_getLogs")
         ),
-        "all": by_all(lambda: messages.limit_results(3, messages.UNKNOWN_MESSAGE)),
+        "all": by_all(lambda: messages.build_result_limit_fault(3, messages.UNKNOWN_MESSAGE)),
     },
     "36": {
-        "": by_all(lambda: messages.limit_range(6, messages.ErrorMessage(-32000, "Max range")))
+        "": by_all(
+            lambda: messages.build_range_limit_fault(6, messages.ErrorMessage(-32000, "Max range"))
+        )
     },
     "37": {
-        "seconds": by_first(lambda: transport.return_429(1, times=2, when=begun())),
+        "seconds": by_first(lambda: transport.build_429_fault(1, times=2, when=begun())),
         "date": by_first(
-            lambda: transport.return_429(transport.IN_NINETY_SECONDS, times=2, when=begun())
+            lambda: transport.build_429_fault(transport.IN_NINETY_SECONDS, times=2, when=begun())
         ),
     },
     "38": {
-        "an error": by_first(lambda: transport.return_429_in_200(times=3, when=begun())),
-        "a text": by_first(lambda: transport.return_throttle_text(times=3, when=begun())),
+        "an error": by_first(lambda: transport.build_429_in_200_fault(times=3, when=begun())),
+        "a text": by_first(lambda: transport.build_throttle_text_fault(times=3, when=begun())),
     },
-    "39": {"": by_first(lambda: transport.return_status(403, when=begun()))},
-    "40": {"": by_all(lambda: transport.return_status(504, b"timed out", times=4, when=begun()))},
+    "39": {"": by_first(lambda: transport.build_http_status_fault(403, when=begun()))},
+    "40": {
+        "": by_all(
+            lambda: transport.build_http_status_fault(504, b"timed out", times=4, when=begun())
+        )
+    },
     "41": _misshaped(
-        lambda: transport.cut_connection(times=3, when=begun()),
-        lambda: transport.reset_connection(times=3, when=begun()),
-        lambda: transport.truncate_body(times=3, when=begun()),
-        lambda: transport.corrupt_gzip(times=3, when=begun()),
+        lambda: transport.build_cut_connection_fault(times=3, when=begun()),
+        lambda: transport.build_reset_connection_fault(times=3, when=begun()),
+        lambda: transport.build_truncated_body_fault(times=3, when=begun()),
+        lambda: transport.build_corrupt_gzip_fault(times=3, when=begun()),
     ),
-    "42": _misshaped(transport.return_html, transport.return_empty_body),
+    "42": _misshaped(transport.build_html_fault, transport.build_empty_body_fault),
     "43": _misshaped(
-        transport.reverse_batch,
-        lambda: transport.omit_response(0, times=4),
-        lambda: transport.fail_one_call(0, times=4),
-        lambda: transport.reject_batch(2),
+        transport.build_reversed_batch_fault,
+        lambda: transport.build_omitted_response_fault(0, times=4),
+        lambda: transport.build_failed_call_fault(0, times=4),
+        lambda: transport.build_batch_limit_fault(2),
     ),
-    "44": {"": by_all(lambda: blocks.return_null(times=3, when=begun()))},
-    "45": _misshaped(logs.duplicate_log, lambda: logs.add_conflicting_log(for_blocks=MIDDLE)),
+    "44": {"": by_all(lambda: blocks.build_null_result_fault(times=3, when=begun()))},
+    "45": _misshaped(
+        logs.build_duplicated_log_fault,
+        lambda: logs.build_conflicting_log_fault(for_blocks=MIDDLE),
+    ),
     "46": _misshaped(
-        logs.mark_logs_removed,
-        logs.mark_logs_pending,
-        logs.zero_tx_hashes,
-        logs.uppercase_hex,
-        logs.append_half_byte,
+        logs.build_removed_logs_fault,
+        logs.build_pending_logs_fault,
+        logs.build_zero_tx_hashes_fault,
+        logs.build_uppercase_hex_fault,
+        logs.build_half_byte_fault,
     ),
     "47": _misshaped(
-        lambda: logs.shift_log_blocks(1_000), lambda: logs.set_log_address("0x" + "77" * 20)
+        lambda: logs.build_shifted_log_blocks_fault(1_000),
+        lambda: logs.build_wrong_log_address_fault("0x" + "77" * 20),
     ),
     "48": {
-        "zero": by_all(blocks.serve_zero_bloom),
-        "saturated": by_all(blocks.serve_saturated_bloom),
-        "zero, one": by_first(lambda: blocks.serve_zero_bloom(for_blocks=MIDDLE)),
+        "zero": by_all(blocks.build_zero_bloom_fault),
+        "saturated": by_all(blocks.build_saturated_bloom_fault),
+        "zero, one": by_first(lambda: blocks.build_zero_bloom_fault(for_blocks=MIDDLE)),
     },
     "49": {
-        "all": by_all(blocks.serve_wrong_receipts_root),
-        "one": by_first(lambda: blocks.omit_receipt(0, for_blocks=MIDDLE)),
+        "all": by_all(blocks.build_wrong_receipts_root_fault),
+        "one": by_first(lambda: blocks.build_omitted_receipt_fault(0, for_blocks=MIDDLE)),
     },
     "50": {
         "told": pruned,
-        "silent": by_first(lambda: logs.serve_pruned_silently(MIDDLE[1])),
+        "silent": by_first(lambda: logs.build_silent_pruning_fault(MIDDLE[1])),
     },
     "51": {"": cached_by_proxy},
     "52": {"": another_chain},
     "53": {"": nobody_for_long},
-    "54": {"": by_first(lambda: transport.return_status(503, b"down", when=begun(), times=6))},
+    "54": {
+        "": by_first(
+            lambda: transport.build_http_status_fault(503, b"down", when=begun(), times=6)
+        )
+    },
     "56": {"": unreachable},
     "57": {"": slow},
 }

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from devnet.fakechain.block_json import FakeLog
-from devnet.fakechain.faults.transport_faults import run_after
+from devnet.fakechain.faults.transport_faults import build_callback_fault
 from tests.integration.segments.faulty_worlds import World
 from tests.integration.segments.plays_of_answers import Play
 from tests.support.ingest.forked import joins
@@ -72,7 +72,7 @@ def forked_while_undoing(world: World) -> Indexer:
     )
     world.chain.show(first)
     world.spoil_all(
-        lambda: run_after(
+        lambda: build_callback_fault(
             lambda _: world.chain.show(second), methods="eth_getBlockByNumber", times=1
         )
     )
@@ -89,7 +89,7 @@ def forked_while_reading(world: World) -> Indexer:
         if request_count[0] == 20:
             world.chain.show(fork_head)
 
-    world.spoil(run_after(at_twentieth, methods="eth_getBlockReceipts"))
+    world.spoil(build_callback_fault(at_twentieth, methods="eth_getBlockReceipts"))
     return world.read(world.indexer())
 
 

@@ -6,26 +6,26 @@ import pytest
 
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults.block_faults import (
-    omit_receipt,
-    override_header_fields,
-    serve_wrong_bloom,
-    serve_wrong_parent,
+    build_header_fields_fault,
+    build_omitted_receipt_fault,
+    build_wrong_bloom_fault,
+    build_wrong_parent_fault,
 )
 from devnet.fakechain.faults.log_faults import (
-    cap_logs,
-    duplicate_log,
-    omit_logs,
-    omit_logs_of_ranges,
-    reverse_logs,
-    uppercase_hex,
+    build_capped_logs_fault,
+    build_duplicated_log_fault,
+    build_omitted_logs_fault,
+    build_omitted_range_logs_fault,
+    build_reversed_logs_fault,
+    build_uppercase_hex_fault,
 )
 from devnet.fakechain.faults.transport_faults import (
-    cut_connection,
-    misdirect_responses,
-    reset_connection,
-    return_429,
-    return_html,
-    reverse_batch,
+    build_429_fault,
+    build_cut_connection_fault,
+    build_html_fault,
+    build_misdirected_responses_fault,
+    build_reset_connection_fault,
+    build_reversed_batch_fault,
 )
 from oracle.errors import TransientError
 from tests.integration.segments.conftest import OpenPrepared, outcomes
@@ -35,22 +35,24 @@ from tests.support.ingest.indexer import Indexer
 # More than any of these faults lasts.
 TURNS = 2_000
 FAULTS: dict[str, Callable[[], InjectedFault]] = {
-    "cut off": lambda: cut_connection(times=3),
-    "reset": lambda: reset_connection(times=3),
-    "web page": lambda: return_html(times=3),
-    "throttled": lambda: return_429(times=2),
-    "misdirected": misdirect_responses,
-    "shuffled batch": reverse_batch,
-    "upper case": uppercase_hex,
-    "doubled": duplicate_log,
-    "shuffled logs": reverse_logs,
-    "logs left out": lambda: omit_logs(for_blocks=(60, 90)),
-    "logs left out in ranges": omit_logs_of_ranges,
-    "logs capped": lambda: cap_logs(7),
-    "receipts left out": lambda: omit_receipt(0, for_blocks=(60, 90)),
-    "another bloom": lambda: serve_wrong_bloom(1, for_blocks=(60, 90)),
-    "another parent": lambda: serve_wrong_parent(times=2),
-    "another header": lambda: override_header_fields({"extraData": "0x01"}, for_blocks=(60, 90)),
+    "cut off": lambda: build_cut_connection_fault(times=3),
+    "reset": lambda: build_reset_connection_fault(times=3),
+    "web page": lambda: build_html_fault(times=3),
+    "throttled": lambda: build_429_fault(times=2),
+    "misdirected": build_misdirected_responses_fault,
+    "shuffled batch": build_reversed_batch_fault,
+    "upper case": build_uppercase_hex_fault,
+    "doubled": build_duplicated_log_fault,
+    "shuffled logs": build_reversed_logs_fault,
+    "logs left out": lambda: build_omitted_logs_fault(for_blocks=(60, 90)),
+    "logs left out in ranges": build_omitted_range_logs_fault,
+    "logs capped": lambda: build_capped_logs_fault(7),
+    "receipts left out": lambda: build_omitted_receipt_fault(0, for_blocks=(60, 90)),
+    "another bloom": lambda: build_wrong_bloom_fault(1, for_blocks=(60, 90)),
+    "another parent": lambda: build_wrong_parent_fault(times=2),
+    "another header": lambda: build_header_fields_fault(
+        {"extraData": "0x01"}, for_blocks=(60, 90)
+    ),
 }
 
 

@@ -16,7 +16,7 @@ from devnet.fakechain.tree import get_branch
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.errors import TransientError
-from oracle.indexer.audit.gaps import find_gaps as gaps_of
+from oracle.indexer.audit.gaps import find_index_gaps as gaps_of
 from oracle.indexer.audit.reverify import reverify_blocks
 from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.backfill import backfill_range

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from devnet.fakechain.fault import InjectedFault
-from devnet.fakechain.faults.block_faults import omit_receipt
-from devnet.fakechain.faults.log_faults import omit_logs
+from devnet.fakechain.faults.block_faults import build_omitted_receipt_fault
+from devnet.fakechain.faults.log_faults import build_omitted_logs_fault
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.indexer.audit.reverify import VerifyResult, reverify_blocks
@@ -53,7 +53,10 @@ def test_workers_verify_same_blocks_as_writer(
     assert dump(alone.url) == dump(together.url)
 
 
-@pytest.mark.parametrize("fault", [lambda: omit_receipt(0, times=2), lambda: omit_logs(times=2)])
+@pytest.mark.parametrize(
+    "fault",
+    [lambda: build_omitted_receipt_fault(0, times=2), lambda: build_omitted_logs_fault(times=2)],
+)
 def test_workers_verify_same_blocks_despite_faulty_endpoint(
     a_chain: AChain, open_prepared: OpenPrepared, fault: Callable[[], InjectedFault]
 ):

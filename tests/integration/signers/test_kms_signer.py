@@ -53,13 +53,13 @@ def test_kms_signatures_recover_to_key_address(kms: Kms):
     raw = signer.sign_statement(KICK, DOMAIN)
     digest = bytes.fromhex(KICK.compute_digest(DOMAIN)[2:])
     assert Account._recover_hash(digest, signature=raw).lower() == signer.address
-    assert EcdsaSignature.from_bytes(raw).is_low
+    assert EcdsaSignature.from_bytes(raw).has_low_s
 
 
 def test_kms_key_of_another_address_is_rejected_at_start(kms: Kms):
     other_address = Address("0x" + 40 * "1")
     with pytest.raises(InputError, match=f"keys.signer_address: is {other_address}"):
-        open_signer(kms.new_key(), role="signer", chain_id=1, expected=other_address)
+        open_signer(kms.new_key(), role="signer", chain_id=1, expected_address=other_address)
 
 
 def test_kms_key_on_another_curve_is_rejected(kms: Kms):

@@ -190,7 +190,7 @@ def test_invalid_statement_signature_is_rejected(raw: bytes):
 @given(st.integers(1, ORDER - 1))
 def test_low_s_form_of_signature_is_selected(s: int):
     low = EcdsaSignature(5, s, 0).to_low_s()
-    assert low.is_low
+    assert low.has_low_s
     assert low in {EcdsaSignature(5, s, 0), EcdsaSignature(5, ORDER - s, 1)}
 
 

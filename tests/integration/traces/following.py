@@ -55,7 +55,7 @@ class SteadyPace(IngestState):
         self.max_blocks = self.size
 
     @override
-    def record_duration(self, blocks: int, seconds: float) -> None:
+    def adapt_window_size(self, blocks: int, seconds: float) -> None:
         self.max_blocks = self.size
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from devnet.fakechain.block_json import FakeLog, Tx
-from devnet.fakechain.fault import InjectedFault, skip_errors
+from devnet.fakechain.fault import InjectedFault, wrap_change_to_skip_errors
 from devnet.fakechain.faults.block_faults import HEADER_METHODS
 from devnet.fakechain.mining import create_account
 from devnet.fakechain.provider import Provider
@@ -57,7 +57,9 @@ def lying_values() -> InjectedFault:
             return answer
         return {**answer, "transactions": [{**tx, **A_STRANGE_ONE} for tx in sent]}
 
-    return InjectedFault("other values", skip_errors(changed), limits={"methods": HEADER_METHODS})
+    return InjectedFault(
+        "other values", wrap_change_to_skip_errors(changed), limits={"methods": HEADER_METHODS}
+    )
 
 
 @pytest.fixture
@@ -109,7 +111,7 @@ def test_false_call_value_is_detected_by_audit_and_repaired(
 ):
     audit_results = audited(fooled)
 
-    assert {audit_result.result for audit_result in audit_results if audit_result.difference} == {
+    assert {audit_result.outcome for audit_result in audit_results if audit_result.difference} == {
         "repaired"
     }
     assert values(fooled) == [ENOUGH] * JOINS

@@ -9,7 +9,7 @@ from typing import Any
 
 from devnet.anvil import CHAIN_ID, LocalChain, run_anvil
 from devnet.demo.show import START_TIME, create_keys
-from devnet.demo.stage import ACCOUNTS, ChainClock, DaemonRoles, Stage, set_up_stage
+from devnet.demo.stage import ACCOUNTS, ChainClock, DaemonRoles, Stage, deploy_demo_network
 from oracle.domain.ids import Address
 from tests.support.cli.dealt_traffic import DealtTraffic
 
@@ -107,7 +107,7 @@ def local_network(folder: Path) -> Iterator[LocalNetwork]:
         _, creator, *_ = chain.make_request("eth_accounts")
         signer, transmitter = keys["signer"].address, keys["transmitter"].address
         roles = DaemonRoles(signer, transmitter, dispatcher=Address(creator.lower()))
-        stage = set_up_stage(chain, clock, roles)
+        stage = deploy_demo_network(chain, clock, roles)
         try:
             yield LocalNetwork(stage, clock, folder)
         finally:

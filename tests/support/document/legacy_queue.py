@@ -187,12 +187,15 @@ def _first_offer(
 ) -> TrioTask | None:
     for entry in entries:
         requirement = build_requirement(entry.task)
-        if hardware_misfit_reason(combination.freed, requirement, gpt=group.gpt) is not None:
+        if (
+            hardware_misfit_reason(combination.freed, requirement, is_gpt_part=group.gpt)
+            is not None
+        ):
             continue
         able = [
             node
             for node in combination.partners
-            if hardware_misfit_reason(node, requirement, gpt=group.gpt) is None
+            if hardware_misfit_reason(node, requirement, is_gpt_part=group.gpt) is None
         ]
         if len(able) >= TRIO_SIZE - 1:
             return TrioTask(group, entry, combination, able)

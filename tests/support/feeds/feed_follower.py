@@ -11,7 +11,7 @@ from oracle.domain.feed_rows import FeedFault
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import TransientError
 from oracle.indexer.feed_events import FeedHeadLimit, FeedHook
-from oracle.indexer.feed_polls import PollResult, get_next_start, ingest_poll
+from oracle.indexer.feed_polls import PollResult, get_next_poll_start_id, ingest_poll
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.loop import IngestState
 from oracle.store.database import Store
@@ -51,7 +51,7 @@ class FeedFollower:
         return self.follower.chain
 
     def poll(self, our_time: float | None = None) -> PollResult | None:
-        start = get_next_start(self.store, self.settings, is_continuation=self.reads_on)
+        start = get_next_poll_start_id(self.store, self.settings, is_continuation=self.reads_on)
         if start is None:
             return None
         answer = self.client.poll(start, self.settings.page_rows)

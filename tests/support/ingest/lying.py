@@ -16,7 +16,7 @@ def a_block(busy: AChain) -> Block:
 def leave_out(busy: AChain, place: int = 0) -> Block:
     """Let an endpoint always omit one block's log; return the block."""
     at = a_block(busy)
-    hide(busy, log_faults.omit_logs(is_log(at)), place)
+    hide(busy, log_faults.build_omitted_logs_fault(is_log(at)), place)
     return at
 
 
@@ -28,5 +28,5 @@ def change(busy: AChain, place: int = 0) -> Block:
         if is_log(at)(log):
             log["data"] = log["data"][:-2] + "99"
 
-    hide(busy, log_faults.change_each_log("other data", other), place)
+    hide(busy, log_faults.build_changed_each_log_fault("other data", other), place)
     return at

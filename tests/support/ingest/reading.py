@@ -5,7 +5,7 @@ from typing import Any
 
 from devnet.fakechain.block_json import Block, FakeLog
 from devnet.fakechain.fault import InjectedFault
-from devnet.fakechain.faults.message_faults import ErrorMessage, fail_with
+from devnet.fakechain.faults.message_faults import ErrorMessage, build_error_fault
 from devnet.fakechain.provider import Provider
 from oracle.chain.source import ChainSource
 from oracle.chain.verification.calibration import REQUIRED_SAMPLES
@@ -54,7 +54,7 @@ def whole(source: ChainSource, first: int, last: int) -> list[Log]:
 def no_pins() -> InjectedFault:
     """Return a fault that rejects log requests by block hash."""
     error = ErrorMessage(-32602, "invalid argument 0: unknown field blockHash")
-    return fail_with(
+    return build_error_fault(
         error, when=lambda request: request.method == "eth_getLogs" and request.is_by_hash
     )
 
@@ -62,7 +62,7 @@ def no_pins() -> InjectedFault:
 def no_receipts() -> InjectedFault:
     """Return a fault that rejects receipts, both of blocks and of transactions."""
     error = ErrorMessage(-32601, "the method does not exist")
-    return fail_with(error, methods=("eth_getBlockReceipts", "eth_getTransactionReceipt"))
+    return build_error_fault(error, methods=("eth_getBlockReceipts", "eth_getTransactionReceipt"))
 
 
 def hide(a_chain: AChain, fault: InjectedFault, place: int = 0) -> InjectedFault:

@@ -33,7 +33,7 @@ def stakes_that_empty_their_list() -> None:
 
     stakes += [Stake(2**70 + number) for number in range(50)]
     with suppress(IndexError):
-        native.stake_scores(stakes, 2**80, array("Q", [0] * 50))
+        native.compute_stake_scores(stakes, 2**80, array("Q", [0] * 50))
 
 
 def stakes_that_grow_their_list() -> None:
@@ -46,7 +46,7 @@ def stakes_that_grow_their_list() -> None:
             return int(self) >> by
 
     stakes += [Stake(2**70)]
-    native.stake_scores(stakes, 2**80, array("Q", [0]))
+    native.compute_stake_scores(stakes, 2**80, array("Q", [0]))
 
 
 def receipts_that_empty_their_block() -> None:
@@ -63,7 +63,7 @@ def receipts_that_empty_their_block() -> None:
 
     receipts += [Receipt(number) for number in range(20)]
     with suppress(IndexError):
-        native.receipts_root(receipts)
+        native.compute_receipts_root(receipts)
 
 
 def logs_that_empty_their_list() -> None:
@@ -83,7 +83,7 @@ def logs_that_empty_their_list() -> None:
 
     receipt.logs[:] = [Log() for _ in range(20)]  # type: ignore[misc]
     with suppress(IndexError):
-        native.receipts_root([receipt])
+        native.compute_receipts_root([receipt])
 
 
 def times_at_the_ends_of_64_bits() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from oracle.errors import InputError
-from oracle.quorum.key_watch import build_embargo_writer, build_signer_embargo
+from oracle.quorum.key_watch import build_embargo_writer, build_signing_embargo
 from oracle.store.database import Store
 from oracle.store.outbox.records import REBUILT
 from oracle.txmgr.context import AccountContext
@@ -60,5 +60,5 @@ def written_down(office: Office, context: AccountContext, findings: RebuildPlan)
     If signatures may be lost as well, the signing embargo begins.
     """
     quorum = replace(office.quorum, account_context=context)
-    signing = build_signer_embargo(quorum) if findings.may_have_lost_more else None
+    signing = build_signing_embargo(quorum) if findings.may_have_lost_calls else None
     rebuild_outbox(context, findings, "somebody", build_embargo_writer(quorum, signing))

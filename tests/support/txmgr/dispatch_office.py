@@ -37,7 +37,7 @@ from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.call_registry import CallRegistry
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import AccountContext, StepResult, TransmitterRank
-from oracle.txmgr.nonce_sync import reconcile
+from oracle.txmgr.nonce_sync import reconcile_nonces
 from tests.pools import pool_of
 from tests.support.evm.chain import Chain
 from tests.support.office import (
@@ -137,7 +137,7 @@ class DispatchOffice(Office):
                 uow.outbox.accounts.raise_next_nonce(
                     self.starts.account, int(mined, 16), self.starts.stamp
                 )
-        reconcile(self.starts)
+        reconcile_nonces(self.starts)
 
     @property
     def starts(self) -> AccountContext:

@@ -3,14 +3,18 @@
 import pytest
 
 from oracle.bindings.expected_events import find_missing_event
-from oracle.bindings.qos_oracle import encode_cancel_kick, encode_execute_kick, encode_retry_kick
+from oracle.bindings.qos_oracle import (
+    encode_cancel_kick_call,
+    encode_execute_kick_call,
+    encode_retry_kick_call,
+)
 from oracle.bindings.task_network import (
-    encode_drop_group,
-    encode_drop_task,
-    encode_queue_task,
-    encode_start_group,
-    encode_start_task,
-    encode_start_task_as_of,
+    encode_drop_group_call,
+    encode_drop_task_call,
+    encode_queue_task_call,
+    encode_start_group_call,
+    encode_start_task_as_of_call,
+    encode_start_task_call,
     strip_as_of_check,
 )
 from oracle.chain.decode.abi import load_abi
@@ -40,30 +44,34 @@ TWO_WORDS = "0x" + 128 * "0"
 DONE = [
     (
         ORACLE,
-        encode_execute_kick(NODE),
+        encode_execute_kick_call(NODE),
         event(ORACLE, "KickExecuted", NODE_WORD, words=TWO_WORDS),
     ),
-    (ORACLE, encode_retry_kick(NODE), event(ORACLE, "KickExecuted", NODE_WORD, words=TWO_WORDS)),
-    (NETWORK, encode_start_task(TASK, NODE), event(NETWORK, "TaskStarted", TASK, NODE_WORD)),
+    (
+        ORACLE,
+        encode_retry_kick_call(NODE),
+        event(ORACLE, "KickExecuted", NODE_WORD, words=TWO_WORDS),
+    ),
+    (NETWORK, encode_start_task_call(TASK, NODE), event(NETWORK, "TaskStarted", TASK, NODE_WORD)),
     (
         NETWORK,
-        encode_start_task_as_of(TASK, NODE, 5, Hash(WORD)),
+        encode_start_task_as_of_call(TASK, NODE, 5, Hash(WORD)),
         event(NETWORK, "TaskStarted", TASK, NODE_WORD),
     ),
-    (NETWORK, encode_queue_task(TASK), event(NETWORK, "TaskQueued", TASK)),
+    (NETWORK, encode_queue_task_call(TASK), event(NETWORK, "TaskQueued", TASK)),
     (
         NETWORK,
-        encode_drop_task(TASK),
+        encode_drop_task_call(TASK),
         event(NETWORK, "TaskAborted", TASK, NODE_WORD, words=TWO_WORDS),
     ),
     (
         NETWORK,
-        encode_drop_group([TASK, TaskKey(WORD)]),
+        encode_drop_group_call([TASK, TaskKey(WORD)]),
         event(NETWORK, "TaskAborted", TASK, NODE_WORD, words=TWO_WORDS),
     ),
     (
         ORACLE,
-        encode_cancel_kick(NODE, "recovered"),
+        encode_cancel_kick_call(NODE, "recovered"),
         event(
             ORACLE,
             "KickCancelled",
@@ -102,7 +110,8 @@ def test_truncated_event_does_not_count_as_expected_event(words: str):
     cut = event(ORACLE, "KickExecuted", NODE_WORD, words=words)
 
     assert (
-        find_missing_event(receipt(cut), ORACLE, encode_execute_kick(NODE), None) == "KickExecuted"
+        find_missing_event(receipt(cut), ORACLE, encode_execute_kick_call(NODE), None)
+        == "KickExecuted"
     )
 
 
@@ -110,7 +119,7 @@ def test_event_without_topics_does_not_count_as_expected_event():
     bare = event(ORACLE, "KickExecuted", words=TWO_WORDS)
 
     assert (
-        find_missing_event(receipt(bare), ORACLE, encode_execute_kick(NODE), None)
+        find_missing_event(receipt(bare), ORACLE, encode_execute_kick_call(NODE), None)
         == "KickExecuted"
     )
 
@@ -131,12 +140,12 @@ def group_started(tasks: list[TaskKey], nodes: list[Address]) -> ReceiptLog:
 
 
 def test_group_start_requires_event_with_same_nodes_in_same_order():
-    call = encode_start_group(TRIO, NODES, 5, Hash(WORD))
+    call = encode_start_group_call(TRIO, NODES, 5, Hash(WORD))
     matching_event, reordered_event = group_started(TRIO, NODES), group_started(TRIO, NODES[::-1])
     assert find_missing_event(receipt(matching_event), NETWORK, call, None) is None
     assert find_missing_event(receipt(reordered_event), NETWORK, call, None) == "GroupStarted"
 
 
 def test_group_start_stripped_of_its_as_of_check_equals_call_built_without_it():
-    calldata = encode_start_group(TRIO, NODES, 5, Hash(word(6)))
-    assert strip_as_of_check(calldata) == encode_start_group(TRIO, NODES)
+    calldata = encode_start_group_call(TRIO, NODES, 5, Hash(word(6)))
+    assert strip_as_of_check(calldata) == encode_start_group_call(TRIO, NODES)

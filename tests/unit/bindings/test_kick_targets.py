@@ -19,7 +19,7 @@ from oracle.bindings.kick_targets import (
     build_adapter_code,
     build_role_change,
     find_default_kick_target,
-    kick_target_named,
+    get_kick_target,
 )
 from oracle.domain.ids import Address
 from oracle.errors import InputError
@@ -81,9 +81,9 @@ def test_vss_task_adapter_has_higher_kick_gas_limit():
 
 
 def test_kick_target_is_found_only_by_its_exact_name():
-    assert kick_target_named("NodeStakingAdapter") is NODE_STAKING
+    assert get_kick_target("NodeStakingAdapter") is NODE_STAKING
     with pytest.raises(InputError, match="unknown kick target Adapter; expected one of: TaskN"):
-        kick_target_named("Adapter")
+        get_kick_target("Adapter")
 
 
 def test_adapter_code_encodes_constructor_arguments_in_order():

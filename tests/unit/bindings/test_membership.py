@@ -21,7 +21,7 @@ def pool_answering(*answers: object) -> PoolView:
     for endpoint, answer in zip(pool, answers, strict=True):
         batch = [answer]
         endpoint.client.send_mixed_batch = lambda *_, batch=batch, **__: batch  # type: ignore[method-assign]
-    return pool.view()
+    return pool.create_view()
 
 
 @pytest.mark.parametrize("nothing", [None, "0x", "0x00", 5, {}, f"0x{32:064x}{9:064x}"])

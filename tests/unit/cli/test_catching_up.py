@@ -4,7 +4,7 @@ from oracle.cli.inspect.status_commands import measure_catch_up
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
 from oracle.queries.status_models import CatchingUp
-from oracle.queries.text.status_text import format_catching_up
+from oracle.queries.text.status_text import format_catch_up_progress
 from oracle.store.database import Store
 from tests.support.scripted import ScriptedChain
 from tests.support.txmgr.follower import Follower
@@ -16,13 +16,13 @@ def test_blocks_left_are_shown_with_rate_and_eta():
     progress = CatchingUp(
         blocks_left=12_400, blocks_per_second=310.0, watched_seconds=2.0, until=NOW + 40
     )
-    text = format_catching_up(progress, NOW)
+    text = format_catch_up_progress(progress, NOW)
     assert text == "12,400 blocks left at 310 per second: 40 s, until about 2027-01-15 08:00 UTC"
 
 
 def test_stalled_progress_has_no_eta():
     standing = CatchingUp(blocks_left=7, blocks_per_second=0.0, watched_seconds=2.0, until=None)
-    assert format_catching_up(standing, NOW) == "7 blocks left, none folded within 2 s"
+    assert format_catch_up_progress(standing, NOW) == "7 blocks left, none folded within 2 s"
 
 
 def test_progress_counts_blocks_folded_while_watching(store: Store):

@@ -3,7 +3,7 @@
 import pytest
 
 from oracle.bindings.timelock import TimelockedCall
-from oracle.cli.setup.contract_commands import build_timelocked_answer
+from oracle.cli.setup.contract_commands import build_timelocked_result
 from oracle.domain.ids import Address
 
 ORACLE, TIMELOCK = Address("0x" + "1" * 40), Address("0x" + "2" * 40)
@@ -12,7 +12,7 @@ ORACLE, TIMELOCK = Address("0x" + "1" * 40), Address("0x" + "2" * 40)
 @pytest.mark.parametrize("delay", [0, 1, 86_400])
 def test_schedule_calldata_contains_the_reported_delay(delay: int):
     call = TimelockedCall(ORACLE, "0x046f7da2")
-    answer = build_timelocked_answer("resume", call, TIMELOCK, delay)
+    answer = build_timelocked_result("resume", call, TIMELOCK, delay)
     assert (answer.to, answer.calldata) == (TIMELOCK, call.calldata)
     assert answer.delay_seconds == delay
     assert answer.schedule is not None

@@ -10,7 +10,7 @@ from oracle.queries.intent_view import (
     build_advice,
     build_intent_detail,
     build_intent_view,
-    resume_action,
+    format_resume_action,
 )
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import (
@@ -77,11 +77,13 @@ def test_intent_list_shows_why_live_call_waits(capsys):
 
 
 def test_sender_paused_for_lack_of_funds_is_shown_as_resuming_automatically():
-    assert "resumes automatically" in resume_action(SENDER, Pause(PauseKind.FUNDS, "no ether"))
+    assert "resumes automatically" in format_resume_action(
+        SENDER, Pause(PauseKind.FUNDS, "no ether")
+    )
 
 
 def test_sender_paused_for_foreign_nonce_shows_both_remedies():
-    action = resume_action(SENDER, Pause(PauseKind.FOREIGN, "foreign"))
+    action = format_resume_action(SENDER, Pause(PauseKind.FOREIGN, "foreign"))
     assert "`outbox rebuild --from-chain --yes`, `outbox release 0x11" in action
     assert action.endswith("or rotate the key")
 

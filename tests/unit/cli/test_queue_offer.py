@@ -107,8 +107,8 @@ def next_draws(
     """Return the draws that stand after one block more, and the tasks just drawn for."""
     rules = LEGACY_RULES if policy == "legacy" else RULES
     drawer = BlockDrawer(settings(policy=policy, rules=rules))
-    drawer.resume(view, block(1), drawn)
-    turn = drawer.draw_block(view, block(2))
+    drawer.restore_plan(view, block(1), drawn)
+    turn = drawer.draw_at_block(view, block(2))
     return turn.plan.active_draws, {drawing.task for drawing in turn.new_draws}
 
 

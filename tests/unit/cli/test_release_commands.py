@@ -78,7 +78,7 @@ def test_held_report_older_than_a_landed_report_is_not_listed(held: str, capsys,
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         block = BlockRef(90, ZERO_HASH, ZERO_HASH, 60 * (PERIOD + 2))
         uow.reports.add(Report(PERIOD + 1, block, 3, ZERO_HASH, block.time + 600, b""))
-        uow.reports.mark_state(PERIOD + 1, ReportState.LANDED)
+        uow.reports.set_state(PERIOD + 1, ReportState.LANDED)
 
     assert run(["report", "release", "--config", held]) == 0
     assert capsys.readouterr().out == "no report is held\n"

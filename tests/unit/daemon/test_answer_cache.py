@@ -35,7 +35,7 @@ class Asked:
         scope = {"type": "http", "method": "GET", "path": path, "query_string": b""}
         headers = [(b"if-none-match", tag.encode()), (b"accept-encoding", b"gzip")]
         request = Request({**scope, "headers": headers, "server": ("here", 80)})
-        return self.cache.answer(request, self._make, flights)
+        return self.cache.get_or_make_response(request, self._make, flights)
 
     def says(self, path: str = "/") -> str:
         return bytes(self.get(path).body).decode()
@@ -109,15 +109,15 @@ def test_response_cached_during_backfill_expires_at_head(asked: Asked):
 def test_fresh_response_is_served_only_during_backfill(asked: Asked):
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []}
     asked.says()
-    assert asked.cache.get_fresh(scope) is None
+    assert asked.cache.get_fresh_response(scope) is None
     asked.indexed.now += HISTORY_LAG_SECONDS
     asked.says()
-    fresh = asked.cache.get_fresh(scope)
+    fresh = asked.cache.get_fresh_response(scope)
     assert fresh is not None
     assert fresh.body == asked.get().body
-    assert asked.cache.get_fresh({**scope, "query_string": b"page=2"}) is None
+    assert asked.cache.get_fresh_response({**scope, "query_string": b"page=2"}) is None
     asked.time += 10
-    assert asked.cache.get_fresh(scope) is None
+    assert asked.cache.get_fresh_response(scope) is None
 
 
 def test_non_200_response_is_not_cached(asked: Asked):

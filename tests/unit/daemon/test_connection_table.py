@@ -56,8 +56,8 @@ def test_expired_connections_are_returned_once():
     table = ConnectionTable[int](9, 9)
     for number in range(5):
         table.add_connection(number, "here", float(number))
-    assert table.remove_expired(2.0) == [0, 1, 2]
-    assert table.remove_expired(2.0) == []
+    assert table.remove_expired_connections(2.0) == [0, 1, 2]
+    assert table.remove_expired_connections(2.0) == []
     assert list(table) == [3, 4]
 
 

@@ -24,7 +24,9 @@ def unasked(monkeypatch):
     """From here on no route asks for what is kept."""
 
     def begin() -> None:
-        monkeypatch.setattr(AnswerCache, "answer", lambda *_: pytest.fail("a route was asked"))
+        monkeypatch.setattr(
+            AnswerCache, "get_or_make_response", lambda *_: pytest.fail("a route was asked")
+        )
 
     return begin
 

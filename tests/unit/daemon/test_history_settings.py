@@ -11,7 +11,7 @@ from oracle.daemon.config.chain_section import HistorySection, resolve_worker_co
 def test_default_worker_count_depends_on_cores_up_to_three(
     cores: int, workers: int, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(chain_section, "usable_processors", lambda: cores)
+    monkeypatch.setattr(chain_section, "count_usable_processors", lambda: cores)
     assert resolve_worker_count(HistorySection()) == workers
 
 

@@ -25,7 +25,7 @@ def test_lease_error_names_holder_hanging_inside_a_write_until_the_write_ends(
         with old.transaction() as uow:
             assert uow.lease.acquire("the old one", -1) == 1
         with old.transaction() as uow:
-            uow.lease.verify_by_write(1)
+            uow.lease.verify_lease_by_write(1)
             with pytest.raises(
                 TransientError, match=r"lease of the old one has expired; .* kill it"
             ):
@@ -79,10 +79,10 @@ def test_lease_holder_stalled_inside_sql_statement_is_terminated_so_standby_take
 
         def stalling() -> None:
             with old.transaction() as uow:
-                uow.lease.verify_by_write(1)
+                uow.lease.verify_lease_by_write(1)
                 driver = uow.lease._connection.connection.driver_connection
                 stall(cast("psycopg.Connection[Any]", driver), taken_over)
-                uow.lease.verify_by_write(1)
+                uow.lease.verify_lease_by_write(1)
 
         with pytest.raises((TransientError, psycopg.OperationalError)):
             stalling()
@@ -102,7 +102,7 @@ def test_lease_holder_idle_in_transaction_is_terminated_by_database_server(
 
         def stalling() -> None:
             with old.transaction() as uow:
-                uow.lease.verify_by_write(1)
+                uow.lease.verify_lease_by_write(1)
                 assert any(may_write(new) for _ in range(PATIENCE))
 
         with pytest.raises(TransientError, match="idle-in-transaction"):
@@ -112,7 +112,7 @@ def test_lease_holder_idle_in_transaction_is_terminated_by_database_server(
 def may_write(store: Store) -> bool:
     try:
         with store.transaction() as uow:
-            uow.lease.verify_by_write(1)
+            uow.lease.verify_lease_by_write(1)
     except TransientError:
         return False
     return True

@@ -5,7 +5,7 @@ import resource
 import pytest
 
 from oracle.daemon.config.listener_section import WebSection
-from oracle.daemon.web.listener import count_answer_slots, count_waiting_slots
+from oracle.daemon.web.listener import get_max_concurrent_requests, get_max_pending_connections
 
 
 @pytest.mark.parametrize("allowed", [32, 64, 256, 1024, 65_536, resource.RLIM_INFINITY])
@@ -14,7 +14,10 @@ def test_two_listeners_use_at_most_half_of_the_file_descriptors(
 ):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (allowed, allowed))
     section = WebSection(max_connections=1024)
-    answer_slots, waiting_slots = count_answer_slots(section), count_waiting_slots(section)
+    answer_slots, waiting_slots = (
+        get_max_concurrent_requests(section),
+        get_max_pending_connections(section),
+    )
     held = answer_slots + waiting_slots
     assert held <= 1024
     assert answer_slots >= 4

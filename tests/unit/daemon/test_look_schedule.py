@@ -12,8 +12,8 @@ def looks_of(seconds: float) -> list[float]:
     """When one that never says anything is looked at."""
     schedule, times = RecheckSchedule[str](), list[float]()
     schedule.add_connection("one", 0.0, 0)
-    while (at := schedule.get_next_time()) is not None and at <= seconds:
-        assert schedule.take_due(at, 9) == ["one"]
+    while (at := schedule.get_next_check_time()) is not None and at <= seconds:
+        assert schedule.take_due_connections(at, 9) == ["one"]
         times.append(at)
         schedule.add_connection("one", at, len(times))
     return times
@@ -34,9 +34,9 @@ def test_every_entry_is_due_exactly_once_in_batches_within_the_limit(arrivals, m
     for number, (at, check_count) in enumerate(sorted(arrivals)):
         schedule.add_connection(number, at, check_count)
     due_numbers: list[int] = []
-    while (at := schedule.get_next_time()) is not None:
-        due = schedule.take_due(at, max_due)
+    while (at := schedule.get_next_check_time()) is not None:
+        due = schedule.take_due_connections(at, max_due)
         assert 1 <= len(due) <= max_due
         due_numbers += due
     assert sorted(due_numbers) == list(range(len(arrivals)))
-    assert schedule.take_due(1e9, max_due) == []
+    assert schedule.take_due_connections(1e9, max_due) == []

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.daemon.config.processors import usable_processors
+from oracle.daemon.config.processors import count_usable_processors
 from tests.support.examples import examples
 
 MACHINE = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -52,7 +52,7 @@ def test_smallest_quota_of_control_group_and_its_ancestors_applies(
         groups, own = laid_out(Path(folder), "/kubepods/pod1", quotas)
         processors = [ceil(quota / PERIOD) for quota in quotas if quota is not None]
 
-        assert usable_processors(groups, own) == max(1, min([MACHINE, *processors]))
+        assert count_usable_processors(groups, own) == max(1, min([MACHINE, *processors]))
 
 
 @pytest.mark.parametrize("laid_out", [version_1, version_2], ids=["v1", "v2"])
@@ -63,7 +63,7 @@ def test_quota_applies_in_container_whose_control_group_is_mounted_as_root(
     groups, own = laid_out(tmp_path, "/", [PERIOD // 2])
     own.write_text(own.read_text().replace(":/\n", ":/docker/0123456789ab\n"))
 
-    assert usable_processors(groups, own) == 1
+    assert count_usable_processors(groups, own) == 1
 
 
 @pytest.mark.parametrize("said", ["", "max", "max 100000", "0 0", "x y", "100000", "-5 100000"])
@@ -72,11 +72,11 @@ def test_unreadable_quota_is_ignored(tmp_path: Path, said: str):
     own = tmp_path / "own"
     own.write_text("0::/\n")
 
-    assert usable_processors(tmp_path, own) == MACHINE
+    assert count_usable_processors(tmp_path, own) == MACHINE
 
 
 def test_affinity_applies_without_control_groups(tmp_path: Path):
-    assert usable_processors(tmp_path, tmp_path / "nothing") == MACHINE
+    assert count_usable_processors(tmp_path, tmp_path / "nothing") == MACHINE
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux alone has affinities")
@@ -84,6 +84,6 @@ def test_thread_bound_to_one_processor_counts_only_one_processor(tmp_path: Path)
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(before)})
     try:
-        assert usable_processors(tmp_path, tmp_path / "nothing") == 1
+        assert count_usable_processors(tmp_path, tmp_path / "nothing") == 1
     finally:
         os.sched_setaffinity(0, before)

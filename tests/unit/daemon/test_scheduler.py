@@ -215,8 +215,8 @@ def test_run_once_stops_at_first_failure():
 def test_jobs_that_have_ended_are_not_reported_as_silent():
     now = 0.0
     beats = JobLiveness(lambda: now)
-    beats.expect_jobs([step(lambda: None, "chain")])
-    beats.expect_jobs([step(lambda: None)])
+    beats.start_monitoring_jobs([step(lambda: None, "chain")])
+    beats.start_monitoring_jobs([step(lambda: None)])
 
     now = MIN_SILENCE_SECONDS + 1
     assert beats.get_silent_jobs() == ["index"]
@@ -225,7 +225,9 @@ def test_jobs_that_have_ended_are_not_reported_as_silent():
 def test_job_is_silent_after_five_periods_but_at_least_60_seconds():
     now = 0.0
     beats = JobLiveness(lambda: now)
-    beats.expect_jobs([step(lambda: None, every_seconds=1), step(lambda: None, "slow", 60)])
+    beats.start_monitoring_jobs(
+        [step(lambda: None, every_seconds=1), step(lambda: None, "slow", 60)]
+    )
 
     now = MIN_SILENCE_SECONDS
     assert beats.get_silent_jobs() == []
@@ -305,7 +307,7 @@ def test_due_jobs_run_in_due_order():
     assert names_of(timetable, 3) == ["a", "b", "c"]
 
     now = 6.0
-    timetable.bring_forward("c")
+    timetable.make_job_due("c")
     assert names_of(timetable, 3) == ["b", "c", "a"]
 
 
@@ -314,7 +316,7 @@ def test_job_brought_forward_repeatedly_runs_once_more():
     timetable = Timetable([step(lambda: None, "a", 50), step(lambda: None, "b", 1)], lambda: now)
     assert names_of(timetable, 2) == ["a", "b"]
     for _ in range(10):
-        timetable.bring_forward("a")
+        timetable.make_job_due("a")
 
     now = 1.0
     assert names_of(timetable, 2) == ["a", "b"]
@@ -339,22 +341,22 @@ def test_job_runs_only_once_after_several_missed_periods():
 def test_worker_without_progress_is_stuck():
     now = 0.0
     beats = JobLiveness(lambda: now)
-    assert beats.stuck_reason() is None
-    beats.expect_jobs([step(lambda: None, every_seconds=1)])
+    assert beats.find_stuck_reason() is None
+    beats.start_monitoring_jobs([step(lambda: None, every_seconds=1)])
 
     now = STUCK_SECONDS
-    assert beats.stuck_reason() is None
+    assert beats.find_stuck_reason() is None
     now = STUCK_SECONDS + 1
-    assert beats.stuck_reason() == "the daemon's worker has made no progress for 181 s"
+    assert beats.find_stuck_reason() == "the daemon's worker has made no progress for 181 s"
     beats.mark_progress()
-    assert (beats.stuck_reason(), beats.get_silent_jobs()) == (None, [])
+    assert (beats.find_stuck_reason(), beats.get_silent_jobs()) == (None, [])
 
 
 def test_ended_worker_is_not_stuck():
     now = 0.0
     beats = JobLiveness(lambda: now)
-    beats.expect_jobs([step(lambda: None)])
-    beats.expect_no_jobs()
+    beats.start_monitoring_jobs([step(lambda: None)])
+    beats.stop_monitoring_jobs()
 
     now = STUCK_SECONDS + 1
-    assert (beats.stuck_reason(), beats.get_silent_jobs()) == (None, [])
+    assert (beats.find_stuck_reason(), beats.get_silent_jobs()) == (None, [])

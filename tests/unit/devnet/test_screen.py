@@ -8,22 +8,22 @@ import pytest
 from rich.console import Console
 
 from devnet.demo.acts import ACTS, ActTracker
-from devnet.demo.news import FeedEntry, build_feed
+from devnet.demo.news import FeedEntry, iter_feed_entries
 from devnet.demo.screen import Screen
 from devnet.demo.snapshot import DemoSnapshot, SnapshotRow
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityCause, ReliabilityChange
 from oracle.domain.ids import Address
-from oracle.domain.scoring.node_figures import figures_at
+from oracle.domain.scoring.node_figures import compute_node_scores
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, node_after
 
 
 def row(name: str, *, is_excluded: bool = False) -> SnapshotRow:
     node = Address("0x" + f"{len(name):040x}")
-    idle = figures_at(node_after(History().joins("A"), "A"), 0, CRYNUX)
-    figures = replace(idle, status="busy", is_excluded=is_excluded)
-    return SnapshotRow(name, node, "plays fair", 12, figures, "0.5")
+    idle = compute_node_scores(node_after(History().joins("A"), "A"), 0, CRYNUX)
+    node_scores = replace(idle, status="busy", is_excluded=is_excluded)
+    return SnapshotRow(name, node, "plays fair", 12, node_scores, "0.5")
 
 
 def snapshot(
@@ -91,7 +91,7 @@ def test_opened_and_closed_kickout_intervals_are_announced():
     now = snapshot(nodes=1)
     node = now.rows[0]
     due = replace(now, due_kickouts=(KickoutDue(node.address, Position(1, 1, 1), None),))
-    opened, closed = list(build_feed(now, due)), list(build_feed(due, now))
+    opened, closed = list(iter_feed_entries(now, due)), list(iter_feed_entries(due, now))
     assert [entry.text.split(":")[0] for entry in opened] == [
         f"{node.name} is due to be kicked out"
     ]

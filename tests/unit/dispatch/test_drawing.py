@@ -73,8 +73,8 @@ def test_task_is_armed_iff_reference_policy_has_candidate(
 ):
     drawer = BlockDrawer(settings(weighting=weighting))
     rules = drawer.settings.rules
-    drawer.resume(Seen(before, [task]), at(1), {})
-    drawer.resume(Seen(after, [task]), at(2, NOW + seconds), {})
+    drawer.restore_plan(Seen(before, [task]), at(1), {})
+    drawer.restore_plan(Seen(after, [task]), at(2, NOW + seconds), {})
 
     rows = {node.address: node for node in [*before, *after]}
     policy_input = a_policy_input(rows.values(), rules, time=NOW + seconds)
@@ -95,7 +95,9 @@ def test_arming_many_tasks_does_not_check_nodes_one_by_one(
 
     monkeypatch.setattr(candidate_pool, "misfit_reason", look)
     drawer = BlockDrawer(settings())
-    drawer.resume(Seen([a_node(f"{n}", running=running) for n in range(9)], kinds), at(1), {})
+    drawer.restore_plan(
+        Seen([a_node(f"{n}", running=running) for n in range(9)], kinds), at(1), {}
+    )
     assert len(drawer.plan.armed_tasks) == (0 if running else 1000)
     assert checked_nodes == []
 
@@ -105,8 +107,8 @@ def test_task_is_armed_iff_pocket_policy_has_candidate(
     before: list[Node], after: list[Node], task: Task, policy: PocketPolicy
 ):
     drawer = BlockDrawer(settings(policy=policy.name))
-    drawer.resume(Seen(before, [task], policy), at(1), {})
-    drawer.resume(Seen(after, [task], policy), at(2), {})
+    drawer.restore_plan(Seen(before, [task], policy), at(1), {})
+    drawer.restore_plan(Seen(after, [task], policy), at(2), {})
 
     rows = [*{node.address: node for node in [*before, *after]}.values()]
     verdicts = policy.create_follower().judge_candidates(

@@ -43,7 +43,7 @@ class Stumble(BlockHook):
     first_block = START
 
     @override
-    def select_stops(self, headers, newest):
+    def select_stop_blocks(self, headers, newest):
         return headers
 
     @override

@@ -47,7 +47,7 @@ class Ledger:
             uow.cursor.move_to(block, block, 0 if before is None else before.epoch)
             # Something waits, so that the drawer looks at the nodes.
             nodes = fold.ledger.nodes.values()
-            self.drawer.resume(Seen(nodes, [a_task("waits")]), block, {})
+            self.drawer.restore_plan(Seen(nodes, [a_task("waits")]), block, {})
             plan_downloads(uow, self.drawer, block, [task(name) for name in started])
         history.after(12)
 

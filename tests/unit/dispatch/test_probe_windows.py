@@ -9,8 +9,8 @@ from oracle.bindings.probe_calls import (
     compute_probe_keys,
     decode_probe_fees,
     decode_probe_nodes,
-    encode_probe,
-    encode_validate_group,
+    encode_probe_call,
+    encode_validate_group_call,
 )
 from oracle.dispatch.probe_windows import ProbeSettings, ProbeWindowHook, get_open_window
 from oracle.domain.blocks import BlockRef
@@ -34,8 +34,8 @@ def block(number: int, time: int) -> BlockRef:
 def test_first_block_of_window_opens_it():
     hook = ProbeWindowHook(TOLD)
     chain = [block(1, 90), block(2, 99), block(3, 100), block(4, 150), block(5, 330)]
-    assert hook.select_stops(chain, 5) == [block(3, 100), block(5, 330)]
-    assert ProbeWindowHook(None).select_stops(chain, 5) == []
+    assert hook.select_stop_blocks(chain, 5) == [block(3, 100), block(5, 330)]
+    assert ProbeWindowHook(None).select_stop_blocks(chain, 5) == []
 
 
 def test_window_stays_open_until_next_window_or_reorg(sqlite_url: str):
@@ -54,17 +54,17 @@ def test_window_stays_open_until_next_window_or_reorg(sqlite_url: str):
 
 
 def test_probe_call_decodes_to_its_nodes_fees_and_tasks():
-    calldata = encode_probe(ORDER, 4, NODES, (1, 2, 3))
+    calldata = encode_probe_call(ORDER, 4, NODES, (1, 2, 3))
     assert decode_probe_nodes(calldata) == NODES
     assert decode_probe_fees(calldata) == 21
     keys = compute_probe_keys(calldata, NODES[0])
     assert len(set(keys)) == 3
-    assert all(key[2:] in encode_validate_group(calldata, NODES[0]) for key in keys)
+    assert all(key[2:] in encode_validate_group_call(calldata, NODES[0]) for key in keys)
 
 
 def test_probe_keys_differ_by_window_and_node():
-    first, later = (encode_probe(ORDER, window, NODES[:1], (1, 0, 0)) for window in (4, 5))
-    other_calldata = encode_probe(ORDER, 4, NODES[1:2], (1, 0, 0))
+    first, later = (encode_probe_call(ORDER, window, NODES[:1], (1, 0, 0)) for window in (4, 5))
+    other_calldata = encode_probe_call(ORDER, 4, NODES[1:2], (1, 0, 0))
     keys = {
         compute_probe_keys(calldata, NODES[0])[0] for calldata in (first, later, other_calldata)
     }

@@ -82,7 +82,7 @@ class Play:
         history, network = self.network.history, self.network
         network.catch_up()
         hashed = Hash("0x" + sha256(str(history.block).encode()).hexdigest())
-        turn = self.drawer.draw_block(
+        turn = self.drawer.draw_at_block(
             network, BlockRef(history.block, hashed, hashed, history.time)
         )
         history.after(1)

@@ -29,7 +29,7 @@ def test_seed_is_committed_before_its_first_draw(times: list[int]):
         epoch, _ = draw_seeds.reserve_counters(1, T0 + t)
         # The very first epoch can only be told of when it begins.
         assert epoch.commitment in committed or len(written) <= 2 or epoch.start == T0 + t
-        past, open_epochs = draw_seeds.list_epochs(T0 + t)
+        past, open_epochs = draw_seeds.list_ended_and_open_epochs(T0 + t)
         committed |= {listed_epoch.commitment for listed_epoch in open_epochs}
         assert epoch in open_epochs
         assert all(listed_epoch.end <= T0 + t for listed_epoch in past)
@@ -49,7 +49,7 @@ def test_counters_are_never_reused_within_epoch():
 def test_draw_after_end_of_epoch_uses_the_next_committed_epoch():
     draw_seeds, _ = seeds()
     draw_seeds.reserve_counters(1, T0)
-    _, (_, following) = draw_seeds.list_epochs(T0)
+    _, (_, following) = draw_seeds.list_ended_and_open_epochs(T0)
     epoch, counter = draw_seeds.reserve_counters(1, T0 + EPOCH)
     assert (epoch, counter) == (following, 0)
 
@@ -61,6 +61,6 @@ def test_seeds_from_before_restart_are_published_but_not_reused():
     after._random_bytes = bytes
     after.load_past_epochs(list(written))
     epoch, _ = after.reserve_counters(1, T0 + 1)
-    past, _ = after.list_epochs(T0 + 1)
+    past, _ = after.list_ended_and_open_epochs(T0 + 1)
     assert past == written
     assert epoch.seed not in {written_epoch.seed for written_epoch in written}

@@ -14,7 +14,7 @@ def checks(**rules: object) -> NodeChecks:
 
 def reasons(of: NodeChecks, answers: dict[str, ProbeAnswer]) -> dict[str, str]:
     of.apply_answers(answers, T0)
-    return of.find_excluded(answers, T0)
+    return of.find_excluded_nodes(answers, T0)
 
 
 def at(*heights: int) -> dict[str, ProbeAnswer]:
@@ -76,10 +76,10 @@ def test_failed_node_stays_ineligible_until_check_passes():
 def test_node_without_stake_or_with_unknown_stake_is_ineligible():
     node_checks = checks(needs_stake=True)
     node_checks.apply_answers(at(10, 10), T0)
-    assert node_checks.find_excluded(["n0", "n1"], T0) == {
+    assert node_checks.find_excluded_nodes(["n0", "n1"], T0) == {
         "n0": "stake_unknown",
         "n1": "stake_unknown",
     }
     node_checks.staked_nodes = frozenset({"n0", "never checked"})
-    reason_by_node = node_checks.find_excluded(["n0", "n1", "never checked"], T0)
+    reason_by_node = node_checks.find_excluded_nodes(["n0", "n1", "never checked"], T0)
     assert reason_by_node == {"n1": "not_staked"}

@@ -70,7 +70,7 @@ def test_restarts_do_not_change_tickets(
         for number, reported_outcome in enumerate(history):
             clock.now = reported_outcome.outcome.t_ms
             if number in restarts:
-                often.writer.write_all()
+                often.writer.write_queued_records()
                 often = service(second, clock)
             for gateway_service in (always, often):
                 gateway_service.add_outcomes([reported_outcome])
@@ -79,7 +79,7 @@ def test_restarts_do_not_change_tickets(
                         CHAIN, {node: ProbeAnswer(1, 10) for node in NODES}
                     )
         clock.now = NOW
-        often.writer.write_all()
+        often.writer.write_queued_records()
         rankings = [
             gateway_service.get_ranking(asking())[0]
             for gateway_service in (always, service(second, clock))
@@ -90,14 +90,14 @@ def test_restarts_do_not_change_tickets(
 def test_duplicate_outcome_is_recognised_after_restart(opened: Store, clock: Clock):
     before = service(opened, clock)
     before.add_outcomes([told("node-0", told_id="x")])
-    before.writer.write_all()
+    before.writer.write_queued_records()
     assert service(opened, clock).add_outcomes([told("node-0", told_id="x")]).repeated == 1
 
 
 def test_failed_check_is_restored_after_restart(opened: Store, clock: Clock):
     before = service(opened, clock)
     before.apply_check_answers(CHAIN, {"node-0": ProbeAnswer(2, 10), "node-1": ProbeAnswer(1, 10)})
-    before.writer.write_all()
+    before.writer.write_queued_records()
     session_ranking, _ = service(opened, clock).get_ranking(asking("node-0", "node-1"))
     assert session_ranking.ranking.left_out == {"node-0": "wrong_chain"}
 
@@ -105,21 +105,21 @@ def test_failed_check_is_restored_after_restart(opened: Store, clock: Clock):
 def test_previous_seeds_are_published_after_restart(opened: Store, clock: Clock):
     before = service(opened, clock)
     done = before.select_nodes(asking("node-0"))
-    before.writer.write_all()
+    before.writer.write_queued_records()
     after = service(opened, clock)
     clock.now += 1
-    assert done.epoch in after.list_epochs()[0]
+    assert done.epoch in after.list_ended_and_open_epochs()[0]
     assert after.select_nodes(asking("node-0")).epoch != done.epoch
 
 
 def test_expired_outcomes_are_removed_from_database(opened: Store, clock: Clock):
     gateway_service = service(opened, clock)
     gateway_service.add_outcomes([told("node-0"), told("node-1", kind=OutcomeKind.EXHAUSTED)])
-    gateway_service.writer.write_all()
+    gateway_service.writer.write_queued_records()
     for minutes, left in ((11, ["node-1"]), (61, [])):
         clock.now = T0 + minutes * 60_000
         gateway_service.add_outcomes([told("node-2", clock.now)])
-        gateway_service.writer.write_all()
+        gateway_service.writer.write_queued_records()
         with opened.read_transaction() as uow:
             stored_nodes = [
                 stored_outcome.node for stored_outcome in uow.gateway.outcomes.iterate_all()
@@ -129,7 +129,7 @@ def test_expired_outcomes_are_removed_from_database(opened: Store, clock: Clock)
 
 def reason(of: SelectionService) -> str | None:
     """Why nothing is written; asked anew each time."""
-    return of.failure
+    return of.write_failure
 
 
 class AwayStore:
@@ -154,11 +154,11 @@ def test_outcomes_during_database_failure_are_written_later(opened: Store, clock
     gateway_service.add_outcomes([told("node-0")])
     away.is_away = True
     gateway_service.add_outcomes([failed("node-1")])
-    gateway_service.writer.write_all()
+    gateway_service.writer.write_queued_records()
     assert reason(gateway_service) == "the disk is full"
     away.is_away = False
     gateway_service.add_outcomes([told("node-2")])
-    gateway_service.writer.write_all()
+    gateway_service.writer.write_queued_records()
     assert reason(gateway_service) is None
     with opened.read_transaction() as uow:
         rows = list(uow.gateway.outcomes.iterate_all())
@@ -173,7 +173,7 @@ def test_crashed_writer_reports_failure(opened: Store, clock: Clock):
     gateway_service.writer.start_writing(lambda: 1 / 0)
     assert lost.wait(60)
     gateway_service.writer._thread.join()
-    assert str(gateway_service.failure) == "the database writer has crashed"
+    assert str(gateway_service.write_failure) == "the database writer has crashed"
 
 
 def test_gateway_time_does_not_go_back_when_the_clock_does(opened: Store, clock: Clock):

@@ -32,7 +32,7 @@ class Diary(BlockHook):
     first_block = 0
 
     @override
-    def select_stops(self, headers, newest):
+    def select_stop_blocks(self, headers, newest):
         return headers
 
     @override

@@ -275,9 +275,9 @@ def test_events_of_window_are_counted_under_their_documented_names(store: Store)
 def test_slow_window_is_followed_by_smaller_windows():
     ingest = IngestState()
 
-    ingest.record_duration(400, 4.0)
+    ingest.adapt_window_size(400, 4.0)
     assert ingest.max_blocks == 100
-    ingest.record_duration(100, 0.4)
+    ingest.adapt_window_size(100, 0.4)
     assert ingest.max_blocks == 200
 
 

@@ -248,9 +248,9 @@ def test_rewind_with_damaged_logs_below_snapshot_is_rejected(store: Store):
 def test_rewind_skips_snapshot_that_lacks_a_changed_task(
     store: Store, new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ):
-    real = snapshot_repository.pack
+    real = snapshot_repository.encode_state
     # As if every task had been over long before: their rows are later ones by now.
-    monkeypatch.setattr(folded_state, "pack", lambda state: real(state._replace(tasks=())))
+    monkeypatch.setattr(folded_state, "encode_state", lambda state: real(state._replace(tasks=())))
     with small_snapshots(7):
         follower = caught_up(store, BLOCKS)
         snapshot_blocks = make_snapshots(follower)

@@ -16,7 +16,7 @@ from oracle.indexer.rules_binding import (
     check_bound_rules,
     format_rule_set,
     get_bound_rules,
-    is_folded_by,
+    is_folded_with_rules,
 )
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.rule_set_repository import RuleSet, identify_rules
@@ -107,15 +107,15 @@ def test_empty_database_accepts_any_rules(store: Store):
     with store.read_transaction() as uow:
         check_bound_rules(uow, RELAY)
         assert get_bound_rules(uow) is None
-        assert not is_folded_by(uow, RELAY)
+        assert not is_folded_with_rules(uow, RELAY)
 
 
 def test_database_stores_the_rules_it_was_folded_with(store: Store):
     with store.transaction() as uow:
         bind_or_check_rules(uow, RELAY)
         assert get_bound_rules(uow) == identify_rules(RELAY)
-        assert is_folded_by(uow, RELAY)
-        assert not is_folded_by(uow, CRYNUX)
+        assert is_folded_with_rules(uow, RELAY)
+        assert not is_folded_with_rules(uow, CRYNUX)
 
 
 def test_rebuild_allows_new_rules(store: Store):

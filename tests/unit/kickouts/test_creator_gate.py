@@ -12,9 +12,13 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
 from oracle.domain.reports.kickout_evidence import CreatorSpread, compute_creator_spread
 from oracle.domain.reports.report import ReportSettings
-from oracle.domain.scoring.node_scores import is_kickout_due, qos_at
+from oracle.domain.scoring.node_scores import compute_node_qos, is_kickout_due
 from oracle.domain.scoring.rules import Rules
-from oracle.kickouts.kickout_eligibility import KickoutRules, count_held_intervals, evidence_at
+from oracle.kickouts.kickout_eligibility import (
+    KickoutRules,
+    count_held_intervals,
+    load_kickout_evidence,
+)
 from oracle.store.database import UnitOfWork
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, node, node_after, rules_with
@@ -58,7 +62,7 @@ def told_of(store, history: History, rules: Rules = CRYNUX):
         (interval,) = (
             open_interval for open_interval in intervals if open_interval.node == node("victim")
         )
-        evidence = evidence_at(uow, KickoutRules(rules, ReportSettings()), interval)
+        evidence = load_kickout_evidence(uow, KickoutRules(rules, ReportSettings()), interval)
         return json.loads(evidence.text), evidence, count_held_intervals(uow, intervals, rules)
 
 
@@ -84,7 +88,7 @@ def test_min_timeout_rule_protects_victims_of_short_timeouts():
     for name in ("victim", "other victim"):
         victim = node_after(history, name, doubting)
         assert not is_kickout_due(victim, doubting)
-        assert qos_at(victim, history.time, doubting) == UNIT // 2
+        assert compute_node_qos(victim, history.time, doubting) == UNIT // 2
 
 
 @pytest.mark.parametrize(

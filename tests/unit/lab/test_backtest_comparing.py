@@ -3,7 +3,7 @@
 import pytest
 
 from lab.backtest import worker_pool
-from lab.backtest.backtest import BacktestPlan, compare_events
+from lab.backtest.backtest import BacktestPlan, compare_systems_on_events
 from lab.backtest.comparison import find_differences
 from lab.backtest.system_columns import Setting, SystemBase, build_columns
 from oracle.domain.fixed_point import UNIT
@@ -25,7 +25,7 @@ def two_of_unequal_luck():
 
 
 def test_best_score_has_rank_1():
-    (side,) = compare_events(
+    (side,) = compare_systems_on_events(
         two_of_unequal_luck().events, columns("crynux"), BacktestPlan()
     ).results
     best, runner_up = side.final_ranks[node("B")], side.final_ranks[node("A")]
@@ -36,13 +36,13 @@ def test_best_score_has_rank_1():
 
 def test_node_that_left_has_no_rank():
     history = two_of_unequal_luck().quits("B")
-    (side,) = compare_events(history.events, columns("crynux"), BacktestPlan()).results
+    (side,) = compare_systems_on_events(history.events, columns("crynux"), BacktestPlan()).results
     assert node("B") not in side.final_ranks
     assert node("A") in side.final_ranks
 
 
 def test_correlation_of_a_system_with_itself_is_1():
-    compared = compare_events(
+    compared = compare_systems_on_events(
         two_of_unequal_luck().events, columns("crynux", "relay"), BacktestPlan()
     )
     crynux, _ = compared.results
@@ -52,7 +52,7 @@ def test_correlation_of_a_system_with_itself_is_1():
 def test_exclusion_totals_are_computed_for_each_system():
     history = History().joins("A").starts("1", "A").starts("2", "A").after(10)
     history.times_out("1").times_out("2").after(7).joins("B")
-    crynux, relay = compare_events(
+    crynux, relay = compare_systems_on_events(
         history.events, columns("crynux", "relay"), BacktestPlan()
     ).results
     assert (crynux.exclusion.node_count, crynux.exclusion.interval_count) == (1, 1)
@@ -64,7 +64,7 @@ def test_exclusion_totals_are_computed_for_each_system():
 def test_gini_of_equal_expected_shares_is_zero():
     history = History().joins("A", "B", stake=10**18)
     history.starts("1", "A").aborts("1").starts("2", "A").aborts("2")
-    (side,) = compare_events(history.events, columns("crynux"), BacktestPlan()).results
+    (side,) = compare_systems_on_events(history.events, columns("crynux"), BacktestPlan()).results
     assert (side.gini_expected, side.gini_actual) == (0, UNIT // 2)
     assert (
         side.compute_expected_share(node("A"))
@@ -79,7 +79,9 @@ def test_gini_of_equal_expected_shares_is_zero():
 
 def test_comparison_without_draws_has_no_expected_shares():
     history = History().joins("A").starts("1", "A")
-    compared = compare_events(history.events, columns("crynux"), BacktestPlan(max_starts=0))
+    compared = compare_systems_on_events(
+        history.events, columns("crynux"), BacktestPlan(max_starts=0)
+    )
     (side,) = compared.results
     assert (compared.judged, side.gini_expected, side.compute_expected_share(node("A"))) == (
         0,
@@ -94,7 +96,10 @@ def test_number_of_judged_starts_is_the_requested_sample_size():
     for name in map(str, range(20)):
         history.starts(name, "A").aborts(name)
     assert (
-        compare_events(history.events, columns("crynux"), BacktestPlan(max_starts=7)).judged == 7
+        compare_systems_on_events(
+            history.events, columns("crynux"), BacktestPlan(max_starts=7)
+        ).judged
+        == 7
     )
 
 
@@ -133,7 +138,7 @@ def test_node_with_zero_mean_score_has_a_share_only_with_a_weight_floor():
         SystemBase.find_by_name("crynux"),
     ]
     backtest_plan = BacktestPlan(first_block=silent_after_joining().block)
-    sides = compare_events(
+    sides = compare_systems_on_events(
         silent_after_joining().events, build_columns(bases, [])[0], backtest_plan
     ).results
     bare, floored = (side.compute_expected_share(node("A")) for side in sides)
@@ -145,8 +150,8 @@ def test_node_with_zero_mean_score_has_a_share_only_with_a_weight_floor():
 def test_ticket_score_is_relative_to_maximum_tickets():
     history = History().joins("A", "B", stake=10**18)
     changed = columns("article", changes=["max_tickets=20"])
-    (side,) = compare_events(history.events, changed, BacktestPlan()).results
-    (bare,) = compare_events(history.events, columns("article"), BacktestPlan()).results
+    (side,) = compare_systems_on_events(history.events, changed, BacktestPlan()).results
+    (bare,) = compare_systems_on_events(history.events, columns("article"), BacktestPlan()).results
     assert side.final_ranks[node("A")].score == bare.final_ranks[node("A")].score == UNIT
 
 
@@ -154,8 +159,10 @@ def test_one_process_and_two_processes_produce_the_same_comparison(monkeypatch):
     monkeypatch.setattr(worker_pool, "MIN_PARALLEL_EVENTS", 0)
     events = two_of_unequal_luck().events
     both = columns("crynux", "relay")
-    single_job = compare_events(events, both, BacktestPlan(max_processes=1, instant_count=5))
-    two = compare_events(events, both, BacktestPlan(max_processes=2, instant_count=5))
+    single_job = compare_systems_on_events(
+        events, both, BacktestPlan(max_processes=1, instant_count=5)
+    )
+    two = compare_systems_on_events(events, both, BacktestPlan(max_processes=2, instant_count=5))
     assert single_job.results == two.results
     assert single_job.instants == two.instants == tuple(sorted(single_job.instants))
 
@@ -163,7 +170,7 @@ def test_one_process_and_two_processes_produce_the_same_comparison(monkeypatch):
 def test_last_progress_report_counts_all_events_of_all_columns():
     progress_calls = []
     events = two_of_unequal_luck().events
-    compare_events(
+    compare_systems_on_events(
         events,
         columns("crynux", "relay"),
         BacktestPlan(),
@@ -175,7 +182,7 @@ def test_last_progress_report_counts_all_events_of_all_columns():
 
 def test_empty_history_is_rejected():
     with pytest.raises(InputError, match="empty"):
-        compare_events([], columns("crynux"), BacktestPlan())
+        compare_systems_on_events([], columns("crynux"), BacktestPlan())
 
 
 def test_legacy_rules_score_a_node_relative_to_its_peers(tmp_path):

@@ -54,6 +54,6 @@ def test_search_returns_the_nearest_trial_within_max_trials():
     )
     searched = search_rules(search_plan, PLAN)
     assert len(searched.trials) <= 5
-    assert searched.first.changes == {}
+    assert searched.first_trial.changes == {}
     assert searched.best.distance == min(trial.distance for trial in searched.trials) <= UNIT
     assert search_rules(search_plan, PLAN) == searched

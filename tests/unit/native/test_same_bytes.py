@@ -59,7 +59,7 @@ def test_native_keccak_matches_library_for_every_size(native: Native):
 def test_native_receipts_root_matches_python(native: Native, count: int):
     chance = Random(count)  # noqa: S311 - repeatable, no secret
     block = [a_receipt(chance) for _ in range(count)]
-    assert native.receipts_root(block) == in_python(block)
+    assert native.compute_receipts_root(block) == in_python(block)
 
 
 @examples(300)
@@ -70,7 +70,7 @@ def test_native_receipts_root_of_malformed_block_matches_python_or_is_none(
     block = a_block(chance) or [a_receipt(chance)]
     for _ in range(chance.randrange(1, 4)):
         spoil(chance, block)
-    assert native.receipts_root(block) in {None, in_python(block)}
+    assert native.compute_receipts_root(block) in {None, in_python(block)}
 
 
 def test_unusual_hex_spelling_falls_back_to_python(native: Native):
@@ -78,14 +78,14 @@ def test_unusual_hex_spelling_falls_back_to_python(native: Native):
     block = [a_receipt(chance)]
     expected = compute_receipts_root(block)
     block[0].cumulative_gas_used = "0X" + block[0].cumulative_gas_used[2:]
-    assert native.receipts_root(block) is None
+    assert native.compute_receipts_root(block) is None
     assert compute_receipts_root(block) == expected
 
 
 def test_invalid_receipt_raises_error(native: Native):
-    assert native.receipts_root(()) is None
+    assert native.compute_receipts_root(()) is None
     with pytest.raises(AttributeError):
-        native.receipts_root([None])
+        native.compute_receipts_root([None])
 
 
 def settled(
@@ -130,7 +130,7 @@ def test_native_stake_scores_match_python_unless_largest_stake_is_too_small(
     stakes = [a_stake(chance) for _ in range(chance.randrange(1, 30))]
     largest = chance.choice([max(stakes), 2**128 - 1, 2**64, 1])
     scores = array("Q", bytes(8 * len(stakes)))
-    if native.stake_scores(stakes, largest, scores):
+    if native.compute_stake_scores(stakes, largest, scores):
         assert [*scores] == [isqrt(stake * UNIT * UNIT // largest) for stake in stakes]
     else:
         assert largest == 0 or max(stakes) > largest
@@ -139,7 +139,7 @@ def test_native_stake_scores_match_python_unless_largest_stake_is_too_small(
 @pytest.mark.parametrize("stakes", [[-1], [2**128], [0, 2**300], [5]])
 def test_oversized_stake_returns_false(native: Native, stakes: list[int]):
     scores = array("Q", bytes(8 * len(stakes)))
-    assert native.stake_scores(stakes, 4, scores) is False
+    assert native.compute_stake_scores(stakes, 4, scores) is False
 
 
 @examples(200)
@@ -156,7 +156,7 @@ def test_native_draws_match_python(native: Native, chance: Random, seed: bytes):
 @pytest.mark.parametrize("x", [6, 2**64, 2**128, -1])
 def test_place_beyond_total_weight_is_rejected(native: Native, x: int):
     with pytest.raises(ValueError, match="no weight at that place"):
-        native.place(array("Q", [1, 2, 3]), x)
+        native.find_weighted_index(array("Q", [1, 2, 3]), x)
 
 
 def test_columns_of_different_lengths_are_rejected(native: Native):
@@ -164,9 +164,9 @@ def test_columns_of_different_lengths_are_rejected(native: Native):
     longer = array("Q", [1, 1])
     columns = (*(numbers, numbers, longer, numbers, numbers, numbers), flags, numbers, flags)
     with pytest.raises(ValueError, match="columns of different lengths"):
-        native.weigh(columns, NOW, bytes(16 * 21), 0)
+        native.compute_weights(columns, NOW, bytes(16 * 21), 0)
     with pytest.raises(ValueError, match="a decay table of 3 bytes"):
-        native.weigh(columns, NOW, b"abc", 0)
+        native.compute_weights(columns, NOW, b"abc", 0)
 
 
 class Older:

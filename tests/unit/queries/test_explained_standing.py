@@ -12,11 +12,11 @@ from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import ZERO_HASH
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.node_scores import (
-    compute_long_term,
+    compute_exclusion_end_time,
+    compute_long_term_score,
+    compute_node_qos,
     compute_reliability,
-    exclusion_end_time,
     is_excluded,
-    qos_at,
 )
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.explain import Explanation
@@ -26,7 +26,7 @@ from oracle.queries.node_sentences import (
     format_headline,
     format_improvement,
 )
-from oracle.queries.node_standing import build_summary_from_explanation, find_score_costs
+from oracle.queries.node_standing import build_node_summary_from_explanation, find_score_costs
 from oracle.queries.population import build_population
 from oracle.queries.text.human_numbers import format_duration, format_time
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
@@ -46,7 +46,7 @@ def told(history: History, rules: Rules = CRYNUX, later: int = 0) -> Explanation
         as_of=BlockRef(history.block, ZERO_HASH, ZERO_HASH, time),
         population=population,
         node=current_node,
-        figures=population.compute_figures(current_node),
+        node_scores=population.compute_node_scores(current_node),
         place=1,
         pool=current_node.pool,
         scores=scores[len(scores) - min(len(scores), rules.pool_size) :],
@@ -72,7 +72,7 @@ def told(history: History, rules: Rules = CRYNUX, later: int = 0) -> Explanation
 def standing(history: History, rules: Rules = CRYNUX, later: int = 0) -> NodeSummary:
     """Return what is said of A, as if its place were known."""
     return replace(
-        build_summary_from_explanation(told(history, rules, later)), place=2, members=12
+        build_node_summary_from_explanation(told(history, rules, later)), place=2, members=12
     )
 
 
@@ -133,12 +133,12 @@ def test_exclusion_headline_shows_remaining_time():
 
 def test_exclusion_ends_at_announced_time():
     explanation = told(raced(1, 0, 0, 0))
-    back = exclusion_end_time(explanation.node.base, explanation.node.since, CRYNUX)
+    back = compute_exclusion_end_time(explanation.node.base, explanation.node.since, CRYNUX)
     assert is_excluded(explanation.node, back - 1, CRYNUX)
     assert not is_excluded(explanation.node, back, CRYNUX)
     assert (
         f"Excluded for {format_duration(back - explanation.as_of.time)} more"
-        in format_headline(build_summary_from_explanation(explanation))
+        in format_headline(build_node_summary_from_explanation(explanation))
     )
 
 
@@ -186,12 +186,12 @@ def test_every_state_has_valid_sentences_and_consistent_reasons(rules, ranks, la
         assert sentence.endswith(".")
         assert not {"None", "  ", "(s)"} & {sentence[at : at + n] for n in (2, 3, 4)
                                            for at in range(len(sentence))}  # fmt: skip
-    qos = qos_at(explanation.node, explanation.as_of.time, rules)
+    qos = compute_node_qos(explanation.node, explanation.as_of.time, rules)
     if qos is None:
         assert find_score_costs(explanation, as_said) == []
         return
     costs = sum(cost.amount for cost in find_score_costs(explanation, as_said))
     # Each part is rounded down by itself.
     assert UNIT - 5 <= qos + costs <= UNIT + 5
-    assert compute_long_term(explanation.node, rules, explanation.as_of.time) <= UNIT
+    assert compute_long_term_score(explanation.node, rules, explanation.as_of.time) <= UNIT
     assert compute_reliability(explanation.node, explanation.as_of.time, rules) <= UNIT

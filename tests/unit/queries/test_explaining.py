@@ -7,7 +7,7 @@ from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.domain.fold.fold import Fold
 from oracle.queries.explain import EventArchive, Explanation, explain_score
 from oracle.queries.node_sentences import format_headline
-from oracle.queries.node_standing import build_summary_from_explanation
+from oracle.queries.node_standing import build_node_summary_from_explanation
 from oracle.queries.text.human_numbers import format_time
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.answers import explanation_json
@@ -122,6 +122,6 @@ def test_paused_node_shows_pause_time_despite_later_requests(told):
     since = format_time(history.time)
     explanation = told(history.after(60).starts("1", "A").asks_to_quit("A").after(60))
     assert (
-        format_headline(build_summary_from_explanation(explanation))
+        format_headline(build_node_summary_from_explanation(explanation))
         == f"Paused by its owner since {since}."
     )

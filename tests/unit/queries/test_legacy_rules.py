@@ -19,9 +19,9 @@ from oracle.indexer.folder import EventFolder
 from oracle.indexer.rules_binding import bind_rules
 from oracle.kickouts.kickout_eligibility import (
     KickoutRules,
-    evidence_at,
     find_due_intervals,
     load_kickout_cases,
+    load_kickout_evidence,
 )
 from oracle.queries.explain import EventArchive, explain_score
 from oracle.queries.population import load_all_nodes
@@ -145,7 +145,9 @@ def test_evidence_covers_the_scores_of_its_window(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, low())
         (interval,) = uow.kickouts.list_open()
-        evidence = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), interval).text)
+        evidence = json.loads(
+            load_kickout_evidence(uow, KickoutRules(RULES, SETTINGS), interval).text
+        )
     assert [entry["score"] for entry in evidence["entries"]] == [4, 4, 4]
     assert (evidence["sum"], evidence["kickout_below"]) == (12, "7.000000000000000000")
 
@@ -159,7 +161,9 @@ def test_evidence_of_window_includes_scores_before_kickout_by_the_network(new_sq
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, history)
         (interval,) = find_due_intervals(uow, RULES)
-        evidence = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), interval).text)
+        evidence = json.loads(
+            load_kickout_evidence(uow, KickoutRules(RULES, SETTINGS), interval).text
+        )
     assert [entry["seq"] for entry in evidence["entries"]] == [1, 2, 3]
 
 
@@ -170,7 +174,9 @@ def test_evidence_covers_window_in_which_kickout_became_due(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, history)
         (interval,) = find_due_intervals(uow, RULES)
-        evidence = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), interval).text)
+        evidence = json.loads(
+            load_kickout_evidence(uow, KickoutRules(RULES, SETTINGS), interval).text
+        )
     assert [entry["seq"] for entry in evidence["entries"]] == [2, 3, 4]
 
 
@@ -181,7 +187,9 @@ def test_scores_before_previous_kickout_are_not_evidence(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, history)
         (interval,) = find_due_intervals(uow, RULES)
-        evidence = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), interval).text)
+        evidence = json.loads(
+            load_kickout_evidence(uow, KickoutRules(RULES, SETTINGS), interval).text
+        )
     assert [entry["seq"] for entry in evidence["entries"]] == [4, 5, 6]
 
 
@@ -192,7 +200,9 @@ def test_due_kickout_in_next_window_has_its_own_evidence(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, history, rules=rules)
         (interval,) = find_due_intervals(uow, rules)
-        evidence = json.loads(evidence_at(uow, KickoutRules(rules, SETTINGS), interval).text)
+        evidence = json.loads(
+            load_kickout_evidence(uow, KickoutRules(rules, SETTINGS), interval).text
+        )
     assert [entry["seq"] for entry in evidence["entries"]] == [2]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.scoring.node_figures import NODE_STATES, figures_at
+from oracle.domain.scoring.node_figures import NODE_STATES, compute_node_scores
 from oracle.queries.api.lifting import NO_LIFT, NodeLift
 from oracle.queries.node_sentences import (
     NodeSummary,
@@ -22,10 +22,12 @@ from tests.support.histories import History, node_after
 
 NOW = 10_000
 FIGURES = replace(
-    figures_at(node_after(History().joins("A"), "A"), NOW, CRYNUX), long_term=UNIT, qos=UNIT
+    compute_node_scores(node_after(History().joins("A"), "A"), NOW, CRYNUX),
+    long_term=UNIT,
+    qos=UNIT,
 )
 CALM = NodeSummary(
-    figures=FIGURES,
+    node_scores=FIGURES,
     time=NOW,
     rules=CRYNUX,
     ranks=(1, 1, 1),
@@ -46,8 +48,8 @@ EXCLUDED = {
 
 def calm_but(**changes: Any) -> NodeSummary:
     """Return the standing with other values, of its figures too."""
-    figures = {name: changes.pop(name) for name in FIGURES.__slots__ if name in changes}
-    return replace(CALM, figures=replace(FIGURES, **figures), **changes)
+    node_scores = {name: changes.pop(name) for name in FIGURES.__slots__ if name in changes}
+    return replace(CALM, node_scores=replace(FIGURES, **node_scores), **changes)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +94,7 @@ def test_details_mention_reliability_if_it_costs_as_much_as_ranks():
 few = st.none() | st.integers(0, 200)
 standings = st.builds(
     NodeSummary,
-    figures=st.builds(
+    node_scores=st.builds(
         replace,
         st.just(FIGURES),
         state=st.sampled_from(NODE_STATES),

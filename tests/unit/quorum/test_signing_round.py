@@ -14,8 +14,8 @@ from oracle.domain.reports.rounds import Rounds
 from oracle.quorum.signing_round import (
     RECENT_ROUNDS,
     RENEWAL_ROUNDS,
+    compute_min_signing_round,
     find_signing_round,
-    min_signing_round,
     round_expiry_reason,
     stale_round_reason,
 )
@@ -113,5 +113,8 @@ def test_signable_rounds_start_after_last_proposal():
         proposed_at=Position(9, 0, 0),
         state=KickState.CANCELLED,
     )
-    assert min_signing_round(SINCE, None) == SINCE
-    assert (min_signing_round(SINCE, kick), min_signing_round(12, kick)) == (10, 12)
+    assert compute_min_signing_round(SINCE, None) == SINCE
+    assert (compute_min_signing_round(SINCE, kick), compute_min_signing_round(12, kick)) == (
+        10,
+        12,
+    )

@@ -27,8 +27,8 @@ def opened(at: float = 0.0) -> CircuitBreaker:
 def test_five_consecutive_failures_open_breaker_for_ten_seconds():
     breaker = opened()
 
-    assert not breaker.try_acquire(INITIAL_BREAKER_WAIT_SECONDS - 0.1)
-    assert breaker.try_acquire(INITIAL_BREAKER_WAIT_SECONDS)
+    assert not breaker.try_acquire_request_slot(INITIAL_BREAKER_WAIT_SECONDS - 0.1)
+    assert breaker.try_acquire_request_slot(INITIAL_BREAKER_WAIT_SECONDS)
 
 
 @pytest.mark.parametrize(("every", "opens"), [(4, False), (3, True)])
@@ -47,8 +47,8 @@ def test_breaker_opens_after_more_than_three_failures_in_ten_requests(every, ope
 def test_half_open_breaker_admits_only_one_request():
     breaker = opened()
 
-    assert breaker.try_acquire(INITIAL_BREAKER_WAIT_SECONDS)
-    assert not breaker.try_acquire(INITIAL_BREAKER_WAIT_SECONDS)
+    assert breaker.try_acquire_request_slot(INITIAL_BREAKER_WAIT_SECONDS)
+    assert not breaker.try_acquire_request_slot(INITIAL_BREAKER_WAIT_SECONDS)
     breaker.record_success()
     assert breaker.get_state(INITIAL_BREAKER_WAIT_SECONDS) is BreakerState.CLOSED
 
@@ -57,7 +57,7 @@ def test_each_failed_trial_doubles_wait_up_to_five_minutes():
     breaker, now, waits = opened(), 0.0, []
     for _ in range(8):
         began = now
-        while not breaker.try_acquire(now):
+        while not breaker.try_acquire_request_slot(now):
             now += 5
         waits.append(now - began)
         breaker.record_failure(now)
@@ -72,7 +72,7 @@ def test_breaker_is_never_open_beyond_longest_wait(history):
     breaker, now = CircuitBreaker(), 0.0
     for works, passes in history:
         now += passes
-        if breaker.try_acquire(now):
+        if breaker.try_acquire_request_slot(now):
             if works:
                 breaker.record_success()
             else:
@@ -90,7 +90,7 @@ def test_token_bucket_without_refusal_is_unlimited():
     full = bucket(clock)
     full.take_tokens(100_000)
 
-    assert (full.rate, full.wait_seconds()) == (math.inf, 0.0)
+    assert (full.rate, full.get_wait_seconds()) == (math.inf, 0.0)
 
 
 def test_refusals_without_a_stated_wait_double_the_wait_up_to_30_seconds():
@@ -98,8 +98,8 @@ def test_refusals_without_a_stated_wait_double_the_wait_up_to_30_seconds():
     token_bucket, waits = bucket(clock), []
     for _ in range(9):
         token_bucket.record_refusal(None)
-        waits.append(token_bucket.wait_seconds())
-        clock.advance(token_bucket.wait_seconds())
+        waits.append(token_bucket.get_wait_seconds())
+        clock.advance(token_bucket.get_wait_seconds())
 
     assert waits == pytest.approx([0.25, 0.5, 1, 2, 4, 8, 16, 30, 30])
 
@@ -118,12 +118,12 @@ def test_limited_bucket_admits_at_most_its_rate(history):
             token_bucket.record_refusal(0.0)
         elif isinstance(event, int):
             rate = token_bucket.rate
-            if token_bucket.wait_seconds() == 0 and rate < math.inf:
+            if token_bucket.get_wait_seconds() == 0 and rate < math.inf:
                 token_bucket.take_tokens(event)
                 # Rates only grow while nobody refuses, by half a call a second in a second.
                 owed = event - max(1.0, rate)
-                assert token_bucket.wait_seconds() <= max(0.0, event / rate)
-                assert owed <= 0 or token_bucket.wait_seconds() > 0
+                assert token_bucket.get_wait_seconds() <= max(0.0, event / rate)
+                assert owed <= 0 or token_bucket.get_wait_seconds() > 0
         else:
             clock.advance(event)
 

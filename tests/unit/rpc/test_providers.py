@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.rpc.endpoints.providers import WitnessQuorum, host_of, provider_of
+from oracle.rpc.endpoints.providers import WitnessQuorum, get_host, get_provider
 
 labels = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)
 
@@ -21,7 +21,7 @@ labels = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)
     ],
 )
 def test_urls_of_same_domain_or_machine_share_provider(first: str, second: str):
-    assert provider_of(first) == provider_of(second)
+    assert get_provider(first) == get_provider(second)
 
 
 @pytest.mark.parametrize(
@@ -36,24 +36,24 @@ def test_urls_of_same_domain_or_machine_share_provider(first: str, second: str):
     ],
 )
 def test_urls_of_different_domains_or_machines_have_different_providers(first: str, second: str):
-    assert provider_of(first) != provider_of(second)
+    assert get_provider(first) != get_provider(second)
 
 
 def test_configured_host_has_configured_provider():
     named = {"eth.example.com": "one", "gateway.net": "one", "b.example.com": "two"}
 
-    assert provider_of("https://eth.example.com/KEY", named) == "one"
-    assert provider_of("https://gateway.net/KEY", named) == "one"
-    assert provider_of("https://b.example.com", named) == "two"
-    assert provider_of("https://c.example.com", named) == "example.com"
+    assert get_provider("https://eth.example.com/KEY", named) == "one"
+    assert get_provider("https://gateway.net/KEY", named) == "one"
+    assert get_provider("https://b.example.com", named) == "two"
+    assert get_provider("https://c.example.com", named) == "example.com"
 
 
 @given(host=st.lists(labels, min_size=2, max_size=5).map(".".join), key=labels)
 def test_provider_ignores_key_in_url(host: str, key: str):
     url = f"https://{host}/{key}?token={key}"
 
-    assert provider_of(url) == provider_of(f"https://{host}")
-    assert host_of(url) == host
+    assert get_provider(url) == get_provider(f"https://{host}")
+    assert get_host(url) == host
 
 
 @pytest.mark.parametrize(
@@ -89,13 +89,13 @@ def test_endpoint_of_previous_configuration_counts_as_the_witness_of_its_domain(
     earlier = "https://a.example.com"
 
     assert quorum.count_witnesses([earlier, names[0]]) == 1
-    assert quorum.endpoints_of_same_witness(earlier) == {earlier, names[0]}
-    assert quorum.endpoints_of_same_witness(names[1]) == {names[1]}
+    assert quorum.list_endpoints_of_same_witness(earlier) == {earlier, names[0]}
+    assert quorum.list_endpoints_of_same_witness(names[1]) == {names[1]}
 
 
 def test_each_endpoint_is_its_own_witness_when_there_is_only_one_provider():
     names = ["https://a.example.com", "https://b.example.com"]
     quorum = WitnessQuorum(dict.fromkeys(names, "example.com"))
 
-    assert quorum.endpoints_of_same_witness(names[0]) == {names[0]}
+    assert quorum.list_endpoints_of_same_witness(names[0]) == {names[0]}
     assert (quorum.count_witnesses(names), quorum.witness_kind) == (2, "endpoint")

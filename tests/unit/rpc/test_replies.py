@@ -5,7 +5,7 @@ import pytest
 from oracle.rpc.replies import (
     JsonRpcErrorBody,
     JsonRpcResponse,
-    body_excerpt,
+    extract_body_excerpt,
     index_by_request_id,
     is_for_other_request,
     is_truncated_json,
@@ -70,7 +70,7 @@ def test_error_code_and_message_are_extracted_from_any_shape(error: object, code
 def test_snippet_extracts_text_of_html_page():
     page = b"<html><style>p {x: y}</style><title>Access denied</title><p>by us</p></html>"
 
-    assert body_excerpt(page) == "Access denied by us"
+    assert extract_body_excerpt(page) == "Access denied by us"
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_report_is_due_until_landed(store: Store):
             StoredReport(report(1), ReportState.DUE, reason=None, round=None, digest=None)
         ]
         uow.reports.bind_round(1, 5, a_hash(6))
-        uow.reports.mark_state(1, ReportState.LANDED)
+        uow.reports.set_state(1, ReportState.LANDED)
         assert uow.reports.list_due() == []
         assert uow.reports.get(1) == StoredReport(
             report(1), ReportState.LANDED, reason=None, round=5, digest=a_hash(6)
@@ -200,7 +200,7 @@ def test_rewind_deletes_later_reports_except_landed_ones(store: Store):
         for period in (1, 2, 3):
             uow.reports.add(report(period))
         uow.reports.add(report(4, records=b""))
-        uow.reports.mark_state(3, ReportState.LANDED)
+        uow.reports.set_state(3, ReportState.LANDED)
         assert uow.reports.delete_from_block(report(2).as_of.number) == 1
         periods = [stored_report.report.period for stored_report in uow.reports.list_latest()]
     assert periods == [1, 3]
@@ -233,7 +233,7 @@ def test_first_complete_period_never_decreases(store: Store):
 
 def test_marking_missing_report_raises_error(store: Store):
     with pytest.raises(ValueError, match="no report of period 9"), store.transaction() as uow:
-        uow.reports.mark_state(9, ReportState.MISSED, "why")
+        uow.reports.set_state(9, ReportState.MISSED, "why")
 
 
 def test_stored_report_reproduces_its_fingerprint(store: Store):

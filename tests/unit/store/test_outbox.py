@@ -26,7 +26,7 @@ from oracle.store.outbox.records import (
     SignedCall,
     Stamp,
 )
-from oracle.telemetry.outbox_counts import OutboxFigures
+from oracle.telemetry.outbox_counts import OutboxStatistics
 
 ME = Account(1, Address("0x" + 40 * "1"))
 CONTRACT = Address("0x" + 40 * "c")
@@ -185,9 +185,9 @@ def test_finalized_receipt_ends_intent_and_slot(store: Store):
         uow.outbox.slots.finalize(mined, NOW)
         assert named(uow.outbox, slot.intent_id).state is IntentState.FINAL
         assert uow.outbox.slots.list_unfinished(ME) == []
-        figures = OutboxFigures()
-        uow.outbox.counts.add_finished_nonces(figures, ME, 0, 99)
-        assert (figures.gas.total(), figures.wei.total()) == (70_000, 630_000)
+        stats = OutboxStatistics()
+        uow.outbox.counts.add_finished_nonces(stats, ME, 0, 99)
+        assert (stats.gas.total(), stats.wei.total()) == (70_000, 630_000)
 
 
 def test_failed_call_ends_as_reverted_with_its_reason(store: Store):
@@ -289,7 +289,7 @@ def test_rewind_expires_only_calls_without_nonce(store: Store):
         slot, _ = live(uow.outbox, request(as_of_block=90))
         doomed = planned(uow.outbox, request("push:2", as_of_block=90))
         surviving_intent = planned(uow.outbox, request("push:3", as_of_block=80))
-        assert uow.outbox.intents.expire_above(80, NOW) == 1
+        assert uow.outbox.intents.expire_intents_above(80, NOW) == 1
         states = [
             named(uow.outbox, n).state for n in (slot.intent_id, doomed.id, surviving_intent.id)
         ]

@@ -87,10 +87,10 @@ def test_only_lease_holder_can_verify_lease_and_lease_is_not_extended(store: Sto
         epoch = uow.lease.acquire("one", 30)
         assert epoch is not None
         left = uow.lease.get_state().seconds_left
-        uow.lease.verify_by_write(epoch)
+        uow.lease.verify_lease_by_write(epoch)
         assert uow.lease.get_state().seconds_left < left + 1
         with pytest.raises(FatalError, match="another process has taken over"):
-            uow.lease.verify_by_write(epoch + 1)
+            uow.lease.verify_lease_by_write(epoch + 1)
 
 
 def test_second_live_statement_of_signer_for_round_is_rejected(store: Store):

@@ -18,7 +18,7 @@ from oracle.domain.scoring.legacy_factors import (
     compute_population_maxima,
 )
 from oracle.domain.scoring.legacy_rules import LegacyRules
-from oracle.domain.scoring.node_scores import count_scores, is_kickout_due, qos_at
+from oracle.domain.scoring.node_scores import compute_node_qos, count_scores, is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
 from oracle.systems.crynux.requirements import build_requirement, misfit_reason
@@ -217,7 +217,7 @@ def test_reported_qos_is_weighted_sum_of_factors():
     node_by_name = nodes_after(runs(history, "t", "A", "B", "C"))
     peers = compute_population_maxima(node_by_name.values(), history.time, RULES)
     qos_by_name = {
-        name: qos_at(scored_node, history.time, RULES, peers)
+        name: compute_node_qos(scored_node, history.time, RULES, peers)
         for name, scored_node in node_by_name.items()
     }
     # 0.25 of R and P each, and half of a B of 1, 1/2 and 1/5.

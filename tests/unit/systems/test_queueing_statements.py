@@ -75,7 +75,7 @@ class Dispatch:
         fold, _ = folded(self.history)
         view, number = LedgerView(fold.ledger), self.history.block
         hashed = Hash(f"0x{self._hashes * 1000 + number:064x}")
-        turn = self.drawer.draw_block(view, BlockRef(number, hashed, hashed, self.history.time))
+        turn = self.drawer.draw_at_block(view, BlockRef(number, hashed, hashed, self.history.time))
         line = load_queue_view(view, self.drawer.settings).items
         self.waits = [
             named(queue_item.task.key)

@@ -12,14 +12,14 @@ from oracle.store.report_repository import ReportHold
 from oracle.telemetry import integrity_metrics, metrics, outbox_metrics
 from oracle.telemetry.integrity_metrics import IntegrityStatistics
 from oracle.telemetry.metrics import REGISTRY, DispatchStatistics, IndexStatistics
-from oracle.telemetry.outbox_counts import OutboxFigures
+from oracle.telemetry.outbox_counts import OutboxStatistics
 
 
 @pytest.fixture(autouse=True)
 def as_before():
     yield
     metrics.publish_statistics(None)
-    outbox_metrics.publish_figures(None)
+    outbox_metrics.publish_outbox_stats(None)
     sanity_gate.update_hold_metrics([])
     integrity_metrics.publish_statistics(IntegrityStatistics())
 
@@ -34,12 +34,12 @@ def block(number: int, time: int) -> BlockRef:
 
 def test_lag_gauges_show_distance_of_fold_from_head():
     watch, final = DaemonHealth(JobLiveness(lambda: 0.0)), block(1, 1)
-    watch.note_folded_block(block(90, 1_000))
-    watch.note_heads(Heads(latest=block(99, 1_301), final=final, safe=None))
+    watch.record_folded_block(block(90, 1_000))
+    watch.record_heads(Heads(latest=block(99, 1_301), final=final, safe=None))
     assert (shown("lag_seconds"), shown("lag_blocks")) == (301, 9)
     assert (shown("block_number", state="head"), shown("block_number", state="final")) == (99, 1)
-    watch.note_folded_block(block(99, 1_301))
-    watch.note_heads(Heads(latest=block(99, 1_301), final=final, safe=None))
+    watch.record_folded_block(block(99, 1_301))
+    watch.record_heads(Heads(latest=block(99, 1_301), final=final, safe=None))
     assert (shown("lag_seconds"), shown("lag_blocks")) == (0, 0)
 
 
@@ -54,8 +54,8 @@ def test_statistics_gauges_show_kickouts_and_dispatch():
 
 
 def test_outbox_gauges_show_live_calls_and_abandoned_statements():
-    figures = OutboxFigures(kickouts={"live": 2, "executed": 1}, abandoned_statements=3)
-    outbox_metrics.publish_figures(figures)
+    stats = OutboxStatistics(kickouts={"live": 2, "executed": 1}, abandoned_statements=3)
+    outbox_metrics.publish_outbox_stats(stats)
     assert shown("kickout_calls", state="live") == 2
     assert shown("quorum_statements_abandoned") == 3
 

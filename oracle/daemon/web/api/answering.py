@@ -135,7 +135,7 @@ class ApiAnswers:
     def __init__(self, source: ApiSource) -> None:
         self.source = source
         self._cache = AnswerCache(source, _CACHE_BYTES)
-        self.get_fresh = self._cache.get_fresh
+        self.get_fresh = self._cache.get_fresh_response
         self._flights, self._slow_flights = (
             AnswerFlights(_MAX_CONCURRENT_ANSWERS),
             AnswerFlights(_MAX_CONCURRENT_SLOW_ANSWERS),
@@ -158,7 +158,11 @@ class ApiAnswers:
 
         Errors are returned with status 300, 400, 404 or 503; see `build_problem_from_error`.
         """
-        answer = self._cache.answer if request.method == "GET" else self._cache.answer_uncached
+        answer = (
+            self._cache.get_or_make_response
+            if request.method == "GET"
+            else self._cache.make_uncached_response
+        )
         flights = self._slow_flights if is_slow else self._flights
         try:
             response = answer(request, lambda: _build_cached_response(make()), flights)
@@ -179,7 +183,7 @@ class ApiAnswers:
             )
 
 
-def refuse_unknown_parameters(request: Request) -> None:
+def reject_unknown_parameters(request: Request) -> None:
     """Reject unknown query parameters, because a misspelled filter would filter nothing.
 
     Raises:

@@ -125,7 +125,7 @@ class EventStreams:
                 self._watch.cancel()
                 self._watch = None
 
-    def capacity_problem(self, address: str) -> Response | None:
+    def find_capacity_problem(self, address: str) -> Response | None:
         """Return 503 or 429 if the server, or this client, has too many streams."""
         if self._open_by_network.total() >= self.limits.max_streams:
             return build_problem(HTTPStatus.SERVICE_UNAVAILABLE, "all event streams are in use")
@@ -140,7 +140,7 @@ class EventStreams:
         """Return the cursor after the newest event."""
         return await asyncio.to_thread(self._read_newest_cursor)
 
-    async def read_after(self, cursor: EventCursor) -> _EventBatch:
+    async def read_events_after(self, cursor: EventCursor) -> _EventBatch:
         """Return the events after a cursor; all streams at that cursor share the batch."""
         if self._lock is None:
             self._lock = asyncio.Lock()
@@ -228,7 +228,7 @@ def build_event_routes(streams: EventStreams) -> APIRouter:
         above its block: their replacements follow. `kinds` is a comma-separated list.
         """
         address = "" if request.client is None else request.client.host
-        if refusal := streams.capacity_problem(address):
+        if refusal := streams.find_capacity_problem(address):
             return refusal
         resume_id = last_event_id or after
         try:
@@ -258,7 +258,7 @@ async def _generate_frames(
         while loop.time() < ends_at:
             epoch = streams.epoch
             try:
-                batch = await streams.read_after(cursor)
+                batch = await streams.read_events_after(cursor)
             except OracleError as error:
                 structlog.get_logger().debug("event_stream_read_failed", reason=str(error))
                 await asyncio.sleep(_CHECK_SECONDS)

@@ -14,8 +14,8 @@ from oracle.daemon.web.answer_cache import FreshAnswers
 from oracle.daemon.web.api.answering import (
     PROBLEMS,
     ApiAnswers,
-    refuse_unknown_parameters,
     register_problem_handlers,
+    reject_unknown_parameters,
 )
 from oracle.daemon.web.api.event_stream import EventStreams, StreamLimits, build_event_routes
 from oracle.daemon.web.api.node_routes import build_node_routes
@@ -65,7 +65,7 @@ def create_read_api(
         docs_url=None,
         redoc_url=None,
         responses=PROBLEMS,
-        dependencies=[Depends(refuse_unknown_parameters)],
+        dependencies=[Depends(reject_unknown_parameters)],
     )
     register_problem_handlers(app)
     routers = [
@@ -81,7 +81,7 @@ def create_read_api(
     for router in routers:
         app.include_router(router)
     # The middleware added last runs first, so CORS headers are set on fresh responses, too.
-    app.add_middleware(FreshAnswers, api_answers.get_fresh, pages.get_fresh)
+    app.add_middleware(FreshAnswers, api_answers.get_fresh, pages.get_fresh_page)
     if cors:
         app.add_middleware(
             CORSMiddleware,

@@ -29,7 +29,7 @@ from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import Address
 from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.lanes import LANES_PER_WORD, unpack_lanes
-from oracle.queries.api.lifting import compute_what_if_figures
+from oracle.queries.api.lifting import compute_what_if_counts
 from oracle.queries.api.network_view import build_public_status
 from oracle.queries.api.node_list import find_node_by_prefix
 from oracle.queries.api.records.draw_view import list_task_draws
@@ -151,11 +151,15 @@ def render_round(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     )
 
 
-def _list_lane_changes(snapshot: ApiSnapshot, accepted: RoundAccepted) -> list[ReportedLaneChange]:
+def _list_lane_changes(
+    snapshot: ApiSnapshot, accepted_round: RoundAccepted
+) -> list[ReportedLaneChange]:
     """Return the lanes that the round changed, sorted by their index."""
     changes = []
-    for word_index, word in accepted.words:
-        earlier_rounds = snapshot.uow.rounds.list_accepted_up_to(word_index, accepted.round - 1, 1)
+    for word_index, word in accepted_round.words:
+        earlier_rounds = snapshot.uow.rounds.list_accepted_up_to(
+            word_index, accepted_round.round - 1, 1
+        )
         previous_word = dict(earlier_rounds[0].words)[word_index] if earlier_rounds else 0
         for lane_index, (old, new) in enumerate(
             zip(unpack_lanes(previous_word), unpack_lanes(word), strict=True)
@@ -176,7 +180,7 @@ def render_kickouts(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         **build_frame_values(snapshot, "Kickouts", "/v1/kickouts"),
         has_evidence=request.has_evidence,
         due=[
-            (kickout, describe_kickout_lift(snapshot, kickout.node))
+            (kickout, describe_scores_to_stop_kickout(snapshot, kickout.node))
             for kickout in snapshot.uow.kickouts.list_open()
         ],
         kicks=[(kick, _describe_kick(snapshot, kick)) for kick in kicks],
@@ -184,14 +188,14 @@ def render_kickouts(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     )
 
 
-def describe_kickout_lift(snapshot: ApiSnapshot, address: Address) -> str:
+def describe_scores_to_stop_kickout(snapshot: ApiSnapshot, address: Address) -> str:
     """Return a sentence on the scores that would lift a node above the kickout threshold.
 
     The number of scores comes from a trial fold. If there is no such number, the text is empty.
     """
     node = snapshot.get_ranking().nodes.get(address)
     rules, time = snapshot.source.archive.rules, snapshot.cursor.time
-    steps = None if node is None else compute_what_if_figures(node, time, rules, None).over_line
+    steps = None if node is None else compute_what_if_counts(node, time, rules, None).over_line
     if not steps:
         return ""
     row = "" if steps == 1 else " in a row"
@@ -201,7 +205,7 @@ def describe_kickout_lift(snapshot: ApiSnapshot, address: Address) -> str:
 def _describe_kick(snapshot: ApiSnapshot, kick: Kick) -> str:
     """Return a sentence on the state of a kickout, with the time of an execution."""
     expulsion = kick.expulsion
-    time = None if expulsion is None else snapshot.find_time(expulsion.at)
+    time = None if expulsion is None else snapshot.find_block_time(expulsion.at)
     if kick.state is KickState.EXECUTED and time is not None:
         return f"Executed {format_time(time)}."
     return describe_kick_stage(kick, snapshot.cursor.time)

@@ -26,8 +26,12 @@ from oracle.queries.api.records.event_feed import (
 )
 from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.node_sentences import format_short_reason
-from oracle.queries.node_standing import build_causes
-from oracle.queries.text.human_numbers import capitalize_first, format_count, number_in_words
+from oracle.queries.node_standing import build_score_causes
+from oracle.queries.text.human_numbers import (
+    capitalize_first,
+    format_count,
+    format_number_in_words,
+)
 
 # The default range, and the range that is used while only the last part of the default range has
 # data.
@@ -77,18 +81,18 @@ class EventRow(NamedTuple):
 def render_network(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     """Show the number and quality of nodes, recent events, and open actions."""
     range_name = request.get_choice("range", SECONDS_BY_SPAN)
-    network_answer, span = _read_network(snapshot, range_name)
+    network_answer, span = _load_network_overview(snapshot, range_name)
     best_nodes = list_nodes(snapshot, NodeListQuery(limit=_BEST_NODES)).nodes
-    feed, cursor = read_newest_rows(snapshot)
+    feed, cursor = read_recent_events(snapshot)
     return render_template(
         "network.html",
         **build_frame_values(snapshot, "Network", "/v1/network"),
         network=network_answer,
-        **build_drawing_values(network_answer, span),
+        **build_overview_values(network_answer, span),
         best=best_nodes,
         reasons={
             row.node: format_short_reason(
-                build_causes(snapshot, snapshot.get_ranking().nodes[Address(row.node)])
+                build_score_causes(snapshot, snapshot.get_ranking().nodes[Address(row.node)])
             )
             for row in best_nodes
         },
@@ -102,7 +106,9 @@ def render_network(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     )
 
 
-def _read_network(snapshot: ApiSnapshot, span_name: str | None) -> tuple[NetworkAnswer, str]:
+def _load_network_overview(
+    snapshot: ApiSnapshot, span_name: str | None
+) -> tuple[NetworkAnswer, str]:
     """Return the network overview and its range, which is one hour for a new network."""
     answer = build_network_overview(snapshot, span_name or _SPAN)
     earlier_parts = answer.activity[:-1]
@@ -111,17 +117,17 @@ def _read_network(snapshot: ApiSnapshot, span_name: str | None) -> tuple[Network
     return answer, span_name or _SPAN
 
 
-def build_drawing_values(answer: NetworkAnswer, span: str) -> dict[str, Any]:
+def build_overview_values(overview: NetworkAnswer, span: str) -> dict[str, Any]:
     """Return the template values of the network page: its sentences and drawings."""
-    scores = [part.scores for part in answer.activity]
-    timeouts = [part.timeouts for part in answer.activity]
-    states = list(answer.states.items())
+    scores = [part.scores for part in overview.activity]
+    timeouts = [part.timeouts for part in overview.activity]
+    states = list(overview.states.items())
     return {
-        "headline": format_headline(answer),
-        "lead": format_lead(answer, sum(scores), sum(timeouts), span),
+        "headline": format_headline(overview),
+        "lead": format_network_summary(overview, sum(scores), sum(timeouts), span),
         "shares": lay_out_shares(states, _FULL_WIDTH),
         "shares_label": ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in states),
-        "histogram": lay_out_bars(answer.histogram, len(answer.histogram), _HISTOGRAM),
+        "histogram": lay_out_bars(overview.histogram, len(overview.histogram), _HISTOGRAM),
         "scores": sum(scores),
         "timeouts": sum(timeouts),
         "max_scores": max(scores, default=0),
@@ -131,30 +137,31 @@ def build_drawing_values(answer: NetworkAnswer, span: str) -> dict[str, Any]:
     }
 
 
-def format_headline(answer: NetworkAnswer) -> str:
+def format_headline(overview: NetworkAnswer) -> str:
     """Return how many nodes can be given tasks, in one sentence."""
-    selectable_count = answer.states["selectable"] + answer.states["recovering"]
-    if not answer.members:
+    selectable_count = overview.states["selectable"] + overview.states["recovering"]
+    if not overview.members:
         return "No node is in the network yet."
-    if selectable_count == answer.members:
-        subject = "The only node" if selectable_count == 1 else f"All {answer.members} nodes"
+    if selectable_count == overview.members:
+        subject = "The only node" if selectable_count == 1 else f"All {overview.members} nodes"
         return f"{subject} can be given tasks."
     return (
-        f"{capitalize_first(number_in_words(selectable_count))} of {answer.members} nodes can "
-        "be given tasks."
+        f"{capitalize_first(format_number_in_words(selectable_count))} of {overview.members} "
+        "nodes can be given tasks."
     )
 
 
-def format_lead(answer: NetworkAnswer, scores: int, timeouts: int, span: str) -> str:
+def format_network_summary(overview: NetworkAnswer, scores: int, timeouts: int, span: str) -> str:
     """Return why the other nodes cannot be given tasks, and the recent activity."""
     parts = [
-        f"{capitalize_first(number_in_words(count))} {'is' if count == 1 else 'are'} {word}."
+        f"{capitalize_first(format_number_in_words(count))} "
+        f"{'is' if count == 1 else 'are'} {word}."
         for state, word in (
             ("excluded", "excluded after timeouts"),
             ("paused", "paused"),
             ("kicked_out", "kicked out"),
         )
-        if (count := answer.states[state])  # type: ignore[index]  # each is a state
+        if (count := overview.states[state])  # type: ignore[index]  # each is a state
     ]
     activity = (
         f"{capitalize_first(format_count(scores, 'task score'))}, "
@@ -163,7 +170,7 @@ def format_lead(answer: NetworkAnswer, scores: int, timeouts: int, span: str) ->
     return " ".join([*parts, f"{activity} in the last {span}."])
 
 
-def read_newest_rows(snapshot: ApiSnapshot) -> tuple[list[EventRow], EventCursor]:
+def read_recent_events(snapshot: ApiSnapshot) -> tuple[list[EventRow], EventCursor]:
     """Return the events of the last hour, newest first, and the cursor after them."""
     newest = find_newest_cursor(snapshot)
     since = newest._replace(time=max(0, snapshot.cursor.time - _FEED_SECONDS), delivered=0)
@@ -173,10 +180,10 @@ def read_newest_rows(snapshot: ApiSnapshot) -> tuple[list[EventRow], EventCursor
         since = page[-1].cursor_after
         if len(page) < _MAX_EVENTS:
             break
-    return merge_report_runs(reversed(events))[:_ROWS], newest
+    return merge_consecutive_reports(reversed(events))[:_ROWS], newest
 
 
-def merge_report_runs(events: Iterable[NumberedEvent]) -> list[EventRow]:
+def merge_consecutive_reports(events: Iterable[NumberedEvent]) -> list[EventRow]:
     """Return a row for each event; consecutive reports share a row."""
     rows: list[EventRow] = []
     for numbered_event in events:

@@ -42,7 +42,7 @@ from oracle.queries.node_sentences import (
     format_headline,
     format_improvement,
 )
-from oracle.queries.node_standing import build_summary
+from oracle.queries.node_standing import build_node_summary
 from oracle.queries.text.human_numbers import (
     capitalize_first,
     format_count,
@@ -96,8 +96,8 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     range_name = request.get_choice("range", _RANGES) or _DEFAULT_RANGE
     node = find_node_by_prefix(snapshot, parse_node_prefix(request.path["address"]))
     node_answer = build_node_view(snapshot, node)
-    node_summary, scores = build_summary(snapshot, node, node_answer)
-    last, range_seconds = _find_end_time(snapshot, node), _RANGES[range_name]
+    node_summary, scores = build_node_summary(snapshot, node, node_answer)
+    last, range_seconds = _find_chart_end_time(snapshot, node), _RANGES[range_name]
     first = None if range_seconds is None else max(0, last - range_seconds)
     history = build_node_history(
         snapshot, node.address, HistoryQuery(first=first, last=last, points=_MAX_POINTS)
@@ -119,7 +119,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     )
 
 
-def _find_end_time(snapshot: ApiSnapshot, node: Node) -> int:
+def _find_chart_end_time(snapshot: ApiSnapshot, node: Node) -> int:
     """Return the end of a node's chart in unix seconds: now, or when a former member left."""
     last_change = snapshot.uow.memberships.get_effective_change(node.address)
     is_member = node.membership is Membership.MEMBER
@@ -127,14 +127,14 @@ def _find_end_time(snapshot: ApiSnapshot, node: Node) -> int:
 
 
 def build_score_values(
-    answer: NodeView, node_summary: NodeSummary, scores: Sequence[ScoreEntry]
+    node_view: NodeView, node_summary: NodeSummary, scores: Sequence[ScoreEntry]
 ) -> dict[str, Any]:
     """Return the template values of a node: its sentences, its scores and its thresholds.
 
     Reliability, mean and thresholds are decimals.
     """
-    rules, (qos, chain_words) = node_summary.rules, describe_on_chain_score(answer)
-    slot_count = max(answer.pool_size, len(scores))
+    rules, (qos, chain_words) = node_summary.rules, describe_on_chain_score(node_view)
+    slot_count = max(node_view.pool_size, len(scores))
     score_bars = lay_out_bars(
         [entry.score for entry in scores], slot_count, _SCORE_BOX, rules.q_max
     )
@@ -144,12 +144,12 @@ def build_score_values(
         "lift": format_improvement(node_summary),
         "on_chain": qos,
         "on_chain_label": chain_words,
-        "exclusion": describe_exclusion(answer),
-        "kickout": describe_kickout(answer),
-        "reliability": answer.row.reliability / UNIT,
-        "exclude_below": answer.excluded_below / UNIT,
-        "mean": (answer.kickout.mean or 0) / UNIT,
-        "kick_below": answer.kickout.below / UNIT,
+        "exclusion": describe_exclusion(node_view),
+        "kickout": describe_kickout(node_view),
+        "reliability": node_view.row.reliability / UNIT,
+        "exclude_below": node_view.excluded_below / UNIT,
+        "mean": (node_view.kickout.mean or 0) / UNIT,
+        "kick_below": node_view.kickout.below / UNIT,
         "best_score": rules.q_max,
         "bars": [
             (bar, describe_score(entry, rules))
@@ -164,8 +164,8 @@ def build_charts(history: NodeHistory, rules: Rules) -> list[TrendChart]:
         Sample(time, float(qos), float(long_term), float(reliability))
         for time, qos, long_term, reliability in history.rows
     ]
-    falls = _select_drawn_changes(history, ReliabilityMark.FALL)
-    rises = _select_drawn_changes(history, ReliabilityMark.RISE)
+    falls = _select_plotted_changes(history, ReliabilityMark.FALL)
+    rises = _select_plotted_changes(history, ReliabilityMark.RISE)
     excluded = [(mark.time, mark.back_at) for mark in history.marks if mark.back_at is not None]
     limit = rules.exclude_enter / UNIT
     charts = (
@@ -175,7 +175,7 @@ def build_charts(history: NodeHistory, rules: Rules) -> list[TrendChart]:
     return [chart for chart in charts if chart is not None]
 
 
-def _select_drawn_changes(
+def _select_plotted_changes(
     history: NodeHistory, mark: ReliabilityMark
 ) -> list[tuple[int, float, int]]:
     """Return time, H and index of the changes with this mark that had an effect."""
@@ -213,29 +213,29 @@ def describe_score(entry: ScoreEntry, rules: Rules) -> ScoreLabel:
     return ScoreLabel(entry.task, tone, f"{capitalize_first(format_rank(entry.rank))}: {points}")
 
 
-def describe_on_chain_score(answer: NodeView) -> tuple[str, str]:
+def describe_on_chain_score(node_view: NodeView) -> tuple[str, str]:
     """Return the on-chain score, and how it compares with the computed score."""
-    on_chain = answer.on_chain
+    on_chain = node_view.on_chain
     if on_chain is None or (on_chain.qos is None and on_chain.lane != DO_NOT_SELECT):
         return NO_NUMBER, "never reported"
     shown_value = "not selectable" if on_chain.qos is None else format_two_digits(on_chain.qos)
     return shown_value, "✓ up to date" if on_chain.is_current else "pending next report"
 
 
-def describe_exclusion(answer: NodeView) -> str:
+def describe_exclusion(node_view: NodeView) -> str:
     """Return how far a member is from exclusion, or how long it is excluded."""
     reliability, threshold = (
-        format_two_digits(answer.row.reliability),
-        format_two_digits(answer.excluded_below),
+        format_two_digits(node_view.row.reliability),
+        format_two_digits(node_view.excluded_below),
     )
-    if answer.row.back_at is not None:
-        time_left = format_duration(answer.row.back_at - answer.as_of.time)
-        until = format_time(answer.row.back_at)
+    if node_view.row.back_at is not None:
+        time_left = format_duration(node_view.row.back_at - node_view.as_of.time)
+        until = format_time(node_view.row.back_at)
         return (
             f"Reliability is {reliability}, below the threshold. Exclusion ends in {time_left}, "
             f"at {until}."
         )
-    steps = answer.lift.timeouts
+    steps = node_view.lift.timeouts
     words = f"Reliability is {reliability}; under {threshold} a node is excluded."
     if not steps:
         return words
@@ -243,16 +243,16 @@ def describe_exclusion(answer: NodeView) -> str:
     return f"{words} {timeouts} in a row would exclude the node."
 
 
-def describe_kickout(answer: NodeView) -> str:
+def describe_kickout(node_view: NodeView) -> str:
     """Return how far a member is from a kickout."""
-    kickout = answer.kickout
+    kickout = node_view.kickout
     if kickout.mean is None:
         return (
             f"A kickout needs {format_count(kickout.pool_size, 'score')}, and there is none yet."
         )
     words = f"The mean of its scores is {format_two_digits(kickout.mean)} points"
     scores_left = kickout.pool_size - kickout.scores
-    if answer.row.legacy is not None and not kickout.is_due:
+    if node_view.row.legacy is not None and not kickout.is_due:
         return (
             f"{words} in this window; from {format_count(kickout.pool_size, 'task')} of a window "
             f"on, a kickout is due under {format_two_digits(kickout.below)}."
@@ -265,7 +265,7 @@ def describe_kickout(answer: NodeView) -> str:
             f"{format_count(scores_left, 'score')} {'is' if scores_left == 1 else 'are'} still to "
             "come."
         )
-    zero_scores = answer.lift.zeros
+    zero_scores = node_view.lift.zeros
     zeros_text = (
         f"; {format_count(zero_scores, 'score')} of zero in a row would do it"
         if zero_scores

@@ -63,7 +63,7 @@ def render_nodes(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         columns=_COLUMNS,
         courses=build_sparklines(snapshot, node_list.nodes),
         of=format_own_nodes(query),
-        link=partial(build_link, query),
+        link=partial(build_query_string, query),
     )
 
 
@@ -110,7 +110,7 @@ def format_own_nodes(query: NodeListQuery) -> str | None:
     return ",".join(sorted(query.of)) or None
 
 
-def build_link(query: NodeListQuery, **changes: Any) -> str:  # noqa: ANN401 - a template's values
+def build_query_string(query: NodeListQuery, **changes: Any) -> str:  # noqa: ANN401 - a template's values
     """Return the query string of the same list with changes; the value None removes a field."""
     fields = {
         "sort": query.sort,

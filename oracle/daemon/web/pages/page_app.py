@@ -97,7 +97,7 @@ class PageRenderer:
     def answer_page(self, request: Request, render: RenderPage) -> Response:
         """Return a page, or an error page that gives the reason."""
         try:
-            response = self._cache.answer(
+            response = self._cache.get_or_make_response(
                 request, lambda: self._render_page(request, render), self._flights
             )
         except OracleError as error:
@@ -106,9 +106,9 @@ class PageRenderer:
             "Too many requests.", "Try again in a few seconds.", _UNAVAILABLE
         )
 
-    def get_fresh(self, scope: Scope) -> ASGIApp | None:
+    def get_fresh_page(self, scope: Scope) -> ASGIApp | None:
         """Return the cached page, or None if the database is needed; never blocks."""
-        response = self._cache.get_fresh(scope)
+        response = self._cache.get_fresh_response(scope)
         return None if response is None else _SafeHeaders(response)
 
     def _render_page(self, request: Request, render: RenderPage) -> CachedResponse:

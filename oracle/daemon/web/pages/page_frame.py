@@ -31,9 +31,9 @@ from oracle.queries.text.human_numbers import (
     format_blocks,
     format_count,
     format_duration,
+    format_number_in_words,
     format_ordinal,
     format_time,
-    number_in_words,
 )
 from oracle.queries.text.templates import create_template_environment
 from oracle.queries.text.text_tables import format_utc, sanitize_text
@@ -167,7 +167,7 @@ def get_environment() -> Environment:
         span=format_duration,
         clock=lambda seconds: format_utc(seconds, "%H:%M"),
         day=lambda seconds: format_utc(seconds, "%d %b"),
-        words=number_in_words,
+        words=format_number_in_words,
         opened=capitalize_first,
         counted=format_count,
         ordinal=format_ordinal,
@@ -253,11 +253,11 @@ def build_status_line(as_of: AsOf, health: HealthReport) -> StatusLine:
 
 
 def build_frame_values(
-    snapshot: ApiSnapshot, here: str | None, json_path: str | None = None
+    snapshot: ApiSnapshot, current_entry: str | None, json_path: str | None = None
 ) -> dict[str, Any]:
-    """Return the template values of the frame; `here` is the current navigation entry."""
+    """Return the template values of the frame; `current_entry` is the current navigation entry."""
     return {
-        "here": here,
+        "here": current_entry,
         "as_of": snapshot.as_of,
         "standing": build_status_line(snapshot.as_of, snapshot.load_health()),
         "json_path": json_path,

@@ -100,11 +100,11 @@ def recompute_task_draw(source: ApiSource, task: TaskKey, seed_block: int | None
     if settings is None:
         raise NotFoundError("this server draws no nodes, so it cannot recompute draws")
     with open_snapshot(source) as snapshot:
-        as_of, recorded = snapshot.as_of, _find_recorded_draw(snapshot, settings, task, seed_block)
+        as_of, recorded = snapshot.as_of, _find_stored_draw(snapshot, settings, task, seed_block)
         plan_before = _load_plan_before(snapshot, recorded.seed_block)
         events = _load_events(snapshot, recorded.seed_block)
         stored_task = snapshot.uow.tasks.get_many([task]).get(task)
-    drawings = _redraw_block(settings, recorded, plan_before, events)
+    drawings = _recompute_block_draws(settings, recorded, plan_before, events)
     own_drawing = next((drawing for drawing in drawings if drawing.task == task), None)
     if own_drawing is None:
         raise NotFoundError("the stored logs do not reproduce this draw")
@@ -134,7 +134,7 @@ def recompute_task_draw(source: ApiSource, task: TaskKey, seed_block: int | None
     )
 
 
-def _find_recorded_draw(
+def _find_stored_draw(
     snapshot: ApiSnapshot, settings: DispatchSettings, task: TaskKey, seed_block: int | None
 ) -> StoredDraw:
     try:
@@ -168,16 +168,18 @@ def _load_events(snapshot: ApiSnapshot, last_block: int) -> list[DomainEvent]:
     return list(iterate_stored_events(snapshot.uow, snapshot.source.archive.reader, blocks))
 
 
-def _redraw_block(
+def _recompute_block_draws(
     settings: DispatchSettings,
-    recorded: StoredDraw,
+    stored_draw: StoredDraw,
     plan_before: AssignmentPlan,
     events: Sequence[DomainEvent],
 ) -> Sequence[TaskDraw]:
-    """Repeat all draws with the seed block of `recorded`, from the state after `events`."""
+    """Repeat all draws with the seed block of `stored_draw`, from the state after `events`."""
     view, drawer = WorkingSetView(settings), BlockDrawer(settings, explains=True)
     for block_number, block_events in groupby(events, key=lambda event: event.at.block):
         view.fold_block(block_number, list(block_events))
-    drawer.plan, drawer.block_number = plan_before, recorded.seed_block - 1
-    block = BlockRef(recorded.seed_block, recorded.seed_hash, ZERO_HASH, recorded.seed_time)
-    return drawer.draw_block(view, block).new_draws
+    drawer.plan, drawer.block_number = plan_before, stored_draw.seed_block - 1
+    block = BlockRef(
+        stored_draw.seed_block, stored_draw.seed_hash, ZERO_HASH, stored_draw.seed_time
+    )
+    return drawer.draw_at_block(view, block).new_draws

@@ -26,7 +26,7 @@ from oracle.domain.fold.working_set import (
 from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.answers import AddressText, ApiModel
-from oracle.queries.api.history_points import excluded_until
+from oracle.queries.api.history_points import find_exclusion_end_time
 from oracle.queries.api.source import ApiSnapshot, RequestError
 from oracle.queries.text.human_numbers import format_count
 
@@ -203,7 +203,7 @@ def _read_limited_page(
     rules = snapshot.source.archive.rules
     max_changes, max_rounds = factor * _MAX_CHANGES, factor * _MAX_ROUNDS
     # The longest possible exclusion: an H that recovers now may have been lowered that long ago.
-    earliest_time = time - (excluded_until(0, 0, rules) or 0)
+    earliest_time = time - (find_exclusion_end_time(0, 0, rules) or 0)
     activity = snapshot.uow.activity
     first_block = activity.find_first_block_at(earliest_time, snapshot.cursor.number)
     earlier_changes = activity.list_last_changes_before(time, earliest_time, first_block)
@@ -263,7 +263,7 @@ def _build_reliability_events(
             f"reliability {format_decimal(change.before)} to {format_decimal(change.after)}"
         )
         if change.cause in FALL_CAUSES:
-            exclusion_end = excluded_until(change.after, change.time, rules)
+            exclusion_end = find_exclusion_end_time(change.after, change.time, rules)
             text = f"{CAUSES[change.cause].description}: {change_text}"
             yield change.at, _build_event(change.cause.value, change, text, exclusion_end)
         elif change.cause is ReliabilityCause.JOINED:
@@ -296,7 +296,7 @@ def _build_recovery_events(
     for change in reversed(changes):
         next_change = next_change_by_node.get(change.node)
         next_change_by_node[change.node] = change
-        exclusion_end = excluded_until(change.after, change.time, rules)
+        exclusion_end = find_exclusion_end_time(change.after, change.time, rules)
         if exclusion_end is None or (next_change is not None and next_change.time < exclusion_end):
             continue
         text = "recovered: the node can be given tasks again"
@@ -341,7 +341,7 @@ def _build_kickout_events(
                 (kick.expulsion.at, kick.node, "kickout_executed", "the node was kicked out")
             )
     for position, node, kind, text in events:
-        time = snapshot.find_time(position) if position.block >= first_block else None
+        time = snapshot.find_block_time(position) if position.block >= first_block else None
         if time is not None:
             yield (
                 position,

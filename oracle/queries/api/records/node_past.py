@@ -74,7 +74,9 @@ def build_node_past(snapshot: ApiSnapshot, address: Address) -> NodePast:
         membership=[
             PastEvent(
                 what=event.kind,
-                time=snapshot.find_time(event.position) if event.time is None else event.time,
+                time=snapshot.find_block_time(event.position)
+                if event.time is None
+                else event.time,
                 place=place_by_position[event.position],
                 evidence=event.evidence,
                 round=event.round,

@@ -146,7 +146,7 @@ def _build_moments(snapshot: ApiSnapshot, task: Task) -> list[TaskMoment]:
     return [
         TaskMoment(
             what=step_name,
-            time=snapshot.find_time(position) if time is None else time,
+            time=snapshot.find_block_time(position) if time is None else time,
             place=place_by_position[position],
         )
         for step_name, position, time in steps

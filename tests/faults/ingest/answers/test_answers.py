@@ -79,7 +79,7 @@ def test_case_24_logs_from_lagging_node_are_rejected_instead_of_being_read_as_em
     lagging = Provider(a_chain.tree, a_chain.head)
     block = a_chain.say(task_created(1))
     # As often as a block that is not there yet is asked for in place.
-    other_node = log_faults.serve_logs_from(lagging, times=3)
+    other_node = log_faults.build_foreign_logs_fault(lagging, times=3)
     a_chain.provider.faults.append(other_node)
 
     with pytest.raises(TransientError, match="not there yet: unknown block"):
@@ -100,9 +100,11 @@ def test_case_24_empty_logs_requested_by_number_are_checked_against_a_later_head
     block = a_chain.say(task_created(1))
     later = FaultLimits(methods=block_faults.HEADER_METHODS, times=1, when=after_logs(a_chain))
     a_chain.provider.faults += [
-        log_faults.serve_logs_from(lagging, times=1, when=lambda request: not request.is_by_hash),
+        log_faults.build_foreign_logs_fault(
+            lagging, times=1, when=lambda request: not request.is_by_hash
+        ),
         no_pins(),
-        block_faults.forward_to(lagging, **later),
+        block_faults.build_forwarding_fault(lagging, **later),
     ]
 
     with pytest.raises(TransientError, match="changed while its logs were read"):
@@ -138,7 +140,7 @@ def test_case_25_endpoint_returning_empty_logs_for_unknown_block_is_detected(
     """The endpoint loses the newest block between the request for the head and the logs."""
     source = open_indexer(a_chain.urls[0], clock=clock).source
     block = a_chain.say(task_created(1))
-    a_chain.provider.faults.append(log_faults.return_empty_for_unknown())
+    a_chain.provider.faults.append(log_faults.build_empty_unknown_block_fault())
     a_chain.provider.keeps_orphans = False
     source.fetch_heads()
     a_chain.provider.head = a_chain.tree.mine(parent_block=a_chain.back(1))
@@ -155,7 +157,9 @@ def test_case_26_headers_and_logs_of_different_forks_never_mix(
         a_chain.tree, a_chain.tree.mine(block.txs, parent_block=block.parent, seconds=13)
     )
     a_chain.show(block)
-    forked_logs = log_faults.serve_logs_from(fork, when=lambda request: not request.is_by_hash)
+    forked_logs = log_faults.build_foreign_logs_fault(
+        fork, when=lambda request: not request.is_by_hash
+    )
     # Receipts would put the logs right.
     a_chain.provider.faults += [forked_logs, no_pins(), no_receipts()]
     source = open_indexer(a_chain.urls[0], clock=clock).source
@@ -175,7 +179,7 @@ def test_case_26_headers_and_logs_of_different_forks_never_mix(
 def test_case_45_duplicate_log_counts_once_and_is_exported(history: Indexer, a_chain: AChain):
     (name,) = history.source.list_endpoint_names()
     before = shown("oracle_duplicate_logs_total", endpoint=name)
-    twice = log_faults.duplicate_log()
+    twice = log_faults.build_duplicated_log_fault()
     a_chain.provider.faults.append(twice)
 
     history.index()
@@ -197,18 +201,18 @@ def refused_by(history: Indexer, a_chain: AChain, make: Callable[[], InjectedFau
 def test_case_45_conflicting_logs_at_same_position_reject_window(
     history: Indexer, a_chain: AChain
 ):
-    refused_by(history, a_chain, log_faults.add_conflicting_log)
+    refused_by(history, a_chain, log_faults.build_conflicting_log_fault)
 
 
 MISSHAPEN: dict[str, Callable[[], InjectedFault]] = {
-    "removed": log_faults.mark_logs_removed,
-    "pending": log_faults.mark_logs_pending,
-    "of no transaction": log_faults.zero_tx_hashes,
-    "half a byte": log_faults.append_half_byte,
-    "no hex": lambda: log_faults.set_log_field("data", "0xzz"),
-    "no block hash": lambda: log_faults.remove_log_field("blockHash"),
-    "no index": lambda: log_faults.remove_log_field("logIndex"),
-    "no topics": lambda: log_faults.set_log_field("topics", []),
+    "removed": log_faults.build_removed_logs_fault,
+    "pending": log_faults.build_pending_logs_fault,
+    "of no transaction": log_faults.build_zero_tx_hashes_fault,
+    "half a byte": log_faults.build_half_byte_fault,
+    "no hex": lambda: log_faults.build_log_field_fault("data", "0xzz"),
+    "no block hash": lambda: log_faults.build_missing_log_field_fault("blockHash"),
+    "no index": lambda: log_faults.build_missing_log_field_fault("logIndex"),
+    "no topics": lambda: log_faults.build_log_field_fault("topics", []),
 }
 
 
@@ -229,7 +233,9 @@ def test_case_46_malformed_log_from_one_endpoint_is_read_again_from_another(
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-@pytest.mark.parametrize("fault", [log_faults.uppercase_hex, log_faults.reverse_logs])
+@pytest.mark.parametrize(
+    "fault", [log_faults.build_uppercase_hex_fault, log_faults.build_reversed_logs_fault]
+)
 def test_case_46_alternative_encoding_is_decoded_identically(
     history: Indexer,
     a_chain: AChain,
@@ -247,9 +253,9 @@ def test_case_46_alternative_encoding_is_decoded_identically(
 
 
 UNASKED: dict[str, Callable[[], InjectedFault]] = {
-    "outside of the range": lambda: log_faults.shift_log_blocks(1_000),
-    "another address": lambda: log_faults.set_log_address(node(0xBAD)),
-    "another event": lambda: log_faults.set_log_field("topics", ["0x" + "ab" * 32]),
+    "outside of the range": lambda: log_faults.build_shifted_log_blocks_fault(1_000),
+    "another address": lambda: log_faults.build_wrong_log_address_fault(node(0xBAD)),
+    "another event": lambda: log_faults.build_log_field_fault("topics", ["0x" + "ab" * 32]),
 }
 
 

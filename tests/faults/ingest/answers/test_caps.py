@@ -28,11 +28,14 @@ def true(_: Provider) -> None:
 
 
 def no_blooms(provider: Provider) -> None:
-    provider.faults.append(block_faults.serve_zero_bloom())
+    provider.faults.append(block_faults.build_zero_bloom_fault())
 
 
 def no_roots(provider: Provider) -> None:
-    provider.faults += [block_faults.serve_zero_bloom(), block_faults.serve_wrong_receipts_root()]
+    provider.faults += [
+        block_faults.build_zero_bloom_fault(),
+        block_faults.build_wrong_receipts_root_fault(),
+    ]
 
 
 @pytest.fixture
@@ -47,7 +50,7 @@ def crowded(a_chain: AChain) -> AChain:
 
 def cap(chain: AChain, max_logs: int, headers: Headers = true) -> None:
     """Cap the first endpoint; the headers have the same faults at both endpoints."""
-    hide(chain, log_faults.cap_logs(max_logs))
+    hide(chain, log_faults.build_capped_logs_fault(max_logs))
     for provider in chain.providers[:2]:
         headers(provider)
 
@@ -147,7 +150,7 @@ def test_range_requests_of_omitting_endpoint_are_replaced_by_block_hash_requests
     a_chain.quiet(FINALITY + 2)
     capability_store = Kept()
     late = hex(a_chain.head.number - 40)
-    hide(a_chain, log_faults.omit_logs_of_ranges(lambda log: log["blockNumber"] > late))
+    hide(a_chain, log_faults.build_omitted_range_logs_fault(lambda log: log["blockNumber"] > late))
     no_roots(a_chain.provider)
     indexer = open_indexer(a_chain.urls[0], reports=False)
     indexer.source.set_verification(

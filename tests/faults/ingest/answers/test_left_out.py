@@ -37,7 +37,7 @@ def test_case_27_omitted_logs_of_block_are_detected_by_bloom(
     indexer = open_indexer(busy.urls[0])
     indexer.index()
     block = busy.say(task_created(1))
-    lie = hide(busy, log_faults.omit_logs(times=1))
+    lie = hide(busy, log_faults.build_omitted_logs_fault(times=1))
 
     indexer.index()
 
@@ -52,7 +52,7 @@ def test_case_27_log_omission_is_detected_by_second_endpoint_when_receipts_are_d
     indexer.source.set_verification(VerificationPolicy(receipts=False), Calibration(clock))
     indexer.index()
     block = busy.say(task_created(1))
-    hide(busy, log_faults.omit_logs())
+    hide(busy, log_faults.build_omitted_logs_fault())
 
     indexer.index()
 
@@ -68,7 +68,7 @@ def test_case_27_log_omitted_by_both_urls_of_one_provider_is_detected_by_another
     indexer.source.set_verification(VerificationPolicy(receipts=False), Calibration(clock))
     indexer.index()
     block = busy.say(task_created(1))
-    hide(busy, log_faults.omit_logs())
+    hide(busy, log_faults.build_omitted_logs_fault())
 
     indexer.index()
 
@@ -80,7 +80,7 @@ def test_case_28_log_omitted_from_range_is_recovered_from_receipts_and_counted(
 ):
     block = busy.say(task_created(1), task_created(2), task_created(3))
     busy.quiet(FINALITY + 2)
-    hide(busy, log_faults.omit_logs_of_ranges(is_log(block, 1)))
+    hide(busy, log_faults.build_omitted_range_logs_fault(is_log(block, 1)))
     indexer = open_indexer(*busy.urls, reports=False)
 
     indexer.index()
@@ -93,7 +93,7 @@ def test_case_28_log_omitted_from_range_is_recovered_from_receipts_and_counted(
 
 def test_case_28_unfinalized_blocks_are_requested_by_hash(busy: AChain, open_indexer: OpenIndexer):
     block = busy.say(task_created(1))
-    hide(busy, log_faults.omit_logs_of_ranges())
+    hide(busy, log_faults.build_omitted_range_logs_fault())
     source = open_indexer(busy.urls[0]).source
     source.set_verification(VerificationPolicy(head=VerificationLevel.PINNED))
 
@@ -108,7 +108,7 @@ def test_case_28_rereading_by_hash_finds_log_omitted_from_range(
 ):
     block = busy.say(task_created(1))
     busy.say(task_created(2))
-    hide(busy, log_faults.omit_logs_of_ranges(is_log(block)))
+    hide(busy, log_faults.build_omitted_range_logs_fault(is_log(block)))
     source = open_indexer(busy.urls[0]).source
     source.set_verification(MINIMAL_POLICY)
     # One of a few windows is read by hash as well; this one, and not the next.
@@ -128,7 +128,7 @@ def test_case_29_missing_log_is_restored_before_fold(busy: AChain, open_indexer:
     busy.quiet(FINALITY + 2)
     honest = open_indexer(busy.urls[1], reports=False)
     honest.index()
-    lie = hide(busy, log_faults.omit_logs(is_log(block, 2)))
+    lie = hide(busy, log_faults.build_omitted_logs_fault(is_log(block, 2)))
     indexer = open_indexer(busy.urls[0], reports=False)
 
     indexer.index()
@@ -146,7 +146,7 @@ def test_case_29_block_whose_only_log_was_omitted_is_proven_on_reread(
     # Of others: nothing in it makes us look.
     busy.show(busy.tree.mine([Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))]))
     busy.quiet(FINALITY + 2)
-    hide(busy, log_faults.omit_logs(is_log(block)))
+    hide(busy, log_faults.build_omitted_logs_fault(is_log(block)))
     source = open_indexer(busy.urls[0]).source
 
     window = source.fetch_verified_window(
@@ -166,7 +166,7 @@ def test_case_50_history_pruned_by_one_endpoint_is_read_from_archive(
     busy: AChain, open_indexer: OpenIndexer, *, silent: bool
 ):
     if silent:
-        hide(busy, log_faults.serve_pruned_silently(busy.head.number - 2))
+        hide(busy, log_faults.build_silent_pruning_fault(busy.head.number - 2))
     else:
         busy.provider.pruned_below = busy.head.number - 2
     indexer = open_indexer(*busy.urls, reports=False)
@@ -181,7 +181,7 @@ def test_case_50_stored_rows_remain_after_chain_prunes_blocks(
 ):
     indexer = open_indexer(busy.urls[0], reports=False)
     indexer.index()
-    hide(busy, log_faults.serve_pruned_silently(busy.head.number - 2))
+    hide(busy, log_faults.build_silent_pruning_fault(busy.head.number - 2))
 
     with pytest.raises(TransientError, match="pruned or not available yet"):
         indexer.source.fetch_verified_window(BlockRange(0, 50), VerificationLevel.PROVEN)
@@ -194,7 +194,7 @@ def test_case_50_stored_rows_remain_after_chain_prunes_blocks(
 def test_case_51_proxy_caching_an_orphaned_block_is_outvoted_by_synced_endpoint(
     busy: AChain, open_indexer: OpenIndexer
 ):
-    hide(busy, block_faults.serve_cached())
+    hide(busy, block_faults.build_stale_cache_fault())
     indexer = open_indexer(*busy.urls)
     indexer.index()
     tip = indexer.cursor

@@ -23,24 +23,24 @@ def clock() -> VirtualClock:
 def test_misdirected_response_is_treated_as_broken_connection_and_retried(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    misdirected = faults.misdirect_responses(max_connections=2)
+    misdirected = faults.build_misdirected_responses_fault(max_connections=2)
     a_chain.provider.faults.append(misdirected)
     indexer = open_indexer(a_chain.urls[0], clock=clock)
 
     indexer.index()
 
-    assert indexer.source.endpoints.quarantine_reasons() == {}
+    assert indexer.source.endpoints.get_quarantine_reasons() == {}
     assert indexer.canonical_logs() == a_chain.logs()
 
 
 def test_misdirected_response_is_always_rejected(a_chain: AChain):
-    a_chain.provider.faults.append(faults.misdirect_responses(max_connections=100))
+    a_chain.provider.faults.append(faults.build_misdirected_responses_fault(max_connections=100))
     endpoint = JsonRpcClient(a_chain.urls[0])
 
     with pytest.raises(RpcError, match="received the response to another request") as caught:
         endpoint.call("eth_chainId", [], Quantity)
     with pytest.raises(RpcError, match="received the response to another request"):
-        endpoint.batch("eth_chainId", [[], []], Quantity)
+        endpoint.call_batch("eth_chainId", [[], []], Quantity)
 
     assert caught.value.kind is ErrorKind.UNREACHABLE
 
@@ -48,7 +48,7 @@ def test_misdirected_response_is_always_rejected(a_chain: AChain):
 def test_sender_rejects_misdirected_response_and_reconnects(
     a_chain: AChain,
 ):
-    a_chain.provider.faults.append(faults.misdirect_responses(max_connections=1))
+    a_chain.provider.faults.append(faults.build_misdirected_responses_fault(max_connections=1))
     line = caller_of(a_chain.urls[0])
 
     with pytest.raises(RpcError, match="received the response to another request"):
@@ -66,14 +66,14 @@ def test_misdirected_chain_id_response_quarantines_no_endpoint(
     a_chain.live(1)
     for provider in a_chain.providers:
         provider.faults.append(
-            faults.misdirect_responses(max_connections=9, methods="eth_chainId")
+            faults.build_misdirected_responses_fault(max_connections=9, methods="eth_chainId")
         )
     indexer.source.endpoints.require_new_proofs()
 
     with pytest.raises(TransientError):
         indexer.step()
 
-    assert indexer.source.endpoints.quarantine_reasons() == {}
+    assert indexer.source.endpoints.get_quarantine_reasons() == {}
 
 
 def test_endpoints_are_rechecked_within_seconds_when_all_report_another_chain(
@@ -87,7 +87,7 @@ def test_endpoints_are_rechecked_within_seconds_when_all_report_another_chain(
     indexer.source.endpoints.require_new_proofs()
     with pytest.raises(TransientError, match="is on chain 5"):
         indexer.step()
-    assert len(indexer.source.endpoints.quarantine_reasons()) == 2
+    assert len(indexer.source.endpoints.get_quarantine_reasons()) == 2
 
     for provider in a_chain.providers:
         provider.chain_id = CHAIN_ID
@@ -95,7 +95,7 @@ def test_endpoints_are_rechecked_within_seconds_when_all_report_another_chain(
     indexer.index()
 
     assert indexer.cursor == (a_chain.head.number, a_chain.head.hash)
-    assert indexer.source.endpoints.quarantine_reasons() == {}
+    assert indexer.source.endpoints.get_quarantine_reasons() == {}
 
 
 def test_endpoint_of_another_chain_stays_quarantined_while_another_is_available(
@@ -111,4 +111,4 @@ def test_endpoint_of_another_chain_stays_quarantined_while_another_is_available(
     clock.advance(2 * SOLE_ENDPOINT_QUARANTINE_SECONDS)
     indexer.step()
 
-    assert list(indexer.source.endpoints.quarantine_reasons()) == [a_chain.urls[0]]
+    assert list(indexer.source.endpoints.get_quarantine_reasons()) == [a_chain.urls[0]]

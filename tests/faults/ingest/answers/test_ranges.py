@@ -40,7 +40,7 @@ def test_case_30_silent_cap_at_round_number_is_detected(history: Indexer, a_chai
     for _ in range(16):
         a_chain.say(*many(10))
     a_chain.quiet(FINALITY)
-    cap = log_faults.cap_logs(100)
+    cap = log_faults.build_capped_logs_fault(100)
     a_chain.provider.faults.append(cap)
 
     history.index()
@@ -58,7 +58,7 @@ def test_case_30_silent_cap_at_any_number_is_detected_on_repetition(
         a_chain.say(*many(10))
     a_chain.quiet(FINALITY)
     first = history.source.fetch_window(BlockRange(0, 30), with_headers=False)
-    a_chain.provider.faults.append(log_faults.cap_logs(len(first.logs)))
+    a_chain.provider.faults.append(log_faults.build_capped_logs_fault(len(first.logs)))
     last = a_chain.head.number
 
     later_logs = whole(history.source, 31, last)
@@ -70,7 +70,7 @@ def test_case_30_silent_cap_at_any_number_is_detected_on_repetition(
 def test_case_31_range_with_too_many_results_is_split_and_each_log_is_read_once(
     history: Indexer, a_chain: AChain, most: int
 ):
-    a_chain.provider.faults.append(message_faults.limit_results(most))
+    a_chain.provider.faults.append(message_faults.build_result_limit_fault(most))
 
     history.index()
 
@@ -84,7 +84,7 @@ def test_case_32_oversized_block_is_read_from_its_receipts(
 ):
     a_chain.say(*many(12))
     a_chain.quiet(FINALITY if final else 0)
-    a_chain.provider.faults.append(message_faults.limit_results(10))
+    a_chain.provider.faults.append(message_faults.build_result_limit_fault(10))
     if receipts == "of a transaction":
         a_chain.provider.unsupported.add("eth_getBlockReceipts")
 
@@ -98,7 +98,7 @@ def test_case_32_oversized_block_without_receipts_is_reported_and_retried(
 ):
     block = a_chain.say(*many(12))
     a_chain.quiet(FINALITY)
-    a_chain.provider.faults.append(message_faults.limit_results(10))
+    a_chain.provider.faults.append(message_faults.build_result_limit_fault(10))
     a_chain.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
 
     with pytest.raises(TransientError, match="its receipts are not available"):
@@ -129,7 +129,9 @@ def test_case_34_invalid_range_suggestion_is_ignored_and_the_range_is_halved(
 
 def test_case_34_valid_range_suggestion_is_used(history: Indexer, a_chain: AChain):
     error_message = ErrorMessage(-32602, "query exceeds max results 9, retry with the range 0-4")
-    a_chain.provider.faults.append(message_faults.limit_results(9, error_message, times=1))
+    a_chain.provider.faults.append(
+        message_faults.build_result_limit_fault(9, error_message, times=1)
+    )
 
     history.index()
 
@@ -161,7 +163,7 @@ def test_case_35_range_with_unexplained_error_is_requested_from_another_endpoint
 ):
     a_chain.quiet(FINALITY)
     indexer = open_indexer(*a_chain.urls, clock=clock, reports=False)
-    a_chain.provider.faults.append(message_faults.limit_range(3, UNKNOWN_MESSAGE))
+    a_chain.provider.faults.append(message_faults.build_range_limit_fault(3, UNKNOWN_MESSAGE))
 
     indexer.index()
 
@@ -175,7 +177,7 @@ def test_case_35_range_with_unexplained_error_at_every_endpoint_is_split(
     a_chain.quiet(FINALITY)
     indexer = open_indexer(*a_chain.urls, clock=clock, reports=False)
     for provider in a_chain.providers:
-        provider.faults.append(message_faults.limit_range(3, UNKNOWN_MESSAGE))
+        provider.faults.append(message_faults.build_range_limit_fault(3, UNKNOWN_MESSAGE))
 
     follow(indexer, clock)
 
@@ -187,11 +189,13 @@ def test_case_35_range_with_unexplained_error_at_every_endpoint_is_split(
 def test_case_36_range_limit_with_changed_error_text_is_detected_by_halving(
     history: Indexer, a_chain: AChain, clock: VirtualClock
 ):
-    range_limit = message_faults.limit_range(10, RANGE_MESSAGES[2])
+    range_limit = message_faults.build_range_limit_fault(10, RANGE_MESSAGES[2])
     a_chain.provider.faults.append(range_limit)
     follow(history, clock)
     a_chain.provider.faults[:] = [
-        message_faults.limit_range(6, ErrorMessage(-32000, "Es werden zu viele Bloecke verlangt"))
+        message_faults.build_range_limit_fault(
+            6, ErrorMessage(-32000, "Es werden zu viele Bloecke verlangt")
+        )
     ]
     a_chain.live(30)
     a_chain.quiet(FINALITY)

@@ -7,7 +7,7 @@ import pytest
 from devnet.fakechain.block_json import FakeLog, Tx
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults import block_faults, log_faults
-from devnet.fakechain.faults.block_faults import change_receipts
+from devnet.fakechain.faults.block_faults import build_changed_receipts_fault
 from oracle.chain.source import ChainSource
 from oracle.chain.verification import verifier
 from oracle.chain.verification.calibration import Calibration, HeaderFeature
@@ -84,7 +84,7 @@ def test_endpoint_omitting_logs_causes_no_missing_logs_when_receipts_are_read(
 ):
     indexer, blocks = open_indexer(dense.urls[0], reports=False), the_end(dense)
     learned(indexer.source)
-    lie = hide(dense, log_faults.omit_logs(is_log(dense.head)))
+    lie = hide(dense, log_faults.build_omitted_logs_fault(is_log(dense.head)))
 
     window = indexer.source.fetch_window(blocks, with_headers=False)
 
@@ -154,13 +154,19 @@ def other_block(receipt: dict[str, object]) -> dict[str, object]:
 
 
 SPOILED = {
-    "one left out": lambda: block_faults.omit_receipt(0),
-    "status": block_faults.invert_status,
-    "none": lambda: change_receipts("none", lambda _: []),
-    "no logs": lambda: change_receipts("no logs", lambda all_: list(map(other_logs, all_))),
-    "other names": lambda: change_receipts("names", lambda all_: list(map(other_name, all_))),
-    "other block": lambda: change_receipts("block", lambda all_: list(map(other_block, all_))),
-    "gone": lambda: block_faults.return_value(None, methods=("eth_getBlockReceipts",)),
+    "one left out": lambda: block_faults.build_omitted_receipt_fault(0),
+    "status": block_faults.build_inverted_status_fault,
+    "none": lambda: build_changed_receipts_fault("none", lambda _: []),
+    "no logs": lambda: build_changed_receipts_fault(
+        "no logs", lambda all_: list(map(other_logs, all_))
+    ),
+    "other names": lambda: build_changed_receipts_fault(
+        "names", lambda all_: list(map(other_name, all_))
+    ),
+    "other block": lambda: build_changed_receipts_fault(
+        "block", lambda all_: list(map(other_block, all_))
+    ),
+    "gone": lambda: block_faults.build_fixed_result_fault(None, methods=("eth_getBlockReceipts",)),
 }
 
 

@@ -5,7 +5,7 @@ from threading import Event
 from typing import Any
 
 from devnet.fakechain.block_json import Block, FakeLog, Tx
-from devnet.fakechain.fault import FaultLimits, InjectedFault, skip_errors
+from devnet.fakechain.fault import FaultLimits, InjectedFault, wrap_change_to_skip_errors
 from devnet.fakechain.faults import block_faults, log_faults, transport_faults
 from devnet.fakechain.requests import FakeRequest
 from oracle.chain.verification.verification_policy import MINIMAL_POLICY
@@ -40,7 +40,9 @@ def invents(blocks: Collection[Block], like: Mapping[str, Any]) -> InjectedFault
         return answer + invented_logs
 
     return InjectedFault(
-        "logs invented", skip_errors(changed), limits=FaultLimits(methods="eth_getLogs")
+        "logs invented",
+        wrap_change_to_skip_errors(changed),
+        limits=FaultLimits(methods="eth_getLogs"),
     )
 
 
@@ -79,7 +81,7 @@ def test_audit_repairs_log_omitted_by_removed_endpoint(a_chain: AChain, open_ind
 
     audits = audited(indexer)
 
-    assert [audit.result for audit in audits if audit.difference] == ["repaired"]
+    assert [audit.outcome for audit in audits if audit.difference] == ["repaired"]
     assert indexer.canonical_logs() == a_chain.logs()
 
 
@@ -98,7 +100,7 @@ def test_audit_denies_logs_fabricated_by_auditor_beyond_proof_limit(
     audits = audited(indexer, quiet[-1].number + 1)
 
     assert indexer.canonical_logs() == before
-    assert {audit.result for audit in audits if audit.difference} == {"denied"}
+    assert {audit.outcome for audit in audits if audit.difference} == {"denied"}
 
 
 def test_case_26_logs_of_another_fork_are_rejected_even_without_receipt_proofs(
@@ -107,14 +109,14 @@ def test_case_26_logs_of_another_fork_are_rejected_even_without_receipt_proofs(
     a_chain.live(40)
     a_chain.quiet(FINALITY + WINDOW)
     for provider in a_chain.providers:
-        provider.faults.append(block_faults.serve_wrong_receipts_root())
+        provider.faults.append(block_faults.build_wrong_receipts_root_fault())
     here, _ = a_chain.logs()[20]
 
     def moved(log: dict[str, Any]) -> None:
         if log["blockHash"] == here:
             log["blockHash"] = "0x" + "ab" * 32
 
-    lie = hide(a_chain, log_faults.change_each_log("logs of another fork", moved))
+    lie = hide(a_chain, log_faults.build_changed_each_log_fault("logs of another fork", moved))
     indexer = open_indexer(*a_chain.urls, reports=False)
 
     indexer.index()
@@ -152,10 +154,10 @@ def test_case_50_pruned_history_is_not_read_as_empty_in_small_windows(
     a_chain.quiet(FINALITY + WINDOW)
     for provider in a_chain.providers:
         provider.faults += [
-            block_faults.serve_wrong_receipts_root(),
-            block_faults.serve_zero_bloom(),
+            block_faults.build_wrong_receipts_root_fault(),
+            block_faults.build_zero_bloom_fault(),
         ]
-    hide(a_chain, log_faults.serve_pruned_silently(60))
+    hide(a_chain, log_faults.build_silent_pruning_fault(60))
     indexer = small_windows(open_indexer(*a_chain.urls, reports=False), 10)
 
     indexer.index()
@@ -170,10 +172,10 @@ def test_case_50_history_pruned_within_window_is_not_read_as_empty(
     a_chain.quiet(FINALITY + WINDOW)
     for provider in a_chain.providers:
         provider.faults += [
-            block_faults.serve_wrong_receipts_root(),
-            block_faults.serve_zero_bloom(),
+            block_faults.build_wrong_receipts_root_fault(),
+            block_faults.build_zero_bloom_fault(),
         ]
-    hide(a_chain, log_faults.serve_pruned_silently(60))
+    hide(a_chain, log_faults.build_silent_pruning_fault(60))
     indexer = open_indexer(*a_chain.urls, reports=False)
 
     indexer.index()
@@ -189,7 +191,7 @@ def test_indexing_does_not_wait_for_late_auditor(a_chain: AChain, open_indexer: 
     prove_by(indexer, MINIMAL_POLICY)
     indexer.index()
     gate = Event()
-    hide(a_chain, transport_faults.hold_response(gate, methods="eth_getLogs"), 1)
+    hide(a_chain, transport_faults.build_held_response_fault(gate, methods="eth_getLogs"), 1)
     auditor = Auditor(window_blocks=a_chain.head.number - FINALITY + 1, wait_seconds=0.0)
 
     def turn() -> AuditResult | None:
@@ -200,7 +202,7 @@ def test_indexing_does_not_wait_for_late_auditor(a_chain: AChain, open_indexer: 
     assert turn() is None
     a_chain.live(2)
     assert [step for step in indexer.index() if isinstance(step, CommittedWindow)]
-    assert (turn(), auditor.is_waiting) == (None, True)
+    assert (turn(), auditor.has_pending_request) == (None, True)
     gate.set()
-    until(lambda: (audit := turn()) is not None and audit.result == "repaired")
+    until(lambda: (audit := turn()) is not None and audit.outcome == "repaired")
     assert indexer.canonical_logs() == a_chain.logs()

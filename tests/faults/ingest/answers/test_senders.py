@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from devnet.fakechain.block_json import ACCESS_LIST, DYNAMIC, LEGACY, Json, Tx
-from devnet.fakechain.fault import InjectedFault, skip_errors
+from devnet.fakechain.fault import InjectedFault, wrap_change_to_skip_errors
 from devnet.fakechain.faults import block_faults
 from devnet.fakechain.mining import create_account
 from devnet.fakechain.provider import Provider
@@ -81,7 +81,9 @@ def changed(**fields: object) -> InjectedFault:
         }
 
     methods = ("eth_getBlockByNumber", "eth_getBlockByHash", "eth_getTransactionByHash")
-    return InjectedFault("other transactions", skip_errors(spoiled), limits={"methods": methods})
+    return InjectedFault(
+        "other transactions", wrap_change_to_skip_errors(spoiled), limits={"methods": methods}
+    )
 
 
 def read(source: ChainSource, number: int, *, with_headers: bool = False) -> BlockWindow:
@@ -141,7 +143,7 @@ def test_unreadable_transaction_field_leaves_sender_unproven(
     provider = Provider(tree)
     provider.faults += [
         changed(**fields),
-        block_faults.override_header_fields({"transactionsRoot": ZEROS}),
+        block_faults.build_header_fields_fault({"transactionsRoot": ZEROS}),
     ]
     source = open_source(provider)
     provider.head = block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
@@ -168,7 +170,7 @@ def test_call_with_false_sender_is_read_from_another_endpoint(
     if not roots:
         for provider in providers:
             provider.faults.append(
-                block_faults.override_header_fields({"transactionsRoot": ZEROS})
+                block_faults.build_header_fields_fault({"transactionsRoot": ZEROS})
             )
     providers[place].faults.append(changed(**lie))
 
@@ -200,7 +202,7 @@ def test_false_sender_from_the_only_endpoint_is_rejected_at_every_attempt(
     liar = Provider(tree)
     liar.faults += [
         changed(**lie),
-        block_faults.override_header_fields({"transactionsRoot": ZEROS}),
+        block_faults.build_header_fields_fault({"transactionsRoot": ZEROS}),
     ]
     source = open_source(liar)
 

@@ -50,7 +50,7 @@ def opened(
     """Return an indexer, and its last endpoint; unless `is_alone`, a dead endpoint precedes it."""
     chain.quiet(FINALITY)
     urls = chain.urls[1:] if is_alone else chain.urls
-    chain.providers[0].faults.append(transport_faults.return_status(502))
+    chain.providers[0].faults.append(transport_faults.build_http_status_fault(502))
     return open_indexer(*urls, clock=clock, reports=False), chain.providers[1]
 
 
@@ -62,7 +62,7 @@ def is_wide(request: FakeRequest) -> bool:
 
 
 def fault_of(row: ProviderMessage, limits: FaultLimits) -> InjectedFault:
-    return message_faults.fail_with(ErrorMessage(row.code, row.example), **limits)
+    return message_faults.build_error_fault(ErrorMessage(row.code, row.example), **limits)
 
 
 @ALIVE
@@ -77,7 +77,7 @@ def test_refused_range_is_split_until_accepted(
 ):
     indexer, provider = opened(a_chain, open_indexer, clock, is_alone=is_alone)
     error_message = ErrorMessage(row.code, row.example)
-    provider.faults.append(message_faults.limit_range(BLOCKS, error_message))
+    provider.faults.append(message_faults.build_range_limit_fault(BLOCKS, error_message))
 
     waited = follow(indexer, clock)
 
@@ -94,7 +94,7 @@ def test_run_once_succeeds_when_endpoint_reports_its_time_limit(
     a_chain.quiet(FINALITY)
     site = Site(a_chain, tmp_path, capsys)
     error_message = ErrorMessage(row.code, row.example)
-    a_chain.provider.faults.append(message_faults.limit_range(BLOCKS, error_message))
+    a_chain.provider.faults.append(message_faults.build_range_limit_fault(BLOCKS, error_message))
 
     assert site.once(0) == (0, "")
     assert site.cursor() == a_chain.head.number
@@ -106,7 +106,7 @@ def test_range_with_gateway_timeout_is_split_until_accepted(
 ):
     indexer, provider = opened(a_chain, open_indexer, clock, is_alone=True)
     provider.faults.append(
-        transport_faults.return_status(status, when=is_wide, methods="eth_getLogs")
+        transport_faults.build_http_status_fault(status, when=is_wide, methods="eth_getLogs")
     )
 
     waited = follow(indexer, clock)
@@ -123,7 +123,7 @@ def test_range_request_without_response_is_retried_with_a_smaller_range(
         endpoint.client._wire._timeout_seconds = 0.3
     gate = Event()
     provider.faults.append(
-        transport_faults.hold_response(gate, methods="eth_getLogs", when=is_wide)
+        transport_faults.build_held_response_fault(gate, methods="eth_getLogs", when=is_wide)
     )
     try:
         with pytest.raises(TransientError) as ended:
@@ -149,7 +149,7 @@ def test_range_refused_for_its_result_size_is_split_until_accepted(
 ):
     indexer, provider = opened(a_chain, open_indexer, clock, is_alone=is_alone)
     error_message = ErrorMessage(row.code, row.example)
-    provider.faults.append(message_faults.limit_results(LOGS, error_message))
+    provider.faults.append(message_faults.build_result_limit_fault(LOGS, error_message))
 
     follow(indexer, clock)
 
@@ -218,7 +218,7 @@ def test_missing_method_is_replaced_by_fallback(
     by_hash = fault_of(
         row, {"when": lambda request: request.method == "eth_getLogs" and request.is_by_hash}
     )
-    provider.faults += [refused, by_hash, message_faults.limit_results(LOGS)]
+    provider.faults += [refused, by_hash, message_faults.build_result_limit_fault(LOGS)]
 
     follow(indexer, clock)
 

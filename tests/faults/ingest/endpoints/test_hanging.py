@@ -93,7 +93,7 @@ def test_indexing_does_not_wait_for_probe_of_hanging_endpoint(
 def test_late_probe_response_is_applied(a_chain: AChain, open_indexer: OpenIndexer):
     gate = Event()
     a_chain.provider.faults.append(
-        transport_faults.hold_response(gate, methods="web3_clientVersion")
+        transport_faults.build_held_response_fault(gate, methods="web3_clientVersion")
     )
     indexer = open_indexer(*a_chain.urls)
     prober = prober_of(indexer)
@@ -123,7 +123,9 @@ def test_indexing_does_not_wait_for_contract_counters_from_hanging_endpoint(
     gate = Event()
     for provider in a_chain.providers:
         provider.call_handler = lambda _request, _block: "0x" + 6 * f"{3:064x}"
-        provider.faults.append(transport_faults.hold_response(gate, methods="eth_call"))
+        provider.faults.append(
+            transport_faults.build_held_response_fault(gate, methods="eth_call")
+        )
     indexer = open_indexer(*a_chain.urls)
     indexer.index()
     jobs = counters_of(indexer)

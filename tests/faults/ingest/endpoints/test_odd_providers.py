@@ -9,7 +9,7 @@ import pytest
 
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults import log_faults, transport_faults as faults
-from devnet.fakechain.faults.message_faults import ErrorMessage, fail_with
+from devnet.fakechain.faults.message_faults import ErrorMessage, build_error_fault
 from devnet.fakechain.requests import FakeRequest, HttpResponse
 from devnet.fakechain.tree import get_branch
 from devnet.fakechain.virtual_clock import VirtualClock
@@ -44,7 +44,7 @@ def test_transaction_receipts_prove_chain_when_block_receipts_are_unsupported(
 ):
     made_busy(a_chain)
     clock = VirtualClock()
-    a_chain.provider.faults.append(fail_with(words, methods="eth_getBlockReceipts"))
+    a_chain.provider.faults.append(build_error_fault(words, methods="eth_getBlockReceipts"))
     indexer = open_indexer(a_chain.urls[0], clock=clock)
 
     took = follow(indexer, clock)
@@ -59,7 +59,9 @@ def test_receipts_are_requested_individually_when_blocks_contain_full_transactio
 ):
     made_busy(a_chain)
     error_message = ErrorMessage(-32600, "Unsupported method: eth_getBlockReceipts")
-    a_chain.provider.faults.append(fail_with(error_message, methods="eth_getBlockReceipts"))
+    a_chain.provider.faults.append(
+        build_error_fault(error_message, methods="eth_getBlockReceipts")
+    )
     indexer = open_indexer(a_chain.urls[0])
     reader = EventReader.from_profile("reference", CONTRACTS, ORACLE)
     reader.selectors = {Address(NETWORK): frozenset({"0x12345678"})}
@@ -86,7 +88,7 @@ def refused(form: str) -> InjectedFault:
         "an empty list": b"[]",
         "a list of errors": msgspec.json.encode([error_response] * 3),
     }
-    return faults.reject_batch_by_status(form, bodies[form])
+    return faults.build_batch_limit_status_fault(form, bodies[form])
 
 
 FORMS = [
@@ -123,7 +125,9 @@ def test_endpoint_without_batch_support_gets_single_requests_permanently(
 def test_batches_refused_with_auth_status_do_not_stop_indexing(
     a_chain: AChain, open_indexer: OpenIndexer, code: int
 ):
-    a_chain.provider.faults.append(faults.reject_batch_by_status("no", b"no batches", code))
+    a_chain.provider.faults.append(
+        faults.build_batch_limit_status_fault("no", b"no batches", code)
+    )
     clock = VirtualClock()
     indexer = open_indexer(a_chain.urls[0], clock=clock)
 
@@ -143,7 +147,9 @@ def test_unsupported_method_in_batch_does_not_disable_batches(
 
     a_chain.provider.faults += [
         InjectedFault("receipts refused", change_batch=one_for_all),
-        fail_with(ErrorMessage(-32600, "Unsupported method"), methods="eth_getBlockReceipts"),
+        build_error_fault(
+            ErrorMessage(-32600, "Unsupported method"), methods="eth_getBlockReceipts"
+        ),
     ]
     indexer = open_indexer(a_chain.urls[0])
 
@@ -180,7 +186,7 @@ ODD_ERRORS = {
 def test_error_message_of_provider_is_included_in_raised_error(
     a_chain: AChain, shape: str, code: int
 ):
-    fault = faults.return_http(shape, HttpResponse(code, ODD_ERRORS[shape]))
+    fault = faults.build_http_response_fault(shape, HttpResponse(code, ODD_ERRORS[shape]))
     a_chain.provider.faults.append(fault)
 
     with pytest.raises(RpcError, match="the node is on holiday"):
@@ -192,7 +198,9 @@ def test_error_message_of_provider_is_included_in_raised_error(
 def test_json_rpc_error_is_parsed_under_any_http_status(a_chain: AChain):
     error_body = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no such method"}}'
     for code in (200, 400, 404, 405, 500):
-        a_chain.provider.faults[:] = [faults.return_http("error", HttpResponse(code, error_body))]
+        a_chain.provider.faults[:] = [
+            faults.build_http_response_fault("error", HttpResponse(code, error_body))
+        ]
         with pytest.raises(RpcError) as caught:
             JsonRpcClient(a_chain.urls[0]).call("eth_getBlockReceipts", [], list)
         assert (caught.value.kind, "no such method" in str(caught.value)) == (
@@ -214,7 +222,9 @@ def test_alternative_json_formatting_is_parsed(
     a_chain: AChain, open_indexer: OpenIndexer, change: Callable[[bytes], bytes]
 ):
     a_chain.provider.faults.append(
-        faults.spoiled_body("written otherwise", lambda body: HttpResponse(body=change(body)))
+        faults.build_changed_body_fault(
+            "written otherwise", lambda body: HttpResponse(body=change(body))
+        )
     )
     indexer = open_indexer(a_chain.urls[0])
 
@@ -242,7 +252,9 @@ def test_log_timestamp_is_taken_from_header_and_mismatch_is_counted(
 ):
     if history:
         a_chain.quiet(FINALITY)
-    a_chain.provider.faults.append(log_faults.set_log_field("blockTimestamp", TIMES[written]))
+    a_chain.provider.faults.append(
+        log_faults.build_log_field_fault("blockTimestamp", TIMES[written])
+    )
     indexer = open_indexer(a_chain.urls[0], reports=not history)
     before = shown("oracle_log_timestamp_mismatches_total", endpoint=a_chain.urls[0])
 
@@ -261,7 +273,7 @@ def test_block_hash_mismatch_error_contains_both_hashes(
 ):
     a_chain.quiet(FINALITY)
     wrong = "0x" + "ab" * 32
-    a_chain.provider.faults.append(log_faults.set_log_field("blockHash", wrong))
+    a_chain.provider.faults.append(log_faults.build_log_field_fault("blockHash", wrong))
     indexer = open_indexer(a_chain.urls[0], reports=False)
     both = rf"block \d+ have different hashes: logs {wrong}, header 0x[0-9a-f]{{64}}$"
 

@@ -85,7 +85,7 @@ def test_every_interface_reports_hanging_endpoints(a_chain: AChain, config: Path
         assert not any(doors(running, api).values())
         gate = Event()
         for provider in a_chain.providers:
-            provider.faults.append(transport_faults.hold_response(gate))
+            provider.faults.append(transport_faults.build_held_response_fault(gate))
 
         until(lambda: all(doors(running, api).values()) or None)
         code, status_report = status(config)
@@ -157,7 +157,7 @@ def test_replaced_database_stops_daemon_with_exit_code_2(
 
 def test_waiting_for_endpoint_at_start_is_reported(a_chain: AChain, config: Path):
     for provider in a_chain.providers:
-        provider.faults.append(transport_faults.return_429(3_600))
+        provider.faults.append(transport_faults.build_429_fault(3_600))
     with starting(config) as running:
         running.url = running.wait_for("waiting_for_endpoint")["web"]
         assert "no_endpoint" in running.get("/readyz").json()["conditions"]

@@ -68,7 +68,7 @@ def test_probe_of_fully_capable_endpoint_reports_all_capabilities(
 def test_probe_reports_missing_capabilities(a_chain: AChain, indexer: Indexer):
     a_chain.provider.tag_targets = {"safe": 2, "finalized": None}
     a_chain.provider.unsupported = {"eth_getBlockReceipts", "web3_clientVersion"}
-    a_chain.provider.faults.append(faults.reject_batch(max_calls=20))
+    a_chain.provider.faults.append(faults.build_batch_limit_fault(max_calls=20))
     a_chain.provider.pruned_below = 17
 
     facts = probed(indexer)
@@ -81,7 +81,7 @@ def test_probe_reports_logs_by_hash_as_unsupported_when_unknown_block_returns_em
     a_chain: AChain, indexer: Indexer
 ):
     """Ganache returns an empty list for an unknown block."""
-    invented = block_faults.return_value(
+    invented = block_faults.build_fixed_result_fault(
         [], methods="eth_getLogs", when=lambda request: "1234abcd" in str(request.params)
     )
     a_chain.provider.faults.append(invented)
@@ -91,10 +91,12 @@ def test_probe_reports_logs_by_hash_as_unsupported_when_unknown_block_returns_em
 
 def test_probe_quarantines_endpoint_of_another_chain(a_chain: AChain, indexer: Indexer):
     indexer.source.endpoints.run_with_endpoint(lambda endpoint: endpoint)
-    a_chain.provider.faults.append(block_faults.return_wrong_chain_id(5))
+    a_chain.provider.faults.append(block_faults.build_wrong_chain_id_fault(5))
 
     assert probed(indexer).fault == "is on chain 5, but [chain] id is 31337"
-    assert list(indexer.source.endpoints.quarantine_reasons()) == [endpoints_of(indexer)[0].name]
+    assert list(indexer.source.endpoints.get_quarantine_reasons()) == [
+        endpoints_of(indexer)[0].name
+    ]
 
 
 def test_endpoint_is_probed_hourly_and_costly_checks_run_daily(
@@ -114,7 +116,7 @@ def test_endpoint_is_probed_hourly_and_costly_checks_run_daily(
 def test_probe_results_survive_restart(a_chain: AChain, indexer: Indexer, clock: VirtualClock):
     notes = Notes()
     a_chain.provider.tag_targets = {}
-    a_chain.provider.faults.append(faults.reject_batch(max_calls=20))
+    a_chain.provider.faults.append(faults.build_batch_limit_fault(max_calls=20))
     probed(indexer, notes)
 
     indexer.restart()

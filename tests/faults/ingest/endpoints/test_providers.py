@@ -83,7 +83,7 @@ def test_case_18_endpoint_with_lower_finalized_block_reverts_nothing(
     a_chain.providers[1].tag_targets = {"finalized": 20}
     indexer = open_indexer(*a_chain.urls, clock=clock, finality=2)
     final = indexer.source.fetch_heads().final
-    a_chain.provider.faults.append(faults.return_status(502))
+    a_chain.provider.faults.append(faults.build_http_status_fault(502))
 
     assert final.number == 22
     assert indexer.source.fetch_heads().final == final
@@ -183,7 +183,7 @@ def test_case_53_indexing_resumes_after_long_outage_of_all_endpoints(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
     for provider in a_chain.providers:
-        provider.faults.append(faults.return_status(502))
+        provider.faults.append(faults.build_http_status_fault(502))
     before = sum(len(provider.received_requests) for provider in a_chain.providers)
     for _ in range(40):
         clock.advance(90)
@@ -206,7 +206,7 @@ def test_case_53_indexing_resumes_after_long_outage_of_all_endpoints(
 def test_case_54_preferred_endpoint_is_used_within_one_minute_of_recovery(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
-    a_chain.provider.faults.append(faults.return_status(502))
+    a_chain.provider.faults.append(faults.build_http_status_fault(502))
     for _ in range(20):
         clock.advance(15)
         pair.source.fetch_heads()
@@ -227,7 +227,7 @@ def test_case_54_preferred_endpoint_is_used_within_one_minute_of_recovery(
 def test_case_54_endpoint_must_be_healthy_for_one_minute_after_single_failure(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
-    a_chain.provider.faults.append(faults.return_status(502))
+    a_chain.provider.faults.append(faults.build_http_status_fault(502))
     clock.advance(5)
     pair.source.fetch_heads()
     a_chain.provider.faults.clear()

@@ -3,7 +3,7 @@
 import pytest
 
 from devnet.fakechain.faults import transport_faults as faults
-from devnet.fakechain.faults.block_faults import forward_to, return_wrong_chain_id
+from devnet.fakechain.faults.block_faults import build_forwarding_fault, build_wrong_chain_id_fault
 from devnet.fakechain.provider import Provider
 from devnet.fakechain.tree import BlockTree
 from devnet.fakechain.virtual_clock import VirtualClock
@@ -32,13 +32,13 @@ def pair(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Ind
 def test_case_39_endpoint_refusing_key_is_quarantined_and_others_continue(
     a_chain: AChain, pair: Indexer, clock: VirtualClock, code: int
 ):
-    a_chain.provider.faults.append(faults.return_status(code))
+    a_chain.provider.faults.append(faults.build_http_status_fault(code))
     for _ in range(6):
         a_chain.live(1)
         follow(pair, clock)
         clock.advance(15)
 
-    assert list(pair.source.endpoints.quarantine_reasons()) == [endpoints_of(pair)[0].name]
+    assert list(pair.source.endpoints.get_quarantine_reasons()) == [endpoints_of(pair)[0].name]
     assert shown("oracle_endpoint_quarantined", endpoint=labels(pair)[0]) == 1
     assert asked_for(a_chain.provider, lambda: follow(pair, clock)) == 0
     assert pair.canonical_logs() == a_chain.logs()
@@ -47,18 +47,18 @@ def test_case_39_endpoint_refusing_key_is_quarantined_and_others_continue(
 def test_case_39_endpoint_accepting_key_again_is_readmitted(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
-    a_chain.provider.faults.append(faults.return_status(401))
+    a_chain.provider.faults.append(faults.build_http_status_fault(401))
     for _ in range(6):
         pair.source.fetch_heads()
         clock.advance(15)
-    assert pair.source.endpoints.quarantine_reasons()
+    assert pair.source.endpoints.get_quarantine_reasons()
     a_chain.provider.faults.clear()
 
     for _ in range(15):
         pair.source.fetch_heads()
         clock.advance(30)
 
-    assert pair.source.endpoints.quarantine_reasons() == {}
+    assert pair.source.endpoints.get_quarantine_reasons() == {}
     assert shown("oracle_endpoint_quarantined", endpoint=labels(pair)[0]) == 0
     assert shown("oracle_endpoints_usable") == 2
     assert worker(pair) == 0
@@ -84,7 +84,7 @@ def test_case_52_endpoint_showing_another_genesis_is_quarantined_before_any_writ
     indexer.index()
     before = dump(indexer.url)
 
-    a_chain.provider.faults.append(forward_to(of_another_genesis()))
+    a_chain.provider.faults.append(build_forwarding_fault(of_another_genesis()))
     clock.advance(5)
     with pytest.raises(TransientError, match=r"shows block 0 as .*the database has"):
         indexer.step()
@@ -98,12 +98,12 @@ def test_case_52_correct_endpoint_continues_during_quarantine(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
     holding(pair, a_chain)
-    a_chain.provider.faults.append(forward_to(of_another_genesis()))
+    a_chain.provider.faults.append(build_forwarding_fault(of_another_genesis()))
     a_chain.live(5)
 
     follow(pair, clock)
 
-    assert list(pair.source.endpoints.quarantine_reasons()) == [endpoints_of(pair)[0].name]
+    assert list(pair.source.endpoints.get_quarantine_reasons()) == [endpoints_of(pair)[0].name]
     assert pair.cursor == (35, a_chain.head.hash)
     assert pair.canonical_logs() == a_chain.logs()
 
@@ -115,24 +115,24 @@ def test_case_52_chain_id_is_checked_at_every_endpoint_switch(
     first, second = endpoints_of(pair)
     for endpoint in (second, first):
         pair.source.endpoints.run_with_endpoint(
-            lambda used_endpoint: used_endpoint, only=endpoint.name
+            lambda used_endpoint: used_endpoint, only_endpoint=endpoint.name
         )
-    a_chain.providers[1].faults.append(return_wrong_chain_id(5))
+    a_chain.providers[1].faults.append(build_wrong_chain_id_fault(5))
     a_chain.live(1)
-    a_chain.provider.faults.append(faults.return_status(502))
+    a_chain.provider.faults.append(faults.build_http_status_fault(502))
     before = pair.cursor
 
     with pytest.raises(TransientError, match="is on chain 5"):
         pair.step()
 
     assert pair.cursor == before
-    assert list(pair.source.endpoints.quarantine_reasons()) == [second.name]
+    assert list(pair.source.endpoints.get_quarantine_reasons()) == [second.name]
 
 
 def test_case_52_wrong_chain_at_start_raises_input_error(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
-    a_chain.provider.faults.append(return_wrong_chain_id(5))
+    a_chain.provider.faults.append(build_wrong_chain_id_fault(5))
 
     with pytest.raises(InputError, match=r"is on chain 5, but \[chain\] id is 31337"):
         open_indexer(a_chain.urls[0])

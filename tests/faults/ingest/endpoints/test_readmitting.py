@@ -123,7 +123,9 @@ def test_run_once_fails_and_counts_suspect_blocks_until_they_are_confirmed(
     with closing(store), store.transaction() as uow:
         uow.facts.quarantine.add(busy.urls[0], "a lie")
     silent = hide(
-        busy, transport_faults.return_status(503, methods=log_faults.LOG_AND_RECEIPT_METHODS), 1
+        busy,
+        transport_faults.build_http_status_fault(503, methods=log_faults.LOG_AND_RECEIPT_METHODS),
+        1,
     )
 
     def suspects() -> int:
@@ -155,7 +157,7 @@ def test_indexing_continues_while_suspect_blocks_are_unavailable(
         suspect = uow.cursor.get()
     assert suspect is not None
     for method in ("eth_getLogs", "eth_getBlockReceipts", "eth_getTransactionReceipt"):
-        pruned = transport_faults.return_status(
+        pruned = transport_faults.build_http_status_fault(
             503, methods=method, for_blocks=(0, suspect.number)
         )
         hide(busy, pruned, 1)

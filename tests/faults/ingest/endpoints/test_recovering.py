@@ -66,7 +66,7 @@ def test_final_block_fabricated_by_one_endpoint_is_discarded_after_one_minute(
 
     a_chain.show(a_chain.quiet(5, on=honest_head))
     if dies:
-        liar.faults.append(faults.return_status(503))
+        liar.faults.append(faults.build_http_status_fault(503))
     with pytest.raises(TransientError, match="below the final block"):
         indexer.step()
 
@@ -78,10 +78,10 @@ def test_final_block_fabricated_by_one_endpoint_is_discarded_after_one_minute(
 @pytest.mark.parametrize(
     "fault",
     [
-        faults.return_status(504, times=2),
-        faults.return_html(times=1),
-        faults.truncate_body(times=1),
-        faults.reset_connection(times=1),
+        faults.build_http_status_fault(504, times=2),
+        faults.build_html_fault(times=1),
+        faults.build_truncated_body_fault(times=1),
+        faults.build_reset_connection_fault(times=1),
     ],
     ids=["504", "HTML", "truncated", "reset"],
 )
@@ -100,7 +100,7 @@ def test_temporary_failure_does_not_disable_batches(
 def test_gateway_timeout_on_small_batch_is_not_retried_individually(
     a_chain: AChain, alone: Indexer
 ):
-    a_chain.provider.faults.append(faults.return_status(504))
+    a_chain.provider.faults.append(faults.build_http_status_fault(504))
 
     with pytest.raises(RpcError, match=ErrorKind.SLOW):
         alone.source.fetch_heads()
@@ -119,7 +119,9 @@ HOSTILE = {
 
 @pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_response_body_raises_rpc_error(a_chain: AChain, body: bytes):
-    a_chain.provider.faults.append(faults.return_http("hostile", HttpResponse(body=body)))
+    a_chain.provider.faults.append(
+        faults.build_http_response_fault("hostile", HttpResponse(body=body))
+    )
 
     with pytest.raises(RpcError):
         JsonRpcClient(a_chain.urls[0]).call("eth_chainId", [], str)
@@ -129,7 +131,7 @@ def test_hostile_response_body_raises_rpc_error(a_chain: AChain, body: bytes):
     ("written", "seconds"), [("²", None), ("9" * 400, 3600), ("86400", 3600), ("60", 60)]
 )
 def test_retry_after_is_capped_at_one_hour(a_chain: AChain, written: str, seconds: float | None):
-    a_chain.provider.faults.append(faults.return_429(written))
+    a_chain.provider.faults.append(faults.build_429_fault(written))
 
     with pytest.raises(RpcError) as failure:
         JsonRpcClient(a_chain.urls[0]).call("eth_chainId", [], str)
@@ -147,8 +149,8 @@ def test_unavailable_endpoint_is_waited_for_although_the_other_endpoint_refuses_
 ):
     indexer = open_indexer(*a_chain.urls, clock=clock)
     late, refused = a_chain.providers
-    late.faults.append(faults.return_status(503))
-    refused.faults.append(faults.return_status(403))
+    late.faults.append(faults.build_http_status_fault(503))
+    refused.faults.append(faults.build_http_status_fault(403))
     indexer.restart()
 
     with pytest.raises(TransientError, match="503"):
@@ -160,7 +162,7 @@ def test_endpoint_failover_is_logged_once_with_reason(
 ):
     indexer = open_indexer(*a_chain.urls, clock=clock)
     indexer.index()
-    a_chain.provider.faults.append(faults.return_status(503))
+    a_chain.provider.faults.append(faults.build_http_status_fault(503))
     with capture_logs() as log_lines:
         for _ in range(3):
             a_chain.live(1)

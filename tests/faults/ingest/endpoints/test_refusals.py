@@ -26,7 +26,7 @@ def all_succeeded(above: int = 0) -> InjectedFault:
             for receipt in receipts
         ]
 
-    return block_faults.change_receipts("all succeeded", changed)
+    return block_faults.build_changed_receipts_fault("all succeeded", changed)
 
 
 def test_refused_block_is_reported_until_endpoint_proves_it(a_chain: AChain, site: Site):
@@ -58,7 +58,7 @@ def test_refused_block_stays_refused_when_receipt_samples_are_no_longer_availabl
     hide(a_chain, all_succeeded(first.number))
     refused = site.once(0)
     # No samples any more: it gives none but of the refused block and those above it.
-    hide(a_chain, log_faults.omit_logs(methods="eth_getBlockReceipts"))
+    hide(a_chain, log_faults.build_omitted_logs_fault(methods="eth_getBlockReceipts"))
 
     outcome = site.once(0)
 

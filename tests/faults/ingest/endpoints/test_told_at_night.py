@@ -70,7 +70,7 @@ def test_chain_head_is_unknown_when_all_endpoints_are_far_behind(a_chain: AChain
 
 def test_unknown_chain_head_reports_throttling_error_of_endpoints(a_chain: AChain, tmp_path: Path):
     for provider in a_chain.providers:
-        provider.faults.append(transport_faults.return_429(3_600))
+        provider.faults.append(transport_faults.build_429_fault(3_600))
     with asking(a_chain, tmp_path) as opened:
         head_status = asked(opened, a_chain.head.number)
 
@@ -129,7 +129,7 @@ def test_chain_stall_is_reported_until_next_block(
     watch = DaemonHealth(JobLiveness(clock))
 
     def stalled() -> bool:
-        watch.note_heads(indexer.source.fetch_heads())
+        watch.record_heads(indexer.source.fetch_heads())
         return Condition.STALLED in watch.build_report().conditions
 
     assert not stalled()

@@ -47,7 +47,9 @@ def test_case_33_quota_error_causes_a_wait_and_a_retry_of_the_same_range(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(a_chain.urls[0], clock=clock)
-    quota = message_faults.fail_with(message_faults.RATE_MESSAGE, methods="eth_getLogs", times=1)
+    quota = message_faults.build_error_fault(
+        message_faults.RATE_MESSAGE, methods="eth_getLogs", times=1
+    )
     a_chain.provider.faults.append(quota)
 
     waited = follow(indexer, clock)
@@ -61,7 +63,9 @@ def test_case_33_result_limit_under_same_error_code_splits_range(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(a_chain.urls[0], clock=clock)
-    a_chain.provider.faults.append(message_faults.limit_results(9, message_faults.DENSITY_MESSAGE))
+    a_chain.provider.faults.append(
+        message_faults.build_result_limit_fault(9, message_faults.DENSITY_MESSAGE)
+    )
 
     assert follow(indexer, clock) == 0
     assert indexer.canonical_logs() == a_chain.logs()
@@ -75,7 +79,7 @@ def test_case_37_retry_after_is_respected_exactly(
     alone: Indexer, a_chain: AChain, clock: VirtualClock, retry_after: int | str
 ):
     a_chain.live(1)
-    a_chain.provider.faults.append(faults.return_429(retry_after, times=1))
+    a_chain.provider.faults.append(faults.build_429_fault(retry_after, times=1))
     with pytest.raises(TransientError, match=ErrorKind.THROTTLED):
         alone.step()
 
@@ -92,7 +96,7 @@ def test_case_37_request_rate_is_reduced_and_recovers(
     alone: Indexer, a_chain: AChain, clock: VirtualClock
 ):
     (endpoint,) = endpoints_of(alone)
-    a_chain.provider.faults.append(faults.return_429(5, times=1))
+    a_chain.provider.faults.append(faults.build_429_fault(5, times=1))
     with pytest.raises(TransientError):
         alone.step()
     cut = shown("oracle_endpoint_rate_limit", endpoint=endpoint.name)
@@ -109,7 +113,9 @@ def test_case_37_request_rate_is_reduced_and_recovers(
 
 
 @pytest.mark.parametrize(
-    "fault", [faults.return_429_in_200, faults.return_throttle_text], ids=["JSON", "text"]
+    "fault",
+    [faults.build_429_in_200_fault, faults.build_throttle_text_fault],
+    ids=["JSON", "text"],
 )
 def test_case_38_throttling_response_with_http_200_causes_a_wait_and_a_retry(
     alone: Indexer, a_chain: AChain, clock: VirtualClock, fault: Callable[..., InjectedFault]
@@ -137,7 +143,7 @@ def test_case_40_late_response_is_requested_again_and_counted_once(
     for endpoint in endpoints_of(indexer):
         endpoint.client._wire._timeout_seconds = 1.0
     gate = Event()
-    held = faults.hold_response(gate, methods="eth_getLogs", times=1)
+    held = faults.build_held_response_fault(gate, methods="eth_getLogs", times=1)
     a_chain.provider.faults.append(held)
     began = time.monotonic()
     try:
@@ -157,7 +163,12 @@ def is_wide(request: FakeRequest) -> bool:
 
 @pytest.mark.parametrize(
     "fault",
-    [faults.cut_connection, faults.reset_connection, faults.truncate_body, faults.corrupt_gzip],
+    [
+        faults.build_cut_connection_fault,
+        faults.build_reset_connection_fault,
+        faults.build_truncated_body_fault,
+        faults.build_corrupt_gzip_fault,
+    ],
     ids=lambda fault: str(getattr(fault, "__name__", fault)),
 )
 def test_case_41_truncated_response_splits_range(
@@ -178,7 +189,7 @@ def test_case_41_truncated_response_splits_range(
 
 
 @pytest.mark.parametrize(
-    "fault", [faults.return_html, faults.return_empty_body], ids=["HTML", "nothing"]
+    "fault", [faults.build_html_fault, faults.build_empty_body_fault], ids=["HTML", "nothing"]
 )
 def test_case_42_non_json_response_is_invalid(
     alone: Indexer, a_chain: AChain, fault: Callable[..., InjectedFault]
@@ -190,7 +201,7 @@ def test_case_42_non_json_response_is_invalid(
 
 
 @pytest.mark.parametrize(
-    "fault", [faults.return_html, faults.return_empty_body], ids=["HTML", "nothing"]
+    "fault", [faults.build_html_fault, faults.build_empty_body_fault], ids=["HTML", "nothing"]
 )
 def test_case_42_non_json_response_switches_to_another_endpoint(
     a_chain: AChain,
@@ -210,7 +221,11 @@ def test_case_42_non_json_response_switches_to_another_endpoint(
 
 @pytest.mark.parametrize(
     "fault",
-    [faults.reverse_batch(), faults.omit_response(0), faults.fail_one_call(0)],
+    [
+        faults.build_reversed_batch_fault(),
+        faults.build_omitted_response_fault(0),
+        faults.build_failed_call_fault(0),
+    ],
     ids=["shuffled", "with a hole", "with an error"],
 )
 def test_case_43_faulty_batch_response_is_reordered_and_completed(
@@ -227,7 +242,7 @@ def test_case_43_faulty_batch_response_is_reordered_and_completed(
 def test_case_43_refused_batch_size_is_reduced_permanently(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    refusal = faults.reject_batch(max_calls=7)
+    refusal = faults.build_batch_limit_fault(max_calls=7)
     a_chain.provider.faults.append(refusal)
     indexer = open_indexer(a_chain.urls[0], clock=clock)
 
@@ -244,7 +259,7 @@ def test_case_44_announced_block_returned_as_null_is_waited_for(
 ):
     a_chain.live(3)
     announced = 30 + place
-    null = block_faults.return_null(
+    null = block_faults.build_null_result_fault(
         when=lambda request: request.block_range == (announced,) * 2, times=2
     )
     a_chain.provider.faults.append(null)

@@ -84,11 +84,11 @@ def test_indexing_keeps_at_least_one_third_of_its_speed_with_unreliable_endpoint
 @pytest.mark.parametrize(
     "fault",
     [
-        faults.return_html,
-        faults.reset_connection,
-        faults.return_empty_body,
-        faults.truncate_body,
-        faults.cut_connection,
+        faults.build_html_fault,
+        faults.build_reset_connection_fault,
+        faults.build_empty_body_fault,
+        faults.build_truncated_body_fault,
+        faults.build_cut_connection_fault,
     ],
 )
 def test_temporary_failure_is_retried_on_same_endpoint(
@@ -110,7 +110,7 @@ def test_unavailable_endpoint_gets_at_most_one_request_per_tick(
 ):
     clock = VirtualClock()
     indexer = open_indexer(a_chain.urls[0], clock=clock)
-    a_chain.provider.faults.append(faults.return_status(502))
+    a_chain.provider.faults.append(faults.build_http_status_fault(502))
 
     def turn() -> None:
         clock.advance(1)
@@ -142,7 +142,7 @@ def single(a_chain: AChain) -> AChain:
 
 @pytest.mark.parametrize("method", ["eth_chainId", "eth_getLogs"])
 def test_run_once_waits_for_retry_after_and_completes(single: AChain, tmp_path: Path, method: str):
-    throttled = faults.return_429(3, methods=method, times=1)
+    throttled = faults.build_429_fault(3, methods=method, times=1)
     single.provider.faults.append(throttled)
 
     done = once(single, tmp_path)
@@ -152,7 +152,7 @@ def test_run_once_waits_for_retry_after_and_completes(single: AChain, tmp_path: 
 
 
 def test_run_once_waits_for_short_retry_after_at_start(single: AChain, tmp_path: Path):
-    single.provider.faults.append(faults.return_429(1, methods="eth_chainId", times=2))
+    single.provider.faults.append(faults.build_429_fault(1, methods="eth_chainId", times=2))
 
     assert once(single, tmp_path).returncode == 0
 
@@ -160,7 +160,7 @@ def test_run_once_waits_for_short_retry_after_at_start(single: AChain, tmp_path:
 def test_run_once_fails_immediately_on_long_retry_after(single: AChain, tmp_path: Path):
     assert once(single, tmp_path).returncode == 0
     single.live(1)
-    single.provider.faults.append(faults.return_429(3600))
+    single.provider.faults.append(faults.build_429_fault(3600))
 
     done = once(single, tmp_path)
 
@@ -169,7 +169,7 @@ def test_run_once_fails_immediately_on_long_retry_after(single: AChain, tmp_path
 
 
 def test_signal_stops_run_once_while_it_waits_for_an_endpoint(single: AChain, tmp_path: Path):
-    single.provider.faults.append(faults.return_429(100, methods="eth_getLogs"))
+    single.provider.faults.append(faults.build_429_fault(100, methods="eth_getLogs"))
     path = write(settings(single, tmp_path), tmp_path / "config.toml")
 
     with starting(path, "--once") as run:
@@ -183,8 +183,8 @@ def test_shortest_retry_after_of_all_endpoints_is_raised(
 ):
     clock = VirtualClock()
     endpoints = EndpointPool.from_urls(a_chain.urls, CHAIN_ID, clock)
-    a_chain.providers[0].faults.append(faults.return_429(90))
-    a_chain.providers[1].faults.append(faults.return_429(20))
+    a_chain.providers[0].faults.append(faults.build_429_fault(90))
+    a_chain.providers[1].faults.append(faults.build_429_fault(20))
 
     with pytest.raises(TransientError) as caught:
         endpoints.run_with_endpoint(lambda _: None)

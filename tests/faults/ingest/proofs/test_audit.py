@@ -63,7 +63,9 @@ def leave_one_out(a_chain: AChain) -> int:
     number, index = a_log_of_the_network(a_chain)
     here = (hex(number), hex(index))
     a_chain.provider.faults.append(
-        log_faults.omit_logs(lambda log: (log["blockNumber"], log["logIndex"]) == here)
+        log_faults.build_omitted_logs_fault(
+            lambda log: (log["blockNumber"], log["logIndex"]) == here
+        )
     )
     return number
 
@@ -97,7 +99,7 @@ def test_case_29_omitted_log_is_detected_by_audit_and_repaired_by_refold(
 
     audits = audited(indexer)
 
-    (repaired,) = [audit for audit in audits if audit.result == "repaired"]
+    (repaired,) = [audit for audit in audits if audit.outcome == "repaired"]
     assert [log.block for log in repaired.difference.missing_logs] == [block]
     assert (repaired.source_endpoint, repaired.at_fault) == (giver, giver)
     assert shown(MISSING, endpoint=giver) == before + 1
@@ -113,7 +115,9 @@ def test_case_28_log_omitted_from_ranges_is_detected_by_audit_endpoint(
     number, index = a_log_of_the_network(a_chain)
     here = (hex(number), hex(index))
     a_chain.provider.faults.append(
-        log_faults.omit_logs_of_ranges(lambda log: (log["blockNumber"], log["logIndex"]) == here)
+        log_faults.build_omitted_range_logs_fault(
+            lambda log: (log["blockNumber"], log["logIndex"]) == here
+        )
     )
     # Or it would be found out by itself.
     a_chain.provider.faults.append(no_pins())
@@ -141,11 +145,11 @@ def test_case_29_audit_result_is_denied_when_auditor_omits_logs(
     indexer = open_indexer(*a_chain.urls, reports=False)
     indexer.index()
     before = indexer.digest()
-    a_chain.providers[1].faults.append(log_faults.omit_log(0))
+    a_chain.providers[1].faults.append(log_faults.build_omitted_log_fault(0))
 
     audits = audited(indexer)
 
-    denied = [audit for audit in audits if audit.result == "denied"]
+    denied = [audit for audit in audits if audit.outcome == "denied"]
     assert denied
     assert {audit.at_fault for audit in denied} == {name_of(indexer, 1)}
     assert indexer.digest() == before
@@ -179,7 +183,7 @@ def test_verify_reports_number_of_unrepaired_logs(a_chain: AChain, fooled: tuple
     indexer, block = fooled
     omitted_hash = next(at for at, index in a_chain.logs() if index == 0)
     a_chain.providers[1].faults.append(
-        log_faults.omit_logs(lambda log: log["blockHash"] == omitted_hash)
+        log_faults.build_omitted_logs_fault(lambda log: log["blockHash"] == omitted_hash)
     )
     blocks = BlockRange(0, indexer.cursor[0])
     context = RepairContext(indexer.source, indexer.store, indexer.folder, RebuildOptions())

@@ -74,7 +74,7 @@ def test_log_omitted_by_both_urls_of_one_provider_is_detected_by_the_other_provi
 
     honest = indexer.source.list_endpoint_names()[2]
     assert {audited.auditor for audited in audits} == {honest}
-    assert "repaired" in {audited.result for audited in audits}
+    assert "repaired" in {audited.outcome for audited in audits}
     assert indexer.canonical_logs() == busy.logs()
     assert indexer.digest() == whole(busy, open_indexer).digest()
 
@@ -85,7 +85,7 @@ def test_nothing_is_audited_while_other_provider_is_silent(
     leave_out(busy)
     indexer = open_indexer(*two_urls(busy), busy.urls[1], reports=False, clock=clock)
     index_without_proof(indexer)
-    silent = hide(busy, transport_faults.return_status(503), 1)
+    silent = hide(busy, transport_faults.build_http_status_fault(503), 1)
 
     for _ in range(2):
         with pytest.raises(TransientError):
@@ -123,6 +123,6 @@ def test_second_endpoint_of_the_only_provider_audits_the_first_endpoint(
     audits = audit_all(indexer)
 
     second = indexer.source.list_endpoint_names()[1]
-    assert {(audited.auditor, audited.result) for audited in audits} == {(second, "equal")}
+    assert {(audited.auditor, audited.outcome) for audited in audits} == {(second, "equal")}
     assert audited_blocks(indexer) > 0
     assert shown(POSSIBLE) == 1

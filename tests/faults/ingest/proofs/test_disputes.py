@@ -21,10 +21,10 @@ def disputed(a_chain: AChain) -> int:
     a_chain.live(40)
     for provider in a_chain.providers:
         provider.faults += [
-            block_faults.serve_zero_bloom(),
-            block_faults.override_header_fields(MADE_UP),
+            block_faults.build_zero_bloom_fault(),
+            block_faults.build_header_fields_fault(MADE_UP),
         ]
-    hide(a_chain, log_faults.omit_logs(is_log(block)))
+    hide(a_chain, log_faults.build_omitted_logs_fault(is_log(block)))
     return block.number
 
 

@@ -80,7 +80,9 @@ def test_forged_block_without_descendants_is_detected(
     own = a_chain.tree.mine([forged_tx], at.get_ancestor())
     a_chain.tree.last_mined = honest
     forging_provider = type(a_chain.provider)(a_chain.tree, own)
-    for fault in (block_faults.forward_to(forging_provider, for_blocks=(at.number, at.number)),):
+    for fault in (
+        block_faults.build_forwarding_fault(forging_provider, for_blocks=(at.number, at.number)),
+    ):
         hide(a_chain, fault)
 
     outcome = site.once(*order)
@@ -90,7 +92,7 @@ def test_forged_block_without_descendants_is_detected(
 
 def test_history_unconfirmed_by_second_provider_is_read_but_not_final(a_chain: AChain, site: Site):
     grown(a_chain, 30)
-    silent = hide(a_chain, transport_faults.return_status(500), 1)
+    silent = hide(a_chain, transport_faults.build_http_status_fault(500), 1)
     before = shown(WITNESSED, result="unanswered")
 
     outcome = site.once(0, 1)
@@ -116,7 +118,7 @@ def test_refused_chain_stays_refused_when_other_endpoint_falls_silent(a_chain: A
         a_chain, honest_blocks[10], blocks=honest.number - honest_blocks[10].number + 1
     )
     refused = site.once(0, 1)
-    hide(a_chain, transport_faults.return_status(500), 1)
+    hide(a_chain, transport_faults.build_http_status_fault(500), 1)
 
     outcome = site.once(0, 1)
 

@@ -46,7 +46,7 @@ def site(a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def silence(chain: AChain, *places: int) -> list[InjectedFault]:
-    return [hide(chain, transport_faults.return_status(503), place) for place in places]
+    return [hide(chain, transport_faults.build_http_status_fault(503), place) for place in places]
 
 
 def restore(chain: AChain, faults: list[InjectedFault], *places: int) -> None:
@@ -62,7 +62,7 @@ def lie(chain: AChain, what: str, depth: Depth, blocks: tuple[int, int], *places
             chain.provider.tag_targets,
             chain.provider.code_by_address,
         )
-        hide(chain, block_faults.forward_to(liar), place)
+        hide(chain, block_faults.build_forwarding_fault(liar), place)
 
 
 def doubled_logs(receipts: list[Json]) -> list[Json]:
@@ -121,7 +121,7 @@ def test_case_49_receipts_falsified_by_two_endpoints_are_refused_while_third_is_
     indexer.index()
     lost = shown("oracle_verification_downgrades_total", feature="receipts_root")
     for place in LIARS:
-        hide(busy, block_faults.change_receipts("doubled", doubled_logs), place)
+        hide(busy, block_faults.build_changed_receipts_fault("doubled", doubled_logs), place)
     silent = silence(busy, 2)
     busy.say(task_created(1))
 
@@ -199,7 +199,7 @@ def test_case_49_two_lying_endpoints_mark_no_headers_as_unsupported_while_the_th
     grown(a_chain)
     liars = [place for place in ALL if place != silent_place]
     for place in liars:
-        hide(a_chain, block_faults.change_receipts("doubled", doubled_logs), place)
+        hide(a_chain, block_faults.build_changed_receipts_fault("doubled", doubled_logs), place)
     silent = silence(a_chain, silent_place)
 
     waiting = [site.once(*ALL) for _ in range(2)]
@@ -222,7 +222,7 @@ def test_case_49_unprovable_headers_are_unsupported_after_all_providers_responde
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     for place in ALL:
-        hide(busy, block_faults.serve_wrong_receipts_root(), place)
+        hide(busy, block_faults.build_wrong_receipts_root_fault(), place)
     silent = silence(busy, 2)
     indexer = open_indexer(*busy.urls, clock=clock)
 
@@ -240,7 +240,7 @@ def test_case_49_unsupported_headers_do_not_block_indexing_while_a_provider_is_s
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     for place in ALL:
-        hide(busy, block_faults.serve_wrong_receipts_root(), place)
+        hide(busy, block_faults.build_wrong_receipts_root_fault(), place)
     indexer = open_indexer(*busy.urls, clock=clock)
     indexer.index()
     silence(busy, 2)

@@ -36,7 +36,7 @@ def test_all_history_reaches_level_allowed_by_headers(a_chain: AChain, site: Sit
 
 def test_log_omitted_from_history_is_detected_by_bloom(a_chain: AChain, site: Site):
     grown_blocks = grown(a_chain)
-    hide(a_chain, log_faults.omit_logs(is_log(grown_blocks[20])))
+    hide(a_chain, log_faults.build_omitted_logs_fault(is_log(grown_blocks[20])))
 
     outcome = site.once(0)
 
@@ -49,8 +49,8 @@ def test_log_omitted_from_history_without_blooms_is_detected_by_receipts(
 ):
     """Headers with changed blooms do not match their hash, so they do not prove the roots."""
     grown_blocks = grown(a_chain)
-    hide(a_chain, block_faults.serve_zero_bloom())
-    hide(a_chain, log_faults.omit_logs(is_log(grown_blocks[20])))
+    hide(a_chain, block_faults.build_zero_bloom_fault())
+    hide(a_chain, log_faults.build_omitted_logs_fault(is_log(grown_blocks[20])))
 
     outcome = site.once(0)
 
@@ -74,7 +74,7 @@ def test_false_logs_in_any_part_of_history_are_detected(a_chain: AChain, site: S
         if blocks[0] <= int(log["blockNumber"], 16) <= blocks[1]:
             changes_data(log)
 
-    lie = log_faults.change_each_log(
+    lie = log_faults.build_changed_each_log_fault(
         "other data", struck, methods=log_faults.LOG_AND_RECEIPT_METHODS
     )
     hide(a_chain, lie)
@@ -92,7 +92,7 @@ def test_history_read_before_trust_was_established_is_reread_and_repaired(
     a_chain: AChain, site: Site
 ):
     grown_blocks = grown(a_chain)
-    lie = hide(a_chain, log_faults.omit_logs(is_log(grown_blocks[20])))
+    lie = hide(a_chain, log_faults.build_omitted_logs_fault(is_log(grown_blocks[20])))
     site.once(0, history="seamed", head="seamed", receipts=False)
     before = site.rows()
     a_chain.providers[0].faults.remove(lie)
@@ -125,7 +125,7 @@ def test_false_receipt_samples_discredit_endpoint_instead_of_chain(a_chain: ACha
     """For all the newest blocks, the first endpoint returns other receipts than the two others."""
     a_chain.serve()
     grown(a_chain)
-    lie = log_faults.change_each_log(
+    lie = log_faults.build_changed_each_log_fault(
         "other data", changes_data, methods=log_faults.LOG_AND_RECEIPT_METHODS
     )
     hide(a_chain, lie)
@@ -139,8 +139,8 @@ def test_false_receipt_samples_discredit_endpoint_instead_of_chain(a_chain: ACha
 def test_chain_without_valid_roots_is_indexed_as_unproven(a_chain: AChain, site: Site):
     grown(a_chain)
     for place in (0, 1):
-        hide(a_chain, block_faults.serve_wrong_receipts_root(), place)
-        hide(a_chain, block_faults.serve_zero_bloom(), place)
+        hide(a_chain, block_faults.build_wrong_receipts_root_fault(), place)
+        hide(a_chain, block_faults.build_zero_bloom_fault(), place)
 
     outcomes = [site.once(0, 1) for _ in range(2)]
     _, status_output = site.tell("status")

@@ -11,7 +11,7 @@ from oracle.chain.verification.verification_policy import MINIMAL_POLICY, Verifi
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
-from oracle.indexer.audit.judgement import record_proven_wrong
+from oracle.indexer.audit.judgement import record_endpoints_proven_wrong
 from oracle.indexer.audit.reverify import reverify_blocks
 from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.rebuild import RebuildOptions
@@ -83,7 +83,7 @@ def test_endpoint_proven_to_omit_logs_is_no_longer_queried(
     assert [audit.proven_wrong for audit in audits if audit.difference] == [
         f"had other logs or calls than the receipts of block {at}"
     ]
-    assert (wrong(fooled), set(fooled.source.get_proven_wrong())) == ({liar}, {liar})
+    assert (wrong(fooled), set(fooled.source.get_proven_wrong_endpoints())) == ({liar}, {liar})
     # Also what is no whole window, up to our newest block, is asked about at once, oldest first.
     assert [audit.blocks.first for audit in audits] == sorted(
         audit.blocks.first for audit in audits
@@ -106,8 +106,8 @@ def test_endpoint_fabricating_logs_is_detected_while_reading(
     indexer.index()
 
     liar = indexer.source.list_endpoint_names()[0]
-    assert set(indexer.source.get_proven_wrong()) == {liar}
-    assert record_proven_wrong(indexer.source, indexer.store, RebuildOptions()) == [liar]
+    assert set(indexer.source.get_proven_wrong_endpoints()) == {liar}
+    assert record_endpoints_proven_wrong(indexer.source, indexer.store, RebuildOptions()) == [liar]
     assert wrong(indexer) == {liar}
     assert indexer.digest() == whole(busy, open_indexer).digest()
 
@@ -116,7 +116,7 @@ def with_other_receipts(busy: AChain, times: int) -> None:
     def more(receipts: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [{**receipt, "cumulativeGasUsed": "0x1"} for receipt in receipts]
 
-    hide(busy, block_faults.change_receipts("other receipts", more, times=times))
+    hide(busy, block_faults.build_changed_receipts_fault("other receipts", more, times=times))
 
 
 @pytest.mark.parametrize(("times", "is_out"), [(1, False), (100, True)])
@@ -130,7 +130,7 @@ def test_endpoint_is_proven_wrong_only_after_repeated_header_contradictions(
 
     indexer.index()
 
-    assert bool(indexer.source.get_proven_wrong()) is is_out
+    assert bool(indexer.source.get_proven_wrong_endpoints()) is is_out
     assert indexer.canonical_logs() == busy.logs()
 
 
@@ -141,30 +141,30 @@ def test_auditor_is_proven_wrong_only_after_repeated_omissions(
     indexer = learned(open_indexer(*busy.urls, reports=False))
     indexer.index()
     at = a_block(busy)
-    hide(busy, log_faults.omit_logs(is_log(at), times=times), 1)
+    hide(busy, log_faults.build_omitted_logs_fault(is_log(at), times=times), 1)
 
     audits = list(audited(indexer, Auditor(window_blocks=at.number + 1)))
 
     # What is left out once may be found by the second way in which a range is read.
-    assert {audit.result for audit in audits if audit.difference} <= {"denied"}
+    assert {audit.outcome for audit in audits if audit.difference} <= {"denied"}
     auditor = indexer.source.list_endpoint_names()[1]
-    assert set(indexer.source.get_proven_wrong()) == ({auditor} if is_out else set())
+    assert set(indexer.source.get_proven_wrong_endpoints()) == ({auditor} if is_out else set())
 
 
 def test_audit_without_proofs_quarantines_no_endpoint_and_reports_unproven(
     busy: AChain, open_indexer: OpenIndexer
 ):
     for place in (0, 1):
-        hide(busy, block_faults.serve_wrong_receipts_root(), place)
-        hide(busy, block_faults.serve_zero_bloom(), place)
+        hide(busy, block_faults.build_wrong_receipts_root_fault(), place)
+        hide(busy, block_faults.build_zero_bloom_fault(), place)
     change(busy)
     indexer = open_indexer(*busy.urls, reports=False)
     indexer.index()
 
     audits = list(audited(indexer, Auditor(window_blocks=a_block(busy).number + 1)))
 
-    assert [audit.result for audit in audits if audit.difference] == ["unproven"]
-    assert indexer.source.get_proven_wrong() == {}
+    assert [audit.outcome for audit in audits if audit.difference] == ["unproven"]
+    assert indexer.source.get_proven_wrong_endpoints() == {}
 
 
 # --- what follows ---

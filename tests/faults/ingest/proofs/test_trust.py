@@ -37,9 +37,9 @@ def busy(a_chain: AChain) -> AChain:
 @pytest.mark.parametrize(
     "bloom",
     [
-        block_faults.serve_zero_bloom,
-        block_faults.serve_saturated_bloom,
-        lambda: block_faults.serve_wrong_bloom(
+        block_faults.build_zero_bloom_fault,
+        block_faults.build_saturated_bloom_fault,
+        lambda: block_faults.build_wrong_bloom_fault(
             compute_bloom_mask(NETWORK) | compute_bloom_mask(task_created(0).topics[0])
         ),
     ],
@@ -81,7 +81,7 @@ def system_receipt(a_chain: AChain) -> InjectedFault:
         more = {**some, "transactionIndex": hex(len(receipts)), "logs": []}
         return [*receipts, more]
 
-    return block_faults.change_receipts("a system receipt", with_one)
+    return block_faults.build_changed_receipts_fault("a system receipt", with_one)
 
 
 @pytest.mark.parametrize("fault", ["dummy root", "system receipts"])
@@ -89,7 +89,9 @@ def test_case_49_dummy_roots_are_distrusted_and_chain_is_indexed(
     busy: AChain, open_indexer: OpenIndexer, fault: str
 ):
     receipts_fault = (
-        block_faults.serve_wrong_receipts_root() if fault == "dummy root" else system_receipt(busy)
+        block_faults.build_wrong_receipts_root_fault()
+        if fault == "dummy root"
+        else system_receipt(busy)
     )
     for place in (0, 1):
         hide(busy, receipts_fault, place)
@@ -146,7 +148,7 @@ def test_case_49_the_only_responding_endpoint_does_not_lower_the_level(
     indexer = open_indexer(*busy.urls, clock=clock)
     indexer.index()
     hide(busy, system_receipt(busy))
-    silent = hide(busy, transport_faults.return_status(500), 1)
+    silent = hide(busy, transport_faults.build_http_status_fault(500), 1)
     block = busy.say(task_created(1))
 
     with pytest.raises(TransientError):
@@ -162,7 +164,7 @@ def test_case_49_the_only_responding_endpoint_does_not_lower_the_level(
 def test_case_49_lowered_level_is_retried_after_one_hour(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    wrong_root = hide(busy, block_faults.serve_wrong_receipts_root())
+    wrong_root = hide(busy, block_faults.build_wrong_receipts_root_fault())
     indexer = open_indexer(busy.urls[0], clock=clock)
     indexer.index()
     busy.provider.faults.remove(wrong_root)

@@ -24,8 +24,8 @@ def worthless(a_chain: AChain) -> AChain:
     """Return a chain on which all endpoints show made-up roots and zero blooms."""
     grown(a_chain)
     for place in (0, 1):
-        hide(a_chain, block_faults.serve_wrong_receipts_root(), place)
-        hide(a_chain, block_faults.serve_zero_bloom(), place)
+        hide(a_chain, block_faults.build_wrong_receipts_root_fault(), place)
+        hide(a_chain, block_faults.build_zero_bloom_fault(), place)
     return a_chain
 
 
@@ -58,7 +58,7 @@ def test_agreement_of_second_endpoint_satisfies_required_level(worthless: AChain
 
 def test_silent_second_endpoint_does_not_satisfy_required_level(worthless: AChain, site: Site):
     methods = log_faults.LOG_AND_RECEIPT_METHODS
-    silent = hide(worthless, transport_faults.return_status(503, methods=methods), 1)
+    silent = hide(worthless, transport_faults.build_http_status_fault(503, methods=methods), 1)
 
     code, output = site.once(0, 1)
 
@@ -89,7 +89,7 @@ def test_zero_blooms_prove_nothing_when_the_header_hash_does_not_cover_them(
 ):
     grown(a_chain)
     for place in (0, 1):
-        hide(a_chain, block_faults.serve_zero_bloom(), place)
+        hide(a_chain, block_faults.build_zero_bloom_fault(), place)
 
     code, output = site.once(0)
 
@@ -101,8 +101,8 @@ def test_run_once_passes_with_status_note_when_chain_is_too_short_to_calibrate(
     a_chain: AChain, site: Site
 ):
     grown(a_chain, blocks=1)
-    hide(a_chain, block_faults.serve_wrong_receipts_root())
-    hide(a_chain, block_faults.serve_zero_bloom())
+    hide(a_chain, block_faults.build_wrong_receipts_root_fault())
+    hide(a_chain, block_faults.build_zero_bloom_fault())
 
     assert site.once(0) == (0, "")
 

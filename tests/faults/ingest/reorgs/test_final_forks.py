@@ -175,7 +175,7 @@ def test_case_05_nothing_is_finalized_while_two_providers_disagree(
 
 
 def silence(chain: AChain, *places: int) -> list[InjectedFault]:
-    return [hide(chain, transport_faults.return_status(503), place) for place in places]
+    return [hide(chain, transport_faults.build_http_status_fault(503), place) for place in places]
 
 
 def test_case_05_blocks_unconfirmed_by_second_provider_wait_for_finality(

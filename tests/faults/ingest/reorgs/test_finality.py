@@ -167,7 +167,7 @@ def test_case_05_final_block_denied_by_one_endpoint_discredits_that_endpoint(
     with pytest.raises(TransientError, match="nothing"):
         indexer.step()
 
-    assert list(indexer.source.endpoints.quarantine_reasons()) == [
+    assert list(indexer.source.endpoints.get_quarantine_reasons()) == [
         indexer.source.list_endpoint_names()[0]
     ]
     assert rows(indexer) == before
@@ -192,7 +192,7 @@ def test_case_05_endpoint_denying_final_block_is_quarantined_at_start(
         with suppress(TransientError):
             indexer.index()
 
-    assert list(indexer.source.endpoints.quarantine_reasons()) == [
+    assert list(indexer.source.endpoints.get_quarantine_reasons()) == [
         indexer.source.list_endpoint_names()[0]
     ]
     assert rows(indexer) == before

@@ -2,7 +2,7 @@
 
 import pytest
 
-from devnet.fakechain.faults.block_faults import serve_cached
+from devnet.fakechain.faults.block_faults import build_stale_cache_fault
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.indexer.commit import CommittedWindow
@@ -94,7 +94,7 @@ def test_case_51_proxy_caching_an_orphaned_block_is_outvoted(
     """It has our orphaned block in its cache, and the chain's blocks after the orphaned one."""
     clock = VirtualClock()
     indexer = open_indexer(*a_chain.urls, clock=clock)
-    by_number = serve_cached(
+    by_number = build_stale_cache_fault(
         methods="eth_getBlockByNumber",
         when=lambda request: str(request.params[0]).startswith("0x"),
     )

@@ -1,7 +1,7 @@
 """The transition from history to the head, and other ways to the same state."""
 
-from devnet.fakechain.faults.message_faults import limit_range
-from devnet.fakechain.faults.transport_faults import run_after
+from devnet.fakechain.faults.message_faults import build_range_limit_fault
+from devnet.fakechain.faults.transport_faults import build_callback_fault
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.loop import IngestResult
@@ -45,9 +45,9 @@ def test_case_70_blocks_arriving_during_backfill_are_neither_lost_nor_duplicated
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     a_chain.live(200)
-    arriving = run_after(lambda _: a_chain.live(1), times=40)
-    a_chain.providers[0].faults = [arriving, limit_range(10)]
-    a_chain.providers[1].faults = [limit_range(10)]
+    arriving = build_callback_fault(lambda _: a_chain.live(1), times=40)
+    a_chain.providers[0].faults = [arriving, build_range_limit_fault(10)]
+    a_chain.providers[1].faults = [build_range_limit_fault(10)]
     clock = VirtualClock()
     indexer = open_indexer(*a_chain.urls, reports=False, clock=clock)
 

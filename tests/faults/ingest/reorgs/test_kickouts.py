@@ -13,7 +13,7 @@ from oracle.indexer.rebuild import RebuildOptions, rebuild_up_to
 from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear_stored_halt
 from oracle.indexer.reorgs.reorg import rewind_to_block
 from oracle.kickouts.kickout_context import CANCEL_KICK, PROPOSE_KICK
-from oracle.kickouts.kickout_eligibility import load_evidence_proof
+from oracle.kickouts.kickout_eligibility import load_evidence_verification
 from oracle.kickouts.kickout_planner import plan_kickout_call
 from oracle.rpc.pool import EndpointPool
 from oracle.store.halts import HaltClearRecord
@@ -90,7 +90,7 @@ def test_kickout_waits_until_its_evidence_blocks_are_verified(sqlite_office: Off
     assert set(actions[:-1]) == {"kickout evidence verified", "kickout signed"}
     with office.store.read_transaction() as uow:
         (interval,) = uow.kickouts.list_open()
-        proof = load_evidence_proof(uow, RULES, interval, verifier.get_level())
+        proof = load_evidence_verification(uow, RULES, interval, verifier.get_level())
     assert (proof.unproven, proof.reason) == ((), None)
 
 
@@ -105,7 +105,7 @@ def test_kickout_based_on_blocks_of_endpoint_proven_wrong_is_not_planned(sqlite_
     assert office.repeat(plan_kickout_call) == []
     with office.store.transaction() as uow:
         (interval,) = uow.kickouts.list_open()
-        reason = load_evidence_proof(uow, RULES, interval, VerificationLevel.PROVEN).reason
+        reason = load_evidence_verification(uow, RULES, interval, VerificationLevel.PROVEN).reason
         assert "came only from an endpoint that was proven wrong" in str(reason)
         # Another one said the same of all of them.
         uow.coverage.record_audit(scope.id, BlockRange(0, 2**40), "another", 1)
@@ -230,7 +230,7 @@ def test_case_76_onchain_kickout_with_removed_evidence_is_cancelled(
         cursor = uow.cursor.get()
         assert cursor is not None
         rebuild_up_to(uow, office.folder, cursor.number, RebuildOptions())
-    office.folder.discard_memory()
+    office.folder.discard_cached_rows()
     office.tick()
 
     # The contract lets nobody but its vetoer cancel while the lane is low: ours waits for that.

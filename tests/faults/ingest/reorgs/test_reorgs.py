@@ -2,7 +2,7 @@
 
 import pytest
 
-from devnet.fakechain.faults.transport_faults import run_after
+from devnet.fakechain.faults.transport_faults import build_callback_fault
 from oracle.errors import TransientError
 from oracle.indexer.reorgs.reorg import RewindResult
 from oracle.telemetry import metrics
@@ -94,7 +94,7 @@ def test_case_06_reorg_during_rollback_leaves_rollback_complete_or_not_started(
             a_chain.show(second)
 
     for provider in a_chain.providers:
-        provider.faults.append(run_after(count_down, methods="eth_getBlockByNumber"))
+        provider.faults.append(build_callback_fault(count_down, methods="eth_getBlockByNumber"))
     for _ in range(40):
         before = dump(indexer.url)
         try:
@@ -111,7 +111,7 @@ def test_case_07_window_read_across_reorg_is_discarded(indexer: Indexer, a_chain
     old_cursor = indexer.cursor
     other_head = a_chain.tree.mine_empty_blocks(6, parent_block=a_chain.back(2))
     a_chain.live(3, on=a_chain.tree.blocks.block_by_hash[old_cursor[1]])
-    flips = run_after(
+    flips = build_callback_fault(
         lambda _request: a_chain.show(other_head), methods="eth_getBlockByNumber", times=1
     )
     a_chain.provider.faults.append(flips)

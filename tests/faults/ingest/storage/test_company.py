@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from devnet.fakechain.faults.message_faults import limit_range
-from devnet.fakechain.faults.transport_faults import run_after
+from devnet.fakechain.faults.message_faults import build_range_limit_fault
+from devnet.fakechain.faults.transport_faults import build_callback_fault
 from oracle.cli.main import run
 from oracle.errors import FatalError
 from tests.faults.ingest.conftest import OpenIndexer
@@ -39,7 +39,9 @@ def test_case_60_overtaken_writer_commits_nothing(
     a_chain.live(4)
     # While the first one waits for its logs, the other takes the same blocks in.
     a_chain.provider.faults = [
-        run_after(lambda _: other_indexer.index(), times=1, methods=frozenset({"eth_getLogs"}))
+        build_callback_fault(
+            lambda _: other_indexer.index(), times=1, methods=frozenset({"eth_getLogs"})
+        )
     ]
 
     with pytest.raises(FatalError, match="another process moved the cursor"):
@@ -57,7 +59,10 @@ def test_case_72_stop_during_backfill_is_in_time_and_ends_at_a_window_boundary(
     path = config(a_chain, tmp_path)
     # The chain grows as fast as it is read: the backfill has no end.
     for provider in a_chain.providers:
-        provider.faults = [limit_range(3), run_after(lambda _: a_chain.quiet(3))]
+        provider.faults = [
+            build_range_limit_fault(3),
+            build_callback_fault(lambda _: a_chain.quiet(3)),
+        ]
     with daemon(path) as running:
         running.wait_for("step_completed", did="indexed")
         code, seconds = running.stop()

@@ -36,7 +36,7 @@ ROLLBACK = (
     "BlockRepository.orphan_above",
     "CoverageRepository.delete_above",
     "ReportRepository.delete_from_block",
-    "IntentRepository.expire_above",
+    "IntentRepository.expire_intents_above",
     "CursorRepository.move_to",
     "commit",
     "committed",

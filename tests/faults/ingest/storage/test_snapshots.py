@@ -119,9 +119,9 @@ def test_fold_from_snapshot_equals_fold_from_start(
 def test_task_missing_from_snapshot_is_folded_from_older_snapshot(
     indexed: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch
 ):
-    real = snapshot_repository.pack
+    real = snapshot_repository.encode_state
     # As if every task had been over long before: their rows are later ones by now.
-    monkeypatch.setattr(folded_state, "pack", lambda state: real(state._replace(tasks=())))
+    monkeypatch.setattr(folded_state, "encode_state", lambda state: real(state._replace(tasks=())))
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
     source = source_of(indexed)
     assert all_made(source) > 2

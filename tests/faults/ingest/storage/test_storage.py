@@ -14,7 +14,7 @@ from oracle.domain.coverage import IngestScope
 from oracle.domain.fold.fold import FOLD_VERSION
 from oracle.domain.logs import Call, Log
 from oracle.errors import TransientError
-from oracle.indexer.audit.gaps import find_gaps
+from oracle.indexer.audit.gaps import find_index_gaps
 from oracle.indexer.audit.scope_backfill import (
     ScopeBackfill,
     ScopeBackfillResult,
@@ -22,7 +22,7 @@ from oracle.indexer.audit.scope_backfill import (
 )
 from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.folder import EventFolder
-from oracle.indexer.rebuild import RebuildOptions, get_open_letters, retry_dead_letters
+from oracle.indexer.rebuild import RebuildOptions, list_open_dead_letters, retry_dead_letters
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import NETWORK, ORACLE, node
@@ -82,7 +82,7 @@ def test_case_63_undecodable_logs_are_kept_and_decoded_after_upgrade(
     indexer.index()
 
     assert indexer.cursor == (last.number, last.hash)
-    assert [letter.name for letter in get_open_letters(indexer.store)] == [
+    assert [letter.name for letter in list_open_dead_letters(indexer.store)] == [
         "NodeQuit",
         "TaskCreated",
     ]
@@ -91,7 +91,7 @@ def test_case_63_undecodable_logs_are_kept_and_decoded_after_upgrade(
     assert (still.readable, len(still.unreadable), still.rebuilt) == ((), 2, None)
     retried = retry_dead_letters(indexer.store, learned(indexer).folder, RebuildOptions())
     assert (len(retried.readable), retried.unreadable) == (2, ())
-    assert get_open_letters(indexer.store) == []
+    assert list_open_dead_letters(indexer.store) == []
     fresh = learned(open_indexer(*a_chain.urls))
     fresh.index()
     assert indexer.digest() == fresh.digest()
@@ -104,12 +104,12 @@ def test_case_63_dead_letter_is_orphaned_with_its_block(
     a_chain.say(changed(task_created(902)))
     indexer = open_indexer(*a_chain.urls)
     indexer.index()
-    assert len(get_open_letters(indexer.store)) == 1
+    assert len(list_open_dead_letters(indexer.store)) == 1
 
     a_chain.quiet(3, on=base)
     indexer.index()
 
-    assert get_open_letters(indexer.store) == []
+    assert list_open_dead_letters(indexer.store) == []
     with indexer.store.read_transaction() as uow:
         orphans = uow.dead_letters.list_between(0, base.number + 1, canonical=False)
     assert [letter.block for letter in orphans] == [base.number + 1]
@@ -166,7 +166,7 @@ def test_case_67_only_logs_of_new_contracts_and_new_events_are_read(
     assert indexer.canonical_logs() == fresh.canonical_logs() == a_chain.logs()
     assert indexer.digest() == fresh.digest()
     with indexer.store.read_transaction() as uow:
-        assert not find_gaps(uow, now)
+        assert not find_index_gaps(uow, now)
 
 
 def a_task() -> str:

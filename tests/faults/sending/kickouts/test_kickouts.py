@@ -11,7 +11,7 @@ from oracle.errors import TransientError
 from oracle.kickouts.kickout_context import CANCEL_KICK, EXECUTE_KICK, PROPOSE_KICK
 from oracle.kickouts.kickout_eligibility import KickoutRules, load_kickout_cases
 from oracle.kickouts.kickout_planner import plan_kickout_call
-from oracle.kickouts.manual_cancel import cancel_manually
+from oracle.kickouts.manual_cancel import cancel_kickout_manually
 from oracle.kickouts.proposer import build_kick_statement
 from oracle.store.database import Store
 from oracle.store.outbox.records import Intent, IntentState, PauseKind
@@ -266,13 +266,13 @@ def test_unsent_proposal_is_cancelled_by_operator(sqlite_office: Office):
     bad_pool(office)
     shown_low(office)
     office.repeat(plan_kickout_call)
-    step = cancel_manually(office.kickouts, node_two(office))
+    step = cancel_kickout_manually(office.kickouts, node_two(office))
     assert step is not None
     assert only(office, PROPOSE_KICK).state.value == "cancelled"
     # Not again in this round.
     assert office.repeat(plan_kickout_call) == []
     # Only the vetoer may cancel what is on chain while the node is low.
-    assert cancel_manually(office.kickouts, node_two(office)) is None
+    assert cancel_kickout_manually(office.kickouts, node_two(office)) is None
 
 
 def test_kickouts_wait_while_report_is_held(sqlite_office: Office):

@@ -1,6 +1,6 @@
 """A kickout is signed for a round: it survives later rounds, but not a fork of its own round."""
 
-from oracle.bindings.qos_oracle import encode_push
+from oracle.bindings.qos_oracle import encode_push_call
 from oracle.kickouts.kickout_context import PROPOSE_KICK
 from oracle.kickouts.kickout_planner import plan_kickout_call
 from oracle.quorum.statements import build_report_statement, expiry_reason
@@ -70,7 +70,7 @@ def pushed_by_two(office: Office, other_signer: Signer) -> None:
     report = max(signed_ones, key=lambda candidate: candidate.period)
     statement = build_report_statement(report, status)
     signed = [key.sign_statement(statement, domain) for key in by_address(office, other_signer)]
-    calldata = encode_push(statement, status.head.config_count, b"".join(signed))
+    calldata = encode_push_call(statement, status.head.config_count, b"".join(signed))
     rival_push(office, calldata)
     office.mine()
     office.index()

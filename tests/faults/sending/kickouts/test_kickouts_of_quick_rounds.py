@@ -8,7 +8,7 @@ import pytest
 
 from oracle.chain.profiles.profile_loader import load_profile
 from oracle.domain.coverage import VerificationLevel
-from oracle.domain.reports.report import compute_rules_id
+from oracle.domain.reports.report import hash_rules_and_settings
 from oracle.kickouts.kickout_context import PROPOSE_KICK
 from oracle.kickouts.kickout_eligibility import KickoutRules, load_kickout_cases
 from oracle.kickouts.kickout_planner import plan_kickout_call
@@ -52,7 +52,7 @@ def quick(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Ite
         company(premises, [first_store, second_store, third_store], tmp_path) as opened,
     ):
         does, admin = premises.oracle.functions, premises.network.admin
-        rules_hash = compute_rules_id(RULES, load_profile("reference").identity, QUICK)
+        rules_hash = hash_rules_and_settings(RULES, load_profile("reference").identity, QUICK)
         premises.chain.send(does.setRules(bytes.fromhex(rules_hash[2:])), sender=admin)
         checksummed = premises.chain.web3.to_checksum_address
         signers = [checksummed(reporter.signer) for reporter in opened.reporters]

@@ -211,7 +211,7 @@ def test_case_f45_no_database_transaction_is_open_during_send(
     def write(request: dict[str, Any]) -> dict[str, Any]:
         with Store.open(url.render_as_string(hide_password=False)) as other_store:
             with other_store.transaction() as uow:
-                uow.lease.verify_by_write(office.epoch)
+                uow.lease.verify_lease_by_write(office.epoch)
             other_writes.append(1)
         return request
 

@@ -8,8 +8,8 @@ from oracle.errors import InputError, TransientError
 from oracle.reporting.readiness import unsent_report_reason
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import IntentState, NonceState
-from oracle.txmgr.nonce_sync import reconcile
-from oracle.txmgr.rebuild_from_chain import compare_with_chain
+from oracle.txmgr.nonce_sync import reconcile_nonces
+from oracle.txmgr.rebuild_from_chain import plan_outbox_rebuild
 from tests.support.office import SETTINGS, Office
 from tests.support.sending import faults
 from tests.support.sending.old_databases import (
@@ -96,9 +96,9 @@ def test_case_f19_old_database_copy_is_refused_until_rebuilt_from_chain(
         context = refused(office, copy)
         assert (next_nonce(context), office.premises.nonce) == (2, 3)
 
-        comparison = compare_with_chain(context, 1000)
+        comparison = plan_outbox_rebuild(context, 1000)
         assert (comparison.next_nonce, comparison.mined, comparison.nonces) == (2, 3, range(2, 3))
-        assert comparison.may_have_lost_more
+        assert comparison.may_have_lost_calls
         written_down(office, context, comparison)
 
         assert next_nonce(context) == 3
@@ -128,7 +128,7 @@ def test_case_f19_no_nonce_is_reused_after_lost_database_is_rebuilt(
     office.pushed()
     with new_store() as fresh:
         context = refused(office, blank(office, fresh))
-        comparison = compare_with_chain(context, 1000)
+        comparison = plan_outbox_rebuild(context, 1000)
         assert (comparison.next_nonce, comparison.mined) == (None, 3)
         assert set(comparison.transaction_by_nonce) == {0, 1, 2}
         written_down(office, context, comparison)
@@ -143,7 +143,7 @@ def test_case_f19_no_nonce_is_reused_after_lost_database_is_rebuilt(
             )
         assert quiet == office.premises.chain.time + SETTINGS.ttl_seconds
         office.restart()
-        assert compare_with_chain(office.context, 1000).is_empty
+        assert plan_outbox_rebuild(office.context, 1000).is_empty
 
 
 def test_case_f19_higher_nonce_count_of_single_endpoint_stops_sending_and_changes_nothing(
@@ -152,13 +152,13 @@ def test_case_f19_higher_nonce_count_of_single_endpoint_stops_sending_and_change
     office = proxied_office
     proxies[0].rule(COUNT, faults.moved_by(5))
     with pytest.raises(TransientError, match="until another provider reports the same"):
-        reconcile(office.context)
+        reconcile_nonces(office.context)
     with pytest.raises(TransientError, match="two providers must agree"):
-        compare_with_chain(office.context, 100)
+        plan_outbox_rebuild(office.context, 100)
     proxies[1].rule(COUNT, faults.moved_by(5))
     with pytest.raises(InputError, match="outbox rebuild --from-chain"):
-        reconcile(office.context)
+        reconcile_nonces(office.context)
     assert proxies[0].sent == proxies[1].sent == []
     proxies[0].heal()
     proxies[1].heal()
-    assert reconcile(office.context) is None
+    assert reconcile_nonces(office.context) is None

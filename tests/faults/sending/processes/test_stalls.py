@@ -89,7 +89,7 @@ def test_nonce_alone_limits_push_to_one_effect_when_lease_fencing_is_disabled(
     with stage.set_for(phase):
         passed, _ = points(stage, phase)
         monkeypatch.setattr(LeaseRepository, "lock_held_lease", lambda *_: None)
-        monkeypatch.setattr(LeaseRepository, "verify_by_write", lambda *_: None)
+        monkeypatch.setattr(LeaseRepository, "verify_lease_by_write", lambda *_: None)
         late = 0
         for number, name in enumerate(passed):
             if name not in {WRITE, SEND, "after signing a transaction"}:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from oracle.bindings.qos_oracle import decode_kick_proposal, encode_propose_kick
+from oracle.bindings.qos_oracle import decode_kick_proposal, encode_propose_kick_call
 from oracle.domain.ids import Hash
 from oracle.errors import TransientError
 from oracle.kickouts.kickout_planner import plan_kickout_call
@@ -77,7 +77,7 @@ def proposed_by_hand(
     call = {
         "from": premises.network.admin,
         "to": through or premises.address,
-        "data": encode_propose_kick(statement, b"".join(signatures)),
+        "data": encode_propose_kick_call(statement, b"".join(signatures)),
         "gas": hex(1_000_000),
     }
     chain.rpc("eth_sendTransaction", call)

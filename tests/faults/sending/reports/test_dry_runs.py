@@ -180,7 +180,7 @@ def with_old_reports(site: Site) -> None:
     with site.office.store.transaction() as uow:
         for stored in uow.reports.list_latest(100):
             if stored.state is ReportState.MISSED:
-                uow.reports.mark_state(stored.report.period, ReportState.DUE)
+                uow.reports.set_state(stored.report.period, ReportState.DUE)
 
 
 def as_it_is(_: Site) -> None:

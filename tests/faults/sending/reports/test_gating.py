@@ -43,8 +43,8 @@ def ready(office: Office) -> list[str]:
         cursor = uow.cursor.get()
         watch.first_gap = find_first_gap(uow)
     assert cursor is not None
-    watch.note_folded_block(cursor)
-    watch.note_heads(office.source.fetch_heads())
+    watch.record_folded_block(cursor)
+    watch.record_heads(office.source.fetch_heads())
     return [finding.format_line() for finding in watch.build_report().findings]
 
 

@@ -18,7 +18,7 @@ from tests.support.sending.in_flight import GWEI, dear_blocks, in_flight, only, 
 @pytest.fixture(autouse=True)
 def forgotten():
     yield
-    outbox_metrics.publish_figures(None)
+    outbox_metrics.publish_outbox_stats(None)
 
 
 def counted(office: Office, name: str, **labels: str) -> float | None:

@@ -46,9 +46,9 @@ def planned_pushes(office: Office) -> list[Intent]:
 def told(office: Office, statistics: OutboxCounter) -> tuple[int, list[dict[str, object]]]:
     """Update the statistics; return the count and the log lines of abandoned statements."""
     with capture_logs() as logs:
-        figures = statistics.count_outbox(office.store, office.context.stamp.at)
+        stats = statistics.compute_outbox_stats(office.store, office.context.stamp.at)
     lines = [dict(line) for line in logs if line["event"] == "statement_abandoned"]
-    return figures.abandoned_statements, lines
+    return stats.abandoned_statements, lines
 
 
 def test_statement_that_used_all_its_attempts_is_logged_once_with_remedy(office: Office):

@@ -9,7 +9,7 @@ from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
 from oracle.reporting.report_planner import plan_push
 from oracle.txmgr.confirmer import confirm_transactions
-from oracle.txmgr.nonce_sync import reconcile
+from oracle.txmgr.nonce_sync import reconcile_nonces
 from tests.pools import pool_of
 from tests.support.office import LIMITS, RULES_HASH, SETTINGS, Office, next_step
 from tests.support.sending.faults import another_chain, request_dropped
@@ -82,14 +82,14 @@ def test_case_f68_endpoint_of_another_chain_is_rejected_at_start(
 ):
     stranger.rule("eth_chainId", another_chain(1))
     with pytest.raises(TransientError, match="does not serve chain 31337; nothing is signed"):
-        reconcile(sqlite_office.context)
+        reconcile_nonces(sqlite_office.context)
 
 
 def test_case_f68_endpoint_that_comes_back_with_another_chain_id_stops_signing(
     sqlite_office: Office, stranger: Proxy
 ):
     office = sqlite_office
-    reconcile(office.context)
+    reconcile_nonces(office.context)
     stranger.rule(EVERY, request_dropped())
     office.period()
     office.index()

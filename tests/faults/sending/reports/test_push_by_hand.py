@@ -3,7 +3,7 @@
 import pytest
 
 from oracle.cli import report_push
-from oracle.cli.send_now import CallPlanner, plan_and_send
+from oracle.cli.send_now import CallPlanner, plan_and_send_call
 from oracle.daemon.senders import Reporter
 from oracle.txmgr.context import StepResult
 from tests.faults.sending.reports.test_dry_runs import Site, site, without_old_reports
@@ -18,9 +18,9 @@ def test_manual_push_of_report_that_is_no_longer_due_fails(
 
     def later(reporter: Reporter, command: str, plan: CallPlanner) -> list[StepResult]:
         site.office.mine(300)
-        return plan_and_send(reporter, command, plan)
+        return plan_and_send_call(reporter, command, plan)
 
-    monkeypatch.setattr(report_push, "plan_and_send", later)
+    monkeypatch.setattr(report_push, "plan_and_send_call", later)
     assert site.run("report", "push", "--yes") == 1
     assert "became too old to be accepted" in capsys.readouterr().err
     assert (site.sent, site.signed) == (0, 0)

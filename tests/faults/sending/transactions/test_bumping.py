@@ -12,7 +12,7 @@ from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.call_replacement import cancel_intent
 from oracle.txmgr.client.fee_quote import FeeMarket, bump_fees
 from oracle.txmgr.context import SendSettings
-from oracle.txmgr.fee_bump import bump_lowest_nonce, bump_now
+from oracle.txmgr.fee_bump import bump_fee_now, bump_lowest_nonce
 from tests.support.office import CAPS, Office
 from tests.support.sending.background_calls import background_call
 from tests.support.sending.faults import error
@@ -231,7 +231,7 @@ def test_operator_bump_sends_higher_fee_attempt_immediately(
     remembering(*proxies)
     in_flight(office, SendSettings(bump_seconds=600))
     dear_blocks(office, 5 * GWEI)
-    step = bump_now(office.context, office.source.fetch_heads(), only(office).id)
+    step = bump_fee_now(office.context, office.source.fetch_heads(), only(office).id)
 
     assert step.action == "sent"
     assert takes(*fees(office))
@@ -239,7 +239,7 @@ def test_operator_bump_sends_higher_fee_attempt_immediately(
     assert office.premises.round == 1
     office.tick()
     with pytest.raises(InputError, match="is mined: it has no pending transaction"):
-        bump_now(office.context, office.source.fetch_heads(), only(office).id)
+        bump_fee_now(office.context, office.source.fetch_heads(), only(office).id)
 
 
 def test_unrecorded_mined_transaction_is_neither_bumped_nor_cancelled(
@@ -253,7 +253,7 @@ def test_unrecorded_mined_transaction_is_neither_bumped_nor_cancelled(
     office.mine(BY_BLOCKS.bump_blocks)
 
     assert bump_lowest_nonce(office.context, office.source.fetch_heads()) is None
-    for act in (bump_now, cancel_intent):
+    for act in (bump_fee_now, cancel_intent):
         with pytest.raises(InputError, match="is already in a block"):
             act(office.context, office.source.fetch_heads(), only(office).id)
     assert len(attempts(office)) == 1
@@ -278,7 +278,7 @@ def test_operator_bump_above_fee_cap_is_rejected(sqlite_office: Office):
     in_flight(office)
     office.restart(caps=replace(CAPS, fee_per_gas=fees(office)[0][0] + 1))
     with pytest.raises(InputError, match=r"limits\.max_fee_per_gas_wei allows"):
-        bump_now(office.context, office.source.fetch_heads(), only(office).id)
+        bump_fee_now(office.context, office.source.fetch_heads(), only(office).id)
 
 
 def _gauge(name: str) -> float | None:

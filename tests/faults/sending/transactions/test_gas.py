@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from oracle.chain.profiles.profile_loader import load_profile
-from oracle.domain.reports.report import compute_rules_id
+from oracle.domain.reports.report import hash_rules_and_settings
 from oracle.domain.reports.round_data import decode_records
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.budget import compute_gas_limit
@@ -150,7 +150,7 @@ def _crowd(office: Office, node_count: int) -> None:
 
 def _one_word_a_report(office: Office) -> None:
     settings = replace(SETTINGS, max_words=1)
-    rules_hash = compute_rules_id(RULES, load_profile("reference").identity, settings)
+    rules_hash = hash_rules_and_settings(RULES, load_profile("reference").identity, settings)
     premises = office.premises
     counted = premises.oracle.functions.setRules(bytes.fromhex(rules_hash[2:]))
     premises.chain.send(counted, sender=premises.network.admin)

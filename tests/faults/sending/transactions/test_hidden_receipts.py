@@ -12,7 +12,7 @@ from oracle.store.outbox.records import PauseKind
 from oracle.telemetry.txmgr_metrics import WITHOUT_RECEIPT
 from oracle.txmgr.attribution import NO_RECEIPT, missing_receipt_reason
 from oracle.txmgr.confirmer import confirm_transactions
-from oracle.txmgr.rebuild_from_chain import compare_with_chain
+from oracle.txmgr.rebuild_from_chain import plan_outbox_rebuild
 from tests.support.office import FINALITY, Office
 from tests.support.sending.background_calls import pause_of
 from tests.support.sending.faults import Answer, Fault, Question, error, null
@@ -185,10 +185,10 @@ def test_rebuild_resolves_foreign_nonce_and_sender_can_be_resumed(
     stolen(office)
     office.tick()
     assert pause_of(office) is PauseKind.FOREIGN
-    comparison = compare_with_chain(office.context, 1000)
+    comparison = plan_outbox_rebuild(office.context, 1000)
     assert (list(comparison.nonces_ahead), list(comparison.nonces)) == ([1], [])
     written_down(office, office.context, comparison)
-    assert compare_with_chain(office.context, 1000).is_empty
+    assert plan_outbox_rebuild(office.context, 1000).is_empty
     with office.context.write_transaction() as uow:
         uow.outbox.accounts.resume(office.context.account, office.context.stamp)
     assert (office.states(PUSH), pause_of(office)) == (["superseded"], None)

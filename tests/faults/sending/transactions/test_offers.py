@@ -9,7 +9,7 @@ from oracle.store.outbox.records import AttemptReason
 from oracle.txmgr.call_replacement import cancel_intent
 from oracle.txmgr.client.fee_quote import raise_fee
 from oracle.txmgr.context import SendSettings
-from oracle.txmgr.fee_bump import bump_now
+from oracle.txmgr.fee_bump import bump_fee_now
 from tests.support.office import CAPS, Office
 from tests.support.sending.in_flight import (
     GWEI,
@@ -37,13 +37,13 @@ def test_bump_above_cap_is_rejected_and_bump_at_market_price_is_sent(
         rf"fee is {market.base_fee + market.tip} wei .* limits\.max_fee_per_gas_wei allows {cap}"
     )
     with pytest.raises(InputError, match=message_pattern):
-        bump_now(office.context, office.source.fetch_heads(), only(office).id)
+        bump_fee_now(office.context, office.source.fetch_heads(), only(office).id)
     assert len(attempts(office)) == 1
 
     dear_blocks(office, 4 * GWEI, 3)
     market = office.context.fetch_fee_market()
     assert market.base_fee + market.tip < cap < 2 * market.base_fee
-    bump_now(office.context, office.source.fetch_heads(), only(office).id)
+    bump_fee_now(office.context, office.source.fetch_heads(), only(office).id)
     assert takes(*fees(office))
     assert fees(office)[1][0] == market.base_fee + market.tip
 
@@ -76,7 +76,7 @@ def test_rejected_bump_reports_limiting_setting(
     in_flight(office)
     office.restart(caps=replace(CAPS, **changed))
     with pytest.raises(InputError, match=setting):
-        bump_now(office.context, office.source.fetch_heads(), only(office).id)
+        bump_fee_now(office.context, office.source.fetch_heads(), only(office).id)
 
 
 def test_rejected_bump_reports_insufficient_balance(sqlite_office: Office):
@@ -85,7 +85,7 @@ def test_rejected_bump_reports_insufficient_balance(sqlite_office: Office):
     sender = office.context.account.address
     office.premises.chain.rpc("anvil_setBalance", sender, "0x1")
     with pytest.raises(InputError, match=f"the balance of {sender} allows"):
-        bump_now(office.context, office.source.fetch_heads(), only(office).id)
+        bump_fee_now(office.context, office.source.fetch_heads(), only(office).id)
 
 
 def test_call_is_cancelled_while_market_is_above_cap(

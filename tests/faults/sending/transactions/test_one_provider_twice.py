@@ -15,9 +15,9 @@ from oracle.store.outbox.records import PauseKind
 from oracle.telemetry.txmgr_metrics import UNDECIDED
 from oracle.txmgr.client.l1_fees import GAS_PRICE_ORACLE, L1Fee, fetch_l1_fee
 from oracle.txmgr.confirmer import confirm_transactions
-from oracle.txmgr.fee_bump import prepare_bump
-from oracle.txmgr.nonce_sync import reconcile, start_refusal_reason
-from oracle.txmgr.rebuild_from_chain import compare_with_chain
+from oracle.txmgr.fee_bump import prepare_fee_bump
+from oracle.txmgr.nonce_sync import reconcile_nonces, start_refusal_reason
+from oracle.txmgr.rebuild_from_chain import plan_outbox_rebuild
 from tests.faults.sending.conftest import OpenProxy
 from tests.support.office import FINALITY, Office
 from tests.support.sending.background_calls import pause_of
@@ -221,7 +221,7 @@ def test_nonce_reported_as_used_by_one_of_two_providers_is_still_bumped(
     office = outnumbered_office
     in_flight(office)
     liar.rule(COUNT, moved_by(1), when=is_latest)
-    prepare_bump(office.context, office.source.fetch_heads(), only(office).id)
+    prepare_fee_bump(office.context, office.source.fetch_heads(), only(office).id)
 
     dear_blocks(office, 5 * GWEI, 3)
     office.tick()
@@ -236,7 +236,7 @@ def test_nonce_reported_as_used_by_the_only_provider_is_not_bumped(
     in_flight(office)
     liar.rule(COUNT, moved_by(1), when=is_latest)
     with pytest.raises(InputError, match="already in a block"):
-        prepare_bump(office.context, office.source.fetch_heads(), only(office).id)
+        prepare_fee_bump(office.context, office.source.fetch_heads(), only(office).id)
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["one process", "restarted"])
@@ -287,7 +287,7 @@ def test_higher_nonce_count_at_one_of_two_providers_stops_start_but_database_is_
     liar.rule(COUNT, moved_by(5))
     context = office.context
     with pytest.raises(TransientError, match="until another provider reports the same"):
-        reconcile(context)
+        reconcile_nonces(context)
     assert (
         start_refusal_reason(context.store, context.sender_account.pool_view, context.account)
         is None
@@ -309,7 +309,7 @@ def test_database_is_refused_when_the_only_provider_reports_a_higher_nonce_count
     liar.rule(COUNT, moved_by(5))
     context = office.context
     with pytest.raises(InputError, match="outbox rebuild --from-chain"):
-        reconcile(context)
+        reconcile_nonces(context)
     assert (
         start_refusal_reason(context.store, context.sender_account.pool_view, context.account)
         is not None
@@ -325,12 +325,12 @@ def test_account_is_not_enrolled_when_only_one_of_two_providers_reports_no_sends
     with new_sqlite_store() as fresh:
         context = replace(office.context, store=blank(office, fresh))
         with pytest.raises(TransientError, match="until another provider reports the same"):
-            reconcile(context)
+            reconcile_nonces(context)
         assert next_nonce(context) is None
 
         honest.heal()
         with pytest.raises(TransientError, match="until another provider reports the same"):
-            reconcile(context)
+            reconcile_nonces(context)
         assert next_nonce(context) is None
 
 
@@ -342,7 +342,7 @@ def test_account_is_enrolled_when_both_endpoints_of_the_only_provider_report_no_
     liar.rule(COUNT, says("0x0"))
     with new_sqlite_store() as fresh:
         context = replace(office.context, store=blank(office, fresh))
-        reconcile(context)
+        reconcile_nonces(context)
         assert next_nonce(context) == 0
 
 
@@ -352,10 +352,10 @@ def test_rebuild_rejects_nonce_count_reported_by_only_one_of_two_providers(
     office = outnumbered_office
     liar.rule(COUNT, moved_by(3))
     with pytest.raises(TransientError, match="two providers must agree"):
-        compare_with_chain(office.context, 1000)
+        plan_outbox_rebuild(office.context, 1000)
 
     liar.heal()
-    assert compare_with_chain(office.context, 1000).is_empty
+    assert plan_outbox_rebuild(office.context, 1000).is_empty
 
 
 def test_rebuild_accepts_nonce_count_of_both_endpoints_of_the_only_provider(
@@ -364,7 +364,7 @@ def test_rebuild_accepts_nonce_count_of_both_endpoints_of_the_only_provider(
     office = sqlite_office
     office.restart(urls=two_urls_of(liar))
     liar.rule(COUNT, moved_by(3))
-    assert compare_with_chain(office.context, 1000).mined == office.premises.nonce + 3
+    assert plan_outbox_rebuild(office.context, 1000).mined == office.premises.nonce + 3
 
 
 def hidden_transactions() -> Fault:
@@ -407,14 +407,14 @@ def test_nonces_are_not_rebuilt_from_transactions_of_only_one_provider(
     office.pushed()
     with new_sqlite_store() as fresh:
         context = replace(office.context, store=blank(office, fresh))
-        honest = compare_with_chain(context, 1000)
+        honest = plan_outbox_rebuild(context, 1000)
         assert honest.transaction_by_nonce
         liar.rule(*LIES_ABOUT_NONCES[lie])
         with pytest.raises(TransientError, match="two providers must show the same"):
-            compare_with_chain(context, 1000)
+            plan_outbox_rebuild(context, 1000)
 
         liar.heal()
-        assert compare_with_chain(context, 1000) == honest
+        assert plan_outbox_rebuild(context, 1000) == honest
 
 
 @pytest.mark.parametrize("lie", LIES_ABOUT_NONCES)
@@ -431,10 +431,10 @@ def test_nonces_are_rebuilt_from_two_agreeing_providers_despite_false_responses(
     office.pushed()
     with new_sqlite_store() as fresh:
         context = replace(office.context, store=blank(office, fresh))
-        findings = compare_with_chain(context, 1000)
+        findings = plan_outbox_rebuild(context, 1000)
         assert findings.transaction_by_nonce
         liar.rule(*LIES_ABOUT_NONCES[lie])
-        assert compare_with_chain(context, 1000) == findings
+        assert plan_outbox_rebuild(context, 1000) == findings
 
 
 def test_nonces_are_not_rebuilt_while_only_one_of_two_providers_returns_blocks(
@@ -446,7 +446,7 @@ def test_nonces_are_not_rebuilt_while_only_one_of_two_providers_returns_blocks(
         context = replace(office.context, store=blank(office, fresh))
         honest.rule("eth_getBlockByNumber", status(503))
         with pytest.raises(TransientError, match="two providers must show which transactions"):
-            compare_with_chain(context, 1000)
+            plan_outbox_rebuild(context, 1000)
 
 
 def test_rebuilt_nonce_gets_the_lowest_reported_gas_price(
@@ -456,6 +456,6 @@ def test_rebuilt_nonce_gets_the_lowest_reported_gas_price(
     office.pushed()
     with new_sqlite_store() as fresh:
         context = replace(office.context, store=blank(office, fresh))
-        spent = compare_with_chain(context, 1000).transaction_by_nonce
+        spent = plan_outbox_rebuild(context, 1000).transaction_by_nonce
         liar.rule(RECEIPT, changed_receipt({"effectiveGasPrice": hex(10**24)}))
-        assert compare_with_chain(context, 1000).transaction_by_nonce == spent
+        assert plan_outbox_rebuild(context, 1000).transaction_by_nonce == spent

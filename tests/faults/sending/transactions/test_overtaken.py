@@ -10,7 +10,7 @@ from oracle.reporting.readiness import unsent_report_reason
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import PauseKind
 from oracle.telemetry.txmgr_metrics import FOREIGN
-from oracle.txmgr.rebuild_from_chain import compare_with_chain
+from oracle.txmgr.rebuild_from_chain import plan_outbox_rebuild
 from tests.support.office import FINALITY, SETTINGS, Office, next_step, sending_jobs_of
 from tests.support.sending.background_calls import pause_of
 from tests.support.sending.faults import moved_by
@@ -83,7 +83,7 @@ def test_daemon_starts_with_foreign_pause_and_signs_nothing_during_embargo(
     used_elsewhere(office)
     with pytest.raises(InputError, match="outbox rebuild --from-chain"):
         daemon(office)
-    written_down(office, office.context, compare_with_chain(office.context, 1000))
+    written_down(office, office.context, plan_outbox_rebuild(office.context, 1000))
     jobs = daemon(office)
     office.premises.chain.later(SETTINGS.ttl_seconds)
     office.premises.chain.mine()
@@ -135,7 +135,7 @@ def test_released_sender_continues_with_unused_nonce_after_rebuild(
     jobs = daemon(office)
     used_elsewhere(office)
     jobs.reconcile_nonces()
-    findings = compare_with_chain(office.context, 1000)
+    findings = plan_outbox_rebuild(office.context, 1000)
     assert (findings.nonces, list(findings.transaction_by_nonce)) == (range(1, 2), [1])
     written_down(office, office.context, findings)
     assert pause_of(office) is PauseKind.FOREIGN
@@ -176,7 +176,7 @@ def test_foreign_use_of_open_nonce_and_next_nonce_is_reported_and_neither_is_reu
         office
     )
 
-    written_down(office, office.context, compare_with_chain(office.context, 1000))
+    written_down(office, office.context, plan_outbox_rebuild(office.context, 1000))
     with office.context.write_transaction() as uow:
         uow.outbox.accounts.resume(office.context.account, office.context.stamp)
     assert daemon(office).health.pause_reasons == []

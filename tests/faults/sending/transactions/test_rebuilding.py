@@ -9,8 +9,8 @@ from oracle.errors import InputError, TransientError
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import NOOP, IntentState, NonceState
-from oracle.txmgr.nonce_sync import reconcile
-from oracle.txmgr.rebuild_from_chain import compare_with_chain
+from oracle.txmgr.nonce_sync import reconcile_nonces
+from oracle.txmgr.rebuild_from_chain import plan_outbox_rebuild
 from tests.support.office import FINALITY, SETTINGS, Office, next_step
 from tests.support.sending import faults
 from tests.support.sending.old_databases import (
@@ -34,7 +34,7 @@ def test_rebuild_counts_pending_nonce_without_searching_blocks(
     office.tick()
     with new_store() as fresh:
         context = refused(office, blank(office, fresh))
-        findings = compare_with_chain(context, 1000)
+        findings = plan_outbox_rebuild(context, 1000)
         written_down(office, context, findings)
         assert (findings.mined, findings.pending, next_nonce(context)) == (1, 2, 2)
         assert adopted(office)[1] is None
@@ -49,10 +49,10 @@ def test_nonce_dropped_from_pool_after_rebuild_is_filled_with_noop(
     (lost,) = chain.rpc("eth_getBlockByNumber", "pending", False)["transactions"]
     with new_store() as fresh:
         context = refused(office, blank(office, fresh))
-        written_down(office, context, compare_with_chain(context, 1000))
+        written_down(office, context, plan_outbox_rebuild(context, 1000))
         office.restart(store=fresh)
         # It waits: nothing is wrong.
-        assert compare_with_chain(office.context, 1000).is_empty
+        assert plan_outbox_rebuild(office.context, 1000).is_empty
 
         chain.rpc("anvil_dropTransaction", lost)
         chain.later(SETTINGS.ttl_seconds)
@@ -65,10 +65,10 @@ def test_nonce_dropped_from_pool_after_rebuild_is_filled_with_noop(
         with pytest.raises(
             TransientError, match=r"no longer in any pool: 1; .* rebuild --from-chain"
         ):
-            reconcile(office.context)
+            reconcile_nonces(office.context)
 
-        findings = compare_with_chain(office.context, 1000)
-        assert (findings.nonces, findings.dropped, findings.may_have_lost_more) == (
+        findings = plan_outbox_rebuild(office.context, 1000)
+        assert (findings.nonces, findings.dropped, findings.may_have_lost_calls) == (
             range(3, 3),
             [1],
             False,
@@ -82,7 +82,7 @@ def test_nonce_dropped_from_pool_after_rebuild_is_filled_with_noop(
         assert noops == [(1, IntentState.FINAL)]
         assert office.intents(PUSH)[0].state is IntentState.FINAL
         assert (office.premises.nonce, office.premises.round) == (3, 1)
-        assert compare_with_chain(office.context, 1000).is_empty
+        assert plan_outbox_rebuild(office.context, 1000).is_empty
 
 
 def test_nonce_below_search_depth_is_rebuilt_without_hash(sqlite_office: Office, tmp_path: Path):
@@ -92,7 +92,7 @@ def test_nonce_below_search_depth_is_rebuilt_without_hash(sqlite_office: Office,
         office.mine(5)
         office.pushed()
         context = refused(office, copy)
-        findings = compare_with_chain(context, 3)
+        findings = plan_outbox_rebuild(context, 3)
         written_down(office, context, findings)
         assert next_nonce(context) == 3
         assert [text is None for text in adopted(office).values()] == [True, False]
@@ -112,7 +112,7 @@ def test_call_on_nonce_used_by_lost_database_is_superseded_without_pause(
         office.tick()
         office.mine(FINALITY + 1)
         office.restart(store=copy)
-        findings = compare_with_chain(office.context, 1000)
+        findings = plan_outbox_rebuild(office.context, 1000)
         assert (list(findings.nonces_ahead), findings.nonces) == ([1], range(2, 2))
         written_down(office, office.context, findings)
         office.tick()
@@ -136,7 +136,7 @@ def test_gap_in_assigned_nonces_is_refused_and_not_repaired(sqlite_office: Offic
             outbox.slots.record_rebuilt_nonce(account, nonce, None, None, office.context.stamp)
         outbox.accounts.raise_next_nonce(account, 4, office.context.stamp)
     with pytest.raises(InputError, match=r"lost nonces of .* that it assigned: 2;"):
-        reconcile(office.context)
+        reconcile_nonces(office.context)
     with office.store.read_transaction() as uow:
         assert uow.outbox.slots.list_missing_nonces(office.context.account, 4) == [2]
 
@@ -151,7 +151,7 @@ def test_new_account_is_enrolled_when_two_endpoints_report_zero_nonce(
     with new_sqlite_store() as fresh:
         context = replace(office.context, store=blank(office, fresh))
         with pytest.raises(TransientError, match="another provider reports the same"):
-            reconcile(context)
+            reconcile_nonces(context)
         assert next_nonce(context) is None
-        step = reconcile(context)
+        step = reconcile_nonces(context)
         assert (step and step.action, next_nonce(context)) == ("enrolled", 0)

@@ -26,7 +26,7 @@ def calldata(office: Office) -> str:
 
 def outcomes(office: Office) -> dict[tuple[str, str], int]:
     """Return the outcomes of settled nonces, as in `/metrics`."""
-    counted = OutboxCounter().count_outbox(office.store, int(office.premises.chain.time))
+    counted = OutboxCounter().compute_outbox_stats(office.store, int(office.premises.chain.time))
     return {end: many for end, many in counted.outcomes.items() if many}
 
 

@@ -289,9 +289,9 @@ def test_additional_timelock_proposers_are_reported(
     assert found() == {}
     grant = encode_call(TIMELOCK, "grantRole", ROLE_ID_BY_NAME["proposer"], stranger)
     scheduled = TimelockedCall(timelock, grant)
-    unwatched.send(timelock, scheduled.encode_schedule(DEFAULT_DELAY))
+    unwatched.send(timelock, scheduled.encode_schedule_call(DEFAULT_DELAY))
     unwatched.network.chain.make_request("evm_increaseTime", DEFAULT_DELAY)
-    unwatched.send(timelock, scheduled.encode_execute())
+    unwatched.send(timelock, scheduled.encode_execute_call())
     both = sorted([unwatched.owner, stranger])
     assert found() == {"proposers of the timelock": ", ".join(both)}
     assert found("--proposers", unwatched.owner) == {"proposer of the timelock": stranger}

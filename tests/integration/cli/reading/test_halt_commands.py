@@ -134,8 +134,8 @@ def test_readyz_reports_why_indexing_is_blocked(sqlite_url: str):
     with Store.open(sqlite_url) as store:
         watch = DaemonHealth(JobLiveness(clock))
         heads = Heads(HEAD, None, HEAD)
-        watch.note_folded_block(HEAD)
-        watch.note_heads(heads)
+        watch.record_folded_block(HEAD)
+        watch.record_heads(heads)
         assert reasons(store, watch) == []
 
         watch.halt_reason = "halt finality_violation: block 22 is another one"
@@ -146,13 +146,13 @@ def test_readyz_reports_why_indexing_is_blocked(sqlite_url: str):
         (reason,) = reasons(store, watch)
         assert reason.startswith("ENDPOINTS-DISAGREE: A said that block 30 left, which B")
         watch.dispute = None
-        watch.note_heads(replace(heads, stalled=True))
+        watch.record_heads(replace(heads, stalled=True))
         assert reasons(store, watch) == ["STALLED: no endpoint shows a new block"]
 
-        watch.note_heads(heads)
+        watch.record_heads(heads)
         clock.now += READY_WITHIN_SECONDS + 1
         # The same look once more is no newer one.
-        watch.note_heads(heads)
+        watch.record_heads(heads)
         assert reasons(store, watch)[0].startswith(
             "NO-ENDPOINT: no endpoint has shown the head for 61 s"
         )

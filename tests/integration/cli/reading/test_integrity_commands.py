@@ -231,4 +231,4 @@ def test_contract_counters_equal_indexed_counts(indexed: Path):
     assert counts is not None
     assert counts.chain_counts.keys() == {"members", "rounds", "indexes"}
     assert counts.chain_counts["members"] > 0
-    assert counts.differing == {}
+    assert counts.differing_counters == {}

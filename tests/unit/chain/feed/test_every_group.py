@@ -6,7 +6,7 @@ import pytest
 
 from oracle.domain.feed_rows import FeedRow
 from oracle.domain.ids import Address
-from oracle.queries.relay_audit.own_figures import DerivedFigures, compute_figures_from_rows
+from oracle.queries.relay_audit.own_figures import DerivedFigures, compute_node_stats_from_rows
 from tests.support.feeds.relay_rules import (
     ALL_GROUPS,
     INCORRECT,
@@ -42,7 +42,7 @@ def expected_pools(closed: ClosedGroup) -> list[list[int]]:
 @pytest.mark.parametrize("outcomes", ALL_GROUPS, ids="".join)
 def test_every_group_of_three_scores_as_the_relay_does(outcomes: tuple[str, ...]):
     closed = close_group(outcomes)
-    figures = compute_figures_from_rows(rows_of(outcomes, closed), {})
+    figures = compute_node_stats_from_rows(rows_of(outcomes, closed), {})
 
     expected, actual_pools = expected_pools(closed), pools_of(figures)
     if is_told_apart(outcomes):

@@ -60,12 +60,12 @@ def test_wrong_sample_decides_nothing_about_a_feature_while_a_provider_has_not_a
 def test_later_answered_sample_closes_open_question():
     calibration = Calibration()
     calibration.record_sample("0x01", {FEATURE: False}, ["provider"])
-    question = calibration.undecided_error()
+    question = calibration.find_undecided_error()
     calibration.record_sample("0x01", {FEATURE: True})
 
     assert question is not None
     assert (question.block_hash, question.unanswered_providers) == ("0x01", ("provider",))
-    assert calibration.undecided_error() is None
+    assert calibration.find_undecided_error() is None
 
 
 @given(outcomes=judged)
@@ -77,4 +77,4 @@ def test_proven_feature_stays_proven_despite_later_samples(outcomes: list[tuple[
         calibration.mark_unsupported_features()
 
     assert calibration.is_proven(FEATURE)
-    assert calibration.undecided_error() is None
+    assert calibration.find_undecided_error() is None

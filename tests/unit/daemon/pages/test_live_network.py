@@ -3,7 +3,7 @@
 import re
 
 from oracle.daemon.web.pages import network_page
-from oracle.daemon.web.pages.network_page import merge_report_runs
+from oracle.daemon.web.pages.network_page import merge_consecutive_reports
 from oracle.daemon.web.played_act import DemoAct
 from oracle.queries.api.records.event_feed import (
     EventCursor,
@@ -39,13 +39,13 @@ def test_page_shows_only_the_newest_events_up_to_its_limit(store, monkeypatch):
     for name in "ABCDEFG":
         history.joins(name).after(5)
     with open_snapshot(IndexedHistory(store).whole(history).source) as snapshot:
-        rows, _ = network_page.read_newest_rows(snapshot)
+        rows, _ = network_page.read_recent_events(snapshot)
     assert [row.event.node for row in rows] == [node(name) for name in "GFE"]
 
 
 def test_consecutive_reports_are_merged_into_one_row():
     kinds = ["report_accepted"] * 3 + ["timed_out", "report_accepted"]
-    rows = merge_report_runs(
+    rows = merge_consecutive_reports(
         NumberedEvent(
             EventCursor(0, 0, n, 1),
             FeedEvent(kind=kind, time=n, block=n, node=None, text="so it is"),

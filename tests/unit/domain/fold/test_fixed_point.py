@@ -11,11 +11,11 @@ from hypothesis import example, given, strategies as st
 from oracle.domain.fixed_point import (
     ONE,
     UNIT,
-    close_gap_to_one,
     compute_decay,
     compute_decay_table,
     format_decimal,
-    multiply_fixed,
+    multiply_fixed_point,
+    shrink_gap_to_one,
 )
 
 
@@ -40,7 +40,7 @@ def test_decay_table_is_independent_of_decimal_context():
 
 
 def test_documented_recovery_example_is_exact():
-    assert close_gap_to_one(3 * UNIT // 10, compute_decay(600, 1800)) == 498428082598347524
+    assert shrink_gap_to_one(3 * UNIT // 10, compute_decay(600, 1800)) == 498428082598347524
 
 
 @pytest.mark.parametrize(("seconds", "left"), [(-5, ONE), (0, ONE), (2**21, 0), (2**70, 0)])
@@ -56,8 +56,8 @@ def test_decay_is_still_positive_one_second_before_it_ends():
 def test_recovery_increases_with_time_and_never_exceeds_the_maximum(a, b, base):
     early, late = sorted((a, b))
     first, then = (
-        close_gap_to_one(base, compute_decay(early, 1800)),
-        close_gap_to_one(base, compute_decay(late, 1800)),
+        shrink_gap_to_one(base, compute_decay(early, 1800)),
+        shrink_gap_to_one(base, compute_decay(late, 1800)),
     )
     # The steps round down by up to 21 units of 2^-128 on the way: far below one of 10^-18.
     assert base <= first <= then + 1
@@ -67,7 +67,7 @@ def test_recovery_increases_with_time_and_never_exceeds_the_maximum(a, b, base):
 @given(st.integers(0, UNIT), st.integers(0, UNIT))
 @example(1, UNIT - 1)
 def test_product_is_rounded_down(factor, other_factor):
-    product = multiply_fixed(factor, other_factor)
+    product = multiply_fixed_point(factor, other_factor)
     assert product * UNIT <= factor * other_factor < (product + 1) * UNIT
 
 

@@ -18,7 +18,7 @@ from oracle.domain.fold.fold import (
     collect_task_keys,
 )
 from oracle.domain.fold.working_set import Changes, MembershipTransition, PreImages
-from oracle.domain.scoring.node_scores import compute_reliability, is_kickout_due, qos_at
+from oracle.domain.scoring.node_scores import compute_node_qos, compute_reliability, is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, PendingLeave
 from oracle.queries.replay import replay_events
@@ -186,7 +186,7 @@ def test_numbers_stay_in_their_ranges(events, rules, later):
     time = (fold.last.time if fold.last else 1000) + later
     for node in fold.ledger.nodes.values():
         assert 0 <= compute_reliability(node, time, rules) <= UNIT
-        qos = qos_at(node, time, rules)
+        qos = compute_node_qos(node, time, rules)
         assert 0 <= (qos or 0) <= UNIT
         assert (qos is not None) == (node.membership is Membership.MEMBER)
         assert len(node.pool) <= rules.pool_size

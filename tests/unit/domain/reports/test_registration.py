@@ -71,7 +71,7 @@ def test_newcomers_take_free_indexes_before_new_ones_are_appended(
     )
 
     registrations = choose_registrations(rounds, drawn_newcomers, list(range(free)), MANY)
-    indexes = registrations.assign_indexes(rounds.index_by_node, rounds.node_count)
+    indexes = registrations.compute_assigned_indexes(rounds.index_by_node, rounds.node_count)
 
     chosen = [newcomer.node for newcomer in sorted(drawn_newcomers)[:max_registrations]]
     assert list(registrations.new_nodes) == chosen
@@ -88,7 +88,7 @@ def test_registered_newcomers_fit_within_max_words(drawn_newcomers, holder_count
 
     registrations = choose_registrations(rounds, drawn_newcomers, free, max_words)
 
-    every = list(registrations.assign_indexes(rounds.index_by_node, rounds.node_count))
+    every = list(registrations.compute_assigned_indexes(rounds.index_by_node, rounds.node_count))
     new = range(holder_count, holder_count + len(drawn_newcomers))
     following = (
         [*free, *new][len(every) : len(every) + 1] if len(every) < len(drawn_newcomers) else []

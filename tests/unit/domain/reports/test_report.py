@@ -11,8 +11,8 @@ from oracle.domain.reports.report import (
     MAX_WORDS,
     ReportSettings,
     compute_period,
-    compute_rules_id,
     cut_report,
+    hash_rules_and_settings,
 )
 from oracle.domain.reports.round_data import (
     decode_records,
@@ -158,11 +158,11 @@ def test_fingerprint_depends_on_the_block():
 
 def test_rules_id_depends_on_every_shared_setting():
     ids = {
-        compute_rules_id(CRYNUX, "reference", SETTINGS),
-        compute_rules_id(RELAY, "reference", SETTINGS),
-        compute_rules_id(CRYNUX, "crynux-vss", SETTINGS),
+        hash_rules_and_settings(CRYNUX, "reference", SETTINGS),
+        hash_rules_and_settings(RELAY, "reference", SETTINGS),
+        hash_rules_and_settings(CRYNUX, "crynux-vss", SETTINGS),
         *(
-            compute_rules_id(CRYNUX, "reference", ReportSettings(**{name: 7}))
+            hash_rules_and_settings(CRYNUX, "reference", ReportSettings(**{name: 7}))
             for name in (
                 "period_seconds",
                 "heartbeat_seconds",

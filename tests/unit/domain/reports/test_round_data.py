@@ -60,7 +60,7 @@ def test_reuse_of_unassigned_index_is_rejected():
     index_reuse = Registrations((IndexReuse(address(1), address(2)),))
 
     with pytest.raises(ValueError, match="cannot take"):
-        index_reuse.assign_indexes({}, 3)
+        index_reuse.compute_assigned_indexes({}, 3)
 
 
 def test_second_index_for_same_node_is_rejected():
@@ -70,13 +70,13 @@ def test_second_index_for_same_node_is_rejected():
         Registrations((), (address(2),)),
     ):
         with pytest.raises(ValueError, match="already"):
-            new.assign_indexes({address(2): 0}, 1)
+            new.compute_assigned_indexes({address(2): 0}, 1)
 
 
 def test_node_that_gave_up_its_index_gets_another_in_the_same_round():
     new = Registrations((IndexReuse(address(1), address(2)),), (address(2),))
 
-    assert new.assign_indexes({address(2): 0}, 1) == {0: address(1), 1: address(2)}
+    assert new.compute_assigned_indexes({address(2): 0}, 1) == {0: address(1), 1: address(2)}
 
 
 @vectors_of("data", file="rounds")

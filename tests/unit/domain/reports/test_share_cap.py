@@ -120,4 +120,4 @@ def test_falling_lanes_match_vector(vector: Vector):
     cap = RoundLimits(fall_share=vector["fall_share"], big_fall=vector["big_fall"])
 
     assert [index for index, _ in iter_falling_lanes(before, after, cap)] == vector["falling"]
-    assert cap.max_falls(count_open_lanes(before)) == vector["most"]
+    assert cap.compute_max_falls(count_open_lanes(before)) == vector["most"]

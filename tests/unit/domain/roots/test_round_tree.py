@@ -12,7 +12,7 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import DO_NOT_SELECT, HIGHEST_SCORE
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf, hash_leaf
 from oracle.domain.roots.merkle_tree import MerkleTree, compute_root, hash_pair
-from oracle.domain.roots.round_tree import RoundTree, find_predecessor, link_nodes
+from oracle.domain.roots.round_tree import RoundTree, compute_next_addresses, find_predecessor
 
 ORACLE = Address("0x" + "0a" * 20)
 ADDRESSES = st.integers(1, 2**160 - 1).map(lambda number: Address(f"0x{number:040x}"))
@@ -40,7 +40,7 @@ def build_leaf(node: Address, next_node: Address, seat: int, lane: int) -> NodeL
 def draw_leaves(draw: st.DrawFn, min_size: int = 1) -> list[NodeLeaf]:
     """Draw the leaves of a round, in order of their seats."""
     nodes = draw(st.lists(ADDRESSES, min_size=min_size, max_size=40, unique=True))
-    next_nodes = link_nodes(nodes)
+    next_nodes = compute_next_addresses(nodes)
     return [
         build_leaf(node, next_nodes[node], seat, draw(LANES)) for seat, node in enumerate(nodes)
     ]

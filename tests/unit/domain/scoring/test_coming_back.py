@@ -8,11 +8,11 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import (
-    compute_long_term,
+    compute_long_term_score,
+    compute_node_qos,
     compute_reliability,
     is_excluded,
     is_kickout_due,
-    qos_at,
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.histories import History, folded, node, node_after, rules_with
@@ -66,9 +66,9 @@ def test_rejoining_never_improves_qos(given_scores, leaves, away, later):
     time = left.time + later
     back, remained = (node_after(history, "A") for history in (left, stayed))
     if was_due and leaves is History.is_kicked_out:
-        assert qos_at(back, time, CRYNUX) == UNIT // 2
+        assert compute_node_qos(back, time, CRYNUX) == UNIT // 2
     else:
-        assert qos_at(back, time, CRYNUX) == qos_at(remained, time, CRYNUX)
+        assert compute_node_qos(back, time, CRYNUX) == compute_node_qos(remained, time, CRYNUX)
 
 
 def test_kickout_while_due_clears_pool_and_restores_reliability_on_rejoin():
@@ -92,7 +92,7 @@ def test_node_that_quit_while_due_is_due_again_after_rejoin():
     history = History().joins("A").scores("A", *[0] * 50).quits("A").after(3600).joins("A")
     rejoined_node = node_after(history, "A")
     assert rejoined_node.kickout_due_since == history.events[-1].at
-    assert compute_long_term(rejoined_node, CRYNUX, history.time) == 0
+    assert compute_long_term_score(rejoined_node, CRYNUX, history.time) == 0
 
 
 def test_kickout_in_the_transaction_of_a_quit_keeps_the_pool():

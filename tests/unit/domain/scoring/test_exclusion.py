@@ -3,21 +3,21 @@
 from dataclasses import replace
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.scoring.node_scores import compute_longest_exclusion, heal_reliability
+from oracle.domain.scoring.node_scores import compute_max_exclusion_seconds, heal_reliability
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 
 
 def test_timeout_excludes_a_node_for_at_most_135_seconds_under_crynux():
     # 1800 s x ln(0.97 / 0.9) = 134.8 s
-    assert compute_longest_exclusion(CRYNUX) == 135
+    assert compute_max_exclusion_seconds(CRYNUX) == 135
 
 
 def test_node_is_selectable_again_after_the_computed_exclusion():
-    seconds = compute_longest_exclusion(RELAY)
+    seconds = compute_max_exclusion_seconds(RELAY)
     base = RELAY.penalty * RELAY.exclude_enter // UNIT
     assert heal_reliability(base, 0, seconds - 1, RELAY) < RELAY.exclude_exit
     assert heal_reliability(base, 0, seconds, RELAY) >= RELAY.exclude_exit
 
 
 def test_penalty_factor_of_1_excludes_no_node():
-    assert compute_longest_exclusion(replace(CRYNUX, penalty=UNIT)) == 0
+    assert compute_max_exclusion_seconds(replace(CRYNUX, penalty=UNIT)) == 0

@@ -8,11 +8,11 @@ import pytest
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import (
-    compute_long_term,
+    compute_long_term_score,
+    compute_node_qos,
     get_status,
     is_excluded,
     is_kickout_due,
-    qos_at,
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.histories import History, folded, node, node_after
@@ -43,7 +43,7 @@ def test_departed_node_has_no_qos():
     departed_node = node_after(
         History().joins("A").starts("1", "A").times_out("1").quits("A"), "A"
     )
-    assert qos_at(departed_node, 10**6, CRYNUX) is None
+    assert compute_node_qos(departed_node, 10**6, CRYNUX) is None
     assert not is_excluded(departed_node, 0, CRYNUX)
 
 
@@ -133,8 +133,8 @@ def test_low_reliability_alone_does_not_make_a_node_due_for_kickout():
 
 def test_only_relay_treats_a_node_with_zero_mean_as_new():
     scored_node = node_after(History().joins("A").scores("A", 0, 0), "A", RELAY)
-    assert compute_long_term(scored_node, RELAY, 0) == UNIT // 2
-    assert compute_long_term(scored_node, CRYNUX, 0) == 0
+    assert compute_long_term_score(scored_node, RELAY, 0) == UNIT // 2
+    assert compute_long_term_score(scored_node, CRYNUX, 0) == 0
 
 
 def test_restart_keeps_the_exact_mean_and_clears_the_due_kickout():
@@ -145,9 +145,9 @@ def test_restart_keeps_the_exact_mean_and_clears_the_due_kickout():
     restarting = RELAY.from_json(RELAY.to_json().replace("[]", f"[{history.time + 9}]"))
     assert is_kickout_due(scored_node, restarting, history.time + 8)
     assert not is_kickout_due(scored_node, restarting, history.time + 9)
-    assert compute_long_term(scored_node, restarting, history.time + 8) == UNIT // 50
+    assert compute_long_term_score(scored_node, restarting, history.time + 8) == UNIT // 50
     # The relay's database has the mean of 0.2 until the next score, which truncates it to 0.
-    assert compute_long_term(scored_node, restarting, history.time + 9) == UNIT // 50
+    assert compute_long_term_score(scored_node, restarting, history.time + 9) == UNIT // 50
 
 
 def test_prior_mean_is_copied_into_the_pool_once_after_rejoin():

@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.reports.lanes import DO_NOT_SELECT, lane_of
+from oracle.domain.reports.lanes import DO_NOT_SELECT, compute_node_lane
 from oracle.domain.scoring.node_scores import (
     append_score,
     boost_reliability,
-    compute_long_term,
+    compute_long_term_score,
+    compute_node_qos,
     compute_pool_mean,
     compute_reliability,
     heal_reliability,
     is_excluded,
     is_kickout_due,
     penalize_reliability,
-    qos_at,
 )
 from oracle.domain.state import Membership, Node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
@@ -34,7 +34,7 @@ reliabilities = st.integers(0, UNIT)
 
 def qos_after(history: History, name: str) -> Fraction:
     """The QoS as a fraction of one, exact but for 18 digits."""
-    return Fraction(qos_at(node_after(history, name), history.time, CRYNUX) or 0, UNIT)
+    return Fraction(compute_node_qos(node_after(history, name), history.time, CRYNUX) or 0, UNIT)
 
 
 def times_out_on(history: History, name: str, times: int) -> History:
@@ -66,7 +66,7 @@ def test_new_node_has_half_of_the_best_qos():
 
 def test_low_reliability_excludes_a_node_before_its_long_term_score_falls():
     scored_node = node_after(times_out_on(full_of(10), "A", 2).scores("A", 0, 0), "A")
-    assert compute_long_term(scored_node, CRYNUX, GENESIS_TIME) == 96 * UNIT // 100
+    assert compute_long_term_score(scored_node, CRYNUX, GENESIS_TIME) == 96 * UNIT // 100
     assert is_excluded(scored_node, GENESIS_TIME, CRYNUX)
 
 
@@ -164,7 +164,7 @@ def test_single_timeout_does_not_exclude_healthy_node():
 def test_excluded_node_is_reported_as_do_not_select():
     excluded_node = node_after(times_out_on(full_of(10), "A", 2), "A")
     lanes = [
-        lane_of(excluded_node, excluded_node.since + seconds, CRYNUX)
+        compute_node_lane(excluded_node, excluded_node.since + seconds, CRYNUX)
         for seconds in (0, 30 * MINUTE)
     ]
     assert lanes[0] == DO_NOT_SELECT < lanes[1]
@@ -255,7 +255,7 @@ def test_node_with_incomplete_pool_is_not_due_for_kickout(count):
 def test_kicked_out_node_has_no_qos():
     kicked_out_node: Node = node_after(full_of(0).is_kicked_out("A"), "A")
     assert kicked_out_node.membership is Membership.KICKED_OUT
-    assert qos_at(kicked_out_node, kicked_out_node.since, CRYNUX) is None
+    assert compute_node_qos(kicked_out_node, kicked_out_node.since, CRYNUX) is None
 
 
 def test_kickout_and_slash_lead_to_different_membership_states():

@@ -6,10 +6,10 @@ from fractions import Fraction
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import (
     append_score,
-    compute_long_term,
+    compute_long_term_score,
+    compute_node_qos,
     is_excluded,
     is_kickout_due,
-    qos_at,
 )
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node, create_node
@@ -63,7 +63,7 @@ def test_long_term_score_is_mean_of_last_scores(vector):
     assert (len(pool), scored_node.pool_sum) == (expected["n"], expected["sum"])
     if expected["q_long_rational"]:
         assert Fraction(scored_node.pool_sum, len(pool)) == Fraction(*expected["q_long_rational"])
-    assert close_to(expected["q_long_norm"], compute_long_term(scored_node, CRYNUX, 0))
+    assert close_to(expected["q_long_norm"], compute_long_term_score(scored_node, CRYNUX, 0))
 
 
 @vectors_of("qos_product")
@@ -71,7 +71,7 @@ def test_qos_is_long_term_score_times_reliability(vector):
     pool = b"" if vector["q_long"] is None else pool_of_mean(vector["q_long"])
     scored_node = member(pool, units(vector["h"]))
 
-    assert close_to(vector["qos"], qos_at(scored_node, 0, CRYNUX) or 0)
+    assert close_to(vector["qos"], compute_node_qos(scored_node, 0, CRYNUX) or 0)
     assert is_excluded(scored_node, 0, CRYNUX) is vector["seed_excluded"]
 
 
@@ -116,7 +116,8 @@ def restart_copies_the_truncated_mean(expected: Vector) -> None:
     assert restarted_node.pool == bytes([7] * expected["seed_copies"] + [10])
     assert len(restarted_node.pool) == expected["n"]
     assert close_to(
-        str(Fraction(expected["q_long"]) / 10), compute_long_term(restarted_node, rules, 10**6 - 1)
+        str(Fraction(expected["q_long"]) / 10),
+        compute_long_term_score(restarted_node, rules, 10**6 - 1),
     )
 
 
@@ -124,7 +125,8 @@ def restart_copies_no_zero(expected: Vector) -> None:
     restarted_node, rules = after_restart((0, 0, 0), 2)
     assert len(restarted_node.pool) == expected["n"]
     assert close_to(
-        str(Fraction(expected["q_long"]) / 10), compute_long_term(restarted_node, rules, RESTART)
+        str(Fraction(expected["q_long"]) / 10),
+        compute_long_term_score(restarted_node, rules, RESTART),
     )
 
 
@@ -132,11 +134,14 @@ def low_rejoin_is_floored(expected: Vector) -> None:
     history = back_again(*[2, 0] * 25)
     rejoined_node = node_after(history, "A", RELAY)
     assert len(rejoined_node.pool) == expected["pool_size_after_join"]
-    assert compute_long_term(rejoined_node, RELAY, 0) == units(expected["q_long_after_join"]) // 10
+    assert (
+        compute_long_term_score(rejoined_node, RELAY, 0)
+        == units(expected["q_long_after_join"]) // 10
+    )
 
     rejoined_node = node_after(history.scores("A", 10), "A", RELAY)
     assert (
-        compute_long_term(rejoined_node, RELAY, 0)
+        compute_long_term_score(rejoined_node, RELAY, 0)
         == units(expected["q_long_after_next_score_10"]) // 10
     )
     assert is_kickout_due(rejoined_node, RELAY) is not expected["not_below_kickout_threshold"]
@@ -145,7 +150,10 @@ def low_rejoin_is_floored(expected: Vector) -> None:
 def healthy_rejoin_keeps_its_pool(expected: Vector) -> None:
     rejoined_node = node_after(back_again(*[5] * 50), "A", RELAY)
     assert len(rejoined_node.pool) == expected["pool_size_after_join"]
-    assert compute_long_term(rejoined_node, RELAY, 0) == units(expected["q_long_after_join"]) // 10
+    assert (
+        compute_long_term_score(rejoined_node, RELAY, 0)
+        == units(expected["q_long_after_join"]) // 10
+    )
 
 
 def zero_mean_escapes_the_floor(expected: Vector) -> None:

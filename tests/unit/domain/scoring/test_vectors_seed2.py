@@ -3,7 +3,11 @@
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_evidence import compute_creator_spread
-from oracle.domain.scoring.node_scores import compute_reliability, is_below_line, is_kickout_due
+from oracle.domain.scoring.node_scores import (
+    compute_reliability,
+    is_below_kickout_line,
+    is_kickout_due,
+)
 from oracle.domain.scoring.rule_fields import parse_fraction
 from oracle.systems.crynux.crynux_policy import CRYNUX_WEIGHTING, compute_weight
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
@@ -51,7 +55,7 @@ def test_rejoined_node_matches_vectors(vector):
 @vectors_of("kickout_line", file="seed-2")
 def test_kickout_line_matches_vectors(vector):
     rules = rules_with(kickout_below=units(vector["kickout_below"]))
-    assert is_below_line(vector["sum"], rules) is vector["due"]
+    assert is_below_kickout_line(vector["sum"], rules) is vector["due"]
 
 
 @vectors_of("least_timeout", file="seed-2")

@@ -108,7 +108,7 @@ def test_verdict_is_independent_of_event_batch_boundaries(cut):
     fold = Fold(CRYNUX)
     fold.fold_events(history.events[:cut], is_complete=False)
     fold.fold_events(history.events[cut:], is_complete=False)
-    fold.finish_transaction()
+    fold.score_groups_closed_in_transaction()
     full_fold, _ = folded(history)
     assert fold.ledger.nodes == full_fold.ledger.nodes
     assert fold.ledger.tasks == full_fold.ledger.tasks

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.domain.scoring.legacy_tally import compute_window, compute_window_start
+from oracle.domain.scoring.legacy_tally import compute_window_number, compute_window_start
 from tests.unit.systems.legacy.networks import legacy_with
 
 MONTHS = legacy_with(window_seconds=None)
@@ -16,7 +16,7 @@ times = st.integers(0, LAST)
 @given(times)
 def test_month_window_matches_calendar(time):
     utc_time = datetime.fromtimestamp(time, UTC)
-    assert compute_window(time, MONTHS) == (utc_time.year - 1970) * 12 + utc_time.month - 1
+    assert compute_window_number(time, MONTHS) == (utc_time.year - 1970) * 12 + utc_time.month - 1
 
 
 @given(st.integers(1970, 9999), st.integers(1, 12))
@@ -24,14 +24,14 @@ def test_month_window_starts_at_midnight_on_the_first(year, month):
     first = int(datetime(year, month, 1, tzinfo=UTC).timestamp())
     window = (year - 1970) * 12 + month - 1
     assert compute_window_start(window, MONTHS) == first
-    assert compute_window(first, MONTHS) == window
-    assert compute_window(first - 1, MONTHS) == window - 1
+    assert compute_window_number(first, MONTHS) == window
+    assert compute_window_number(first - 1, MONTHS) == window - 1
 
 
 @given(st.integers(0, 2**63 - 1), st.none() | st.integers(1, 10**9))
 def test_every_time_lies_within_its_window(time, seconds):
     legacy = legacy_with(window_seconds=seconds)
-    window = compute_window(time, legacy)
+    window = compute_window_number(time, legacy)
     assert compute_window_start(window, legacy) <= time < compute_window_start(window + 1, legacy)
 
 
@@ -39,4 +39,4 @@ def test_every_time_lies_within_its_window(time, seconds):
     ("seconds", "time", "window"), [(60, 59, 0), (60, 60, 1), (7, 0, 0), (86_400, 10**6, 11)]
 )
 def test_window_in_seconds_is_counted_from_epoch(seconds, time, window):
-    assert compute_window(time, legacy_with(window_seconds=seconds)) == window
+    assert compute_window_number(time, legacy_with(window_seconds=seconds)) == window

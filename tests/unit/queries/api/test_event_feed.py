@@ -235,7 +235,7 @@ def test_event_stream_reports_halt_without_new_blocks(indexed):
         for act in (lambda _: None, halted, cleared):
             act(indexed)
             await streams.check_for_change()
-            batch = await streams.read_after(place)
+            batch = await streams.read_events_after(place)
             kinds.append(
                 re.findall(rb"event: (\w+)", batch.encode_frames(EventFilter(None, None)))
             )
@@ -257,13 +257,13 @@ def test_database_is_read_once_for_all_listeners(indexed):
     async def told() -> int:
         place = await streams.get_newest_cursor()
         await streams.check_for_change()
-        await streams.read_after(place)
+        await streams.read_events_after(place)
         reads.clear()
 
         async def heard() -> int:
             await streams.wait_for_change(streams.epoch, 60)
             return (
-                (await streams.read_after(place))
+                (await streams.read_events_after(place))
                 .encode_frames(EventFilter(None, None))
                 .count(b"event: halted")
             )

@@ -7,7 +7,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT, format_decimal
-from oracle.domain.scoring.node_scores import compute_long_term, compute_reliability, qos_at
+from oracle.domain.scoring.node_scores import (
+    compute_long_term_score,
+    compute_node_qos,
+    compute_reliability,
+)
 from oracle.queries.api.history_points import (
     HistoryPoint,
     NodeRecord,
@@ -55,8 +59,8 @@ def test_history_ends_at_current_node_figures(turns):
     at = history.time
     assert last == (
         at,
-        qos_at(current_node, at, CRYNUX),
-        compute_long_term(current_node, CRYNUX, at),
+        compute_node_qos(current_node, at, CRYNUX),
+        compute_long_term_score(current_node, CRYNUX, at),
         compute_reliability(current_node, at, CRYNUX),
     )
 
@@ -90,7 +94,7 @@ def test_history_after_rejoin_matches_node_figures(career):
     current_node, at = fold.ledger.nodes[node("A")], history.time
     *_, last = compute_history(record_of(changes), (1_000, at), CRYNUX)
     assert last[2:] == (
-        compute_long_term(current_node, CRYNUX, at),
+        compute_long_term_score(current_node, CRYNUX, at),
         compute_reliability(current_node, at, CRYNUX),
     )
 
@@ -143,7 +147,7 @@ def test_newest_history_point_matches_current_qos(indexed):
     history = asked(indexed)
     with indexed.store.read_transaction() as uow:
         stored_node, cursor = uow.nodes.get_many([node("A")])[node("A")], uow.cursor.get()
-    qos = qos_at(stored_node, cursor.time, CRYNUX)
+    qos = compute_node_qos(stored_node, cursor.time, CRYNUX)
     assert qos is not None
     assert history.rows[-1][:2] == (cursor.time, format_decimal(qos))
     assert (history.exact, history.thinned) == (True, False)

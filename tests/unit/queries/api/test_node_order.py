@@ -102,7 +102,7 @@ def test_only_changed_nodes_are_read_again_during_backfill(indexed, monkeypatch)
 
 
 def orders_of(ranking: NodeRanking) -> tuple[object, ...]:
-    places = {name: ranking.find_place(name) for name in ranking.nodes}
+    places = {name: ranking.find_rank(name) for name in ranking.nodes}
     return ranking.counts, ranking.get_sorted_keys("qos"), places, ranking.member_count
 
 

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import event
 
 from oracle.domain.fold.fold import Fold
-from oracle.domain.scoring.node_scores import qos_at
+from oracle.domain.scoring.node_scores import compute_node_qos
 from oracle.queries.api.history_points import MAX_TREND_POINTS, TrendCache, compute_trend
 from oracle.queries.api.source import open_snapshot
 from oracle.store.activity_repository import NodeTrendPoint
@@ -40,7 +40,7 @@ def told_by_the_fold(history: History, name: str) -> list[int]:
             entry.node for entry in changes.reliability
         }
         if node(name) in changed:
-            qos = qos_at(fold.ledger.nodes[node(name)], events[-1].time, CRYNUX)
+            qos = compute_node_qos(fold.ledger.nodes[node(name)], events[-1].time, CRYNUX)
             assert qos is not None
             qos_values.append(qos)
     return qos_values

@@ -10,7 +10,7 @@ from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY, CRYNUX_WEIGHTING,
 from oracle.systems.crynux.predownload import (
     Predownload,
     has_scarce_model,
-    list_requests,
+    list_download_requests,
     plan_predownloads,
 )
 from oracle.systems.crynux.requirements import unavailability_reason
@@ -143,6 +143,6 @@ def test_request_state_is_open_answered_or_unanswered():
     requested_node = a_node("A", models=("there",), downloads=requests)
     states = {
         listed_request.request.model: listed_request.state
-        for listed_request in list_requests(requested_node, NOW)
+        for listed_request in list_download_requests(requested_node, NOW)
     }
     assert states == {"late": "unanswered", "soon": "open", "there": "answered"}

@@ -3,7 +3,7 @@
 import pytest
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.reports.lanes import compute_kick_below
+from oracle.domain.reports.lanes import compute_kickout_line_steps
 from oracle.domain.scoring.legacy_factors import (
     PopulationMaxima,
     compute_factors,
@@ -15,9 +15,9 @@ from oracle.domain.scoring.legacy_factors import (
 )
 from oracle.domain.scoring.node_scores import (
     compute_legacy_factors,
-    compute_long_term,
+    compute_long_term_score,
+    compute_node_qos,
     is_kickout_due,
-    qos_at,
 )
 from oracle.domain.state import Membership
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
@@ -42,8 +42,8 @@ def test_rules_other_than_legacy_have_no_peers():
 
 def test_legacy_score_without_peers_is_rejected():
     with pytest.raises(ValueError, match="compare a node with its peers, so `peers` is required"):
-        qos_at(member("A"), 0, RULES)
-    assert qos_at(member("A", membership=Membership.QUIT), 0, RULES) is None
+        compute_node_qos(member("A"), 0, RULES)
+    assert compute_node_qos(member("A", membership=Membership.QUIT), 0, RULES) is None
 
 
 @pytest.mark.parametrize(("vram", "most", "size"), [(None, 24, 0), (0, 0, 0), (24, 24, UNIT)])
@@ -77,9 +77,9 @@ def test_missing_speed_counts_as_zero_in_the_sum():
     peers = compute_population_maxima([fresh, old], 0, RULES)
     assert peers is not None
     assert compute_factors(fresh, 0, LEGACY, peers).speed is None
-    assert qos_at(fresh, 0, RULES, peers) == UNIT // 2
-    assert compute_long_term(fresh, RULES, 0) == 0
-    assert compute_long_term(scored(old, 33, 2), RULES, 0) == 33 * UNIT // 40
+    assert compute_node_qos(fresh, 0, RULES, peers) == UNIT // 2
+    assert compute_long_term_score(fresh, RULES, 0) == 0
+    assert compute_long_term_score(scored(old, 33, 2), RULES, 0) == 33 * UNIT // 40
 
 
 def test_incentive_shares_follow_online_time():
@@ -146,6 +146,6 @@ def test_node_with_score_at_the_kickout_line_is_not_due_for_kickout():
 
 
 def test_contract_kickout_line_follows_node_score_line():
-    assert compute_kick_below(rules_with(kickout_below=4 * UNIT)) == 2000
-    assert compute_kick_below(rules_with(kickout_below=20 * UNIT)) == 10_000
-    assert compute_kick_below(CRYNUX) == 2000
+    assert compute_kickout_line_steps(rules_with(kickout_below=4 * UNIT)) == 2000
+    assert compute_kickout_line_steps(rules_with(kickout_below=20 * UNIT)) == 10_000
+    assert compute_kickout_line_steps(CRYNUX) == 2000

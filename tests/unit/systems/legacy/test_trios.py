@@ -66,9 +66,10 @@ def block(number: int) -> BlockRef:
 def drawn_by(nodes: Iterable[Node], tasks: Sequence[Task]) -> dict[str, Address]:
     """Who is drawn for what, by a block, where nodes and tasks were there the block before."""
     drawer, view = BlockDrawer(LEGACY), Seen(nodes, tasks)
-    drawer.resume(view, block(1), {})
+    drawer.restore_plan(view, block(1), {})
     return {
-        node_draw.task: node_draw.node for node_draw in drawer.draw_block(view, block(2)).new_draws
+        node_draw.task: node_draw.node
+        for node_draw in drawer.draw_at_block(view, block(2)).new_draws
     }
 
 
@@ -133,8 +134,8 @@ def test_three_tasks_of_larger_group_are_unstartable():
 def test_three_distinct_nodes_are_drawn_with_same_group_seed():
     drawer, tasks = BlockDrawer(LEGACY, explains=True), trio("g")
     view = Seen(cards({("RTX 4090", 24): 5}), tasks)
-    drawer.resume(view, block(1), {})
-    drawn = drawer.draw_block(view, block(2)).new_draws
+    drawer.restore_plan(view, block(1), {})
+    drawn = drawer.draw_at_block(view, block(2)).new_draws
 
     seed = sha256(bytes.fromhex(block(2).hash[2:]) + bytes.fromhex(group("g")[2:])).digest()
     assert {node_draw.seed for node_draw in drawn} == {seed}
@@ -147,8 +148,8 @@ def test_gpt_group_is_drawn_from_nodes_of_the_same_card():
     drawer, tasks = BlockDrawer(LEGACY, explains=True), trio("g", gpt=True, min_vram=16)
     nodes = cards({("RTX 4090", 24): 3, ("RTX 4080", 16): 3, ("RTX 3080", 8): 3})
     view = Seen(nodes, tasks)
-    drawer.resume(view, block(1), {})
-    drawn = drawer.draw_block(view, block(2)).new_draws
+    drawer.restore_plan(view, block(1), {})
+    drawn = drawer.draw_at_block(view, block(2)).new_draws
     card_by_address = {card_owner.address: get_card_group(card_owner) for card_owner in nodes}
     (card,) = {card_by_address[node_draw.node] for node_draw in drawn}
     assert card is not None
@@ -168,13 +169,13 @@ def test_node_with_zero_speed_is_not_drawn_if_there_are_enough_others():
 def test_unavailable_node_ends_the_draw_of_its_entire_group():
     nodes, tasks = cards({("RTX 4090", 24): 4}), trio("g")
     drawer, view = BlockDrawer(LEGACY), Seen(nodes, tasks)
-    drawer.resume(view, block(1), {})
-    first = [node_draw.node for node_draw in drawer.draw_block(view, block(2)).new_draws]
+    drawer.restore_plan(view, block(1), {})
+    first = [node_draw.node for node_draw in drawer.draw_at_block(view, block(2)).new_draws]
     view.rows[first[1]].paused = True
-    turn = drawer.draw_block(view, block(3))
+    turn = drawer.draw_at_block(view, block(3))
     assert set(turn.ended_draws) == {task.key for task in tasks}
     assert turn.plan.active_draws == {}
-    (again,) = [{node_draw.node for node_draw in drawer.draw_block(view, block(4)).new_draws}]
+    (again,) = [{node_draw.node for node_draw in drawer.draw_at_block(view, block(4)).new_draws}]
     assert again == {candidate.address for candidate in nodes} - {first[1]}
 
 
@@ -262,16 +263,16 @@ def test_restart_does_not_change_draws(models, group_orders, runs):
     tasks = [task for tasks in groups for task in tasks]
     view = Seen(nodes, tasks)
     through, again = BlockDrawer(LEGACY), BlockDrawer(LEGACY)
-    through.resume(view, block(1), {})
-    again.resume(view, block(1), {})
+    through.restore_plan(view, block(1), {})
+    again.restore_plan(view, block(1), {})
     for number in range(2, 4 + runs):
-        turn = through.draw_block(view, block(number))
+        turn = through.draw_at_block(view, block(number))
         # All that a database remembers is who stands.
         again = replaced(again, view, number - 1)
-        assert again.draw_block(view, block(number)) == turn
+        assert again.draw_at_block(view, block(number)) == turn
 
 
 def replaced(before: BlockDrawer, view: Seen, number: int) -> BlockDrawer:
     fresh = BlockDrawer(LEGACY)
-    fresh.resume(view, block(number), before.plan.active_draws)
+    fresh.restore_plan(view, block(number), before.plan.active_draws)
     return fresh

@@ -55,7 +55,7 @@ def test_reset_node_is_untested_in_every_chain(params: Parameters):
     selector = NodeSelector(params)
     for chain in ("eth", "gno"):
         selector.record_outcome(RelayOutcome(A, chain, 0, OutcomeKind.TIMEOUT))
-    selector.forget_node(A)
+    selector.reset_node(A)
     assert [row(selector, chain=chain).tickets for chain in ("eth", "gno")] == [10, 10]
 
 

@@ -38,7 +38,7 @@ def test_article_examples_match_manually_computed_tickets(vector: Vector):
             if outcome["t_ms"] <= now:
                 selector.record_outcome(relayed(**outcome))
         for check in vector["checks_passed"]:
-            selector.record_health_pass(Address(check["node"]), CHAIN, check["t_ms"])
+            selector.record_passed_health_check(Address(check["node"]), CHAIN, check["t_ms"])
         ranking = selector.rank_nodes(CHAIN, map(Address, expected["tickets"]), now)
         assert {row.node: row.tickets for row in ranking.rows} == expected["tickets"]
 
