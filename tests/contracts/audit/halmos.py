@@ -20,6 +20,12 @@ CHECKS: Mapping[str, tuple[str, ...]] = {
     "KickCheck": ("--loop", "4", "--default-bytes-lengths", "130"),
     "LimitsCheck": (),
     "PauseCheck": (),
+    # The oracle of roots; a proof of two hashes.
+    "RootsQuorumCheck": ("--loop", "4", "--default-bytes-lengths", "130"),
+    "RootsKickCheck": ("--loop", "4", "--default-array-lengths", "2"),
+    "RootsLimitsCheck": (),
+    "RootsPauseCheck": ("--loop", "5"),
+    "RootsRolesCheck": (),
 }
 # Halmos's exit codes of a check.
 HOLDS, REFUTED = 0, 1

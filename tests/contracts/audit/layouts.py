@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import Any
 
 KEPT = Path(__file__).with_name("storage.json")
-CONTRACTS = {"contracts/QoSOracle.sol": "QoSOracle", "contracts/TaskNetwork.sol": "TaskNetwork"}
+CONTRACTS = {
+    "contracts/QoSOracle.sol": "QoSOracle",
+    "contracts/roots/QoSRoots.sol": "QoSRoots",
+    "contracts/TaskNetwork.sol": "TaskNetwork",
+}
 
 
 def layouts(root: Path) -> dict[str, list[str]]:

@@ -58,8 +58,9 @@ def test_baseline_contracts_exist_in_sources(tool):
     assert gone == set()
 
 
-def test_baseline_has_fewer_than_350_lines():
-    assert len(BASELINE.read_text("utf-8").splitlines()) < 350
+def test_baseline_has_fewer_than_520_lines():
+    """350 are for one generation of the oracle; both are there until the older one goes."""
+    assert len(BASELINE.read_text("utf-8").splitlines()) < 520
 
 
 def test_source_line_is_mapped_to_its_contract_and_function(tmp_path):
