@@ -19,11 +19,11 @@ from pathlib import Path
 import requests
 
 from devnet.anvil import find_free_port
+from devnet.demo.stage import ACCOUNTS
 from tests.support.evm.anvil import anvil
 
 FOLDER = Path(__file__).parent
 START_TIME = 1_800_000_000
-ACCOUNTS = 17
 CHAIN_ID = 31337
 # What Anvil and Hardhat take where nothing else is said.
 MNEMONIC = "test test test test test test test test test test test junk"
