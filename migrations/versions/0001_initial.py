@@ -386,6 +386,7 @@ def upgrade() -> None:
     sa.Column('log', sa.BigInteger(), autoincrement=False, nullable=False),
     sa.Column('sub', sa.BigInteger(), autoincrement=False, nullable=False),
     sa.Column('time', sa.BigInteger(), nullable=False),
+    sa.Column('node_count', sa.BigInteger(), nullable=False),
     sa.CheckConstraint('id = 1', name=op.f('ck_last_event_one_row')),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_last_event'))
     )
@@ -447,6 +448,7 @@ def upgrade() -> None:
     op.create_index(op.f('ix_membership_change_block'), 'membership_change', ['block'], unique=False)
     op.create_table('node',
     sa.Column('address', sa.LargeBinary(), nullable=False),
+    sa.Column('seat', sa.BigInteger(), nullable=False),
     sa.Column('membership', sa.Text(), nullable=False),
     sa.Column('paused', sa.Boolean(), nullable=False),
     sa.Column('running', sa.BigInteger(), nullable=False),
@@ -466,6 +468,8 @@ def upgrade() -> None:
     sa.Column('prior', sa.BigInteger(), nullable=True),
     sa.Column('restarts', sa.BigInteger(), nullable=False),
     sa.Column('kickout_due_since', sa.Text(), nullable=True),
+    sa.Column('kickout_due_time', sa.BigInteger(), nullable=True),
+    sa.Column('last_scored_at', sa.BigInteger(), nullable=True),
     sa.Column('starts_anew', sa.Boolean(), nullable=False),
     sa.Column('changed_at', sa.BigInteger(), nullable=False),
     sa.Column('recovers_until', sa.BigInteger(), nullable=True),
@@ -482,6 +486,7 @@ def upgrade() -> None:
     )
     op.create_index(op.f('ix_node_changed_at'), 'node', ['changed_at'], unique=False)
     op.create_index(op.f('ix_node_recovers_until'), 'node', ['recovers_until'], unique=False)
+    op.create_index(op.f('ix_node_seat'), 'node', ['seat'], unique=False)
     op.create_table('node_check',
     sa.Column('chain', sa.Text(), nullable=False),
     sa.Column('node', sa.Text(), nullable=False),
@@ -942,6 +947,7 @@ def downgrade() -> None:
     op.drop_index(op.f('ix_node_index_node'), table_name='node_index')
     op.drop_table('node_index')
     op.drop_table('node_check')
+    op.drop_index(op.f('ix_node_seat'), table_name='node')
     op.drop_index(op.f('ix_node_recovers_until'), table_name='node')
     op.drop_index(op.f('ix_node_changed_at'), table_name='node')
     op.drop_table('node')

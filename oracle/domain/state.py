@@ -51,11 +51,17 @@ DOWNLOAD_HISTORY_SECONDS = 86_400
 class Node:
     """The state of one node, changed by the fold only.
 
+    `seat` is the node's number for life: nodes are numbered from 0 in the order in which events
+    first named them, and no number is given twice. It is the index of the node's leaf in the tree
+    of a round (docs/reference/report-format.md#roots).
+
     `pool` holds the last task scores, oldest first, one byte each (rules refuse scores above 255),
     and `pool_sum` is their sum. `scored` counts all task scores ever. The reliability was `base`,
     in units of 10^-18, at the block time `since` (docs/reference/scoring-rules.md#reliability).
     `prior` is the long-term score of an empty pool, or None for the rules' default.
-    `kickout_due_since` is the position at which the kickout became due, or None while it is not.
+    `kickout_due_since` is the position at which the kickout became due, and `kickout_due_time` the
+    block time of that position; both are None while it is not due. `last_scored_at` is the block
+    time of the node's newest task score, or None before the first.
     `starts_anew` means that the node was kicked out while its kickout was due, and has not
     rejoined.
     `changed_at` is the block of the last change of this row. `pending` is the node's request that
@@ -71,6 +77,7 @@ class Node:
     """
 
     address: Address
+    seat: int
     membership: Membership
     paused: bool
     # Number of tasks that the node runs now; above 1 only inside a transaction
@@ -94,6 +101,8 @@ class Node:
     # How many of the rules' `restarts` this pool has been through (relay only).
     restarts: int
     kickout_due_since: Position | None
+    kickout_due_time: int | None
+    last_scored_at: int | None
     starts_anew: bool
     changed_at: int
     window: int = 0
@@ -106,10 +115,11 @@ class Node:
     downloads: tuple[DownloadRequest, ...] = ()
 
 
-def create_node(address: Address, time: int, restarts: int) -> Node:
+def create_node(address: Address, seat: int, time: int, restarts: int) -> Node:
     """Return a new node that is not a member and has H = 1; everything else is unknown."""
     return Node(
         address=address,
+        seat=seat,
         membership=Membership.UNKNOWN,
         paused=False,
         running=0,
@@ -129,6 +139,8 @@ def create_node(address: Address, time: int, restarts: int) -> Node:
         prior=None,
         restarts=restarts,
         kickout_due_since=None,
+        kickout_due_time=None,
+        last_scored_at=None,
         starts_anew=False,
         changed_at=0,
     )

@@ -38,12 +38,13 @@ def store_due_nodes(store: Store, open_count: int, live_count: int) -> list[Addr
     with store.transaction() as uow:
         uow.nodes.save(
             replace(
-                create_node(node, 0, 0),
+                create_node(node, seat, 0, 0),
                 membership=Membership.MEMBER,
                 pool=bytes(POOL),
                 kickout_due_since=OPENED,
+                kickout_due_time=0,
             )
-            for node in nodes
+            for seat, node in enumerate(nodes)
         )
         uow.kickouts.save_intervals([KickoutDue(node, OPENED, None) for node in nodes])
         uow.scores.append(

@@ -32,7 +32,8 @@ from oracle.domain.state import OpenGroup, Task
 # score by the verdict of their transaction.
 # Version 9: the first and the newest block of each task.
 # Version 10: groups that commit and reveal score in both rounds under legacy rules.
-FOLD_VERSION = 10
+# Version 11: seats of nodes, the time since which a kickout is due, and the time of the last score.
+FOLD_VERSION = 11
 
 HANDLERS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {
     network_events.NodeJoined: node_lifecycle.apply_node_joined,
@@ -107,9 +108,10 @@ class Fold:
             ValueError: an event does not follow the last folded event.
         """
         ledger, handlers = self.ledger, HANDLERS
-        last_position, last_time = BEFORE_EVERYTHING if self.last is None else self.last.at, 0
+        last_position, last_time, ledger.node_count = BEFORE_EVERYTHING, 0, 0
         if self.last is not None:
-            last_time = self.last.time
+            last_position, last_time = self.last.at, self.last.time
+            ledger.node_count = self.last.node_count
         event = None
         for event in events:
             if event.at <= last_position:
@@ -122,7 +124,9 @@ class Fold:
             ledger.at = last_position
             handlers[type(event)](ledger, event)
         if event is not None:
-            self.last = ledger.changes.last = LastEvent(last_position, last_time)
+            self.last = ledger.changes.last = LastEvent(
+                last_position, last_time, ledger.node_count
+            )
         if is_complete:
             self.score_groups_closed_in_transaction()
 

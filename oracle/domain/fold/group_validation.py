@@ -146,6 +146,7 @@ def _score_member(ledger: WorkingSet, result: GroupResult, member: GroupMember) 
             ledger, node, member.score, result.time, ledger.rules.legacy
         )
     node.scored += 1
+    node.last_scored_at = result.time
     entry = ScoreEntry(
         node=node.address,
         seq=node.scored,
@@ -158,7 +159,7 @@ def _score_member(ledger: WorkingSet, result: GroupResult, member: GroupMember) 
         time=result.time,
     )
     ledger.changes.scores.append(entry)
-    working_set.update_kickout_interval(ledger, node, ledger.at)
+    working_set.update_kickout_interval(ledger, node, ledger.at, result.time)
 
 
 def _counts_for_pool(task: Task, member: GroupMember, rules: Rules) -> bool:

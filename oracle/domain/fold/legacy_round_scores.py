@@ -134,6 +134,7 @@ def score_ended_task(ledger: WorkingSet, event: DomainEvent, task: Task) -> None
         node = ledger.get_node_for_update(run.node, event.time)
         add_window_score(ledger, node, round_score.task_score, event.time, rules.legacy)
         node.scored += 1
+        node.last_scored_at = event.time
         entry = ScoreEntry(
             node=node.address,
             seq=node.scored,
@@ -146,7 +147,7 @@ def score_ended_task(ledger: WorkingSet, event: DomainEvent, task: Task) -> None
             time=event.time,
         )
         ledger.changes.scores.append(entry)
-        working_set.update_kickout_interval(ledger, node, event.at)
+        working_set.update_kickout_interval(ledger, node, event.at, event.time)
 
 
 def add_window_score(
@@ -158,5 +159,5 @@ def add_window_score(
     added, because the score may make a new kickout due.
     """
     legacy_tally.advance_window(node, time, legacy_rules)
-    working_set.update_kickout_interval(ledger, node, ledger.at)
+    working_set.update_kickout_interval(ledger, node, ledger.at, time)
     legacy_tally.add_score(node, score, time, legacy_rules)

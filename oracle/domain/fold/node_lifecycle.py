@@ -243,7 +243,7 @@ def _end_membership(
         ledger.just_quit.pop(node.address, None)
     if rules.legacy is not None:
         legacy_tally.update_online_clock(node, time, rules.legacy)
-    working_set.update_kickout_interval(ledger, node, position)
+    working_set.update_kickout_interval(ledger, node, position, time)
 
 
 def _record_membership_change(

@@ -198,10 +198,14 @@ class KickoutDue:
 
 @dataclass(frozen=True, slots=True)
 class LastEvent:
-    """The newest folded event; later events are compared with its time."""
+    """The newest folded event, and the number of nodes that events have named up to it.
+
+    Later events are compared with its time. The next new node gets the seat `node_count`.
+    """
 
     at: Position
     time: int
+    node_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +242,8 @@ class WorkingSet:
     """The rows that the fold works on, and the record of its changes.
 
     A missing key means that there is no such row, so the caller must load rows first. `at` is the
-    position of the newest folded event. `images` holds rows as they were before the current block,
+    position of the newest folded event. `node_count` is the number of all nodes, including those
+    that are not loaded. `images` holds rows as they were before the current block,
     or is None if no pre-images are kept. `closing` holds the groups that closed in the current
     transaction and have no scores yet.
     """
@@ -250,6 +255,7 @@ class WorkingSet:
         "groups",
         "images",
         "just_quit",
+        "node_count",
         "nodes",
         "rules",
         "tasks",
@@ -258,6 +264,7 @@ class WorkingSet:
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self.nodes: dict[Address, Node] = {}
+        self.node_count = 0
         self.tasks: dict[TaskKey, Task] = {}
         self.groups: dict[GroupKey, OpenGroup] = {}
         self.changes = Changes()
@@ -275,8 +282,9 @@ class WorkingSet:
             pre_images.nodes[address] = None if node is None else replace(node)
         if node is None:
             node = self.nodes[address] = create_node(
-                address, time, count_restarts(time, self.rules)
+                address, self.node_count, time, count_restarts(time, self.rules)
             )
+            self.node_count += 1
         node.changed_at = self.at.block
         self.changes.nodes[address] = node
         return node
@@ -312,15 +320,15 @@ class WorkingSet:
 
 
 def update_kickout_interval(
-    ledger: WorkingSet, node: Node, position: Position, time: int | None = None
+    ledger: WorkingSet, node: Node, position: Position, time: int
 ) -> None:
     """Open or close the kickout interval of a node whose pool or membership has just changed.
 
-    Pass `time`, the block time, for a node that joins: a restart may have lost the node's pool
-    since its last score.
+    `time` is the block time of the change. The pool of a node that joins may be lost, because a
+    restart happened since its last score.
     """
     rules = ledger.rules
-    pool = node.pool if time is None else get_pool_for_kickout(node, time, rules)
+    pool = get_pool_for_kickout(node, time, rules)
     is_due = (
         node.membership is Membership.MEMBER
         and len(pool) == rules.pool_size
@@ -331,8 +339,8 @@ def update_kickout_interval(
         is_too_low = get_stored_tally(node).justifies_kickout(rules.legacy)
         is_due = is_too_low and node.membership is Membership.MEMBER
     if is_due and opened_at is None:
-        node.kickout_due_since = position
+        node.kickout_due_since, node.kickout_due_time = position, time
         ledger.changes.kickouts.append(KickoutDue(node.address, position, None))
     elif not is_due and opened_at is not None:
-        node.kickout_due_since = None
+        node.kickout_due_since = node.kickout_due_time = None
         ledger.changes.kickouts.append(KickoutDue(node.address, opened_at, position))

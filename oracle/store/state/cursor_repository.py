@@ -91,7 +91,7 @@ class LastEventRepository:
     def get(self) -> LastEvent | None:
         """Return the event that was folded last, or None before the first event."""
         row = self._connection.execute(select(last_event)).one_or_none()
-        return None if row is None else LastEvent(Position(*row[1:5]), row.time)
+        return None if row is None else LastEvent(Position(*row[1:5]), row.time, row.node_count)
 
     def set(self, event: LastEvent) -> None:
         """Store the event that was folded last."""
@@ -100,4 +100,4 @@ class LastEventRepository:
 
 def encode_last_event_row(event: LastEvent) -> Row:
     """Encode the event as the only row of `last_event`."""
-    return (1, *event.at, event.time)
+    return (1, *event.at, event.time, event.node_count)

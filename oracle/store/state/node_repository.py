@@ -141,6 +141,7 @@ def encode_node_row(entry: Node) -> Row:
     recovers_until = entry.since + _HEALING_SECONDS if entry.base < _FULL_RELIABILITY else None
     return (
         decode_hex(entry.address),
+        entry.seat,
         entry.membership.value,
         entry.paused,
         entry.running,
@@ -160,6 +161,8 @@ def encode_node_row(entry: Node) -> Row:
         entry.prior,
         entry.restarts,
         format_position(entry.kickout_due_since),
+        entry.kickout_due_time,
+        entry.last_scored_at,
         entry.starts_anew,
         entry.changed_at,
         recovers_until,
@@ -182,6 +185,7 @@ def decode_node_values(row: Row) -> Node:
 def _decode_node_row(row: Any) -> Node:  # noqa: ANN401  a row of any driver
     return Node(
         address=Address(encode_hex(row.address)),
+        seat=row.seat,
         membership=Membership(row.membership),
         paused=bool(row.paused),
         running=row.running,
@@ -201,6 +205,8 @@ def _decode_node_row(row: Any) -> Node:  # noqa: ANN401  a row of any driver
         prior=row.prior,
         restarts=row.restarts,
         kickout_due_since=parse_optional_position(row.kickout_due_since),
+        kickout_due_time=row.kickout_due_time,
+        last_scored_at=row.last_scored_at,
         starts_anew=bool(row.starts_anew),
         changed_at=row.changed_at,
         window=row.window,

@@ -192,7 +192,7 @@ def decode_state(body: bytes) -> PackedState:
         nodes=map(decode_node_values, nodes),
         tasks=map(decode_task_row, tasks),
         groups=map(decode_group_values, groups),
-        last=None if last is None else LastEvent(Position(*last[1:5]), last[5]),
+        last=None if last is None else LastEvent(Position(*last[1:5]), *last[5:]),
         head=RoundHead(number, as_of, Hash(digest), time),
         indexes=map(decode_index_values, indexes),
         words=map(decode_word_values, words),

@@ -35,6 +35,8 @@ node = Table(
     "node",
     metadata,
     Column("address", LargeBinary, primary_key=True),
+    # Number for life, from 0, in the order in which events first named the nodes.
+    Column("seat", BigInteger, nullable=False, index=True),
     Column("membership", Text, nullable=False),
     Column("paused", Boolean, nullable=False),
     Column("running", BigInteger, nullable=False),
@@ -54,6 +56,9 @@ node = Table(
     Column("prior", BigInteger),
     Column("restarts", BigInteger, nullable=False),
     Column("kickout_due_since", Text),
+    Column("kickout_due_time", BigInteger),
+    # Block time of the newest task score; NULL: none yet.
+    Column("last_scored_at", BigInteger),
     # The node was kicked out while due and has not rejoined; its next join starts from scratch.
     Column("starts_anew", Boolean, nullable=False),
     Column("changed_at", BigInteger, nullable=False, index=True),
@@ -247,12 +252,13 @@ Index(
     postgresql_where=text("closed_block IS NULL"),
 )
 
-# One row: the last event folded.
+# One row: the last event folded, and the number of nodes that events named up to it.
 last_event = Table(
     "last_event",
     metadata,
     Column("id", SmallInteger, primary_key=True, autoincrement=False),
     *_build_position_columns(is_key=False),
     Column("time", BigInteger, nullable=False),
+    Column("node_count", BigInteger, nullable=False),
     CheckConstraint("id = 1", name="one_row"),
 )

@@ -131,7 +131,10 @@ def test_node_that_has_no_stake_or_has_quit_is_excluded(
     daemons = f"sqlite:///{tmp_path_factory.mktemp('daemon') / 'd.sqlite'}"
     staked, poor, quit_one = (Address("0x" + 40 * digit) for digit in "123")
     with Store.open(daemons, create=True) as daemon:
-        stored_nodes = [create_node(address, 0, 0) for address in (staked, poor, quit_one)]
+        stored_nodes = [
+            create_node(address, seat, 0, 0)
+            for seat, address in enumerate((staked, poor, quit_one))
+        ]
         for node, stake in zip(stored_nodes, (10**18, 0, 10**18), strict=True):
             node.stake, node.membership = stake, Membership.MEMBER
         stored_nodes[2].membership = Membership.QUIT

@@ -76,7 +76,7 @@ def call(number: int, tx: int = 0, branch: int = 0, **values: Any) -> Call:
 
 
 def node(number: int, **values: Any) -> Node:
-    return replace(create_node(address(number), 1000, 0), **values)
+    return replace(create_node(address(number), number, 1000, 0), **values)
 
 
 def task(number: int, **values: Any) -> Task:
@@ -99,6 +99,7 @@ names = st.lists(words, max_size=3).map(tuple)
 nodes = st.builds(
     Node,
     address=addresses,
+    seat=st.integers(0, 2**32 - 1),
     membership=st.sampled_from(Membership),
     paused=st.booleans(),
     running=st.integers(0, 3),
@@ -118,6 +119,8 @@ nodes = st.builds(
     prior=st.none() | st.integers(0, 10**18),
     restarts=st.integers(0, 3),
     kickout_due_since=st.none() | positions,
+    kickout_due_time=st.none() | st.integers(0, 2**40 - 1),
+    last_scored_at=st.none() | st.integers(0, 2**40 - 1),
     starts_anew=st.booleans(),
     changed_at=whole,
     window=whole,

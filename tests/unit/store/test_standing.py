@@ -162,8 +162,8 @@ def test_bookmark_is_kept_until_cleared(store: Store):
 
 
 def test_newly_set_last_event_replaces_the_previous_one(store: Store):
-    last = LastEvent(Position(2, 1, -1, 3), 50)
+    last = LastEvent(Position(2, 1, -1, 3), 50, 7)
     with store.transaction() as uow:
-        uow.last_event.set(LastEvent(Position(1, 0, 0), 40))
+        uow.last_event.set(LastEvent(Position(1, 0, 0), 40, 6))
         uow.last_event.set(last)
         assert uow.last_event.get() == last

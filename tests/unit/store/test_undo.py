@@ -229,7 +229,7 @@ def test_kickout_interval_closed_above_ancestor_is_open_again(store: Store):
 
 
 def test_first_event_is_removed_by_rollback(store: Store):
-    last = LastEvent(Position(5, 0, 0), 50)
+    last = LastEvent(Position(5, 0, 0), 50, 0)
     images = PreImages(5, {}, {task_key(1): None}, {}, (None,))
     with store.transaction() as uow:
         uow.cursor.move_to(block(9), None, 0)

@@ -23,7 +23,7 @@ def test_unordered_events_raise_error(events):
 
 def test_resumed_fold_rejects_earlier_events():
     fold = Fold(CRYNUX)
-    fold.last = LastEvent(BLOCK[-1].at, BLOCK[-1].time)
+    fold.last = LastEvent(BLOCK[-1].at, BLOCK[-1].time, 1)
     with pytest.raises(ValueError, match="is not after"):
         fold.fold_events(BLOCK)
 
@@ -46,7 +46,7 @@ def test_pre_images_are_kept_only_when_journaling():
     before = images.tasks[task("1")]
     assert before is not None
     assert before.stopped_at is None
-    assert images.last == (LastEvent(BLOCK[-1].at, BLOCK[-1].time),)
+    assert images.last == (LastEvent(BLOCK[-1].at, BLOCK[-1].time, 1),)
 
 
 def test_second_drain_is_empty():

@@ -184,6 +184,9 @@ def test_replay_is_independent_of_line_order(events, random):
 def test_numbers_stay_in_their_ranges(events, rules, later):
     fold, changes = folded(events, rules)
     time = (fold.last.time if fold.last else 1000) + later
+    nodes = fold.ledger.nodes.values()
+    assert sorted(node.seat for node in nodes) == list(range(len(nodes)))
+    assert fold.last is None or fold.last.node_count == len(nodes)
     for node in fold.ledger.nodes.values():
         assert 0 <= compute_reliability(node, time, rules) <= UNIT
         qos = compute_node_qos(node, time, rules)
@@ -193,6 +196,8 @@ def test_numbers_stay_in_their_ranges(events, rules, later):
         assert node.pool_sum == sum(node.pool)
         assert node.running >= 0
         assert (node.kickout_due_since is not None) == is_kickout_due(node, rules)
+        assert (node.kickout_due_time is None) == (node.kickout_due_since is None)
+        assert (node.last_scored_at is None) == (node.scored == 0)
     for change in changes.reliability:
         assert 0 <= change.after <= UNIT
 

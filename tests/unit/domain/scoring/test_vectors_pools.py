@@ -35,7 +35,7 @@ def close_to(number: str, value: int) -> bool:
 
 
 def member(pool: bytes = b"", reliability: int = UNIT) -> Node:
-    new_node = create_node(node("A"), 0, 0)
+    new_node = create_node(node("A"), 0, 0, 0)
     new_node.membership = Membership.MEMBER
     new_node.pool, new_node.pool_sum, new_node.base = pool, sum(pool), reliability
     return new_node

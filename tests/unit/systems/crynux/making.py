@@ -17,7 +17,7 @@ NOW = 100_000
 
 def a_node(name: str, **values: Any) -> Node:
     """A member at rest whose H is 1; `values` are its row's."""
-    new_node = create_node(histories.node(name), NOW, 0)
+    new_node = create_node(histories.node(name), 0, NOW, 0)
     new_node.membership = Membership.MEMBER
     new_node.stake = 100 * UNIT
     for field, value in values.items():

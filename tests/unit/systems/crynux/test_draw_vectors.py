@@ -16,7 +16,7 @@ UNFLOORED = Weighting(weight_floor=0)
 
 
 def node_of(vector: Vector) -> Node:
-    node = create_node(Address(vector["address"]), NOW, 0)
+    node = create_node(Address(vector["address"]), 0, NOW, 0)
     node.membership = Membership.MEMBER
     node.stake = int(vector["stake"])
     node.pool = bytes(vector["scores"])

@@ -48,7 +48,7 @@ def ran(history: History, name: str, *orders: str, silent: str = "") -> History:
 
 def member(name: str, **values: Any) -> Node:
     """A free member, as a scene has it."""
-    new_node = create_node(node(name), 0, 0)
+    new_node = create_node(node(name), 0, 0, 0)
     new_node.membership = Membership.MEMBER
     for key, value in values.items():
         assert hasattr(new_node, key)
