@@ -24,7 +24,7 @@ from benchmarks.outcome import Outcome, begin, end  # noqa: E402
 from benchmarks.selection import NOW, Case, Network  # noqa: E402
 from oracle.daemon.startup import freeze_gc  # noqa: E402
 from oracle.domain.blocks import BlockRef  # noqa: E402
-from oracle.domain.ids import Hash  # noqa: E402
+from oracle.domain.ids import ZERO_ADDRESS, Hash  # noqa: E402
 from oracle.domain.reports.contract_state import NodeIndex, RoundHead, Word  # noqa: E402
 from oracle.domain.reports.lanes import LANES_PER_WORD, compute_node_lane, replace_lane  # noqa: E402
 from oracle.domain.reports.report import ReportSettings  # noqa: E402
@@ -41,6 +41,7 @@ from oracle.queries.stats import StatisticsCollector  # noqa: E402
 from oracle.queries.status import compute_index_statistics  # noqa: E402
 from oracle.reporting.report_cutter import ReportCutter  # noqa: E402
 from oracle.rpc.background import BackgroundCall  # noqa: E402
+from oracle.signing.typed_data import Domain  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from tests.support.scripted_reader import ScriptedReader  # noqa: E402
@@ -123,7 +124,10 @@ def page(source: ApiSource) -> None:
 
 def measured(store: Store, nodes: list[Node]) -> list[tuple[str, str, float, float | None, float]]:
     """Return the name, unit, figure, target and baseline of each measurement."""
-    cutter, rounds = ReportCutter(CRYNUX, ReportSettings(), anchor_window=200), registered(nodes)
+    cutter, rounds = (
+        ReportCutter(CRYNUX, ReportSettings(), Domain(31337, ZERO_ADDRESS), anchor_window=200),
+        registered(nodes),
+    )
     filled(store, nodes)
 
     def cut(number: int) -> None:

@@ -84,7 +84,9 @@ class Network:
 
     def node(self, number: int) -> Node:
         chance = self.random
-        node = create_node(Address("0x" + sha256(b"node %d" % number).hexdigest()[:40]), number, NOW, 0)
+        node = create_node(
+            Address("0x" + sha256(b"node %d" % number).hexdigest()[:40]), number, NOW, 0
+        )
         node.membership = Membership.MEMBER
         node.stake = chance.randrange(400, 40_000) * UNIT
         node.gpu_name, node.gpu_vram = chance.choice(CARDS)

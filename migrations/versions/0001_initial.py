@@ -674,6 +674,7 @@ def upgrade() -> None:
     sa.Column('head_round', sa.BigInteger(), nullable=False),
     sa.Column('prev', sa.LargeBinary(), nullable=False),
     sa.Column('deadline', sa.BigInteger(), nullable=False),
+    sa.Column('root', sa.LargeBinary(), nullable=False),
     sa.Column('data', sa.LargeBinary(), nullable=False),
     sa.Column('fingerprint', sa.LargeBinary(), nullable=False),
     sa.Column('state', sa.Text(), nullable=False),

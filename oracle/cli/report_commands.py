@@ -133,6 +133,7 @@ def _print_report_detail(detail: ReportDetail, *, has_shares: bool) -> None:
         comparison = "identical" if detail.same_as_cut else "DIFFERENT"
         reason = f": {detail.reason}" if detail.reason else ""
         typer.echo(f"{detail.state}{reason}; the recomputed report is {comparison}")
+    typer.echo(f"root of all nodes in round {detail.head_round + 1}: {detail.root}")
     if not detail.lanes:
         typer.echo("the report contains no updates")
         return

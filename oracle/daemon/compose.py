@@ -49,6 +49,7 @@ from oracle.indexer.rules_binding import (
 from oracle.kickouts.kick_calls import KickoutHook
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.rpc.pool import EndpointPool
+from oracle.signing.typed_data import Domain
 from oracle.store.database import Store
 from oracle.store.identity import Identity
 
@@ -306,7 +307,10 @@ def _build_block_hooks(records: Records, reader: EventReader) -> Iterator[BlockH
         yield FeedHook(config.chain.start_block)
     if oracle.address is not None:
         yield ReportCutter(
-            records.rules, records.report_settings, anchor_window=oracle.anchor_window
+            records.rules,
+            records.report_settings,
+            Domain(config.chain.id, Address(oracle.address)),
+            anchor_window=oracle.anchor_window,
         )
     yield DrawHook(records.dispatch_settings, reader)
     yield ProbeWindowHook(build_probe_settings(config.probing))

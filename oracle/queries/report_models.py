@@ -22,7 +22,7 @@ from oracle.domain.scoring.legacy_factors import compute_incentive_shares
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.folded_state import fold_state_up_to
 from oracle.queries.answers import AddressText, ApiModel, FixedPoint, HashText, LogPlace
-from oracle.reporting.recompute import build_report
+from oracle.reporting.recompute import build_report, load_domain
 from oracle.store.database import Store
 from oracle.store.report_repository import ReportHold, StoredReport
 
@@ -69,6 +69,9 @@ class ReportBasis(ApiModel):
     head_round: int = Field(description="The last accepted round at that block.")
     prev: HashText = Field(description="Digest of `head_round`.")
     deadline: int = Field(description="Time until which the contract accepts it, unix seconds.")
+    root: HashText = Field(
+        description="Merkle root of all nodes at that block, in round `head_round` + 1."
+    )
     words: int = Field(description="Number of words of sixteen lanes that it writes.")
     registers: ReportRegistrations
     fingerprint: HashText = Field(description="SHA-256 of the whole report.")
@@ -194,7 +197,7 @@ def compute_report_detail(
     """Compute the report as of a block, as any reporter with the same rules id would."""
     with store.read_transaction() as uow:
         folded = fold_state_up_to(uow, reader, rules, as_of.number, settings.min_scores)
-        computed = build_report(folded, as_of, rules, settings)
+        computed = build_report(folded, as_of, rules, settings, load_domain(uow))
         stored = uow.reports.get(computed.period)
     rounds = folded.rounds
     node_by_lane = {entry.index: entry.node for entry in rounds.indexes.values()}
@@ -225,6 +228,7 @@ def build_report_basis(report: Report) -> ReportBasis:
         head_round=report.head_round,
         prev=report.prev,
         deadline=report.deadline,
+        root=report.root,
         words=len(report.records) // RECORD_BYTES,
         registers=ReportRegistrations(
             reused=[(pair.new_node, pair.old_node) for pair in registrations.reused],

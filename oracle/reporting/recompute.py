@@ -3,19 +3,23 @@
 See docs/explanation/reports.md#cut-at-period-end.
 """
 
+from oracle.chain.proofs.keccak import keccak
 from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import ZERO_ADDRESS
 from oracle.domain.reports.report import Report, ReportSettings, cut_report
 from oracle.domain.reports.target_words import (
     build_scoring_context,
     build_target_words,
     compute_folded_words,
 )
+from oracle.domain.roots.node_tree import NodeTree
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
 from oracle.indexer.folded_state import FoldedState, fold_state_up_to
 from oracle.reporting.report_cutter import find_registrations_in_memory
-from oracle.store.database import Store
+from oracle.signing.typed_data import Domain
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.report_repository import ReportState
 
 
@@ -27,12 +31,24 @@ def recompute_report(
     Only stored logs are read, no folded state, and nothing is written.
     """
     with store.read_transaction() as uow:
+        domain = load_domain(uow)
         folded = fold_state_up_to(uow, reader, rules, as_of.number, settings.min_scores)
-    return build_report(folded, as_of, rules, settings)
+    return build_report(folded, as_of, rules, settings, domain)
+
+
+def load_domain(uow: UnitOfWork) -> Domain:
+    """Return the chain and the contract that the roots of this database's reports are bound to.
+
+    A database without an oracle contract has the zero address as its contract.
+    """
+    identity = uow.identity.get()
+    if identity is None:
+        raise InputError("the database is empty; `qos-oracle run` indexes the chain")
+    return Domain(identity.chain_id, identity.oracle or ZERO_ADDRESS)
 
 
 def build_report(
-    folded: FoldedState, as_of: BlockRef, rules: Rules, settings: ReportSettings
+    folded: FoldedState, as_of: BlockRef, rules: Rules, settings: ReportSettings, domain: Domain
 ) -> Report:
     """Return the report as of `as_of`, which is the last block of the state in `folded`."""
     nodes, rounds = folded.fold.ledger.nodes, folded.rounds
@@ -41,8 +57,14 @@ def build_report(
         rounds, nodes, folded.first_events, as_of.time, rules, settings
     )
     words = compute_folded_words(rounds, nodes, scored_at)
+    tree = NodeTree(keccak)
+    tree.rebuild((nodes[address] for address in sorted(nodes)), scored_at)
     return cut_report(
-        as_of, rounds, build_target_words(rounds, words, registrations, scored_at), settings
+        as_of,
+        rounds,
+        build_target_words(rounds, words, registrations, scored_at),
+        settings,
+        tree.compute_root(domain.chain_id, domain.contract, rounds.head.round + 1, as_of.number),
     )
 
 

@@ -9,11 +9,12 @@ The nodes that a report registers are read from the database or, to recompute a 
 in memory. Both ways must give the same result, or two reporters would sign different rounds.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
 
 from typing_extensions import override
 
+from oracle.chain.proofs.keccak import keccak
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.events.oracle_events import NO_REGISTRATIONS, Registrations
 from oracle.domain.ids import Address
@@ -28,26 +29,36 @@ from oracle.domain.reports.registration import (
 from oracle.domain.reports.report import Report, ReportSettings, compute_period, cut_report
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.reports.target_words import ScoringContext, TargetWords, build_target_words
+from oracle.domain.roots.node_tree import NodeTree
 from oracle.domain.scoring.legacy_factors import PopulationMaxima, compute_population_maxima
 from oracle.domain.scoring.legacy_tally import compute_window_number
+from oracle.domain.scoring.node_scores import count_restarts
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 from oracle.indexer.block_hooks import BlockHook, HookNote
+from oracle.signing.typed_data import Domain
 from oracle.store.database import UnitOfWork
 from oracle.store.report_repository import ReportState
 from oracle.telemetry import quorum_metrics
 
 
 class ReportCutter(BlockHook):
-    """Cuts a report at the end of each period, and caches the words of the previous report."""
+    """Cuts a report at the end of each period; caches words and tree of the last report."""
 
-    def __init__(self, rules: Rules, settings: ReportSettings, *, anchor_window: int) -> None:
-        """Create the cutter; the contract can check `anchor_window` blocks below the head."""
+    def __init__(
+        self, rules: Rules, settings: ReportSettings, domain: Domain, *, anchor_window: int
+    ) -> None:
+        """Create the cutter of the reports for the contract of `domain`.
+
+        The contract can check `anchor_window` blocks below the head.
+        """
         self._rules = rules
+        self._domain = domain
         self.settings = settings
         # All headers at most this far below the head are fetched, to find the ends of periods.
         self.header_depth = anchor_window
         self._lane_words: dict[int, int] = {}
+        self._tree = NodeTree(keccak)
         self._seen_indexes: dict[int, NodeIndex] = {}
         # Reportable nodes without an index at the last evaluation; no others can be registered.
         self._waiting_nodes: set[Address] = set()
@@ -126,19 +137,26 @@ class ReportCutter(BlockHook):
         """Return the report, and the number of falls that later reports will contain."""
         self._refresh_words(uow, rounds, as_of)
         words = self._compute_target_words(uow, rounds, as_of.time)
-        return cut_report(as_of, rounds, words, self.settings), words.deferred_falls
+        root = self._tree.compute_root(
+            self._domain.chain_id, self._domain.contract, rounds.head.round + 1, as_of.number
+        )
+        return cut_report(as_of, rounds, words, self.settings, root), words.deferred_falls
 
     def _compute_target_words(self, uow: UnitOfWork, rounds: Rounds, time: int) -> TargetWords:
         registrations = NO_REGISTRATIONS
         if self._waiting_nodes:
             registrations = find_registrations(uow, rounds, time, self._rules, self.settings)
-        scored_at = ScoringContext(self._rules, time, uow.nodes.get_many, self._population_maxima)
-        return build_target_words(rounds, self._lane_words, registrations, scored_at)
+        context = self._build_context(uow, time)
+        return build_target_words(rounds, self._lane_words, registrations, context)
+
+    def _build_context(self, uow: UnitOfWork, time: int) -> ScoringContext:
+        return ScoringContext(self._rules, time, uow.nodes.get_many, self._population_maxima)
 
     @override
     def reset(self) -> None:
         """Clear the cache, because the state was rewound or a transaction was rolled back."""
         self._lane_words = {}
+        self._tree = NodeTree(keccak)
         self._seen_indexes = {}
         self._waiting_nodes = set()
         self._last_cut = None
@@ -150,39 +168,47 @@ class ReportCutter(BlockHook):
             self._population_maxima = compute_population_maxima(
                 uow.nodes.iterate_all(), as_of.time, self._rules
             )
-            self._update_nodes(rounds, uow.nodes.iterate_all(), as_of.time)
+            nodes = self._update_lanes(rounds, uow.nodes.iterate_all(), as_of.time)
+            self._tree.rebuild(nodes, self._build_context(uow, as_of.time))
         else:
-            self._update_nodes(
-                rounds, uow.nodes.iterate_recovering(self._last_cut.time), as_of.time
+            changed_nodes = chain(
+                uow.nodes.iterate_recovering(self._last_cut.time),
+                uow.nodes.iterate_changed_since(self._last_cut.number),
             )
-            self._update_nodes(
-                rounds, uow.nodes.iterate_changed_since(self._last_cut.number), as_of.time
-            )
+            nodes = self._update_lanes(rounds, changed_nodes, as_of.time)
+            self._tree.update(nodes, self._build_context(uow, as_of.time))
         self._update_new_indexes(uow, rounds, as_of.time)
         self._last_cut = as_of
 
     def _is_outdated(self, uow: UnitOfWork, last_cut: BlockRef, as_of: BlockRef) -> bool:
         """Return whether all nodes must be evaluated again because of changes since `last_cut`."""
         legacy = self._rules.legacy
-        if legacy is None or last_cut.number > as_of.number:
-            return last_cut.number > as_of.number
+        # A restart may end the kickouts that are due, although no event reports it.
+        has_restarted = count_restarts(last_cut.time, self._rules) != count_restarts(
+            as_of.time, self._rules
+        )
+        if legacy is None or has_restarted or last_cut.number > as_of.number:
+            return has_restarted or last_cut.number > as_of.number
         is_touched = next(iter(uow.nodes.iterate_changed_since(last_cut.number)), None) is not None
         return is_touched or compute_window_number(last_cut.time, legacy) != compute_window_number(
             as_of.time, legacy
         )
 
-    def _update_nodes(self, rounds: Rounds, nodes: Iterable[Node], time: int) -> None:
-        min_scores = self.settings.min_scores
+    def _update_lanes(self, rounds: Rounds, nodes: Iterable[Node], time: int) -> Iterator[Node]:
+        """Update the lanes of the nodes as they are read, and yield the nodes."""
         for node in nodes:
-            index = rounds.index_by_node.get(node.address)
-            if index is not None:
-                self._set_lane(
-                    index, compute_node_lane(node, time, self._rules, self._population_maxima)
-                )
-            if index is None and is_reportable(node, time, self._rules, min_scores):
-                self._waiting_nodes.add(node.address)
-            else:
-                self._waiting_nodes.discard(node.address)
+            self._update_lane(rounds, node, time)
+            yield node
+
+    def _update_lane(self, rounds: Rounds, node: Node, time: int) -> None:
+        index = rounds.index_by_node.get(node.address)
+        if index is not None:
+            lane = compute_node_lane(node, time, self._rules, self._population_maxima)
+            self._set_lane(index, lane)
+        if index is None and is_reportable(node, time, self._rules, self.settings.min_scores):
+            self._waiting_nodes.add(node.address)
+        else:
+            self._waiting_nodes.discard(node.address)
 
     def _update_new_indexes(self, uow: UnitOfWork, rounds: Rounds, time: int) -> None:
         """Update the lanes that were assigned to a new node, even if no node changed."""
@@ -197,7 +223,9 @@ class ReportCutter(BlockHook):
             seen_indexes[entry.index].node for entry in new_entries if entry.index in seen_indexes
         ]
         nodes = uow.nodes.get_many([*(entry.node for entry in new_entries), *previous_nodes])
-        self._update_nodes(rounds, (nodes[node] for node in previous_nodes if node in nodes), time)
+        for address in previous_nodes:
+            if address in nodes:
+                self._update_lane(rounds, nodes[address], time)
         for entry in new_entries:
             lane = compute_node_lane(
                 nodes.get(entry.node), time, self._rules, self._population_maxima

@@ -204,13 +204,13 @@ class Office(WithContexts):
         self.source = source_on(
             self._reader, *self.urls, depth=self.finality, providers=self.providers
         )
-        reporter = ReportCutter(RULES, self.settings, anchor_window=LIMITS.anchor_window)
+        domain = Domain(CHAIN_ID, premises.address)
+        reporter = ReportCutter(RULES, self.settings, domain, anchor_window=LIMITS.anchor_window)
         self.folder = EventFolder(RULES, self._reader, [reporter, KickoutHook()])
         self.ingest = IngestState()
         rules_hash = hash_rules_and_settings(
             RULES, load_profile("reference").identity, self.settings
         )
-        domain = Domain(CHAIN_ID, premises.address)
         self.contexts = contexts_of(self, domain, RULES, rules_hash)
         self.contexts.register_calls()
         if self.context.sender_account.has_payer:

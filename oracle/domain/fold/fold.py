@@ -32,7 +32,7 @@ from oracle.domain.state import OpenGroup, Task
 # score by the verdict of their transaction.
 # Version 9: the first and the newest block of each task.
 # Version 10: groups that commit and reveal score in both rounds under legacy rules.
-# Version 11: seats of nodes, the time since which a kickout is due, and the time of the last score.
+# Version 11: seats of nodes, the times of due kickouts, and the time of each node's last score.
 FOLD_VERSION = 11
 
 HANDLERS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {

@@ -319,9 +319,7 @@ class WorkingSet:
         self.changes.anomalies.append(anomaly)
 
 
-def update_kickout_interval(
-    ledger: WorkingSet, node: Node, position: Position, time: int
-) -> None:
+def update_kickout_interval(ledger: WorkingSet, node: Node, position: Position, time: int) -> None:
     """Open or close the kickout interval of a node whose pool or membership has just changed.
 
     `time` is the block time of the change. The pool of a node that joins may be lost, because a

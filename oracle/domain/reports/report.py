@@ -71,7 +71,8 @@ class Report:
 
     `head_round` is the last round accepted up to the as-of block, and `prev` its digest, so the
     report can only become round `head_round + 1`. If `records` is empty, there is nothing to send;
-    a report always includes the lanes of the nodes it registers.
+    a report always includes the lanes of the nodes it registers. `root` is the root of all nodes
+    as of the last block, in round `head_round + 1` (docs/reference/report-format.md#roots).
     """
 
     period: int
@@ -79,6 +80,7 @@ class Report:
     head_round: int
     prev: Hash
     deadline: int
+    root: Hash
     records: bytes
     registrations: Registrations = NO_REGISTRATIONS
 
@@ -92,7 +94,7 @@ class Report:
         """The sha256 of the whole report, used to compare reporters and rebuilds."""
         head = (
             f"{self.period} {self.as_of.number} {self.as_of.hash} {self.as_of.time} "
-            f"{self.head_round} {self.prev} {self.deadline}\n"
+            f"{self.head_round} {self.prev} {self.deadline} {self.root}\n"
         )
         return Hash("0x" + hashlib.sha256(head.encode() + self.data).hexdigest())
 
@@ -128,7 +130,11 @@ def hash_rules_and_settings(rules: Rules, profile: str, settings: ReportSettings
 
 
 def cut_report(
-    as_of: BlockRef, rounds: Rounds, target_words: TargetWords, settings: ReportSettings
+    as_of: BlockRef,
+    rounds: Rounds,
+    target_words: TargetWords,
+    settings: ReportSettings,
+    root: Hash,
 ) -> Report:
     """Compare the target words with the words on-chain, and return a report of what to send.
 
@@ -137,6 +143,7 @@ def cut_report(
         rounds: the contract's state, exactly as of that block.
         target_words: every word with an assigned lane, including lanes of nodes to be registered.
         settings: the settings that are part of the rules id.
+        root: the root of all nodes as of that block, in the next round.
     """
     word_indexes = _select_words(as_of, rounds, target_words, settings)
     return Report(
@@ -145,6 +152,7 @@ def cut_report(
         head_round=rounds.head.round,
         prev=rounds.head.digest,
         deadline=as_of.time + settings.ttl_seconds,
+        root=root,
         records=encode_records(
             [(index, target_words.words[index]) for index in sorted(word_indexes)]
         ),

@@ -100,6 +100,7 @@ report = Table(
     Column("head_round", BigInteger, nullable=False),
     Column("prev", LargeBinary, nullable=False),
     Column("deadline", BigInteger, nullable=False),
+    Column("root", LargeBinary, nullable=False),  # of all nodes, in round head_round + 1
     Column("data", LargeBinary, nullable=False),  # empty: nothing to report
     Column("fingerprint", LargeBinary, nullable=False),  # sha256; a rebuild must reproduce it
     Column("state", Text, nullable=False),

@@ -17,6 +17,7 @@ from oracle.reporting.report_cutter import ReportCutter
 from oracle.rpc.client import MAX_RESPONSE_BYTES
 from oracle.rpc.endpoints.learned_limits import LearnedLimits, RangeSizer
 from oracle.rpc.pool import EndpointPool
+from oracle.signing.typed_data import Domain
 from oracle.store.database import Store
 from oracle.store.identity import Identity
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
@@ -80,7 +81,9 @@ class Indexer:
 
     def _open(self) -> None:
         reader = EventReader.from_profile("reference", CONTRACTS, ORACLE)
-        cutter = ReportCutter(CRYNUX, SETTINGS, anchor_window=ANCHOR_WINDOW)
+        cutter = ReportCutter(
+            CRYNUX, SETTINGS, Domain(CHAIN_ID, ORACLE), anchor_window=ANCHOR_WINDOW
+        )
         self.store = Store.open(self.url, create=True)
         endpoints = EndpointPool.from_urls(self.urls, CHAIN_ID, self.clock)
         self.source = ChainSource(endpoints, reader, self.finality, clock=self.clock)

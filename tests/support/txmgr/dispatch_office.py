@@ -109,7 +109,12 @@ class DispatchOffice(Office):
             self.dispatch = settings(start_block=premises.built_at)
         with self.store.transaction() as uow:
             bind_or_check_dispatch_settings(uow, self.dispatch)
-        reporter = ReportCutter(RULES, SETTINGS, anchor_window=LIMITS.anchor_window)
+        reporter = ReportCutter(
+            RULES,
+            SETTINGS,
+            Domain(CHAIN_ID, premises.address),
+            anchor_window=LIMITS.anchor_window,
+        )
         self.folder = EventFolder(
             RULES,
             self._reader,

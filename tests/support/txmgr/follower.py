@@ -10,6 +10,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.loop import IngestResult, IngestState, ingest_next_window
 from oracle.reporting.report_cutter import ReportCutter
+from oracle.signing.typed_data import Domain
 from oracle.store.database import Store
 from oracle.store.identity import Identity
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
@@ -21,11 +22,12 @@ RULES = replace(
 )  # fmt: skip
 SETTINGS = ReportSettings(period_seconds=60, heartbeat_seconds=600, ttl_seconds=300)
 ANCHOR_WINDOW = 24
+DOMAIN = Domain(31337, ORACLE)
 
 
 def folder(rules: Rules = RULES, *, reports: bool = True) -> EventFolder:
     """Return the folder of a new process."""
-    hooks = [ReportCutter(rules, SETTINGS, anchor_window=ANCHOR_WINDOW)] if reports else []
+    hooks = [ReportCutter(rules, SETTINGS, DOMAIN, anchor_window=ANCHOR_WINDOW)] if reports else []
     return EventFolder(rules, ScriptedReader(), hooks)
 
 
@@ -44,7 +46,7 @@ class Follower:
             genesis = self.chain.blocks[0].ref.hash
             contracts = {"TaskNetwork": NETWORK}
             uow.identity.store_or_check(
-                Identity(31337, genesis, contracts, ORACLE, self.start_block)
+                Identity(DOMAIN.chain_id, genesis, contracts, ORACLE, self.start_block)
             )
 
     def step(self) -> IngestResult | None:

@@ -77,7 +77,7 @@ def test_release_is_refused_while_daemon_holds_lease(held: str, capsys, sqlite_u
 def test_held_report_older_than_a_landed_report_is_not_listed(held: str, capsys, sqlite_url: str):
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         block = BlockRef(90, ZERO_HASH, ZERO_HASH, 60 * (PERIOD + 2))
-        uow.reports.add(Report(PERIOD + 1, block, 3, ZERO_HASH, block.time + 600, b""))
+        uow.reports.add(Report(PERIOD + 1, block, 3, ZERO_HASH, block.time + 600, ZERO_HASH, b""))
         uow.reports.set_state(PERIOD + 1, ReportState.LANDED)
 
     assert run(["report", "release", "--config", held]) == 0

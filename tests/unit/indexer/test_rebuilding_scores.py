@@ -17,7 +17,15 @@ from oracle.store.report_repository import ReportState
 from tests.support.scripted import ScriptedReader
 from tests.support.traffic import Traffic
 from tests.support.txmgr.brittle import deaths
-from tests.support.txmgr.follower import ANCHOR_WINDOW, RULES, SETTINGS, Follower, folder, mined
+from tests.support.txmgr.follower import (
+    ANCHOR_WINDOW,
+    DOMAIN,
+    RULES,
+    SETTINGS,
+    Follower,
+    folder,
+    mined,
+)
 from tests.support.txmgr.stores import NewStore
 
 BLOCKS = Traffic(5).blocks(40)
@@ -114,7 +122,7 @@ def test_report_that_differs_after_rebuild_is_named_and_kept(store: Store):
         stored_report for stored_report in before if stored_report.state is not ReportState.MISSED
     ]
     changed_settings = replace(SETTINGS, ttl_seconds=SETTINGS.ttl_seconds + 1)
-    reporter = ReportCutter(RULES, changed_settings, anchor_window=ANCHOR_WINDOW)
+    reporter = ReportCutter(RULES, changed_settings, DOMAIN, anchor_window=ANCHOR_WINDOW)
 
     rebuilt = rebuild_state(
         store, EventFolder(RULES, ScriptedReader(), [reporter]), RebuildOptions()

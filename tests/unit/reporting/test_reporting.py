@@ -8,6 +8,7 @@ from oracle.chain.profiles.event_reader import DecodedEvents
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.network_events import DomainEvent, NodeJoined
 from oracle.domain.events.oracle_events import ContractEvent, IndexReuse, Registrations
+from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.contract_state import NodeIndex, RoundsChanges
@@ -21,8 +22,9 @@ from oracle.indexer.folded_state import FoldedState
 from oracle.indexer.folder import EventFolder
 from oracle.reporting.recompute import build_report
 from oracle.reporting.report_cutter import ReportCutter
+from oracle.signing.typed_data import Domain
 from oracle.store.report_repository import ReportState
-from oracle.systems.crynux.crynux_rule_sets import CRYNUX
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.api import IndexedHistory
 from tests.support.examples import examples
 from tests.support.histories import GENESIS_TIME, History, node
@@ -31,6 +33,11 @@ from tests.support.rounds import acceptance, accepted, registered, take
 from tests.support.scripted_reader import Unread
 
 SETTINGS = ReportSettings(deviation=1)
+# A pool of two scores, so that a kickout is due after two bad scores, and a restart between cuts.
+QUICKLY_DUE = replace(
+    RELAY, pool_size=2, reseed_copies=1, kickout_below=4 * UNIT, restarts=(GENESIS_TIME + 700,)
+)  # fmt: skip
+DOMAIN = Domain(31337, Address("0x" + 40 * "7"))
 
 
 def block(number: int, time: int) -> BlockRef:
@@ -49,7 +56,7 @@ def drawn_up(
     store, events: list[DomainEvent], stops: list[BlockRef], settings=SETTINGS, rules=CRYNUX
 ) -> Played:
     """Draw a report up at each stop; the contract takes each of them in the next block."""
-    reporter = ReportCutter(rules, settings, anchor_window=256)
+    reporter = ReportCutter(rules, settings, DOMAIN, anchor_window=256)
     played, contract = Played([], []), Rounds()
     folder, before = EventFolder(rules, Unread(), [reporter]), -1
     for stop in stops:
@@ -82,7 +89,7 @@ def from_nothing(
     state.first_events.record_changes(state.fold.drain_changes())
     past_rounds = [event for event in played.rounds if event.at.block <= as_of.number]
     state.rounds.fold_block(as_of.number, past_rounds, journal=False)
-    return build_report(state, as_of, rules, settings)
+    return build_report(state, as_of, rules, settings, DOMAIN)
 
 
 @examples(40)
@@ -91,14 +98,36 @@ def from_nothing(
     st.lists(st.integers(0, 30), max_size=6, unique=True).map(sorted),
     st.sampled_from([0, 60, 4000]),
     st.integers(1, 3),
+    st.sampled_from([CRYNUX, RELAY, QUICKLY_DUE]),
 )
-def test_incremental_report_equals_full_report(new_sqlite_store, events, cuts, wait, min_scores):
+def test_incremental_report_equals_full_report(
+    new_sqlite_store, events, cuts, wait, min_scores, rules
+):
     settings = replace(SETTINGS, min_scores=min_scores)
     stops = [block(number, GENESIS_TIME + number * (100 + wait)) for number in cuts]
     with new_sqlite_store() as store:
-        played = drawn_up(store, events, stops, settings)
+        played = drawn_up(store, events, stops, settings, rules)
 
-    assert played.reports == [from_nothing(played, events, stop, settings) for stop in stops]
+    assert played.reports == [
+        from_nothing(played, events, stop, settings, rules) for stop in stops
+    ]
+
+
+def test_restart_that_ends_a_due_kickout_changes_the_root_without_events(new_sqlite_store):
+    # Scores of 2 make the kickout due, but lower no H, so that no node is recovering.
+    history = History().joins("A").scores("A", 2, 2)
+    rules = replace(QUICKLY_DUE, restarts=(history.time + 30,))
+    stops = [block(history.block + number, history.time + 20 * number) for number in (1, 2)]
+    with new_sqlite_store() as store:
+        played = drawn_up(store, history.events, stops, rules=rules)
+
+    assert played.reports == [
+        from_nothing(played, history.events, stop, rules=rules) for stop in stops
+    ]
+    no_restart = replace(rules, restarts=())
+    without_restart = from_nothing(played, history.events, stops[1], rules=no_restart)
+    assert without_restart.records == played.reports[1].records
+    assert without_restart.root != played.reports[1].root
 
 
 def test_recovering_node_is_reported_again_without_events(new_sqlite_store):
@@ -140,7 +169,7 @@ def test_node_that_lost_its_index_is_registered_again(
 
 
 def reporter_at(length: int = 60) -> ReportCutter:
-    return ReportCutter(CRYNUX, ReportSettings(period_seconds=length), anchor_window=100)
+    return ReportCutter(CRYNUX, ReportSettings(period_seconds=length), DOMAIN, anchor_window=100)
 
 
 def test_first_block_of_later_period_makes_report_due():
@@ -172,7 +201,7 @@ def test_only_one_report_is_cut_for_period_if_time_decreases(new_sqlite_store):
 
 
 def test_unsent_report_is_marked_missed_when_its_block_leaves_the_anchor_window(new_sqlite_store):
-    reporter = ReportCutter(CRYNUX, SETTINGS, anchor_window=256)
+    reporter = ReportCutter(CRYNUX, SETTINGS, DOMAIN, anchor_window=256)
     rounds = Rounds(indexes=[NodeIndex(0, Address("0x" + 40 * "1"))])
     with new_sqlite_store() as store, store.transaction() as uow:
         for number in (10, 265, 266):

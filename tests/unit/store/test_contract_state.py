@@ -56,6 +56,7 @@ def report(period: int, records: bytes = b"\x00" * 35) -> Report:
         head_round=4,
         prev=a_hash(4),
         deadline=20 * period + 600,
+        root=a_hash(period),
         records=records,
         registrations=Registrations((), (address(9),)) if records else NO_REGISTRATIONS,
     )

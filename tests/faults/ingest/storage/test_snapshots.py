@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import update
 
 from oracle.domain.blocks import BlockRef
-from oracle.domain.ids import ZERO_HASH
+from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
 from oracle.domain.reports.report import MIN_SCORES
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer import folded_state, snapshots
@@ -26,6 +26,7 @@ from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.indexer.reorgs.reorg import rewind_to_block
 from oracle.indexer.snapshots import SnapshotSource, check_sample, make_next_snapshot
 from oracle.reporting.recompute import build_report
+from oracle.signing.typed_data import Domain
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state import snapshot_repository
 from oracle.store.state.node_repository import encode_node_row
@@ -72,7 +73,7 @@ def shown(state: FoldedState, block: int) -> tuple[object, ...]:
         rounds.words,
         rounds.indexes,
         rounds.kicks,
-        build_report(state, as_of, fold.rules, SETTINGS),
+        build_report(state, as_of, fold.rules, SETTINGS, Domain(31337, ZERO_ADDRESS)),
     )
 
 

@@ -5,7 +5,7 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.events.oracle_events import NodeRegistered, Registrations
-from oracle.domain.ids import Hash
+from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.domain.reports.lanes import extract_lane, get_word_index, replace_lane, unpack_lanes
 from oracle.domain.reports.report import (
     MAX_WORDS,
@@ -40,8 +40,8 @@ def on_chain(words, *, time=AT - 60):
     return rounds
 
 
-def drawn(rounds, words, *, at=None, settings=SETTINGS, **more):
-    return cut_report(at or block(), rounds, TargetWords(words, **more), settings)
+def drawn(rounds, words, *, at=None, settings=SETTINGS, root=ZERO_HASH, **more):
+    return cut_report(at or block(), rounds, TargetWords(words, **more), settings, root)
 
 
 def sent(rounds, target_words, *, at=None, settings=SETTINGS):

@@ -1,0 +1,140 @@
+"""The tree of a round, kept up to date with the folded nodes.
+
+Each cut of a report updates the leaves of the nodes that changed, so that the root is known for
+every report. See docs/reference/report-format.md#roots.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+
+from oracle.domain.ids import Address, Hash
+from oracle.domain.reports.target_words import ScoringContext
+from oracle.domain.roots.leaves import Keccak, LeafFlag, NodeLeaf, RoundSummary
+from oracle.domain.roots.round_tree import RoundTree
+from oracle.domain.scoring.legacy_tally import compute_tally
+from oracle.domain.scoring.node_scores import (
+    compute_reliability,
+    is_excluded_with_reliability,
+    is_kickout_due,
+)
+from oracle.domain.state import Membership, Node
+
+# The leaf has 16 bits for the number of scores; only a window of legacy rules can exceed them.
+_MAX_SCORE_COUNT = 0xFFFF
+
+
+class NodeTree:
+    """The tree of all nodes that events have named, as of the last update."""
+
+    def __init__(self, keccak: Keccak) -> None:
+        self._keccak = keccak
+        self._tree = RoundTree((), keccak)
+        # Addresses of all leaves in ascending order.
+        self._addresses: list[Address] = []
+
+    def rebuild(self, nodes: Iterable[Node], context: ScoringContext) -> None:
+        """Build the tree of all nodes, sorted by address, as of `context.time`.
+
+        Raises:
+            ValueError: the seats of the nodes are not 0 to n - 1.
+        """
+        self._addresses = []
+        self._tree = RoundTree(self._iter_linked_leaves(nodes, context), self._keccak)
+
+    def update(self, nodes: Iterable[Node], context: ScoringContext) -> None:
+        """Renew the leaves of these nodes as of `context.time`, and add leaves for new nodes.
+
+        A new node also changes the leaf of the next lower address, which names it.
+
+        Raises:
+            ValueError: new nodes are missing, so that their seats leave a gap.
+        """
+        node_by_address = {node.address: node for node in nodes}
+        new_addresses = [
+            node.address for node in node_by_address.values() if node.seat >= self._tree.node_count
+        ]
+        if new_addresses:
+            self._addresses.extend(new_addresses)
+            self._addresses.sort()
+            predecessors = {
+                self._addresses[self._find_index(address) - 1] for address in new_addresses
+            }
+            missing_addresses = sorted(predecessors - node_by_address.keys())
+            node_by_address |= context.load_nodes(missing_addresses)
+        self._tree.update(
+            build_node_leaf(node, self._get_next_address(address), context, self._keccak)
+            for address, node in node_by_address.items()
+        )
+
+    def _iter_linked_leaves(
+        self, nodes: Iterable[Node], context: ScoringContext
+    ) -> Iterator[NodeLeaf]:
+        """Yield the leaves of all nodes, which are sorted by address; keep no node."""
+        first_address: Address | None = None
+        previous: Node | None = None
+        for node in nodes:
+            self._addresses.append(node.address)
+            if previous is None:
+                first_address = node.address
+            else:
+                yield build_node_leaf(previous, node.address, context, self._keccak)
+            previous = node
+        if previous is not None and first_address is not None:
+            yield build_node_leaf(previous, first_address, context, self._keccak)
+
+    def compute_root(self, chain_id: int, oracle: Address, round_number: int, as_of: int) -> Hash:
+        """Return the root of the round with this number, which holds the current leaves."""
+        summary = self.summarize(chain_id, oracle, round_number, as_of)
+        return Hash("0x" + self._tree.compute_root(summary).hex())
+
+    def summarize(
+        self, chain_id: int, oracle: Address, round_number: int, as_of: int
+    ) -> RoundSummary:
+        """Return the summary of the round with this number, which holds the current leaves."""
+        return self._tree.summarize(chain_id, oracle, round_number, as_of)
+
+    def _find_index(self, address: Address) -> int:
+        return bisect_left(self._addresses, address)
+
+    def _get_next_address(self, address: Address) -> Address:
+        return self._addresses[(self._find_index(address) + 1) % len(self._addresses)]
+
+
+def build_node_leaf(
+    node: Node, next_node: Address, context: ScoringContext, keccak: Keccak
+) -> NodeLeaf:
+    """Return the leaf of a node as of `context.time`.
+
+    Under legacy rules the leaf holds the number and the sum of the scores in the window.
+    """
+    rules, time = context.rules, context.time
+    reliability = compute_reliability(node, time, rules)
+    score_count, score_sum = len(node.pool), node.pool_sum
+    if rules.legacy is not None:
+        tally = compute_tally(node, time, rules.legacy)
+        score_count, score_sum = min(tally.tasks, _MAX_SCORE_COUNT), tally.total
+    due_since = node.kickout_due_time if is_kickout_due(node, rules, time) else None
+    return NodeLeaf(
+        node=node.address,
+        next_node=next_node,
+        lane=context.compute_lane(node),
+        flags=_build_flags(node, reliability, context),
+        seat=node.seat,
+        score_count=score_count,
+        score_sum=score_sum,
+        reliability=reliability,
+        kickout_due_since=due_since or 0,
+        last_scored_at=node.last_scored_at or 0,
+        pool_hash=keccak(node.pool),
+    )
+
+
+def _build_flags(node: Node, reliability: int, context: ScoringContext) -> LeafFlag:
+    flags = LeafFlag(0)
+    if node.membership is Membership.MEMBER:
+        flags |= LeafFlag.MEMBER
+    if node.paused:
+        flags |= LeafFlag.PAUSED
+    if is_excluded_with_reliability(node, reliability, context.rules):
+        flags |= LeafFlag.EXCLUDED
+    return flags

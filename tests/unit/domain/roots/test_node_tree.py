@@ -1,0 +1,102 @@
+"""The tree of a round follows the folded nodes, and its leaves say what the contract computes."""
+
+from itertools import groupby
+
+from hypothesis import given, strategies as st
+
+from oracle.chain.proofs.keccak import keccak
+from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.fold.fold import Fold
+from oracle.domain.ids import Address
+from oracle.domain.reports.lanes import DO_NOT_SELECT, HIGHEST_SCORE
+from oracle.domain.reports.target_words import build_scoring_context
+from oracle.domain.roots.leaves import LeafFlag, NodeLeaf
+from oracle.domain.roots.node_tree import NodeTree, build_node_leaf
+from oracle.domain.scoring.rules import Rules
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
+from tests.support.examples import examples
+from tests.support.histories import History, node
+from tests.support.random_histories import any_histories
+
+CONTRACT = Address("0x" + 40 * "c")
+LATER = st.integers(0, 10_000)
+
+
+def fold(events: list[DomainEvent], rules: Rules = CRYNUX) -> Fold:
+    folded = Fold(rules)
+    folded.fold_events(events)
+    return folded
+
+
+def rebuilt_root(folded: Fold, time: int) -> str:
+    nodes = folded.ledger.nodes
+    tree = NodeTree(keccak)
+    context = build_scoring_context(nodes, time, folded.rules)
+    tree.rebuild((nodes[address] for address in sorted(nodes)), context)
+    return tree.compute_root(1, CONTRACT, 3, 99)
+
+
+def leaf_of(history: History, name: str, time: int | None = None) -> NodeLeaf:
+    nodes = fold(history.events).ledger.nodes
+    context = build_scoring_context(nodes, time or history.time, CRYNUX)
+    return build_node_leaf(nodes[node(name)], CONTRACT, context, keccak)
+
+
+@examples(40)
+@given(any_histories().filter(bool))
+def test_updates_of_changed_nodes_give_the_root_of_all_nodes(events):
+    folded, tree = Fold(CRYNUX), NodeTree(keccak)
+    time = max(event.time for event in events)
+    for _, block_events in groupby(events, key=lambda event: event.at.block):
+        folded.fold_events(block_events)
+        context = build_scoring_context(folded.ledger.nodes, time, CRYNUX)
+        tree.update(folded.drain_changes().nodes.values(), context)
+
+        assert tree.compute_root(1, CONTRACT, 3, 99) == rebuilt_root(folded, time)
+
+
+@examples(40)
+@given(any_histories(), LATER)
+def test_lane_follows_from_the_other_fields_of_the_leaf(events, later):
+    folded = fold(events)
+    time = max((event.time for event in events), default=0) + later
+    context = build_scoring_context(folded.ledger.nodes, time, CRYNUX)
+    for folded_node in folded.ledger.nodes.values():
+        leaf = build_node_leaf(folded_node, CONTRACT, context, keccak)
+        is_open = leaf.flags & (LeafFlag.MEMBER | LeafFlag.PAUSED | LeafFlag.EXCLUDED)
+        if is_open != LeafFlag.MEMBER:
+            assert leaf.lane == DO_NOT_SELECT
+        elif leaf.score_count:
+            mean = leaf.score_sum * UNIT // (leaf.score_count * CRYNUX.q_max)
+            assert leaf.lane == mean * leaf.reliability // UNIT // 10**14 + 2
+        else:
+            assert DO_NOT_SELECT < leaf.lane < HIGHEST_SCORE
+
+
+def test_leaf_of_new_member_has_no_score_and_full_reliability():
+    leaf = leaf_of(History().joins("A", "B"), "B")
+
+    assert (leaf.seat, leaf.flags, leaf.reliability) == (1, LeafFlag.MEMBER, UNIT)
+    assert (leaf.score_count, leaf.score_sum, leaf.last_scored_at) == (0, 0, 0)
+    assert leaf.pool_hash == keccak(b"")
+
+
+def test_leaf_names_time_of_last_score_and_of_due_kickout():
+    history = History().joins("A")
+    for _ in range(CRYNUX.pool_size):
+        history = history.scores("A", 0)
+    leaf = leaf_of(history, "A", history.time + 5)
+
+    assert leaf.score_count == CRYNUX.pool_size
+    assert leaf.last_scored_at == leaf.kickout_due_since
+    assert history.time - 60 < leaf.kickout_due_since <= history.time
+    assert leaf.pool_hash == keccak(bytes(CRYNUX.pool_size))
+
+
+def test_node_that_left_keeps_its_leaf_and_its_seat():
+    history = History().joins("A").scores("A", 10).quits("A")
+    leaf = leaf_of(history, "A")
+
+    assert (leaf.seat, leaf.flags, leaf.lane) == (0, LeafFlag(0), DO_NOT_SELECT)
+    assert (leaf.score_count, leaf.score_sum) == (1, 10)
