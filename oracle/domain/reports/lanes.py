@@ -10,9 +10,13 @@ from struct import Struct
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.legacy_factors import PopulationMaxima
 from oracle.domain.scoring.node_figures import NodeScores
-from oracle.domain.scoring.node_scores import compute_node_qos, is_excluded
+from oracle.domain.scoring.node_scores import (
+    compute_qos_with_reliability,
+    compute_reliability,
+    is_excluded_with_reliability,
+)
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state import Membership, Node
+from oracle.domain.state import Node
 
 NEVER_REPORTED = 0
 DO_NOT_SELECT = 1
@@ -48,11 +52,23 @@ def compute_node_lane(
     The lane is "do not select" if the node is not a member, paused or excluded. `node` is None if
     no event ever named the node. Legacy rules need the node's `population_maxima` as of `time`.
     """
-    if node is None or node.membership is not Membership.MEMBER or node.paused:
+    if node is None:
         return DO_NOT_SELECT
-    if is_excluded(node, time, rules):
+    reliability = compute_reliability(node, time, rules)
+    return compute_lane_with_reliability(node, reliability, time, rules, population_maxima)
+
+
+def compute_lane_with_reliability(
+    node: Node,
+    reliability: int,
+    time: int,
+    rules: Rules,
+    population_maxima: PopulationMaxima | None,
+) -> int:
+    """Return the lane of a node whose H at `time` is `reliability`; see `compute_node_lane`."""
+    if node.paused or is_excluded_with_reliability(node, reliability, rules):
         return DO_NOT_SELECT
-    qos = compute_node_qos(node, time, rules, population_maxima)
+    qos = compute_qos_with_reliability(node, reliability, time, rules, population_maxima)
     return DO_NOT_SELECT if qos is None else qos // QOS_STEP + LOWEST_SCORE
 
 

@@ -118,17 +118,17 @@ NodeLoader = Callable[[Sequence[Address]], Mapping[Address, Node]]
 class ScoringContext:
     """The inputs of scoring at the as-of block, whose time is `time`.
 
-    Legacy rules also need `peers`, the population maxima at that time.
+    Legacy rules also need the population maxima at that time.
     """
 
     rules: Rules
     time: int
     load_nodes: NodeLoader
-    peers: PopulationMaxima | None = None
+    population_maxima: PopulationMaxima | None = None
 
     def compute_lane(self, node: Node | None) -> int:
         """Return the lane of a node that has an index."""
-        return compute_node_lane(node, self.time, self.rules, self.peers)
+        return compute_node_lane(node, self.time, self.rules, self.population_maxima)
 
 
 def compute_folded_words(

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
 from oracle.domain.ids import Address, Hash
+from oracle.domain.reports.lanes import compute_lane_with_reliability
 from oracle.domain.reports.target_words import ScoringContext
 from oracle.domain.roots.leaves import Keccak, LeafFlag, NodeLeaf, RoundSummary
 from oracle.domain.roots.round_tree import RoundTree
@@ -113,17 +114,22 @@ def build_node_leaf(
     if rules.legacy is not None:
         tally = compute_tally(node, time, rules.legacy)
         score_count, score_sum = min(tally.tasks, _MAX_SCORE_COUNT), tally.total
-    due_since = node.kickout_due_time if is_kickout_due(node, rules, time) else None
+    due_since = node.kickout_due_time
+    # A restart may have lost the low pool, or its window may have ended, without an event.
+    if due_since is None or not is_kickout_due(node, rules, time):
+        due_since = 0
     return NodeLeaf(
         node=node.address,
         next_node=next_node,
-        lane=context.compute_lane(node),
+        lane=compute_lane_with_reliability(
+            node, reliability, time, rules, context.population_maxima
+        ),
         flags=_build_flags(node, reliability, context),
         seat=node.seat,
         score_count=score_count,
         score_sum=score_sum,
         reliability=reliability,
-        kickout_due_since=due_since or 0,
+        kickout_due_since=due_since,
         last_scored_at=node.last_scored_at or 0,
         pool_hash=keccak(node.pool),
     )

@@ -163,14 +163,24 @@ def compute_node_qos(
     Raises:
         ValueError: the rules are legacy rules, and `population_maxima` is None.
     """
+    reliability = compute_reliability(node, time, rules)
+    return compute_qos_with_reliability(node, reliability, time, rules, population_maxima)
+
+
+def compute_qos_with_reliability(
+    node: Node,
+    reliability: int,
+    time: int,
+    rules: Rules,
+    population_maxima: PopulationMaxima | None,
+) -> int | None:
+    """Return the QoS of a node whose H at `time` is `reliability`; see `compute_node_qos`."""
     if node.membership is not Membership.MEMBER:
         return None
     factors = compute_legacy_factors(node, time, rules, population_maxima)
     if factors is not None:
         return factors.combined
-    return multiply_fixed_point(
-        compute_long_term_score(node, rules, time), compute_reliability(node, time, rules)
-    )
+    return multiply_fixed_point(compute_long_term_score(node, rules, time), reliability)
 
 
 def is_excluded(node: Node, time: int, rules: Rules) -> bool:
