@@ -5,8 +5,9 @@ ranks and task scores. See docs/reference/events-and-jsonl.md#what-is-legal and
 docs/reference/scoring-rules.md#task-groups.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
+from operator import attrgetter
 from typing import NamedTuple
 
 from oracle.domain.blocks import Position
@@ -115,6 +116,16 @@ class Node:
     downloads: tuple[DownloadRequest, ...] = ()
 
 
+# Copying by position takes a fifth of the time of `dataclasses.replace`, which matters because the
+# fold keeps a copy of every row that a block changes.
+_get_node_values = attrgetter(*(field.name for field in fields(Node)))
+
+
+def copy_node(node: Node) -> Node:
+    """Return a copy of a node, which does not change with it."""
+    return Node(*_get_node_values(node))
+
+
 def create_node(address: Address, seat: int, time: int, restarts: int) -> Node:
     """Return a new node that is not a member and has H = 1; everything else is unknown."""
     return Node(
@@ -215,6 +226,14 @@ class Task:
     paid: int | None = None
     seen_at: int = 0
     changed_at: int = 0
+
+
+_get_task_values = attrgetter(*(field.name for field in fields(Task)))
+
+
+def copy_task(task: Task) -> Task:
+    """Return a copy of a task, which does not change with it."""
+    return Task(*_get_task_values(task))
 
 
 def create_task(key: TaskKey) -> Task:

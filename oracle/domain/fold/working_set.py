@@ -25,6 +25,8 @@ from oracle.domain.state import (
     Node,
     OpenGroup,
     Task,
+    copy_node,
+    copy_task,
     create_node,
     create_task,
 )
@@ -279,7 +281,7 @@ class WorkingSet:
         node = self.nodes.get(address)
         pre_images = self.images
         if pre_images is not None and address not in pre_images.nodes:
-            pre_images.nodes[address] = None if node is None else replace(node)
+            pre_images.nodes[address] = None if node is None else copy_node(node)
         if node is None:
             node = self.nodes[address] = create_node(
                 address, self.node_count, time, count_restarts(time, self.rules)
@@ -294,7 +296,7 @@ class WorkingSet:
         task = self.tasks.get(key)
         pre_images = self.images
         if pre_images is not None and key not in pre_images.tasks:
-            pre_images.tasks[key] = None if task is None else replace(task)
+            pre_images.tasks[key] = None if task is None else copy_task(task)
         if task is None:
             task = self.tasks[key] = create_task(key)
             task.seen_at = self.at.block
