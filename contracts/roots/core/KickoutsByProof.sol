@@ -13,7 +13,7 @@ import {RootRounds} from "./RootRounds.sol";
 /// by its leaf in the last root. A number of seconds and of rounds later anyone executes the kickout, if the last root
 /// still states the same interval, the scores are fresh and the bucket is not empty. Execution expels the node for all
 /// readers of the oracle; then the target (the network, or an adapter in front of it) is called to end the membership.
-/// The target cannot undo the expulsion. Nobody signs a kickout, and pausing the oracle stops kickouts.
+/// The target cannot undo the expulsion. A kickout is not signed, and pausing the oracle stops kickouts.
 /// @dev A kickout belongs to an address, as the leaf does: it survives quitting and joining again. Only the last root
 /// counts, and only if the current signers signed it: by an older one a node could be accused that has recovered.
 abstract contract KickoutsByProof is RootRounds, KickoutLimits {
