@@ -133,13 +133,13 @@ library QoSProof {
         return MerkleProof.verifyCalldata(proof, root, hashWord(index, word));
     }
 
-    /// @notice Returns whether `node` is between the leaf's node and its next one, so that it has no leaf beside this.
+    /// @notice Returns whether `node` is between the leaf's node and its next one, both excluded: it has no leaf.
     function isInGap(NodeLeaf calldata leaf, address node) internal pure returns (bool) {
         // The highest address is followed by the lowest. A single leaf is followed by itself.
         bool wraps = leaf.node >= leaf.nextNode;
         bool above = node > leaf.node;
         bool below = node < leaf.nextNode;
-        return node != leaf.node && (wraps ? above || below : above && below);
+        return wraps ? above || below : above && below;
     }
 
     // --- hashes ---
@@ -155,8 +155,14 @@ library QoSProof {
     }
 
     /// @notice Returns the hash of a word's leaf.
-    function hashWord(uint256 index, uint256 word) internal pure returns (bytes32) {
-        return keccak256(bytes.concat(keccak256(abi.encode(index, word))));
+    function hashWord(uint256 index, uint256 word) internal pure returns (bytes32 hash) {
+        // keccak256(bytes.concat(keccak256(abi.encode(index, word)))) in scratch space: a run has many words.
+        assembly ("memory-safe") {
+            mstore(0x00, index)
+            mstore(0x20, word)
+            mstore(0x00, keccak256(0x00, 0x40))
+            hash := keccak256(0x00, 0x20)
+        }
     }
 
     // --- fields of a leaf ---

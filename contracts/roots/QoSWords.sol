@@ -110,31 +110,36 @@ contract QoSWords is IQoSOracle {
         Counts memory counts = _countsToday();
         uint256 allowed = _allowedFalls(counts);
         uint256 steps = Lanes.inEvery(BIG_FALL);
+        uint256 falls = counts.falls;
         uint256 written;
         uint256 opened;
         uint256 closed;
-        for (uint256 i; i < words.length; ++i) {
-            uint256 word = words[i];
-            if (word == 0) continue;
-            if (Lanes.anyTooHigh(word)) revert LaneTooHigh(first + i);
-            uint256 stored = _words[first + i];
-            if (PackedLanes.roundOf(stored) >= round) continue;
-            uint256 slot = PackedLanes.pack(word, round);
-            if (!PackedLanes.sameLanes(slot, stored)) {
-                uint256 previous = PackedLanes.unpack(stored);
-                if (limited) {
-                    uint256 falls = _fallsOf(previous, word, steps);
-                    if (counts.falls + falls > allowed) continue;
-                    counts.falls += uint32(falls);
+        // Indexes and sums are far below 2^256: the tree has at most 2^28 words, and a run MAX_RUN.
+        unchecked {
+            for (uint256 i; i < words.length; ++i) {
+                uint256 word = words[i];
+                if (word == 0) continue;
+                if (Lanes.anyTooHigh(word)) revert LaneTooHigh(first + i);
+                uint256 stored = _words[first + i];
+                if (PackedLanes.roundOf(stored) >= round) continue;
+                uint256 slot = PackedLanes.pack(word, round);
+                if (!PackedLanes.sameLanes(slot, stored)) {
+                    uint256 previous = PackedLanes.unpack(stored);
+                    if (limited) {
+                        uint256 fallsAfter = falls + _fallsOf(previous, word, steps);
+                        if (fallsAfter > allowed) continue;
+                        falls = fallsAfter;
+                    }
+                    opened += Lanes.open(word) >> Lanes.TOP_BIT;
+                    closed += Lanes.open(previous) >> Lanes.TOP_BIT;
                 }
-                opened += Lanes.open(word) >> Lanes.TOP_BIT;
-                closed += Lanes.open(previous) >> Lanes.TOP_BIT;
+                _words[first + i] = slot;
+                ++written;
             }
-            _words[first + i] = slot;
-            ++written;
         }
         if (written == 0) revert NothingWritten(first, round);
         counts.open = uint32(counts.open + Lanes.total(opened) - Lanes.total(closed));
+        counts.falls = uint32(falls);
         _counts = counts;
         emit WordsBrought(first, words.length, round, written);
     }
@@ -275,12 +280,15 @@ contract QoSWords is IQoSOracle {
             revert BadRun(first, count);
         }
         bytes32[] memory hashes = new bytes32[](count);
-        for (uint256 i; i < count; ++i) {
-            if (words[i] != 0) hashes[i] = QoSProof.hashWord(first + i, words[i]);
-        }
-        for (uint256 width = count >> 1; width != 0; width >>= 1) {
-            for (uint256 i; i < width; ++i) {
-                hashes[i] = Hashes.commutativeKeccak256(hashes[2 * i], hashes[2 * i + 1]);
+        unchecked {
+            for (uint256 i; i < count; ++i) {
+                uint256 word = words[i];
+                if (word != 0) hashes[i] = QoSProof.hashWord(first + i, word);
+            }
+            for (uint256 width = count >> 1; width != 0; width >>= 1) {
+                for (uint256 i; i < width; ++i) {
+                    hashes[i] = Hashes.commutativeKeccak256(hashes[2 * i], hashes[2 * i + 1]);
+                }
             }
         }
         if (!MerkleProof.verifyCalldata(proof, ORACLE.rootOf(round), hashes[0])) revert WordsNotProven(first, round);

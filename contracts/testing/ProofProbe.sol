@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
+import {IQoSOracle} from "../IQoSOracle.sol";
 import {IQoSRoots} from "../roots/IQoSRoots.sol";
 import {NodeLeaf, QoSProof, RoundSummary} from "../roots/QoSProof.sol";
 
@@ -91,5 +92,37 @@ contract ProofProbe {
             kickoutDueSince: QoSProof.kickoutDueSinceOf(leaf),
             lastScoredAt: QoSProof.lastScoredAtOf(leaf)
         });
+    }
+
+    /// @notice Returns the gas of a read by proof within a transaction, without its calldata.
+    function gasOfLeaf(IQoSRoots oracle, uint32 round, NodeLeaf calldata leaf, bytes32[] calldata proof)
+        external
+        view
+        returns (uint256 gasUsed, uint256 weight)
+    {
+        uint256 gasBefore = gasleft();
+        QoSProof.requireLeaf(QoSProof.getRoot(oracle, round, 0), leaf, proof);
+        weight = QoSProof.weightOf(leaf);
+        gasUsed = gasBefore - gasleft();
+    }
+
+    /// @notice Returns the gas of a proof of absence within a transaction, without its calldata.
+    function gasOfAbsence(
+        IQoSRoots oracle,
+        uint32 round,
+        address node,
+        NodeLeaf calldata predecessor,
+        bytes32[] calldata proof
+    ) external view returns (uint256 gasUsed) {
+        uint256 gasBefore = gasleft();
+        QoSProof.requireAbsence(QoSProof.getRoot(oracle, round, 0), node, predecessor, proof);
+        gasUsed = gasBefore - gasleft();
+    }
+
+    /// @notice Returns the gas of a read without proof within a transaction.
+    function gasOfWeight(IQoSOracle oracle, address node) external view returns (uint256 gasUsed, uint256 weight) {
+        uint256 gasBefore = gasleft();
+        weight = oracle.weightOf(node);
+        gasUsed = gasBefore - gasleft();
     }
 }

@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent / "consumer"
+EXAMPLES = sorted(path.stem for path in (ROOT / "contracts" / "roots" / "consumers").glob("*.sol"))
 IN_PACKAGE = Path("node_modules", "@qos-oracle", "contracts")
 
 
@@ -31,7 +32,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (package,) = json.loads(packed)
     (folder / "package.json").write_text('{"name": "consumer", "private": true}', "utf-8")
     run("npm", "install", "--offline", f"./{package['filename']}", *cache, cwd=folder)
-    shutil.copy(HERE / "Consumer.sol", folder)
+    for name in ("Consumer.sol", "RootConsumer.sol"):
+        shutil.copy(HERE / name, folder)
     return folder
 
 
@@ -40,6 +42,29 @@ def test_consumer_project_compiles_against_the_package(project: Path):
     compiled = run("node", str(HERE / "compile.mjs"), str(project), "Consumer.sol", cwd=project)
 
     assert {"Consumer", "IQoSOracle", "IKickTarget"} <= set(compiled.split())
+
+
+@pytest.mark.slow
+def test_consumer_of_proofs_compiles_against_the_package(project: Path):
+    compiled = run(
+        "node", str(HERE / "compile.mjs"), str(project), "RootConsumer.sol", cwd=project
+    )
+
+    assert {"RootConsumer", "IQoSRoots", "QoSProof"} <= set(compiled.split())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_of_the_package_are_those_that_are_tested(project: Path, name: str):
+    """The artifacts, which tests/contracts/roots deploys, have the bytecode of the package."""
+    built = ROOT / "abi" / "roots" / "consumers" / f"{name}.json"
+    source = f"@qos-oracle/contracts/roots/consumers/{name}.sol"
+    compiler = str(HERE / "compile.mjs")
+    command = ("node", compiler, str(project), "--bytecode", source, str(built))
+
+    bytecode = run(*command, cwd=project).strip()
+
+    assert bytecode == json.loads(built.read_text("utf-8"))["bytecode"]
 
 
 @pytest.mark.slow

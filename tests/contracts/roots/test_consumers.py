@@ -205,9 +205,10 @@ def request_draw(draw: Consumer, source: RootRound, expelled: int | None = None)
 
 
 def request_draw_of(draw: Consumer, source: RootRound, tries: int) -> RequestedDraw:
+    """Request draws until one has this number of tries, which name different seats."""
     while True:
         requested = request_draw(draw, source)
-        if len(requested.seats) == tries:
+        if len(requested.seats) == len(set(requested.seats)) == tries:
             return requested
 
 
@@ -219,15 +220,14 @@ def push_lagged(draw: Consumer, by_seat: dict[int, dict[str, Any]]) -> RootRound
 
 def test_draw_takes_the_first_node_whose_weight_exceeds_its_coin(draw: Consumer) -> None:
     source = push_lagged(draw, {seat: {"lane": 2_002} for seat in range(NODES)})
-    tries = set()
-    for _ in range(4):
+    tries: set[bool] = set()
+    while len(tries) < 2:  # a draw of one try, and one of several
         requested = request_draw(draw, source)
         drawn = requested.complete(requested.seats).only("NodeDrawn")
         assert drawn["node"] == draw.roots.node(requested.seats[-1])
         assert drawn["tries"] == len(requested.seats)
         assert refused(lambda made=requested: made.complete(made.seats)) == "NoDraw"
-        tries.add(len(requested.seats))
-    assert max(tries) > 1
+        tries.add(len(requested.seats) > 1)
 
 
 def test_draw_cannot_be_steered(draw: Consumer) -> None:
@@ -251,7 +251,7 @@ def test_draw_cannot_be_steered(draw: Consumer) -> None:
 
 def test_winner_of_a_try_is_not_skipped(draw: Consumer) -> None:
     source = push_lagged(draw, {})
-    for _ in range(60):
+    while True:
         won = request_draw_of(draw, source, 1)
         # The next try would take another node.
         event_block = draw.read("draws", won.id)[1]
@@ -268,10 +268,9 @@ def test_expelled_node_is_not_drawn(draw: Consumer) -> None:
     expel(draw, 4)
     source = draw.roots.last_round
     draw.wait_for_lag()
-    for _ in range(60):
+    requested = request_draw(draw, source, expelled=4)
+    while 4 not in requested.seats:
         requested = request_draw(draw, source, expelled=4)
-        if 4 in requested.seats:
-            break
     drawn = requested.complete(requested.seats).only("NodeDrawn")
     assert drawn["node"] != draw.roots.node(4)
 
