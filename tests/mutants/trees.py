@@ -65,7 +65,8 @@ def _built(mutant: Mutant, tree: Path) -> str | None:
     """Compile the contract that the patch changed, if it did; return what went wrong, or None."""
     if mutant.build is None:
         return None
-    written = tree / "abi" / f"{mutant.build}.json"
+    # The name of a contract is unique in all folders.
+    (written,) = (tree / "abi").rglob(f"{mutant.build}.json")
     cached_artifact = _COMPILED / f"{mutant.build}-{_sources(tree)}.json"
     if cached_artifact.exists():
         shutil.copy(cached_artifact, written)

@@ -15,6 +15,7 @@ from tests.contracts.audit.tools import HERE, ROOT, forge_output, heard, program
 # What a contract of checks needs: how often a loop turns, how long bytes are.
 CHECKS: Mapping[str, tuple[str, ...]] = {
     "LanesCheck": ("--loop", "16"),
+    "PackedLanesCheck": (),
     # Two signatures of 65 bytes.
     "QuorumCheck": ("--loop", "4", "--default-bytes-lengths", "130"),
     "KickCheck": ("--loop", "4", "--default-bytes-lengths", "130"),

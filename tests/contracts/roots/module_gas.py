@@ -197,13 +197,14 @@ class Meter:
         count, oracle = len(leaves), self.roots.contract.address
         self._measure_draws(leaves)
         escrow = self.chain.deploy("roots/consumers/PayByScore", oracle)
-        node = Web3.to_checksum_address(leaves[3].node)
-        made = self.push(leaves)
+        made, paid_seat = self.push(leaves), count // 2  # an account without money
+        node = Web3.to_checksum_address(leaves[paid_seat].node)
         self.gas_by_name["escrow, create"] = self.send(escrow, "create", node, value=FEE)
         for _ in range(LAG):
             self.push(leaves)
-        settled = self.send(escrow, "settle", 1, *made.proven(3))
+        settled = self.send(escrow, "settle", 1, *made.proven(paid_seat))
         self.gas_by_name[f"escrow, settle, {count} nodes"] = settled
+        node = Web3.to_checksum_address(leaves[3].node)  # bound in the hot set
         dispatcher = self.chain.deploy(
             "roots/consumers/ScoreDispatcher", oracle, hot_set.contract.address, 5_000
         )

@@ -273,7 +273,7 @@ def test_no_leaf_proves_the_absence_of_a_node_that_has_one(call: Call) -> None:
 
 def test_absence_needs_a_leaf_of_the_root(call: Call) -> None:
     made = root_round(20)
-    stranger = Address("0x" + "11" * 20)
+    stranger = Address("0x" + "88" * 20)
     (node, _, fields, pool_hash), proof = made.absence(stranger)
     wider = (node, b"\xff" * 20, fields, pool_hash)
     assert not call("verifyAbsence", made.root, Web3.to_checksum_address(stranger), wider, proof)
