@@ -25,7 +25,7 @@ from web3.contract import Contract  # noqa: E402
 from oracle.chain.proofs.keccak import keccak  # noqa: E402
 from oracle.domain.ids import Address  # noqa: E402
 from oracle.domain.roots.leaves import NodeLeaf  # noqa: E402
-from oracle.domain.roots.round_tree import RoundTree, find_predecessor, link_nodes  # noqa: E402
+from oracle.domain.roots.round_tree import RoundTree, compute_next_addresses, find_predecessor  # noqa: E402
 from tests.contracts.roots.root_rounds import (  # noqa: E402
     OPEN_LANE,
     POOL,
@@ -56,7 +56,7 @@ class UniformLeaves(Sequence[NodeLeaf]):
     def __init__(self, count: int, lane: int) -> None:
         self._lane = lane
         self._nodes = [node_address(seat) for seat in range(count)]
-        self._next = link_nodes(self._nodes)
+        self._next = compute_next_addresses(self._nodes)
         (self._pattern,) = make_leaves(1)
 
     def __len__(self) -> int:
@@ -70,8 +70,8 @@ class UniformLeaves(Sequence[NodeLeaf]):
         if isinstance(seat, slice):
             return [self[place] for place in range(*seat.indices(len(self)))]
         node = self._nodes[seat]
-        fields = {"node": node, "next_node": self._next[node], "lane": self._lane, "seat": seat}
-        return replace(self._pattern, **fields)
+        next_node = self._next[node]
+        return replace(self._pattern, node=node, next_node=next_node, lane=self._lane, seat=seat)
 
     @cached_property
     def tree(self) -> RoundTree:
@@ -95,7 +95,7 @@ class LargeRound(RootRound):
         return self.leaves
 
     @property
-    def tree(self) -> RoundTree:  # type: ignore[override]
+    def tree(self) -> RoundTree:
         return self.shared.tree
 
     def absence(self, address: Address) -> tuple[Tuple, list[bytes]]:
