@@ -328,6 +328,15 @@ def test_seats_are_bound_by_the_lagged_round_only(hot_set: HotSet) -> None:
     assert hot_set.read("weightOf", node) == OPEN_LANE - 1
 
 
+def test_last_round_moves_no_node_to_another_seat(roots: RootsOracle) -> None:
+    hot_set = deploy_words(roots)
+    for _ in range(LAG):
+        roots.push_leaves(make_leaves(NODES))
+    honest = make_leaves(NODES)
+    stolen = push(hot_set, {0: {"node": honest[1].node}, 1: {"node": honest[0].node}})
+    assert refused(lambda: hot_set.bind(stolen, 0)) == "NotProven"
+
+
 def test_stolen_quorum_moves_no_node_to_a_closed_seat_within_the_lag(hot_set: HotSet) -> None:
     """Seats that move shut nodes out as lanes that fall do, and no limit counts them."""
     honest = make_leaves(NODES)
