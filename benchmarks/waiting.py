@@ -41,7 +41,7 @@ from oracle.store.database import Store, UnitOfWork  # noqa: E402
 from oracle.systems.crynux.crynux_policy import CRYNUX_WEIGHTING  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from oracle.systems.crynux.pricing import Pricing  # noqa: E402
-from oracle.systems.crynux.requirements import build_requirement, misfit_reason  # noqa: E402
+from oracle.systems.crynux.requirements import build_requirement, find_misfit_reason  # noqa: E402
 from tests.support.scripted import ScriptedReader  # noqa: E402
 
 FEW = 50
@@ -136,7 +136,7 @@ def obvious(network: Network, waiting: int) -> float:
         with store.read_transaction() as uow:
             for task in uow.tasks.list_waiting():
                 requirement = build_requirement(task)
-                assert not any(misfit_reason(node, requirement) is None for node in free)
+                assert not any(find_misfit_reason(node, requirement) is None for node in free)
         return 1000 * (time.process_time() - begun)
 
 

@@ -115,7 +115,7 @@ def _handle_due_kickout(state: LoopState, change: KickoutDue) -> None:
     if change.closed_at is None:
         node = state.node_by_address[change.node]
         rules = state.network.rules
-        if compute_creator_spread(node.recent_scores, rules).hold_reason(rules) is not None:
+        if compute_creator_spread(node.recent_scores, rules).find_hold_reason(rules) is not None:
             state.counts.held[node.role.owner, node.role.kind] += 1
             return
         state.agenda.schedule(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from oracle.chain.fetch.skipped_heights import fetch_block_at_or_below
 from oracle.domain.blocks import BlockRef
 from oracle.rpc.endpoints.endpoint import Endpoint
-from oracle.rpc.endpoints.probe import TAGS, Checkpoint, checkpoint_mismatch
+from oracle.rpc.endpoints.probe import TAGS, Checkpoint, find_checkpoint_mismatch
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry import rpc_metrics as metrics
 
@@ -150,7 +150,7 @@ def read_heads(
         endpoint, [checkpoint.number for checkpoint in checkpoints]
     )
     mismatches = (
-        checkpoint_mismatch(block, checkpoint)
+        find_checkpoint_mismatch(block, checkpoint)
         for block, checkpoint in zip(checkpoint_blocks, checkpoints, strict=True)
     )
     mismatch = next((mismatch for mismatch in mismatches if mismatch), None)

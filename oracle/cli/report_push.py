@@ -30,10 +30,10 @@ from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_schedule import ReportHeader
 from oracle.errors import InputError, TransientError
 from oracle.queries.report_models import PushedReport, build_report_basis
-from oracle.reporting.landing import REPORT_MISSED, is_awaiting_finality, missed_reason
+from oracle.reporting.landing import REPORT_MISSED, find_missed_reason, is_awaiting_finality
 from oracle.reporting.report_planner import load_current_cuts, load_scheduled_report, plan_push
 from oracle.reporting.reporting_context import PUSH
-from oracle.reporting.sanity_gate import hold_reason
+from oracle.reporting.sanity_gate import find_hold_reason
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Account
 from oracle.store.report_repository import ReportHold, ReportState
@@ -126,7 +126,7 @@ def _find_due_report(reporter: Reporter) -> Report:
         ]
         is_late = scheduled is not None and any(
             stored_cut.cut.period == scheduled.report.period
-            and missed_reason(stored_cut.cut, contract_status) is not None
+            and find_missed_reason(stored_cut.cut, contract_status) is not None
             for stored_cut in cuts
         )
         hold = _find_hold(reporter, uow, due_cuts) if scheduled is None or is_late else None
@@ -145,7 +145,7 @@ def _get_no_report_reason(due_cuts: list[ReportHeader], contract_status: Contrac
     """Return why no report can be pushed; `due_cuts` are the waiting cuts, oldest first."""
     if not due_cuts:
         return "no report is due; the next one is cut at the end of the period"
-    reasons = {cut.period: missed_reason(cut, contract_status) for cut in due_cuts}
+    reasons = {cut.period: find_missed_reason(cut, contract_status) for cut in due_cuts}
     live = next((period for period, miss_reason in reasons.items() if miss_reason is None), None)
     if live is None:
         last = due_cuts[-1].period
@@ -173,8 +173,8 @@ def _describe_push_dry_run(reporter: Reporter, due_report: Report) -> str:
     with reporter.index.store.read_transaction() as uow:
         stored = uow.reports.get(due_report.period)
         is_signed = stored is None or stored.digest is not None or not reporter.account.has_signer
-        held_reason = None if is_signed else hold_reason(context, uow, due_report)
-    return description if held_reason is None else f"it would be held: {held_reason}"
+        hold_reason = None if is_signed else find_hold_reason(context, uow, due_report)
+    return description if hold_reason is None else f"it would be held: {hold_reason}"
 
 
 def _find_hold(

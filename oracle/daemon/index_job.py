@@ -10,7 +10,7 @@ from oracle.daemon.maintenance_jobs import MaintenanceJobs, find_unsound_blocks_
 from oracle.daemon.scheduler import TickFacts
 from oracle.domain.health import Condition
 from oracle.errors import TransientError
-from oracle.indexer.block_confirmation import get_refusal, unconfirmed_reason
+from oracle.indexer.block_confirmation import find_unconfirmed_reason, get_refusal
 from oracle.indexer.block_hooks import group_note_numbers_by_hook
 from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.loop import IngestResult, IngestState, ingest_next_window
@@ -95,7 +95,7 @@ class IndexJob:
                 None if maintenance.scope_backfill.is_complete else find_first_gap(uow)
             )
             refusal = get_refusal(uow)
-            unconfirmed = unconfirmed_reason(uow)
+            unconfirmed = find_unconfirmed_reason(uow)
         health.refusal_reason = None if refusal is None else refusal.words
         REFUSED.set(refusal is not None)
         unconfirmed_since, now = self.ingest.unconfirmed_since, self.ingest.clock()

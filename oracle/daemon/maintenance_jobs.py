@@ -20,8 +20,8 @@ from oracle.indexer.audit.scope_backfill import (
     backfill_next_gap,
 )
 from oracle.indexer.audit.state_check import CounterComparison, CounterQuery, compare_counters
-from oracle.indexer.audit.unproven_history import get_disputes, unproven_history_reason
-from oracle.indexer.block_confirmation import unconfirmed_reason
+from oracle.indexer.audit.unproven_history import find_unproven_history_reason, get_disputes
+from oracle.indexer.block_confirmation import find_unconfirmed_reason
 from oracle.indexer.feed_faults import find_fault_blocking_publication, format_fault
 from oracle.indexer.folded_state import NoNearbySnapshotError
 from oracle.indexer.loop import IngestState
@@ -29,8 +29,8 @@ from oracle.indexer.rebuild import RebuildOptions
 from oracle.indexer.snapshots import (
     SnapshotSource,
     check_sample,
+    find_state_mismatch,
     make_next_snapshot,
-    state_mismatch,
     store_sample_result,
 )
 from oracle.telemetry import integrity_metrics
@@ -69,13 +69,13 @@ def find_unsound_blocks_reason(index: Index, *, is_running: bool = False) -> str
             quarantine.get_reason_by_endpoint(),
         )
         disputes = get_disputes(uow)
-        unproven_blocks_reason = unproven_history_reason(
+        unproven_blocks_reason = find_unproven_history_reason(
             index.chain, uow, index.folder.scope, max_unaudited=allowed_blocks
         )
         unproven_blocks_reason = unproven_blocks_reason or (
-            None if is_running else unconfirmed_reason(uow)
+            None if is_running else find_unconfirmed_reason(uow)
         )
-        mismatch = state_mismatch(uow)
+        mismatch = find_state_mismatch(uow)
     if mismatch is not None:
         return mismatch
     if not block_count:
@@ -138,7 +138,7 @@ class MaintenanceJobs:
             fault = find_fault_blocking_publication(uow)
             if fault is not None:
                 return f"the feed is in doubt: {format_fault(fault)}"
-            mismatch = state_mismatch(uow)
+            mismatch = find_state_mismatch(uow)
             if mismatch is not None:
                 return mismatch
             due_blocks = self.rereader.find_due_span(index.chain, uow, index.folder)
@@ -246,9 +246,9 @@ class MaintenanceJobs:
         integrity_metrics.STATE_SAMPLES.inc()
         integrity_metrics.STATE_DIFFERENCE.set(len(check.differing))
         with self._build_options().transaction(self.index.store) as uow:
-            had_mismatch = state_mismatch(uow) is not None
+            had_mismatch = find_state_mismatch(uow) is not None
             store_sample_result(uow, check)
-            mismatch = state_mismatch(uow)
+            mismatch = find_state_mismatch(uow)
         if mismatch is not None and not had_mismatch:
             structlog.get_logger().error("state_mismatch", reason=mismatch)
         return None

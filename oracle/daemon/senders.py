@@ -39,7 +39,7 @@ from oracle.signing.keystore import read_keystore_address
 from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain
 from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
-from oracle.txmgr.attribution import missing_receipt_reason
+from oracle.txmgr.attribution import find_missing_receipt_reason
 from oracle.txmgr.call_registry import CallRegistry
 from oracle.txmgr.client.fee_quote import SendLimits
 from oracle.txmgr.client.l1_fees import L1Fee
@@ -112,7 +112,7 @@ class Senders:
         return [
             reason
             for account in self.account_contexts
-            if (reason := missing_receipt_reason(account)) is not None
+            if (reason := find_missing_receipt_reason(account)) is not None
         ]
 
 

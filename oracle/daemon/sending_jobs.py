@@ -12,10 +12,10 @@ from oracle.dispatch.dispatch_planner import plan_next_calls
 from oracle.indexer.loop import IngestState
 from oracle.kickouts.kickout_planner import plan_kickout_call
 from oracle.quorum.key_watch import check_for_foreign_signatures
-from oracle.reporting.readiness import unsent_report_reason
+from oracle.reporting.readiness import find_unsent_report_reason
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import ReportingContext
-from oracle.txmgr.attribution import missing_receipt_reason
+from oracle.txmgr.attribution import find_missing_receipt_reason
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import StepResult
 from oracle.txmgr.manager import run_step
@@ -24,7 +24,7 @@ from oracle.txmgr.nonce_sync import (
     sync_nonces_at_start,
     sync_nonces_while_running,
 )
-from oracle.txmgr.signing_queue import blocking_pause_reason
+from oracle.txmgr.signing_queue import find_blocking_pause_reason
 
 RECONCILE_SECONDS = 300.0
 
@@ -68,7 +68,7 @@ class SendingJobs:
 
     def _update_held_report_reason(self, context: ReportingContext) -> None:
         """Update the reason why no report is sent, and log it when it changes."""
-        reason = unsent_report_reason(context)
+        reason = find_unsent_report_reason(context)
         if reason is not None and reason != self.health.held_report_reason:
             structlog.get_logger().warning("report_deferred", reason=reason)
         self.health.held_report_reason = reason
@@ -123,7 +123,7 @@ def update_pause_reasons(senders: Senders, health: DaemonHealth) -> None:
     reasons = [
         find_reason(account_context)
         for account_context in senders.account_contexts
-        for find_reason in (blocking_pause_reason, missing_receipt_reason)
+        for find_reason in (find_blocking_pause_reason, find_missing_receipt_reason)
     ]
     health.pause_reasons = [reason for reason in reasons if reason is not None]
 

@@ -20,7 +20,7 @@ from oracle.systems.assignment import (
     find_ready_tasks,
 )
 from oracle.systems.crynux.candidate_pool import CandidatePool
-from oracle.systems.crynux.crynux_policy import ineligibility_reason
+from oracle.systems.crynux.crynux_policy import find_ineligibility_reason
 from oracle.systems.crynux.free_nodes import FreeNodes
 from oracle.systems.crynux.requirements import build_requirement
 from oracle.systems.legacy.trio_line import build_trio_queue, find_unstartable_tasks
@@ -101,7 +101,7 @@ class _CrynuxPool:
         row = self.pool.members.get(node)
         return (
             row is not None
-            and ineligibility_reason(row, build_requirement(task), policy_input) is None
+            and find_ineligibility_reason(row, build_requirement(task), policy_input) is None
         )
 
 
@@ -132,7 +132,7 @@ class PocketPool:
         """Return whether a free node is eligible; every eligible node can be drawn."""
         network = replace(self.network, reserved=reserved)
         return any(
-            self.follower.ineligibility_reason(node, item.task, network) is None
+            self.follower.find_ineligibility_reason(node, item.task, network) is None
             for node in self.free
         )
 
@@ -140,7 +140,7 @@ class PocketPool:
         row = self.network.nodes.get(node)
         if row is None or row.membership is not Membership.MEMBER:
             return False
-        return self.follower.ineligibility_reason(row, task, self.network) is None
+        return self.follower.find_ineligibility_reason(row, task, self.network) is None
 
 
 class BlockDrawer:

@@ -29,7 +29,7 @@ from oracle.store.outbox.records import (
     Intent,
     IntentState,
 )
-from oracle.systems.crynux.requirements import unavailability_reason
+from oracle.systems.crynux.requirements import find_unavailability_reason
 from oracle.systems.probing import Probe, is_probe_due, select_due_probes
 
 # Kinds of these calls in the outbox.
@@ -103,7 +103,7 @@ class ProbeState:
     def _is_available(self, node: Node, drawn_nodes: set[Address]) -> bool:
         return (
             node.address not in drawn_nodes
-            and unavailability_reason(node, self.time, self.rules) is None
+            and find_unavailability_reason(node, self.time, self.rules) is None
         )
 
 

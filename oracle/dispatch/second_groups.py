@@ -33,8 +33,8 @@ from oracle.store.outbox.records import (
 from oracle.store.state.cursor_repository import Cursor
 from oracle.systems.crynux.requirements import (
     build_requirement,
-    misfit_reason,
-    unavailability_reason,
+    find_misfit_reason,
+    find_unavailability_reason,
 )
 from oracle.txmgr.context import StepResult, format_counts
 from oracle.txmgr.deferral import find_held_subjects
@@ -126,7 +126,7 @@ def is_start_still_due(uow: UnitOfWork, call: Intent, rules: Rules, cursor: Curs
     return all(
         node in rows
         and node not in drawn_nodes
-        and unavailability_reason(rows[node], cursor.time, rules) is None
+        and find_unavailability_reason(rows[node], cursor.time, rules) is None
         for node in nodes
     )
 
@@ -153,7 +153,7 @@ def _plan_groups(
     idle = [
         node
         for node in uow.nodes.iterate_all()
-        if unavailability_reason(node, cursor.time, rules) is None
+        if find_unavailability_reason(node, cursor.time, rules) is None
     ]
     for contest in unordered:
         group, keys = decode_contested_group(contest.request.calldata)
@@ -176,7 +176,7 @@ def choose_nodes(idle: Iterable[Node], task: Task, count: int, seed: str) -> tup
     Nodes with the task's models on disk are preferred.
     """
     requirement = build_requirement(task)
-    candidates = [node for node in idle if misfit_reason(node, requirement) is None]
+    candidates = [node for node in idle if find_misfit_reason(node, requirement) is None]
     candidates.sort(
         key=lambda node: (
             not set(requirement.models).issubset(node.models),

@@ -84,7 +84,7 @@ def confirm_block(
     return Confirmation.SINGLE_PROVIDER if has_single_provider else Confirmation.AGREED
 
 
-def unconfirmed_reason(uow: UnitOfWork) -> str | None:
+def find_unconfirmed_reason(uow: UnitOfWork) -> str | None:
     """Return why no further block counts as final, or None if blocks are confirmed."""
     return uow.facts.get(CHAIN_FACTS_KEY, _UNCONFIRMED_FACT, 0)
 
@@ -96,7 +96,7 @@ def record_confirmation(fork_context: ForkContext, block: BlockRef, result: Conf
     """
     is_waiting = result is Confirmation.UNANSWERED
     with fork_context.store.read_transaction() as uow:
-        was_waiting = unconfirmed_reason(uow) is not None
+        was_waiting = find_unconfirmed_reason(uow) is not None
         refusal = get_refusal(uow)
     ends_dispute = not is_waiting and _is_dispute_up_to(refusal, block.number)
     if is_waiting == was_waiting and not ends_dispute:

@@ -65,7 +65,7 @@ def mark_fold_stale(uow: UnitOfWork) -> None:
     uow.bookmarks.set(_STALE_KEY, "rows came in")
 
 
-def rebuild_reason(uow: UnitOfWork, reader: LogReader) -> str | None:
+def find_rebuild_reason(uow: UnitOfWork, reader: LogReader) -> str | None:
     """Return why everything has to be refolded, or None if no refold is needed."""
     if uow.cursor.get() is None:
         return None

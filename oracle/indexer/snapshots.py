@@ -23,7 +23,7 @@ from oracle.indexer.folded_state import (
     pack_state,
 )
 from oracle.indexer.folder import EventFolder
-from oracle.indexer.provenance import get_rebuild_count, rebuild_reason
+from oracle.indexer.provenance import find_rebuild_reason, get_rebuild_count
 from oracle.indexer.rebuild import RebuildOptions, check_raw_rows, fold_stored_rows
 from oracle.indexer.rules_binding import is_folded_with_rules
 from oracle.store.bulk import Row
@@ -151,7 +151,7 @@ def store_sample_result(uow: UnitOfWork, check: SampleCheck) -> None:
     uow.bookmarks.set(_SAMPLE_KEY, msgspec.json.encode(result_note).decode())
 
 
-def state_mismatch(uow: UnitOfWork) -> str | None:
+def find_state_mismatch(uow: UnitOfWork) -> str | None:
     """Return where the state differs from a fold of the raw rows, or None.
 
     Results from before a rebuild no longer count.
@@ -274,9 +274,9 @@ def _is_state_trusted(uow: UnitOfWork, folder: EventFolder) -> bool:
     A restored snapshot relies on this state for the rows of tasks that ended long before.
     """
     return (
-        rebuild_reason(uow, folder.reader) is None
+        find_rebuild_reason(uow, folder.reader) is None
         and is_folded_with_rules(uow, folder.rules)
-        and state_mismatch(uow) is None
+        and find_state_mismatch(uow) is None
     )
 
 

@@ -11,7 +11,7 @@ from oracle.domain.ids import Address, TaskKey
 from oracle.domain.reports.kickout_evidence import (
     KickoutEvidence,
     compute_creator_spread,
-    derived_zeros_reason,
+    find_derived_zeros_reason,
 )
 from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.scoring.rules import Rules
@@ -35,7 +35,7 @@ def load_creators(
     }
 
 
-def hold_reason(
+def find_hold_reason(
     evidence: KickoutEvidence | None,
     kick: Kick | None,
     entries: Sequence[ScoreEntry],
@@ -45,7 +45,7 @@ def hold_reason(
     is_live = kick is not None and kick.state is KickState.LIVE
     if evidence is None or is_live:
         return None
-    return evidence.spread.hold_reason(rules) or derived_zeros_reason(entries, rules)
+    return evidence.spread.find_hold_reason(rules) or find_derived_zeros_reason(entries, rules)
 
 
 def is_operator_required(
@@ -56,4 +56,6 @@ def is_operator_required(
     spread = compute_creator_spread(
         ((creators.get(entry.task), entry.score) for entry in entries), rules
     )
-    return (spread.hold_reason(rules) or derived_zeros_reason(entries, rules)) is not None
+    return (
+        spread.find_hold_reason(rules) or find_derived_zeros_reason(entries, rules)
+    ) is not None

@@ -30,7 +30,7 @@ from oracle.kickouts.kickout_eligibility import (
     has_open_kickout_interval,
     is_kickout_still_due,
 )
-from oracle.quorum.signing_round import stale_round_reason
+from oracle.quorum.signing_round import find_stale_round_reason
 from oracle.quorum.statements import build_retry_with_more_gas
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
@@ -64,10 +64,12 @@ def report_unjustified_kickout(subject: str, reason: str) -> None:
     structlog.get_logger().error("kickout_needs_review", node=subject, reason=reason)
 
 
-def kickout_obstacle(context: KickoutContext, uow: UnitOfWork, request: CallRequest) -> str | None:
+def find_kickout_obstacle(
+    context: KickoutContext, uow: UnitOfWork, request: CallRequest
+) -> str | None:
     """Return why a kickout call must not proceed, or None if it is due on the same evidence."""
     if request.kind == PROPOSE_KICK:
-        return _proposal_obstacle(context, uow, request)
+        return _find_proposal_obstacle(context, uow, request)
     kick = uow.rounds.load_for_nodes([get_subject(request)]).kicks.get(get_subject(request))
     if request.kind == RETRY_KICK:
         return None if kick is not None and is_retry_due(uow, kick) else _RETRY_NOT_DUE
@@ -85,13 +87,13 @@ def kickout_obstacle(context: KickoutContext, uow: UnitOfWork, request: CallRequ
     return _NOT_DUE if has_evidence else _LEFT_THE_CHAIN
 
 
-def _proposal_obstacle(
+def _find_proposal_obstacle(
     context: KickoutContext, uow: UnitOfWork, request: CallRequest
 ) -> str | None:
     node, statement = get_subject(request), decode_kick_proposal(request.calldata, ZERO_HASH)
     if not has_open_kickout_interval(uow, node, context.rules):
         return _NOT_DUE
-    stale_reason = stale_round_reason(uow, statement.round, statement.report)
+    stale_reason = find_stale_round_reason(uow, statement.round, statement.report)
     if stale_reason is not None:
         return stale_reason
     evidence = compute_evidence_hash(uow, node, KickoutRules(context.rules, context.settings))
@@ -131,7 +133,7 @@ def end_obsolete_call(context: KickoutContext) -> StepResult | None:
     """
     with context.account_context.store.read_transaction() as uow:
         intents_with_reason = [
-            (unsent_intent, kickout_obstacle(context, uow, unsent_intent.request))
+            (unsent_intent, find_kickout_obstacle(context, uow, unsent_intent.request))
             for unsent_intent in list_unsent_calls(uow, context.account_context.account)
         ]
     for intent, reason in intents_with_reason:
@@ -196,7 +198,9 @@ class _ExpulsionCall(_KickCall):
         self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
     ) -> Decision:
         is_checked_stage = stage in {CallStage.ADMIT, CallStage.SIGN}
-        reason = kickout_obstacle(self._context, uow, call.request) if is_checked_stage else None
+        reason = (
+            find_kickout_obstacle(self._context, uow, call.request) if is_checked_stage else None
+        )
         if reason is not None:
             return Decision.end(IntentState.SUPERSEDED, reason)
         base_decision = super().review_call(uow, call, heads, stage)

@@ -20,7 +20,7 @@ from oracle.domain.reports.report import ReportSettings
 from oracle.domain.scoring.node_scores import is_below_kickout_line, is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership
-from oracle.kickouts.creator_gate import hold_reason, is_operator_required, load_creators
+from oracle.kickouts.creator_gate import find_hold_reason, is_operator_required, load_creators
 from oracle.kickouts.proof import EvidenceVerification, build_evidence_verification
 from oracle.kickouts.shown_low import count_low_rounds, find_first_low_rounds
 from oracle.quorum.signing_round import compute_min_signing_round
@@ -133,23 +133,25 @@ def _build_cases(
     for interval in intervals:
         index, lane = rounds.index_by_node.get(interval.node), rounds.get_node_lane(interval.node)
         kick = rounds.kicks.get(interval.node)
-        obstacle = _interval_obstacle(interval, members, final_block)
+        obstacle = _find_interval_obstacle(interval, members, final_block)
         # If the lane is not low now, the newest round was not low either: no round is read.
-        lane_obstacle = _lane_obstacle(index, lane, settings.kick_below)
+        lane_obstacle = _find_lane_obstacle(index, lane, settings.kick_below)
         obstacle = obstacle or lane_obstacle
         evidence, proof, low_rounds = None, None, 0
         first_low_rounds: tuple[LaneObservation, ...] = ()
         if index is not None and lane_obstacle is None:
             kick_line = settings.kick_line
             low_rounds = count_low_rounds(uow, interval, index, newest_rounds, kick_line)
-            obstacle = obstacle or _low_rounds_obstacle(low_rounds, settings.kick_after_rounds)
+            obstacle = obstacle or _find_low_rounds_obstacle(
+                low_rounds, settings.kick_after_rounds
+            )
         if index is not None and obstacle is None:
             first_low_rounds = find_first_low_rounds(uow, interval, index, settings)
-            obstacle = _first_rounds_obstacle(first_low_rounds, final_block)
+            obstacle = _find_first_rounds_obstacle(first_low_rounds, final_block)
         if obstacle is None:
             evidence = load_kickout_evidence(uow, kickout_rules, interval)
             is_late = interval.node in late_nodes
-            obstacle = None if is_late else _kick_obstacle(kick, evidence, chain_time)
+            obstacle = None if is_late else _find_kick_obstacle(kick, evidence, chain_time)
         if obstacle is None:
             proof = load_evidence_verification(uow, rules, interval, level)
             obstacle = proof.reason
@@ -157,11 +159,11 @@ def _build_cases(
             compute_min_signing_round(first_low_rounds[-1].round, kick) if first_low_rounds else 0
         )
         entries = () if evidence is None else _load_entries(uow, rules, interval)
-        held_reason = hold_reason(evidence, kick, entries, rules)
+        hold_reason = find_hold_reason(evidence, kick, entries, rules)
         cases.append(
             KickoutCase(
                 *(interval.node, interval, index, lane, kick, evidence, obstacle),
-                *(proof, low_rounds, min_round, held_reason),
+                *(proof, low_rounds, min_round, hold_reason),
             )
         )
     return cases
@@ -436,7 +438,7 @@ def _load_entries(uow: UnitOfWork, rules: Rules, interval: KickoutDue) -> list[S
     return pool_entries[-size:]
 
 
-def _interval_obstacle(
+def _find_interval_obstacle(
     interval: KickoutDue, members: Collection[Address], final_block: int
 ) -> str | None:
     if interval.opened_at.block > final_block:
@@ -444,7 +446,7 @@ def _interval_obstacle(
     return None if interval.node in members else "the node is not a member"
 
 
-def _lane_obstacle(index: int | None, lane: int, kick_below: int) -> str | None:
+def _find_lane_obstacle(index: int | None, lane: int, kick_below: int) -> str | None:
     if index is None:
         return "the node has no index in the oracle contract"
     if lane == NEVER_REPORTED:
@@ -454,7 +456,7 @@ def _lane_obstacle(index: int | None, lane: int, kick_below: int) -> str | None:
     return None
 
 
-def _low_rounds_obstacle(low_rounds: int, required_rounds: int) -> str | None:
+def _find_low_rounds_obstacle(low_rounds: int, required_rounds: int) -> str | None:
     if low_rounds >= required_rounds:
         return None
     return (
@@ -463,7 +465,7 @@ def _low_rounds_obstacle(low_rounds: int, required_rounds: int) -> str | None:
     )
 
 
-def _first_rounds_obstacle(
+def _find_first_rounds_obstacle(
     first_low_rounds: Sequence[LaneObservation], final_block: int
 ) -> str | None:
     """Return why a proposal has to wait for the rounds in its evidence to be final, or None."""
@@ -472,7 +474,9 @@ def _first_rounds_obstacle(
     return "the rounds that showed the node below the kickout line are not final yet"
 
 
-def _kick_obstacle(kick: Kick | None, evidence: KickoutEvidence, chain_time: int) -> str | None:
+def _find_kick_obstacle(
+    kick: Kick | None, evidence: KickoutEvidence, chain_time: int
+) -> str | None:
     if kick is None:
         return None
     if kick.is_expelled(chain_time):

@@ -28,7 +28,7 @@ from oracle.store.outbox.records import (
     SignedStatement,
 )
 from oracle.txmgr.context import StepResult, merge_results
-from oracle.txmgr.deferral import deadline_obstacle
+from oracle.txmgr.deferral import find_deadline_obstacle
 
 # The priority of kickout calls, which are sent after report pushes.
 PRIORITY = 200
@@ -129,7 +129,7 @@ def _enqueue_kick(
     subject = record.subject
     with context.account_context.store.read_transaction() as uow:
         if (
-            deadline_obstacle(
+            find_deadline_obstacle(
                 context.account_context, uow, statement.deadline, contract_status.block.time
             )
             is not None

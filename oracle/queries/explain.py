@@ -23,7 +23,7 @@ from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.domain.reports.kickout_evidence import (
     CreatorSpread,
     compute_creator_spread,
-    derived_zeros_reason,
+    find_derived_zeros_reason,
 )
 from oracle.domain.reports.lanes import (
     LOWEST_SCORE,
@@ -142,7 +142,7 @@ class Explanation:
     @property
     def hold_reason(self) -> str | None:
         """Return why an operator must propose a due kickout, or None if the daemon may do so."""
-        return self.creator_spread.hold_reason(self.rules) or derived_zeros_reason(
+        return self.creator_spread.find_hold_reason(self.rules) or find_derived_zeros_reason(
             self.scores, self.rules
         )
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 
 from oracle.domain.health import Condition, HealthFinding, HealthReport
 from oracle.indexer.audit.unproven_history import get_disputes
-from oracle.indexer.block_confirmation import get_refusal, unconfirmed_reason
+from oracle.indexer.block_confirmation import find_unconfirmed_reason, get_refusal
 from oracle.indexer.feed_faults import format_fault
-from oracle.indexer.snapshots import state_mismatch
+from oracle.indexer.snapshots import find_state_mismatch
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView
 from oracle.queries.intent_view import format_resume_action
 from oracle.queries.status import StatusReport, count_suspect_blocks
@@ -97,7 +97,7 @@ def list_database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
     refusal = get_refusal(uow)
     if refusal is not None:
         yield HealthFinding(Condition.REFUSED, f"{refusal.words}; `qos-oracle resync refusal`")
-    unconfirmed_text = unconfirmed_reason(uow)
+    unconfirmed_text = find_unconfirmed_reason(uow)
     if unconfirmed_text is not None:
         yield HealthFinding(Condition.WAITING_WITNESS, unconfirmed_text)
     yield from _list_integrity_findings(uow)
@@ -113,7 +113,7 @@ def _list_integrity_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
         yield HealthFinding(Condition.PROVEN_WRONG, f"{endpoint}: {reason}; not used; {hint}")
     for dispute in get_disputes(uow):
         yield HealthFinding(Condition.UNPROVEN, dispute.message)
-    mismatch = state_mismatch(uow)
+    mismatch = find_state_mismatch(uow)
     if mismatch is not None:
         yield HealthFinding(Condition.STATE_DIFFERS, mismatch)
     suspect_count = count_suspect_blocks(uow)

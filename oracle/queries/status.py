@@ -27,7 +27,7 @@ from oracle.domain.state import Membership
 from oracle.indexer.audit.unproven_history import Dispute, get_disputes
 from oracle.indexer.block_confirmation import get_refusal
 from oracle.indexer.rules_binding import get_bound_rules
-from oracle.indexer.snapshots import state_mismatch
+from oracle.indexer.snapshots import find_state_mismatch
 from oracle.kickouts.kickout_eligibility import count_held_intervals, find_due_intervals
 from oracle.queries.answers import BlockView, build_rule_set_view
 from oracle.queries.contract_view import AccountBalance, ChainView
@@ -144,7 +144,7 @@ def load_status_report(
             },
             refusal=get_refusal(uow),
             disputes=tuple(get_disputes(uow)),
-            state_mismatch=state_mismatch(uow),
+            state_mismatch=find_state_mismatch(uow),
             held_reports=tuple(uow.holds.list_awaiting_operator()),
             planned_push=next(iter(uow.outbox.intents.list_newest(1, *_PLANNED_PUSH)), None),
             proposed_kicks=tuple(uow.rounds.list_live_kicks()),

@@ -55,7 +55,9 @@ def collect_signatures(
     )
 
 
-def unknown_signer_reason(context: QuorumContext, contract_status: ContractStatus) -> str | None:
+def find_unknown_signer_reason(
+    context: QuorumContext, contract_status: ContractStatus
+) -> str | None:
     """Return why our signer's statements do not count, or None if the contract lists it.
 
     Raises:

@@ -11,7 +11,7 @@ from oracle.bindings.qos_oracle import ContractStatus
 from oracle.errors import TransientError
 from oracle.indexer.feed_faults import find_fault_blocking_publication
 from oracle.quorum.quorum_context import QuorumContext
-from oracle.quorum.statements import expiry_reason, publish_statement
+from oracle.quorum.statements import find_expiry_reason, publish_statement
 from oracle.signing.signer import SignerRefusedError, Statement, WrongSignatureError
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
@@ -58,7 +58,7 @@ def sign_once(
         if not _can_sign(uow, record, earlier, contract_status):
             return None
         if earlier is not None:
-            reason = expiry_reason(uow, earlier, contract_status) or "expired"
+            reason = find_expiry_reason(uow, earlier, contract_status) or "expired"
             uow.statements.mark_expired(earlier.digest, reason, context.account_context.stamp)
         uow.statements.add(signed, context.account_context.stamp)
     publish_statement(context, statement, signed)
@@ -100,7 +100,7 @@ def _can_sign(
         if peer_statement.signer == record.signer and peer_statement.digest != record.digest
     ]
     for other_statement in [*signed_elsewhere, *([] if earlier is None else [earlier])]:
-        if expiry_reason(uow, other_statement, contract_status) is None:
+        if find_expiry_reason(uow, other_statement, contract_status) is None:
             _log_conflict_refusal(record, other_statement)
             return False
     return True

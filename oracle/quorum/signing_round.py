@@ -50,7 +50,7 @@ def find_signing_round(
     return newest
 
 
-def round_expiry_reason(uow: UnitOfWork, round_number: int, report: Hash) -> str | None:
+def find_round_expiry_reason(uow: UnitOfWork, round_number: int, report: Hash) -> str | None:
     """Return why a statement that was signed on a round can no longer land, or None if it may.
 
     The reason follows from the indexed state. It is a value of `pub_signature.expiry_reason`:
@@ -63,7 +63,7 @@ def round_expiry_reason(uow: UnitOfWork, round_number: int, report: Hash) -> str
     return "expired" if _count_rounds_since(uow, round_number) >= RECENT_ROUNDS else None
 
 
-def stale_round_reason(uow: UnitOfWork, round_number: int, report: Hash) -> str | None:
+def find_stale_round_reason(uow: UnitOfWork, round_number: int, report: Hash) -> str | None:
     """Return why a kickout that was signed on a round is not sent, or None if it may be sent.
 
     The statement must stay valid after one more round.

@@ -15,7 +15,7 @@ from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.statements import (
     REPORT,
     build_report_statement,
-    expiry_reason,
+    find_expiry_reason,
     list_round_statements,
 )
 from oracle.quorum.wire_format import ReportMessage, StatementMessage
@@ -124,7 +124,7 @@ def conflicts_with_own_report(
     A statement that equals any of our reports is no conflict. A statement from a period in which
     we did not cut every report cannot be compared.
     """
-    if statement.kind != REPORT or expiry_reason(uow, statement, contract_status) is not None:
+    if statement.kind != REPORT or find_expiry_reason(uow, statement, contract_status) is not None:
         return False
     as_of, period = statement.as_of_block or 0, _compute_period(context, uow, statement)
     own_reports = uow.reports.list_between(as_of, as_of)
@@ -182,7 +182,7 @@ def log_conflicts(
         if earlier_statement.signer == statement.signer
         and earlier_statement.digest != statement.digest
     ]
-    is_alive = expiry_reason(uow, statement, contract_status) is None
+    is_alive = find_expiry_reason(uow, statement, contract_status) is None
     if (
         context.account_context.sender_account.has_signer
         and statement.signer == context.account_context.sender_account.signer.address
@@ -190,7 +190,7 @@ def log_conflicts(
         quorum_metrics.EQUIVOCATION.labels(statement.signer).inc()
         _record_conflict(context, uow, "unknown_signature_from_peer", statement, message)
     elif is_alive and any(
-        expiry_reason(uow, other_statement, contract_status) is None
+        find_expiry_reason(uow, other_statement, contract_status) is None
         for other_statement in earlier_statements
     ):
         quorum_metrics.EQUIVOCATION.labels(statement.signer).inc()

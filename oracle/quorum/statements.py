@@ -12,7 +12,7 @@ from oracle.chain.heads import Heads
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address
 from oracle.domain.reports.report import Report
 from oracle.quorum.quorum_context import QuorumContext
-from oracle.quorum.signing_round import round_expiry_reason
+from oracle.quorum.signing_round import find_round_expiry_reason
 from oracle.quorum.wire_format import KickMessage, ReportMessage, StatementMessage
 from oracle.signing.signer import Statement
 from oracle.signing.typed_data import KickStatement, ReportStatement
@@ -94,7 +94,7 @@ def _get_own_signer(context: QuorumContext) -> Address:
     )
 
 
-def expiry_reason(
+def find_expiry_reason(
     uow: UnitOfWork, record: SignedStatement, contract_status: ContractStatus
 ) -> str | None:
     """Return why a statement can no longer land, as a `pub_signature` reason, or None if it may.
@@ -111,13 +111,13 @@ def expiry_reason(
         # The contract counts configurations, so an old one never becomes valid again.
         return "config_replaced"
     if record.as_of_block is not None:
-        return _report_expiry_reason(uow, record, contract_status)
+        return _find_report_expiry_reason(uow, record, contract_status)
     # A kickout is signed on a round, whose digest is stored in `prev_digest`.
     report = record.prev_digest
-    return None if report is None else round_expiry_reason(uow, record.round, report)
+    return None if report is None else find_round_expiry_reason(uow, record.round, report)
 
 
-def _report_expiry_reason(
+def _find_report_expiry_reason(
     uow: UnitOfWork, record: SignedStatement, contract_status: ContractStatus
 ) -> str | None:
     cursor, as_of = uow.cursor.get(), record.as_of_block or 0

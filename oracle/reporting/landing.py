@@ -97,7 +97,7 @@ def mark_unsigned_missed_reports(
         for stored_cut in cuts
         if stored_cut.state is ReportState.DUE and stored_cut.digest is None
     ]
-    candidates = [(cut.period, missed_reason(cut, status)) for cut in unsigned_cuts]
+    candidates = [(cut.period, find_missed_reason(cut, status)) for cut in unsigned_cuts]
     missed = [(period, reason) for period, reason in candidates if reason is not None]
     return _store_missed(context, missed, format_missed_periods(missed))
 
@@ -129,7 +129,7 @@ def _iter_missed_spans(missed: Sequence[tuple[int, str]]) -> Iterator[str]:
         yield f"{span_text}: {reason}"
 
 
-def missed_reason(report: ReportHeader, contract_status: ContractStatus) -> str | None:
+def find_missed_reason(report: ReportHeader, contract_status: ContractStatus) -> str | None:
     """Return why a report can no longer be accepted, or None if it may be accepted."""
     head = contract_status.head
     if (head.round, contract_status.last_report) != (report.head_round, report.prev):

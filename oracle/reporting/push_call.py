@@ -15,11 +15,11 @@ from oracle.domain.reports.lanes import get_band, unpack_lanes
 from oracle.domain.reports.round_data import decode_records
 from oracle.quorum.statements import (
     build_retry_with_more_gas,
-    expiry_reason,
+    find_expiry_reason,
     find_pushed_statement,
 )
 from oracle.reporting.reporting_context import PUSH, ReportingContext
-from oracle.reporting.submission import submission_obstacle
+from oracle.reporting.submission import find_submission_obstacle
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, Intent, IntentState
 from oracle.store.report_repository import ReportState
@@ -37,7 +37,7 @@ _OPEN_STATES = frozenset({ReportState.DUE, ReportState.MISSED})
 _MINED_STATES = frozenset({IntentState.MINED, IntentState.REVERTED})
 
 
-def push_expiry_reason(
+def find_push_expiry_reason(
     uow: UnitOfWork, push: Intent, contract_status: ContractStatus
 ) -> str | None:
     """Return why a sent push can no longer land, or None if it has landed or may still land."""
@@ -46,7 +46,9 @@ def push_expiry_reason(
     own_push = (request.digest, request.account.address)
     if accepted is not None and (accepted.digest, accepted.transmitter) == own_push:
         return None
-    return expiry_reason(uow, find_pushed_statement(uow, push, contract_status), contract_status)
+    return find_expiry_reason(
+        uow, find_pushed_statement(uow, push, contract_status), contract_status
+    )
 
 
 def has_same_statement(push: Intent, other_push: Intent) -> bool:
@@ -136,7 +138,7 @@ class PushCall(CallKind):
             return Decision.end(IntentState.SUPERSEDED, f"round {request.round} is taken")
         if stage is CallStage.WAIT:
             return Decision.proceed()
-        reason = submission_obstacle(self._context, uow, call, heads.latest.time)
+        reason = find_submission_obstacle(self._context, uow, call, heads.latest.time)
         return (
             Decision.proceed() if reason is None else Decision.wait_for_next_block(heads, reason)
         )
@@ -146,7 +148,7 @@ class PushCall(CallKind):
         """Return whether the stuck push can no longer land, or both push the same statement."""
         contract_status = self._context.quorum.fetch_contract_status()
         with self._context.account_context.store.read_transaction() as uow:
-            is_hopeless = push_expiry_reason(uow, stuck_call, contract_status) is not None
+            is_hopeless = find_push_expiry_reason(uow, stuck_call, contract_status) is not None
         return is_hopeless or has_same_statement(stuck_call, ready_call)
 
     @override

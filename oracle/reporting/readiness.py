@@ -10,7 +10,7 @@ from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
 
 
-def reporting_obstacle(
+def find_reporting_obstacle(
     context: ReportingContext, uow: UnitOfWork, heads: Heads, contract_status: ContractStatus
 ) -> str | None:
     """Return why nothing may be reported from the indexed state, or None if reports are allowed.
@@ -45,21 +45,21 @@ def find_first_gap(uow: UnitOfWork) -> int | None:
     return gaps[0].first if gaps else None
 
 
-def unsent_report_reason(context: ReportingContext) -> str | None:
+def find_unsent_report_reason(context: ReportingContext) -> str | None:
     """Return why the newest report is held, cannot be signed or lacks signatures, or None."""
     with context.account_context.store.read_transaction() as uow:
         waiting_holds = uow.holds.list_awaiting_operator()
         if waiting_holds:
             return f"period {waiting_holds[-1].period} is held: {waiting_holds[-1].reason}"
         embargo_text = (
-            _embargo_reason(context, uow)
+            _find_embargo_reason(context, uow)
             if context.account_context.sender_account.has_signer
             else None
         )
         return embargo_text or context.quorum.missing.reason
 
 
-def _embargo_reason(context: ReportingContext, uow: UnitOfWork) -> str | None:
+def _find_embargo_reason(context: ReportingContext, uow: UnitOfWork) -> str | None:
     domain, signer = (
         context.account_context.sender_account.domain,
         context.account_context.sender_account.signer.address,

@@ -17,8 +17,8 @@ from oracle.domain.reports.round_schedule import (
 from oracle.errors import TransientError
 from oracle.quorum.collector import (
     collect_signatures,
+    find_unknown_signer_reason,
     refetch_recent_statements,
-    unknown_signer_reason,
 )
 from oracle.quorum.sign_once import sign_once
 from oracle.quorum.statement_tally import tally_signatures
@@ -33,16 +33,16 @@ from oracle.reporting.push_call import (
     MAX_SCANNED_PUSHES,
     MAX_TRIES,
     RETRYABLE_STATES,
-    push_expiry_reason,
+    find_push_expiry_reason,
     should_retry_push,
 )
 from oracle.reporting.readiness import (
-    reporting_obstacle,
+    find_reporting_obstacle,
 )
 from oracle.reporting.reporting_context import PUSH, ReportingContext
 from oracle.reporting.sanity_gate import (
     drop_held_records,
-    hold_reason,
+    find_hold_reason,
     hold_report,
     update_hold_metrics,
 )
@@ -59,7 +59,7 @@ from oracle.store.outbox.records import (
 from oracle.store.report_repository import ReportState, StoredReport, StoredReportHeader
 from oracle.telemetry.tracing import start_span
 from oracle.txmgr.context import StepResult
-from oracle.txmgr.deferral import deadline_obstacle
+from oracle.txmgr.deferral import find_deadline_obstacle
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ def _is_push_stuck(context: ReportingContext, push: Intent, status: ContractStat
     if push.state is not IntentState.LIVE:
         return False
     with context.account_context.store.read_transaction() as uow:
-        return push_expiry_reason(uow, push, status) is not None
+        return find_push_expiry_reason(uow, push, status) is not None
 
 
 def _check_scheduled_report(
@@ -191,7 +191,7 @@ def _check_scheduled_report(
         TransientError: the contract's rules differ from the configured rules.
     """
     with context.account_context.store.read_transaction() as uow:
-        if reporting_obstacle(context, uow, heads, status) is not None:
+        if find_reporting_obstacle(context, uow, heads, status) is not None:
             return None
     scheduled = _bind_scheduled_report(context, heads, cuts, status)
     if scheduled is None:
@@ -252,7 +252,7 @@ def _sign_report(context: ReportingContext, scheduled: _ScheduledReport) -> Step
         return None
     with context.account_context.store.read_transaction() as uow:
         live = uow.statements.get_live(scheduled.record)
-        reason = None if live is not None else hold_reason(context, uow, scheduled.report)
+        reason = None if live is not None else find_hold_reason(context, uow, scheduled.report)
         stored = uow.reports.get(scheduled.report.period)
     if reason is not None:
         return hold_report(context, scheduled.report, reason)
@@ -267,7 +267,7 @@ def _sign_report(context: ReportingContext, scheduled: _ScheduledReport) -> Step
         return None
     with context.account_context.write_transaction() as uow:
         uow.reports.bind_round(scheduled.report.period, signed.round, signed.digest)
-    context.quorum.missing.signer_reason = unknown_signer_reason(
+    context.quorum.missing.signer_reason = find_unknown_signer_reason(
         context.quorum, scheduled.contract_status
     )
     return StepResult(
@@ -304,7 +304,7 @@ def _plan_report_push(context: ReportingContext, scheduled: _ScheduledReport) ->
     )
     with context.account_context.store.read_transaction() as uow:
         if (
-            deadline_obstacle(context.account_context, uow, report.deadline, block_time)
+            find_deadline_obstacle(context.account_context, uow, report.deadline, block_time)
             is not None
         ):
             return None

@@ -16,8 +16,8 @@ from oracle.domain.reports.round_schedule import ReportHeader
 from oracle.domain.reports.sanity_limits import (
     Activity,
     LaneChange,
-    excess_change_reason,
-    quiet_period_reason,
+    find_excess_change_reason,
+    find_quiet_period_reason,
 )
 from oracle.domain.state import Membership
 from oracle.errors import InputError
@@ -56,7 +56,7 @@ def _load_period_ends(uow: UnitOfWork, report: Report, limit: int) -> list[tuple
     return [*earlier_ends, (report.period, report.as_of.number)]
 
 
-def hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
+def find_hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
     """Return why an operator must release a report before it is signed, or None.
 
     A released period is never held again. The function only reads; `hold_report` writes.
@@ -66,12 +66,12 @@ def hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> s
         return hold.reason if hold.released_at is None else None
     member_count = _count_members(uow)
     moves = _find_lane_changes(uow, report, None)
-    reason = excess_change_reason(
+    reason = find_excess_change_reason(
         list(moves.values()), member_count, context.settings.kick_line, context.sanity
     )
     if reason is not None:
-        reason = _member_hold_reason(context, uow, report)
-    return reason or _quiet_period_hold_reason(context, uow, report)
+        reason = _find_member_hold_reason(context, uow, report)
+    return reason or _find_quiet_period_hold_reason(context, uow, report)
 
 
 def drop_held_records(uow: UnitOfWork, cuts: Sequence[StoredReportHeader]) -> list[ReportHeader]:
@@ -114,7 +114,9 @@ def update_hold_metrics(holds: list[ReportHold]) -> None:
     quorum_metrics.DISPUTED.set(disputed > 0)
 
 
-def _member_hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
+def _find_member_hold_reason(
+    context: ReportingContext, uow: UnitOfWork, report: Report
+) -> str | None:
     """Return why the report changes too many members, or None.
 
     Only members are compared. If a recent report was released, it is the basis of the comparison.
@@ -132,18 +134,20 @@ def _member_hold_reason(context: ReportingContext, uow: UnitOfWork, report: Repo
         and indexes[index].node in nodes
         and nodes[indexes[index].node].membership is Membership.MEMBER
     ]
-    return excess_change_reason(
+    return find_excess_change_reason(
         member_moves, _count_members(uow), context.settings.kick_line, context.sanity
     )
 
 
-def _quiet_period_hold_reason(
+def _find_quiet_period_hold_reason(
     context: ReportingContext, uow: UnitOfWork, report: Report
 ) -> str | None:
     activity = load_activity(uow, report, context.sanity.periods)
     if not activity:
         return None
-    reason = quiet_period_reason(activity[-1], activity[:-1], _count_members(uow), context.sanity)
+    reason = find_quiet_period_reason(
+        activity[-1], activity[:-1], _count_members(uow), context.sanity
+    )
     if reason is None:
         return None
     (_, previous_end), (_, own_end) = _load_period_ends(uow, report, context.sanity.periods + 2)[

@@ -16,7 +16,7 @@ from oracle.domain.reports.submission_policy import (
     measure_change,
 )
 from oracle.reporting.reporting_context import ReportingContext
-from oracle.reporting.sanity_gate import hold_reason, hold_report
+from oracle.reporting.sanity_gate import find_hold_reason, hold_report
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent
 
@@ -31,7 +31,7 @@ def decide_report_submission(
     case this function stores the hold. See docs/explanation/reports.md#when-to-publish.
     """
     with context.account_context.store.read_transaction() as uow:
-        reason = hold_reason(context, uow, report)
+        reason = find_hold_reason(context, uow, report)
         times = contract_status.head.pushed_at, contract_status.block.time
         value = _decide_by_change(context, uow, report, times)
     if reason is not None:
@@ -52,7 +52,7 @@ def _is_current_fee_too_high(context: ReportingContext, value: SubmissionDecisio
     return fee_market.base_fee + fee_market.tip > value.max_fee_per_gas
 
 
-def submission_obstacle(
+def find_submission_obstacle(
     context: ReportingContext, uow: UnitOfWork, intent: Intent, now: int
 ) -> tuple[str, str] | None:
     """Return why a planned push may not be sent now, as (class, text), or None.

@@ -157,12 +157,14 @@ def _translate_error(name: str, error: Exception) -> RpcError:
         return RpcTimeoutError(name, "answer")
     for cause, kind, message in _FAILURE_KINDS:
         if isinstance(error, cause):
-            reason = _connection_failure_reason(error) if kind is ErrorKind.UNREACHABLE else None
+            reason = (
+                _find_connection_failure_reason(error) if kind is ErrorKind.UNREACHABLE else None
+            )
             return RpcError(name, kind, f"{message}: {reason}" if reason else message)
     return RpcError(name, ErrorKind.UNREACHABLE, type(error).__name__)
 
 
-def _connection_failure_reason(error: BaseException) -> str | None:
+def _find_connection_failure_reason(error: BaseException) -> str | None:
     """Return why there is no connection, as the operating system or TLS reports it.
 
     An expired certificate, an unknown host name and a refused connection have different remedies.

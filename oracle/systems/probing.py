@@ -15,7 +15,7 @@ from oracle.domain.ids import Address, Hash
 from oracle.domain.scoring.node_scores import compute_reliability
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
-from oracle.systems.crynux.requirements import unavailability_reason
+from oracle.systems.crynux.requirements import find_unavailability_reason
 
 # A task score needs two other nodes that do the same work.
 _COMPANION_COUNT = 2
@@ -99,7 +99,7 @@ def select_due_probes(
         for node in nodes
         if node.address not in reserved
         and node.version is not None
-        and unavailability_reason(node, time, rules) is None
+        and find_unavailability_reason(node, time, rules) is None
         and models <= set(node.models)
     ]
     available.sort(key=lambda node: _get_urgency_key(node, time, rules))

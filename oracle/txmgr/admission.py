@@ -12,11 +12,11 @@ from oracle.telemetry.txmgr_metrics import TOO_BIG
 from oracle.txmgr.budget import (
     Budget,
     Reason,
-    balance_obstacle,
     compute_gas_limit,
     compute_nonce_budget,
     fetch_block_gas_limit,
     fetch_l1_cost,
+    find_balance_obstacle,
     update_budget_metrics,
 )
 from oracle.txmgr.call_registry import CallStage, Decision
@@ -32,10 +32,10 @@ from oracle.txmgr.context import AccountContext, StepResult, format_counts
 from oracle.txmgr.deferral import (
     apply_decision,
     compute_margin_seconds,
-    deadline_obstacle,
     decide_calls,
     decide_on_deadline,
     defer_call,
+    find_deadline_obstacle,
     handle_refused_call,
 )
 from oracle.txmgr.unconfirmed import find_takeover_target
@@ -43,7 +43,7 @@ from oracle.txmgr.unconfirmed import find_takeover_target
 _DUPLICATE_PENDING_TEXT = "another transmitter's call for the same purpose is pending"
 
 
-def head_start_reason(
+def find_head_start_reason(
     context: AccountContext, intent: Intent, heads: Heads
 ) -> tuple[str, str] | None:
     """Return why a call is left to lower-ranked transmitters, as (class, text), or None.
@@ -85,7 +85,7 @@ def find_pending_duplicate_wait(
         wait_until = heads.latest.time + max(
             context.rank.head_start_seconds, compute_margin_seconds(context, uow)
         )
-        if deadline_obstacle(context, uow, request.deadline, wait_until) is not None:
+        if find_deadline_obstacle(context, uow, request.deadline, wait_until) is not None:
             return None
     call = SimulatedCall(request.account.address, request.contract, request.calldata)
     if not is_duplicate_pending(
@@ -233,7 +233,7 @@ def _decide_before_preflight(
     }
     for intent in timely_intents:
         reason = (
-            head_start_reason(context, intent, heads)
+            find_head_start_reason(context, intent, heads)
             if decision_by_intent[intent.id].is_accepted
             else None
         )
@@ -334,8 +334,8 @@ def _mark_calls_ready(
         prepared_ids = {_get_exclusive_key(intent): intent.id for intent in prepared_intents}
         obstacles = list[Reason | None]()
         for call in priced_calls:
-            obstacle = _exclusive_call_obstacle(call.intent, prepared_ids)
-            obstacle = obstacle or _payment_obstacle(uow, budget, call, fees)
+            obstacle = _find_exclusive_call_obstacle(call.intent, prepared_ids)
+            obstacle = obstacle or _find_payment_obstacle(uow, budget, call, fees)
             obstacles.append(obstacle)
             if obstacle is None:
                 prepared_ids[_get_exclusive_key(call.intent)] = call.intent.id
@@ -357,7 +357,7 @@ def _get_exclusive_key(intent: Intent) -> tuple[Address, str | None]:
     return intent.request.contract, intent.request.exclusive_key
 
 
-def _exclusive_call_obstacle(
+def _find_exclusive_call_obstacle(
     intent: Intent, prepared_ids: Mapping[tuple[Address, str | None], int]
 ) -> Reason | None:
     """Return why a call waits for another call with the same `exclusive_key`, or None.
@@ -376,7 +376,7 @@ def _exclusive_call_obstacle(
     return "exclusive_call_pending", text
 
 
-def _payment_obstacle(
+def _find_payment_obstacle(
     uow: UnitOfWork, budget: Budget, call: _PricedCall, fees: Fees
 ) -> Reason | None:
     """Return why a call cannot be paid for now (a budget or the balance), or None.
@@ -386,13 +386,13 @@ def _payment_obstacle(
     context = budget.context
     stuck = find_takeover_target(uow, context, call.intent)
     if stuck is None:
-        reason = budget.spending_obstacle(call.intent, call.cost)
+        reason = budget.find_spending_obstacle(call.intent, call.cost)
         if reason is None:
             budget.reserve_cost(call.cost)
     elif call.cost > compute_nonce_budget(uow, context, stuck.slot):
         reason = "cost_cap", f"up to {call.cost} wei, more than [limits] allows for this nonce"
     else:
-        reason = balance_obstacle(uow, context, budget.balance, call.cost, stuck.slot)
+        reason = find_balance_obstacle(uow, context, budget.balance, call.cost, stuck.slot)
     if reason is None:
         return None
     error_class, text = reason

@@ -67,7 +67,7 @@ def record_missing_receipt(context: AccountContext, slot: NonceSlot) -> StepResu
     )
 
 
-def missing_receipt_reason(context: AccountContext) -> str | None:
+def find_missing_receipt_reason(context: AccountContext) -> str | None:
     """Return the error of a used nonce without a receipt, or None if there is none."""
     with context.store.read_transaction() as uow:
         intents = find_intents_without_receipt(uow, context.account)

@@ -57,7 +57,7 @@ class Budget:
         """The amount that the hourly and daily limits still allow."""
         return min(limit - spent for _, limit, spent in self.windows)
 
-    def spending_obstacle(self, intent: Intent, cost: int) -> Reason | None:
+    def find_spending_obstacle(self, intent: Intent, cost: int) -> Reason | None:
         """Return why a call may not cost this much now, or None if it may."""
         max_cost = self.context.sender_account.caps.cost_per_transaction
         if cost > max_cost:
@@ -75,7 +75,9 @@ class Budget:
                 )
                 return f"{name}_cap", text
         if self.balance < self.reserved + cost:
-            return _insufficient_funds_reason(self.context, self.balance, self.reserved + cost)
+            return _build_insufficient_funds_reason(
+                self.context, self.balance, self.reserved + cost
+            )
         return None
 
     def reserve_cost(self, cost: int) -> None:
@@ -111,7 +113,7 @@ def find_tightest_limit(
     return min(bounds)
 
 
-def balance_obstacle(
+def find_balance_obstacle(
     uow: UnitOfWork,
     context: AccountContext,
     balance: int,
@@ -130,11 +132,11 @@ def balance_obstacle(
     return (
         None
         if balance >= reserved + cost
-        else _insufficient_funds_reason(context, balance, reserved + cost)
+        else _build_insufficient_funds_reason(context, balance, reserved + cost)
     )
 
 
-def _insufficient_funds_reason(context: AccountContext, balance: int, needed: int) -> Reason:
+def _build_insufficient_funds_reason(context: AccountContext, balance: int, needed: int) -> Reason:
     return (
         "funds",
         f"{context.account.address} has {balance} wei and needs {needed} wei; send ether to it",
@@ -221,7 +223,7 @@ def resume_account_if_funded(context: AccountContext) -> StepResult | None:
     with context.write_transaction() as uow:
         ready = uow.outbox.intents.list_in_states(context.account, [IntentState.READY])
         cost = (ready[0].max_cost_wei or 0) if ready else 0
-        if balance_obstacle(uow, context, balance, cost) is not None:
+        if find_balance_obstacle(uow, context, balance, cost) is not None:
             return None
         uow.outbox.accounts.resume(context.account, context.stamp)
     return StepResult("resumed", None, f"{context.account.address} has {balance} wei")

@@ -23,7 +23,7 @@ _LANDED_SAMPLE, _BLOCK_SAMPLE = 20, 64
 _MIN_BLOCKS = 2
 
 
-def deadline_obstacle(
+def find_deadline_obstacle(
     context: AccountContext, uow: UnitOfWork, deadline: int | None, now: int
 ) -> str | None:
     """Return why a call cannot land by its deadline (chain time) any more, or None if it may."""
@@ -110,7 +110,7 @@ def decide_on_deadline(
     context: AccountContext, uow: UnitOfWork, intent: Intent, heads: Heads
 ) -> Decision | None:
     """Return the decision to end a call that cannot meet its deadline, or None if it may."""
-    reason = deadline_obstacle(context, uow, intent.request.deadline, heads.latest.time)
+    reason = find_deadline_obstacle(context, uow, intent.request.deadline, heads.latest.time)
     return None if reason is None else Decision.end(IntentState.EXPIRED, reason, _DEADLINE_CLASS)
 
 

@@ -17,7 +17,7 @@ from oracle.txmgr.budget import compute_gas_limit, compute_nonce_budget, fetch_b
 from oracle.txmgr.client.preflight import PreflightOutcome
 from oracle.txmgr.client.send_raw import SendOutcome
 from oracle.txmgr.context import AccountContext, StepResult
-from oracle.txmgr.deferral import deadline_obstacle
+from oracle.txmgr.deferral import find_deadline_obstacle
 from oracle.txmgr.signing_queue import sign_call
 from oracle.txmgr.unconfirmed import (
     UNDERPRICED,
@@ -66,7 +66,7 @@ def bump_lowest_nonce(context: AccountContext, heads: Heads) -> StepResult | Non
         return None
     deadline = unconfirmed.intent.request.deadline
     with context.store.read_transaction() as uow:
-        late_reason = deadline_obstacle(context, uow, deadline, heads.latest.time)
+        late_reason = find_deadline_obstacle(context, uow, deadline, heads.latest.time)
     # A more expensive attempt would be too late as well, but later nonces can land only after this
     # one is used.
     if late_reason is not None and not _is_blocking_later_nonces(context, unconfirmed):

@@ -95,7 +95,7 @@ def finalize_nonce(
 
 def record_foreign_use(context: AccountContext, slot: NonceSlot, use: NonceUse) -> StepResult:
     """Record that a foreign transaction used the nonce, and pause the sender."""
-    reason = _foreign_use_reason(context, slot, use)
+    reason = _build_foreign_use_reason(context, slot, use)
     with context.write_transaction() as uow:
         bound_intents = uow.outbox.intents.list_for_nonce(context.account, slot.nonce)
         uow.outbox.slots.mark_foreign(slot, context.stamp, reason)
@@ -117,7 +117,7 @@ def record_foreign_use(context: AccountContext, slot: NonceSlot, use: NonceUse) 
     return StepResult("foreign", slot.intent_id, reason)
 
 
-def _foreign_use_reason(context: AccountContext, slot: NonceSlot, use: NonceUse) -> str:
+def _build_foreign_use_reason(context: AccountContext, slot: NonceSlot, use: NonceUse) -> str:
     return (
         f"nonce {slot.nonce} was used by {describe_transaction(use)}, which "
         f"{context.account.address} signed, but this database did not: {RECOVERY_OPTIONS}"

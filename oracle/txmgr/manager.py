@@ -64,7 +64,7 @@ def assign_nonces(context: AccountContext, heads: Heads) -> StepResult | None:
         kind_decisions = decide_calls(uow, context, ready, heads, CallStage.ASSIGN)
         for intent, kind_decision in zip(ready, kind_decisions, strict=True):
             cost = intent.max_cost_wei or 0
-            obstacle = budget.spending_obstacle(intent, cost)
+            obstacle = budget.find_spending_obstacle(intent, cost)
             decision = (
                 kind_decision
                 if obstacle is None

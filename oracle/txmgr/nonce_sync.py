@@ -72,7 +72,7 @@ def reconcile_nonces(context: AccountContext) -> StepResult | None:
         unfinished_count = len(uow.outbox.slots.list_unfinished(account))
         missing_nonces = uow.outbox.slots.list_missing_nonces(account, next_nonce or 0)
     if missing_nonces:
-        raise InputError(_missing_nonces_reason(context.account.address, missing_nonces))
+        raise InputError(_build_missing_nonces_reason(context.account.address, missing_nonces))
     counts = fetch_nonce_counts(pool_view, account.address)
     _check_chain_not_ahead(context, counts, next_nonce)
     if next_nonce is None:
@@ -83,7 +83,7 @@ def reconcile_nonces(context: AccountContext) -> StepResult | None:
     return None
 
 
-def start_refusal_reason(store: Store, pool_view: PoolView, account: Account) -> str | None:
+def find_start_refusal_reason(store: Store, pool_view: PoolView, account: Account) -> str | None:
     """Return why a start with a known sender would be refused, or None if it would be accepted.
 
     The result is also None if too few witnesses count more nonces than the database. Nothing is
@@ -93,7 +93,7 @@ def start_refusal_reason(store: Store, pool_view: PoolView, account: Account) ->
         next_nonce = uow.outbox.accounts.get_next_nonce(account) or 0
         missing_nonces = uow.outbox.slots.list_missing_nonces(account, next_nonce)
     if missing_nonces:
-        return _missing_nonces_reason(account.address, missing_nonces)
+        return _build_missing_nonces_reason(account.address, missing_nonces)
     try:
         counts = fetch_nonce_counts(pool_view, account.address)
     except TransientError:
@@ -165,7 +165,7 @@ def _enroll_account(context: AccountContext, counts: Sequence[NonceCounts]) -> S
     return StepResult("enrolled", None, f"{context.account.address} at nonce 0")
 
 
-def _missing_nonces_reason(address: Address, missing: Sequence[int]) -> str:
+def _build_missing_nonces_reason(address: Address, missing: Sequence[int]) -> str:
     return (
         f"the outbox has lost nonces of {address} that it assigned: {_format_names(missing)}; the "
         "database was damaged or edited; restore the newest copy"

@@ -75,7 +75,7 @@ def can_sign(context: AccountContext) -> bool:
     return pause is None or pause.kind not in {PauseKind.SIGNER, PauseKind.FOREIGN}
 
 
-def blocking_pause_reason(context: AccountContext) -> str | None:
+def find_blocking_pause_reason(context: AccountContext) -> str | None:
     """Return why an account is paused until an operator acts, or None if it is not.
 
     Pauses that end automatically, and those that an operator requested, are left out.

@@ -214,9 +214,8 @@ def _render_result(explanation: Explanation) -> Iterator[str]:
     else:
         yield f"QoS = long-term score x reliability = {format_decimal(qos)}"
     if explanation.lane == DO_NOT_SELECT:
-        yield (
-            f"Lane in a report of this block: do not select ({_unselectable_reason(explanation)})"
-        )
+        reason = _build_unselectable_reason(explanation)
+        yield f"Lane in a report of this block: do not select ({reason})"
     else:
         formula = f"floor(QoS x 10000) + 2 = {explanation.lane - LOWEST_SCORE} + 2"
         yield f"Lane in a report of this block: {explanation.lane} = {formula}"
@@ -225,9 +224,9 @@ def _render_result(explanation: Explanation) -> Iterator[str]:
             "still" if interval.closed_at is None else f"until block {interval.closed_at.block}"
         )
         yield f"Kickout due since block {interval.opened_at.block}, {until_text}"
-        held_reason = explanation.hold_reason if interval.closed_at is None else None
-        if held_reason is not None:
-            yield f"     held for an operator: {held_reason}"
+        hold_reason = explanation.hold_reason if interval.closed_at is None else None
+        if hold_reason is not None:
+            yield f"     held for an operator: {hold_reason}"
     if explanation.reported_lane is not None:
         yield from _render_sent_report(explanation.reported_lane)
     yield render_on_chain_line(explanation, explanation.on_chain_lane)
@@ -242,7 +241,7 @@ def _render_sent_report(sent: SentLane) -> Iterator[str]:
     yield f"     transaction {sent.transaction or 'unknown'}, log {sent.log}"
 
 
-def _unselectable_reason(explanation: Explanation) -> str:
+def _build_unselectable_reason(explanation: Explanation) -> str:
     node = explanation.node
     if node.membership is not Membership.MEMBER:
         return f"it is {node.membership.value.replace('_', ' ')}"

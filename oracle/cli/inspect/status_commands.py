@@ -43,7 +43,7 @@ from oracle.queries.text.status_text import (
 from oracle.queries.text.text_tables import print_facts
 from oracle.store.database import Store
 from oracle.store.outbox.records import Pause, PauseKind
-from oracle.txmgr.nonce_sync import start_refusal_reason
+from oracle.txmgr.nonce_sync import find_start_refusal_reason
 
 # A read-only command waits only briefly.
 _TIMEOUT_SECONDS = 3.0
@@ -202,7 +202,7 @@ def _add_refused_senders(index: Index, status_report: StatusReport) -> StatusRep
     with open_fresh_endpoints(index.config, index.chain) as pool:
         pool_view = pool.create_view(_TIMEOUT_SECONDS)
         reason_by_account = {
-            account: start_refusal_reason(index.store, pool_view, account)
+            account: find_start_refusal_reason(index.store, pool_view, account)
             for account, pause in status_report.pause_by_account.items()
             if pause is None
         }

@@ -19,7 +19,11 @@ from oracle.domain.events.network_events import (
 )
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold import working_set
-from oracle.domain.fold.preconditions import Breach, leave_request_breach, membership_breach
+from oracle.domain.fold.preconditions import (
+    Breach,
+    find_leave_request_breach,
+    find_membership_breach,
+)
 from oracle.domain.fold.working_set import (
     MembershipChange,
     MembershipTransition,
@@ -158,7 +162,7 @@ def _set_paused(ledger: WorkingSet, event: NodePaused | NodeResumed, *, paused: 
 def apply_leave_request(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAsked) -> None:
     """Record a member's request to pause or quit; it takes effect once the node runs no task."""
     request = PendingLeave.PAUSE if isinstance(event, NodePauseAsked) else PendingLeave.QUIT
-    breach = leave_request_breach(ledger.nodes.get(event.node), request)
+    breach = find_leave_request_breach(ledger.nodes.get(event.node), request)
     if breach is not None:
         ledger.record_anomaly(event, breach)
         return
@@ -217,7 +221,7 @@ def apply_node_left(ledger: WorkingSet, event: NodeQuit | NodeSlashed | NodeKick
     (docs/explanation/crynux.md#vsstask-contracts).
     """
     existing = ledger.nodes.get(event.node)
-    breach = membership_breach(existing)
+    breach = find_membership_breach(existing)
     if breach is not None and (isinstance(event, NodeQuit) or not _has_just_quit(ledger, event)):
         ledger.record_anomaly(event, breach)
         return

@@ -61,14 +61,14 @@ class Breach(StrEnum):
     TIME_FELL = "time_fell"
 
 
-def membership_breach(node: Node | None) -> Breach | None:
+def find_membership_breach(node: Node | None) -> Breach | None:
     """Return a breach if the node is not a member, else None."""
     if node is None or node.membership is not Membership.MEMBER:
         return Breach.NOT_A_MEMBER
     return None
 
 
-def leave_request_breach(node: Node | None, request: PendingLeave) -> Breach | None:
+def find_leave_request_breach(node: Node | None, request: PendingLeave) -> Breach | None:
     """Return a breach if a request to leave is repeated, or made by a non-member, else None."""
     if node is None or node.membership is not Membership.MEMBER:
         return Breach.NOT_A_MEMBER
@@ -78,21 +78,21 @@ def leave_request_breach(node: Node | None, request: PendingLeave) -> Breach | N
     return Breach.PAUSED_TWICE if paused and request is PendingLeave.PAUSE else None
 
 
-def creation_breach(task: Task) -> Breach | None:
+def find_creation_breach(task: Task) -> Breach | None:
     """Return a breach if the task was created before or has ended, else None."""
     if task.ending is not None:
         return Breach.AFTER_TERMINAL
     return None if task.created_at is None else Breach.CREATED_TWICE
 
 
-def queueing_breach(task: Task) -> Breach | None:
+def find_queueing_breach(task: Task) -> Breach | None:
     """Return a breach if a task is queued after its start or its end, else None."""
     if task.ending is not None:
         return Breach.AFTER_TERMINAL
     return None if task.started_at is None and not task.runs else Breach.QUEUED_AFTER_START
 
 
-def start_breach(task: Task, event: TaskStarted) -> Breach | None:
+def find_start_breach(task: Task, event: TaskStarted) -> Breach | None:
     """Return a breach if the task was already started in this round or by this node, else None.
 
     A task without rounds can be started only once, and a task with rounds only with a round.
@@ -109,21 +109,23 @@ def start_breach(task: Task, event: TaskStarted) -> Breach | None:
     return Breach.ROUND_TAKEN if is_taken else None
 
 
-def result_breach(task: Task | None, event: TaskSubmitted | TaskErrorReported) -> Breach | None:
+def find_result_breach(
+    task: Task | None, event: TaskSubmitted | TaskErrorReported
+) -> Breach | None:
     """Return a breach if a result is repeated or comes from another node, else None.
 
     In networks that reveal results, a submission may later turn out to be an error report.
     """
-    breach = _node_breach(task, event)
+    breach = _find_node_breach(task, event)
     if breach is not None or task is None or task.stopped_at is None:
         return breach
     is_reveal = isinstance(event, TaskErrorReported) and not _is_revealed(task)
     return None if is_reveal else Breach.RESULT_TWICE
 
 
-def disclosure_breach(task: Task | None, event: ResultDisclosed) -> Breach | None:
+def find_disclosure_breach(task: Task | None, event: ResultDisclosed) -> Breach | None:
     """Return a breach if the node has submitted no result or already disclosed it, else None."""
-    breach = _node_breach(task, event)
+    breach = _find_node_breach(task, event)
     if breach is not None or task is None:
         return breach
     if task.stopped_at is None:
@@ -131,9 +133,9 @@ def disclosure_breach(task: Task | None, event: ResultDisclosed) -> Breach | Non
     return Breach.RESULT_TWICE if _is_revealed(task) else None
 
 
-def fee_share_breach(task: Task | None, event: FeeShared) -> Breach | None:
+def find_fee_share_breach(task: Task | None, event: FeeShared) -> Breach | None:
     """Return a breach if the task was already paid for, or the node did not run it, else None."""
-    breach = _node_breach(task, event)
+    breach = _find_node_breach(task, event)
     if breach is not None or task is None:
         return breach
     return None if task.paid is None else Breach.PAID_TWICE
@@ -143,7 +145,7 @@ def _is_revealed(task: Task) -> bool:
     return task.error_reported or task.revealed_at is not None or task.validated
 
 
-def _node_breach(
+def _find_node_breach(
     task: Task | None, event: TaskSubmitted | TaskErrorReported | ResultDisclosed | FeeShared
 ) -> Breach | None:
     if task is None:
@@ -155,7 +157,7 @@ def _node_breach(
     return None
 
 
-def validation_breach(task: Task | None) -> Breach | None:
+def find_validation_breach(task: Task | None) -> Breach | None:
     """Return a breach if the task was already validated or has no result, else None."""
     if task is None:
         return Breach.VALIDATED_WITHOUT_RESULT
@@ -169,7 +171,7 @@ def validation_breach(task: Task | None) -> Breach | None:
     return None if is_answered else Breach.VALIDATED_WITHOUT_RESULT
 
 
-def ending_breach(task: Task | None, event: DomainEvent) -> Breach | None:
+def find_ending_breach(task: Task | None, event: DomainEvent) -> Breach | None:
     """Return a breach if the task has already ended or was never started, else None.
 
     A task that was never started may still abort.

@@ -12,7 +12,7 @@ from oracle.domain.events.network_events import (
 )
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold import group_validation, legacy_round_scores, node_lifecycle, task_runs
-from oracle.domain.fold.preconditions import Breach, ending_breach, has_status_mismatch
+from oracle.domain.fold.preconditions import Breach, find_ending_breach, has_status_mismatch
 from oracle.domain.fold.working_set import (
     FALL_CAUSES,
     ReliabilityCause,
@@ -49,7 +49,7 @@ _CAUSES = {
 def apply_task_ended(ledger: WorkingSet, event: Terminal) -> None:
     """End the task or, if several nodes run it, the runs that the event ends."""
     existing = ledger.tasks.get(event.task)
-    breach = ending_breach(existing, event)
+    breach = find_ending_breach(existing, event)
     if breach is not None:
         ledger.record_anomaly(event, breach)
         return
@@ -89,7 +89,7 @@ def _end_runs(ledger: WorkingSet, event: Terminal, existing: Task) -> None:
     """End the run of the event's node, or every open run if the event names no node."""
     runs_to_end = task_runs.find_open_runs(existing, event.node)
     if not runs_to_end:
-        breach = task_runs.no_open_run_breach(existing, event.node)
+        breach = task_runs.build_no_open_run_breach(existing, event.node)
         ledger.record_anomaly(event, breach)
         return
     task = ledger.get_task_for_update(event.task)

@@ -19,13 +19,13 @@ from oracle.domain.events.network_events import (
 from oracle.domain.fold import group_validation, node_lifecycle, task_endings, task_runs
 from oracle.domain.fold.preconditions import (
     Breach,
-    creation_breach,
-    disclosure_breach,
-    fee_share_breach,
-    queueing_breach,
-    result_breach,
-    start_breach,
-    validation_breach,
+    find_creation_breach,
+    find_disclosure_breach,
+    find_fee_share_breach,
+    find_queueing_breach,
+    find_result_breach,
+    find_start_breach,
+    find_validation_breach,
 )
 from oracle.domain.fold.working_set import WorkingSet
 from oracle.domain.scoring.node_scores import heal_reliability
@@ -40,7 +40,7 @@ def apply_task_cancelled(ledger: WorkingSet, event: TaskCancelled) -> None:
     (docs/explanation/crynux.md#commit-and-disclose-contracts).
     """
     existing = ledger.tasks.get(event.task)
-    breach = _cancellation_breach(existing, event)
+    breach = _find_cancellation_breach(existing, event)
     if breach is not None:
         ledger.record_anomaly(event, breach)
     elif event.node is None:
@@ -50,7 +50,7 @@ def apply_task_cancelled(ledger: WorkingSet, event: TaskCancelled) -> None:
         task_endings.apply_task_ended(ledger, _build_ending_event(event, run, existing))
 
 
-def _cancellation_breach(task: Task | None, event: TaskCancelled) -> Breach | None:
+def _find_cancellation_breach(task: Task | None, event: TaskCancelled) -> Breach | None:
     if task is not None and task.node is not None:
         return Breach.NOT_OF_THIS_GENERATION
     if event.node is None:
@@ -60,7 +60,7 @@ def _cancellation_breach(task: Task | None, event: TaskCancelled) -> Breach | No
     return (
         None
         if task_runs.find_open_runs(task, event.node)
-        else task_runs.no_open_run_breach(task, event.node)
+        else task_runs.build_no_open_run_breach(task, event.node)
     )
 
 
@@ -104,7 +104,7 @@ def _has_committed(run: Run) -> bool:
 def apply_task_created(ledger: WorkingSet, event: TaskCreated) -> None:
     """Record a new task and its requirements."""
     existing = ledger.tasks.get(event.task)
-    breach = None if existing is None else creation_breach(existing)
+    breach = None if existing is None else find_creation_breach(existing)
     if breach is not None:
         ledger.record_anomaly(event, breach)
         return
@@ -129,7 +129,7 @@ def apply_task_created(ledger: WorkingSet, event: TaskCreated) -> None:
 def apply_task_queued(ledger: WorkingSet, event: TaskQueued) -> None:
     """Record that no node was free for the task."""
     existing = ledger.tasks.get(event.task)
-    breach = None if existing is None else queueing_breach(existing)
+    breach = None if existing is None else find_queueing_breach(existing)
     if breach is not None:
         ledger.record_anomaly(event, breach)
         return
@@ -139,7 +139,7 @@ def apply_task_queued(ledger: WorkingSet, event: TaskQueued) -> None:
 def apply_task_started(ledger: WorkingSet, event: TaskStarted) -> None:
     """Record which node runs the task, and when its execution clock started."""
     existing = ledger.tasks.get(event.task)
-    breach = None if existing is None else start_breach(existing, event)
+    breach = None if existing is None else find_start_breach(existing, event)
     if breach is not None:
         ledger.record_anomaly(event, breach)
         return
@@ -190,7 +190,7 @@ def apply_error_reported(ledger: WorkingSet, event: TaskErrorReported) -> None:
 def _record_submission_or_error(
     ledger: WorkingSet, event: TaskSubmitted | TaskErrorReported, *, is_error: bool
 ) -> None:
-    breach = result_breach(ledger.tasks.get(event.task), event)
+    breach = find_result_breach(ledger.tasks.get(event.task), event)
     if breach is not None:
         ledger.record_anomaly(event, breach)
         return
@@ -212,7 +212,7 @@ def apply_result_disclosed(ledger: WorkingSet, event: ResultDisclosed) -> None:
     if existing is not None and existing.runs:
         task_runs.apply_run_answer(ledger, event)
         return
-    breach = disclosure_breach(existing, event)
+    breach = find_disclosure_breach(existing, event)
     if breach is not None:
         ledger.record_anomaly(event, breach)
         return
@@ -221,7 +221,7 @@ def apply_result_disclosed(ledger: WorkingSet, event: ResultDisclosed) -> None:
 
 def apply_fee_shared(ledger: WorkingSet, event: FeeShared) -> None:
     """Record the node's share in the group's fee for this task."""
-    breach = fee_share_breach(ledger.tasks.get(event.task), event)
+    breach = find_fee_share_breach(ledger.tasks.get(event.task), event)
     if breach is not None:
         ledger.record_anomaly(event, breach)
         return
@@ -230,7 +230,7 @@ def apply_fee_shared(ledger: WorkingSet, event: FeeShared) -> None:
 
 def apply_task_validated(ledger: WorkingSet, event: TaskValidated) -> None:
     """Record that the result was accepted."""
-    breach = validation_breach(ledger.tasks.get(event.task))
+    breach = find_validation_breach(ledger.tasks.get(event.task))
     if breach is not None:
         ledger.record_anomaly(event, breach)
         return

@@ -31,7 +31,7 @@ def apply_run_answer(
     """Record the commitment, disclosure or error report of a node in its run."""
     task = ledger.tasks.get(event.task)
     run = None if task is None else _find_run(task, event.node)
-    breach = _run_breach(task, run, event)
+    breach = _find_run_breach(task, run, event)
     if task is None or run is None or breach is not None:
         ledger.record_anomaly(event, breach or Breach.NOT_STARTED)
         return
@@ -52,7 +52,7 @@ def _replace_run(task: Task, updated_run: Run) -> None:
     task.runs = tuple(updated_run if run.round == updated_run.round else run for run in task.runs)
 
 
-def _run_breach(
+def _find_run_breach(
     task: Task | None,
     run: Run | None,
     event: ResultCommitted | ResultDisclosed | TaskErrorReported,
@@ -62,19 +62,19 @@ def _run_breach(
     if task.ending is not None or (run is not None and run.ending is not None):
         return Breach.AFTER_TERMINAL
     if run is None:
-        return _missing_run_breach(task)
+        return _build_missing_run_breach(task)
     if run.disclosed_at or run.reported_at:
         return Breach.RESULT_TWICE
-    return _commitment_breach(run, event)
+    return _find_commitment_breach(run, event)
 
 
-def _missing_run_breach(task: Task) -> Breach:
+def _build_missing_run_breach(task: Task) -> Breach:
     if task.node is not None:
         return Breach.NOT_OF_THIS_GENERATION
     return Breach.NODE_DOES_NOT_RUN_IT if task.runs else Breach.NOT_STARTED
 
 
-def _commitment_breach(
+def _find_commitment_breach(
     run: Run, event: ResultCommitted | ResultDisclosed | TaskErrorReported
 ) -> Breach | None:
     if isinstance(event, ResultCommitted) and run.committed_at:
@@ -89,7 +89,7 @@ def find_open_runs(task: Task, node: Address | None) -> list[Run]:
     return [run for run in task.runs if run.ending is None and node in (None, run.node)]
 
 
-def no_open_run_breach(task: Task, node: Address | None) -> Breach:
+def build_no_open_run_breach(task: Task, node: Address | None) -> Breach:
     """Return the breach of a terminal event that matches no open run."""
     has_run = node is None or _find_run(task, node) is not None
     return Breach.AFTER_TERMINAL if has_run else Breach.NODE_DOES_NOT_RUN_IT

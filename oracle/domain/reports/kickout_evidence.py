@@ -106,7 +106,7 @@ class CreatorSpread(NamedTuple):
     max_per_creator: int
     decisive_scores: int
 
-    def hold_reason(self, rules: Rules) -> str | None:
+    def find_hold_reason(self, rules: Rules) -> str | None:
         """Return why only an operator may propose the kickout, or None if the daemon may.
 
         See docs/explanation/kickouts.md#held-for-a-person.
@@ -131,7 +131,7 @@ class CreatorSpread(NamedTuple):
         return None
 
 
-def derived_zeros_reason(entries: Sequence[ScoreEntry], rules: Rules) -> str | None:
+def find_derived_zeros_reason(entries: Sequence[ScoreEntry], rules: Rules) -> str | None:
     """Return a reason if the kickout is due only because of derived zeros, else None.
 
     The check replaces each derived zero by the best score, because derived scores alone do not

@@ -73,7 +73,7 @@ def count_newly_low_lanes(lane_changes: Sequence[LaneChange], kick_line: int) ->
     )
 
 
-def excess_change_reason(
+def find_excess_change_reason(
     lane_changes: Sequence[LaneChange], member_count: int, kick_line: int, limits: SanityLimits
 ) -> str | None:
     """Return a reason if too large a share of the members changes at once, else None.
@@ -97,7 +97,7 @@ def excess_change_reason(
     return None
 
 
-def quiet_period_reason(
+def find_quiet_period_reason(
     activity: Activity,
     previous_periods: Sequence[Activity],
     member_count: int,

@@ -19,7 +19,7 @@ from oracle.indexer.audit.row_diff import (
     require_cursor,
 )
 from oracle.indexer.folder import EventFolder
-from oracle.indexer.provenance import mark_fold_stale, rebuild_reason
+from oracle.indexer.provenance import find_rebuild_reason, mark_fold_stale
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult, rebuild_up_to, rewrite_cursor
 from oracle.store.database import Store, UnitOfWork
 
@@ -71,7 +71,7 @@ def backfill_next_gap(
         return None
     context = RepairContext(chain, store, folder, rebuild_options)
     with store.read_transaction() as uow:
-        gap, reason = _find_first_gap(uow, folder.scope), rebuild_reason(uow, folder.reader)
+        gap, reason = _find_first_gap(uow, folder.scope), find_rebuild_reason(uow, folder.reader)
     if gap is not None:
         return _fill_gap(context, scope_backfill, gap)
     if reason is not None:

@@ -20,7 +20,7 @@ from oracle.rpc.endpoints.probe import CHAIN_FACTS_KEY
 from oracle.store.database import UnitOfWork
 
 
-def unproven_history_reason(
+def find_unproven_history_reason(
     source: ChainSource, uow: UnitOfWork, scope: IngestScope, *, max_unaudited: int = 0
 ) -> str | None:
     """Return which blocks are unproven and how to resolve that, or None if there are none.

@@ -117,7 +117,7 @@ def downsample_points(points: list[HistoryPoint], max_points: int) -> list[Histo
     return [points[index] for index in sorted(kept_indexes)]
 
 
-def inexactness_reason(rules: Rules) -> str | None:
+def find_inexactness_reason(rules: Rules) -> str | None:
     """Return why the history may differ from the fold, or None if the history is exact."""
     if rules.legacy is not None:
         return "under legacy rules a score depends on all other nodes; use `explain`"
@@ -234,7 +234,7 @@ class TrendCache:
         pools. `generation` identifies one fold: after a rewind, a changed row may have the same
         key fields.
         """
-        if inexactness_reason(self._rules) is not None:
+        if find_inexactness_reason(self._rules) is not None:
             return {}
         keys = {
             node.address: _TrendKey(

@@ -21,7 +21,7 @@ from oracle.queries.api.history_points import (
     compute_history,
     downsample_points,
     find_exclusion_end_time,
-    inexactness_reason,
+    find_inexactness_reason,
 )
 from oracle.queries.api.source import ApiSnapshot, RequestError
 from oracle.store.database import UnitOfWork
@@ -114,7 +114,7 @@ def build_node_history(
         else list(compute_history(record, (start_time, end_time), rules))
     )
     kept_points = downsample_points(points, query.points) if len(points) > query.points else points
-    inexact_note = inexactness_reason(rules)
+    inexact_note = find_inexactness_reason(rules)
     marks = [change for change in changes if start_time <= change.time <= end_time]
     place_by_position = snapshot.load_places(change.at for change in marks[-_MAX_MARKS:])
     return NodeHistory(

@@ -15,7 +15,7 @@ from oracle.chain.protocols import LogReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.state import Node
 from oracle.errors import InputError
-from oracle.indexer.provenance import get_rebuild_count, rebuild_reason
+from oracle.indexer.provenance import find_rebuild_reason, get_rebuild_count
 from oracle.indexer.rules_binding import get_bound_rules
 from oracle.indexer.stored_events import iterate_stored_events
 from oracle.queries.parquet.event_columns import build_batch
@@ -50,7 +50,7 @@ def load_export_source(uow: UnitOfWork, reader: LogReader) -> ExportSource:
     identity, rules = uow.identity.get(), get_bound_rules(uow)
     if identity is None or rules is None or uow.cursor.get() is None:
         raise InputError("nothing is indexed yet: there is nothing to export")
-    why = rebuild_reason(uow, reader)
+    why = find_rebuild_reason(uow, reader)
     if why is not None:
         raise InputError(f"{why}; run `qos-oracle resync rebuild` first")
     return ExportSource(

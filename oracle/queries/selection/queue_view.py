@@ -28,7 +28,7 @@ from oracle.systems.crynux.crynux_policy import (
     CRYNUX_WEIGHTING,
     CrynuxPolicy,
     Weighting,
-    ineligibility_reason,
+    find_ineligibility_reason,
 )
 from oracle.systems.crynux.free_nodes import FreeNodes
 from oracle.systems.crynux.predownload import OPEN, list_download_requests
@@ -37,7 +37,7 @@ from oracle.systems.crynux.requirements import (
     IneligibilityReason,
     Requirement,
     build_requirement,
-    unavailability_reason,
+    find_unavailability_reason,
 )
 from oracle.systems.legacy.legacy_eligibility import (
     CandidateGroups,
@@ -211,9 +211,9 @@ def _build_offer(
     follower = policy.create_follower()
     is_pocket = isinstance(follower, PocketFollower)
     unfit_reason = (
-        _pocket_unfit_reason(node)
+        _find_pocket_unfit_reason(node)
         if is_pocket
-        else unavailability_reason(node, network.time, network.rules)
+        else find_unavailability_reason(node, network.time, network.rules)
     )
     if unfit_reason is not None:
         return QueueOffer(node=address, why_not=unfit_reason, takes=None, heads=[])
@@ -233,7 +233,7 @@ def _build_offer(
     return QueueOffer(node=address, why_not=None, takes=taken_task, heads=heads)
 
 
-def _pocket_unfit_reason(node: Node) -> IneligibilityReason | None:
+def _find_pocket_unfit_reason(node: Node) -> IneligibilityReason | None:
     if node.membership is not Membership.MEMBER:
         return IneligibilityReason.NO_MEMBER
     return IneligibilityReason.PAUSED if node.paused else None
@@ -294,7 +294,9 @@ def _make_crynux_fit_check(node: Node, network: PolicyInput, weighting: Weightin
         requirement = entry.criteria.requirement
         if free_nodes.has_matching_node(requirement, taken_nodes):
             return _Fit(None)
-        reason = ineligibility_reason(node, requirement, replace(network, reserved=taken_nodes))
+        reason = find_ineligibility_reason(
+            node, requirement, replace(network, reserved=taken_nodes)
+        )
         return _Fit(reason or IneligibilityReason.MODELS_NOT_ON_DISK)
 
     return check
@@ -310,7 +312,7 @@ def _make_pocket_fit_check(
         if pool.has_candidates(entry, taken_nodes):
             return _Fit(None)
         reserving_network = replace(network, reserved=taken_nodes)
-        return _Fit(follower.ineligibility_reason(node, entry.task, reserving_network))
+        return _Fit(follower.find_ineligibility_reason(node, entry.task, reserving_network))
 
     return check
 

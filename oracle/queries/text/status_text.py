@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from oracle.chain.source import ChainSource
 from oracle.domain.coverage import IngestScope, VerificationLevel
 from oracle.domain.health import Condition, HealthFinding
-from oracle.indexer.audit.unproven_history import unproven_history_reason
+from oracle.indexer.audit.unproven_history import find_unproven_history_reason
 from oracle.indexer.reorgs.fork_detection import count_providers
 from oracle.indexer.rules_binding import format_rule_set
 from oracle.queries.endpoint_view import EndpointView
@@ -223,7 +223,7 @@ def _check_provability(
     store: Store, source: ChainSource, scope: IngestScope
 ) -> tuple[list[HealthFinding], list[Line]]:
     with store.read_transaction() as uow:
-        unproven = unproven_history_reason(source, uow, scope)
+        unproven = find_unproven_history_reason(source, uow, scope)
     if unproven is not None:
         return [HealthFinding(Condition.UNPROVEN, unproven)], []
     level = source.get_history_level()

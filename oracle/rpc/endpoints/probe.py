@@ -67,13 +67,13 @@ def find_chain_mismatch(
         return None
     blocks = get_headers(client, [checkpoint.number for checkpoint in checkpoints])
     mismatches = (
-        checkpoint_mismatch(block, checkpoint)
+        find_checkpoint_mismatch(block, checkpoint)
         for block, checkpoint in zip(blocks, checkpoints, strict=True)
     )
     return next((mismatch for mismatch in mismatches if mismatch), None)
 
 
-def checkpoint_mismatch(block: BlockRef | None, checkpoint: Checkpoint) -> str | None:
+def find_checkpoint_mismatch(block: BlockRef | None, checkpoint: Checkpoint) -> str | None:
     """Return why the block differs from the checkpoint, or None if it matches or is missing."""
     if block is None or block.hash == checkpoint.hash:
         return None
@@ -176,7 +176,7 @@ def _check_checkpoints(
         (
             fault
             for block, checkpoint in blocks
-            if (fault := checkpoint_mismatch(block, checkpoint))
+            if (fault := find_checkpoint_mismatch(block, checkpoint))
         ),
         None,
     )

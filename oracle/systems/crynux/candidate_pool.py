@@ -20,7 +20,7 @@ from oracle.systems.crynux.crynux_policy import (
     find_largest_stake,
     judge_members,
 )
-from oracle.systems.crynux.requirements import Requirement, build_requirement, misfit_reason
+from oracle.systems.crynux.requirements import Requirement, build_requirement, find_misfit_reason
 from oracle.systems.policy import PolicyInput
 from oracle.systems.weighted_draw import NodeDraw, draw_indexes
 
@@ -259,7 +259,7 @@ class CandidatePool:
         with_models: list[tuple[Address, IndexedCandidate]] = []
         without_models: list[tuple[Address, IndexedCandidate]] = []
         for node in self._members.values():
-            if misfit_reason(node, requirement) is None:
+            if find_misfit_reason(node, requirement) is None:
                 candidates = (
                     with_models if counted_models.issubset(node.models) else without_models
                 )
@@ -278,7 +278,7 @@ class CandidatePool:
     ) -> None:
         node = self._members.get(address)
         index = None
-        if node is not None and misfit_reason(node, requirement) is None:
+        if node is not None and find_misfit_reason(node, requirement) is None:
             index = (
                 view.with_models
                 if view.counted_models.issubset(node.models)

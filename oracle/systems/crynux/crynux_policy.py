@@ -20,8 +20,8 @@ from oracle.systems.crynux.requirements import (
     IneligibilityReason,
     Requirement,
     build_requirement,
-    misfit_reason,
-    unavailability_reason,
+    find_misfit_reason,
+    find_unavailability_reason,
 )
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 
@@ -154,7 +154,8 @@ def judge_members(
     requirement = build_requirement(task)
     members = _sort_members(policy_input)
     reason_by_node = {
-        node.address: ineligibility_reason(node, requirement, policy_input) for node in members
+        node.address: find_ineligibility_reason(node, requirement, policy_input)
+        for node in members
     }
     counted_models = weighting.select_counted_models(requirement.models)
     eligible = [node for node in members if reason_by_node[node.address] is None]
@@ -173,14 +174,14 @@ def judge_members(
     return verdicts
 
 
-def ineligibility_reason(
+def find_ineligibility_reason(
     node: Node, requirement: Requirement, policy_input: PolicyInput
 ) -> IneligibilityReason | None:
     """Return why a node cannot get a task, whatever models it has, or None if it is eligible."""
-    reason = unavailability_reason(node, policy_input.time, policy_input.rules)
+    reason = find_unavailability_reason(node, policy_input.time, policy_input.rules)
     if reason is None and node.address in policy_input.reserved:
         return IneligibilityReason.TAKEN
-    return reason or misfit_reason(node, requirement)
+    return reason or find_misfit_reason(node, requirement)
 
 
 def compute_downloader_weights(
@@ -200,7 +201,7 @@ def compute_downloader_weights(
         if not node.paused
         and not is_excluded(node, policy_input.time, policy_input.rules)
         and node.address not in policy_input.reserved
-        and misfit_reason(node, requirement) is None
+        and find_misfit_reason(node, requirement) is None
     ]
 
 

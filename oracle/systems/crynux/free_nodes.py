@@ -14,8 +14,8 @@ from oracle.systems.crynux.crynux_policy import Weighting
 from oracle.systems.crynux.requirements import (
     IneligibilityReason,
     Requirement,
-    misfit_reason,
-    unavailability_reason,
+    find_misfit_reason,
+    find_unavailability_reason,
 )
 
 # With more searches than this, all are cleared, so that invented requirements cannot exhaust the
@@ -70,7 +70,7 @@ class FreeNodes:
     def update_node(self, node: Node) -> None:
         """Store a node's current row."""
         self.remove_node(node.address)
-        reason = unavailability_reason(node, self._time, self._rules)
+        reason = find_unavailability_reason(node, self._time, self._rules)
         if reason is None:
             self._free[node.address] = node
             self._came.append(node)
@@ -140,4 +140,4 @@ class FreeNodes:
 
     def _fits(self, node: Node, requirement: Requirement, counted_models: frozenset[str]) -> bool:
         has_models = self._weighting.fallback or counted_models.issubset(node.models)
-        return has_models and misfit_reason(node, requirement) is None
+        return has_models and find_misfit_reason(node, requirement) is None

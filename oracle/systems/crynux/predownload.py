@@ -21,7 +21,7 @@ from oracle.systems.crynux.crynux_policy import (
     Weighting,
     compute_downloader_weights,
 )
-from oracle.systems.crynux.requirements import build_requirement, unavailability_reason
+from oracle.systems.crynux.requirements import build_requirement, find_unavailability_reason
 from oracle.systems.policy import PolicyInput
 
 
@@ -66,7 +66,7 @@ def plan_predownloads(
     available_nodes = [
         available_node
         for available_node in nodes.values()
-        if unavailability_reason(available_node, time, policy_input.rules) is None
+        if find_unavailability_reason(available_node, time, policy_input.rules) is None
     ]
     holder_count_by_model = {
         model: sum(model in node.models for node in available_nodes)

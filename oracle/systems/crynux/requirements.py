@@ -54,7 +54,7 @@ def build_requirement(task: Task) -> Requirement:
     return Requirement(None, task.min_vram or 0, task.version, models)
 
 
-def unavailability_reason(node: Node, time: int, rules: Rules) -> IneligibilityReason | None:
+def find_unavailability_reason(node: Node, time: int, rules: Rules) -> IneligibilityReason | None:
     """Return why a node cannot get any task at a block time, or None if it can."""
     if node.membership is not Membership.MEMBER:
         return IneligibilityReason.NO_MEMBER
@@ -65,7 +65,7 @@ def unavailability_reason(node: Node, time: int, rules: Rules) -> IneligibilityR
     return IneligibilityReason.EXCLUDED if is_excluded(node, time, rules) else None
 
 
-def misfit_reason(node: Node, requirement: Requirement) -> IneligibilityReason | None:
+def find_misfit_reason(node: Node, requirement: Requirement) -> IneligibilityReason | None:
     """Return why the hardware or version does not fit, or None if it fits.
 
     Models are not checked.
@@ -75,14 +75,14 @@ def misfit_reason(node: Node, requirement: Requirement) -> IneligibilityReason |
     Pool).
     """
     hardware_reason = (
-        _card_misfit_reason(node, requirement)
+        _find_card_misfit_reason(node, requirement)
         if requirement.gpu is not None
-        else _memory_misfit_reason(node, requirement.vram)
+        else _find_memory_misfit_reason(node, requirement.vram)
     )
-    return hardware_reason or _version_misfit_reason(node.version, requirement.version)
+    return hardware_reason or _find_version_misfit_reason(node.version, requirement.version)
 
 
-def _card_misfit_reason(node: Node, requirement: Requirement) -> IneligibilityReason | None:
+def _find_card_misfit_reason(node: Node, requirement: Requirement) -> IneligibilityReason | None:
     if node.gpu_name is None:
         return IneligibilityReason.GPU_UNKNOWN
     if node.gpu_name != requirement.gpu:
@@ -94,7 +94,7 @@ def _card_misfit_reason(node: Node, requirement: Requirement) -> IneligibilityRe
     )
 
 
-def _memory_misfit_reason(node: Node, min_vram: int) -> IneligibilityReason | None:
+def _find_memory_misfit_reason(node: Node, min_vram: int) -> IneligibilityReason | None:
     if not min_vram:
         return None
     if node.gpu_vram is None:
@@ -102,7 +102,7 @@ def _memory_misfit_reason(node: Node, min_vram: int) -> IneligibilityReason | No
     return IneligibilityReason.VRAM_TOO_SMALL if node.gpu_vram < min_vram else None
 
 
-def _version_misfit_reason(
+def _find_version_misfit_reason(
     version: Version | None, required_version: Version | None
 ) -> IneligibilityReason | None:
     """Return why the node's version does not fit, or None if it does.

@@ -16,8 +16,8 @@ from oracle.systems.crynux.requirements import (
     IneligibilityReason,
     Requirement,
     build_requirement,
-    misfit_reason,
-    unavailability_reason,
+    find_misfit_reason,
+    find_unavailability_reason,
 )
 from oracle.systems.policy import PolicyInput
 
@@ -98,7 +98,7 @@ def find_candidate_groups(task: Task, policy_input: PolicyInput) -> CandidateGro
     eligible: list[Node] = []
     reason_by_node: dict[Address, str] = {}
     for node in members:
-        reason = part_ineligibility_reason(node, requirement, policy_input, is_gpt_part=gpt)
+        reason = find_part_ineligibility_reason(node, requirement, policy_input, is_gpt_part=gpt)
         if reason is None:
             eligible.append(node)
         else:
@@ -115,27 +115,27 @@ def find_candidate_groups(task: Task, policy_input: PolicyInput) -> CandidateGro
     return CandidateGroups(members, full_groups, reason_by_node)
 
 
-def part_ineligibility_reason(
+def find_part_ineligibility_reason(
     node: Node, requirement: Requirement, policy_input: PolicyInput, *, is_gpt_part: bool
 ) -> IneligibilityReason | None:
     """Return why a node cannot run a part of the task, or None if it can.
 
     Whether there are enough other nodes is not checked.
     """
-    reason = unavailability_reason(node, policy_input.time, policy_input.rules)
+    reason = find_unavailability_reason(node, policy_input.time, policy_input.rules)
     if reason is None and node.address in policy_input.reserved:
         return IneligibilityReason.TAKEN
-    return reason or hardware_misfit_reason(node, requirement, is_gpt_part=is_gpt_part)
+    return reason or find_hardware_misfit_reason(node, requirement, is_gpt_part=is_gpt_part)
 
 
-def hardware_misfit_reason(
+def find_hardware_misfit_reason(
     node: Node, requirement: Requirement, *, is_gpt_part: bool
 ) -> IneligibilityReason | None:
     """Return why the card or version does not fit, or None if it fits.
 
     A GPT task needs a node with a known card.
     """
-    reason = misfit_reason(node, requirement)
+    reason = find_misfit_reason(node, requirement)
     if reason is None and is_gpt_part and get_card_group(node) is None:
         return (
             IneligibilityReason.GPU_UNKNOWN

@@ -13,8 +13,8 @@ from oracle.systems.crynux.requirements import Requirement, build_requirement
 from oracle.systems.legacy.legacy_eligibility import (
     CardGroup,
     find_candidate_groups,
+    find_part_ineligibility_reason,
     is_gpt_task,
-    part_ineligibility_reason,
 )
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
 from oracle.systems.policy import PolicyInput
@@ -76,7 +76,7 @@ class TrioPool:
             return False
         requirement = build_requirement(task)
         return (
-            part_ineligibility_reason(
+            find_part_ineligibility_reason(
                 row, requirement, self.network, is_gpt_part=is_gpt_task(task)
             )
             is None

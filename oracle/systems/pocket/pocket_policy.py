@@ -20,7 +20,7 @@ from oracle.domain.state import Membership, Node, Task
 from oracle.systems.crynux.requirements import (
     IneligibilityReason,
     build_requirement,
-    misfit_reason,
+    find_misfit_reason,
 )
 from oracle.systems.pocket import parameters
 from oracle.systems.pocket.explain_row import build_parts
@@ -290,13 +290,15 @@ class PocketFollower:
         )
         left_out = {}
         for address in members:
-            reason = self.ineligibility_reason(policy_input.nodes[address], task, policy_input)
+            reason = self.find_ineligibility_reason(
+                policy_input.nodes[address], task, policy_input
+            )
             if reason is not None:
                 left_out[address] = reason.value
         now = policy_input.time * 1000
         return self.selector.rank_nodes(get_scope(task.kind), members, now, left_out)
 
-    def ineligibility_reason(
+    def find_ineligibility_reason(
         self, node: Node, task: Task, policy_input: PolicyInput
     ) -> IneligibilityReason | StakeIneligibility | None:
         """Return why a member cannot get the task, or None if it can."""
@@ -308,7 +310,7 @@ class PocketFollower:
             return IneligibilityReason.TAKEN
         if self.selector.params.needs_stake and not node.stake:
             return StakeIneligibility.UNKNOWN if node.stake is None else StakeIneligibility.NONE
-        return misfit_reason(node, build_requirement(task))
+        return find_misfit_reason(node, build_requirement(task))
 
     def _handle_join(self, event: network_events.NodeJoined) -> None:
         """Clear the history of a joining node in every scope."""

@@ -8,7 +8,7 @@ from hypothesis import Phase, given, settings, strategies as st
 from oracle.domain.blocks import BlockRef
 from oracle.domain.fold.working_set import ScoreEntry
 from oracle.domain.ids import Address
-from oracle.domain.reports.kickout_evidence import derived_zeros_reason
+from oracle.domain.reports.kickout_evidence import find_derived_zeros_reason
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.queries.explain import EventArchive, Explanation, explain_score
 from oracle.queries.relay_audit.own_figures import compute_node_stats_from_rows
@@ -115,7 +115,7 @@ def test_node_timing_out_only_in_groups_becomes_due_for_kickout(store: Store):
     entries = scores_of(store, 3)
     assert [entry.score for entry in entries] == [0] * POOL
     # A stake is not taken on a conclusion: who only has derived zeros waits for a person.
-    assert "derived" in (derived_zeros_reason(entries, RELAY) or "")
+    assert "derived" in (find_derived_zeros_reason(entries, RELAY) or "")
 
 
 def test_kickout_that_does_not_depend_on_derived_zeros_is_not_held(store: Store):
@@ -127,9 +127,12 @@ def test_kickout_that_does_not_depend_on_derived_zeros_is_not_held(store: Store)
         feed.passes(100)
     (derived,) = scores_of(store, 3)
     reported_entry = derived._replace(rank=3)
-    assert derived_zeros_reason([reported_entry] * POOL, RELAY) is None
-    assert derived_zeros_reason([reported_entry] * (POOL - 9) + [derived] * 9, RELAY) is None
-    assert derived_zeros_reason([reported_entry] * (POOL - 10) + [derived] * 10, RELAY) is not None
+    assert find_derived_zeros_reason([reported_entry] * POOL, RELAY) is None
+    assert find_derived_zeros_reason([reported_entry] * (POOL - 9) + [derived] * 9, RELAY) is None
+    assert (
+        find_derived_zeros_reason([reported_entry] * (POOL - 10) + [derived] * 10, RELAY)
+        is not None
+    )
 
 
 def test_abort_arriving_while_rows_settle_yields_derived_zero(store: Store):

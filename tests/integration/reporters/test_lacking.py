@@ -7,7 +7,7 @@ import pytest
 
 from oracle.domain.ids import Address
 from oracle.quorum.peer_client import PeerClients
-from oracle.reporting.readiness import unsent_report_reason
+from oracle.reporting.readiness import find_unsent_report_reason
 from tests.support.evm.fixtures import chain, fresh_chain
 from tests.support.office import SETTINGS, Premises
 from tests.support.sending.reporters import Company, company
@@ -40,17 +40,17 @@ def test_round_lacking_signatures_for_one_period_reports_missing_signers(
     three.period()
     three.tick()
     # It may take a moment: nothing is wrong yet.
-    assert unsent_report_reason(context) is None
+    assert find_unsent_report_reason(context) is None
 
     three.first.office.mine(SETTINGS.period_seconds + 1)
     three.tick()
-    reason = unsent_report_reason(context) or ""
+    reason = find_unsent_report_reason(context) or ""
     assert reason.startswith("round 1 has 1 of 2 signatures: no statement from ")
     assert second.signer in reason
     assert third.signer in reason
     second.is_down = False
     three.tick()
-    assert unsent_report_reason(context) is None
+    assert find_unsent_report_reason(context) is None
 
 
 def test_removed_signer_is_reported(company_of_three: Company):
@@ -62,9 +62,9 @@ def test_removed_signer_is_reported(company_of_three: Company):
     three.chain.send(does.setSigners(checked, 2), sender=admin)
     three.round()
 
-    reason = unsent_report_reason(gone.office.reporting) or ""
+    reason = find_unsent_report_reason(gone.office.reporting) or ""
     assert reason.startswith(f"our signer {gone.signer} is not a signer of the contract")
-    assert unsent_report_reason(three.first.office.reporting) is None
+    assert find_unsent_report_reason(three.first.office.reporting) is None
 
 
 def test_unknown_signer_is_reported_once_per_peer():

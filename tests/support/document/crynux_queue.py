@@ -15,7 +15,7 @@ from oracle.domain.ids import TaskKey
 from oracle.domain.state import Node, Task
 from oracle.systems.crynux.crynux_policy import Weighting
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.crynux.requirements import build_requirement, misfit_reason
+from oracle.systems.crynux.requirements import build_requirement, find_misfit_reason
 from oracle.systems.task_queue import QueueGroup, get_queue_group
 
 
@@ -101,7 +101,7 @@ class TaskQueue:
     def can_run(self, node: Node, task: Task) -> bool:
         """Return whether card, version and, without a fallback, models fit the task."""
         requirement = build_requirement(task)
-        if misfit_reason(node, requirement) is not None:
+        if find_misfit_reason(node, requirement) is not None:
             return False
         return self.weighting.fallback or self.weighting.select_counted_models(
             requirement.models

@@ -17,8 +17,8 @@ from oracle.systems.crynux.requirements import build_requirement
 from oracle.systems.legacy.legacy_eligibility import (
     TRIO_SIZE,
     CardGroup,
+    find_hardware_misfit_reason,
     get_card_group,
-    hardware_misfit_reason,
 )
 from oracle.systems.legacy.trio_line import TaskGroup, get_task_group
 from oracle.systems.task_queue import QueueItem
@@ -188,14 +188,14 @@ def _first_offer(
     for entry in entries:
         requirement = build_requirement(entry.task)
         if (
-            hardware_misfit_reason(combination.freed, requirement, is_gpt_part=group.gpt)
+            find_hardware_misfit_reason(combination.freed, requirement, is_gpt_part=group.gpt)
             is not None
         ):
             continue
         able = [
             node
             for node in combination.partners
-            if hardware_misfit_reason(node, requirement, is_gpt_part=group.gpt) is None
+            if find_hardware_misfit_reason(node, requirement, is_gpt_part=group.gpt) is None
         ]
         if len(able) >= TRIO_SIZE - 1:
             return TrioTask(group, entry, combination, able)

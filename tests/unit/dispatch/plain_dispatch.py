@@ -9,7 +9,7 @@ from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address, TaskKey
 from oracle.store.state.draw_repository import StoredDraw
-from oracle.systems.crynux.crynux_policy import ineligibility_reason, judge_members
+from oracle.systems.crynux.crynux_policy import find_ineligibility_reason, judge_members
 from oracle.systems.crynux.requirements import build_requirement
 from oracle.systems.policy import PolicyInput
 from oracle.systems.task_queue import QueueItem, build_queue, is_waiting
@@ -60,7 +60,7 @@ class PlainDispatch:
             return False
         network = self._network(frozenset(), time)
         return (
-            ineligibility_reason(
+            find_ineligibility_reason(
                 network.nodes[drawn.node], build_requirement(queue_item.task), network
             )
             is None

@@ -17,7 +17,7 @@ from oracle.systems.crynux.crynux_policy import (
     Weighting,
     judge_members,
 )
-from oracle.systems.crynux.requirements import IneligibilityReason, Requirement, misfit_reason
+from oracle.systems.crynux.requirements import IneligibilityReason, Requirement, find_misfit_reason
 from oracle.systems.pocket.pocket_policy import (
     ARTICLE,
     PORTAL_API_HEAD,
@@ -91,9 +91,9 @@ def test_arming_many_tasks_does_not_check_nodes_one_by_one(
 
     def look(node: Node, requirement: Requirement) -> IneligibilityReason | None:
         checked_nodes.append(node)
-        return misfit_reason(node, requirement)
+        return find_misfit_reason(node, requirement)
 
-    monkeypatch.setattr(candidate_pool, "misfit_reason", look)
+    monkeypatch.setattr(candidate_pool, "find_misfit_reason", look)
     drawer = BlockDrawer(settings())
     drawer.restore_plan(
         Seen([a_node(f"{n}", running=running) for n in range(9)], kinds), at(1), {}

@@ -75,7 +75,7 @@ def test_kickout_caused_by_single_creator_is_held(new_sqlite_store):
         evidence_fields["most_of_one_creator"],
     ) == (0, 1, GROUPS)
     assert {entry["creator"] for entry in evidence_fields["entries"]} == {node("mallory")}
-    assert evidence.spread.hold_reason(CRYNUX) == (
+    assert evidence.spread.find_hold_reason(CRYNUX) == (
         "50 of its 50 scores come from one creator's tasks (there is no other creator)"
     )
     # Both victims.
@@ -114,20 +114,20 @@ def test_kickout_is_held_when_the_scores_of_one_creator_are_decisive():
     # A node that brings 3 points elsewhere: 17 traps of 50 bring it under 2.0.
     caught = pool_of_two(17, 3)
     assert (caught.max_per_creator, caught.decisive_scores) == (17, 17)
-    assert caught.hold_reason(CRYNUX) == (
+    assert caught.find_hold_reason(CRYNUX) == (
         "it would be far from due without the 17 scores from one creator's tasks"
     )
 
 
 def test_kickout_of_node_bad_for_every_creator_is_not_held():
     for score in (0, 1, 2):
-        assert pool_of_two(17, score).hold_reason(CRYNUX) is None
+        assert pool_of_two(17, score).find_hold_reason(CRYNUX) is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0, 2, 5])), min_size=1, max_size=60))
 def test_unheld_kickout_is_near_the_line_even_without_the_scores_of_any_one_creator(scores):
     named = [(node(f"creator {n}"), score) for n, score in scores]
-    if compute_creator_spread(named, CRYNUX).hold_reason(CRYNUX) is not None:
+    if compute_creator_spread(named, CRYNUX).find_hold_reason(CRYNUX) is not None:
         return
     for left_out_creator in {creator for creator, _ in named}:
         other_scores = [score for creator, score in named if creator != left_out_creator]

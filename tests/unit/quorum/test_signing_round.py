@@ -15,9 +15,9 @@ from oracle.quorum.signing_round import (
     RECENT_ROUNDS,
     RENEWAL_ROUNDS,
     compute_min_signing_round,
+    find_round_expiry_reason,
     find_signing_round,
-    round_expiry_reason,
-    stale_round_reason,
+    find_stale_round_reason,
 )
 from oracle.store.database import Store, UnitOfWork
 from tests.support.rounds import accepted as accepted_in
@@ -77,7 +77,7 @@ def test_signed_statement_can_be_sent_throughout_the_renewal_period(tmp_path: Pa
     for last in range(SINCE, SINCE + RENEWAL_ROUNDS):
         assert signed_on(tmp_path, last) == SINCE
     with accepted(tmp_path, SINCE + RENEWAL_ROUNDS + 6) as uow:
-        assert stale_round_reason(uow, SINCE, digest(SINCE)) is None
+        assert find_stale_round_reason(uow, SINCE, digest(SINCE)) is None
 
 
 @pytest.mark.parametrize(
@@ -93,14 +93,16 @@ def test_statement_expires_after_sixteenth_later_round(
     tmp_path: Path, last: int, gone: str | None, not_sent: str | None
 ):
     with accepted(tmp_path, last) as uow:
-        assert round_expiry_reason(uow, SINCE, digest(SINCE)) == gone
-        assert (stale_round_reason(uow, SINCE, digest(SINCE)) or "None").endswith(f"{not_sent}")
+        assert find_round_expiry_reason(uow, SINCE, digest(SINCE)) == gone
+        assert (find_stale_round_reason(uow, SINCE, digest(SINCE)) or "None").endswith(
+            f"{not_sent}"
+        )
 
 
 def test_statement_on_replaced_round_has_expired(tmp_path: Path):
     with accepted(tmp_path, SINCE) as uow:
-        assert round_expiry_reason(uow, SINCE, digest(99)) == "prev_reorged"
-        assert (stale_round_reason(uow, SINCE, digest(99)) or "").endswith("left the chain")
+        assert find_round_expiry_reason(uow, SINCE, digest(99)) == "prev_reorged"
+        assert (find_stale_round_reason(uow, SINCE, digest(99)) or "").endswith("left the chain")
 
 
 def test_signable_rounds_start_after_last_proposal():

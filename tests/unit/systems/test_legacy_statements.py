@@ -21,7 +21,7 @@ from oracle.domain.scoring.legacy_rules import LegacyRules
 from oracle.domain.scoring.node_scores import compute_node_qos, count_scores, is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
-from oracle.systems.crynux.requirements import build_requirement, misfit_reason
+from oracle.systems.crynux.requirements import build_requirement, find_misfit_reason
 from oracle.systems.registry import build_rules
 from tests.support.histories import GENESIS_TIME, History, folded, node, task
 
@@ -115,7 +115,7 @@ def test_card_with_6_gb_does_not_fit_a_task_that_needs_12_gb():
     history = History().joins("6", gpu_vram=6).joins("12", gpu_vram=12).creates("t", min_vram=12)
     fold, _ = folded(history, RULES)
     requirement = build_requirement(fold.ledger.tasks[task("t")])
-    fits = [misfit_reason(fold.ledger.nodes[node(name)], requirement) for name in ("6", "12")]
+    fits = [find_misfit_reason(fold.ledger.nodes[node(name)], requirement) for name in ("6", "12")]
     assert fits == ["vram_too_small", None]
 
 

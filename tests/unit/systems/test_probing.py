@@ -10,7 +10,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address, Hash
 from oracle.domain.state import Membership, Node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from oracle.systems.crynux.requirements import unavailability_reason
+from oracle.systems.crynux.requirements import find_unavailability_reason
 from oracle.systems.probing import Probe, ProbeWindow, is_probe_due, select_due_probes
 from tests.support.histories import node
 from tests.unit.systems.crynux.making import a_node
@@ -69,7 +69,7 @@ def test_probes_use_each_available_node_at_most_once(nodes: list[Node], time: in
 
     assert len(used) == len(set(used))
     assert all(
-        unavailability_reason(rows[probed_address], time, CRYNUX) is None
+        find_unavailability_reason(rows[probed_address], time, CRYNUX) is None
         for probed_address in used
     )
     assert all(is_probe_due(rows[first_address], WINDOW) for first_address in firsts(probes))
@@ -96,7 +96,8 @@ def test_every_due_available_node_is_probed_by_end_of_window(nodes: list[Node]):
     used = {address for probe in due(nodes) for address in probe.nodes}
     for candidate in nodes:
         able = (
-            unavailability_reason(candidate, END, CRYNUX) is None and candidate.version is not None
+            find_unavailability_reason(candidate, END, CRYNUX) is None
+            and candidate.version is not None
         )
         assert (candidate.address in used) == (able and is_probe_due(candidate, WINDOW))
 

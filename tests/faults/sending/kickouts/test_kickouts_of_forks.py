@@ -3,7 +3,7 @@
 from oracle.bindings.qos_oracle import encode_push_call
 from oracle.kickouts.kickout_context import PROPOSE_KICK
 from oracle.kickouts.kickout_planner import plan_kickout_call
-from oracle.quorum.statements import build_report_statement, expiry_reason
+from oracle.quorum.statements import build_report_statement, find_expiry_reason
 from oracle.reporting.report_planner import plan_push
 from oracle.signing.signer import Signer
 from oracle.store.outbox.records import SignedStatement
@@ -127,7 +127,9 @@ def test_kickout_signed_on_reorged_round_is_dropped_and_proposed_in_a_later_roun
         pushed_without_kickouts(office)
     assert refusal(office, proposal.request.calldata) == "WrongReport"
     with office.store.read_transaction() as uow:
-        assert expiry_reason(uow, old, office.quorum.fetch_contract_status()) == "prev_reorged"
+        assert (
+            find_expiry_reason(uow, old, office.quorum.fetch_contract_status()) == "prev_reorged"
+        )
     office.tick()
     office.mine()
     assert kick(office)["live"]

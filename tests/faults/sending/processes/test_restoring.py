@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from oracle.errors import InputError, TransientError
-from oracle.reporting.readiness import unsent_report_reason
+from oracle.reporting.readiness import find_unsent_report_reason
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import IntentState, NonceState
 from oracle.txmgr.nonce_sync import reconcile_nonces
@@ -106,7 +106,9 @@ def test_case_f19_old_database_copy_is_refused_until_rebuilt_from_chain(
         assert sent.nonce == 2
         # Nothing is signed while what the lost copy signed may still land, and that is told.
         office.restart()
-        assert "signs nothing until chain time" in (unsent_report_reason(office.reporting) or "")
+        assert "signs nothing until chain time" in (
+            find_unsent_report_reason(office.reporting) or ""
+        )
         office.period()
         office.tick()
         office.mine()
@@ -118,7 +120,7 @@ def test_case_f19_old_database_copy_is_refused_until_rebuilt_from_chain(
             office.tick()
             office.mine()
         assert (office.premises.nonce, office.premises.round) == (4, 3)
-        assert unsent_report_reason(office.reporting) is None
+        assert find_unsent_report_reason(office.reporting) is None
 
 
 def test_case_f19_no_nonce_is_reused_after_lost_database_is_rebuilt(

@@ -10,7 +10,7 @@ import pytest
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import PauseKind
 from oracle.telemetry.txmgr_metrics import WITHOUT_RECEIPT
-from oracle.txmgr.attribution import NO_RECEIPT, missing_receipt_reason
+from oracle.txmgr.attribution import NO_RECEIPT, find_missing_receipt_reason
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.rebuild_from_chain import plan_outbox_rebuild
 from tests.support.office import FINALITY, Office
@@ -76,7 +76,7 @@ def test_receipts_hidden_by_the_only_endpoint_do_not_make_nonce_foreign(
     assert (intent.state.value, intent.error_class, pause_of(office)) == ("live", NO_RECEIPT, None)
     assert "nonce 1 is used by our transaction with a log in block" in (intent.error_text or "")
     assert (
-        missing_receipt_reason(office.context)
+        find_missing_receipt_reason(office.context)
         == f"{office.context.account.address}: {intent.error_text}"
     )
     assert without_receipt() == 1
@@ -86,7 +86,7 @@ def test_receipts_hidden_by_the_only_endpoint_do_not_make_nonce_foreign(
     only_one.heal()
     office.until_final()
     assert (office.states()[0], only(office).error_text) == ("final", None)
-    assert (without_receipt(), missing_receipt_reason(office.context)) == (0, None)
+    assert (without_receipt(), find_missing_receipt_reason(office.context)) == (0, None)
 
 
 def test_used_nonce_is_not_foreign_when_a_block_contains_own_transaction(

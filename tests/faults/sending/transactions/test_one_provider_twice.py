@@ -16,7 +16,7 @@ from oracle.telemetry.txmgr_metrics import UNDECIDED
 from oracle.txmgr.client.l1_fees import GAS_PRICE_ORACLE, L1Fee, fetch_l1_fee
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.fee_bump import prepare_fee_bump
-from oracle.txmgr.nonce_sync import reconcile_nonces, start_refusal_reason
+from oracle.txmgr.nonce_sync import find_start_refusal_reason, reconcile_nonces
 from oracle.txmgr.rebuild_from_chain import plan_outbox_rebuild
 from tests.faults.sending.conftest import OpenProxy
 from tests.support.office import FINALITY, Office
@@ -289,7 +289,7 @@ def test_higher_nonce_count_at_one_of_two_providers_stops_start_but_database_is_
     with pytest.raises(TransientError, match="until another provider reports the same"):
         reconcile_nonces(context)
     assert (
-        start_refusal_reason(context.store, context.sender_account.pool_view, context.account)
+        find_start_refusal_reason(context.store, context.sender_account.pool_view, context.account)
         is None
     )
     with pytest.raises(TransientError, match="until another provider reports the same"):
@@ -311,7 +311,7 @@ def test_database_is_refused_when_the_only_provider_reports_a_higher_nonce_count
     with pytest.raises(InputError, match="outbox rebuild --from-chain"):
         reconcile_nonces(context)
     assert (
-        start_refusal_reason(context.store, context.sender_account.pool_view, context.account)
+        find_start_refusal_reason(context.store, context.sender_account.pool_view, context.account)
         is not None
     )
 

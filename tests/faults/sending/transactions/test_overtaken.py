@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 from oracle.daemon.sending_jobs import SendingJobs
 from oracle.domain.health import Condition
 from oracle.errors import InputError, TransientError
-from oracle.reporting.readiness import unsent_report_reason
+from oracle.reporting.readiness import find_unsent_report_reason
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import PauseKind
 from oracle.telemetry.txmgr_metrics import FOREIGN
@@ -88,14 +88,14 @@ def test_daemon_starts_with_foreign_pause_and_signs_nothing_during_embargo(
     office.premises.chain.later(SETTINGS.ttl_seconds)
     office.premises.chain.mine()
     office.index()
-    assert unsent_report_reason(office.reporting) is None
+    assert find_unsent_report_reason(office.reporting) is None
     used_elsewhere(office)
     jobs.reconcile_nonces()
 
     again = daemon(office)
     assert again.is_reconciled
     assert pause_of(office) is PauseKind.FOREIGN
-    assert "signs nothing" in (unsent_report_reason(office.reporting) or "")
+    assert "signs nothing" in (find_unsent_report_reason(office.reporting) or "")
     assert any("sends nothing (foreign)" in detail for detail in paused(again))
     office.period()
     turns(office, again)

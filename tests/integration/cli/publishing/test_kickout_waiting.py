@@ -47,8 +47,8 @@ HELD = replace(RULES, kick_creator_share=UNIT // 2)
 def test_held_kickout_is_proposed_only_with_the_one_creator_option(
     office, config, endpoint, capsys, monkeypatch
 ):
-    judged = CreatorSpread.hold_reason
-    monkeypatch.setattr(CreatorSpread, "hold_reason", lambda spread, _: judged(spread, HELD))
+    judged = CreatorSpread.find_hold_reason
+    monkeypatch.setattr(CreatorSpread, "find_hold_reason", lambda spread, _: judged(spread, HELD))
     reason = f"held for an operator: {POOL} of its {POOL} scores come from one creator's tasks"
     assert run(["kickout", "list", "--config", config]) == 0
     listed = capsys.readouterr().out

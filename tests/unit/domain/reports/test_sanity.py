@@ -8,8 +8,8 @@ from oracle.domain.reports.sanity_limits import (
     Activity,
     LaneChange,
     SanityLimits,
-    excess_change_reason,
-    quiet_period_reason,
+    find_excess_change_reason,
+    find_quiet_period_reason,
 )
 from tests.support.examples import examples
 
@@ -22,65 +22,70 @@ moves = st.lists(st.builds(LaneChange, lanes, lanes), max_size=MEMBERS)
 def test_mass_drop_is_held():
     fallen = [LaneChange(9000, 1)] * 60
     assert "60 of 100 members would change" in str(
-        excess_change_reason(fallen, MEMBERS, LINE, SanityLimits())
+        find_excess_change_reason(fallen, MEMBERS, LINE, SanityLimits())
     )
 
 
 def test_report_is_held_when_more_than_a_quarter_of_members_fall():
     near = LaneChange(2500, 2001)
-    assert excess_change_reason([near] * 25, MEMBERS, LINE, SanityLimits()) is None
+    assert find_excess_change_reason([near] * 25, MEMBERS, LINE, SanityLimits()) is None
     assert "26 of 100 members would fall" in str(
-        excess_change_reason([near] * 26, MEMBERS, LINE, SanityLimits())
+        find_excess_change_reason([near] * 26, MEMBERS, LINE, SanityLimits())
     )
 
 
 def test_low_lane_becoming_unselectable_counts_as_fall():
     assert (
-        excess_change_reason([LaneChange(1500, 1)] * 26, MEMBERS, LINE, SanityLimits()) is not None
+        find_excess_change_reason([LaneChange(1500, 1)] * 26, MEMBERS, LINE, SanityLimits())
+        is not None
     )
     # And one that stays low does not.
     assert (
-        excess_change_reason([LaneChange(1500, 1400)] * 26, MEMBERS, LINE, SanityLimits()) is None
+        find_excess_change_reason([LaneChange(1500, 1400)] * 26, MEMBERS, LINE, SanityLimits())
+        is None
     )
 
 
 def test_first_report_of_node_does_not_count_as_change():
     assert (
-        excess_change_reason([LaneChange(0, 5002)] * MEMBERS, MEMBERS, LINE, SanityLimits())
+        find_excess_change_reason([LaneChange(0, 5002)] * MEMBERS, MEMBERS, LINE, SanityLimits())
         is None
     )
 
 
 def test_mass_recovery_is_held():
     assert (
-        excess_change_reason([LaneChange(1, 9000)] * 51, MEMBERS, LINE, SanityLimits()) is not None
+        find_excess_change_reason([LaneChange(1, 9000)] * 51, MEMBERS, LINE, SanityLimits())
+        is not None
     )
 
 
 @examples(25)
 @given(moves, st.integers(min_value=0, max_value=19))
 def test_report_of_a_tiny_network_is_never_held(moves, members):
-    assert excess_change_reason(moves, members, LINE, SanityLimits()) is None
+    assert find_excess_change_reason(moves, members, LINE, SanityLimits()) is None
     usual = [Activity(1000, 19)] * 30
-    assert quiet_period_reason(Activity(0, 0), usual, members, SanityLimits()) is None
+    assert find_quiet_period_reason(Activity(0, 0), usual, members, SanityLimits()) is None
 
 
 @examples(25)
 @given(moves)
 def test_share_limits_of_1_never_hold_a_report(moves):
     open_gate = SanityLimits(changed_share=1, kick_share=1)
-    assert excess_change_reason(moves, MEMBERS, LINE, open_gate) is None
+    assert find_excess_change_reason(moves, MEMBERS, LINE, open_gate) is None
 
 
 @examples(25)
 @given(moves, st.lists(st.builds(LaneChange, lanes, lanes), max_size=20))
 def test_additional_changes_do_not_release_hold(moves, more):
-    if excess_change_reason(moves, MEMBERS, LINE, SanityLimits()) is not None:
-        assert excess_change_reason([*moves, *more], MEMBERS, LINE, SanityLimits()) is not None
+    if find_excess_change_reason(moves, MEMBERS, LINE, SanityLimits()) is not None:
+        assert (
+            find_excess_change_reason([*moves, *more], MEMBERS, LINE, SanityLimits()) is not None
+        )
 
 
 def quiet(now: Activity, before: list[Activity], **changes: Any) -> str | None:
-    return quiet_period_reason(now, before, MEMBERS, SanityLimits(**changes))
+    return find_quiet_period_reason(now, before, MEMBERS, SanityLimits(**changes))
 
 
 def test_report_is_held_when_activity_is_below_half_of_the_usual():

@@ -76,7 +76,7 @@ def test_kickout_is_held_when_single_creator_dominates_scores(vector):
     ]
     every = [*named, *[None] * vector["unknown"]]
     spread = compute_creator_spread([(creator, 0) for creator in every], rules)
-    assert (spread.hold_reason(rules) is not None) is vector["held"]
+    assert (spread.find_hold_reason(rules) is not None) is vector["held"]
 
 
 @vectors_of("weight_floor", file="seed-2")

@@ -14,8 +14,8 @@ from oracle.systems.crynux.free_nodes import FreeNodes
 from oracle.systems.crynux.requirements import (
     IneligibilityReason,
     build_requirement,
-    misfit_reason,
-    unavailability_reason,
+    find_misfit_reason,
+    find_unavailability_reason,
 )
 from tests.support.examples import examples
 from tests.unit.systems.crynux.making import NOW, a_node, a_task
@@ -30,7 +30,7 @@ TURNS = st.lists(
 def fits(node: Node, task: Task, weighting: Weighting) -> bool:
     requirement = build_requirement(task)
     has_models = weighting.select_counted_models(requirement.models).issubset(node.models)
-    return misfit_reason(node, requirement) is None and (weighting.fallback or has_models)
+    return find_misfit_reason(node, requirement) is None and (weighting.fallback or has_models)
 
 
 @pytest.mark.parametrize("stale", [0, 64])
@@ -56,7 +56,7 @@ def test_free_nodes_equal_the_result_of_checking_every_node(
             rows[node.address] = node
             free.update_node(node)
         reason_by_address = {
-            candidate.address: unavailability_reason(candidate, time, CRYNUX)
+            candidate.address: find_unavailability_reason(candidate, time, CRYNUX)
             for candidate in rows.values()
         }
         able = [
@@ -86,9 +86,9 @@ def test_only_newly_freed_nodes_are_rechecked_for_a_task_that_fitted_none(monkey
 
     def look(node: Node, requirement: Any) -> IneligibilityReason | None:
         checked_nodes.append(node)
-        return misfit_reason(node, requirement)
+        return find_misfit_reason(node, requirement)
 
-    monkeypatch.setattr(free_nodes, "misfit_reason", look)
+    monkeypatch.setattr(free_nodes, "find_misfit_reason", look)
     free, requirement = FreeNodes(CRYNUX, CRYNUX_WEIGHTING), build_requirement(a_task(min_vram=40))
     for number in range(40):
         free.update_node(a_node(f"{number}", gpu_vram=8))

@@ -13,7 +13,7 @@ from oracle.systems.crynux.predownload import (
     list_download_requests,
     plan_predownloads,
 )
-from oracle.systems.crynux.requirements import unavailability_reason
+from oracle.systems.crynux.requirements import find_unavailability_reason
 from tests.support.histories import node
 from tests.unit.systems.crynux.making import NOW, a_node, a_policy_input, a_task
 from tests.unit.systems.crynux.networks import networks, quick, requests
@@ -49,7 +49,7 @@ def test_predownload_targets_fit_task_and_lack_scarce_model(nodes, task):
     free = [
         candidate
         for candidate in nodes
-        if unavailability_reason(candidate, policy_input.time, policy_input.rules) is None
+        if find_unavailability_reason(candidate, policy_input.time, policy_input.rules) is None
     ]
     for model in set(task.models):
         holders = sum(model in candidate.models for candidate in free)
