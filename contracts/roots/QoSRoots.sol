@@ -12,14 +12,16 @@ import {Limits} from "./core/RoundLimits.sol";
 /// @notice A report is a root, signed by more than half of the signers. It names the root before it, and a block whose
 /// hash the chain confirms. Anyone proves a score, the absence of an address or a due kickout by it. The network needs
 /// no code for it, and a round costs the same for any number of nodes.
-/// @dev Parts: core/RoundHead (head, roots), core/RoundLimits, core/OracleRoles (admin, pause, veto), core/ReportSigners
-/// (signatures, configuration), core/RootRounds (push, strike), core/KickoutsByProof, core/KickoutLimits (rate limit).
-/// Here: the constructor and the setters. There is no proxy: a new oracle has a new address.
+/// @dev Parts: core/RoundHead (head, roots), core/RoundLimits, core/OracleRoles (admin, pause, veto),
+/// core/ReportSigners (signatures, configuration), core/RootRounds (push, strike), core/KickoutsByProof,
+/// core/KickoutLimits (rate limit). Here: the constructor and the setters. There is no proxy: a new oracle has a new
+/// address.
 contract QoSRoots is KickoutsByProof {
     /// @notice Arguments of the constructor.
     /// @param admin sets everything below but kept, lag, floors, tightest, expelled and arbitrum; should be a timelock;
     /// cannot write scores
-    /// @param pauser may pause the oracle for a bounded time, strike rounds, tighten limits and drop signers, zero = none
+    /// @param pauser may pause the oracle for a bounded time, strike rounds, tighten limits and drop signers; zero =
+    /// none
     /// @param vetoer may cancel kickouts and the timelock's operations, zero = none
     /// @param target contract that is called to end a membership, zero = none; may have no code yet
     /// @param signers addresses that sign reports, 1 to 255

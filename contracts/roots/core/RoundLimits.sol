@@ -39,8 +39,8 @@ library RoundLimits {
             && limits.kickBelow <= MAX_QOS;
     }
 
-    /// @notice Returns whether no limit of `limits` is looser than in `other`. anchorWindow has no tighter side: a short
-    /// window stops rounds, a long one accepts older blocks.
+    /// @notice Returns whether no limit of `limits` is looser than in `other`. anchorWindow has no tighter side: a
+    /// short window stops rounds, a long one accepts older blocks.
     function isWithin(Limits memory limits, Limits memory other) internal pure returns (bool) {
         return limits.minInterval >= other.minInterval && limits.maxAgeSeconds <= other.maxAgeSeconds
             && limits.kickBelow <= other.kickBelow && limits.vetoDelay >= other.vetoDelay
