@@ -9,6 +9,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntFlag
+from typing import Self
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
@@ -36,6 +37,7 @@ class LeafFlag(IntFlag):
 # score_sum 32, score_count 16, seat 32, flags 8 and lane 16.
 _NODE_LEAF = struct.Struct(">12x20s12x20sx5s5sQIHIBH32s")
 _TIME_BYTES = 5
+LEAF_BYTES = _NODE_LEAF.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,27 @@ class NodeLeaf:
     kickout_due_since: int
     last_scored_at: int
     pool_hash: bytes
+
+    @classmethod
+    def decode(cls, encoded: bytes) -> Self:
+        """Return the leaf that `encode` encoded. Raises struct.error unless it has 128 bytes."""
+        node, next_node, last_scored_at, due_since, reliability, *fields = _NODE_LEAF.unpack(
+            encoded
+        )
+        score_sum, score_count, seat, flags, lane, pool_hash = fields
+        return cls(
+            node=Address("0x" + node.hex()),
+            next_node=Address("0x" + next_node.hex()),
+            lane=lane,
+            flags=LeafFlag(flags),
+            seat=seat,
+            score_count=score_count,
+            score_sum=score_sum,
+            reliability=reliability,
+            kickout_due_since=int.from_bytes(due_since),
+            last_scored_at=int.from_bytes(last_scored_at),
+            pool_hash=pool_hash,
+        )
 
     def encode(self) -> bytes:
         """Return the leaf as `abi.encode(address, address, uint256, bytes32)` encodes it.

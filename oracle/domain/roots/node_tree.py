@@ -40,7 +40,8 @@ class NodeTree:
             ValueError: the seats of the nodes are not 0 to n - 1.
         """
         self._addresses = []
-        self._tree = RoundTree(self._iter_linked_leaves(nodes, context), self._keccak)
+        leaves = iter_linked_leaves(nodes, context, self._keccak)
+        self._tree = RoundTree(self._iter_recorded_leaves(leaves), self._keccak)
 
     def update(self, nodes: Iterable[Node], context: ScoringContext) -> None:
         """Renew the leaves of these nodes as of `context.time`, and add leaves for new nodes.
@@ -67,21 +68,10 @@ class NodeTree:
             for address, node in node_by_address.items()
         )
 
-    def _iter_linked_leaves(
-        self, nodes: Iterable[Node], context: ScoringContext
-    ) -> Iterator[NodeLeaf]:
-        """Yield the leaves of all nodes, which are sorted by address; keep no node."""
-        first_address: Address | None = None
-        previous: Node | None = None
-        for node in nodes:
-            self._addresses.append(node.address)
-            if previous is None:
-                first_address = node.address
-            else:
-                yield build_node_leaf(previous, node.address, context, self._keccak)
-            previous = node
-        if previous is not None and first_address is not None:
-            yield build_node_leaf(previous, first_address, context, self._keccak)
+    def _iter_recorded_leaves(self, leaves: Iterable[NodeLeaf]) -> Iterator[NodeLeaf]:
+        for leaf in leaves:
+            self._addresses.append(leaf.node)
+            yield leaf
 
     def compute_root(self, chain_id: int, oracle: Address, round_number: int, as_of: int) -> Hash:
         """Return the root of the round with this number, which holds the current leaves."""
@@ -99,6 +89,22 @@ class NodeTree:
 
     def _get_next_address(self, address: Address) -> Address:
         return self._addresses[(self._find_index(address) + 1) % len(self._addresses)]
+
+
+def iter_linked_leaves(
+    nodes: Iterable[Node], context: ScoringContext, keccak: Keccak
+) -> Iterator[NodeLeaf]:
+    """Yield the leaves of all nodes, which are sorted by address; keep no node."""
+    first_address: Address | None = None
+    previous: Node | None = None
+    for node in nodes:
+        if previous is None:
+            first_address = node.address
+        else:
+            yield build_node_leaf(previous, node.address, context, keccak)
+        previous = node
+    if previous is not None and first_address is not None:
+        yield build_node_leaf(previous, first_address, context, keccak)
 
 
 def build_node_leaf(

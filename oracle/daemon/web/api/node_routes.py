@@ -16,6 +16,7 @@ from oracle.queries.api.node_explanation import ExplanationAnswer, build_node_ex
 from oracle.queries.api.node_history import HistoryQuery, NodeHistory, build_node_history
 from oracle.queries.api.node_list import MAX_ROWS, NodeListQuery, find_node_by_prefix, list_nodes
 from oracle.queries.api.node_order import NodeSort
+from oracle.queries.api.node_proof import ProofAnswer, build_proof_answer
 from oracle.queries.api.node_view import NodeView, build_node_view
 from oracle.queries.api.records.node_past import NodePast, build_node_past
 from oracle.queries.api.source import open_snapshot
@@ -118,6 +119,38 @@ def build_node_routes(api_answers: ApiAnswers) -> APIRouter:
             lambda snapshot: build_node_past(
                 snapshot, find_node_by_prefix(snapshot, node).address
             ),
+        )
+
+    return router
+
+
+def build_explanation_routes(api_answers: ApiAnswers) -> APIRouter:
+    """Return the router of the paths that explain or prove a node's score."""
+    router = APIRouter(prefix="/v1", tags=["nodes"])
+
+    @router.get("/nodes/{node}/proof", operation_id="node_proof", response_model=ProofAnswer)
+    def _prove_node(
+        request: Request,
+        node: NodePath,
+        round_number: Annotated[
+            int | None,
+            Query(
+                ge=1,
+                le=LARGEST_INTEGER,
+                alias="round",
+                description="Default: the newest accepted round.",
+            ),
+        ] = None,
+    ) -> Response:
+        """Return the Merkle proof of a node's score in an accepted round.
+
+        For a full address without a node, return the proof that it has no score. The round is
+        folded again, for one request at a time; other requests get 503 meanwhile.
+        """
+        return api_answers.answer_request(
+            request,
+            lambda: build_proof_answer(api_answers.source, node, round_number),
+            is_slow=True,
         )
 
     @router.get("/nodes/{node}/explain", operation_id="explain", response_model=ExplanationAnswer)

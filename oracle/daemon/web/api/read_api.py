@@ -18,7 +18,7 @@ from oracle.daemon.web.api.answering import (
     reject_unknown_parameters,
 )
 from oracle.daemon.web.api.event_stream import EventStreams, StreamLimits, build_event_routes
-from oracle.daemon.web.api.node_routes import build_node_routes
+from oracle.daemon.web.api.node_routes import build_explanation_routes, build_node_routes
 from oracle.daemon.web.api.record_routes import (
     build_draw_routes,
     build_evidence_routes,
@@ -70,6 +70,7 @@ def create_read_api(
     register_problem_handlers(app)
     routers = [
         build_node_routes(api_answers),
+        build_explanation_routes(api_answers),
         build_record_routes(api_answers),
         build_draw_routes(api_answers),
         build_rule_routes(api_answers),

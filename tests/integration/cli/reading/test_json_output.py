@@ -53,6 +53,7 @@ CALLED = {
     "nodes": [],
     "notify list": [],
     "notify test": [],
+    "proof": ["{node}"],
     "outbox rebuild": ["--from-chain", "--dry-run"],
     "outbox bump": ["{intent}"],
     "outbox cancel": ["{intent}", "--yes"],

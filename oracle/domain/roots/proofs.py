@@ -1,0 +1,96 @@
+"""The leaves of one round, from which the score of every node can be proven.
+
+A proof is checked by a contract with OpenZeppelin's MerkleProof, or by `compute_root`. See
+docs/reference/report-format.md#roots.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from oracle.domain.ids import Address
+from oracle.domain.roots.leaves import LEAF_BYTES, Keccak, NodeLeaf, RoundSummary
+from oracle.domain.roots.round_tree import RoundTree
+
+# A piece holds the leaves of 2^13 seats, 1 MiB, which are one subtree.
+PIECE_DEPTH = 13
+PIECE_LEAVES = 1 << PIECE_DEPTH
+
+
+@dataclass(frozen=True, slots=True)
+class NodeProof:
+    """The leaf of a node in a round, and the hashes beside its path to the root.
+
+    For an address that has no leaf, `leaf` is the leaf of the next lower address, which proves the
+    absence.
+    """
+
+    address: Address
+    leaf: NodeLeaf
+    hashes: tuple[bytes, ...]
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether the proof shows that the address has no leaf."""
+        return self.leaf.node != self.address
+
+
+class ProvableRound:
+    """All leaves of one round, encoded, with their tree and summary: about 300 bytes per node."""
+
+    def __init__(
+        self,
+        leaves: Iterable[NodeLeaf],
+        chain_id: int,
+        oracle: Address,
+        round_number: int,
+        as_of: int,
+        keccak: Keccak,
+    ) -> None:
+        """Build the tree of the leaves, sorted by address, as of block `as_of`.
+
+        Raises:
+            ValueError: the seats of the leaves are not 0 to n - 1.
+        """
+        leaf_list = list(leaves)
+        self._addresses = [leaf.node for leaf in leaf_list]
+        self._seats = [leaf.seat for leaf in leaf_list]
+        self._tree = RoundTree(leaf_list, keccak)
+        self._encoded_leaves = bytearray(LEAF_BYTES * len(leaf_list))
+        for leaf in leaf_list:
+            first = LEAF_BYTES * leaf.seat
+            self._encoded_leaves[first : first + LEAF_BYTES] = leaf.encode()
+        self.summary: RoundSummary = self._tree.summarize(chain_id, oracle, round_number, as_of)
+        self.root = self._tree.compute_root(self.summary)
+
+    def prove_node(self, address: Address) -> NodeProof:
+        """Prove the leaf of an address, or that it has none.
+
+        Raises:
+            ValueError: the round has no leaf at all, so there is nothing to prove.
+        """
+        if not self._addresses:
+            raise ValueError("the round has no nodes")
+        index = bisect_left(self._addresses, address)
+        if index == len(self._addresses) or self._addresses[index] != address:
+            index -= 1
+        seat = self._seats[index]
+        leaf = NodeLeaf.decode(self._get_leaves(seat, seat + 1))
+        return NodeProof(address, leaf, tuple(self._tree.prove_node(seat, self.summary)))
+
+    def count_pieces(self) -> int:
+        """Return the number of pieces."""
+        return -(-len(self._seats) // PIECE_LEAVES)
+
+    def get_piece(self, index: int) -> bytes:
+        """Return the encoded leaves of the seats from `index` * PIECE_LEAVES on, in order.
+
+        Raises:
+            IndexError: there is no such piece.
+        """
+        if not 0 <= index < self.count_pieces():
+            raise IndexError(f"there is no piece {index}")
+        return self._get_leaves(index * PIECE_LEAVES, (index + 1) * PIECE_LEAVES)
+
+    def _get_leaves(self, first_seat: int, end_seat: int) -> bytes:
+        return bytes(self._encoded_leaves[LEAF_BYTES * first_seat : LEAF_BYTES * end_seat])

@@ -1,0 +1,105 @@
+"""`proof` and `/v1/nodes/{node}/proof`: the score of a node in an accepted round is proven."""
+
+import json
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from oracle.chain.proofs.keccak import keccak
+from oracle.cli.main import run
+from oracle.daemon.compose import open_reader
+from oracle.daemon.config.listener_section import ApiSection
+from oracle.daemon.config.loader import read_config
+from oracle.daemon.records import open_folded_records
+from oracle.daemon.web.api.read_api import create_read_api
+from oracle.domain.roots.leaves import hash_leaf
+from oracle.domain.roots.merkle_tree import compute_root
+from oracle.queries.api.node_order import NodeRankingCache
+from oracle.queries.api.source import ApiSource
+from oracle.queries.explain import EventArchive
+from tests.support.cli.local_network import local_network, write
+
+pytestmark = [pytest.mark.evm, pytest.mark.slow]
+
+ABSENT = "0x" + "77" * 20
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """Return the configuration of a database in which round 1 was accepted."""
+    folder = tmp_path_factory.mktemp("proven")
+    with local_network(folder) as network:
+        network.play(3)
+        path = write(network.settings(folder), folder / "config.toml")
+        assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
+        network.mine(1)
+        assert run(["run", "--once", "--config", str(path)]) == 0
+        # What happens after the round does not change its proofs.
+        network.play(1)
+        assert run(["run", "--once", "--config", str(path)]) == 0
+        yield str(path)
+
+
+def printed(capsys, *arguments: str):
+    capsys.readouterr()
+    assert run([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def verify(proof) -> None:
+    leaf_hash = hash_leaf(bytes.fromhex(proof["leaf"]["encoded"][2:]), keccak)
+    siblings = [bytes.fromhex(text[2:]) for text in proof["proof"]]
+    assert "0x" + compute_root(leaf_hash, siblings, keccak).hex() == proof["root"]
+
+
+def test_all_nodes_are_proven_under_the_root_of_the_landed_report(published, capsys):
+    reports = printed(capsys, "report", "show", "--config", published)
+    (landed,) = [report for report in reports if report["round"] == 1]
+    nodes = [row["node"] for row in printed(capsys, "nodes", "--config", published)["nodes"]]
+    proofs = [
+        printed(capsys, "proof", node, "--round", "1", "--config", published) for node in nodes
+    ]
+
+    assert len(nodes) > 1
+    assert sorted(proof["leaf"]["seat"] for proof in proofs) == list(range(len(nodes)))
+    for node, proof in zip(nodes, proofs, strict=True):
+        verify(proof)
+        assert (proof["root"], proof["leaf"]["node"]) == (landed["root"], node)
+        assert not proof["is_absent"]
+        assert proof["summary"]["round"] == 1
+        assert proof["summary"]["as_of"] == landed["as_of"]
+
+
+def test_address_without_a_node_is_proven_absent(published, capsys):
+    proof = printed(capsys, "proof", ABSENT, "--config", published)
+
+    verify(proof)
+    assert proof["is_absent"]
+    assert proof["leaf"]["node"] != ABSENT
+    assert run(["proof", ABSENT, "--config", published]) == 0
+    text = capsys.readouterr().out
+    assert f"{ABSENT} has no score" in text
+    assert text.endswith("checked: leaf and proof lead to the root\n")
+
+
+def test_round_never_accepted_is_rejected_in_one_line(published, capsys):
+    assert run(["proof", ABSENT, "--round", "99", "--config", published]) == 2
+    assert "round 99 was not accepted in the indexed blocks" in capsys.readouterr().err
+
+
+def test_api_returns_the_same_proof_as_the_command(published, capsys):
+    nodes = [row["node"] for row in printed(capsys, "nodes", "--config", published)["nodes"]]
+    with open_folded_records(read_config(Path(published))) as opened:
+        archive = EventArchive(opened.store, open_reader(opened.config), opened.rules)
+        rankings = NodeRankingCache(opened.rules)
+        source = ApiSource(archive, rankings, lambda: None, lambda: 0, lambda _held: None)
+        client = TestClient(create_read_api(source, streams=ApiSection(max_streams=0)))
+        answers = [client.get(f"/v1/nodes/{node}/proof?round=1").json() for node in nodes]
+        missing = client.get(f"/v1/nodes/{nodes[0]}/proof?round=99")
+        absent = client.get(f"/v1/nodes/{ABSENT}/proof").json()
+
+    expected = [printed(capsys, "proof", node, "--config", published) for node in nodes]
+    assert [answer["proof"] for answer in answers] == expected
+    assert missing.status_code == 404
+    assert absent["proof"]["is_absent"]
