@@ -52,7 +52,7 @@ def run_devnet(folder: Path, options: LocalNetworkOptions, print_line: PrintLine
         InputError: the folder already exists, or the port is in use.
     """
     if folder.exists():
-        raise InputError(f"{folder}: already exists; choose a new folder, or remove this one")
+        raise InputError(f"{folder}: the folder already exists; choose another one, or remove it")
     block_seconds = options.block_seconds
     with run_anvil(port=options.port, accounts=ACCOUNTS, start_time=START_TIME) as url:
         chain = LocalChain(url)

@@ -200,8 +200,8 @@ def read_token(section: GatewaySection, environ: Mapping[str, str] = os.environ)
         or " " in token
     ):
         raise InputError(
-            f"{source}: no valid token; expected at least {MIN_TOKEN_LENGTH} printable ASCII "
-            "characters without spaces; create one with `openssl rand -hex 32`"
+            f"{source}: the token is invalid; expected at least {MIN_TOKEN_LENGTH} printable "
+            "ASCII characters without spaces; create one with `openssl rand -hex 32`"
         )
     register_secret(token)
     return token
@@ -223,5 +223,5 @@ def _find_conflicts(config: GatewayConfig) -> list[str]:
         if checks_section.stake == "daemon" and config.stakes.database_url is None
     ]
     if config.database.url == config.stakes.database_url:
-        faults.append("database.url and stakes.database_url: must be different databases")
+        faults.append("database.url and stakes.database_url: set two different databases")
     return faults

@@ -105,17 +105,19 @@ _RankingBodyT = TypeVar("_RankingBodyT", bound=RankingBody)
 
 def _check_candidates(body: _RankingBodyT) -> _RankingBodyT:
     if len(set(body.candidates)) < len(body.candidates):
-        raise BodyError("duplicate candidate", field="candidates")
+        raise BodyError("a candidate is listed twice", field="candidates")
     return body
 
 
 def _build_outcome(row_number: int, row: OutcomeRow, max_time_ms: int) -> ReportedOutcome:
     if row.t_ms > max_time_ms:
-        raise BodyError("too far ahead of the service's clock", row=row_number, field="t_ms")
+        raise BodyError(
+            "the time is too far ahead of the service's clock", row=row_number, field="t_ms"
+        )
     kind = row.kind
     if kind is None:
         if not row.ok:
-            raise BodyError("required when ok is false", row=row_number, field="kind")
+            raise BodyError("kind is required if ok is false", row=row_number, field="kind")
         kind = "ok"
     outcome_kind = _KINDS.get(kind)
     if outcome_kind is None:
@@ -125,9 +127,9 @@ def _build_outcome(row_number: int, row: OutcomeRow, max_time_ms: int) -> Report
         )
     is_success = BLAME_BY_KIND[outcome_kind] is Blame.SUCCESS
     if row.ok is not is_success:
-        raise BodyError(f"contradicts kind {kind}", row=row_number, field="ok")
+        raise BodyError(f"ok contradicts kind {kind}", row=row_number, field="ok")
     if is_success and row.latency_ms is None:
-        raise BodyError("required for a success", row=row_number, field="latency_ms")
+        raise BodyError("latency_ms is required for a success", row=row_number, field="latency_ms")
     latency = row.latency_ms if is_success and row.latency_ms is not None else 0.0
     outcome = RelayOutcome(Address(row.node), row.chain, row.t_ms, outcome_kind, latency)
     return ReportedOutcome(outcome, row.session, row.id)
@@ -140,7 +142,7 @@ def _decode_body(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
         # msgspec's message names the place, too; the fields added here are for programs.
         raise _locate_fault(decoder.type, body, str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise BodyError("not valid JSON") from None
+        raise BodyError("the request body is not valid JSON") from None
 
 
 def _locate_fault(body_type: Any, body: bytes, message: str) -> BodyError:  # noqa: ANN401  a type
@@ -148,7 +150,7 @@ def _locate_fault(body_type: Any, body: bytes, message: str) -> BodyError:  # no
     try:
         decoded = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return BodyError("not valid JSON")
+        return BodyError("the request body is not valid JSON")
     rows = decoded.get("outcomes") if isinstance(decoded, dict) else None
     if body_type is OutcomesBody and isinstance(rows, list) and len(rows) <= MAX_ROWS:
         for number, row in enumerate(rows):

@@ -110,7 +110,8 @@ def deploy_crynux_network(chain: LocalChain, clock: ChainClock, profile: str) ->
         network = _deploy_commit(chain, clock, accounts)
     else:
         raise InputError(
-            f"{profile}: no stand-in contracts; expected one of: {VSS}, {COMMIT}, crynux-relay"
+            f"{profile}: there are no stand-in contracts for this profile; expected one of: "
+            f"{VSS}, {COMMIT}, crynux-relay"
         )
     network.mine_transactions(
         clock, [_build_join_call(network, node_index) for node_index in range(len(CAST))]

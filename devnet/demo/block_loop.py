@@ -114,4 +114,4 @@ class BlockLoop:
 def raise_if_stopped(stop: Event) -> None:
     """Raise FatalError if the user has stopped the demo."""
     if stop.is_set():
-        raise FatalError("the demo was stopped before its end")
+        raise FatalError("the demo was stopped before it was complete")

@@ -94,7 +94,7 @@ def verify_scores(
             chain, oracle, load_abi("QoSOracle").get_event("RoundAccepted").digest
         )
         if not round_logs:
-            raise FatalError("the oracle contract has accepted no round")
+            raise FatalError("the oracle contract has not accepted any round")
         round_number, as_of = (
             int(round_logs[-1]["topics"][1], 16),
             int(round_logs[-1]["data"][2:66], 16),

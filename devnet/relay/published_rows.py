@@ -77,7 +77,9 @@ class PublishedRow:
                 json.loads(row["args"]),
             )
         except (KeyError, TypeError) as error:
-            raise ValueError(f"not a row of a relay; missing or invalid field: {error}") from None
+            raise ValueError(
+                f"malformed relay row: a field is missing or invalid: {error}"
+            ) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -237,7 +237,7 @@ def read_record(lines: Iterable[str]) -> RelayRecord:
             else:
                 timed_figures.append((float(entry["t"]), list(entry["nodes"])))
         except (ValueError, TypeError, KeyError) as error:
-            raise InputError(f"the record, line {line_number}: {error}") from None
+            raise InputError(f"line {line_number} of the record: {error}") from None
     return RelayRecord(tuple(rows), tuple(sorted(timed_figures, key=itemgetter(0))))
 
 

@@ -335,4 +335,4 @@ def get_strategy(name: str) -> Strategy:
         if strategy.name == name:
             return strategy
     known_names = ", ".join(strategy.name for strategy in STRATEGIES)
-    raise ValueError(f"no strategy {name!r} (available: {known_names})")
+    raise ValueError(f"unknown strategy {name!r}; expected one of: {known_names}")

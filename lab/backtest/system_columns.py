@@ -111,7 +111,7 @@ class SystemBase:
         system = get_systems().get(system_name)
         if system is None and system_name not in list_rule_sets():
             known_names = ", ".join(dict.fromkeys((*get_systems(), *list_rule_sets())))
-            raise ValueError(f"no rule set {system_name!r} (available: {known_names})")
+            raise ValueError(f"unknown rule set {system_name!r}; expected one of: {known_names}")
         policy_name = policy if separator else system.policy.name if system else system_name
         return cls(name, get_policy(policy_name).name, system is None or system.has_rules)
 
@@ -145,7 +145,7 @@ class SystemBase:
             if not equals_sign or not key:
                 raise ValueError(f"{change_text!r}: must be key=value")
             if key in own_changes:
-                raise ValueError(f"{self.name}: {key}: given twice")
+                raise ValueError(f"{self.name}: the key {key} is given twice")
             if not self.is_changeable(key):
                 raise ValueError(_format_unknown_key(key, [self]))
             own_changes[key] = value
@@ -232,7 +232,9 @@ def build_columns(
         if names.count(name) > 1:
             raise ValueError(f"{name} is compared twice; remove one of the two")
     if len(columns) > MAX_COLUMNS:
-        raise ValueError(f"{len(columns)} systems to compare; at most {MAX_COLUMNS} are allowed")
+        raise ValueError(
+            f"{len(columns)} systems would be compared; at most {MAX_COLUMNS} are allowed"
+        )
     return columns, list(_iter_unapplied_settings(all_bases, settings))
 
 
@@ -248,7 +250,7 @@ def _check_settings(
             )
     for setting in settings:
         if sum(other_setting.left_side == setting.left_side for other_setting in settings) > 1:
-            raise ValueError(f"--set {setting.left_side}: given twice")
+            raise ValueError(f"--set {setting.left_side}: this key is given twice")
         targeted_bases = [base for base in all_bases if setting.target in {None, base.name}]
         if not targeted_bases:
             raise ValueError(f"--set: no compared system has the name {setting.target!r}")
@@ -299,7 +301,9 @@ def _build_grid_columns(grid: Grid, settings: Sequence[Setting]) -> list[SystemC
             if not base.is_changeable(key):
                 raise ValueError(f"grid: {_format_unknown_key(key, [base])}")
             if key in base.own_changes:
-                raise ValueError(f"grid: {key}: {base.full_name} has its own value of this rule")
+                raise ValueError(
+                    f"grid: {key}: {base.full_name} already has its own value for this rule"
+                )
         for values in product(*grid.values.values()):
             grid_values = dict(zip(grid.values, values, strict=True))
             name = " ".join(
@@ -307,7 +311,9 @@ def _build_grid_columns(grid: Grid, settings: Sequence[Setting]) -> list[SystemC
             )
             columns.append(base.build_column(name, _select_changes(base, settings) | grid_values))
             if len(columns) > MAX_COLUMNS:
-                raise ValueError(f"grid: more than {MAX_COLUMNS} combinations; use fewer values")
+                raise ValueError(
+                    f"grid: there are more than {MAX_COLUMNS} combinations; use fewer values"
+                )
     return columns
 
 
@@ -333,7 +339,7 @@ def parse_grid(text: str, find_base: Callable[[str], SystemBase], *, is_toml: bo
         or not names
         or not all(isinstance(name, str) for name in names)
     ):
-        raise ValueError("rules: must be a system (name or file) or a list of systems")
+        raise ValueError("rules: expected a system (its name or its file) or a list of systems")
     if len(set(names)) < len(names):
         raise ValueError("rules: a system is given twice")
     values_by_key = grid_object.get("set")
@@ -350,11 +356,11 @@ def _parse_object(text: str, *, is_toml: bool) -> Mapping[str, Any]:
     try:
         parsed = tomllib.loads(text) if is_toml else json.loads(text)
     except ValueError as error:
-        raise ValueError(f"not {'TOML' if is_toml else 'JSON'}: {error}") from None
+        raise ValueError(f"invalid {'TOML' if is_toml else 'JSON'}: {error}") from None
     except RecursionError:
-        raise ValueError("nested too deeply") from None
+        raise ValueError("the content is nested too deeply") from None
     if not isinstance(parsed, dict):
-        raise ValueError("must be an object with the keys rules and set")  # noqa: TRY004 - the text is at fault
+        raise ValueError("expected an object with the keys rules and set")  # noqa: TRY004 - the text is at fault
     return parsed
 
 
@@ -387,5 +393,5 @@ def _format_value(key: str, value: object) -> str:
     if value is None:
         return "none"
     if not isinstance(value, str | int | float):
-        raise ValueError(f"set.{key}: {value!r} cannot be the value of a rule")  # noqa: TRY004 - as above
+        raise ValueError(f"set.{key}: {value!r} is not a valid value of a rule")  # noqa: TRY004 - as above
     return str(value)

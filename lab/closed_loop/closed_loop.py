@@ -64,7 +64,8 @@ def check_can_simulate(column: SystemColumn) -> None:
     """
     if not column.has_rules or column.rules.legacy is not None:
         raise ValueError(
-            f"{column.name}: does not score groups and cannot be simulated in a closed loop"
+            f"{column.name}: this system does not score groups and cannot be simulated in a "
+            "closed loop"
         )
 
 

@@ -97,13 +97,15 @@ class Goal:
         for part in text.split(","):
             name, equals_sign, weight = part.strip().partition("=")
             if name not in MEASURES:
-                raise ValueError(f"no measure {name!r} (available: {', '.join(MEASURES)})")
+                raise ValueError(
+                    f"unknown measure {name!r}; expected one of: {', '.join(MEASURES)}"
+                )
             if name in weights:
-                raise ValueError(f"{name}: given twice")
+                raise ValueError(f"{name}: this measure is given twice")
             if equals_sign and not (
                 weight.isascii() and weight.isdigit() and 0 < int(weight) < UNIT
             ):
-                raise ValueError(f"{name}: the weight must be a whole number of 1 or more")
+                raise ValueError(f"{name}: the weight must be a whole number of at least 1")
             weights[name] = int(weight) if equals_sign else 1
         return cls(weights)
 

@@ -109,7 +109,7 @@ def attack(  # noqa: PLR0913 - a command line's options are its parameters
 
 def _build_simulatable_columns(rules: Sequence[str], changes: Sequence[str]) -> list[SystemColumn]:
     if not rules:
-        raise InputError("no system to attack; choose one with --rules")
+        raise InputError("no system to attack is given; choose one with --rules")
     columns, notes = build_columns_from_options(rules, changes, None)
     for note in notes:
         typer.echo(f"note: {note}", err=True)

@@ -106,8 +106,10 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
             "--draws",
             min=0,
             metavar="N",
-            help="Maximum number of task starts that the policies judge; a history with more is "
-            "sampled.",
+            help=(
+                "Maximum number of task starts to evaluate the policies on; a longer history is "
+                "sampled."
+            ),
         ),
     ] = DEFAULT_MAX_STARTS,
     seed: Annotated[
@@ -132,8 +134,10 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
         typer.Option(
             "--search",
             metavar="KEY=V1,V2,…",
-            help="Values to try for a rule of the one system of --rules; requires --closed-loop; "
-            "repeatable.",
+            help=(
+                "Values to try for a rule of the system given with --rules; requires "
+                "--closed-loop; repeatable."
+            ),
         ),
     ] = None,
     goal: Annotated[

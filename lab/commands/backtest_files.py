@@ -20,7 +20,7 @@ def read_text(path: Path) -> str:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8") from None
+        raise InputError(f"{path}: the file is not UTF-8 text") from None
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def open_page(path: Path | None) -> Iterator[TextIO | None]:
         yield None
         return
     if path.is_dir():
-        raise InputError(f"--html: {path}: is a directory")
+        raise InputError(f"--html: {path}: the path is a folder; expected a file")
     temporary_path = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         page = temporary_path.open("x", encoding="utf-8", newline="\n")

@@ -108,7 +108,9 @@ def build_columns_from_options(
         InputError: no system is given, or an option is invalid.
     """
     if not rules and grid is None:
-        raise InputError("nothing to compare; give a system with --rules or a file with --grid")
+        raise InputError(
+            "no system to compare is given; use --rules for a system or --grid for a file"
+        )
     bases = [find_base("--rules", name) for name in rules]
     parameter_grid = None if grid is None else _read_grid(grid)
     try:
@@ -146,7 +148,7 @@ def _find_unchanged_base(option: str, name: str) -> SystemBase:
     except ValueError as error:
         path = Path(name)
         if not path.is_file():
-            raise InputError(f"{option}: {error}, and no file has this name") from None
+            raise InputError(f"{option}: {error}; no file has this name either") from None
     try:
         return SystemBase.from_rules_json(read_text(path), path.name)
     except ValueError as error:

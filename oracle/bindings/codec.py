@@ -167,4 +167,6 @@ def _find_function_abi(contract: str, function: str) -> "ABIFunction":
     for entry in load_artifact(contract)["abi"]:
         if entry["type"] == "function" and entry["name"] == function:
             return cast("ABIFunction", entry)
-    raise FatalError(f"abi/{contract}.json: no function {function}; reinstall qos-oracle")
+    raise FatalError(
+        f"abi/{contract}.json: the function {function} is missing; reinstall qos-oracle"
+    )

@@ -213,8 +213,8 @@ def send_deployment(
     while not (receipt_by_hash := fetch_receipts(pool_view, [signed.hash])):
         if not wait_for_next_try():
             raise TransientError(
-                f"deployment {signed.hash}: not mined yet ({send_result.outcome} "
-                f"{send_result.text})"
+                f"deployment {signed.hash}: the transaction is not mined yet "
+                f"({send_result.outcome} {send_result.text})"
             )
     receipt = receipt_by_hash[signed.hash]
     if not receipt.succeeded or receipt.contract is None:

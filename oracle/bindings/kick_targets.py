@@ -128,7 +128,9 @@ def build_adapter_code(
         raise InputError(f"{target.name}: the network is its own kick target; it has no adapter")
     missing = [name for name in target.required_addresses if name not in address_by_name]
     if missing:
-        raise InputError(f"{target.name}: missing the addresses of: {', '.join(missing)}")
+        raise InputError(
+            f"{target.name}: these contract addresses are missing: {', '.join(missing)}"
+        )
     return build_creation_code(
         target.artifact,
         oracle,

@@ -231,8 +231,8 @@ class OracleContract:
                 raise TransientError(self._wrong_contract_message) from None
             if any(result in {"0x", None} for result in results):
                 raise TransientError(
-                    f"{endpoint.name}: no QoSOracle contract at {self.address}; the endpoint has "
-                    "lost the chain, or oracle.address is wrong"
+                    f"{endpoint.name}: there is no QoSOracle contract at {self.address}; the "
+                    "endpoint has lost its chain data, or oracle.address is wrong"
                 )
             with expect_response_format(f"a QoSOracle at {self.address}"):
                 return [

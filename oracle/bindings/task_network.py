@@ -126,7 +126,9 @@ def _get_dispatcher(pool_view: PoolView, network: Address) -> str:
     try:
         result = pool_view.request("eth_call", call, "latest")
     except RevertError:
-        raise TransientError(f"{network}: does not look like a TaskNetwork contract") from None
+        raise TransientError(
+            f"the contract at {network} does not look like a TaskNetwork"
+        ) from None
     with expect_response_format(f"a TaskNetwork at {network}"):
         (address,) = decode_result(CONTRACT, "dispatcher", result)
         return str(address).lower()

@@ -58,7 +58,8 @@ def verify_contract_code(endpoint: Endpoint, reader: EventReader) -> None:
         if missing:
             names = ", ".join(sorted(map(reader.get_event_name, missing)))
             raise WrongContractError(
-                f"{location}: different contract or version; its code does not emit {names}"
+                f"{location}: the contract's code does not emit {names}; it is a different "
+                "contract or version"
             )
 
 

@@ -75,12 +75,12 @@ def validate_logs(
     _normalize_hex(responses)
     logs = _parse_logs(responses)
     if logs and not (blocks.first <= logs[0].block and logs[-1].block <= blocks.last):
-        raise ValueError(f"a log outside of blocks {blocks.first} to {blocks.last}")
+        raise ValueError(f"a log is outside of blocks {blocks.first} to {blocks.last}")
     if not (
         {log.address for log in logs} <= log_filter.addresses
         and {log.topics[0] for log in logs} <= log_filter.topics
     ):
-        raise ValueError("a log that does not match the filter")
+        raise ValueError("a log does not match the filter")
     return logs
 
 
@@ -100,7 +100,7 @@ def _normalize_hex(responses: Sequence[LogResponse]) -> None:
         response.block_hash = response.block_hash.lower()
         response.transaction_hash = response.transaction_hash.lower()
     if not _is_lower_hex([text.lower() for text in texts]):
-        raise ValueError("a log with a field that is not hex")
+        raise ValueError("a field of a log is not hex")
 
 
 def _is_lower_hex(texts: Sequence[str]) -> bool:
@@ -164,7 +164,7 @@ def _describe_invalid_log(response: LogResponse, block: int) -> str:
         return f"a log without a transaction in block {block}"
     if len(response.data) & 1:
         return f"a log with an odd number of hex digits in block {block}"
-    return f"logs with two hashes for block {block}; the second is {response.block_hash}"
+    return f"the logs of block {block} have two block hashes; the second is {response.block_hash}"
 
 
 def _parse_timestamp(value: object) -> int:
@@ -184,7 +184,7 @@ class _IndexCache(dict[str, int]):
     def __missing__(self, text: str) -> int:
         number = int(text, 16)
         if not 0 <= number <= MAX_LOG_INDEX:
-            raise ValueError(f"a log or transaction index out of range: {number}")
+            raise ValueError(f"a log or transaction index is out of range: {number}")
         if len(self) < _MAX_CACHED_INDEXES:
             self[text] = number
         return number
@@ -204,13 +204,13 @@ def _sort_and_deduplicate_logs(logs: list[Log]) -> list[Log]:
             log.index,
         ):
             if unique_logs[-1] != log:
-                raise ValueError(f"two different logs with index {log.index} in block {log.block}")
+                raise ValueError(f"two different logs have index {log.index} in block {log.block}")
             continue
         if (
             unique_logs
             and unique_logs[-1].block == log.block
             and unique_logs[-1].block_hash != log.block_hash
         ):
-            raise ValueError(f"logs with two hashes for block {log.block}")
+            raise ValueError(f"the logs of block {log.block} have two block hashes")
         unique_logs.append(log)
     return unique_logs

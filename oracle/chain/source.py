@@ -139,7 +139,7 @@ class ChainSource:
         if known_hash in shown_hashes:
             return known_hash
         if not shown_hashes:
-            raise RpcError("every endpoint", ErrorKind.INVALID, "no block 0")
+            raise RpcError("every endpoint", ErrorKind.INVALID, "block 0 is missing")
         if known_hash is not None and len(shown_hashes) < len(self._endpoints):
             message = (
                 f"block 0 has hash {shown_hashes[0]}, but the database has {known_hash}; the "

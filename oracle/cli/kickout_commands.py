@@ -189,8 +189,9 @@ def propose(
         typer.Option(
             "--one-creator",
             help=(
-                "Propose a kickout even if it is held for manual review: most scores come "
-                "from one creator's tasks, or it would not be due without derived zeros."
+                "Propose a kickout even if it is held for manual review: most scores come from "
+                "one creator's tasks, or the kickout would not be due without scores that were "
+                "derived as zero."
             ),
         ),
     ] = False,
@@ -206,7 +207,8 @@ def propose(
             raise InputError(f"{case.node}: {case.obstacle}")
         if case.hold_reason is not None and not include_held:
             raise InputError(
-                f"{case.node}: held for an operator: {case.hold_reason}; {_OVERRIDE_HINT}"
+                f"{case.node}: the kickout is held for an operator: {case.hold_reason}; "
+                f"{_OVERRIDE_HINT}"
             )
 
         def plan_proposal_call(contexts: ReporterContexts, heads: Heads) -> StepResult | None:

@@ -96,9 +96,9 @@ def plan_manual_execution(context: KickoutContext, kick: Kick, heads: Heads) -> 
     with context.account_context.store.read_transaction() as uow:
         if not is_kickout_still_due(uow, KickoutRules(context.rules, context.settings), kick):
             raise InputError(
-                f"{kick.node}: the kickout was proposed on evidence {kick.evidence}, but today "
-                "other evidence makes the node due; check the proposal and its proposer "
-                "(`qos-oracle kickout evidence`); the vetoer can cancel it"
+                f"{kick.node}: the kickout was proposed on evidence {kick.evidence}, but the node "
+                "is due on different evidence; check the proposal and its proposer (`qos-oracle "
+                "kickout evidence`); the vetoer can cancel the proposal"
             )
     contract_status = context.quorum.fetch_contract_status()
     pending_text = "; ".join(_list_pending_conditions(kick, contract_status))
@@ -143,7 +143,7 @@ def _check_synced(context: KickoutContext, heads: Heads) -> None:
         if not context.account_context.is_at_head(uow, heads):
             raise InputError(
                 f"the database is behind block {heads.latest.number}, so a kickout that it shows "
-                "as due may not be due any more; run `qos-oracle run --once` first"
+                "as due may no longer be due; run `qos-oracle run --once` first"
             )
         if uow.holds.is_awaiting_operator():
             raise InputError(

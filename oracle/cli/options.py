@@ -126,4 +126,4 @@ def _decode_lines(stream: BinaryIO) -> Iterator[str]:
         try:
             yield raw_line.decode("utf-8")
         except UnicodeDecodeError:
-            raise InputError(f"line {line_number}: not UTF-8") from None
+            raise InputError(f"line {line_number}: the line is not UTF-8 text") from None

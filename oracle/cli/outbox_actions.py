@@ -92,10 +92,12 @@ def hold(
             account = _find_account(records, target)
             with open_write_session(records.store, "outbox hold", dry_run=dry_run) as (uow, stamp):
                 if uow.outbox.accounts.get_next_nonce(account) is None:
-                    raise InputError(f"{target}: not a sender of this database")
+                    raise InputError(f"{target}: this account is not a sender in this database")
                 existing_pause = uow.outbox.accounts.get_pause(account)
                 if existing_pause is not None:
-                    raise InputError(f"{target}: already paused: {existing_pause.reason}")
+                    raise InputError(
+                        f"{target}: this account is already paused: {existing_pause.reason}"
+                    )
                 if not dry_run:
                     uow.outbox.accounts.pause(account, PauseKind.OPERATOR, hold_reason, stamp)
             change = OutboxChange(
@@ -133,7 +135,8 @@ def release(
                 pause = uow.outbox.accounts.get_pause(account)
                 if pause is None:
                     raise InputError(
-                        f"{target}: not paused; `qos-oracle outbox list` shows the paused senders"
+                        f"{target}: this account is not paused; `qos-oracle outbox list` shows "
+                        "the paused senders"
                     )
                 if not dry_run:
                     uow.outbox.accounts.resume(account, stamp)
@@ -251,7 +254,9 @@ def _open_sender_context(index: Index, account: Account, epoch: int) -> Iterator
     """
     with _open_matching_context(index, account, epoch) as context:
         if context is None:
-            raise InputError(f"[keys]: no key of {account.address}, which sends this call")
+            raise InputError(
+                f"[keys]: no key is configured for {account.address}, the sender of this call"
+            )
         yield context
 
 
@@ -351,8 +356,8 @@ def _reject_replaced_intent(records: Records, intent: Intent) -> None:
         successor = None if slot is None else uow.outbox.intents.get(slot.intent_id)
     if successor is not None and successor.id != intent.id:
         raise InputError(
-            f"intent {intent.id}: its nonce {intent.nonce} was given to intent {successor.id} "
-            f"({successor.request.kind}), and only one of the two lands; "
+            f"cannot bump or cancel intent {intent.id}: its nonce {intent.nonce} was given to "
+            f"intent {successor.id} ({successor.request.kind}), and only one of the two lands; "
             f"`qos-oracle outbox bump {successor.id}` raises the fee of the newer one"
         )
 
@@ -367,7 +372,7 @@ def _format_refusal(intent: Intent, action: str) -> str:
 
 def _find_account(records: Records, sender_text: str) -> Account:
     if not sender_text.startswith("0x"):
-        raise InputError(f"{sender_text}: neither an intent id nor an address; {OUTBOX_HINT}")
+        raise InputError(f"{sender_text}: expected an intent id or an address; {OUTBOX_HINT}")
     with records.store.read_transaction() as uow:
         sender_addresses = [account.address for account in uow.outbox.counts.get_nonce_progress()]
     return Account(records.config.chain.id, find_address(sender_addresses, "sender", sender_text))

@@ -202,7 +202,7 @@ def list_intents(
     details.
     """
     if kind is not None and kind not in (*CALL_KINDS, REBUILT):
-        raise InputError(f"--kind {kind}: unknown; expected one of: {_KINDS}")
+        raise InputError(f"--kind {kind}: unknown kind; expected one of: {_KINDS}")
     with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
         intents = uow.outbox.intents.list_newest(limit, state, kind)
         paused = uow.outbox.accounts.list_paused()

@@ -138,7 +138,9 @@ def _open_accounts(
         dispatcher = open_dispatch_context(index, open_key, epoch, unix_seconds)
         yield replace(dispatcher.account_context, actor=get_actor()), None
     if not has_account:
-        raise InputError("[keys]: no sending or signing key is configured; nothing to rebuild")
+        raise InputError(
+            "[keys]: no sending or signing key is configured, so there is nothing to rebuild"
+        )
 
 
 def _rebuild_account(

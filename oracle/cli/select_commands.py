@@ -266,8 +266,8 @@ _TaskOption = Annotated[
         "--task",
         metavar="FILE|-",
         help=(
-            "JSON file with the task requirements (fields of `task_created`: min_vram, "
-            "models, kind …); - is stdin."
+            "JSON file with the task requirements (fields of `task_created`: min_vram, models, "
+            "kind …); - reads stdin."
         ),
     ),
 ]
@@ -399,5 +399,7 @@ def _parse_seed(seed: str | None, draws: int | None) -> bytes | None:
             raise InputError("--draws: requires --seed")
         return None
     if re.fullmatch(r"(0x)?[0-9a-fA-F]{64}", seed) is None:
-        raise InputError(f"--seed {sanitize_text(seed)}: must be 32 bytes, as 64 hex digits")
+        raise InputError(
+            f"--seed {sanitize_text(seed)}: must be 32 bytes, written as 64 hex digits"
+        )
     return bytes.fromhex(seed.removeprefix("0x"))

@@ -100,4 +100,6 @@ def _check_can_send(reporter: Reporter) -> None:
     with reporter.index.store.read_transaction() as uow:
         halt_reason = uow.halts.get_halt_reason()
     if halt_reason is not None:
-        raise InputError(f"halted, nothing is sent: {halt_reason}; see `qos-oracle halt list`")
+        raise InputError(
+            f"a halt is active, so nothing is sent: {halt_reason}; see `qos-oracle halt list`"
+        )

@@ -44,9 +44,9 @@ EventsOption = Annotated[
         "--events",
         metavar="FILE|-|DIR",
         help=(
-            "File of events to read instead of the database (JSON lines, as `export` writes; - is "
-            "stdin); needs no configuration. `backtest` also reads a folder written by "
-            "`export --parquet`."
+            "File of events to read instead of the database (JSON lines, as written by `export`; "
+            "- reads stdin); no configuration is needed. `backtest` also reads a folder written "
+            "by `export --parquet`."
         ),
     ),
 ]
@@ -73,9 +73,12 @@ PolicyOption = Annotated[
     typer.Option(
         "--policy",
         metavar="NAME",
-        help="Selection policy; also selects its system's rule set, if it has one. One of: "
-        f"{', '.join(get_policies())}. Default: the daemon's policy if its system has no rules, "
-        "else the policy of the configured rule set; crynux for a file.",
+        help=(
+            "Selection policy; the rule set of the policy's system is used too, if there is one. "
+            f"One of: {', '.join(get_policies())}. Default: the daemon's policy if that policy's "
+            "system has no rules, else the policy of the configured rule set; crynux with "
+            "--events."
+        ),
     ),
 ]
 
@@ -256,6 +259,6 @@ def parse_key_values(option: str, pairs: Sequence[str] | None) -> dict[str, str]
         if not equals or not key:
             raise InputError(f"{option} {pair_text}: must be KEY=VALUE")
         if key in value_by_key:
-            raise InputError(f"{option} {key}: given twice")
+            raise InputError(f"{option} {key}: this key is given twice")
         value_by_key[key] = value
     return value_by_key

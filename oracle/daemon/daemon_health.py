@@ -169,7 +169,7 @@ class DaemonHealth:
 
     def _list_silent_job_findings(self) -> list[HealthFinding]:
         return [
-            HealthFinding(Condition.LOOP_STUCK, f"{name}: no tick for too long")
+            HealthFinding(Condition.LOOP_STUCK, f"{name}: the loop has not run for too long")
             for name in self.liveness.get_silent_jobs()
         ]
 
@@ -189,7 +189,7 @@ class DaemonHealth:
             findings.append(
                 HealthFinding(
                     Condition.ENDPOINTS_DISAGREE,
-                    f"{self.dispute}; no new blocks from the trusted endpoint",
+                    f"{self.dispute}; the trusted endpoint returns no new blocks",
                 )
             )
         if self.held_report_reason is not None:
@@ -201,7 +201,7 @@ class DaemonHealth:
             findings.append(
                 HealthFinding(
                     Condition.GAP,
-                    f"block {self.first_gap} was never read: `qos-oracle resync gaps`",
+                    f"block {self.first_gap} was never read; run `qos-oracle resync gaps`",
                 )
             )
         if self.is_stalled:
@@ -222,7 +222,7 @@ class DaemonHealth:
         if self.refusal_reason is not None:
             findings.append(
                 HealthFinding(
-                    Condition.REFUSED, f"{self.refusal_reason}: `qos-oracle resync refusal`"
+                    Condition.REFUSED, f"{self.refusal_reason}; see `qos-oracle resync refusal`"
                 )
             )
         if self.unsure_reason is not None:
@@ -236,7 +236,7 @@ class DaemonHealth:
         if lag_blocks is None:
             return [HealthFinding(Condition.BEHIND, "no block has been folded yet")]
         return (
-            [HealthFinding(Condition.BEHIND, f"{lag_blocks} blocks behind the head")]
+            [HealthFinding(Condition.BEHIND, f"the index is {lag_blocks} blocks behind the head")]
             if lag_blocks > READY_WITHIN_BLOCKS
             else []
         )

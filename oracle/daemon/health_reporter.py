@@ -113,7 +113,9 @@ def find_low_disk_space(folder: Path) -> HealthFinding | None:
     free_bytes = shutil.disk_usage(folder).free
     if free_bytes >= LOW_DISK_BYTES:
         return None
-    return HealthFinding(Condition.LOW_DISK, f"{folder}: {free_bytes // _MEBIBYTE} MiB free")
+    return HealthFinding(
+        Condition.LOW_DISK, f"{folder}: only {free_bytes // _MEBIBYTE} MiB are free"
+    )
 
 
 def describe_downtime(last_report: ReportedHealth) -> str | None:

@@ -78,8 +78,8 @@ def _open_target(section: NotifySection, clock: Callable[[], float]) -> Target:
     secret = read_secret_file(section.secret_file).strip()
     if len(secret) < _MIN_SECRET_LENGTH:
         raise InputError(
-            f"{section.secret_file}: secret too short; expected at least {_MIN_SECRET_LENGTH} "
-            "characters"
+            f"{section.secret_file}: the secret is too short; expected at least "
+            f"{_MIN_SECRET_LENGTH} characters"
         )
     address = WebhookEndpoint(
         section.url, secret.encode(), section.timeout_seconds, section.allow_private

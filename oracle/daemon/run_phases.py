@@ -366,10 +366,12 @@ def check_final_cursor(index: Index, senders: Senders) -> Cursor | None:
     with index.store.read_transaction() as uow:
         cursor, halt_reason = uow.cursor.get(), uow.halts.get_halt_reason()
     if halt_reason is not None:
-        raise FatalError(f"not caught up: {halt_reason}")
+        raise FatalError(f"the index has not caught up: {halt_reason}")
     unaudited_blocks_reason = find_unsound_blocks_reason(index)
     if unaudited_blocks_reason is not None:
-        raise FatalError(f"blocks not verified: {unaudited_blocks_reason}")
+        raise FatalError(f"some blocks are not verified: {unaudited_blocks_reason}")
     if senders.missing_receipt_reasons:
-        raise TransientError(f"outcome of a call unknown: {senders.missing_receipt_reasons[0]}")
+        raise TransientError(
+            f"the outcome of a call is unknown: {senders.missing_receipt_reasons[0]}"
+        )
     return cursor

@@ -288,7 +288,7 @@ def check_contract(reporter: Reporter) -> ContractConfiguration:
         if any(mismatch.subject == "rulesHash" for mismatch in mismatches):
             mismatch_lines += f"\n  {_RULES_HASH_HINT}"
         raise InputError(
-            f"the oracle contract is not as configured; nothing is sent{mismatch_lines}"
+            f"the oracle contract differs from the configuration; nothing is sent{mismatch_lines}"
         )
     return contract_configuration
 
@@ -368,8 +368,8 @@ def check_feed_publishing_allowed(config: Config) -> None:
     feed = config.feed
     if feed.url is not None and not feed.may_publish:
         raise InputError(
-            "feed.may_publish: off; data from a feed has no proof, and must not be sent to a "
-            "contract; set feed.may_publish = true to permit it"
+            "feed.may_publish: the setting is off; data from a feed has no proof, and must not be "
+            "sent to a contract; set feed.may_publish = true to permit it"
         )
 
 

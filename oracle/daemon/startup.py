@@ -78,7 +78,9 @@ def serve_listeners(process: DaemonProcess, index: Index | None) -> Iterator[dic
 
     def get_store() -> Store:
         if index is None:
-            raise TransientError("is empty; its tables are created once an endpoint answers")
+            raise TransientError(
+                "the database is empty; its tables are created once an endpoint responds"
+            )
         return index.store
 
     with ExitStack() as exit_stack:

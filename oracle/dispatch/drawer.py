@@ -208,7 +208,7 @@ class BlockDrawer:
         elif self.block_number != block.number - 1:
             raise FatalError(
                 f"draws: block {block.number} does not follow block {self.block_number}, the last "
-                "block drawn for"
+                "block for which draws were computed"
             )
         queue = self._update_queue(view)
         if queue or self.plan.active_draws:

@@ -298,7 +298,7 @@ def get_block_hashes(logs: Sequence[Log]) -> dict[int, Hash]:
 def _collect_blocks(logs: Sequence[Log]) -> dict[int, LogBlock]:
     """Return the hash of each block that has a log, and the time in the block's first log."""
     if logs and not 0 <= min(map(_GET_INDEX, logs)) <= max(map(_GET_INDEX, logs)) <= MAX_LOG_INDEX:
-        raise ValueError(f"a log's index is not from 0 to {MAX_LOG_INDEX}")
+        raise ValueError(f"the index of a log is out of range; expected 0 to {MAX_LOG_INDEX}")
     block_ids = set(map(_GET_BLOCK, logs))
     hash_by_number: dict[int, Hash] = dict(block_ids)
     if len(hash_by_number) < len(block_ids):

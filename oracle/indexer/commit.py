@@ -144,8 +144,8 @@ def check_final_block(uow: UnitOfWork, final_block: BlockRef | None) -> None:
     if stored_block is None or stored_block.hash != final_block.hash:
         stored_hash = "skipped" if stored_block is None else stored_block.hash
         raise TransientError(
-            f"block {final_block.number} is final as {final_block.hash} at one endpoint, but "
-            f"{stored_hash} at the endpoint that continues the indexed blocks"
+            f"block {final_block.number} is final with hash {final_block.hash} at one endpoint, "
+            f"but is {stored_hash} at the endpoint that continues the indexed blocks"
         )
 
 

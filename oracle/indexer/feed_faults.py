@@ -119,12 +119,12 @@ def accept_feed_faults(
     """
     cursor, faults = uow.feed.get_cursor(), uow.feed.list_faults(is_open=True)
     if cursor is None:
-        raise InputError("no feed was read yet; there is nothing to accept")
+        raise InputError("no feed has been read yet; there is nothing to accept")
     stopping_fault = next((fault for fault in faults if fault.kind in STOPPING_KINDS), None)
     if stopping_fault is not None and first_row_after is None:
         raise InputError(
-            f"{stopping_fault.kind}: the stream has to be restarted; give the row after which it "
-            "starts with --from ID"
+            f"{stopping_fault.kind}: the stream must be restarted; use --from ID to give the row "
+            "after which the new stream starts"
         )
     if first_row_after is None and not faults:
         raise InputError("the feed has no open fault; there is nothing to accept")

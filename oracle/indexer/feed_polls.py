@@ -88,8 +88,9 @@ def ingest_poll(
     """
     if abs(response.feed_time - local_time) > settings.drift_seconds:
         raise TransientError(
-            f"the feed's clock differs by {response.feed_time - local_time:+.0f} s from ours; "
-            "its rows are not ingested (feed.drift_seconds)"
+            "the feed's clock differs from this host's clock by "
+            f"{response.feed_time - local_time:+.0f} s, more than feed.drift_seconds; the feed's "
+            "rows are not ingested"
         )
     with store.transaction() as uow:
         cursor = _get_cursor(uow, settings)

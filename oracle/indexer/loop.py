@@ -317,8 +317,8 @@ def _handle_no_new_block(
         first_block_number = _get_next_block_number(uow)
     if cursor is None:
         raise TransientError(
-            f"chain.start_block: block {first_block_number} does not exist yet, the newest block "
-            f"is {heads.latest.number}; waiting for it"
+            f"chain.start_block: block {first_block_number} does not exist yet; the newest block "
+            f"is {heads.latest.number}; the daemon waits for the start block"
         )
     _check_height(heads.latest, cursor)
     if heads.latest.hash != cursor.hash:

@@ -38,8 +38,9 @@ def check_bound_rules(uow: UnitOfWork, rules: Rules) -> None:
         and bound_rules.version != configured_rules.version
     ):
         raise InputError(
-            f"{prefix}, but this program has version {configured_rules.version} of them; run "
-            "`qos-oracle resync rebuild` to refold the stored rows without requests to the chain"
+            f"{prefix}, but this program has version {configured_rules.version} of these rules; "
+            "run `qos-oracle resync rebuild` to refold the stored rows without requests to the "
+            "chain"
         )
     raise InputError(
         f"{prefix}, but the configuration has {format_rule_set(configured_rules)}; restore the "

@@ -34,8 +34,8 @@ def import_witness_lines(store: Store, lines: Iterable[str]) -> int:
         cursor = uow.feed.get_cursor()
         if cursor is not None and cursor.row_time:
             raise InputError(
-                "this database already timed feed rows by its own clock; import a witness file "
-                "into an empty database"
+                "this database already contains feed rows with times from its own clock; import a "
+                "witness file into an empty database"
             )
         return uow.feed.save_witness_times(row_times)
 
@@ -55,7 +55,7 @@ def _parse_witness_line(line_number: int, line: str) -> tuple[int, Hash, int]:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
-        raise InputError(f"line {line_number}: not valid JSON") from None
+        raise InputError(f"line {line_number}: the line is not valid JSON") from None
     if not isinstance(record, dict):
         raise InputError(f"line {line_number}: expected a JSON object")
     row_id, time, row_hash = record.get("id"), record.get("t"), record.get("hash")

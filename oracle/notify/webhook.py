@@ -99,11 +99,12 @@ class Webhook:
         try:
             address_infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except OSError as error:
-            raise NotDeliveredError(f"{self._host}: host name cannot be resolved") from error
+            raise NotDeliveredError(f"{self._host}: the host name cannot be resolved") from error
         addresses = [str(info[0]) for *_, info in address_infos]
         if not addresses or not all(map(is_public_address, addresses)):
             raise NotDeliveredError(
-                f"{self._host}: not a public address; set allow_private = true to permit it"
+                f"{self._host}: the host has an address that is not public; set allow_private = "
+                "true to permit it"
             )
         return addresses[0]
 

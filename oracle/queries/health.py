@@ -69,7 +69,7 @@ def list_daemon_findings(uow: UnitOfWork, find_leader: LeaderLookup) -> Iterator
             age_text = format_duration(int(daemon_report.age_seconds))
             yield HealthFinding(
                 Condition.DAEMON_SILENT,
-                f"{leader} holds the lease, but reported last {age_text} ago",
+                f"{leader} holds the lease, but last reported {age_text} ago",
             )
 
 
@@ -96,7 +96,7 @@ def list_database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
         )
     refusal = get_refusal(uow)
     if refusal is not None:
-        yield HealthFinding(Condition.REFUSED, f"{refusal.words}; `qos-oracle resync refusal`")
+        yield HealthFinding(Condition.REFUSED, f"{refusal.words}; see `qos-oracle resync refusal`")
     unconfirmed_text = find_unconfirmed_reason(uow)
     if unconfirmed_text is not None:
         yield HealthFinding(Condition.WAITING_WITNESS, unconfirmed_text)
@@ -110,7 +110,7 @@ def _list_integrity_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
     """Yield the reasons not to trust stored blocks, or the state folded from them."""
     for endpoint, reason in uow.facts.quarantine.get_reason_by_endpoint().items():
         hint = f"`qos-oracle endpoint readmit {endpoint}` readmits it"
-        yield HealthFinding(Condition.PROVEN_WRONG, f"{endpoint}: {reason}; not used; {hint}")
+        yield HealthFinding(Condition.PROVEN_WRONG, f"{endpoint} is not used: {reason}; {hint}")
     for dispute in get_disputes(uow):
         yield HealthFinding(Condition.UNPROVEN, dispute.message)
     mismatch = find_state_mismatch(uow)
@@ -119,11 +119,11 @@ def _list_integrity_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
     suspect_count = count_suspect_blocks(uow)
     if suspect_count:
         audit_text = (
-            "only came from endpoints proven wrong, and no other one has confirmed them yet"
+            "only came from endpoints proven wrong, and no other endpoint has confirmed them yet"
         )
         yield HealthFinding(
             Condition.UNAUDITED,
-            f"{suspect_count} blocks {audit_text}; until then no kickout is based on them",
+            f"{suspect_count} blocks {audit_text}; no kickout is based on these blocks until then",
         )
 
 
@@ -133,14 +133,19 @@ def _list_sending_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
         if pause is not None:
             yield build_pause_finding(account, pause)
         for call in find_intents_without_receipt(uow, account):
-            hint = "`qos-oracle endpoint probe`, or add one that serves eth_getTransactionReceipt"
+            hint = (
+                "run `qos-oracle endpoint probe`, or add an endpoint that serves "
+                "eth_getTransactionReceipt"
+            )
             yield HealthFinding(Condition.UNPROVEN, f"{call.error_text}; {hint}")
     waiting = list(uow.holds.list_awaiting_operator())
     for hold in waiting:
         if not hold.is_disputed:
             held_text = f"period {hold.period}: {hold.reason}"
             command = f"`qos-oracle report show --period {hold.period}`"
-            yield HealthFinding(Condition.HELD, f"{held_text}; {command}, then `report release`")
+            yield HealthFinding(
+                Condition.HELD, f"{held_text}; see {command}, then run `qos-oracle report release`"
+            )
     disputed = [hold for hold in waiting if hold.is_disputed]
     if disputed:
         yield HealthFinding(Condition.HELD, format_dispute(disputed))
@@ -204,10 +209,8 @@ def list_contract_findings(chain: ChainView, heartbeat_seconds: int | None) -> l
         findings.append(
             HealthFinding(
                 Condition.REPORT_LATE,
-                (
-                    f"the last report is {format_duration(age_seconds)} old; one is due every "
-                    f"{interval_text} at least"
-                ),
+                f"the last report is {format_duration(age_seconds)} old; a report is due at "
+                f"least every {interval_text}",
             )
         )
     if paused_until is not None:
@@ -219,7 +222,7 @@ def list_contract_findings(chain: ChainView, heartbeat_seconds: int | None) -> l
         )
     elif contract is not None and contract.kicks_paused:
         findings.append(
-            HealthFinding(Condition.PAUSED, "no kickouts: the contract's pauser has stopped them")
+            HealthFinding(Condition.PAUSED, "the contract's pauser has paused kickouts")
         )
     return findings
 
@@ -250,7 +253,7 @@ def list_chain_findings(
         findings.append(
             HealthFinding(
                 Condition.OLD_HEAD,
-                f"{age_text}: the chain or the endpoint is stalled, or this clock is wrong",
+                f"{age_text}: the chain or the endpoint is stalled, or this host's clock is wrong",
             )
         )
     return [*findings, *list_contract_findings(chain, heartbeat_seconds)]

@@ -191,7 +191,7 @@ def _format_factor_costs(summary: NodeSummary, factors: Factors) -> str:
     """Return R, P and B as text, with the factor that costs the node most by its weight."""
     legacy = summary.rules.legacy
     if legacy is None:
-        raise ValueError("factors come from legacy rules")
+        raise ValueError("only legacy rules have factors")
     cost_by_cause = {
         "its memory": multiply_fixed_point(legacy.vram_weight, UNIT - factors.size),
         "its timeout": multiply_fixed_point(legacy.timeout_weight, UNIT - factors.promptness),

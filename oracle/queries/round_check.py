@@ -94,7 +94,7 @@ def _load_accepted_round(store: Store, round_number: int) -> tuple[RoundAccepted
 def _fetch_block(chain: ChainReader, block_number: int) -> BlockRef:
     block = chain.fetch_header(block_number)
     if block is None:
-        raise TransientError(f"the chain does not serve block {block_number} now")
+        raise TransientError(f"no endpoint returned block {block_number}")
     return block
 
 

@@ -101,7 +101,7 @@ class Peer:
         if answer.status != _OK:
             raise ValueError(f"unexpected HTTP status {answer.status}")
         if answer.is_truncated:
-            raise ValueError(f"response larger than {_MAX_BYTES} bytes")
+            raise ValueError(f"the response is larger than {_MAX_BYTES} bytes")
         return answer.body
 
     def _count_response(

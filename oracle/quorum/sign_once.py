@@ -74,7 +74,7 @@ def _request_signature(context: QuorumContext, statement: Statement) -> bytes:
         )
     except (SignerRefusedError, WrongSignatureError) as error:
         backoff.start(None)
-        retry_text = f"the signer is asked again in {backoff.seconds_left():.0f} s"
+        retry_text = f"the request is repeated in {backoff.seconds_left():.0f} s"
         raise TransientError(f"nothing is signed: {error}; {retry_text}") from error
     backoff.reset()
     return signature

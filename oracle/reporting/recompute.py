@@ -90,7 +90,7 @@ def find_last_block(
         raise InputError(f"period {period} has not ended in the indexed blocks")
     low, high = identity.start_block, cursor.number
     if chain.fetch_header_at_or_below(low).time >= end_time:
-        raise InputError(f"period {period} lies before the start block {low}")
+        raise InputError(f"period {period} ended before the start block {low}")
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (

@@ -283,7 +283,7 @@ def expect_response_format(description: str) -> Iterator[None]:
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
         reason = type(error).__name__
         raise TransientError(
-            f"malformed response from an endpoint; expected {description} ({reason})"
+            f"an endpoint returned a malformed response; expected {description} ({reason})"
         ) from None
 
 

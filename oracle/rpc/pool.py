@@ -157,7 +157,9 @@ class EndpointPool:
             failures.append(skip_error)
         self._endpoints.update_usable_metric()
         if not failures:
-            raise RpcError("every endpoint", ErrorKind.BACKOFF, "no other endpoint to use")
+            raise RpcError(
+                "every endpoint", ErrorKind.BACKOFF, "there is no other endpoint to use"
+            )
         if all(failure.kind is ErrorKind.BACKOFF for failure in failures):
             self._endpoints.limit_breaker_wait(_MIN_BREAKER_WAIT_SECONDS)
         failure = combine_failures(failures)

@@ -69,7 +69,9 @@ class PoolProvider(JSONBaseProvider):
     def _send(self, requests: Sequence[tuple[RPCEndpoint, Any]]) -> list[RPCResponse]:
         for method, _ in requests:
             if method.startswith(_FORBIDDEN_METHODS):
-                raise FatalError(f"web3: {method} is forbidden; only the outbox sends")
+                raise FatalError(
+                    f"web3: {method} is forbidden; only the outbox may send transactions"
+                )
         try:
             rpc_requests = [(str(method), list(params)) for method, params in requests]
             results = self._get_view().request_all(rpc_requests)

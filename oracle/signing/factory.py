@@ -41,8 +41,8 @@ def open_signer(
     signer = _open_key(location, role, chain_id)
     if expected_address is not None and signer.address != expected_address.lower():
         raise InputError(
-            f"keys.{role}_address: is {expected_address}, but the opened key belongs to "
-            f"{signer.address}; one of the two is wrong; nothing was signed"
+            f"keys.{role}_address: the setting is {expected_address}, but the opened key belongs "
+            f"to {signer.address}; correct the one that is wrong; nothing was signed"
         )
     return signer
 

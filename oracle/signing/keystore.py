@@ -122,7 +122,7 @@ def read_secret_file(path: Path) -> str:
     except FileNotFoundError:
         raise InputError(f"{path}: key file not found") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8 text") from None
+        raise InputError(f"{path}: the file is not UTF-8 text") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 
@@ -135,7 +135,7 @@ def check_private_file_mode(path: Path) -> None:
         OSError: the file cannot be inspected.
     """
     if path.stat().st_mode & _GROUP_AND_OTHERS_MODE:
-        raise InputError(f"{path}: can be read by others; run chmod 600 on it")
+        raise InputError(f"{path}: other users have access to this file; run `chmod 600` on it")
 
 
 def _write_new_file(path: Path, text: str) -> None:
@@ -159,4 +159,4 @@ def _create_private_file(path: Path) -> int:
     try:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_FILE_MODE)
     except FileExistsError:
-        raise InputError(f"{path}: already exists; a key is never overwritten") from None
+        raise InputError(f"{path}: the file already exists; a key is never overwritten") from None

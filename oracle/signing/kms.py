@@ -43,11 +43,11 @@ _MALFORMED_RESPONSE_ERRORS = (AttributeError, KeyError, RecursionError, TypeErro
 # Advice for the operator, by AWS error code.
 _ADVICE_BY_ERROR_CODE = {
     "NoRegionError": "no region is configured; set keys.kms_region, or AWS_REGION",
-    "NoCredentialsError": "no credentials found; configure them as for AWS's own tools",
+    "NoCredentialsError": "no credentials were found; configure credentials as for the AWS CLI",
     "ValueError": "keys.kms_endpoint is not a valid URL",
     "NotFoundException": "there is no such key in this region and account",
     "AccessDeniedException": (
-        "access denied; see ops/signer/kms-key-policy.json for the required permissions"
+        "access was denied; see ops/signer/kms-key-policy.json for the required permissions"
     ),
 }
 
@@ -89,8 +89,9 @@ class KmsSigner:
         spec = response.get("KeySpec") or response.get("CustomerMasterKeySpec")
         if (spec, response.get("KeyUsage")) != _REQUIRED_SPEC_AND_USAGE:
             raise InputError(
-                f"KMS key {location.key_id}: is {spec} for {response.get('KeyUsage')}; "
-                f"expected {_REQUIRED_SPEC_AND_USAGE[0]} for {_REQUIRED_SPEC_AND_USAGE[1]}"
+                f"KMS key {location.key_id}: the key has spec {spec} and usage "
+                f"{response.get('KeyUsage')}; expected {_REQUIRED_SPEC_AND_USAGE[0]} and "
+                f"{_REQUIRED_SPEC_AND_USAGE[1]}"
             )
         return cls(client, location.key_id, _derive_address(public_key, location.key_id))
 
@@ -131,7 +132,7 @@ class KmsSigner:
             if signature.recover_address(digest) == self.address:
                 return signature
         raise WrongSignatureError(
-            f"the KMS signed something else, or with another key than {self.address}"
+            f"the KMS signed another digest, or signed with another key than {self.address}"
         )
 
 
@@ -152,7 +153,7 @@ def decode_der_signature(der_signature: bytes) -> tuple[int, int]:
 def _split_der_element(der: bytes, tag: int) -> tuple[bytes, bytes]:
     """Return the content of the first element (under 128 bytes), and the bytes after it."""
     if len(der) < 2 or der[0] != tag or der[1] >= 128:  # noqa: PLR2004  DER's heads
-        raise WrongSignatureError("the KMS returned no DER signature")
+        raise WrongSignatureError("the KMS returned a signature that is not DER-encoded")
     end = 2 + der[1]
     if len(der) < end:
         raise WrongSignatureError("the KMS returned a truncated signature")
@@ -161,7 +162,7 @@ def _split_der_element(der: bytes, tag: int) -> tuple[bytes, bytes]:
 
 def _decode_der_integer(content: bytes) -> int:
     if not 0 < len(content) <= _INTEGER_BYTES + 1:
-        raise WrongSignatureError("the KMS returned a number of invalid length")
+        raise WrongSignatureError("the KMS returned a signature with an integer of invalid length")
     return int.from_bytes(content, "big", signed=True)
 
 
@@ -170,7 +171,7 @@ def _derive_address(public_key_info: bytes, key_id: str) -> Address:
         not public_key_info.startswith(_PUBLIC_KEY_PREFIX)
         or len(public_key_info) != len(_PUBLIC_KEY_PREFIX) + _POINT_BYTES
     ):
-        raise InputError(f"KMS key {key_id}: not a secp256k1 key")
+        raise InputError(f"KMS key {key_id}: the key is not a secp256k1 key")
     try:
         return Address(PublicKey(public_key_info[-_POINT_BYTES:]).to_address())
     except ValidationError:

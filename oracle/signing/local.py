@@ -95,9 +95,7 @@ class ReadOnlySigner:
 
     def sign_statement(self, statement: Statement, domain: Domain) -> NoReturn:
         """Raise DryRunSignatureError."""
-        statement_name = (
-            "report" if isinstance(statement, ReportStatement) else "proposal of a kickout"
-        )
+        statement_name = "report" if isinstance(statement, ReportStatement) else "kickout proposal"
         raise DryRunSignatureError(
             f"the {statement_name} in round {statement.round} would be signed for "
             f"{domain.contract}"
@@ -106,6 +104,6 @@ class ReadOnlySigner:
     def sign_transaction(self, transaction: TransactionRequest) -> NoReturn:
         """Raise DryRunSignatureError."""
         raise DryRunSignatureError(
-            f"a transaction with nonce {transaction.nonce} would be signed, up to "
-            f"{transaction.fees.max_fee} wei per gas"
+            f"a transaction with nonce {transaction.nonce} and a maximum fee of "
+            f"{transaction.fees.max_fee} wei per gas would be signed"
         )

@@ -120,7 +120,7 @@ class RemoteSigner:
             # Redirects are rejected too, so that no other host sees the request.
             raise _InvalidHttpResponseError(f"HTTP {response.status}")
         if response.is_truncated:
-            raise _InvalidHttpResponseError(f"more than {_MAX_RESPONSE_BYTES} bytes")
+            raise _InvalidHttpResponseError(f"response larger than {_MAX_RESPONSE_BYTES} bytes")
         return response.body
 
 
@@ -158,7 +158,10 @@ def _build_http_access(location: RemoteKey) -> HttpAccess:
     if location.token_file is not None:
         token = read_secret_file(location.token_file).strip()
         if not token.isascii() or not token.isprintable() or not token:
-            raise InputError(f"{location.token_file}: does not contain a token")
+            raise InputError(
+                f"{location.token_file}: the file does not contain a token of printable ASCII "
+                "characters"
+            )
         register_secret(token)
         headers["Authorization"] = f"Bearer {token}"
     return HttpAccess(headers, certificate, ca_file)
@@ -199,4 +202,4 @@ def _decode_hex_result(value: object, host: str) -> bytes:
     except ValueError:
         # Invalid hex is reported below, like a value that is not a string.
         value = None
-    raise WrongSignatureError(f"the signer at {host} returned no hex bytes")
+    raise WrongSignatureError(f"the signer at {host} returned a result that is not hex")

@@ -115,7 +115,7 @@ def verify_signature(signature: EcdsaSignature, digest: bytes, address: Address)
     """
     if not signature.has_low_s:
         raise WrongSignatureError(
-            f"the signature of {address} has a high s; do not use this signer"
+            f"the signature of {address} has a high s value; do not use this signer"
         )
     recovered_address = signature.recover_address(digest)
     if recovered_address != address:
@@ -173,10 +173,12 @@ def verify_signed_transaction(
         WrongSignatureError: the bytes differ from the request; the message names the fields.
     """
     if len(raw_transaction) > len(encode_unsigned_transaction(request)) + _MAX_EXTRA_BYTES:
-        raise WrongSignatureError(f"the signer of {address} returned far more than a transaction")
+        raise WrongSignatureError(
+            f"the signer of {address} returned more bytes than a signed transaction can have"
+        )
     fields = _decode_transaction_fields(raw_transaction)
     if fields is None:
-        raise WrongSignatureError(f"the signer of {address} returned no type 2 transaction")
+        raise WrongSignatureError(f"the signer of {address} did not return a type 2 transaction")
     mismatched_names = [
         name
         for name, expected, actual in zip(
@@ -186,7 +188,7 @@ def verify_signed_transaction(
     ]
     if mismatched_names:
         raise WrongSignatureError(
-            f"{address} signed another transaction than requested; differing fields: "
+            f"{address} signed a transaction that differs from the request; differing fields: "
             f"{', '.join(mismatched_names)}"
         )
     parity, r, s = (int.from_bytes(field, "big") for field in fields[len(_FIELD_NAMES) :])

@@ -275,8 +275,8 @@ class Store:
         if get_file_identity(self._url) != self._file:
             raise InputError(
                 f"database {self._url.database}: the file was deleted or replaced while it was "
-                "open; expected the same file until the process ends; restore the file, or a copy "
-                "made after the last transaction was sent, and start again"
+                "open; it must stay the same file until the process ends; restore the file, or a "
+                "copy made after the last transaction was sent, and start again"
             )
 
     @property

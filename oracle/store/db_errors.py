@@ -18,7 +18,7 @@ _LOST_CLASSES = ("08", "57")
 _LOCK_NOT_AVAILABLE = "55P03"
 # A standby, or a server whose disk is nearly full; resolved by promotion or by freeing space.
 _READ_ONLY = "25006"
-_ANOTHER_WRITER = "another process is writing to it"
+_ANOTHER_WRITER = "another process is writing to the database"
 # While connecting, libpq provides no SQLSTATE, only a message.
 _CONNECT_ERRORS = {
     "password authentication failed": "the password is wrong",

@@ -239,7 +239,10 @@ def split_changes(
                 f"{name}: no such rule (available: {', '.join((*rules, *policy_parameters))})"
             )
         if name in policy_parameters and name in rules:
-            raise ValueError(f"{name}: ambiguous; a rule and a parameter of policy {policy.name}")
+            raise ValueError(
+                f"{name}: the name is ambiguous: a rule and a parameter of policy {policy.name} "
+                "have it"
+            )
     rule_changes = {name: text for name, text in changes.items() if name not in policy_parameters}
     return rule_changes, {
         name: text for name, text in changes.items() if name in policy_parameters

@@ -209,7 +209,7 @@ def get_policy(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> Selection
     policy_by_name = get_policies()
     policy_name = _ALIASES.get(name, name)
     if policy_name not in policy_by_name:
-        raise ValueError(f"no policy {name!r} (available: {', '.join(policy_by_name)})")
+        raise ValueError(f"unknown policy {name!r}; expected one of: {', '.join(policy_by_name)}")
     return override_parameters(policy_by_name[policy_name], changes)
 
 
@@ -222,9 +222,9 @@ def get_policies() -> Mapping[str, SelectionPolicy]:
 def _get_rule_values(name: str) -> Mapping[str, Any]:
     if name not in _RULE_SETS and name in get_policies():
         raise ValueError(
-            f"{name} has no scoring rules; it is a policy, for dispatch.policy"
-            f" (rule sets: {', '.join(_RULE_SETS)})"
+            f"{name} is a policy without scoring rules, for dispatch.policy; expected one of the "
+            f"rule sets: {', '.join(_RULE_SETS)}"
         )
     if name not in _RULE_SETS:
-        raise ValueError(f"no rule set {name!r} (available: {', '.join(_RULE_SETS)})")
+        raise ValueError(f"unknown rule set {name!r}; expected one of: {', '.join(_RULE_SETS)}")
     return _RULE_SETS[name]

@@ -57,8 +57,8 @@ class ReporterKeys:
         }
         if other_key.address in reporter_addresses:
             raise InputError(
-                f"the dispatcher has the same key as the signer or the transmitter "
-                f"({other_key.address}); each needs its own"
+                "the dispatcher has the same key as the signer or the transmitter "
+                f"({other_key.address}); use a separate key for the dispatcher"
             )
 
 
@@ -66,7 +66,7 @@ def _check_keys_differ(signer: Signer, transmitter: Signer) -> None:
     if signer.address == transmitter.address:
         raise InputError(
             f"signer and transmitter are the same key ({signer.address}); use two keys, because "
-            "the signer's must not hold ether"
+            "the signer's account must not hold ether"
         )
 
 
@@ -105,8 +105,8 @@ class SenderAccount:
         """
         if self._keys is None:
             raise InputError(
-                "no keys are configured: set keys.signer_keystore and "
-                "keys.transmitter_keystore with their password files"
+                "no keys are configured; set keys.signer_keystore and keys.transmitter_keystore "
+                "with their password files"
             )
         return self._keys
 

@@ -136,6 +136,6 @@ def _record_result(
 def _raise_on_wrong_chain(result: SendResult) -> None:
     if result.outcome is SendOutcome.CHAIN:
         raise FatalError(
-            f"an endpoint rejected our transaction as belonging to another chain: {result.text}; "
+            f"an endpoint rejected the transaction as belonging to another chain: {result.text}; "
             "check [chain] endpoints, then run `qos-oracle outbox release` for the account"
         )

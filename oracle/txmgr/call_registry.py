@@ -221,7 +221,7 @@ class CallRegistry:
             FatalError: a kind of this name is registered already.
         """
         if kind.name in self._kinds:
-            raise FatalError(f"call kind {kind.name}: registered twice")
+            raise FatalError(f"call kind {kind.name} is already registered")
         self._kinds[kind.name] = kind
 
     def get_kind(self, call: Intent) -> CallKind:

@@ -100,9 +100,15 @@ def prepare_noop(context: AccountContext, intent_id: int) -> Replacement:
         slot = None if intent.nonce is None else uow.outbox.slots.get_slot(account, intent.nonce)
         attempts = [] if slot is None else uow.outbox.slots.list_attempts(slot)
     if slot is None or slot.state is not NonceState.LIVE or intent.id != slot.intent_id:
-        raise InputError(f"intent {intent_id} is {intent.state}: there is nothing to cancel")
+        raise InputError(
+            f"cannot cancel intent {intent_id}: it is {intent.state} and has no pending "
+            "transaction"
+        )
     if not attempts or not attempts[-1].sends:
-        raise InputError(f"intent {intent_id} is not sent yet; try again once it has been sent")
+        raise InputError(
+            f"cannot cancel intent {intent_id}: its transaction is not sent yet; try again once "
+            "it has been sent"
+        )
     unconfirmed = UnconfirmedNonce(slot, intent, attempts)
     check_not_mined(context, unconfirmed)
     self_call = SimulatedCall(account.address, account.address, "0x")
@@ -115,7 +121,9 @@ def prepare_noop(context: AccountContext, intent_id: int) -> Replacement:
     )
     replacement, cap_reason = price_replacement(context, unconfirmed, limit, "0x")
     if replacement is None:
-        raise InputError(f"nonce {slot.nonce}: a no-op cannot land: {cap_reason}")
+        raise InputError(
+            f"cannot cancel the call with nonce {slot.nonce}: a no-op cannot land: {cap_reason}"
+        )
     return replacement
 
 
@@ -183,7 +191,10 @@ def replace_with_noop(
     with context.write_transaction() as uow:
         intents = uow.outbox.intents
         if noop_replacement.max_cost > compute_nonce_budget(uow, context, slot):
-            raise InputError(f"nonce {slot.nonce}: the budgets of [limits] do not allow a no-op")
+            raise InputError(
+                f"cannot cancel the call with nonce {slot.nonce}: the budgets of [limits] do not "
+                "allow a no-op"
+            )
         noop = intents.get(intents.add(request, context.stamp) or 0)
         if noop is None:
             raise FatalError(f"nonce {slot.nonce}: the outbox already has this no-op")

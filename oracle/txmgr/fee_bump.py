@@ -114,11 +114,13 @@ def prepare_fee_bump(context: AccountContext, heads: Heads, intent_id: int) -> R
         unconfirmed = find_lowest_unconfirmed(uow, context)
         intent = get_requested_intent(uow, intent_id)
     if unconfirmed is None or intent.nonce is None or intent.nonce < unconfirmed.slot.nonce:
-        raise InputError(f"intent {intent_id} is {intent.state}: it has no pending transaction")
+        raise InputError(
+            f"cannot bump intent {intent_id}: it is {intent.state} and has no pending transaction"
+        )
     if unconfirmed.intent.id != intent_id:
         raise InputError(
-            f"intent {intent_id} waits for nonce {unconfirmed.slot.nonce}: bump intent "
-            f"{unconfirmed.intent.id} first"
+            f"cannot bump intent {intent_id}: it waits for nonce {unconfirmed.slot.nonce}; bump "
+            f"intent {unconfirmed.intent.id} first"
         )
     check_not_mined(context, unconfirmed)
     gas = _compute_bump_gas(context, unconfirmed, heads)

@@ -132,8 +132,8 @@ def _check_chain_not_ahead(
         )
     if next_nonce is None:
         raise InputError(
-            f"{address} has sent {highest} transactions, but this database has none of them: it "
-            f"is new or was lost; {_REBUILD_ADVICE}, or use a new key"
+            f"{address} has sent {highest} transactions, but this database has none of them: the "
+            f"database is new or was lost; {_REBUILD_ADVICE}, or use a new key"
         )
     raise NonceAheadError(address, highest, next_nonce)
 
@@ -158,7 +158,8 @@ def _enroll_account(context: AccountContext, counts: Sequence[NonceCounts]) -> S
     if not quorum.is_reached_by(endpoints):
         raise TransientError(
             f"only {_format_names(endpoints)} reports that {context.account.address} has never "
-            f"sent anything; nothing is sent until another {quorum.witness_kind} reports the same"
+            f"sent a transaction; nothing is sent until another {quorum.witness_kind} reports the "
+            "same"
         )
     with context.write_transaction() as uow:
         uow.outbox.accounts.enroll(context.account, 0, context.stamp)

@@ -61,7 +61,9 @@ def get_requested_intent(uow: UnitOfWork, intent_id: int) -> Intent:
     """
     intent = uow.outbox.intents.get(intent_id)
     if intent is None:
-        raise InputError(f"intent {intent_id} not found; `qos-oracle outbox list` shows them all")
+        raise InputError(
+            f"intent {intent_id} was not found; `qos-oracle outbox list` shows all intents"
+        )
     return intent
 
 
@@ -144,7 +146,8 @@ def check_not_mined(context: AccountContext, unconfirmed: UnconfirmedNonce) -> N
     """
     if is_nonce_mined(context, unconfirmed):
         raise InputError(
-            f"intent {unconfirmed.intent.id} is already in a block; `qos-oracle run` records it"
+            f"the transaction of intent {unconfirmed.intent.id} is already in a block; "
+            "`qos-oracle run` records the outcome"
         )
 
 

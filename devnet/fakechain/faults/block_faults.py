@@ -108,7 +108,7 @@ def build_inverted_status_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
     methods = ("eth_getBlockReceipts", "eth_getTransactionReceipt")
     return InjectedFault(
-        "other status",
+        "inverted receipt status",
         wrap_change_to_skip_errors(change_result),
         limits=add_default_methods(limits, *methods),
     )
@@ -128,7 +128,7 @@ def build_null_result_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
 def build_fixed_result_fault(value: object, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that returns a fixed value; the limit `methods` selects the calls."""
-    return InjectedFault("another answer", lambda _request, _result: value, limits=limits)
+    return InjectedFault("fixed result", lambda _request, _result: value, limits=limits)
 
 
 def build_wrong_chain_id_fault(chain_id: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
@@ -151,7 +151,7 @@ def build_forwarding_fault(
     def change_result(request: FakeRequest, _result: object) -> object:
         return other_endpoint.handle_calls([request])[0]
 
-    return InjectedFault("another node", change_result, limits=limits)
+    return InjectedFault("result of another endpoint", change_result, limits=limits)
 
 
 def build_every_second_matcher() -> Callable[[FakeRequest], bool]:
@@ -191,4 +191,4 @@ def build_stale_cache_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
             return result
         return result_by_call.setdefault(f"{request.method} {request.params!r}", result)
 
-    return InjectedFault("a cache", change_result, limits=limits)
+    return InjectedFault("stale cached result", change_result, limits=limits)

@@ -160,7 +160,7 @@ def _build_old_head_fault(upstream: UpstreamProxy, lag_blocks: int) -> InjectedF
             return upstream.handle_call(request.method, [hex(max(0, head)), *request.params[1:]])
         return result if int(result["number"], 16) <= head else None
 
-    return InjectedFault("lagging", wrap_change_to_skip_errors(change_result))
+    return InjectedFault("lagging head", wrap_change_to_skip_errors(change_result))
 
 
 def _build_delayed_body_fault(seconds: float) -> InjectedFault:

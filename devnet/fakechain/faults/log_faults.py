@@ -106,7 +106,7 @@ def build_silent_pruning_fault(below: int, **limits: Unpack[FaultLimits]) -> Inj
         return None if request.block_range and request.block_range[1] < below else result
 
     return InjectedFault(
-        "pruned history",
+        "silently pruned history",
         wrap_change_to_skip_errors(change_result),
         limits=add_default_methods(limits, *LOG_AND_RECEIPT_METHODS),
     )
@@ -119,7 +119,9 @@ def build_empty_unknown_block_fault(**limits: Unpack[FaultLimits]) -> InjectedFa
         return [] if isinstance(result, FakeRpcError) else result
 
     return InjectedFault(
-        "[] for an unknown block", change_result, limits=add_default_methods(limits, *LOG_METHODS)
+        "empty list for an unknown block",
+        change_result,
+        limits=add_default_methods(limits, *LOG_METHODS),
     )
 
 
@@ -135,7 +137,7 @@ def build_foreign_logs_fault(
             return error
 
     return InjectedFault(
-        "logs of another view", change_result, limits=add_default_methods(limits, *LOG_METHODS)
+        "logs of another endpoint", change_result, limits=add_default_methods(limits, *LOG_METHODS)
     )
 
 

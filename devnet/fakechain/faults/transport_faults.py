@@ -161,14 +161,14 @@ _FOREIGN_RESPONSE = b'{"jsonrpc":"2.0","id":987654321,"result":"0x5"}'
 def build_reversed_batch_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that reverses the order of a batch."""
     return InjectedFault(
-        "batch shuffled", change_batch=lambda _requests, responses: responses[::-1], limits=limits
+        "reversed batch", change_batch=lambda _requests, responses: responses[::-1], limits=limits
     )
 
 
 def build_omitted_response_fault(index: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that leaves one response out of a batch."""
     return InjectedFault(
-        "batch with a hole",
+        "batch with a missing response",
         change_batch=lambda _requests, responses: responses[:index] + responses[index + 1 :],
         limits=limits,
     )
@@ -184,7 +184,7 @@ def build_failed_call_fault(index: int, **limits: Unpack[FaultLimits]) -> Inject
         error_response = {"jsonrpc": "2.0", "id": responses[index]["id"], "error": error}
         return [*responses[:index], error_response, *responses[index + 1 :]]
 
-    return InjectedFault("an error in a batch", change_batch=change_responses, limits=limits)
+    return InjectedFault("batch with a failed call", change_batch=change_responses, limits=limits)
 
 
 def build_batch_limit_fault(max_calls: int = 1, **limits: Unpack[FaultLimits]) -> InjectedFault:
@@ -198,7 +198,9 @@ def build_batch_limit_fault(max_calls: int = 1, **limits: Unpack[FaultLimits]) -
         error = FakeRpcError(-32007, f"batch of more than {max_calls} is not allowed").to_json()
         return {"jsonrpc": "2.0", "id": None, "error": error}
 
-    return InjectedFault("batch refused", change_batch=change_responses, limits=limits)
+    return InjectedFault(
+        "batch refused as too large", change_batch=change_responses, limits=limits
+    )
 
 
 def build_batch_limit_status_fault(
@@ -224,7 +226,9 @@ def build_held_response_fault(gate: Event, **limits: Unpack[FaultLimits]) -> Inj
         gate.wait(_MAX_HOLD_SECONDS)
         return result
 
-    return InjectedFault("held back", wait_for_gate, limits=limits, counts_unchanged=True)
+    return InjectedFault(
+        "response held until released", wait_for_gate, limits=limits, counts_unchanged=True
+    )
 
 
 def build_delayed_response_fault(
@@ -236,7 +240,9 @@ def build_delayed_response_fault(
         clock.advance(seconds)
         return result
 
-    return InjectedFault(f"{seconds} s slow", advance_clock, limits=limits, counts_unchanged=True)
+    return InjectedFault(
+        f"response delayed by {seconds} s", advance_clock, limits=limits, counts_unchanged=True
+    )
 
 
 def build_callback_fault(
@@ -248,4 +254,6 @@ def build_callback_fault(
         callback(request)
         return result
 
-    return InjectedFault("something happens", run_callback, limits=limits, counts_unchanged=True)
+    return InjectedFault(
+        "callback before the response", run_callback, limits=limits, counts_unchanged=True
+    )

@@ -165,7 +165,7 @@ class Recording:
             lines["block"], key=lambda block_entry: int(block_entry["number"], 16)
         )
         if not block_entries:
-            raise InputError("the recording has no block")
+            raise InputError("the recording contains no blocks")
         for block_entry in block_entries:
             parent = self.blocks.block_by_hash.get(block_entry["parentHash"])
             self.blocks.add_block(RecordedBlock(block_entry, parent), ())
@@ -244,7 +244,7 @@ def _build_recording(path: Path, chain_id: int, lines: _LinesByKind) -> Recordin
     try:
         return Recording(chain_id, lines)
     except (KeyError, ValueError, TypeError) as error:
-        raise InputError(f"{path}: missing or invalid field: {error}") from None
+        raise InputError(f"{path}: a field is missing or invalid: {error}") from None
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
@@ -256,9 +256,9 @@ def _iter_objects(path: Path) -> Iterator[tuple[int, Json]]:
             for line_number, line in enumerate(file, 1):
                 entry = msgspec.json.decode(line)
                 if not isinstance(entry, dict):
-                    raise InputError(f"{path}:{line_number}: not a JSON object")
+                    raise InputError(f"{path}:{line_number}: the line is not a JSON object")
                 yield line_number, entry
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from None
     except msgspec.DecodeError as error:
-        raise InputError(f"{path}: not a file of JSON lines: {error}") from None
+        raise InputError(f"{path}: the file is not in JSON Lines format: {error}") from None

@@ -24,7 +24,7 @@ TailReader = Callable[[bytes, int], tuple[object, int]]
 def read_uint(raw: bytes, offset: int) -> int:
     """Return the unsigned 32-byte word at a byte offset."""
     if len(raw) < offset + WORD:
-        raise MalformedError("too short")
+        raise MalformedError("the data is too short")
     return int.from_bytes(raw[offset : offset + WORD], "big")
 
 
@@ -34,9 +34,9 @@ def read_bytes(raw: bytes, offset: int) -> tuple[bytes, int]:
     stop = start + read_uint(raw, offset)
     end = stop + (start - stop) % WORD
     if end > len(raw):
-        raise MalformedError("too short")
+        raise MalformedError("the data is too short")
     if raw[stop:end].strip(b"\0"):
-        raise MalformedError("padding is not zero")
+        raise MalformedError("the padding is not zero")
     return raw[start:stop], end
 
 
@@ -79,7 +79,7 @@ def read_hash_array(raw: bytes, offset: int) -> tuple[object, int]:
     start = offset + WORD
     end = start + WORD * read_uint(raw, offset)
     if end > len(raw):
-        raise MalformedError("too short")
+        raise MalformedError("the data is too short")
     text = raw[start:end].hex()
     return tuple(
         ["0x" + text[position : position + 64] for position in range(0, len(text), 64)]
@@ -93,7 +93,7 @@ def build_word_array_reader(read_word: Callable[[bytes], object]) -> TailReader:
         start = offset + WORD
         end = start + WORD * read_uint(raw, offset)
         if end > len(raw):
-            raise MalformedError("too short")
+            raise MalformedError("the data is too short")
         return tuple(
             read_word(raw[position : position + WORD]) for position in range(start, end, WORD)
         ), end
@@ -109,11 +109,11 @@ def build_array_reader(read_element: TailReader) -> TailReader:
         count = read_uint(raw, offset)
         end = heads_start + WORD * count
         if end > len(raw):
-            raise MalformedError("too short")
+            raise MalformedError("the data is too short")
         values = []
         for position in range(heads_start, end, WORD):
             if heads_start + read_uint(raw, position) != end:
-                raise MalformedError("an offset leaves a gap")
+                raise MalformedError("an offset leaves a gap in the data")
             value, end = read_element(raw, end)
             values.append(value)
         return tuple(values), end
@@ -174,7 +174,7 @@ def build_word_reader(abi_type: str) -> WordReader:
 
     def read_checked(word: bytes) -> object:
         if int.from_bytes(word, "big") & unused:
-            raise MalformedError(f"not a clean {abi_type}")
+            raise MalformedError(f"unused bits of a value of type {abi_type} are set")
         return read_value(word, size)
 
     return read_checked
@@ -194,7 +194,7 @@ def _build_signed_reader(bits: int) -> WordReader:
     def read_checked(word: bytes) -> object:
         value = int.from_bytes(word, "big", signed=True)
         if not -limit <= value < limit:
-            raise MalformedError(f"not a clean int{bits}")
+            raise MalformedError(f"a value is out of range for int{bits}")
         return value
 
     return read_checked

@@ -34,10 +34,10 @@ class _BoundedInput:
 
     def read_bytes(self, offset: int, size: int) -> bytes:
         if offset + size > len(self.raw):
-            raise MalformedError("too short")
+            raise MalformedError("the calldata is too short")
         self.remaining_bytes -= size
         if self.remaining_bytes < 0:
-            raise MalformedError("too much of it")
+            raise MalformedError(f"the decoded arguments exceed {MAX_DECODED_BYTES} bytes")
         return self.raw[offset : offset + size]
 
     def read_uint(self, offset: int) -> int:
@@ -118,7 +118,7 @@ def _build_type_reader(abi_type: str) -> _TypeReader:
             read=_read_string if abi_type == "string" else _read_bytes_as_hex,
         )
     if find_word_layout(abi_type) is None:
-        raise ValueError(f"no decoder for the type {abi_type}")
+        raise ValueError(f"there is no decoder for the type {abi_type}")
     read_word = build_word_reader(abi_type)
     return _TypeReader(
         WORD,
@@ -143,7 +143,7 @@ def _build_array_reader(element_reader: _TypeReader) -> _TypeReader:
     def read_array(source: _BoundedInput, offset: int) -> tuple[Any, ...]:
         count = source.read_uint(offset)
         if count * element_reader.head_size > len(source.raw):
-            raise MalformedError("too short")
+            raise MalformedError("the calldata is too short")
         return _read_components(source, offset + WORD, [element_reader] * count)
 
     return _TypeReader(WORD, is_dynamic=True, read=read_array)

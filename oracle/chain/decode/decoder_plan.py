@@ -172,9 +172,9 @@ class DataLayout:
 
         def read_data(raw: bytes) -> Parts:
             if len(raw) != size:
-                raise MalformedError("length")
+                raise MalformedError("the data has the wrong length")
             if unused_mask and _int_from_bytes(raw, "big") & unused_mask:
-                raise MalformedError("unused bits are set")
+                raise MalformedError("unused bits of the data are set")
             return unpack(raw)
 
         return read_data
@@ -192,9 +192,9 @@ class DataLayout:
 
         def read_data(raw: bytes) -> Parts:
             if len(raw) < size:
-                raise MalformedError("length")
+                raise MalformedError("the data is too short")
             if _int_from_bytes(raw[:size], "big") & unused_mask:
-                raise MalformedError("unused bits are set")
+                raise MalformedError("unused bits of the data are set")
             return unpack(raw) + read_tails(raw[size:], unpack_offsets(raw))
 
         return read_data
@@ -229,11 +229,11 @@ def _build_tails_reader(
         values, end = [], 0
         for offset, read_tail in zip(offsets, readers, strict=True):
             if offset != static_size + end:
-                raise MalformedError("an offset leaves a gap")
+                raise MalformedError("an offset leaves a gap in the data")
             value, end = read_tail(raw, end)
             values.append(value)
         if end != len(raw):
-            raise MalformedError("length")
+            raise MalformedError("the data has the wrong length")
         return tuple(values)
 
     if read_hash_array in readers:
@@ -251,7 +251,7 @@ def _build_tail_reader(abi_type: str) -> TailReader:
         return _TAIL_READERS[abi_type]
     element_type = abi_type.removesuffix("[]")
     if element_type == abi_type or element_type.endswith("]"):
-        raise ValueError(f"no decoder for the type {abi_type}")
+        raise ValueError(f"there is no decoder for the type {abi_type}")
     return (
         build_word_array_reader(build_word_reader(element_type))
         if find_word_layout(element_type)
@@ -352,14 +352,14 @@ def _build_log_splitter(
     def split_log(log: Log) -> Parts:
         topics, data = log.topics, log.data
         if len(topics) != topic_count:
-            raise MalformedError("number of topics")
+            raise MalformedError("the log has the wrong number of topics")
         for topic_index in address_topics:
             if topics[topic_index][:26] != _PADDING:
-                raise MalformedError("topic")
+                raise MalformedError("an address topic is not padded with zeros")
         if read_data is not None:
             return topics + read_data(unhexlify(data[2:]))
         if len(data) != data_length:
-            raise MalformedError("length")
+            raise MalformedError("the data has the wrong length")
         return topics
 
     return split_log

@@ -143,13 +143,13 @@ def _find_task_list_getter(typed_value: TypedValue) -> Getter | None:
 
 def _validate_round_position(value: int) -> int:
     if value > _MAX_PLACE:
-        raise MalformedError(f"a round of {value}")
+        raise MalformedError(f"the round position is {value}; expected at most {_MAX_PLACE}")
     return value
 
 
 def _validate_tasks(tasks: tuple[str, ...]) -> tuple[str, ...]:
     if not tasks:
-        raise MalformedError("a group without a task")
+        raise MalformedError("the group has no tasks")
     return tasks
 
 

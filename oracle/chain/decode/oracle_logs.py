@@ -47,11 +47,11 @@ def decode_pushed_round(call: Call, data_hash: Hash) -> RoundData:
     """
     round_bytes = _decode_bytes_argument(call.input, "push", "data")
     if "0x" + keccak(round_bytes).hex() != data_hash:
-        raise MalformedError("the data of the call have another hash")
+        raise MalformedError("the hash of the call's data differs from the hash in the event")
     try:
         return decode_round(round_bytes)
     except ValueError as error:
-        raise MalformedError(f"the data of the call: {error}") from error
+        raise MalformedError(f"the call's data is malformed: {error}") from error
 
 
 def decode_push_signatures(call: Call) -> bytes:
@@ -76,7 +76,7 @@ def _decode_bytes_argument(calldata: str, function: str, argument_name: str) -> 
     """Return an argument of type `bytes` from the calldata of this function."""
     signature = load_abi(ORACLE_CONTRACT).functions[function]
     if not calldata.startswith(signature.selector):
-        raise MalformedError(f"the call is no {function}")
+        raise MalformedError(f"the call is not a call of {function}")
     arguments = bytes.fromhex(calldata[SELECTOR_DIGITS:])
     index = [parameter.name for parameter in signature.inputs].index(argument_name)
     start = read_uint(arguments, WORD * index)
@@ -93,7 +93,7 @@ def build_round_reader(event: AbiSignature) -> Callable[[Call, Log], RoundAccept
     def read_round(call: Call, log: Log) -> RoundAccepted:
         *round_values, data_hash, transmitter = decode_log(log)
         if call.sender != transmitter:
-            raise MalformedError("the call has another sender")
+            raise MalformedError("the sender of the call is not the transmitter in the event")
         round_number, as_of, as_of_hash, digest, config = round_values
         round_data = decode_pushed_round(call, data_hash)
         return RoundAccepted(

@@ -133,7 +133,9 @@ class FeedClient:
             or document.get("message") != "success"
             or "data" not in document
         ):
-            raise FeedResponseError(f"{self.name}: the response does not report success with data")
+            raise FeedResponseError(
+                f"{self.name}: the response does not report success, or contains no data"
+            )
         return document["data"]
 
     def _parse_rows(self, data: object, after_id: int) -> list[FeedRow]:
@@ -148,12 +150,12 @@ class FeedClient:
         rows = [self._parse_row(entry) for entry in data]
         ids = [row.id for row in rows]
         if ids != sorted(set(ids)):
-            raise FeedResponseError(f"{self.name}: the rows are not in order of their ids")
+            raise FeedResponseError(f"{self.name}: the rows are not ordered by id")
         new_rows = [row for row in rows if row.id > after_id]
         if rows and not new_rows:
             raise FeedResponseError(
-                f"{self.name}: the page after row {after_id} repeats rows up to it; expected rows "
-                "with a higher id, or an empty page at the end"
+                f"{self.name}: the page after row {after_id} contains no row after that row; "
+                "expected rows with a higher id, or an empty page at the end"
             )
         return new_rows
 
@@ -263,7 +265,7 @@ class FiguresClient:
         response = self._http.get(path, self._timeout_seconds, self._timeout_seconds)
         if response.status != HTTPStatus.OK or response.is_truncated:
             raise FeedResponseError(
-                f"{self.name}: no complete node list: HTTP status {response.status}"
+                f"{self.name}: the node list is incomplete (HTTP status {response.status})"
             )
         try:
             document = json.loads(response.body)
@@ -271,14 +273,14 @@ class FiguresClient:
             raise FeedResponseError(f"{self.name}: the node list is not JSON") from None
         rows = document.get("data") if isinstance(document, dict) else None
         if not isinstance(rows, list):
-            raise FeedResponseError(f"{self.name}: the node list contains no list `data`")
+            raise FeedResponseError(f"{self.name}: the node list has no array `data`")
         return rows
 
     def _parse_node_stats(
         self, row: object, measured_at: float, max_error_seconds: float
     ) -> RelayFigures:
         if not isinstance(row, Mapping) or not _ADDRESS_PATTERN.fullmatch(str(row.get("address"))):
-            raise FeedResponseError(f"{self.name}: a node of the list has no valid address")
+            raise FeedResponseError(f"{self.name}: a node in the list has no valid address")
         quality, stake_score, weight = (
             self._parse_number(row.get(name)) for name in _FIGURE_FIELDS
         )

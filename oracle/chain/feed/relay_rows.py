@@ -127,13 +127,13 @@ def decode_event(row: FeedRow, position: Position) -> DomainEvent | None:
 def parse_arguments(row: FeedRow) -> Mapping[str, Any]:
     """Return the row's arguments; raise ValueError if they are invalid or name another task."""
     if _is_nested_deeper(row.args, _MAX_NESTING):
-        raise ValueError(f"args: nested deeper than {_MAX_NESTING}")
+        raise ValueError(f"args: must not be nested deeper than {_MAX_NESTING} levels")
     try:
         arguments = json.loads(row.args)
     except (ValueError, RecursionError):
-        raise ValueError("args: not JSON") from None
+        raise ValueError("args: must be valid JSON") from None
     if not isinstance(arguments, dict):
-        raise ValueError("args: not an object")  # noqa: TRY004 - the row is at fault
+        raise ValueError("args: must be a JSON object")  # noqa: TRY004 - the row is at fault
     task = arguments.get("task_id_commitment", row.task)
     if not isinstance(task, str) or task.lower() != row.task.lower():
         raise ValueError("args: task_id_commitment differs from the row's task")
@@ -173,7 +173,7 @@ def parse_abort(row: FeedRow) -> tuple[int, int, str]:
     arguments = parse_arguments(row)
     issuer = arguments.get("abort_issuer", "")
     if not isinstance(issuer, str):
-        raise ValueError("abort_issuer: not a string")  # noqa: TRY004 - the row is at fault
+        raise ValueError("abort_issuer: must be a string")  # noqa: TRY004 - the row is at fault
     return (
         _parse_int(arguments, "abort_reason"),
         _parse_int(arguments, "last_status"),
@@ -221,12 +221,12 @@ def _parse_hex(text: str, byte_count: int, field_name: str) -> str:
 def _parse_int(arguments: Mapping[str, Any], field_name: str) -> int:
     number = arguments.get(field_name)
     if type(number) is not int:
-        raise ValueError(f"{field_name}: not a whole number")
+        raise ValueError(f"{field_name}: must be a whole number")
     return number
 
 
 def _parse_decimal(arguments: Mapping[str, Any], field_name: str) -> int:
     text = arguments.get(field_name)
     if not isinstance(text, str) or re.fullmatch(r"[0-9]{1,77}", text) is None:
-        raise ValueError(f"{field_name}: not a decimal string")
+        raise ValueError(f"{field_name}: must be a string of decimal digits")
     return int(text)

@@ -208,7 +208,7 @@ def _build_dead_letter(row: Log | Call, index: int, name: str, error: ValueError
 def _find_call(call_by_transaction: Mapping[tuple[Hash, Hash], Call], log: Log) -> Call:
     call = call_by_transaction.get((log.block_hash, log.tx_hash))
     if call is None:
-        raise MalformedError("the call that made it is not there")
+        raise MalformedError("the call that emitted the log is missing")
     return call
 
 
@@ -249,7 +249,9 @@ def _build_overload_reader(
             (topic_count, None)
         )
         if mapped is None:
-            raise MalformedError("no event of this name has so many topics and so much data")
+            raise MalformedError(
+                "no event of this name has this number of topics and this length of data"
+            )
         result: Any = mapped.decode(log)
         return result if mapped.returns_list else [result]
 

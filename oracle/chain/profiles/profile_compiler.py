@@ -63,7 +63,7 @@ class _EnumTable(dict[Literal, StrEnum | None]):
 
     def __missing__(self, value: Literal) -> StrEnum | None:
         if not self._has_default:
-            raise MalformedError(f"{self._key} has no word for {str(value)[:_MAX_SHOWN_CHARS]!r}")
+            raise MalformedError(f"{self._key} has no entry for {str(value)[:_MAX_SHOWN_CHARS]!r}")
         return self._default
 
 
@@ -225,7 +225,7 @@ def _build_multi_mapping_reader(
                 if make is not None:
                     events.append(make(row, parts, len(events)))
         if not is_matched:
-            raise MalformedError("no reading holds for its values")
+            raise MalformedError("no reading of the profile matches the values")
         return events
 
     return read_row
@@ -304,7 +304,7 @@ class _FieldCompiler:
                 else build_enum_getter(enum, name, typed_value, _get_block_number)
             )
         if name in ENUM_CLASS_BY_FIELD:
-            raise ValueError(f"needs an enum, because {name} is an enumeration field")
+            raise ValueError(f"an enum is required, because {name} is an enumeration field")
         return build_field_getter(name, typed_value)
 
     def build_conditions(self, mapping: EventMapping) -> list[_Condition]:

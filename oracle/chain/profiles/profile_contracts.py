@@ -92,10 +92,10 @@ class _ContractAbi:
         try:
             document = msgspec.json.decode((folder / entry).read_bytes())
         except (OSError, msgspec.DecodeError) as error:
-            raise ValueError(f"cannot be read: {error}") from None
+            raise ValueError(f"the file cannot be read: {error}") from None
         entries = document.get("abi") if isinstance(document, dict) else document
         if not isinstance(entries, list):
-            raise ValueError("contains no ABI list")  # noqa: TRY004  # a fault of the file
+            raise ValueError("the file contains no ABI list")  # noqa: TRY004  # a fault of the file
         for signature_kind, signatures in self.signatures_by_kind.items():
             signatures.extend(parse_signatures(entries, signature_kind))
 

@@ -81,9 +81,9 @@ def _read_toml(path: Path) -> Table:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is not UTF-8 text") from error
+        raise InputError(f"{path}: the file is not UTF-8 text") from error
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}: is not TOML: {error}") from error
+        raise InputError(f"{path}: invalid TOML: {error}") from error
 
 
 def _read_profile(path: Path, options: Mapping[str, Literal]) -> Profile:
@@ -131,7 +131,7 @@ def _parse_token(document: Table, faults: FaultCollector) -> Token:
     faults.check_keys("token", table, {"symbol", "decimals"})
     symbol, decimals = table.get("symbol", "tokens"), table.get("decimals", 18)
     if not isinstance(symbol, str) or not re.fullmatch(r"[A-Za-z0-9$.]{1,12}", symbol):
-        faults.add_fault("token.symbol", "must be 1 to 12 letters, digits, $ or dots")
+        faults.add_fault("token.symbol", "must have 1 to 12 letters, digits, $ or dots")
     if type(decimals) is not int or not 0 <= decimals <= _MAX_DECIMALS:
         faults.add_fault("token.decimals", f"must be a whole number from 0 to {_MAX_DECIMALS}")
     return Token(str(symbol), decimals if type(decimals) is int else 18)
@@ -257,5 +257,5 @@ def _check_for_gaps(enum: EnumMapping, faults: FaultCollector) -> None:
             gap_list = ", ".join(map(str, gaps[:5]))
             from_block_note = f" from block {block} on" if block else ""
             faults.add_fault(
-                enum.key, f"has no word for {gap_list}{from_block_note}, and no `otherwise`"
+                enum.key, f"has no entry for {gap_list}{from_block_note}, and no `otherwise`"
             )

@@ -136,7 +136,7 @@ class ProfileSettings:
         """
         literals: list[Literal] = []
         if raw_value == []:
-            raise ValueError("is an empty list; expected at least one value")
+            raise ValueError("the list is empty; expected at least one value")
         for entry in raw_value if isinstance(raw_value, list) else [raw_value]:
             value = self.resolve_reference(entry)
             if not isinstance(value, bool | int | str):

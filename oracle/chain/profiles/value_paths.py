@@ -51,7 +51,7 @@ class InputValues:
         name, *steps = path.split(".")
         parameter_by_name = {parameter.name: parameter for parameter in self.signature.inputs}
         if name not in parameter_by_name:
-            available_note = f" (there are: {', '.join(parameter_by_name) or 'none'})"
+            available_note = f" (available: {', '.join(parameter_by_name) or 'none'})"
             fault = f"{self.signature.text} has no argument {name}"
             raise ValueError(fault + suggest_name(name, parameter_by_name) + available_note)
         typed_value, parameter = self.value_by_input[name], parameter_by_name[name]

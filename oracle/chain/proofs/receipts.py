@@ -151,7 +151,9 @@ def encode_log_hex(address: str, topics: Sequence[str], data: str) -> str:
         ValueError: the data has an odd number of digits, or there are more than four topics.
     """
     if len(data) & 1 or len(topics) >= len(_TOPIC_HEADS):
-        raise ValueError("a log with an odd number of hex digits, or with more than four topics")
+        raise ValueError(
+            "the log's data has an odd number of hex digits, or the log has more than four topics"
+        )
     topics_hex = "".join(["a0" + topic[2:] for topic in topics])
     body = f"94{address[2:]}{_TOPIC_HEADS[len(topics)]}{topics_hex}{encode_string_hex(data)}"
     return _encode_list_head_hex(len(body) >> 1) + body

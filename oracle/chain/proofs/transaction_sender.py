@@ -27,7 +27,7 @@ def recover_signer(transaction: SignedTransaction) -> str | None:
     if int(transaction.type, 16) not in KNOWN_TYPES or not _is_signed(transaction):
         return None
     if transaction.compute_hash() != transaction.hash.lower():
-        raise ValueError("its fields do not match its hash")
+        raise ValueError("the fields of the transaction do not match its hash")
     signed_payload, parity = _build_signed_payload(transaction)
     try:
         signature = Signature(
@@ -35,7 +35,7 @@ def recover_signer(transaction: SignedTransaction) -> str | None:
         )
         public_key = signature.recover_public_key_from_msg_hash(keccak(signed_payload))
     except (BadSignature, ValidationError) as error:
-        raise ValueError("its signature is invalid") from error
+        raise ValueError("the signature of the transaction is invalid") from error
     return str(public_key.to_address())
 
 

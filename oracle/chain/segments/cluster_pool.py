@@ -227,5 +227,7 @@ def _read_endpoint_urls() -> list[str]:
     except msgspec.DecodeError:
         urls = []
     if not urls:
-        raise InputError(f"{ENDPOINTS_VARIABLE} of the worker must be a JSON list of endpoints")
+        raise InputError(
+            f"{ENDPOINTS_VARIABLE}: the worker's variable must be a JSON list of endpoint URLs"
+        )
     return urls

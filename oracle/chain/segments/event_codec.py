@@ -156,7 +156,7 @@ def decode_events(rows: EventRows) -> list[Any]:
     """
     event_classes = _list_event_codecs()
     if any(number >= len(event_classes) for number in rows.columns_by_class):
-        raise ValueError("unknown event class")
+        raise ValueError("the rows refer to an unknown event class")
     iterator_by_class = {
         number: event_classes[number].decode_columns(columns)
         for number, columns in rows.columns_by_class.items()
@@ -164,9 +164,9 @@ def decode_events(rows: EventRows) -> list[Any]:
     try:
         events = list(map(next, map(iterator_by_class.__getitem__, rows.class_numbers)))
     except KeyError:
-        raise ValueError("fewer events than were announced") from None
+        raise ValueError("the rows contain fewer events than announced") from None
     if len(events) < len(rows.class_numbers):
-        raise ValueError("fewer events than were announced")
+        raise ValueError("the rows contain fewer events than announced")
     if any(next(iterator, None) is not None for iterator in iterator_by_class.values()):
-        raise ValueError("more events than were announced")
+        raise ValueError("the rows contain more events than announced")
     return events

@@ -222,7 +222,7 @@ class _Worker:
         assert process.stdout is not None  # noqa: S101
         write_frame(process.stdin, self._setup_frame)  # type: ignore[arg-type]  # a binary pipe
         if read_frame(process.stdout, MAX_FRAME_BYTES) != READY_MESSAGE:  # type: ignore[arg-type]
-            raise FrameError("worker exited before it was ready")
+            raise FrameError("the worker exited before it was ready")
         return process
 
     def _end_process(self) -> None:

@@ -282,10 +282,12 @@ def _validate_segment(segment: Segment, request: SegmentRequest) -> None:
     if segment.level not in set(VerificationLevel):
         raise SegmentError(f"unknown verification level {segment.level}")
     if not segment.logs.has_consistent_keys():
-        raise SegmentError("logs are out of order, duplicated, or lack their shared fields")
+        raise SegmentError(
+            "the segment's logs are out of order or duplicated, or lack their shared fields"
+        )
     block_numbers = [block[0] for block in segment.logs.blocks] + [
         row.block for row in segment.calls
     ]
     block_numbers += [*segment.proven, *(header.number for header in segment.headers)]
     if block_numbers and not first <= min(block_numbers) <= max(block_numbers) <= last:
-        raise SegmentError("the segment has rows of blocks outside of its range")
+        raise SegmentError("the segment has rows of blocks outside its range")

@@ -355,7 +355,8 @@ class SegmentQueue:
         if deaths >= _MAX_WORKER_DEATHS:
             if len(blocks) == 1:
                 raise FatalError(
-                    f"block {blocks.first}: {deaths} workers failed to prepare it: {reason}"
+                    f"block {blocks.first}: {deaths} workers failed to prepare this block: "
+                    f"{reason}"
                 )
             block_ranges, kept_deaths = list(blocks.iter_chunks((len(blocks) + 1) // 2)), 0
         requests = [

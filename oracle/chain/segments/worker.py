@@ -181,14 +181,14 @@ class SegmentPreparer:
             )
         calibration = window_source.calibration
         if pool.doubts or pool.endpoint_list.get_proven_wrong_reasons():
-            raise RefusedSegmentError(f"an endpoint is not trusted at present: {pool.doubts}")
+            raise RefusedSegmentError(f"an endpoint is not trusted: {pool.doubts}")
         new_facts = dict(
             calibration.collect_facts().items() - request.writer_state.facts.get("", {}).items()
         )
         if new_facts and new_facts != _VALID_SENDERS_FACT:
-            raise RefusedSegmentError("there are new facts about the chain")
+            raise RefusedSegmentError("the worker has found new facts about the chain")
         if window.last.number > request.last:
-            raise RefusedSegmentError("there is no block at any height of the range")
+            raise RefusedSegmentError("the range contains no block")
         return window
 
     def _open_source(self, writer_state: WriterState) -> tuple[WindowSource, _RecordingPool]:

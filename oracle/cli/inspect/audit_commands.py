@@ -82,7 +82,13 @@ def relay(  # noqa: PLR0913 - a command line's options are its parameters
             help="Seconds the chain and the relay may lag behind each other.",
         ),
     ] = MAX_LAG_SECONDS,
-    polls: Annotated[int, typer.Option(min=2, help="Number of polls of the relay's figures.")] = 2,
+    polls: Annotated[
+        int,
+        typer.Option(
+            min=2,
+            help=("Number of polls of the node scores and weights that the relay publishes."),
+        ),
+    ] = 2,
     seconds: Annotated[
         float,
         typer.Option(min=1.0, help="Seconds between two polls; longer intervals are more exact."),
@@ -123,7 +129,9 @@ def relay(  # noqa: PLR0913 - a command line's options are its parameters
     )
     relay_url = url or (None if settings is None else settings.feed.url)
     if relay_url is None:
-        raise InputError("--url: required unless --config names a daemon with feed.url")
+        raise InputError(
+            "--url: required, unless the configuration given with --config sets feed.url"
+        )
     with closing(RelayWatch.connect_to(relay_url, timeout, page, WatchClock())) as watch:
         watch.poll_relay(polls, seconds)
         watch.adopt_witness_times(witness_times)

@@ -46,9 +46,11 @@ def export_fixture(
             export again.
     """
     if not path.name.endswith(_SUFFIXES):
-        raise InputError(f"--fixture {path}: must end in .jsonl or .jsonl.gz")
+        raise InputError(f"--fixture {path}: the name must end in .jsonl or .jsonl.gz")
     if path.exists():
-        raise InputError(f"--fixture {path}: already exists; choose another file, or remove it")
+        raise InputError(
+            f"--fixture {path}: the file already exists; choose another one, or remove it"
+        )
     part_path, progress_path = (
         path.with_name(f"{path.name}.part"),
         path.with_name(f"{path.name}.part.json"),
@@ -111,7 +113,7 @@ def _write_blocks(
             progress_path.unlink()
             raise TransientError(
                 f"--fixture: the recorded block {file_state.next - 1} is no longer on the chain; "
-                "run the command again, it starts over"
+                "run the command again to start over"
             )
         file_state.next, file_state.hash = last_block + 1, block_lines[-1]["hash"]
         _append_lines(part_path, progress_path, file_state, lines)

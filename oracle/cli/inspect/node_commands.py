@@ -43,7 +43,10 @@ def list_nodes(
     """List all nodes, best first, as of the last folded block."""
     with open_folded_records(read_config(config)) as records:
         if without_task and records.rules.legacy is None:
-            raise InputError(f"--without-task: the rules {records.rules.name} have no windows")
+            raise InputError(
+                f"--without-task: rule set {records.rules.name} has no windows; this option "
+                "requires legacy rules"
+            )
         labels = {
             Address(address_text): name
             for address_text, name in records.config.network.labels.items()

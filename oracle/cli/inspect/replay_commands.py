@@ -172,7 +172,7 @@ def export(  # noqa: PLR0913 - a command line's options are its parameters
     with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None:
-            raise InputError("the database is empty: nothing to export")
+            raise InputError("the database is empty; there is nothing to export")
         blocks = _clip_block_range(first_block or 0, last_block, cursor.number)
         # `typer.echo` would flush after every line.
         lines = export_events(uow, open_reader(records.config), blocks)
@@ -228,7 +228,9 @@ def _record_fixture(
 def _clip_block_range(first: int, last: int | None, newest_block: int) -> BlockRange:
     end_block = newest_block if last is None else min(last, newest_block)
     if first > end_block:
-        raise InputError(f"--from {first}: above block {end_block}, the last block to export")
+        raise InputError(
+            f"--from {first}: the first block is above block {end_block}, the last block to export"
+        )
     return BlockRange(first, end_block)
 
 

@@ -80,7 +80,10 @@ def list_systems(*, as_json: JsonOption = False) -> None:
 )
 def show(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help=f"The rule set: {', '.join(list_rule_sets())}.")
+        str,
+        typer.Argument(
+            metavar="NAME", help=(f"Rule set to show. One of: {', '.join(list_rule_sets())}.")
+        ),
     ],
     *,
     changes: SetOption = None,

@@ -86,7 +86,7 @@ def _check_network(index: Index, *, offline: bool) -> None:
     with index.store.read_transaction() as uow:
         stored_identity = uow.identity.get()
     if stored_identity is None:
-        raise InputError("the database is empty; `qos-oracle run` indexes the chain")
+        raise InputError("the database is empty; run `qos-oracle run` to index the chain")
     if not offline:
         check_index_chain(index)
     configured_identity = replace(

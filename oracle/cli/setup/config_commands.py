@@ -351,7 +351,7 @@ def _check_contract(context: _CheckContext, findings: _CheckFindings) -> str:
     if limits.anchor_window != config.oracle.anchor_window:
         raise InputError(
             f"oracle.anchor_window: {config.oracle.anchor_window} differs from the contract's "
-            f"{limits.anchor_window}"
+            f"value {limits.anchor_window}"
         )
     return f"{address} matches the configuration"
 

@@ -80,7 +80,7 @@ def check(
     dev: Annotated[
         bool,
         typer.Option(
-            "--dev", help="Allow one key to hold all roles, and any limits (development only)."
+            "--dev", help="Development only: accept one key in all roles, and any limits."
         ),
     ] = False,
     proposers: Annotated[
@@ -133,7 +133,9 @@ def check(
         for difference in mismatches:
             typer.echo(difference.format_line())
     if mismatches:
-        raise InputError(f"{address}: {len(mismatches)} mismatches, listed above")
+        raise InputError(
+            f"{address}: {len(mismatches)} mismatches were found; they are listed above"
+        )
 
 
 def _check_timelock(
@@ -224,7 +226,10 @@ _EMERGENCY_CALLS: Mapping[str, _ContractFunction] = {
 @contract.command("calldata", epilog="Example: qos-oracle contract calldata pause 86400")
 def print_calldata(
     action: Annotated[
-        str, typer.Argument(metavar="ACT", help=f"One of: {', '.join(_EMERGENCY_CALLS)}.")
+        str,
+        typer.Argument(
+            metavar="ACT", help=(f"Action to encode. One of: {', '.join(_EMERGENCY_CALLS)}.")
+        ),
     ],
     arguments: Annotated[
         list[str] | None,

@@ -292,7 +292,7 @@ def _open_deploy_account(config: Config) -> SenderAccount:
 
 def _open_payer(open_key: OpenKey, keystore: Path | None, password_file: Path | None) -> Signer:
     if (keystore is None) != (password_file is None):
-        raise InputError("--keystore and --password-file: give both or none")
+        raise InputError("--keystore and --password-file: give both or neither")
     if keystore is not None and password_file is not None:
         return KeySigner.open(keystore, password_file)
     keys = open_reporter_keys(open_key)

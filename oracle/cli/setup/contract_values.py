@@ -118,7 +118,7 @@ def parse_required_address(text: str) -> Address:
         InputError: the text is empty or not a valid address.
     """
     if not text:
-        raise InputError("empty address; expected 0x and 40 hex digits")
+        raise InputError("the address is empty; expected 0x and 40 hex digits")
     try:
         return parse_address(text)
     except HexNameError as error:
@@ -133,7 +133,7 @@ def parse_addresses(text: str) -> list[Address]:
     """
     parts = [part.strip() for part in text.split(",")]
     if "" in parts:
-        raise InputError(f"{text}: empty address; expected comma-separated addresses")
+        raise InputError(f"{text}: an address is empty; expected comma-separated addresses")
     return [parse_required_address(part) for part in parts]
 
 
@@ -168,7 +168,7 @@ def encode_bytes32(text: str) -> bytes:
     """
     raw = text.encode()
     if len(raw) >= _BYTES32_SIZE:
-        raise InputError(f"{text}: too long; expected at most 31 bytes")
+        raise InputError(f"{text}: the text is too long; expected at most 31 bytes")
     return raw.ljust(_BYTES32_SIZE, b"\0")
 
 

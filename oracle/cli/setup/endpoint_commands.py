@@ -179,7 +179,8 @@ def readmit(
             reason = uow.facts.quarantine.get_reason_by_endpoint().get(name)
             if reason is None:
                 raise InputError(
-                    f"{name}: not proven wrong; see the endpoints in `qos-oracle status`"
+                    f"{name}: this endpoint is not proven wrong; see the endpoints in `qos-oracle "
+                    "status`"
                 )
             unaudited_blocks = uow.facts.quarantine.count_suspect_blocks(
                 build_scope(open_reader(records.config)).id, name

@@ -122,7 +122,9 @@ def write_config(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
     except FileExistsError:
-        raise InputError(f"{path}: already exists; choose another file with --config") from None
+        raise InputError(
+            f"{path}: the file already exists; choose another one with --config"
+        ) from None
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -151,9 +153,7 @@ _ContractsOption = Annotated[
 ]
 _OracleOption = Annotated[
     str | None,
-    typer.Option(
-        "--oracle", metavar="0x…", help="Address of the oracle contract. Default: none yet."
-    ),
+    typer.Option("--oracle", metavar="0x…", help="Address of the oracle contract. Default: none."),
 ]
 _DatabaseOption = Annotated[
     str,
@@ -199,7 +199,7 @@ def init(  # noqa: PLR0913 - a command line's options are its parameters
     --dry-run prints the configuration instead.
     """
     if config.exists() and not dry_run:
-        raise InputError(f"{config}: already exists; choose another file with --config")
+        raise InputError(f"{config}: the file already exists; choose another one with --config")
     urls = endpoint or [_prompt_option("endpoint", "Endpoint (a JSON-RPC address)", yes=yes)]
     profile_name = profile or _prompt_profile(yes=yes)
     given_addresses = dict(map(parse_named_address, contract or []))

@@ -59,11 +59,11 @@ def create(
     """
     if keystore.absolute() == password_file.absolute():
         raise InputError(
-            f"{keystore}: given as keystore and as password file; use two different paths"
+            f"{keystore}: keystore and password file have the same path; use two different paths"
         )
     for path in (keystore, password_file):
         if path.exists():
-            raise InputError(f"{path}: already exists; a key is never overwritten")
+            raise InputError(f"{path}: the file already exists; a key is never overwritten")
     address = None if dry_run else create_keystore(keystore, password_file)
     if as_json:
         print_model(
@@ -103,7 +103,7 @@ def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
         typer.echo("no keys are configured")
     failed = [entry.role for entry in entries if entry.fault is not None]
     if failed:
-        raise InputError(f"{config}: keys that cannot be used: {', '.join(failed)}")
+        raise InputError(f"{config}: these keys cannot be used: {', '.join(failed)}")
     shared = describe_shared_key(addresses)
     if shared is not None:
         raise InputError(f"{config}: {shared}")

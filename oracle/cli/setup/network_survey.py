@@ -73,7 +73,7 @@ def find_deployment_block(client: JsonRpcClient, address: Address, head_number: 
         RpcError: the endpoint does not respond.
     """
     if not _has_code(client, address, head_number):
-        raise InputError(f"{address}: no contract at this address on this chain")
+        raise InputError(f"{address}: there is no contract at this address on this chain")
     low_block, high_block = -1, head_number
     while high_block - low_block > 1:
         middle_block = (low_block + high_block) // 2

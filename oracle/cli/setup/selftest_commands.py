@@ -156,7 +156,7 @@ def _check_endpoint(context: _CheckContext, position: int) -> str:
     with open_fresh_endpoints(context.config, context.open_endpoints()) as pool:
         caller = pool.create_view().callers[position]
         if not caller.serves_chain(chain_id):
-            raise InputError(f"{caller.name}: serves another chain than {chain_id}")
+            raise InputError(f"{caller.name}: the endpoint does not serve chain {chain_id}")
         return f"{caller.name} serves chain {chain_id}"
 
 
@@ -200,7 +200,7 @@ def _check_balance(context: _CheckContext, role: Role) -> str:
     with open_fresh_endpoints(context.config, context.open_endpoints()) as pool:
         wei = fetch_balance(pool.create_view(), signer.address)
     if wei == 0:
-        raise InputError(f"{signer.address} has no ether: nothing can be sent")
+        raise InputError(f"{signer.address} has no ether, so nothing can be sent")
     return f"{signer.address} has {format_decimal(wei)} ether"
 
 
@@ -258,5 +258,5 @@ def _compare_nonces(context: AccountContext) -> str:
 def _open_signer(context: _CheckContext, role: Role) -> Signer:
     signer = context.open_key(role)
     if signer is None:
-        raise InputError(f"keys.{role}: not configured")
+        raise InputError(f"keys.{role}: no key is configured")
     return signer

@@ -50,7 +50,7 @@ class ChainSection(Section):
     # A block that every endpoint must return with `chain.checkpoint_hash`; the genesis block is
     # always compared.
     checkpoint_block: int | None = Field(default=None, ge=0)
-    # The hash of `chain.checkpoint_block`; give both or none.
+    # The hash of `chain.checkpoint_block`; set both or neither.
     checkpoint_hash: BlockHash | None = None
     # The block in which the first contract was deployed.
     start_block: int = Field(default=0, ge=0)
@@ -70,7 +70,7 @@ class ChainSection(Section):
     @model_validator(mode="after")
     def _check_checkpoint(self) -> Self:
         if (self.checkpoint_block is None) != (self.checkpoint_hash is None):
-            raise ValueError("checkpoint_block and checkpoint_hash: give both or none")
+            raise ValueError("checkpoint_block and checkpoint_hash: set both or neither")
         return self
 
     @model_validator(mode="after")
@@ -78,7 +78,7 @@ class ChainSection(Section):
         if self.providers.keys() - set(map(get_host, self.endpoints)):
             # The host is left out, because it may contain a key.
             raise ValueError(
-                "providers: an entry is not the host of any endpoint; use hosts of "
+                "providers: a key is not the host of any endpoint; expected hosts of "
                 "chain.endpoints, in lower case"
             )
         return self
@@ -107,7 +107,7 @@ class HistorySection(Section):
         if self.executor == "inline" and (self.workers is not None or self.stage is not None):
             raise ValueError('executor = "inline" has no workers; remove workers and stage')
         if (self.executor == "dask") != (self.scheduler is not None):
-            raise ValueError('executor = "dask" and scheduler: give both or none')
+            raise ValueError('executor = "dask" and scheduler: set both or neither')
         return self
 
 

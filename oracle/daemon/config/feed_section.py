@@ -70,7 +70,9 @@ def find_feed_faults(
         return ["feed.compare_url: requires feed.url"] if feed.compare_url is not None else []
     faults = []
     if feed.compare_url == feed.url:
-        faults.append("feed.compare_url: same as feed.url; use the URL of another feed")
+        faults.append(
+            "feed.compare_url: the URL is the same as feed.url; use the URL of another feed"
+        )
     if not feed.may_publish:
         faults += [
             f"{setting}: is on, but data from a feed must not be sent to a contract; set "

@@ -35,7 +35,9 @@ _RAW_KEY = re.compile(r"(0x)?[0-9a-fA-F]{64}")
 
 def _reject_raw_key(value: str) -> str:
     if _RAW_KEY.fullmatch(value.strip()) is not None:
-        raise ValueError("looks like a private key; give the location of the key instead")
+        raise ValueError(
+            "the value looks like a private key; give the location of the key instead"
+        )
     return value
 
 

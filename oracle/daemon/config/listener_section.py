@@ -119,7 +119,7 @@ def find_listener_faults(
         name = section.section_name
         faults += find_incomplete_pair_faults(name, section, "certificate", "certificate_key")
         if section.client_ca_file is not None and section.certificate is None:
-            faults.append(f"{name}.client_ca_file: needs {name}.certificate")
+            faults.append(f"{name}.client_ca_file: requires {name}.certificate")
     if statements.port and (web.host, web.port) == (statements.host, statements.port):
         faults.append(
             "web.port and statements.port: same port; use two ports, because other reporters use "

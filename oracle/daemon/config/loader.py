@@ -199,7 +199,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text") from error
+        raise InputError(f"{path}: the file is not UTF-8 text") from error
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: invalid TOML: {error}") from error
 

@@ -53,7 +53,7 @@ def find_incomplete_pair_faults(
     """Return a fault if only one of two settings that belong together is given."""
     if (getattr(section, first) is None) == (getattr(section, second) is None):
         return []
-    return [f"{section_name}.{first} and {section_name}.{second}: give both or none"]
+    return [f"{section_name}.{first} and {section_name}.{second}: set both or neither"]
 
 
 def split_list(value: object) -> object:

@@ -94,7 +94,7 @@ def create_health_app(daemon_health: DaemonHealth, get_store: Callable[[], Store
     return app
 
 
-_DATABASE_BUSY = "database: too many requests are waiting for it"
+_DATABASE_BUSY = "database: too many requests are waiting for the database"
 
 
 def _answer_from_database(

@@ -35,16 +35,16 @@ def parse_json_object(line: str) -> dict[str, object]:
     # No event has as many brackets. RecursionError is no protection, because an imported library
     # raises the interpreter's recursion limit beyond what the stack can hold.
     if line.count("[") + line.count("{") > _MAX_BRACKETS:
-        raise ValueError("broken JSON: too many brackets")
+        raise ValueError("invalid JSON: the line has too many brackets")
     try:
         value = _DECODER.decode(line)
     except _RepeatedKeyError as error:
-        raise ValueError(f"{error}: given twice") from None
+        raise ValueError(f"{error}: the key is given twice") from None
     except ValueError as error:
         reason = error.msg if isinstance(error, json.JSONDecodeError) else "cannot be read"
-        raise ValueError(f"broken JSON: {reason}") from None
+        raise ValueError(f"invalid JSON: {reason}") from None
     if not isinstance(value, dict):
-        raise ValueError(f"not an object: {quote_value(value)}")  # noqa: TRY004 - the line is at fault
+        raise ValueError(f"expected a JSON object, not {quote_value(value)}")  # noqa: TRY004 - the line is at fault
     return value
 
 
@@ -142,7 +142,7 @@ def parse_events(lines: Iterable[str]) -> list[DomainEvent]:
             raise InputError(f"line {number}: {error}") from None
         events.append(event)
     if not events:
-        raise InputError("no events: the file is empty")
+        raise InputError("the file contains no events")
     events.sort(key=lambda event: event.at)
     return events
 
@@ -213,14 +213,14 @@ def parse_event(line: str) -> DomainEvent:
     record = parse_json_object(line)
     name = record.pop("type", None)
     if name is None:
-        raise ValueError("type: missing")
+        raise ValueError("type: the field is missing")
     schema = _SCHEMA_BY_NAME.get(name) if isinstance(name, str) else None
     if schema is None:
         raise ValueError(f"type: unknown event type {quote_value(name)}")
     values = _parse_fields(schema, record)
     for key in schema.required_keys:
         if key not in values:
-            raise ValueError(f"{key}: missing")
+            raise ValueError(f"{key}: the field is missing")
     position = Position(
         values.pop("block"), values.pop("tx", 0), values.pop("log"), values.pop("sub", 0)
     )
@@ -274,7 +274,7 @@ def _parse_fields(schema: _EventSchema, record: Mapping[str, object]) -> dict[st
     for key, value in record.items():
         codec = schema.allowed_codecs.get(key)
         if codec is None:
-            raise ValueError(f"{key}: not a field of {schema.name}")
+            raise ValueError(f"{key}: {schema.name} has no such field")
         if value is not None:
             values[key] = _parse_field(codec, key, value)
     return values

@@ -110,7 +110,7 @@ def _decode_wei(value: object) -> int:
 def _decode_text(value: object) -> str:
     # JSON can escape lone surrogates, which databases and terminals reject.
     if not isinstance(value, str) or any("\ud800" <= char <= "\udfff" for char in value):
-        raise ValueError("must be text")
+        raise ValueError("must be a string of valid Unicode")
     return value
 
 

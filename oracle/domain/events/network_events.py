@@ -393,7 +393,8 @@ def _collect_field_kinds() -> dict[str, FieldKind]:
         for name, kind in get_field_kinds(event_type).items():
             if kind_by_name.setdefault(name, kind) is not kind:
                 raise TypeError(
-                    f"{event_type.__name__}.{name}: another event declares another kind of field"
+                    f"{event_type.__name__}.{name}: another event declares this field with a "
+                    "different kind"
                 )
     return kind_by_name
 

@@ -59,7 +59,7 @@ class Registrations(NamedTuple):
             node_by_index[index] = new_node
         for index, new_node in enumerate(self.appended, start=node_count):
             if get_current_index(new_node) is not None:
-                raise ValueError(f"{new_node} has an index already")
+                raise ValueError(f"{new_node} already has an index")
             changed_indexes[new_node] = index
             node_by_index[index] = new_node
         return node_by_index

@@ -115,7 +115,9 @@ class Fold:
         event = None
         for event in events:
             if event.at <= last_position:
-                raise ValueError(f"event at {tuple(event.at)} is not after {tuple(last_position)}")
+                raise ValueError(
+                    f"the event at {tuple(event.at)} is not after position {tuple(last_position)}"
+                )
             if event.time < last_time:
                 ledger.record_anomaly(event, Breach.TIME_FELL)
             if ledger.closing:

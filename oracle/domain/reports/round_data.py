@@ -67,7 +67,9 @@ def extract_records(blob: bytes) -> bytes:
     reused, appended = _decode_counts(blob)
     start = HEADER_BYTES + ADDRESS_BYTES * (2 * reused + appended)
     if len(blob) < start:
-        raise ValueError(f"{len(blob)} bytes are too few for {reused + appended} nodes")
+        raise ValueError(
+            f"{len(blob)} bytes are too few for the addresses of {reused + appended} nodes"
+        )
     return blob[start:]
 
 
@@ -88,7 +90,9 @@ def decode_records(records: bytes) -> list[tuple[int, int]]:
         ValueError: the length is not a multiple of 35, or the word numbers do not ascend.
     """
     if len(records) % RECORD_BYTES:
-        raise ValueError(f"{len(records)} bytes are no whole number of records")
+        raise ValueError(
+            f"the records have {len(records)} bytes; expected a multiple of {RECORD_BYTES}"
+        )
     words = [
         (
             int.from_bytes(records[offset : offset + _INDEX_BYTES]),
@@ -97,7 +101,7 @@ def decode_records(records: bytes) -> list[tuple[int, int]]:
         for offset in range(0, len(records), RECORD_BYTES)
     ]
     if any(record[0] >= next_record[0] for record, next_record in pairwise(words)):
-        raise ValueError("the words do not ascend")
+        raise ValueError("the word numbers are not in ascending order")
     return words
 
 
@@ -116,6 +120,6 @@ def find_word(records: bytes, index: int) -> int | None:
 
 def _decode_counts(blob: bytes) -> tuple[int, int]:
     if len(blob) < HEADER_BYTES:
-        raise ValueError(f"{len(blob)} bytes are too few to count nodes")
+        raise ValueError(f"{len(blob)} bytes are too few for the node counts")
     reused = int.from_bytes(blob[:_COUNT_BYTES])
     return reused, int.from_bytes(blob[_COUNT_BYTES:HEADER_BYTES])

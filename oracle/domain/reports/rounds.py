@@ -190,9 +190,9 @@ class Rounds:
         if error_detail or node_by_index != announced:
             raise FatalError(
                 f"round {event.round} in block {event.at.block} registers {len(node_by_index)} "
-                f"nodes, but the contract's events announce {len(announced)}, or different "
-                f"ones{error_detail}; a log is missing (`qos-oracle resync verify --repair`), or "
-                "[chain] start_block is after the contract's first round"
+                f"nodes, but the contract's events announce {len(announced)} nodes or different "
+                f"addresses{error_detail}; a log is missing (`qos-oracle resync verify "
+                "--repair`), or [chain] start_block is after the contract's first round"
             )
         for index, node in node_by_index.items():
             previous_entry = self.indexes.get(index)

@@ -96,11 +96,14 @@ class NodeLeaf:
                 range, or the pool hash does not have 32 bytes.
         """
         if not DO_NOT_SELECT <= self.lane <= HIGHEST_SCORE:
-            raise ValueError(f"the lane of {self.node} is {self.lane}; it must be 1 to 10002")
+            raise ValueError(f"the lane of {self.node} is {self.lane}; expected 1 to 10002")
         if not 0 <= self.reliability <= UNIT:
             raise ValueError(f"the reliability of {self.node} is not between 0 and 1")
         if len(self.pool_hash) != HASH_BYTES:
-            raise ValueError(f"the pool hash of {self.node} has {len(self.pool_hash)} bytes")
+            raise ValueError(
+                f"the pool hash of {self.node} has {len(self.pool_hash)} bytes; expected "
+                f"{HASH_BYTES}"
+            )
         try:
             return _NODE_LEAF.pack(
                 bytes.fromhex(self.node[2:]),
@@ -117,7 +120,7 @@ class NodeLeaf:
             )
         except (OverflowError, struct.error) as error:
             raise ValueError(
-                f"a number of the leaf of {self.node} is out of range: {error}"
+                f"a number in the leaf of {self.node} is out of range: {error}"
             ) from None
 
 

@@ -56,7 +56,9 @@ class MerkleTree:
         new_indexes = sorted(index for index in hash_by_index if index >= self._leaf_count)
         leaf_count = self._leaf_count + len(new_indexes)
         if new_indexes != list(range(self._leaf_count, leaf_count)):
-            raise ValueError(f"new leaves need the indexes {self._leaf_count} to {leaf_count - 1}")
+            raise ValueError(
+                f"new leaves must have the indexes {self._leaf_count} to {leaf_count - 1}"
+            )
         if leaf_count > 1 << self._depth:
             first = HASH_BYTES << self._depth
             leaves = self._hashes[first : first + HASH_BYTES * self._leaf_count]

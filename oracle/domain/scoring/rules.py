@@ -311,13 +311,13 @@ class Rules:
         """
         values = json.loads(text)
         if not isinstance(values, dict):
-            raise ValueError("rules must be a JSON object")  # noqa: TRY004 - the text is at fault
+            raise ValueError("the rules must be a JSON object")  # noqa: TRY004 - the text is at fault
         field_by_name = {rule_field.name: rule_field for rule_field in fields(cls)}
         for name in values:
             if name not in field_by_name:
                 raise ValueError(f"{name}: no such rule")
         for name in find_missing_rules(field_by_name, values):
-            raise ValueError(f"{name}: missing")
+            raise ValueError(f"{name}: the field is missing")
         legacy = values.pop("legacy", None)
         plain = {
             name: parse_rule_value(field_by_name[name], value) for name, value in values.items()

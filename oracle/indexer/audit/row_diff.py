@@ -136,7 +136,7 @@ def check_same_chain(uow: UnitOfWork, cursor: Cursor, window: BlockWindow) -> No
     if window.last.number > cursor.number:
         raise TransientError(
             f"block {window.last.number} follows block {window.range.first - 1} on the chain, but "
-            "the database has blocks in between; the chain is reorganising"
+            "the database has blocks in between; a reorg is in progress"
         )
     stored_hashes, served_hashes = _load_block_hashes(uow, window)
     number = find_conflicting_block(uow, window)

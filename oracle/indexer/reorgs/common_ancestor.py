@@ -34,9 +34,9 @@ def check_indexed_blocks(chain: ChainReader, store: Store, block: BlockRef) -> N
         return
     shared_number = _find_highest_shared_block(chain, store, lowest_number, block.number)
     raise InputError(
-        f"block {stored_number} is {chain_hash or 'missing'} on the chain but "
-        f"{stored_hash} in the database; rewind to block {shared_number}, the newest block "
-        "that is known to be the same in both"
+        f"block {stored_number} is {chain_hash or 'missing'} on the chain but {stored_hash} in "
+        f"the database; rewind to block {shared_number}, the newest block that is known to be the "
+        "same in both"
     )
 
 

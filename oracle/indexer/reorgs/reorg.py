@@ -140,8 +140,8 @@ def rewind_to_block(
     block = chain.fetch_header_at_or_below(block_number)
     if block.number < lowest_number:
         raise InputError(
-            f"cannot rewind to before the start block: the chain skipped block {block_number}; "
-            f"choose block {block_number + 1}, or start with an empty database"
+            "cannot rewind to a block before the start block: the chain skipped block "
+            f"{block_number}; choose block {block_number + 1}, or start with an empty database"
         )
     check_indexed_blocks(chain, store, block)
     by_rebuild = journal_start is None or journal_start > block_number
@@ -166,8 +166,8 @@ def _require_cursor_above(uow: UnitOfWork, block_number: int) -> tuple[Cursor, i
     lowest_number = max(0, identity.start_block - 1)
     if not lowest_number <= block_number < cursor.number:
         raise InputError(
-            f"cannot rewind to block {block_number}; choose one from {lowest_number} (before the "
-            f"start block) to {cursor.number - 1} (below the cursor)"
+            f"cannot rewind to block {block_number}; choose a block from {lowest_number} (before "
+            f"the start block) to {cursor.number - 1} (below the cursor)"
         )
     return cursor, lowest_number
 

@@ -110,7 +110,7 @@ def find_node_by_prefix(snapshot: ApiSnapshot, prefix: str) -> Node:
     """
     addresses = snapshot.uow.nodes.list_by_prefix(prefix[2:], _MAX_CANDIDATES)
     if not addresses:
-        raise NotFoundError(f"no address of a node starts with {prefix}")
+        raise NotFoundError(f"no node address starts with {prefix}")
     if len(addresses) > 1:
         raise AmbiguousPrefixError(prefix, list(addresses))
     return snapshot.uow.nodes.get_many(addresses)[Address(addresses[0])]
@@ -135,5 +135,5 @@ def _decode_cursor(query: NodeListQuery) -> tuple[int, SortKey]:
     if not has_valid_numbers or sort not in get_args(NodeSort) or not isinstance(address, str):
         raise RequestError("cursor: not issued by this API; start again without a cursor")
     if sort != query.sort:
-        raise RequestError("cursor: belongs to another sort order; start again without a cursor")
+        raise RequestError("cursor: issued for another sort order; start again without a cursor")
     return epoch, SortKey(group, value, address)

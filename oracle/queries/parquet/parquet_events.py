@@ -53,7 +53,9 @@ class ParquetEvents:
                 events = list(decode_batch(self._filter_until(batch)))
                 for event in events:
                     if event.at <= last_position:
-                        raise InputError(f"{path}: events out of order at {tuple(event.at)}")
+                        raise InputError(
+                            f"{path}: the events are out of order at {tuple(event.at)}"
+                        )
                     last_position = event.at
                 if events:
                     yield events
@@ -123,7 +125,7 @@ def _read_batches(path: Path) -> Iterator[pa.RecordBatch]:
     try:
         with pq.ParquetFile(path) as file:
             if not file.schema_arrow.equals(_SCHEMA):
-                raise InputError(f"{path}: columns differ from those of the events table")
+                raise InputError(f"{path}: the columns differ from those of the events table")
             yield from file.iter_batches(_EVENTS_PER_BATCH)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None

@@ -49,7 +49,7 @@ def load_export_source(uow: UnitOfWork, reader: LogReader) -> ExportSource:
     """
     identity, rules = uow.identity.get(), get_bound_rules(uow)
     if identity is None or rules is None or uow.cursor.get() is None:
-        raise InputError("nothing is indexed yet: there is nothing to export")
+        raise InputError("nothing is indexed yet; there is nothing to export")
     why = find_rebuild_reason(uow, reader)
     if why is not None:
         raise InputError(f"{why}; run `qos-oracle resync rebuild` first")
@@ -110,7 +110,7 @@ def _load_heads(uow: UnitOfWork) -> tuple[int, int]:
     """Return the last folded block, and the last final block or -1 if no block is final."""
     cursor = uow.cursor.get()
     if cursor is None:
-        raise InputError("nothing is indexed yet: there is nothing to export")
+        raise InputError("nothing is indexed yet; there is nothing to export")
     final = -1 if cursor.final_number is None else cursor.final_number
     return cursor.number, min(final, cursor.number)
 
@@ -120,8 +120,9 @@ def _check_chain(uow: UnitOfWork, folder: ParquetFolder) -> None:
     manifest = folder.manifest
     if manifest.last_log != uow.logs.get_highest_block_hash(manifest.next - 1):
         raise InputError(
-            f"{folder.path}: its last block with a log differs from the database's, so the chain "
-            "or the indexed contracts changed; export into another folder, or remove this one"
+            f"{folder.path}: the last exported block with a log differs from the database, so the "
+            "chain or the indexed contracts changed; export into another folder, or remove this "
+            "one"
         )
 
 

@@ -74,7 +74,9 @@ class ParquetFolder:
             _check_source(path, folder.manifest.source, source)
             return folder
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise InputError(f"{path}: not an export, and not empty; choose another folder")
+            raise InputError(
+                f"{path}: the path is neither an export nor an empty folder; choose another folder"
+            )
         start_block = source.start_block
         return cls(
             path, ExportManifest(FORMAT, source, blocks_per_folder, start_block, start_block)
@@ -90,7 +92,9 @@ class ParquetFolder:
         try:
             manifest = msgspec.json.decode((path / MANIFEST).read_bytes(), type=ExportManifest)
         except OSError as error:
-            raise InputError(f"{path}: not an export; {MANIFEST}: {error.strerror}") from None
+            raise InputError(
+                f"{path}: the folder is not an export; {MANIFEST}: {error.strerror}"
+            ) from None
         except msgspec.DecodeError as error:
             raise InputError(f"{path / MANIFEST}: {error}") from None
         if manifest.format != FORMAT:
@@ -187,7 +191,7 @@ def _parse_first_block(path: Path) -> int:
     """Return the first block of a file, from its name."""
     digits = path.name.partition("-")[0]
     if not digits.isdecimal():
-        raise InputError(f"{path}: not a file of an export; move it elsewhere")
+        raise InputError(f"{path}: this file is not part of an export; move it elsewhere")
     return int(digits)
 
 
@@ -196,8 +200,8 @@ def _check_source(path: Path, exported: ExportSource, current: ExportSource) -> 
         old_value, new_value = getattr(exported, name), getattr(current, name)
         if old_value != new_value:
             raise InputError(
-                f"{path}: exported with {name} {old_value}, which is {new_value} now; "
-                "export into another folder, or remove this one"
+                f"{path}: the export was made with {name} {old_value}, but the database has "
+                f"{new_value}; export into another folder, or remove this one"
             )
 
 

@@ -111,7 +111,10 @@ def _find_rows_of_other_nodes(rows: Sequence[FeedRow]) -> Iterator[RowContradict
 def _check_single_network(rows: Sequence[FeedRow], chain: ChainStakes) -> None:
     networks = sorted({network for row in rows if (network := _parse_network(row)) is not None})
     if chain.network is None and len(networks) > 1:
-        raise InputError(f"--network: missing; choose the one of the chain: {', '.join(networks)}")
+        raise InputError(
+            "--network: required, because the relay has several networks; choose the network of "
+            f"the chain: {', '.join(networks)}"
+        )
 
 
 def _parse_network(row: FeedRow) -> str | None:

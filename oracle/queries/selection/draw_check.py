@@ -119,9 +119,9 @@ def verify_draw(
         cursor, identity = uow.cursor.get(), uow.identity.get()
         stored_task = uow.tasks.get_many([task]).get(task)
         if cursor is None or identity is None:
-            raise InputError("nothing is indexed yet: there is no draw to verify")
+            raise InputError("nothing is indexed yet; there is no draw to verify")
         if stored_task is None or stored_task.created_at is None:
-            raise InputError(f"no task {task} was created up to block {cursor.number}")
+            raise InputError(f"task {task} was not created up to block {cursor.number}")
         recorded = uow.draws.list_for_task(task)
         end_position = stored_task.started_at or stored_task.ended_at
         last_block = cursor.number if end_position is None else end_position.block - 1
@@ -171,7 +171,7 @@ def verify_all_draws(
         check_draw_settings(uow, settings)
         cursor, identity = uow.cursor.get(), uow.identity.get()
         if cursor is None or identity is None:
-            raise InputError("nothing is indexed yet: there is no draw to verify")
+            raise InputError("nothing is indexed yet; there is no draw to verify")
         last_block = cursor.number
         events = list(
             iterate_stored_events(uow, reader, BlockRange(identity.start_block, last_block))

@@ -88,7 +88,7 @@ def build_snapshot_from_events(
         InputError: there is no event, and the query has no time.
     """
     if query.max_time is None and not events:
-        raise InputError("no events: there is nothing to fold")
+        raise InputError("there are no events to fold")
     time = events[-1].time if query.max_time is None else query.max_time
     return _fold_snapshot(events, query, time)
 

@@ -102,8 +102,7 @@ def _parse_digits(text: str, kind: str, max_digits: int) -> str:
     match = re.fullmatch(r"0[xX]([0-9a-fA-F]+)(?:…|\.\.\.)?", text)
     if match is None or len(match[1]) > max_digits:
         raise InputError(
-            f"{sanitize_text(text)}: not a {kind}; expected 0x and {max_digits} hex digits, or "
-            "the first of them"
+            f"{sanitize_text(text)}: not a {kind}; expected 0x and up to {max_digits} hex digits"
         )
     return match[1].lower()
 
@@ -112,7 +111,7 @@ def _pick_single_match(kind: str, text: str, matches: Sequence[T]) -> T:
     if len(matches) == 1:
         return matches[0]
     if not matches:
-        raise InputError(f"{text}: no known {kind} starts with it")
+        raise InputError(f"{text}: no known {kind} starts with this prefix")
     listed_matches = ", ".join(matches[:_MAX_LISTED])
     ellipsis = ", …" if len(matches) > _MAX_LISTED else ""
-    raise InputError(f"{text}: ambiguous; {kind}s that start with it: {listed_matches}{ellipsis}")
+    raise InputError(f"{text}: ambiguous {kind} prefix; matches: {listed_matches}{ellipsis}")

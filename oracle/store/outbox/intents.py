@@ -182,7 +182,9 @@ class IntentRepository:
             FatalError: the intent has a nonce, or is no longer held.
         """
         if intent.state is not IntentState.HELD:
-            raise FatalError(f"outbox intent {intent.id} is {intent.state}, not held")
+            raise FatalError(
+                f"cannot release outbox intent {intent.id}: it is {intent.state}, not held"
+            )
         self.change_state(_require_no_nonce(intent), IntentState.PLANNED, stamp, _CLEARED_REASON)
 
     def cancel(self, intent: Intent, text: str, stamp: Stamp) -> None:
@@ -335,5 +337,8 @@ def _select_intents_of_account(account: Account) -> Select[Any]:
 
 def _require_no_nonce(intent: Intent) -> Intent:
     if intent.nonce is not None:
-        raise FatalError(f"outbox intent {intent.id} has nonce {intent.nonce} and may still land")
+        raise FatalError(
+            f"cannot hold, release or cancel outbox intent {intent.id}: it has nonce "
+            f"{intent.nonce} and may still land"
+        )
     return intent

@@ -298,8 +298,8 @@ class LogRepository:
         for number, (block_hash, _) in blocks.items():
             if known_blocks.get(number, (block_hash, 0))[0] != block_hash:
                 raise FatalError(
-                    f"logs of block {number} with hash {encode_hex(block_hash)}; expected the "
-                    f"stored hash {encode_hex(known_blocks[number][0])}"
+                    f"the logs of block {number} have block hash {encode_hex(block_hash)}; "
+                    f"expected the stored hash {encode_hex(known_blocks[number][0])}"
                 )
         return known_blocks
 

@@ -35,7 +35,7 @@ class Pricing:
             seconds: Mapping[TaskKind, Fraction] = getattr(self, name)
             for kind in TaskKind:
                 if kind not in seconds:
-                    raise ValueError(f"{name}: no value for {kind}")
+                    raise ValueError(f"{name}: the value for {kind} is missing")
                 if seconds[kind] < 0:
                     raise ValueError(f"{name}: must be 0 or more for {kind}")
 

@@ -59,7 +59,7 @@ class TrioPool:
         policy_input = replace(self.network, reserved=reserved)
         choice = self.policy.choose_nodes(item.task, policy_input, seed)
         if choice is None:
-            raise ValueError(f"fewer than three nodes for {item.seed_key}")
+            raise ValueError(f"fewer than three nodes are available for {item.seed_key}")
         card = None if choice.card is None else choice.card.text
         if not self.explains:
             return DrawResult(choice.nodes, card=card)

@@ -326,7 +326,9 @@ def create_memory(params: Parameters) -> ChainMemory:
         return ArticleMemory(params)
     if isinstance(params, PortalParameters):
         return PortalMemory(params)
-    raise TypeError(f"{type(params).__name__} belongs to no profile of Pocket's selector")
+    raise TypeError(
+        f"no profile of Pocket's selector has parameters of type {type(params).__name__}"
+    )
 
 
 class NodeSelector:

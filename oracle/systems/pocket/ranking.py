@@ -292,7 +292,7 @@ def _find_ticket_holder(rows: list[RankedNode], u: float | Fraction) -> RankedNo
     if not 0 <= u < 1:
         raise ValueError(f"u must be at least 0 and below 1, not {u}")
     if not rows:
-        raise ValueError("no node is ranked, so none can be picked")
+        raise ValueError("no node is ranked, so no node can be selected")
     ticket = math.floor(u * sum(row.chances for row in rows))
     ticket_count = 0
     for row in rows:

@@ -196,7 +196,7 @@ def _request_fees(endpoint: EndpointCaller, min_tip: int) -> FeeMarket:
     except (TypeError, ValueError, IndexError, KeyError):
         raise TransientError(f"{endpoint.name}: malformed eth_feeHistory response") from None
     if not fees or not all(0 <= fee_wei < _MAX_PLAUSIBLE_FEE for fee_wei in [fees[-1], *rewards]):
-        raise TransientError(f"{endpoint.name}: missing or implausible base fee or tip")
+        raise TransientError(f"{endpoint.name}: the base fee or the tip is missing or implausible")
     return build_fee_market(fees[-1], rewards, min_tip)
 
 

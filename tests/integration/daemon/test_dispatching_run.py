@@ -207,7 +207,7 @@ def test_config_check_warns_about_limits_too_low_to_start_any_task(
     [
         ("start_block", "dispatch.start_block: missing"),
         ("queue_alpha", "dispatch.queue_alpha: missing"),
-        ("unit_seconds", "dispatch.unit_seconds: no value for sd, llm, sd_ft"),
+        ("unit_seconds", "dispatch.unit_seconds: the value for sd, llm, sd_ft"),
     ],
 )
 def test_missing_required_dispatch_setting_is_rejected(
@@ -273,7 +273,7 @@ def test_rule_set_without_scoring_rules_is_rejected(
     settings["rules"] = {"set": "article"}
     path = write(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(path)]) == 2
-    assert "rules.set: article has no scoring rules" in capsys.readouterr().err
+    assert "rules.set: article is a policy without scoring rules" in capsys.readouterr().err
 
 
 def test_legacy_policy_starts_group_of_three_in_one_transaction(

@@ -104,9 +104,17 @@ def found(
     ("chain", "condition", "told"),
     [
         (ChainView(block(101), OPEN), Condition.BEHIND, "11 blocks behind the newest, 101"),
-        (ChainView(block(91, 5_051), OPEN), Condition.REPORT_LATE, "is 2 min old; one is due"),
+        (
+            ChainView(block(91, 5_051), OPEN),
+            Condition.REPORT_LATE,
+            "is 2 min old; a report is due",
+        ),
         (ChainView(block(91), PAUSED), Condition.PAUSED, "accepts no report until 5060"),
-        (ChainView(block(91), replace(OPEN, kicks_paused=True)), Condition.PAUSED, "no kickouts"),
+        (
+            ChainView(block(91), replace(OPEN, kicks_paused=True)),
+            Condition.PAUSED,
+            "paused kickouts",
+        ),
         (
             ChainView(None, unknown_reason="a.example: did not answer"),
             Condition.NO_ENDPOINT,

@@ -52,7 +52,8 @@ def test_unsupported_system_is_an_input_error(capsys):
 def test_network_without_demo_contracts_is_an_input_error(capsys):
     assert run(["demo", "--network", "elsewhere"]) == 2
     assert (
-        "elsewhere: no stand-in contracts; expected one of: crynux-vss" in capsys.readouterr().err
+        "elsewhere: there are no stand-in contracts for this profile; expected one of: crynux-vss"
+        in capsys.readouterr().err
     )
 
 

@@ -182,7 +182,8 @@ def test_kickout_through_adapter_is_indexed_and_stake_is_returned(tmp_path: Path
 
 def test_profile_without_demo_contracts_is_rejected(tmp_path: Path):
     refusal = pytest.raises(
-        InputError, match="reference: no stand-in contracts; expected one of: crynux-vss"
+        InputError,
+        match="reference: there are no stand-in contracts for this profile; expected one of",
     )
     with refusal, staged("reference", tmp_path):
         pass

@@ -129,4 +129,4 @@ def test_gateway_without_token_does_not_start(config: Path):
     config.with_name("token").write_text("")
     with starting(config, "first") as running:
         assert running.process.wait(PATIENCE_SECONDS) == 2
-        assert "no valid token" in running.log.read_text()
+        assert "the token is invalid" in running.log.read_text()

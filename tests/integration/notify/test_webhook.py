@@ -43,7 +43,7 @@ def test_non_success_response_is_failure_and_redirects_are_not_followed(told: To
 
 
 def test_webhook_to_private_address_is_rejected_unless_allowed(told: Told):
-    with pytest.raises(NotDeliveredError, match="not a public address"):
+    with pytest.raises(NotDeliveredError, match="an address that is not public"):
         told.webhook(private=False).send(MESSAGE)
 
     assert told.receiver.got == []
@@ -81,7 +81,7 @@ def test_hostname_that_resolves_to_private_address_after_check_gets_no_message(
         Webhook("ours", NoticeFilter(), address, lambda: 0.0).send(MESSAGE)
 
     # The check passed, and the connection to that very address failed.
-    assert "not a public address" not in str(raised.value)
+    assert "an address that is not public" not in str(raised.value)
     assert told.receiver.got == []
     assert resolved_addresses == [PUBLIC]
 

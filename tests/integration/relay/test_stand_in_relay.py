@@ -156,7 +156,7 @@ def test_row_with_malformed_json_is_reported_as_unreadable(
     watched.faults.switch_on(RelayFault.BAD_ROW, 20)
     (row,) = client.poll(19, 1, max_pages=1).rows
 
-    assert find_unreadable_reason(row) == "args: not JSON"
+    assert find_unreadable_reason(row) == "args: must be valid JSON"
 
 
 def test_recorded_relay_history_is_replayed_identically(history: RelayHistory):
@@ -171,7 +171,7 @@ def test_recorded_relay_history_is_replayed_identically(history: RelayHistory):
 
 def test_record_with_malformed_line_is_an_input_error(history: RelayHistory):
     lines = [*iter_record_lines(history.rows[:2], history, []), '{"t": 1}']
-    with pytest.raises(InputError, match="the record, line 3"):
+    with pytest.raises(InputError, match="line 3 of the record"):
         read_record(lines)
 
 

@@ -75,7 +75,7 @@ def another_writer_is_waited_for(world: World) -> Indexer:
         indexer = world.resume(indexer)
         with closing(sqlite3.connect(_file(indexer), isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
-            with pytest.raises(TransientError, match="another process is writing to it"):
+            with pytest.raises(TransientError, match="another process is writing to the database"):
                 indexer.index()
     return world.read(world.resume(indexer))
 

@@ -58,7 +58,7 @@ def test_kms_signatures_recover_to_key_address(kms: Kms):
 
 def test_kms_key_of_another_address_is_rejected_at_start(kms: Kms):
     other_address = Address("0x" + 40 * "1")
-    with pytest.raises(InputError, match=f"keys.signer_address: is {other_address}"):
+    with pytest.raises(InputError, match=f"keys.signer_address: the setting is {other_address}"):
         open_signer(kms.new_key(), role="signer", chain_id=1, expected_address=other_address)
 
 
@@ -149,7 +149,7 @@ def test_malformed_kms_response_is_transient_failure(kms: Kms, what: str):
 def test_signature_of_another_kms_key_is_rejected(kms: Kms):
     signer, other_signer = (KmsSigner.open(kms.new_key()) for _ in range(2))
     crossed = KmsSigner(other_signer._client, other_signer._key_id, signer.address)
-    with pytest.raises(WrongSignatureError, match="or with another key than"):
+    with pytest.raises(WrongSignatureError, match="or signed with another key than"):
         crossed.sign_transaction(CALL)
 
 

@@ -122,7 +122,7 @@ def test_untrusted_signer_receives_no_request(
 def test_client_key_readable_by_others_is_rejected(host: RemoteHost, authority: Pair):
     authority.key.chmod(0o640)
     wire = {"certificate": authority.certificate, "certificate_key": authority.key}
-    with pytest.raises(InputError, match="can be read by others"):
+    with pytest.raises(InputError, match="other users have access to this file"):
         RemoteSigner(host.place(**wire))
 
 

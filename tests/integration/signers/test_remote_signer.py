@@ -164,7 +164,7 @@ def test_bearer_token_is_used_only_if_its_file_is_readable_by_owner_alone(
     file = tmp_path / "token"
     file.write_text(host.token + "\n")
     file.chmod(0o644)
-    with pytest.raises(InputError, match="can be read by others"):
+    with pytest.raises(InputError, match="other users have access to this file"):
         RemoteSigner(host.place(token_file=file))
     file.chmod(0o600)
     signer = RemoteSigner(host.place(token_file=file))

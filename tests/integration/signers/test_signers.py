@@ -177,7 +177,7 @@ def test_transaction_with_high_s_is_rejected():
 def test_oversized_signature_is_rejected():
     parts: Any = rlp.decode(LOCAL.sign_transaction(CALL).raw[1:])
     parts[10] = b"\xff" * 3000
-    with pytest.raises(WrongSignatureError, match="far more than a transaction"):
+    with pytest.raises(WrongSignatureError, match="more bytes than a signed transaction"):
         verify_signed_transaction(b"\x02" + rlp.encode(parts), CALL, LOCAL.address)
 
 

@@ -96,7 +96,7 @@ def test_adapter_code_encodes_constructor_arguments_in_order():
 
 
 def test_missing_adapter_addresses_are_named_in_error():
-    with pytest.raises(InputError, match="missing the addresses of: QOS, Task"):
+    with pytest.raises(InputError, match="these contract addresses are missing: QOS, Task"):
         build_adapter_code(COMMIT_TASK, ORACLE, OWNER, {"Node": NODE})
     with pytest.raises(InputError, match="TaskNetwork: the network is its own kick target"):
         build_adapter_code(TASK_NETWORK, ORACLE, OWNER, {})

@@ -194,9 +194,9 @@ def of_created() -> tuple[AbiSignature, list[str], str]:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda data: data[:-64], "too short"),
-        (lambda data: data + "00" * 32, "length"),
-        (lambda data: data[:66], "length"),
+        (lambda data: data[:-64], "the data is too short"),
+        (lambda data: data + "00" * 32, "the data has the wrong length"),
+        (lambda data: data[:66], "the data is too short"),
         (lambda data: data[:66] + "01" + data[68:], "unused bits"),
         (lambda data: data[: 2 + 64 * 3] + f"{32:064x}" + data[2 + 64 * 4 :], "gap"),
         (lambda data: data[:-1] + "1", "padding"),

@@ -103,10 +103,10 @@ OTHER_HASH = "0x" + "bb" * 32
         ([answer(data="abab")], "not hex"),
         ([answer(transactionHash="0x" + "zz" * 32)], "not hex"),
         ([answer(logIndex="0xx")], "invalid literal"),
-        ([answer(logIndex="0x1000000")], "index out of range"),
-        ([answer(transactionIndex="0x1000000")], "index out of range"),
+        ([answer(logIndex="0x1000000")], "index is out of range"),
+        ([answer(transactionIndex="0x1000000")], "index is out of range"),
         ([answer(), answer(data="0xcd")], "two different logs"),
-        ([answer(), answer(logIndex="0x4", blockHash=OTHER_HASH)], "two hashes for block"),
+        ([answer(), answer(logIndex="0x4", blockHash=OTHER_HASH)], "have two block hashes"),
     ],
 )
 def test_invalid_logs_are_rejected(answers: list[LogResponse], reason: str):

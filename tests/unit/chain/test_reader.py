@@ -242,7 +242,9 @@ def test_unreadable_log_becomes_dead_letter_and_reading_continues(reader: EventR
 
     assert decoded.events == [TaskQueued(AT, TIME, T)]
     assert decoded.dead_letters == [
-        DeadLetter(7, log.block_hash, TIME, 2, 2, NETWORK, "TaskQueued", "length")
+        DeadLetter(
+            7, log.block_hash, TIME, 2, 2, NETWORK, "TaskQueued", "the data has the wrong length"
+        )
     ]
 
 

@@ -92,10 +92,16 @@ def test_noncanonical_push_calldata_decodes(reader: EventReader):
     ("change", "reason"),
     [
         (lambda call: replace(call, input=call.input.replace("02" * 32, "03" * 32)), "hash"),
-        (lambda call: replace(call, input="0x12345678" + call.input[10:]), "the call is no push"),
+        (
+            lambda call: replace(call, input="0x12345678" + call.input[10:]),
+            "the call is not a call of push",
+        ),
         (lambda call: replace(call, input=call.input[:200]), "too short"),
-        (lambda call: replace(call, sender=N), "another sender"),
-        (lambda call: replace(call, tx_hash=a_hash(77)), "is not there"),
+        (lambda call: replace(call, sender=N), "is not the transmitter in the event"),
+        (
+            lambda call: replace(call, tx_hash=a_hash(77)),
+            "the call that emitted the log is missing",
+        ),
     ],
 )
 def test_mismatched_push_call_becomes_dead_letter(
@@ -117,4 +123,4 @@ def test_truncated_push_blob_becomes_dead_letter(reader: EventReader):
     decoded = reader.decode_rows([log], [call])
 
     assert decoded.contract_events == []
-    assert "no whole number of records" in decoded.dead_letters[0].error
+    assert "expected a multiple of" in decoded.dead_letters[0].error

@@ -68,7 +68,9 @@ def test_conflicting_settings_are_rejected(capsys, sound, tmp_path):
     error_output = refused(capsys, "run", "--config", path)
 
     assert "oracle.publish: requires oracle.address" in error_output
-    assert "keys.signer_keystore and keys.signer_password_file: give both or none" in error_output
+    assert (
+        "keys.signer_keystore and keys.signer_password_file: set both or neither" in error_output
+    )
     assert "oracle.anchor_window: 20 blocks are too few" in error_output
 
 
@@ -105,15 +107,15 @@ def test_error_for_invalid_rule_change_names_the_setting(
 @pytest.mark.parametrize(
     ("told", "complaint"),
     [
-        (("web", {"certificate": "x.pem"}), "web.certificate and web.certificate_key: give both"),
+        (("web", {"certificate": "x.pem"}), "web.certificate and web.certificate_key: set both"),
         (
             ("statements", {"client_ca_file": "x.pem"}),
-            "needs statements.certificate",
+            "requires statements.certificate",
         ),
         (("statements", {"port": 8080}), "web.port and statements.port: same port"),
         (
             ("reporters", {"certificate_key": "x.key"}),
-            "reporters.certificate_key: give both",
+            "reporters.certificate_key: set both",
         ),
         (("web", {"max_connections": 1}), "web.max_connections: Input should be"),
         (("web", {"header_timeout_seconds": 0}), "web.header_timeout_seconds: Input should be"),
@@ -170,7 +172,7 @@ def test_secrets_in_urls_are_not_printed(capsys, sound, tmp_path):
 
 def test_deeply_nested_events_file_is_rejected(capsys, tmp_path):
     (tmp_path / "events.jsonl").write_text("[" * 1_000_000)
-    assert "line 1: broken JSON" in refused(capsys, "replay", tmp_path / "events.jsonl")
+    assert "line 1: invalid JSON" in refused(capsys, "replay", tmp_path / "events.jsonl")
 
 
 def test_empty_events_file_is_rejected(capsys, tmp_path):
@@ -180,7 +182,7 @@ def test_empty_events_file_is_rejected(capsys, tmp_path):
 
 def test_truncated_events_file_is_rejected(capsys, tmp_path):
     (tmp_path / "events.jsonl").write_text('{"type": "node_joined", "blo')
-    assert "line 1: broken JSON" in refused(capsys, "replay", tmp_path / "events.jsonl")
+    assert "line 1: invalid JSON" in refused(capsys, "replay", tmp_path / "events.jsonl")
 
 
 def test_recursion_limit_raised_by_a_library_is_restored(capsys):

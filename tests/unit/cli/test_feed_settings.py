@@ -20,7 +20,7 @@ def complaint(capsys, sound: Settings, tmp_path, **feed: object) -> str:
         ({"url": "ftp://relay"}, "feed.url: expected an http:// or https:// URL"),
         ({"url": f"{URL}/?start=1"}, "feed.url: expected a URL without `?` and `#`"),
         ({"compare_url": URL}, "feed.compare_url: requires feed.url"),
-        ({"url": URL, "compare_url": URL}, "feed.compare_url: same as feed.url"),
+        ({"url": URL, "compare_url": URL}, "feed.compare_url: the URL is the same as feed.url"),
         ({"url": URL, "settle_seconds": 9}, "feed.settle_seconds: "),
         ({"url": URL, "profile": "bitcoin"}, "feed.profile: "),
         ({"url": URL, "start_id": -1}, "feed.start_id: "),

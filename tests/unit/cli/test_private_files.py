@@ -32,7 +32,9 @@ def test_world_readable_configuration_with_secret_is_rejected(
     path = write(sound, tmp_path / "config.toml")
     path.chmod(mode)
     line = refused(capsys, "status", "--config", path)
-    assert line.rstrip().endswith("config.toml: can be read by others; run chmod 600 on it")
+    assert line.rstrip().endswith(
+        "config.toml: other users have access to this file; run `chmod 600` on it"
+    )
     assert TOKEN not in line
 
 

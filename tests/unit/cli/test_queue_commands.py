@@ -269,7 +269,7 @@ def test_error_for_missing_price_seconds_names_the_settings(capsys, events):
         (["--unit", "sd=nan"], "must be a decimal"),
         (["--alpha", "0"], "--alpha 0: must be above 0"),
         (["--alpha", "many"], "must be a decimal"),
-        (["--node", "0x12"], "no known node starts with it"),
+        (["--node", "0x12"], "no known node starts with this prefix"),
         (["--node", node("nobody")], "no event refers to this node"),
     ],
 )

@@ -107,7 +107,10 @@ def test_rules_unused_by_legacy_are_hidden(capsys):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("dice",), "no rule set 'dice' (available: crynux, relay, crynux-docs, legacy)"),
+        (
+            ("dice",),
+            "unknown rule set 'dice'; expected one of: crynux, relay, crynux-docs, legacy",
+        ),
         (("crynux", "--set", "speed=1"), "speed: no such rule"),
         (("crynux", "--set", "penalty=2"), "penalty: must be above 0, at most 1"),
         (("legacy", *LEGACY, "--set", "pool_size=9"), "legacy.window_seconds decides which"),

@@ -243,13 +243,13 @@ def test_control_characters_in_model_names_are_escaped(capsys, tmp_path, events)
     ("content", "why"),
     [
         ('{"min_vram": -1}', "min_vram: must be a whole number"),
-        ('{"vram": 8}', "vram: not a field of task_created"),
+        ('{"vram": 8}', "vram: task_created has no such field"),
         ('{"kind": "gpt"}', "kind: must be one of"),
-        ('{"min_vram": 8, "min_vram": 9}', "min_vram: given twice"),
+        ('{"min_vram": 8, "min_vram": 9}', "min_vram: the key is given twice"),
         ('{"type": "node_joined"}', "type: must be task_created"),
-        ("[]", "not an object"),
-        ("{", "broken JSON"),
-        ("", "broken JSON"),
+        ("[]", "expected a JSON object"),
+        ("{", "invalid JSON"),
+        ("", "invalid JSON"),
     ],
 )
 def test_invalid_task_is_rejected_with_the_reason(capsys, tmp_path, events, content, why):
@@ -266,11 +266,11 @@ def test_invalid_task_is_rejected_with_the_reason(capsys, tmp_path, events, cont
         (["--seed", "0x12"], "--seed 0x12: must be 32 bytes"),
         (["--draws", "2"], "--draws: requires --seed"),
         (["--seed", SEED, "--draws", "0"], "--draws"),
-        (["--policy", "fair"], "no policy 'fair'"),
+        (["--policy", "fair"], "unknown policy 'fair'"),
         (["--set", "tau_seconds"], "--set tau_seconds: must be KEY=VALUE"),
         (["--set", "tau=5"], "--set: tau"),
         (["--at", "-1"], "--at"),
-        (["--policy", ""], "no policy ''"),
+        (["--policy", ""], "unknown policy ''"),
     ],
 )
 def test_invalid_options_are_rejected(capsys, events, asked, options, why):

@@ -25,13 +25,15 @@ def test_empty_optional_address_is_parsed_as_zero_address():
 
 def test_empty_required_address_is_rejected():
     assert parse_required_address(FIRST) == FIRST
-    with pytest.raises(InputError, match="empty address; expected 0x"):
+    with pytest.raises(InputError, match="the address is empty; expected 0x"):
         parse_required_address("")
 
 
 @pytest.mark.parametrize("text", [f"{FIRST},,{SECOND}", f"{FIRST},", f"{FIRST}, ", ",", ""])
 def test_list_with_empty_address_is_rejected(text: str):
-    with pytest.raises(InputError, match="empty address; expected comma-separated addresses"):
+    with pytest.raises(
+        InputError, match="an address is empty; expected comma-separated addresses"
+    ):
         parse_addresses(text)
 
 
@@ -57,7 +59,7 @@ def test_contract_name_without_address_is_rejected():
 def test_calldata_with_empty_address_is_rejected_in_one_line(action: list[str], capsys):
     assert run(["contract", "calldata", *action, *NO_CONFIG]) == 2
     stderr = capsys.readouterr().err
-    assert "empty address" in stderr
+    assert "address is empty" in stderr
     assert stderr.count("\n") == 1
 
 
@@ -70,5 +72,5 @@ def test_blank_answer_for_contract_address_is_rejected_in_one_line(
     assert (
         capsys.readouterr()
         .err.splitlines()[-1]
-        .endswith("empty address; expected 0x and 40 hex digits")
+        .endswith("the address is empty; expected 0x and 40 hex digits")
     )

@@ -136,7 +136,7 @@ def test_recording_folder_of_three_files_is_read(tmp_path, tree):
     ("line", "words"),
     [
         ({"kind": "song"}, "unknown kind 'song'; expected one of"),
-        ({"kind": "block", "number": "0x0"}, "missing or invalid field: 'parentHash'"),
+        ({"kind": "block", "number": "0x0"}, "a field is missing or invalid: 'parentHash'"),
         (
             {"kind": "log", "blockHash": "0x1"},
             "refers to block 0x1, which is not recorded",

@@ -62,7 +62,7 @@ OF_ANOTHER_BLOCK = replace(LOG, index=1, block_hash=Hash("0x" + "33" * 32))
 
 
 def test_log_index_above_maximum_is_rejected():
-    with pytest.raises(ValueError, match=f"not from 0 to {MAX_LOG_INDEX}"):
+    with pytest.raises(ValueError, match=f"expected 0 to {MAX_LOG_INDEX}"):
         LogTable.from_logs([replace(LOG, index=MAX_LOG_INDEX + 1)])
 
 

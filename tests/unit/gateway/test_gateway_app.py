@@ -95,7 +95,11 @@ def test_wrong_path_or_method_returns_error(door: TestClient, method: str, path:
 def test_batch_with_invalid_row_is_rejected_entirely(door: TestClient):
     answer = door.post("/v1/outcomes", json=outcomes(ROW, BAD_ROW))
     assert answer.status_code == 400
-    assert answer.json() == {"error": "required for a success", "row": 1, "field": "latency_ms"}
+    assert answer.json() == {
+        "error": "latency_ms is required for a success",
+        "row": 1,
+        "field": "latency_ms",
+    }
     assert door.get("/v1/nodes/a").json() == {}
 
 

@@ -177,7 +177,7 @@ def test_final_block_of_another_fork_is_not_stored(store: Store):
     follower.chain.mine_many(16)
     follower.chain.answers.extend([follower.chain.copy(), original_chain])
 
-    with pytest.raises(TransientError, match="is final as"):
+    with pytest.raises(TransientError, match="is final with hash"):
         follower.step()
 
     with store.read_transaction() as uow:

@@ -156,5 +156,8 @@ def test_window_above_newest_block_is_not_compared(store: Store):
     """It shows no block where ours is, and logs after it that we have not read."""
     cursor = Cursor(8, a_hash(88), 90, 6, a_hash(6), 0)
 
-    with store.read_transaction() as uow, pytest.raises(TransientError, match="is reorganising"):
+    with (
+        store.read_transaction() as uow,
+        pytest.raises(TransientError, match="a reorg is in progress"),
+    ):
         check_same_chain(uow, cursor, said([], []))

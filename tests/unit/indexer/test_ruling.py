@@ -86,8 +86,8 @@ def test_database_of_version_1_is_rejected_with_rebuild_hint(store: Store):
     assert str(refused.value) == (
         f"the database was folded with the rules {format_rule_set(old_rule_set)}, "
         "but this program has "
-        f"version {CRYNUX.version} of them; run `qos-oracle resync rebuild` to refold the stored "
-        "rows without requests to the chain"
+        f"version {CRYNUX.version} of these rules; run `qos-oracle resync rebuild` to refold the "
+        "stored rows without requests to the chain"
     )
     assert format_rule_set(old_rule_set).startswith("crynux version 1 (")
 

@@ -128,7 +128,7 @@ def test_grid_can_vary_policy_settings():
 
 def test_grid_over_a_setting_changed_in_its_system_is_rejected():
     tried = Grid([SystemBase.find_by_name("crynux").with_changes(["boost=1"])], {"boost": ["0.1"]})
-    with pytest.raises(ValueError, match="grid: boost: crynux boost=1 has its own value"):
+    with pytest.raises(ValueError, match="grid: boost: crynux boost=1 already has its own value"):
         build_columns([], [], tried)
 
 
@@ -143,7 +143,7 @@ def test_grid_column_equal_to_another_compared_system_is_rejected():
     [
         (["luck=1"], "luck: no such rule in crynux .available: .*penalty, .*weight_floor"),
         (["=1"], "must be key=value"),
-        (["boost=1", "boost=2"], "crynux: boost: given twice"),
+        (["boost=1", "boost=2"], "crynux: the key boost is given twice"),
     ],
 )
 def test_invalid_change_of_a_system_is_rejected(words, said):
@@ -194,13 +194,13 @@ def test_grid_in_toml_can_have_dotted_names_and_several_rule_sets():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "not JSON"),
+        ("{", "invalid JSON"),
         ("[" * 100_000, "nested too deeply"),
-        ("[]", "must be an object"),
+        ("[]", "expected an object"),
         ('{"rules": "crynux"}', "set: must list"),
-        ('{"set": {"penalty": ["1"]}}', "rules: must be a system"),
+        ('{"set": {"penalty": ["1"]}}', "rules: expected a system"),
         ('{"rules": ["crynux", "crynux"], "set": {"penalty": ["1"]}}', "twice"),
-        ('{"rules": "fair", "set": {"penalty": ["1"]}}', "no rule set 'fair'"),
+        ('{"rules": "fair", "set": {"penalty": ["1"]}}', "unknown rule set 'fair'"),
         ('{"rules": "crynux", "set": {"penalty": "0.3"}}', "set.penalty: must be a list"),
         ('{"rules": "crynux", "set": {"penalty": ["0.3", "0.3"]}}', "a value is given twice"),
         ('{"rules": "crynux", "set": {"penalty": [[[]]]}, "more": 1}', "more: no such key"),
@@ -216,7 +216,7 @@ def test_malformed_grid_is_rejected(text, said):
     [
         (("crynux", "crynux"), (), "crynux is given twice"),
         (("crynux",), ("fairness=1",), "fairness: no such rule in crynux"),
-        (("crynux",), ("penalty=1", "penalty=0.5"), "--set penalty: given twice"),
+        (("crynux",), ("penalty=1", "penalty=0.5"), "--set penalty: this key is given twice"),
         (("article",), ("penalty=1",), "penalty: no such rule in article .available: expected, "),
         (("crynux",), ("weight_floor=x",), "crynux: weight_floor: must be a decimal"),
         (("crynux",), ("relay:penalty=1",), "no compared system has the name 'relay'"),

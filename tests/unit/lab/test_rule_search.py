@@ -36,8 +36,8 @@ def test_distance_for_a_goal_is_the_weighted_mean_of_its_measures():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("luck", "no measure 'luck'"),
-        ("gini,gini", "gini: given twice"),
+        ("luck", "unknown measure 'luck'"),
+        ("gini,gini", "gini: this measure is given twice"),
         ("gini=0", "gini: the weight must be"),
         ("gini=0.5", "gini: the weight must be"),
     ],

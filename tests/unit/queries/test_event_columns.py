@@ -140,7 +140,7 @@ def written(path, *batches):
 
 def test_unordered_events_are_rejected(tmp_path):
     twice = written(tmp_path / "out", build_batch(EVENTS), build_batch(EVENTS))
-    with pytest.raises(InputError, match="events out of order at"):
+    with pytest.raises(InputError, match="the events are out of order at"):
         list(twice.read_chunks())
 
 

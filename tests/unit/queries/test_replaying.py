@@ -159,7 +159,7 @@ def test_integers_above_2_53_are_printed_as_strings():
 
 
 def test_invalid_file_raises_error_with_line_and_field():
-    with pytest.raises(InputError, match="line 2: type: missing"):
+    with pytest.raises(InputError, match="line 2: type: the field is missing"):
         replay_events([event_to_json(History().joins("A").events[0]), "{}"], CRYNUX, None, None)
 
 

@@ -111,7 +111,9 @@ def test_world_readable_key_file_is_rejected(
 ):
     copies = copied(files, tmp_path)
     copies[place].chmod(mode)
-    with pytest.raises(InputError, match=r"can be read by others; run chmod 600 on it"):
+    with pytest.raises(
+        InputError, match=r"other users have access to this file; run `chmod 600` on it"
+    ):
         unlock_keystore(*copies)
 
 

@@ -74,7 +74,10 @@ def test_second_writer_gets_transient_error(two_stores: tuple[Store, Store]):
     first_store, second_store = two_stores
     with first_store.transaction() as uow:
         uow.nodes.save([node(1)])
-        with pytest.raises(TransientError, match="is writing to it"), second_store.transaction():
+        with (
+            pytest.raises(TransientError, match="is writing to the database"),
+            second_store.transaction(),
+        ):
             pytest.fail("two writers at once")
     with second_store.transaction() as uow:
         uow.nodes.save([node(2)])
@@ -187,7 +190,7 @@ def test_locked_file_raises_transient_error(impatient: None, sqlite_url: str):
         holder = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), isolation_level=None)
         holder.execute("BEGIN IMMEDIATE")
         with (
-            pytest.raises(TransientError, match="another process is writing to it"),
+            pytest.raises(TransientError, match="another process is writing to the database"),
             store.transaction(),
         ):
             pytest.fail("wrote into a locked file")

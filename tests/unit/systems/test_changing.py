@@ -159,6 +159,7 @@ def test_change_table_supports_nested_tables_numbers_booleans_and_lists():
 def test_list_of_rule_sets_contains_every_name():
     assert list_rule_sets() == ("crynux", "relay", "crynux-docs", "legacy")
     with pytest.raises(
-        ValueError, match=r"no rule set 'pocket' \(available: crynux, relay, crynux-docs, legacy"
+        ValueError,
+        match=r"unknown rule set 'pocket'; expected one of: crynux, relay, crynux-docs, legacy",
     ):
         build_rules("pocket")

@@ -94,7 +94,9 @@ def _parse_own_nodes(text: str | None) -> frozenset[str]:
     """Return the addresses of `?of=`; raise RequestError for too many or an invalid one."""
     entries = [] if text is None else [entry for entry in re.split(r"[\s,]+", text) if entry]
     if len(entries) > _MAX_ADDRESSES:
-        raise RequestError(f"of: {len(entries)} addresses; expected at most {_MAX_ADDRESSES}")
+        raise RequestError(
+            f"of: the list has {len(entries)} addresses; expected at most {_MAX_ADDRESSES}"
+        )
     return frozenset(_parse_own_node(entry) for entry in entries)
 
 

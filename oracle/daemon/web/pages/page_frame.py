@@ -110,7 +110,9 @@ class PageRequest:
         """
         value = self.query.get(name, "").strip()
         if len(value) > max_length:
-            raise RequestError(f"{name}: longer than {max_length} characters")
+            raise RequestError(
+                f"{name}: the value is too long; expected at most {max_length} characters"
+            )
         return value or None
 
     def get_choice(self, name: str, choices: Collection[TText]) -> TText | None:
@@ -139,7 +141,7 @@ def parse_node_prefix(text: str) -> str:
     except HexNameError as error:
         raise RequestError(f"{sanitize_text(entered)}: {error}") from error
     if prefix == "0x" and not has_prefix:
-        raise RequestError("address: nothing entered; expected 0x and up to 40 hex digits")
+        raise RequestError("address: no digits were entered; expected 0x and up to 40 hex digits")
     return prefix
 
 

@@ -141,7 +141,7 @@ def _find_stored_draw(
         check_draw_settings(snapshot.uow, settings)
     except InputError as error:
         raise NotFoundError(
-            "the draw was made with other settings than this server has"
+            "the draw was made with settings that differ from those of this server"
         ) from error
     matching_draws = [
         stored_draw

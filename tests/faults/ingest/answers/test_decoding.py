@@ -190,7 +190,10 @@ def test_case_65_address_with_dirty_high_bytes_becomes_dead_letter(received: Hea
     follower = received([[dirty], [topic], [said(JOINED, node(3), "RTX", 1)]])
 
     assert follower.nodes().keys() == {node(3)}
-    assert dead(follower) == [("NodeJoined", "unused bits are set"), ("NodeLeft", "topic")]
+    assert dead(follower) == [
+        ("NodeJoined", "unused bits of the data are set"),
+        ("NodeLeft", "an address topic is not padded with zeros"),
+    ]
     with follower.store.read_transaction() as uow:
         assert next(uow.logs.iterate_between(0, 9)).data == dirty.data
 

@@ -93,7 +93,7 @@ def test_case_61_concurrent_writer_causes_transient_error_and_indexing_resumes(
 
     with closing(sqlite3.connect(file_of(begun.url), isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        with pytest.raises(TransientError, match="another process is writing to it"):
+        with pytest.raises(TransientError, match="another process is writing to the database"):
             begun.index()
 
     assert dump(begun.url) == before

@@ -21,7 +21,7 @@ def test_nothing_is_signed_while_feed_fault_is_open(office: Office):
 
 def test_malformed_feed_row_does_not_block_signing(office: Office):
     with office.store.transaction() as uow:
-        uow.feed.record_faults([FeedFault(BAD_ROW, 1, 7, 1_000, "args: not JSON")])
+        uow.feed.record_faults([FeedFault(BAD_ROW, 1, 7, 1_000, "args: must be valid JSON")])
     office.period()
     office.tick()
     assert len(signed(office, 1)) == 1

@@ -158,5 +158,5 @@ def test_unregistered_call_kind_is_not_sent(sqlite_office: Office):
 
 def test_duplicate_call_kind_name_is_rejected(sqlite_office: Office):
     at_once(sqlite_office, 1)
-    with pytest.raises(FatalError, match="call kind ping: registered twice"):
+    with pytest.raises(FatalError, match="call kind ping is already registered"):
         sqlite_office.context.registry.register(Ping())

@@ -280,7 +280,7 @@ def test_case_f69_mismatching_key_address_stops_start_with_a_one_line_error(
 
     *_, line = capsys.readouterr().err.strip().splitlines()
     assert line.startswith(
-        f"qos-oracle: keys.{role}_address: is {other_address}, but the opened key "
+        f"qos-oracle: keys.{role}_address: the setting is {other_address}, but the opened key "
     )
     assert (site.sent, site.office.intents()) == (0, before)
 

@@ -77,7 +77,7 @@ def test_case_f50_nothing_is_reported_while_fold_has_a_gap(sqlite_office: Office
     assert office.repeat(plan_push) == []
     assert signatures(office) == 0
     assert ready(office) == [
-        f"GAP: block {cursor.number} was never read: `qos-oracle resync gaps`"
+        f"GAP: block {cursor.number} was never read; run `qos-oracle resync gaps`"
     ]
 
     with office.store.transaction() as uow:

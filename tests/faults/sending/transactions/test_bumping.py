@@ -238,7 +238,7 @@ def test_operator_bump_sends_higher_fee_attempt_immediately(
     office.mine()
     assert office.premises.round == 1
     office.tick()
-    with pytest.raises(InputError, match="is mined: it has no pending transaction"):
+    with pytest.raises(InputError, match="it is mined and has no pending transaction"):
         bump_fee_now(office.context, office.source.fetch_heads(), only(office).id)
 
 

@@ -116,7 +116,7 @@ def test_mined_call_cannot_be_cancelled(sqlite_office: Office):
     in_flight(office)
     dear_blocks(office, GWEI)
     office.tick()
-    with pytest.raises(InputError, match="is mined: there is nothing to cancel"):
+    with pytest.raises(InputError, match="it is mined and has no pending transaction"):
         cancel_intent(office.context, office.source.fetch_heads(), only(office).id)
 
 

@@ -215,7 +215,7 @@ def test_nodes_expelled_by_the_previous_oracle_stay_expelled_in_its_replacement(
 @pytest.mark.parametrize(
     ("told", "fault"),
     [
-        ([], "VssTaskAdapter: missing the addresses of: QOS"),
+        ([], "VssTaskAdapter: these contract addresses are missing: QOS"),
         (["--contract", "QOS"], "must be NAME=0x…"),
         (
             ["--contract", "Tasks=0x" + "1" * 40],

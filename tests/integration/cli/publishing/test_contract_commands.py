@@ -117,7 +117,7 @@ def test_run_publishes_nothing_to_a_contract_that_differs_from_the_configuration
     path = write(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--publish", "--config", str(path)]) == 2
     stderr = capsys.readouterr().err
-    assert "the oracle contract is not as configured; nothing is sent" in stderr
+    assert "the oracle contract differs from the configuration; nothing is sent" in stderr
     assert "rulesHash: expected" in stderr
     assert "eth_sendRawTransaction" not in watched.seen
 
@@ -187,7 +187,7 @@ def test_deployment_without_confirmation_or_with_dry_run_sends_nothing(
             ["--admin", ADMIN, "--limit", "max_words=0"],
             "rejects the arguments: BadLimits()",
         ),
-        (["--admin", ADMIN, "--keystore", "x"], "give both or none"),
+        (["--admin", ADMIN, "--keystore", "x"], "give both or neither"),
         (
             ["--admin", ADMIN, "--target", NOBODY, "--adapter", "VssTaskAdapter"],
             "--adapter and --target: mutually exclusive; with --target no adapter is deployed",

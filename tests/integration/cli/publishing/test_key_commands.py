@@ -149,7 +149,7 @@ FAULTS = {
     "several locations of one key": {"signer_env": "A", "signer_kms_key_id": "b"},
     "keys.signer_address: missing": {"signer_remote_url": "https://signer:9000"},
     "for development chains only": {"signer_env": "A"},
-    "give both or none": {"remote_certificate": "a.pem"},
+    "set both or neither": {"remote_certificate": "a.pem"},
     "give the location of the key instead": {"signer_kms_key_id": "ab" * 32},
     "looks like a private key": {"transmitter_env": "0x" + "AB" * 32},
     "must be the name of an environment variable": {"signer_env": "a-b"},

@@ -25,7 +25,7 @@ def test_node_that_is_not_due_cannot_be_proposed(indexed, network, capsys):
 def test_unknown_node_gets_a_different_error_than_a_node_not_due(indexed, capsys):
     for command in ("propose", "execute", "evidence", "cancel"):
         assert run(["kickout", command, "0x1234", "--config", str(indexed)]) == 2
-        assert "no known node starts with it" in capsys.readouterr().err
+        assert "no known node starts with this prefix" in capsys.readouterr().err
     stranger = "0x" + "ab" * 20
     for command in ("propose", "execute", "evidence"):
         assert run(["kickout", command, stranger, "--config", str(indexed)]) == 2

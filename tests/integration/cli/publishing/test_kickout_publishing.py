@@ -108,7 +108,7 @@ def test_dry_run_reports_verdict_of_contract(office, config, endpoint, capsys, t
         None,
     )
     (step,) = answer["steps"]
-    assert step.startswith(f"the proposal of a kickout in round {office.premises.round} would be")
+    assert step.startswith(f"the kickout proposal in round {office.premises.round} would be")
     # Its evidence is laid down by whoever means it.
     assert not (tmp_path / "by-hand").exists()
     assert run(propose) == 0
@@ -181,7 +181,7 @@ def test_kickout_on_different_evidence_is_not_executed_manually(office, config, 
         uow.rounds.save_changes(RoundsChanges(kicks={live.node: changed_kick}))
     before = endpoint.seen.count("eth_sendRawTransaction")
     assert run(["kickout", "execute", node_of(office), "--config", config, "--yes"]) == 2
-    assert "other evidence makes the node due" in capsys.readouterr().err
+    assert "the node is due on different evidence" in capsys.readouterr().err
     assert endpoint.seen.count("eth_sendRawTransaction") == before
 
 

@@ -135,11 +135,11 @@ def test_call_held_because_another_program_used_its_nonce_can_be_cancelled(
         (("hold", 9), "the outbox has no call 9"),
         (("show", "9" * 30), "the outbox has no call 9999"),
         (("show", "seven"), "the outbox has no call seven"),
-        (("show", "0xff"), "0xff: no known transaction starts with it"),
-        (("bump", "0x" + 65 * "1"), "expected 0x and 64 hex digits, or the first of them"),
-        (("hold", "0x12"), "0x12: no known sender starts with it"),
+        (("show", "0xff"), "0xff: no known transaction starts with this prefix"),
+        (("bump", "0x" + 65 * "1"), "expected 0x and up to 64 hex digits"),
+        (("hold", "0x12"), "0x12: no known sender starts with this prefix"),
         (("release", "0x" + 40 * "b"), "not paused"),
-        (("hold", "0x" + 40 * "b"), "not a sender of this database"),
+        (("hold", "0x" + 40 * "b"), "this account is not a sender in this database"),
         (("rebuild",), "--from-chain: required"),
         (("rebuild", "--from-chain"), "use --yes to proceed, or --dry-run"),
     ],
@@ -206,7 +206,7 @@ def test_ambiguous_transaction_hash_prefix_is_rejected(act: Act, url: str, capsy
     assert json.loads(capsys.readouterr().out)["nonce"] == 7
     assert act("show", "0x1") == 2
     stderr = capsys.readouterr().err
-    assert f"0x1: ambiguous; transactions that start with it: {twin}, 0x1111" in stderr
+    assert f"0x1: ambiguous transaction prefix; matches: {twin}, 0x1111" in stderr
     assert act("show", "0x11", "--json") == 0
     assert shown(capsys)["id"] == 2
 

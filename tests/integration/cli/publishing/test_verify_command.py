@@ -219,7 +219,7 @@ def test_verify_rejects_settings_other_than_those_used_for_the_draw(
 
 def test_unknown_task_is_input_error(played, capsys):
     line = refused(capsys, "select", "--verify", "0x" + "ab" * 32, "--config", played.config)
-    assert "no task 0xabab" in line
+    assert "task 0xabab" in line
     unnamed = refused(capsys, "select", "--verify", "1", "--config", played.config)
     assert "1: not a task; expected 0x" in unnamed
 

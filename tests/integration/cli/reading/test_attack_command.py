@@ -75,9 +75,9 @@ def test_html_page_is_one_file_without_external_resources(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "no system to attack; choose one with --rules"),
+        ((), "no system to attack is given; choose one with --rules"),
         (("--rules", "article"), "does not score groups"),
-        (("--rules", "crynux", "--strategy", "bribe"), "no strategy 'bribe'"),
+        (("--rules", "crynux", "--strategy", "bribe"), "unknown strategy 'bribe'"),
         (("--rules", "crynux", "--network", "tax=1"), "tax: no such parameter"),
         (("--rules", "crynux", "--nodes", "2"), "--nodes: must be 3 to"),
     ],
@@ -112,7 +112,10 @@ def test_search_reports_trials_and_best_parameters(capsys):
     [
         (("--search", "tau_seconds=900"), "--search requires --closed-loop"),
         (("--closed-loop", "--search", "tau=900"), "tau: no such rule"),
-        (("--closed-loop", "--search", "tau_seconds=900", "--goal", "luck"), "no measure 'luck'"),
+        (
+            ("--closed-loop", "--search", "tau_seconds=900", "--goal", "luck"),
+            "unknown measure 'luck'",
+        ),
         (("--closed-loop", "--search", "tau_seconds=0"), "tau_seconds: must be 1 or more"),
         (("--closed-loop", "--from", "5"), "cannot be combined with --from"),
         (

@@ -93,7 +93,7 @@ def test_malformed_line_after_last_block_is_reported(capsys, file):
     file.write_text(file.read_text() + "{\n")
     message = refused(capsys, "--events", file, "--rules", "crynux", "--to", 5)
     assert f"{file}: line " in message
-    assert "broken JSON" in message
+    assert "invalid JSON" in message
 
 
 def test_table_lists_every_node_within_100_columns(capsys, file):
@@ -272,20 +272,20 @@ def test_block_range_limits_counted_events(capsys, file):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "nothing to compare"),
-        (["--rules", "fair"], "no rule set 'fair'"),
-        (["--rules", "crynux@fair"], "no policy 'fair'"),
+        ([], "no system to compare is given"),
+        (["--rules", "fair"], "unknown rule set 'fair'"),
+        (["--rules", "crynux@fair"], "unknown policy 'fair'"),
         (["--rules", "crynux", "--rules", "crynux"], "given twice"),
         (["--rules", "crynux", "--set", "fairness=1"], "fairness: no such rule in crynux"),
         (["--rules", "crynux luck=1"], "--rules: luck: no such rule in crynux"),
-        (["--rules", "boost=1"], "no rule set 'boost=1'"),
+        (["--rules", "boost=1"], "unknown rule set 'boost=1'"),
         (["--rules", "crynux", "--set", "penalty"], "must be key=value"),
         (["--rules", "crynux", "--set", "penalty=much"], "penalty: "),
         (["--rules", "crynux", "--from", "10000"], "no event from this block on"),
         (["--rules", "crynux", "--to", "0"], "no event up to this block"),
         (["--rules", "crynux", "--grid", "no/such/file"], "no/such/file: cannot be read"),
         (["--rules", "crynux", "--html", "no/such/folder/page.html"], "cannot be written"),
-        (["--rules", "crynux", "--html", "."], "is a directory"),
+        (["--rules", "crynux", "--html", "."], "the path is a folder"),
         (["--rules", "crynux", "--jobs", "0"], "--jobs"),
         (["--rules", "crynux", "--draws", "-1"], "--draws"),
     ],

@@ -67,7 +67,7 @@ def test_database_locked_by_another_writer_is_reported(capsys, sound, tmp_path):
         line = refused(capsys, "migrate", "--config", path, code=1)
     finally:
         writer.close()
-    assert "another process is writing to it" in line
+    assert "another process is writing to the database" in line
 
 
 @pytest.mark.slow

@@ -92,7 +92,7 @@ def test_endpoint_with_a_different_checkpoint_hash_is_unfit(
 @pytest.mark.parametrize(
     ("chain", "complaint"),
     [
-        ({"checkpoint_block": 3}, "checkpoint_block and checkpoint_hash: give both or none"),
+        ({"checkpoint_block": 3}, "checkpoint_block and checkpoint_hash: set both or neither"),
         (
             {"checkpoint_block": 3, "checkpoint_hash": "0x12"},
             "not a hash; expected 0x and 64 hex digits",

@@ -59,4 +59,4 @@ def test_without_task_option_is_rejected_for_rules_without_a_window(capsys, sett
     path = write(settings, tmp_path / "config.toml")
     line = refused(capsys, "nodes", "--without-task", "--config", path)
 
-    assert "--without-task: the rules crynux have no windows" in line
+    assert "--without-task: rule set crynux has no windows" in line

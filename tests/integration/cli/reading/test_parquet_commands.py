@@ -72,7 +72,10 @@ def test_missing_pyarrow_is_reported_with_install_command(indexed, capsys, tmp_p
 
 def test_folder_without_export_is_reported(capsys, tmp_path):
     assert run(["backtest", "--events", str(tmp_path), "--rules", "crynux"]) == 2
-    assert "not an export; export.json: No such file or directory" in capsys.readouterr().err
+    assert (
+        "the folder is not an export; export.json: No such file or directory"
+        in capsys.readouterr().err
+    )
 
 
 def test_unwritable_folder_is_reported(indexed, capsys, tmp_path):

@@ -84,18 +84,18 @@ def test_invalid_input_reports_file_line_and_field(capsys, file):
 
 def test_truncated_file_is_rejected(capsys, file):
     file.write_bytes(file.read_bytes()[:-30])
-    assert "line 3: broken JSON" in refused(capsys, "replay", file)
+    assert "line 3: invalid JSON" in refused(capsys, "replay", file)
 
 
 def test_non_utf8_file_is_rejected(capsys, file):
     file.write_bytes(file.read_bytes() + b"\xff\n")
-    assert "line 4: not UTF-8" in refused(capsys, "replay", file)
+    assert "line 4: the line is not UTF-8" in refused(capsys, "replay", file)
 
 
 @pytest.mark.parametrize("content", ["", "\n \n"])
 def test_empty_file_is_rejected(capsys, file, content):
     file.write_text(content)
-    assert "the file is empty" in refused(capsys, "replay", file)
+    assert "the file contains no events" in refused(capsys, "replay", file)
 
 
 def test_missing_file_is_rejected(capsys, tmp_path):
@@ -104,8 +104,9 @@ def test_missing_file_is_rejected(capsys, tmp_path):
 
 
 def test_invalid_rules_are_rejected(capsys, file, tmp_path):
-    assert "no rule set 'fair' (available: crynux, relay, crynux-docs, legacy)" in refused(
-        capsys, "replay", file, "--rules", "fair"
+    assert (
+        "unknown rule set 'fair'; expected one of: crynux, relay, crynux-docs, legacy"
+        in refused(capsys, "replay", file, "--rules", "fair")
     )
     rules = tmp_path / "ours.json"
     rules.write_text('{"name": "ours", "version": 1, "penalty": 0.5}')

@@ -52,7 +52,7 @@ FAULTS = [
     ("[contracts.Network.calls.leave]", "[contracts.Network.calls.quit]",
      "contracts.Network.calls.quit", "the ABI has no function quit"),
     ('node = "node"', 'node = "nod"', f"{STARTED}.node",
-     r"has no argument nod; did you mean node\? \(there are: task, node\)"),
+     r"has no argument nod; did you mean node\? \(available: task, node\)"),
     ('node = "node"', 'node = "task"', f"{STARTED}.node", "expected an address, got bytes32"),
     ('node = "node"', 'node = "@sender"', f"{STARTED}.node", "@sender is only available"),
     ('node = "who"', 'node = "@from"', "contracts.Network.calls.leave.node", "@sender, @value"),
@@ -79,13 +79,13 @@ FAULTS = [
     ("when = { reason = [0, 1] }", "when = { reason = 256 }", f"{ENDED}.when.reason",
      "uint8 never equals 256"),
     ('{ argument = "status", enum = "status" }', '"status"', f"{ENDED}.last_status",
-     "needs an enum"),
+     "an enum is required"),
     ('{ argument = "status", enum = "status" }', '{ argument = "status", enum = "state" }',
      f"{ENDED}.last_status", "there is no enum state; did you mean status"),
     ('{ argument = "status", enum = "status" }', '{ argument = "task", enum = "status" }',
      f"{ENDED}.last_status", "an unsigned number or a string, got bytes32"),
     ('words = ["queued", "started"]', 'words = { 0 = "queued", 3 = "started" }', "enums.status",
-     "has no word for 1, 2, and no `otherwise`"),
+     "has no entry for 1, 2, and no `otherwise`"),
     ('words = ["queued", "started"]', 'words = ["queued", "begun"]', f"{ENDED}.last_status",
      "'begun' is not a valid last_status"),
     ('words = ["queued", "started"]', 'words = { a = "queued" }', f"{ENDED}.last_status",
@@ -110,7 +110,7 @@ FAULTS = [
      "contracts.Network.start_block", "a block number"),
     ('name = "ours"', "nam = 'ours'", "nam", "is not a key of a profile; did you mean name"),
     ("when = { reason = [0, 1] }", "when = { reason = [] }", f"{ENDED}.when.reason",
-     "an empty list"),
+     "the list is empty"),
     ("when = { reason = [0, 1] }", 'when = { "$blame" = "yes" }', f"{ENDED}.when.$blame",
      "the option is True, which never equals 'yes'"),
     ('{ argument = "status", enum = "status" }', '{ argument = "status", enum = ["status"] }',
@@ -154,7 +154,11 @@ def test_all_profile_faults_are_reported_together(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(b"a = ", "is not TOML"), (b"\xff", "is not UTF-8"), (b"", "contracts: is missing")],
+    [
+        (b"a = ", "invalid TOML"),
+        (b"\xff", "the file is not UTF-8"),
+        (b"", "contracts: is missing"),
+    ],
 )
 def test_malformed_profile_file_is_rejected(tmp_path: Path, content: bytes, words: str):
     (tmp_path / "odd.toml").write_bytes(content)

@@ -60,5 +60,5 @@ round = "round"
         TaskStarted(AT, TIME, TaskKey(f"0x{255:064x}"), NODE, 2)
     ]
     assert [letter.error for letter in read(reader, log_of(text, 1, NODE, 3)).dead_letters] == [
-        "a round of 3"
+        "the round position is 3; expected at most 2"
     ]

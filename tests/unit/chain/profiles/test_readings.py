@@ -189,7 +189,7 @@ def test_truncated_call_becomes_dead_letter_with_its_name(reader: EventReader, c
 
     assert decoded.events == []
     (letter,) = decoded.dead_letters
-    assert (letter.index, letter.name, letter.error) == (-1, "make", "too short")
+    assert (letter.index, letter.name, letter.error) == (-1, "make", "the calldata is too short")
 
 
 def test_repeated_offsets_beyond_size_limit_are_rejected():
@@ -198,7 +198,7 @@ def test_repeated_offsets_beyond_size_limit_are_rejected():
     text += f"{1000:064x}" + "61" * 1000
 
     assert len(text) // 2 < MAX_DECODED_BYTES
-    with pytest.raises(ValueError, match="too much"):
+    with pytest.raises(ValueError, match="decoded arguments exceed"):
         build_arguments_decoder(["string[]"])(bytes.fromhex(text))
 
 
@@ -235,7 +235,7 @@ def test_log_without_matching_reading_becomes_dead_letter(
     reader: EventReader,
 ):
     assert [letter.error for letter in read(reader, ended(7, 0)).dead_letters] == [
-        "no reading holds for its values"
+        "no reading of the profile matches the values"
     ]
     assert read(reader, ended(9, 0)).dead_letters == []
 
@@ -261,7 +261,7 @@ def test_enum_mapping_changes_at_configured_block(
 def test_unmapped_enum_value_becomes_dead_letter(reader: EventReader):
     (letter,) = read(reader, ended(0, 2)).dead_letters
 
-    assert letter.error == "enums.reason has no word for '2'"
+    assert letter.error == "enums.reason has no entry for '2'"
 
 
 def test_single_log_yields_two_events_with_sub_positions(reader: EventReader):

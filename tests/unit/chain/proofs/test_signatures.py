@@ -70,7 +70,7 @@ def test_transaction_without_signature_or_of_unknown_type_returns_no_signer(chan
 @pytest.mark.parametrize("changed", [{"r": hex(ORDER)}, {"s": hex(ORDER)}, {"v": "0x5"}], ids=str)
 @pytest.mark.parametrize("kind", ["unprotected", "dynamic fee"])
 def test_invalid_signature_numbers_are_rejected(kind, changed):
-    with pytest.raises(ValueError, match="signature is invalid"):
+    with pytest.raises(ValueError, match="signature of the transaction is invalid"):
         recover_signer(rehashed(signed(kind, **changed)))
 
 

@@ -78,7 +78,7 @@ def test_tree_equals_the_recursive_definition(hashes: list[bytes]) -> None:
 def test_gap_between_leaves_is_rejected_and_changes_nothing() -> None:
     tree = MerkleTree([b"\1" * 32], keccak)
     root = tree.root
-    with pytest.raises(ValueError, match="new leaves need the indexes 1 to 1"):
+    with pytest.raises(ValueError, match="new leaves must have the indexes 1 to 1"):
         tree.set_leaves({0: b"\2" * 32, 2: b"\3" * 32})
     assert (tree.root, tree.leaf_count) == (root, 1)
 
@@ -173,8 +173,8 @@ def _is_in_gap(address: Address, leaf: NodeLeaf) -> bool:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"lane": 0}, "the lane of 0x0a.* is 0; it must be 1 to 10002"),
-        ({"lane": 10_003}, "the lane of 0x0a.* is 10003; it must be 1 to 10002"),
+        ({"lane": 0}, "the lane of 0x0a.* is 0; expected 1 to 10002"),
+        ({"lane": 10_003}, "the lane of 0x0a.* is 10003; expected 1 to 10002"),
         ({"reliability": UNIT + 1}, "the reliability of 0x0a.* is not between 0 and 1"),
         ({"seat": 1 << 32}, "the leaf of 0x0a.* is out of range"),
         ({"score_sum": -1}, "the leaf of 0x0a.* is out of range"),

@@ -156,7 +156,7 @@ def test_missing_kind_or_size_does_not_raise_task_value():
 
 def test_incomplete_or_negative_pricing_is_rejected():
     seconds = dict.fromkeys(TaskKind, Fraction(1))
-    with pytest.raises(ValueError, match="unit_seconds: no value for sd"):
+    with pytest.raises(ValueError, match="unit_seconds: the value for sd"):
         Pricing(seconds, {})
     with pytest.raises(ValueError, match="fixed_seconds: must be 0 or more for llm"):
         Pricing({**seconds, TaskKind.LLM: Fraction(-1)}, seconds)
