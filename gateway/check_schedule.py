@@ -191,7 +191,6 @@ class CheckSchedule:
         self._stakes = stakes
 
     def start_all_checks(self) -> None:
-        """Start all checks."""
         for start_checker in self._list_start_functions():
             start_checker()
 

@@ -27,7 +27,6 @@ _DEFAULT_CONFIG = Path("config/gateway.toml")
 
 
 def register(app: typer.Typer) -> None:
-    """Add `gateway` to the command line."""
     app.command("gateway", epilog="Example: qos-oracle gateway --config config/gateway.toml")(
         run_gateway
     )

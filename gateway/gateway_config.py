@@ -134,7 +134,6 @@ class GatewayConfig(Section):
         return "GatewayConfig(...)"
 
     def build_check_rules(self, chain: str) -> CheckRules:
-        """Return the check rules of one chain."""
         section = self.checks[chain]
         return CheckRules(
             chain_id=section.chain_id,

@@ -174,7 +174,6 @@ class GatewayRecords:
             raise TooManyRecordsError
 
     def _remove_expired_records(self, now: int) -> None:
-        """Remove the records that no longer count."""
         self._pruned_at = now
         while self._batches and self._batches[0][0] <= now:
             self._live_outcomes -= self._batches.popleft()[1]

@@ -69,7 +69,6 @@ class BodyError(Exception):
         self.field = field
 
     def build_payload(self) -> dict[str, object]:
-        """Return the error response."""
         field_values = {"error": str(self), "row": self.row, "field": self.field}
         return {name: value for name, value in field_values.items() if value is not None}
 

@@ -87,7 +87,6 @@ class CrynuxSummary:
         return not self.faults
 
     def to_json(self) -> str:
-        """Return the summary as JSON."""
         return json.dumps({"holds": self.has_passed, **asdict(self)}, indent=2)
 
 

@@ -316,7 +316,6 @@ def _compute_result(group_id: bytes) -> bytes:
 
 
 def _build_order_struct(id_: bytes, group: bytes, kind: int) -> tuple[object, ...]:
-    """Return the struct Order of TaskNetwork."""
     any_gpu = (0, "", 0)
     return (id_, group, GROUP_SIZE, kind, *any_gpu, [MODEL], *VERSION, 1, TASK_TIMEOUT)
 

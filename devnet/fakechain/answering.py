@@ -60,7 +60,6 @@ class FakeEndpoint(ABC):
         return tuple(self.faults)
 
     def handle_post(self, body: bytes) -> HttpResponse:
-        """Handle the body of a POST request."""
         try:
             payload = msgspec.json.decode(body)
         except msgspec.DecodeError:

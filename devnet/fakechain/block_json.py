@@ -130,5 +130,4 @@ class Block:
 
     @cached_property
     def json_with_transactions(self) -> Json:
-        """The block with its transaction objects."""
         return {**self.header, "transactions": self.transactions}

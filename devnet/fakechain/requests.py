@@ -17,7 +17,6 @@ class FakeRpcError(Exception):
         self.data = data
 
     def to_json(self) -> dict[str, object]:
-        """Return the error as JSON."""
         error: dict[str, object] = {"code": self.code, "message": self.message}
         return error if self.data is None else {**error, "data": self.data}
 

@@ -176,7 +176,6 @@ class BranchView:
         return self._branch[number]
 
     def contains(self, block: Block) -> bool:
-        """Return whether a block is on the branch."""
         shown_block = self._branch[block.number] if block.number < len(self._branch) else None
         return shown_block is not None and shown_block.hash == block.hash
 

@@ -26,7 +26,6 @@ class UpstreamProxy(FakeEndpoint):
         self._session.mount("http://", adapter)
 
     def close(self) -> None:
-        """Close the connections."""
         self._session.close()
 
     @override

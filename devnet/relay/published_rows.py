@@ -92,7 +92,6 @@ class RowBody:
     args: Mapping[str, Any]
 
     def with_id(self, row_id: int) -> PublishedRow:
-        """Return the row with an id."""
         return PublishedRow(row_id, self.type, self.node, self.task, self.args)
 
 

@@ -53,9 +53,7 @@ class RelaySource(Protocol):
         """Return the starts and releases of the last hour, one line each."""
         ...
 
-    def count_nodes_and_tasks(self, at_time: float) -> dict[str, int]:
-        """Return the number of nodes and tasks."""
-        ...
+    def count_nodes_and_tasks(self, at_time: float) -> dict[str, int]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +113,6 @@ class RelayHistory:
         return "\n".join(self._iter_node_events(at_time))
 
     def count_nodes_and_tasks(self, at_time: float) -> dict[str, int]:
-        """Return the number of nodes and tasks."""
         node_states = [find_state(book, at_time) for book in self.book_by_node.values()]
         members = sum(
             node_state is not None and node_state.is_member for node_state in node_states

@@ -28,7 +28,6 @@ class RelayTask:
 
     @property
     def answered_state(self) -> TaskState:
-        """The state that the answer gave to the task."""
         return TaskState.ERROR_REPORTED if self.is_error else TaskState.SCORE_READY
 
 

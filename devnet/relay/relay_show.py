@@ -88,7 +88,6 @@ class RelaySummary:
         return not self.faults
 
     def to_json(self) -> str:
-        """Return the summary as JSON."""
         return json.dumps({"holds": self.has_passed, **asdict(self)}, indent=2)
 
 

@@ -64,7 +64,6 @@ class FaultSwitch:
             self._row_by_fault.pop(fault, None)
 
     def is_on(self, fault: RelayFault) -> bool:
-        """Return whether a fault is on."""
         return fault in self._row_by_fault
 
     def filter_rows(self, rows: Sequence[PublishedRow]) -> list[PublishedRow]:

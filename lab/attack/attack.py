@@ -280,7 +280,6 @@ def simulate_attacks(
 def _build_jobs(
     column: SystemColumn, strategy: Strategy, plan: AttackPlan
 ) -> tuple[list[LoopJob], list[LoopJob]]:
-    """Return the jobs of a strategy and the jobs of its baseline."""
     loop = strategy.apply_to_plan(plan.loop)
     loops = [replace(loop, seed=loop.seed + run) for run in range(plan.runs)]
     attack_cast, baseline_cast = (

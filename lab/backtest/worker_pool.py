@@ -149,7 +149,6 @@ def _initialize_worker(folded_counts: Any, task: MeasurementTask) -> None:  # no
 
 
 def _measure_in_worker(column_index: int, column: SystemColumn) -> Measurement:
-    """Measure one column in a worker process."""
     context = _worker_contexts[-1]
 
     def report_progress(event_count: int) -> None:

@@ -216,5 +216,4 @@ class LoopTask:
 
     @property
     def group_peers(self) -> "list[LoopTask]":
-        """The other tasks of the group."""
         return [task for task in self.order.tasks if task is not self]

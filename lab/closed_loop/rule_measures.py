@@ -55,7 +55,6 @@ class RuleMeasures:
 
     @property
     def stopped_node_count(self) -> int:
-        """The number of nodes that stopped."""
         return sum(len(result.kickout_delays) for result in self.results)
 
     @property

@@ -26,7 +26,6 @@ class ComparisonPlan:
 
     @property
     def with_other_seeds(self) -> "ComparisonPlan":
-        """The same plan with other seeds."""
         return replace(self, loop=replace(self.loop, seed=self.loop.seed + _SEED_OFFSET))
 
 

@@ -37,7 +37,6 @@ _EXAMPLE = (
 
 
 def register(app: typer.Typer) -> None:
-    """Register the `attack` command."""
     app.command(epilog=_EXAMPLE)(attack)
 
 

@@ -67,7 +67,6 @@ _PLOT_INSTANTS = 97
 
 
 def register(app: typer.Typer) -> None:
-    """Register the `backtest` command."""
     app.command(epilog=_EXAMPLE)(backtest)
 
 

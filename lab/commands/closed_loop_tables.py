@@ -117,7 +117,6 @@ def build_measures_json(
 
 
 def build_search_json(search_result: SearchResult, plan: ComparisonPlan) -> dict[str, Any]:
-    """Return the JSON object of a search result."""
     return {
         "plan": _build_plan(plan),
         "trials": [

@@ -15,7 +15,6 @@ _MARK_COUNT = 6
 
 
 def render_attack_page(findings: Sequence[Finding], plan: AttackPlan) -> str:
-    """Return the HTML page of the findings."""
     names = list(dict.fromkeys(finding.column.name for finding in findings))
     findings_by_system = {
         name: [finding for finding in findings if finding.column.name == name] for name in names

@@ -163,7 +163,6 @@ class RowPlot:
     def add_diamond(
         self, row_and_lane: tuple[int, int], value: int, series: str, tip: str
     ) -> None:
-        """Draw a diamond in a lane at a value."""
         x, y, half_size = (
             self.axis.get_pixel(value),
             self.get_lane_top(*row_and_lane) + (_LANE_HEIGHT - 1) / 2,

@@ -38,7 +38,6 @@ class ContractMismatch:
     actual: str
 
     def format_line(self) -> str:
-        """Return the mismatch as one line of text."""
         return f"{self.subject}: expected {self.expected}, found {self.actual}"
 
 

@@ -130,7 +130,6 @@ class TimelockRoles:
     is_complete: bool
 
     def get_accounts(self, role: str) -> list[Address]:
-        """Return the accounts that have a role."""
         return sorted(holder.account for holder in self.holders if holder.role == role)
 
     def format_line(self) -> str:

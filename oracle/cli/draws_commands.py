@@ -41,7 +41,6 @@ _OUTCOME_TEXTS = {
 
 
 def register(app: typer.Typer) -> None:
-    """Register `draws` on the command line."""
     app.command("draws", epilog="Example: qos-oracle draws --last 50 --json")(list_draws)
 
 

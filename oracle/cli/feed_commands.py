@@ -38,7 +38,6 @@ _FileArgument = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Register `feed` on the command line."""
     app.add_typer(feed, name="feed", help="Inspect and accept faults of the off-chain feed.")
 
 

@@ -74,7 +74,6 @@ _OVERRIDE_HINT = "`kickout propose --one-creator` proposes it anyway"
 
 
 def register(app: typer.Typer) -> None:
-    """Register `kickout` on the command line."""
     app.add_typer(
         kickout,
         name="kickout",

@@ -15,7 +15,6 @@ from oracle.store.schema import SchemaAge, get_schema_state, migrate as migrate_
 
 
 def register(app: typer.Typer) -> None:
-    """Register `migrate` on the command line."""
     app.command("migrate", epilog="Example: qos-oracle migrate --dry-run")(migrate)
 
 

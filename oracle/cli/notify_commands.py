@@ -18,7 +18,6 @@ notify = typer.Typer(no_args_is_help=True)
 
 
 def register(app: typer.Typer) -> None:
-    """Register `notify` on the command line."""
     app.add_typer(
         notify, name="notify", help="Test notification targets and show their delivery progress."
     )

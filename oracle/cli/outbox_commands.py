@@ -68,7 +68,6 @@ def show_intents(intent_states: Iterable[tuple[Intent, SentState]], now: int) ->
 
 
 def show_intent(intent_detail: IntentDetail) -> None:
-    """Print all details of one intent."""
     for name in type(intent_detail).model_fields:
         value = getattr(intent_detail, name)
         # The task has a line of its own.
@@ -170,7 +169,6 @@ _KINDS = ", ".join((*CALL_KINDS, REBUILT))
 
 
 def register(app: typer.Typer) -> None:
-    """Register `outbox` on the command line."""
     outbox_actions.add_action_commands(outbox)
     outbox_rebuild.add_rebuild_command(outbox)
     app.add_typer(

@@ -150,7 +150,6 @@ def _show_taken_head(head: QueueHead) -> None:
 
 
 def _format_group(group: QueueGroupName) -> str:
-    """Return the requirements of the tasks in a group."""
     if group.kind is not None:
         return TaskGroup(group.kind == "gpt", group.vram).text
     card = "any GPU" if group.gpu is None else sanitize_text(group.gpu)
@@ -206,7 +205,6 @@ _AlphaOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Register `queue` on the command line."""
     app.command("queue", epilog=_EXAMPLE)(list_queue)
 
 

@@ -63,7 +63,6 @@ _PeriodOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Register `report` on the command line."""
     app.add_typer(report, name="report", help="Show, push, release and verify score reports.")
 
 

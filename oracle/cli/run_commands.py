@@ -41,7 +41,6 @@ _DispatchOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Register `run` on the command line."""
     app.command(
         "run", epilog="Example: qos-oracle run --config config/local.toml --publish --dispatch"
     )(run)

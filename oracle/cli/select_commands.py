@@ -111,7 +111,6 @@ def _show_selection(result: SelectionResult, draws: int | None) -> None:
 
 
 def _format_requirements(task: TaskRequirements) -> str:
-    """Return the requirements of a task in one line."""
     requirements = [f"at least {task.min_vram or 0} GB"]
     if task.required_gpu:
         requirements = [
@@ -296,7 +295,6 @@ _VerifyOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Register `select` on the command line."""
     app.command("select", epilog=_EXAMPLE)(select)
 
 

@@ -19,7 +19,6 @@ NICENESS = 10
 
 
 def register(app: typer.Typer) -> None:
-    """Register `serve` on the command line."""
     app.command("serve", epilog="Example: qos-oracle serve --config config/local.toml")(serve)
 
 

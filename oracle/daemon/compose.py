@@ -185,7 +185,6 @@ def check_index_chain(index: Index) -> ChainSource:
 
 
 def _is_indexed_from_configured_contracts(config: Config, store: Store) -> bool:
-    """Return whether the database was indexed from the configured contracts."""
     with store.read_transaction() as uow:
         identity = uow.identity.get()
     return identity is not None and (

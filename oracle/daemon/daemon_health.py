@@ -243,7 +243,6 @@ class DaemonHealth:
 
 
 def record_window_metrics(window: CommittedWindow) -> None:
-    """Add one committed window to the metrics."""
     metrics.LOGS.inc(window.log_count)
     for kind, count in window.event_counts.items():
         metrics.EVENTS.labels(kind).inc(count)

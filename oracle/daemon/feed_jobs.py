@@ -66,7 +66,6 @@ class FeedJobs:
     _polled_at: float | None = None
 
     def build_jobs(self) -> list[Job]:
-        """Return the jobs that read the feed."""
         poll_seconds = self.records.config.feed.poll_seconds
         return [
             Job("feed", poll_seconds, self.poll_feed),
@@ -124,7 +123,6 @@ class FeedJobs:
 
     @property
     def _may_have_unread_rows(self) -> bool:
-        """Whether unread rows may follow."""
         return self._has_more_rows and not self._has_seen_end
 
     def check_old_rows(self) -> TickFacts:

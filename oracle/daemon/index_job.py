@@ -85,7 +85,6 @@ class IndexJob:
             return None, error
 
     def _update_health(self) -> None:
-        """Update the health of the index."""
         health, maintenance = self.health, self.maintenance
         if self.ingest.heads is not None:
             health.record_heads(self.ingest.heads)

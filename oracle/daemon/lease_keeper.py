@@ -187,7 +187,6 @@ class LeaseKeeper:
             threading.Thread(target=run, name=name, daemon=True).start()
 
     def stop_renewing(self) -> None:
-        """Stop renewing the lease."""
         self._stopped.set()
 
     def _run_renewals(self) -> None:

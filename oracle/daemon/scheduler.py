@@ -78,7 +78,6 @@ class JobLiveness:
         }
 
     def mark_tick(self, name: str) -> None:
-        """Record that the job has ticked."""
         self._last_tick_at[name] = self._progressed_at = self.clock()
 
     def mark_progress(self) -> None:

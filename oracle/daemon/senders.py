@@ -74,7 +74,6 @@ class Reporter:
 
     @property
     def contract(self) -> OracleContract:
-        """Return the oracle contract."""
         return OracleContract(self.account.pool_view, self.account.domain.contract)
 
     @property

@@ -79,7 +79,6 @@ class FollowerCache:
             self._final = None
 
     def _advance_final_follower(self, uow: UnitOfWork, block: int) -> None:
-        """Advance the follower of final blocks to the final block of the cursor."""
         cursor = uow.cursor.get()
         final = None if cursor is None else cursor.final_number
         if final is not None:

@@ -49,9 +49,7 @@ class NetworkView(Protocol):
         """Return the tasks that were created, and have neither started nor ended."""
         ...
 
-    def get_group_tasks(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
-        """Return every task of these groups."""
-        ...
+    def get_group_tasks(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]: ...
 
     def pop_changed_tasks(self) -> Iterable[Task]:
         """Return the tasks whose row changed since the last call, and possibly other tasks."""

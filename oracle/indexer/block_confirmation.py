@@ -184,7 +184,6 @@ def _resolve_conflict(
 def _group_providers_by_hash(
     fork_context: ForkContext, hash_by_endpoint: Mapping[str, Hash]
 ) -> dict[Hash, set[str]]:
-    """Return the providers that show each hash."""
     provider_by_endpoint = fork_context.chain.get_providers()
     providers_by_hash: dict[Hash, set[str]] = defaultdict(set)
     for endpoint, block_hash in hash_by_endpoint.items():

@@ -297,7 +297,6 @@ def _confirm_safe_block(
 
 
 def _get_next_block_number(uow: UnitOfWork) -> int:
-    """Return the number of the block to index next."""
     cursor = uow.cursor.get()
     if cursor is not None:
         return cursor.number + 1

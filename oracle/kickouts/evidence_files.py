@@ -32,7 +32,6 @@ def export_evidence(folder: Path, evidence: KickoutEvidence) -> Path:
 
 
 def build_evidence_path(folder: Path, evidence_hash: Hash) -> Path:
-    """Return the path of the evidence with this hash."""
     return folder / f"{evidence_hash}.json"
 
 

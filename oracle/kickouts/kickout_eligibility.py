@@ -212,7 +212,6 @@ def count_held_intervals(uow: UnitOfWork, intervals: Sequence[KickoutDue], rules
 
 
 def has_open_kickout_interval(uow: UnitOfWork, node: Address, rules: Rules) -> bool:
-    """Return whether a node has an open interval."""
     return find_due_interval(uow, node, rules) is not None
 
 

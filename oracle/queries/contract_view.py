@@ -130,7 +130,6 @@ def _read_chain_view(pool_view: PoolView, address: str | None) -> ChainView:
 
 
 def fetch_account_balance(endpoints: EndpointPool, address: Address) -> AccountBalance:
-    """Read the balance of an account from an endpoint."""
     try:
         balance = fetch_balance(endpoints.create_view(_TIMEOUT_SECONDS), address)
     except TransientError as error:

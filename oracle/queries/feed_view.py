@@ -100,7 +100,6 @@ def format_feed_lines(feed: FeedView | None) -> Iterator[tuple[str, str]]:
 
 
 def build_fault_view(fault: FeedFault) -> FeedFaultView:
-    """Return the answer for a fault of a row."""
     return FeedFaultView(
         kind=fault.kind,
         stream=fault.stream,

@@ -188,7 +188,6 @@ def compute_report_age(chain: ChainView) -> int | None:
 
 
 def is_report_late(age_seconds: int, heartbeat_seconds: int) -> bool:
-    """Return whether a report of this age is late."""
     return 10 * age_seconds > _LATE_HEARTBEAT_TENTHS * heartbeat_seconds
 
 

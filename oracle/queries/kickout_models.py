@@ -116,7 +116,6 @@ def build_proposed_kickout(kick: Kick) -> ProposedKickout:
 
 
 def build_node_proposal(kick: Kick) -> NodeProposal:
-    """Return the answer for a proposal, with its node."""
     return NodeProposal(node=kick.node, **dict(build_proposed_kickout(kick)))
 
 

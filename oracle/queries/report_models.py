@@ -240,7 +240,6 @@ def build_report_basis(report: Report) -> ReportBasis:
 
 
 def build_held_report(hold: ReportHold) -> HeldReport:
-    """Return the answer for a held report."""
     return HeldReport(
         period=hold.period, reason=hold.reason, held_at=hold.held_at, facts=hold.facts
     )

@@ -185,7 +185,6 @@ def build_rebuild_answer(rebuilt: RebuildResult, *, dry_run: bool) -> RebuildAns
 
 
 def build_rewind_answer(rewound: RewindResult, *, dry_run: bool) -> RewindAnswer:
-    """Return the answer for a rewind."""
     return RewindAnswer(
         dry_run=dry_run,
         block=rewound.ancestor.number,

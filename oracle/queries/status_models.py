@@ -42,7 +42,6 @@ class HaltClearance(ApiModel):
 
 
 def build_halt_view(halt: Halt) -> HaltView:
-    """Return the answer for a halt."""
     evidence, cleared = halt.evidence, halt.cleared
     return HaltView(
         name=halt.name,

@@ -45,7 +45,6 @@ class Peer:
         return f"Peer({self.name})"
 
     def close(self) -> None:
-        """Close the connection."""
         self._http.close()
 
     def start_fetch(self, path: str) -> "Future[list[StatementMessage]] | None":
@@ -203,6 +202,5 @@ class PeerClients:
         return statements
 
     def close(self) -> None:
-        """Close all connections."""
         for peer in self.all:
             peer.close()

@@ -113,7 +113,6 @@ def decode_statements(body: bytes) -> list[StatementMessage]:
 
 
 def encode_statements(statements: list[StatementMessage]) -> bytes:
-    """Encode statements as a response."""
     return msgspec.json.encode(StatementsResponse(statements))
 
 

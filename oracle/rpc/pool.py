@@ -82,7 +82,6 @@ class EndpointPool:
         return cls(endpoints, chain_id, clock)
 
     def close(self) -> None:
-        """Close all connections."""
         for endpoint in self._endpoints:
             endpoint.close()
 

@@ -138,7 +138,6 @@ class UnitOfWork:
         return None if lag is None else max(0.0, float(lag))
 
     def _open_history_repositories(self, connection: Connection) -> None:
-        """Open the repositories of node histories."""
         self.scores = ScoreRepository(connection)
         self.reliability = ReliabilityRepository(connection)
         self.memberships = MembershipRepository(connection)
@@ -346,7 +345,6 @@ class Store:
                 ) from None
 
     def close(self) -> None:
-        """Close all connections."""
         for engine in (self._write_engine, self._read_engine):
             engine.dispose()
 

@@ -99,7 +99,6 @@ class HaltRepository:
         return self._connection.execute(clear_statement).rowcount == 1
 
     def get_open_halt(self, name: str) -> Halt | None:
-        """Return the open halt of this name, or None."""
         return next(
             (open_halt for open_halt in self.list_open_halts() if open_halt.name == name), None
         )

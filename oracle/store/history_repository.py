@@ -130,7 +130,6 @@ class ReliabilityRepository:
         self._connection = connection
 
     def append(self, changes: Sequence[ReliabilityChange]) -> None:
-        """Append changes of reliability."""
         insert_rows(
             self._connection,
             reliability_change,
@@ -163,7 +162,6 @@ class MembershipRepository:
         self._connection = connection
 
     def append(self, changes: Sequence[MembershipChange]) -> None:
-        """Append membership changes."""
         insert_rows(
             self._connection,
             membership_change,
@@ -230,7 +228,6 @@ def _decode_score_row(row: Any) -> ScoreEntry:  # noqa: ANN401  a row of any dri
 
 
 def decode_reliability_row(row: Any) -> ReliabilityChange:  # noqa: ANN401  a row of any driver
-    """Decode a row of reliability_change."""
     task = encode_optional_hex(row.task)
     return ReliabilityChange(
         node=Address(encode_hex(row.node)),
@@ -244,7 +241,6 @@ def decode_reliability_row(row: Any) -> ReliabilityChange:  # noqa: ANN401  a ro
 
 
 def decode_membership_row(row: Any) -> MembershipChange:  # noqa: ANN401  a row of any driver
-    """Decode a row of membership_change."""
     position = decode_position(row)
     return MembershipChange(
         Address(encode_hex(row.node)), position, row.time, MembershipTransition(row.turn)
@@ -307,7 +303,6 @@ class KickoutRepository:
 
 
 def decode_kickout_row(row: Any) -> KickoutDue:  # noqa: ANN401  a row of any driver
-    """Decode a row of kickout."""
     closed_at = None
     if row.closed_block is not None:
         closed_at = Position(row.closed_block, row.closed_tx, row.closed_log, row.closed_sub)
@@ -323,7 +318,6 @@ class AnomalyRepository:
         self._connection = connection
 
     def append(self, anomalies: Sequence[Anomaly]) -> None:
-        """Append anomalies."""
         insert_rows(
             self._connection,
             anomaly,
@@ -340,7 +334,6 @@ class AnomalyRepository:
         return [_decode_anomaly_row(row) for row in reversed(rows)]
 
     def count(self) -> int:
-        """Count all anomalies."""
         count_query = select(func.count()).select_from(anomaly)
         return int(self._connection.execute(count_query).scalar_one())
 

@@ -158,7 +158,6 @@ class NoticeRepository:
         return {Address(encode_hex(address)) for address in rows}
 
     def filter_notified_subjects(self, kind: str, subjects: Collection[str]) -> set[str]:
-        """Return the subjects that have a notice of this kind."""
         query = select(notice.c.subject).where(
             notice.c.subject.in_(list(subjects)), notice.c.kind == kind
         )

@@ -118,7 +118,6 @@ class ReportRepository:
         return self._connection.execute(lowest).scalar_one_or_none()
 
     def get(self, period: int) -> StoredReport | None:
-        """Return the report of one period, or None."""
         reports = self._select_reports(report.c.period == period)
         return reports[0] if reports else None
 

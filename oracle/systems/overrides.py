@@ -270,7 +270,6 @@ def _format_parameter(parameters: object, field: Field[Any]) -> str:
 
 
 def _parse_parameter(field: Field[Any], text: str) -> object:
-    """Return the value of a parameter that is given as text."""
     kind = get_value_type(field)
     if kind is bool:
         return _parse_boolean(field.name, text)

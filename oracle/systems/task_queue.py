@@ -31,7 +31,6 @@ def is_waiting(task: Task) -> bool:
 
 
 def get_queue_group(task: Task) -> QueueGroup:
-    """Return the queue group of a task."""
     requirement = build_requirement(task)
     return QueueGroup(requirement.vram, requirement.gpu)
 
@@ -184,7 +183,6 @@ class TaskQueue:
             del self._places[task.key]
 
     def get_classes(self) -> Collection[EquivalenceClass]:
-        """Return the equivalence classes."""
         return self._classes.values()
 
     def find_items(self, keys: Iterable[TaskKey]) -> list[QueueItem]:

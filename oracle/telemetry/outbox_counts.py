@@ -45,14 +45,12 @@ class BucketCounts:
 
     @classmethod
     def from_values(cls, bounds: tuple[float, ...], values: Iterable[float]) -> Self:
-        """Count these values."""
         bucket_counts = cls(bounds)
         for value in values:
             bucket_counts.add_value(value)
         return bucket_counts
 
     def copy(self) -> "BucketCounts":
-        """Return a copy with the same counts."""
         duplicate = BucketCounts(self.bounds)
         duplicate._counts = self._counts[:]
         duplicate.value_sum = self.value_sum

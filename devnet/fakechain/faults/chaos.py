@@ -66,7 +66,6 @@ class ChaosEndpoint(UpstreamProxy):
 
 
 def _build_chaos_faults(upstream: UpstreamProxy) -> Mapping[str, InjectedFault]:
-    """Return the fault of each mood."""
     return (
         _build_log_faults()
         | _build_head_faults(upstream)

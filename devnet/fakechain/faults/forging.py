@@ -46,7 +46,6 @@ class BlockContent(NamedTuple):
 
 
 def get_true_content(block: Block) -> BlockContent:
-    """Return the true content of a block."""
     return BlockContent(block.time, block.txs)
 
 

@@ -31,7 +31,6 @@ def build_http_response_fault(
 def build_http_status_fault(
     code: int, body: bytes = b"", **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that returns this HTTP status."""
     return build_http_response_fault(
         f"HTTP {code}", HttpResponse(code, body, {"Content-Type": "text/plain"}), **limits
     )
@@ -69,7 +68,6 @@ def build_throttle_text_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def build_html_fault(code: int = 200, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that returns an HTML page."""
     return build_http_response_fault(
         "HTML", HttpResponse(code, _HTML_PAGE, {"Content-Type": "text/html"}), **limits
     )

@@ -60,7 +60,6 @@ class Money:
 
     @property
     def expenses(self) -> int:
-        """The sum of all expenses."""
         return self.paid + self.tolls + self.gas + self.computing + self.hosting + self.slashed
 
     @property
@@ -145,9 +144,7 @@ class LoopState:
         return Address(f"0x{self.address_count * 0x9E3779B97F4A7C15 % (1 << 64):040x}")
 
     def is_member(self, node: LoopNode) -> bool:
-        """Return whether a node is a member."""
         return self.network.get_node(node.address).membership is Membership.MEMBER
 
     def is_kickout_due(self, node: LoopNode) -> bool:
-        """Return whether a node's kickout is due."""
         return self.network.get_node(node.address).kickout_due_since is not None

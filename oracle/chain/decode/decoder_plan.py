@@ -366,7 +366,6 @@ def _build_log_splitter(
 
 
 def _build_topic_value(topic_index: int, parameter: Parameter) -> TypedValue:
-    """Return the value of an indexed input."""
     word_layout = find_word_layout(parameter.abi_type)
     if word_layout is None:
         return TypedValue.at_index(topic_index, "")

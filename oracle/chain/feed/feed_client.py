@@ -57,7 +57,6 @@ class FeedClient:
         self._timeout_seconds = timeout_seconds
 
     def close(self) -> None:
-        """Close the connections."""
         self._http.close()
 
     def poll(self, start_id: int, page_size: int, max_pages: int = MAX_PAGES) -> FeedPoll:
@@ -229,7 +228,6 @@ class FiguresClient:
         self._clock = clock
 
     def close(self) -> None:
-        """Close the connections."""
         self._http.close()
 
     def fetch_node_stats(self) -> dict[Address, RelayFigures]:

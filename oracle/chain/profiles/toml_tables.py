@@ -23,7 +23,6 @@ class FaultCollector:
     messages: list[str] = field(default_factory=list)
 
     def add_fault(self, key: str, message: str) -> None:
-        """Add a fault."""
         self.messages.append(f"{key}: {message}")
 
     def check_keys(self, key: str, table: Mapping[str, object], allowed: Iterable[str]) -> None:

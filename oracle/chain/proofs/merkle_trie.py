@@ -52,7 +52,6 @@ def compute_trie_root(leaves: Sequence[bytes]) -> bytes:
 
 
 def _encode_node(shape: _TrieShape, leaves: Sequence[bytes]) -> bytes:
-    """Encode the node of this shape with its children."""
     if isinstance(shape, _LeafShape):
         return encode_list((shape.path, encode_bytes(leaves[shape.leaf_index])))
     if isinstance(shape, _ExtensionShape):

@@ -44,7 +44,6 @@ def compute_bloom_mask(hex_text: str) -> int:
 
 
 def compute_bloom(logs: Iterable[BloomInput]) -> int:
-    """Return the bloom of these logs."""
     bits = 0
     for log in logs:
         bits |= compute_bloom_mask(log.address)

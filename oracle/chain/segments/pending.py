@@ -106,7 +106,6 @@ def run_synchronously(fetch_window: Callable[[], BlockWindow]) -> Future[BlockWi
 
 
 def make_completed_future(window: BlockWindow) -> Future[BlockWindow]:
-    """Return a completed future with this window."""
     future: Future[BlockWindow] = Future()
     future.set_result(window)
     return future

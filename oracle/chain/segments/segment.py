@@ -97,12 +97,10 @@ class CallRow(NamedTuple):
 
     @classmethod
     def from_call(cls, call: Call) -> Self:
-        """Return the row of a call."""
         fields = {name: getattr(call, name) for name in cls._fields}
         return cls(**fields | {"value": call.value.to_bytes(_WORD_BYTES)})
 
     def to_call(self) -> Call:
-        """Return the call of the row."""
         return Call(**self._asdict() | {"value": int.from_bytes(self.value)})
 
 
@@ -134,7 +132,6 @@ class LogRows(msgspec.Struct, frozen=True, array_like=True):
         )
 
     def to_table(self) -> LogTable:
-        """Return the rows as a log table."""
         blocks = {number: (block_hash, time) for number, block_hash, time in self.blocks}
         return LogTable([LogPart(blocks, self.sources, self.rows)])
 

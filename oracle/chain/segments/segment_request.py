@@ -140,7 +140,6 @@ class FrameError(Exception):
 
 
 def encode_frame(message: SegmentRequest | WorkerSetup) -> bytes:
-    """Encode the content of a frame."""
     return msgspec.msgpack.encode(message)
 
 

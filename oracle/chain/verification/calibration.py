@@ -61,7 +61,6 @@ class _FeatureState:
     unsupported_since: float | None = None
 
     def get_metric_value(self) -> int:
-        """Return the value of the metric."""
         if self.unsupported_since is not None:
             return -1
         return int(self.is_proven)
@@ -145,7 +144,6 @@ class Calibration:
             return not state.is_proven
 
     def needs_any_samples(self, features: Iterable[HeaderFeature]) -> bool:
-        """Return whether samples are needed for one of these features."""
         return any(self.needs_samples(feature) for feature in features)
 
     def is_scan_due(self, features: Iterable[HeaderFeature]) -> bool:

@@ -42,7 +42,6 @@ audit = typer.Typer(no_args_is_help=True)
 
 
 def register(app: typer.Typer) -> None:
-    """Register `audit` on the command line."""
     app.add_typer(audit, name="audit", help="Audit the published data of other operators.")
 
 

@@ -69,7 +69,6 @@ _FullOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Register `explain` on the command line."""
     app.command("explain", epilog="Example: qos-oracle explain 0xfabb --round 12 --full")(explain)
 
 

@@ -30,7 +30,6 @@ _WithoutTaskOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Register `nodes` on the command line."""
     app.command("nodes", epilog="Example: qos-oracle nodes --json")(list_nodes)
 
 

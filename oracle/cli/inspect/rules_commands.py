@@ -31,7 +31,6 @@ _EMPTY_LIST = "(empty)"
 
 
 def register(app: typer.Typer) -> None:
-    """Register `rules` on the command line."""
     app.add_typer(
         rules, name="rules", help="List scoring systems and show the values of their rule sets."
     )

@@ -53,7 +53,6 @@ _NAME_WIDTH = 14
 
 
 def register(app: typer.Typer) -> None:
-    """Register `status` on the command line."""
     app.command("status", epilog="Example: qos-oracle status --json")(show_status)
 
 

@@ -27,7 +27,6 @@ _DEFAULT_LIMIT = 20
 
 
 def register(app: typer.Typer) -> None:
-    """Register `halt` on the command line."""
     app.add_typer(
         halt,
         name="halt",

@@ -63,7 +63,6 @@ _OfflineOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Register `config` on the command line."""
     app.add_typer(commands, name="config", help="Check the configuration and everything it names.")
 
 
@@ -142,7 +141,6 @@ def check(
 
 
 def _check_report_and_start_costs(context: _CheckContext, findings: _CheckFindings) -> None:
-    """Check the costs of reports and of task starts."""
     config = context.config
     if config.oracle.address is not None:
         findings.run_check("new nodes", lambda: _check_registrations(config, findings))

@@ -53,7 +53,6 @@ contract = typer.Typer(no_args_is_help=True)
 
 
 def register(app: typer.Typer) -> None:
-    """Register `contract` on the command line."""
     app.add_typer(
         contract,
         name="contract",

@@ -83,7 +83,6 @@ class ProbedEndpoint(NamedTuple):
 
 
 def register(app: typer.Typer) -> None:
-    """Register `endpoint` on the command line."""
     app.add_typer(
         endpoint, name="endpoint", help="Probe the RPC endpoints and readmit quarantined ones."
     )

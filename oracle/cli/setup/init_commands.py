@@ -175,7 +175,6 @@ _YesOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Register `init` on the command line."""
     example = "qos-oracle init --endpoint https://rpc.example.org --contract TaskNetwork=0x…"
     app.command("init", epilog=f"Example: {example}")(init)
 

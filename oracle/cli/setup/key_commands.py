@@ -37,7 +37,6 @@ _REMOTE_KEY_NOTE = "address taken from the configuration; `qos-oracle selftest` 
 
 
 def register(app: typer.Typer) -> None:
-    """Register `keys` on the command line."""
     app.add_typer(keys, name="keys", help="Create keys and show the configured ones.")
 
 

@@ -66,7 +66,6 @@ def _run_check(checks: list[SelfTestCheck], name: str, check: Callable[[], str])
 
 
 def register(app: typer.Typer) -> None:
-    """Register `selftest` on the command line."""
     app.command("selftest", epilog="Example: qos-oracle selftest --offline --json")(selftest)
 
 

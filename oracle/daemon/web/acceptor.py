@@ -266,7 +266,6 @@ class Acceptor:
             self._schedule_next_check()
 
     def _check_due_connections(self) -> None:
-        """Check the connections that are due."""
         loop = self._running_loop
         for connection in self._schedule.take_due_connections(loop.time(), _MAX_PER_TICK):
             if connection.is_watched and not self._finish_if_ready(connection):

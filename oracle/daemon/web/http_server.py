@@ -204,7 +204,6 @@ class _Server(uvicorn.Server):
         return True
 
     def mark_closed(self, connection: PendingConnection) -> None:
-        """Record that the connection is closed."""
         self._acceptor.stop_waiting_for(connection)
         self._idle.remove_connection(connection)
         self._in_progress.discard(connection)

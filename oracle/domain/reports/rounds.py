@@ -140,7 +140,6 @@ class Rounds:
                 self._apply_kick_event(event)
 
     def _apply_kick_event(self, event: ContractEvent) -> None:
-        """Apply an event about a kickout."""
         match event:
             case KickProposed():
                 self._set_kick(build_proposed_kick(event))

@@ -76,7 +76,6 @@ class Rereader:
         return span
 
     def count_due_blocks(self, uow: UnitOfWork, folder: EventFolder) -> int:
-        """Return the number of blocks to reread."""
         cursor = uow.cursor.get()
         final = None if cursor is None else cursor.final_number
         if self.level is None or self.level < VerificationLevel.BLOOMED or final is None:

@@ -130,7 +130,6 @@ class NodeRanking:
             yield self.nodes[Address(order[index].address)]
 
     def build_sort_key(self, sort: NodeSort, node: Node) -> SortKey:
-        """Return the key of a node in a sort order."""
         return self._make_key_function(sort)(node)
 
     def find_rank(self, address: Address) -> int | None:

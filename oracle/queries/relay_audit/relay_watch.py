@@ -120,7 +120,6 @@ class RelayWatch:
         return cls(stream, figures, clock, page_rows)
 
     def close(self) -> None:
-        """Close the connections."""
         self.feed_client.close()
         self.figures_client.close()
 

@@ -50,6 +50,5 @@ def build_snapshot_time(snapshot: NetworkSnapshot) -> SnapshotTime:
 
 
 def build_requirements(task: Task) -> TaskRequirements:
-    """Return a task with its requirements."""
     names = TaskRequirements.model_fields.keys() - {"task"}
     return TaskRequirements(task=task.key, **{name: getattr(task, name) for name in names})

@@ -369,7 +369,6 @@ class Endpoint:
         return self._clock() - self._last_reached[1] < _TICK_SECONDS
 
     def record_reached_block(self, block_number: int) -> None:
-        """Record that the endpoint has reached this block."""
         self._last_reached = (block_number, self._clock())
 
     def reset_chain_state(self) -> None:

@@ -261,7 +261,6 @@ class IntentRepository:
         return self._load_intents(query.order_by(pub_intent.c.id.desc()).limit(limit))
 
     def count_by_kind_and_state(self) -> dict[tuple[str, str], int]:
-        """Count intents by (kind, state)."""
         rows = self._connection.execute(
             select(pub_intent.c.kind, pub_intent.c.state, func.count()).group_by(
                 pub_intent.c.kind, pub_intent.c.state

@@ -90,13 +90,11 @@ class AccountRepository:
         self._journal.write("rebuilt", stamp, detail, nonce=next_nonce)
 
     def get_pause(self, account: Account) -> Pause | None:
-        """Return the pause of the account, or None if it is not paused."""
         parameters = {"chain": account.chain_id, "account": account.address}
         row = self._connection.execute(_PAUSED_ACCOUNT, parameters).one_or_none()
         return None if row is None else _decode_pause(row)
 
     def list_paused(self) -> dict[Account, Pause]:
-        """Return the pause of every paused account."""
         query = select(pub_account).where(pub_account.c.paused).order_by(pub_account.c.address)
         return {
             Account(row.chain_id, Address(row.address)): _decode_pause(row)

@@ -155,7 +155,6 @@ class ReorgRepository:
         self._connection = connection
 
     def append(self, reorg: Reorg) -> None:
-        """Insert one reorg."""
         self._connection.execute(
             insert(reorg_log).values(
                 ancestor=reorg.ancestor,
@@ -185,7 +184,6 @@ class ReorgRepository:
         return int(self._connection.execute(select(func.max(reorg_log.c.id))).scalar() or 0)
 
     def count(self) -> int:
-        """Count all reorgs."""
         count_query = select(func.count()).select_from(reorg_log)
         return int(self._connection.execute(count_query).scalar_one())
 

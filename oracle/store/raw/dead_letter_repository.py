@@ -27,7 +27,6 @@ class DeadLetterRepository:
         )
 
     def count_open(self) -> int:
-        """Count the open dead letters."""
         count_query = select(func.count()).where(dead_letter.c.canonical)
         return int(self._connection.execute(count_query).scalar_one())
 

@@ -114,7 +114,6 @@ class FeedRepository:
         )
 
     def assign_block(self, block: int, rows: Iterable[FeedRow]) -> None:
-        """Assign rows to a block."""
         row_list = list(rows)
         parameters = [{"in_stream": row.stream, "number": row.id} for row in row_list]
         if parameters:

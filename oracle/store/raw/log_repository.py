@@ -68,7 +68,6 @@ class LogSources(dict[LogSource, int]):
         self._new_rows = []
 
     def get_source(self, number: int) -> LogSource:
-        """Return the source that has this number."""
         self._load_sources()
         return self._source_by_number[number]
 

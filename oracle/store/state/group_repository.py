@@ -39,7 +39,6 @@ class GroupRepository:
 
 
 def encode_group_row(group: OpenGroup) -> Row:
-    """Encode the group as a row of its table."""
     return (decode_hex(group.group), join_hashes(group.tasks), group.closed)
 
 

@@ -137,7 +137,6 @@ def iterate_nodes_as_of(
 
 
 def encode_node_row(entry: Node) -> Row:
-    """Encode the node as a row of its table."""
     recovers_until = entry.since + _HEALING_SECONDS if entry.base < _FULL_RELIABILITY else None
     return (
         decode_hex(entry.address),

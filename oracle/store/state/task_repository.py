@@ -93,7 +93,6 @@ def _get_creation_position(entry: Task) -> Position:
 
 
 def encode_task_row(entry: Task) -> Row:
-    """Encode the task as a row of its table."""
     return (
         decode_hex(entry.key),
         format_position(entry.created_at),

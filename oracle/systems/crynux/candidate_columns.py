@@ -76,7 +76,6 @@ class CandidateColumns:
         self.offered = bytearray(len(rows))
 
     def insert_row(self, index: int, row: IndexedCandidate) -> None:
-        """Insert a row at an index."""
         for column in self._get_columns():
             column.insert(index, 0)
         self.set_row(index, row)
@@ -91,7 +90,6 @@ class CandidateColumns:
         self._changed[index] = 1
 
     def remove_row(self, index: int) -> None:
-        """Remove the row at an index."""
         for column in self._get_columns():
             del column[index]
 

@@ -172,7 +172,6 @@ class CandidatePool:
     def has_candidate(
         self, task: Task, time: int, reserved: AbstractSet[Address] = frozenset()
     ) -> bool:
-        """Return whether there is a candidate for the task."""
         return self._list_available(task, time, reserved) is not None
 
     def draw_nodes(

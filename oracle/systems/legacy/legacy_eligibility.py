@@ -85,7 +85,6 @@ class CandidateGroups:
 
     @property
     def candidate_count(self) -> int:
-        """Return the number of candidates."""
         return sum(map(len, self.groups.values()))
 
 

@@ -39,7 +39,6 @@ class PortalRecord:
     flag_until: int = 0
 
     def has_recent_outcome(self, now: int) -> bool:
-        """Return whether there was a recent outcome."""
         return now < self.counts_until
 
     def is_flagged(self, now: int) -> bool:

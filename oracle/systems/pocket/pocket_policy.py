@@ -85,7 +85,6 @@ class OpenTask:
         return self.accepted or not part.disclosed
 
     def find_part(self, node: Address | None) -> Part | None:
-        """Return the node's part in the task, or None."""
         return next((part for part in self.parts if part.node == node), None)
 
 

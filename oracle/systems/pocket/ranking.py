@@ -116,7 +116,6 @@ class RankedNode(NamedTuple):
 
     @property
     def node(self) -> Address:
-        """Return the node's address."""
         return self.stats.node
 
 
