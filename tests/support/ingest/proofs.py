@@ -99,6 +99,11 @@ class Site:
             assert uow.coverage.list_gaps(scope.id, 0, last) == []
             return {span.level for span in uow.coverage.list_spans(scope.id, 0, last)}
 
+    def forget_expiring_facts(self) -> None:
+        """Delete what the daemon learned about the chain and expires, as if it had expired."""
+        with self._store() as store, store.transaction() as uow:
+            uow.facts.prune(2**62)
+
     def cursor(self) -> int:
         with self._store() as store, store.read_transaction() as uow:
             at = uow.cursor.get()

@@ -29,6 +29,15 @@ def all_succeeded(above: int = 0) -> InjectedFault:
     return block_faults.build_changed_receipts_fault("all succeeded", changed)
 
 
+def wrong_gas() -> InjectedFault:
+    """Return a fault that makes the receipts of all blocks invalid."""
+
+    def changed(receipts: list[Json]) -> list[Json]:
+        return [{**receipt, "cumulativeGasUsed": "0x1"} for receipt in receipts]
+
+    return block_faults.build_changed_receipts_fault("wrong gas", changed)
+
+
 def test_refused_block_is_reported_until_endpoint_proves_it(a_chain: AChain, site: Site):
     first = grown(a_chain, 30)[-1]
     new_blocks = grown(a_chain, 10)
@@ -49,16 +58,21 @@ def test_refused_block_is_reported_until_endpoint_proves_it(a_chain: AChain, sit
     assert "no block is refused" in after
 
 
-def test_refused_block_stays_refused_when_receipt_samples_are_no_longer_available(
-    a_chain: AChain, site: Site
+@pytest.mark.parametrize(
+    "later_fault",
+    [log_faults.build_omitted_logs_fault(methods="eth_getBlockReceipts"), wrong_gas()],
+    ids=["no samples", "only invalid samples"],
+)
+def test_refused_block_stays_refused_when_samples_no_longer_prove_the_feature(
+    a_chain: AChain, site: Site, later_fault: InjectedFault
 ):
     """Knowledge about a chain expires after a day, but a refused block stays refused."""
     first = grown(a_chain, 30)[-1]
     grown(a_chain, 10)
     hide(a_chain, all_succeeded(first.number))
     refused = site.once(0)
-    # No samples any more: it gives none but of the refused block and those above it.
-    hide(a_chain, log_faults.build_omitted_logs_fault(methods="eth_getBlockReceipts"))
+    site.forget_expiring_facts()
+    hide(a_chain, later_fault)
 
     outcome = site.once(0)
 

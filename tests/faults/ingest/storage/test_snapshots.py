@@ -91,7 +91,7 @@ def check_every_block(store: Store, source: SnapshotSource, last: int) -> set[in
 
 def from_the_start(uow: UnitOfWork, source: SnapshotSource, block: int) -> FoldedState:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(folded_state, "_MAX_SNAPSHOTS", 0)
+        patch.setattr(folded_state, "MAX_SNAPSHOTS_TRIED", 0)
         return fold_state_up_to(uow, source.reader, source.rules, block)
 
 
