@@ -113,18 +113,18 @@ def test_leaf_that_is_due_since_the_future_is_rejected(roots: RootsOracle):
 def test_leaf_of_another_node_or_round_does_not_accuse(roots: RootsOracle):
     leaf, proof = roots.last_round.proven(4)
     other = (roots.last_round.leaf(3)[0], *leaf[1:])
-    with pytest.raises(RevertedError, match="NotProven"):
+    with pytest.raises(RevertedError, match=r"^NotProven"):
         roots.do("accuse", other, proof)
-    with pytest.raises(RevertedError, match="NotProven"):
+    with pytest.raises(RevertedError, match=r"^NotProven"):
         roots.do("accuse", leaf, proof[:-1])
-    with pytest.raises(RevertedError, match="NotProven"):
+    with pytest.raises(RevertedError, match=r"^NotProven"):
         roots.do("accuse", leaf, [])
 
 
 def test_old_root_does_not_accuse_a_recovered_node(roots: RootsOracle):
     old = roots.last_round
     roots.push_leaves(GOOD)
-    with pytest.raises(RevertedError, match="NotProven"):
+    with pytest.raises(RevertedError, match=r"^NotProven"):
         roots.accuse(4, old)
     assert not roots.is_pending(4)
 
@@ -230,7 +230,7 @@ def test_old_root_does_not_kick_out_a_recovered_node(roots: RootsOracle):
     make_ready(roots, 4)
     old = roots.last_round
     roots.push_leaves(GOOD)
-    with pytest.raises(RevertedError, match="NotProven"):
+    with pytest.raises(RevertedError, match=r"^NotProven"):
         roots.execute(4, old)
     with pytest.raises(RevertedError, match="NotDue"):
         roots.execute(4)
@@ -342,7 +342,7 @@ def test_old_root_does_not_clear_an_accusation(roots: RootsOracle):
     healthy = roots.last_round
     roots.push_leaves(BAD)
     roots.accuse(4)
-    with pytest.raises(RevertedError, match="NotProven"):
+    with pytest.raises(RevertedError, match=r"^NotProven"):
         roots.clear(4, healthy)
 
 
