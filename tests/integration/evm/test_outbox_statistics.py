@@ -29,7 +29,7 @@ SUCCESS = ("push", "success")
 
 
 def counted(statistics, office):
-    return statistics.count_outbox(office.store, int(office.premises.chain.time))
+    return statistics.compute_outbox_stats(office.store, int(office.premises.chain.time))
 
 
 def plain(figure):

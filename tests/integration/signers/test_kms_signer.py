@@ -64,7 +64,8 @@ def test_kms_key_of_another_address_is_rejected_at_start(kms: Kms):
 
 def test_kms_key_on_another_curve_is_rejected(kms: Kms):
     with pytest.raises(
-        InputError, match="is ECC_NIST_P256 for SIGN_VERIFY; expected ECC_SECG_P256K1"
+        InputError,
+        match="the key has spec ECC_NIST_P256 and usage SIGN_VERIFY; expected ECC_SECG_P256K1",
     ):
         KmsSigner.open(kms.new_key("ECC_NIST_P256"))
 

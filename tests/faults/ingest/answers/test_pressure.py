@@ -58,7 +58,7 @@ def test_case_71_locked_database_increases_lag_and_clears_readiness(
 
         running.wait_until_ready()
         running.wait_for_block(a_chain.head.number)
-    assert "20 blocks behind the head" in reasons
+    assert "the index is 20 blocks behind the head" in reasons
     assert lag(metrics) == 20
 
 

@@ -56,7 +56,7 @@ def test_case_f50_nothing_is_reported_while_fold_is_behind_head(sqlite_office: O
 
     assert office.repeat(plan_push) == []
     assert signatures(office) == 0
-    assert ready(office) == ["BEHIND: 20 blocks behind the head"]
+    assert ready(office) == ["BEHIND: the index is 20 blocks behind the head"]
 
     office.index()
     assert [step.action for step in office.repeat(plan_push)] == ["report signed", "push planned"]

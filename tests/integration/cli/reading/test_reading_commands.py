@@ -136,7 +136,7 @@ def test_ambiguous_node_prefix_exits_with_2_and_lists_matches(indexed, capsys):
     )
     assert run(["explain", shared, "--config", str(indexed)]) == 2
     stderr = capsys.readouterr().err
-    assert "ambiguous; " in stderr
+    assert "ambiguous node prefix; " in stderr
     assert all(node in stderr for node in nodes if node.startswith(shared))
 
 
