@@ -51,7 +51,7 @@ def test_unordered_rows_are_rejected_and_not_stored(store: Store):
     body = json.dumps({"message": "success", "data": rows}).encode()
     relay.fault = lambda path: (200, body) if "start=" in path else None
     with following(store, relay) as feed:
-        with pytest.raises(TransientError, match="not in order"):
+        with pytest.raises(TransientError, match="not ordered by id"):
             feed.poll()
         assert stored(feed) == []
 
