@@ -51,7 +51,10 @@ def test_endpoint_proven_wrong_is_reported_and_excluded_until_readmitted(
 
     # There is no contract, either.
     code, output = told(capsys, "status", *at)
-    assert (code, f"PROVEN-WRONG  {liar}: returned 1 logs" in output) == (Severity.DOWN, True)
+    assert (code, f"PROVEN-WRONG  {liar} is not used: returned 1 logs" in output) == (
+        Severity.DOWN,
+        True,
+    )
     status = json.loads(told(capsys, "status", "--json", *at)[1])
     assert list(status["endpoints_proven_wrong"]) == [liar]
     assert status["suspect_blocks"] == 0

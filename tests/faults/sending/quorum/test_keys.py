@@ -207,7 +207,7 @@ def test_case_f70_signer_that_signed_wrong_statement_is_retried_after_backoff(gu
     # Its rest ends when the test says so.
     office.context.sender_account.signer_backoff = Backoff(lambda: 0.0)
     guarded.signer.wrong = WRONG_STATEMENTS["another key"]
-    with pytest.raises(TransientError, match="asked again in"):
+    with pytest.raises(TransientError, match="the request is repeated in"):
         office.tick()
     # All else of the turn goes on meanwhile.
     for _ in range(3):

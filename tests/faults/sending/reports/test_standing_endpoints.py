@@ -53,7 +53,7 @@ def test_transient_error_is_raised_when_the_only_responding_endpoint_lost_the_ch
     heads = office.source.fetch_heads()
     proxies[0].rule(EVERY, stale(0))
     proxies[1].rule(EVERY, answer_dropped())
-    with pytest.raises(TransientError, match="lost the chain"):
+    with pytest.raises(TransientError, match="lost its chain data"):
         plan_push(office.reporting, heads)
 
 
