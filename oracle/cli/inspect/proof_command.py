@@ -26,6 +26,9 @@ from oracle.queries.text.human_numbers import format_count
 from oracle.queries.text.prefixes import find_node
 from oracle.queries.text.text_tables import format_block_time
 
+# Decimals of a QoS on chain.
+_DIGITS = 4
+
 _RoundOption = Annotated[
     int | None,
     typer.Option(
@@ -99,13 +102,13 @@ def _render_lines(detail: NodeProofDetail) -> Iterator[str]:
 
 def _describe_leaf(detail: NodeProofDetail) -> str:
     leaf = detail.leaf
-    score = "do not select" if leaf.qos is None else f"QoS {format_decimal(leaf.qos)}"
+    score = "do not select" if leaf.qos is None else f"QoS {format_decimal(leaf.qos, _DIGITS)}"
     due = (
         ""
         if leaf.kickout_due_since is None
         else f"; kickout due since {format_block_time(leaf.kickout_due_since)}"
     )
-    return f"{score}, H {format_decimal(leaf.reliability)}{due}"
+    return f"{score}, H {format_decimal(leaf.reliability, _DIGITS)}{due}"
 
 
 def _parse_hex(text: str) -> bytes:
