@@ -100,7 +100,9 @@ def test_halt_at_start_is_reported_and_makes_run_once_fail(
     for _ in range(2):
         assert run(["run", "--once", "--config", str(config)]) == 1
         last = capsys.readouterr().err.splitlines()[-1]
-        assert last.startswith("qos-oracle: not caught up: halt finality_violation: block 22 was")
+        assert last.startswith(
+            "qos-oracle: the index has not caught up: halt finality_violation: block 22 was"
+        )
 
     with daemon(config) as running:
         log_line = running.wait_for("daemon_halted")

@@ -2,7 +2,10 @@
 
 import asyncio
 import re
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings as examples, strategies as st
@@ -24,6 +27,13 @@ from tests.support.histories import History, node
 from tests.support.rounds import accepted
 
 BEGINNING = EventCursor(0, 0, 0, 0)
+T = TypeVar("T")
+
+
+def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in a new thread, because the browser's tests leave a loop in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
 
 
 def a_history() -> History:
@@ -242,7 +252,7 @@ def test_event_stream_reports_halt_without_new_blocks(indexed):
             place = batch.after
         return kinds
 
-    assert asyncio.run(told()) == [[], [b"halted"], [b"halt_cleared"]]
+    assert run_coroutine(told()) == [[], [b"halted"], [b"halt_cleared"]]
 
 
 def test_database_is_read_once_for_all_listeners(indexed):
@@ -276,7 +286,7 @@ def test_database_is_read_once_for_all_listeners(indexed):
         return len(reads)
 
     # One look whether anything has moved, and one at what came.
-    assert asyncio.run(told()) == 2
+    assert run_coroutine(told()) == 2
 
 
 def test_halt_begin_and_end_change_etag(indexed):
