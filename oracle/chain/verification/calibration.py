@@ -13,7 +13,7 @@ from threading import Lock, RLock
 
 import structlog
 
-from oracle.chain.verification.refused_blocks import ACCEPTED_PREFIX
+from oracle.chain.verification.refused_blocks import ACCEPTED_PREFIX, REFUSAL_FACT, BlockRefusal
 from oracle.errors import TransientError
 from oracle.rpc.endpoints.probe import CHAIN_FACTS_KEY, CapabilityStore
 from oracle.telemetry.indexer_metrics import CALIBRATED, DEMOTED
@@ -120,7 +120,7 @@ class Calibration:
                 unsupported_since=unsupported_since if stored_value == "wrong" else None,
             )
             self._update_metric(feature)
-        self._restore_acceptances(stored_facts)
+        self._restore_refusals(stored_facts)
 
     def is_proven(self, feature: HeaderFeature) -> bool:
         """Return whether the feature is proven for the chain, and not found unsupported since."""
@@ -223,6 +223,13 @@ class Calibration:
                         feature, f"invalid in all {len(state.invalid_blocks)} blocks with logs"
                     )
 
+    def assume_proven(self, feature: HeaderFeature) -> None:
+        """Treat a feature as proven, because a block was refused for contradicting it."""
+        with self._lock:
+            if not self._state_by_feature[feature].is_proven:
+                self._state_by_feature[feature] = _FeatureState(is_proven=True)
+                self._update_metric(feature)
+
     def accept_block(self, feature: HeaderFeature, block_hash: str) -> None:
         """Record that an operator accepted a block although this header feature is invalid."""
         with self._lock:
@@ -268,7 +275,12 @@ class Calibration:
             }
             return facts | acceptances
 
-    def _restore_acceptances(self, stored_facts: Mapping[str, str]) -> None:
+    def _restore_refusals(self, stored_facts: Mapping[str, str]) -> None:
+        """Restore the operator's acceptances, and trust the feature of a stored refusal."""
+        if REFUSAL_FACT in stored_facts and (
+            check := BlockRefusal.from_json(stored_facts[REFUSAL_FACT]).check
+        ) in set(HeaderFeature):
+            self.assume_proven(HeaderFeature(check))
         for name in stored_facts:
             check, _, block_hash = name.removeprefix(ACCEPTED_PREFIX).partition(" ")
             if name.startswith(ACCEPTED_PREFIX) and check in set(HeaderFeature):

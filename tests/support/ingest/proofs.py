@@ -7,8 +7,10 @@ import pytest
 
 from devnet.fakechain.block_json import Block, FakeLog, Tx
 from devnet.fakechain.tree import get_branch
+from oracle.chain.verification.calibration import HeaderFeature, get_feature_fact_name
 from oracle.cli.main import run
 from oracle.domain.coverage import VerificationLevel
+from oracle.rpc.endpoints.probe import CHAIN_FACTS_KEY
 from oracle.store.database import Store
 from tests.support.chain.network_logs import NETWORK
 from tests.support.cli.local_network import write
@@ -99,10 +101,11 @@ class Site:
             assert uow.coverage.list_gaps(scope.id, 0, last) == []
             return {span.level for span in uow.coverage.list_spans(scope.id, 0, last)}
 
-    def forget_expiring_facts(self) -> None:
-        """Delete what the daemon learned about the chain and expires, as if it had expired."""
+    def forget_feature(self, feature: HeaderFeature) -> None:
+        """Delete that a feature is proven, as if the process had ended before it stored this."""
         with self._store() as store, store.transaction() as uow:
-            uow.facts.prune(2**62)
+            assert uow.facts.get(CHAIN_FACTS_KEY, get_feature_fact_name(feature), 0) == "right"
+            uow.facts.delete(CHAIN_FACTS_KEY, get_feature_fact_name(feature))
 
     def cursor(self) -> int:
         with self._store() as store, store.read_transaction() as uow:
