@@ -19,7 +19,7 @@ from oracle.domain.fold.working_set import (
     ReliabilityChange,
     ScoreEntry,
 )
-from oracle.domain.ids import Address, Hash, TaskKey
+from oracle.domain.ids import ZERO_HASH, Address, Hash, TaskKey
 from oracle.domain.reports.kickout_evidence import (
     CreatorSpread,
     compute_creator_spread,
@@ -225,6 +225,18 @@ def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> E
             ),
             possible_zeros=_find_possible_zeros(archive, uow, node, scores, as_of),
         )
+
+
+def find_stored_block(uow: UnitOfWork, number: int) -> BlockRef | None:
+    """Return a block from its stored header, or else from a stored log; None if neither exists.
+
+    The parent hash is zero if it comes from a log.
+    """
+    block = uow.blocks.get_canonical(number)
+    if block is not None:
+        return block
+    log = next(iter(uow.logs.iterate_between(number, number)), None)
+    return None if log is None else BlockRef(number, log.block_hash, ZERO_HASH, log.time)
 
 
 def resolve_block(

@@ -14,7 +14,7 @@ from pydantic import Field
 from oracle.chain.proofs.keccak import keccak
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.oracle_events import RoundAccepted
-from oracle.domain.ids import ZERO_HASH, Address, Hash
+from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.lanes import decode_qos
 from oracle.domain.reports.target_words import build_scoring_context
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf, RoundSummary
@@ -23,7 +23,7 @@ from oracle.domain.roots.proofs import NodeProof, ProvableRound
 from oracle.errors import InputError
 from oracle.indexer.folded_state import fold_state_up_to
 from oracle.queries.answers import AddressText, ApiModel, FixedPoint, HashText, Integer
-from oracle.queries.explain import EventArchive
+from oracle.queries.explain import EventArchive, find_stored_block
 from oracle.reporting.recompute import load_domain
 from oracle.store.database import UnitOfWork
 
@@ -200,16 +200,13 @@ def _load_as_of_block(uow: UnitOfWork, accepted: RoundAccepted) -> BlockRef:
     for stored_report in uow.reports.list_between(number, number):
         if stored_report.report.as_of.hash == accepted.as_of_hash:
             return stored_report.report.as_of
-    block = uow.blocks.get_canonical(number)
-    if block is not None:
-        return block
-    log = next(iter(uow.logs.iterate_between(number, number)), None)
-    if log is None:
+    block = find_stored_block(uow, number)
+    if block is None:
         raise InputError(
             f"round {accepted.round}: the time of its block {number} is not stored; prove another "
             "round"
         )
-    return BlockRef(number, log.block_hash, ZERO_HASH, log.time)
+    return block
 
 
 def _build_detail(provable_round: ProvableRound, proof: NodeProof) -> NodeProofDetail:

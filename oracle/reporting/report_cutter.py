@@ -182,13 +182,15 @@ class ReportCutter(BlockHook):
 
     def _is_outdated(self, uow: UnitOfWork, last_cut: BlockRef, as_of: BlockRef) -> bool:
         """Return whether all nodes must be evaluated again because of changes since `last_cut`."""
-        legacy = self._rules.legacy
         # A restart may end the kickouts that are due, although no event reports it.
         has_restarted = count_restarts(last_cut.time, self._rules) != count_restarts(
             as_of.time, self._rules
         )
-        if legacy is None or has_restarted or last_cut.number > as_of.number:
-            return has_restarted or last_cut.number > as_of.number
+        if has_restarted or last_cut.number > as_of.number:
+            return True
+        legacy = self._rules.legacy
+        if legacy is None:
+            return False
         is_touched = next(iter(uow.nodes.iterate_changed_since(last_cut.number)), None) is not None
         return is_touched or compute_window_number(last_cut.time, legacy) != compute_window_number(
             as_of.time, legacy

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.lanes import compute_lane_with_reliability
 from oracle.domain.reports.target_words import ScoringContext
-from oracle.domain.roots.leaves import Keccak, LeafFlag, NodeLeaf, RoundSummary
+from oracle.domain.roots.leaves import Keccak, LeafFlag, NodeLeaf
 from oracle.domain.roots.round_tree import RoundTree
 from oracle.domain.scoring.legacy_tally import compute_tally
 from oracle.domain.scoring.node_scores import (
@@ -75,14 +75,8 @@ class NodeTree:
 
     def compute_root(self, chain_id: int, oracle: Address, round_number: int, as_of: int) -> Hash:
         """Return the root of the round with this number, which holds the current leaves."""
-        summary = self.summarize(chain_id, oracle, round_number, as_of)
+        summary = self._tree.summarize(chain_id, oracle, round_number, as_of)
         return Hash("0x" + self._tree.compute_root(summary).hex())
-
-    def summarize(
-        self, chain_id: int, oracle: Address, round_number: int, as_of: int
-    ) -> RoundSummary:
-        """Return the summary of the round with this number, which holds the current leaves."""
-        return self._tree.summarize(chain_id, oracle, round_number, as_of)
 
     def _find_index(self, address: Address) -> int:
         return bisect_left(self._addresses, address)

@@ -12,10 +12,6 @@ from oracle.domain.ids import Address
 from oracle.domain.roots.leaves import LEAF_BYTES, Keccak, NodeLeaf, RoundSummary
 from oracle.domain.roots.round_tree import RoundTree
 
-# A piece holds the leaves of 2^13 seats, 1 MiB, which are one subtree.
-PIECE_DEPTH = 13
-PIECE_LEAVES = 1 << PIECE_DEPTH
-
 
 @dataclass(frozen=True, slots=True)
 class NodeProof:
@@ -75,22 +71,6 @@ class ProvableRound:
         if index == len(self._addresses) or self._addresses[index] != address:
             index -= 1
         seat = self._seats[index]
-        leaf = NodeLeaf.decode(self._get_leaves(seat, seat + 1))
+        first = LEAF_BYTES * seat
+        leaf = NodeLeaf.decode(bytes(self._encoded_leaves[first : first + LEAF_BYTES]))
         return NodeProof(address, leaf, tuple(self._tree.prove_node(seat, self.summary)))
-
-    def count_pieces(self) -> int:
-        """Return the number of pieces."""
-        return -(-len(self._seats) // PIECE_LEAVES)
-
-    def get_piece(self, index: int) -> bytes:
-        """Return the encoded leaves of the seats from `index` * PIECE_LEAVES on, in order.
-
-        Raises:
-            IndexError: there is no such piece.
-        """
-        if not 0 <= index < self.count_pieces():
-            raise IndexError(f"there is no piece {index}")
-        return self._get_leaves(index * PIECE_LEAVES, (index + 1) * PIECE_LEAVES)
-
-    def _get_leaves(self, first_seat: int, end_seat: int) -> bytes:
-        return bytes(self._encoded_leaves[LEAF_BYTES * first_seat : LEAF_BYTES * end_seat])

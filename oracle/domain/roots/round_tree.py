@@ -6,8 +6,7 @@ root of the other tree and the hash of the summary. See docs/reference/report-fo
 """
 
 from array import array
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
 from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import (
@@ -120,19 +119,3 @@ class RoundTree:
         if lane >= LOWEST_SCORE:
             self._open_count += sign
             self._total_weight += sign * (lane - LOWEST_SCORE + 1)
-
-
-def compute_next_addresses(nodes: Iterable[Address]) -> Mapping[Address, Address]:
-    """Return the next higher address of each address; the lowest follows the highest."""
-    ascending = sorted(nodes)
-    return dict(zip(ascending, [*ascending[1:], *ascending[:1]], strict=True))
-
-
-def find_predecessor(sorted_addresses: Sequence[Address], address: Address) -> Address:
-    """Return the address whose leaf proves that `address`, which has no leaf, is absent.
-
-    Args:
-        sorted_addresses: the addresses of all leaves in ascending order, at least one.
-        address: an address in lower case.
-    """
-    return sorted_addresses[bisect_left(sorted_addresses, address) - 1]

@@ -17,7 +17,7 @@ from oracle.queries.api.source import (
     RequestError,
     open_snapshot,
 )
-from oracle.queries.explain import Explanation, explain_score
+from oracle.queries.explain import Explanation, explain_score, find_stored_block
 from oracle.queries.explanation_models import NodeExplanation
 from oracle.queries.explanation_view import build_explanation_view
 
@@ -68,13 +68,10 @@ def _resolve_block(snapshot: ApiSnapshot, block_number: int | None) -> BlockRef:
         raise RequestError(
             f"block {block_number} is not indexed; the last indexed block is {cursor.number}"
         )
-    stored_block = snapshot.uow.blocks.get_canonical(block_number)
-    if stored_block is not None:
-        return stored_block
-    log = next(iter(snapshot.uow.logs.iterate_between(block_number, block_number)), None)
-    if log is None:
+    stored_block = find_stored_block(snapshot.uow, block_number)
+    if stored_block is None:
         raise NotFoundError(
             f"block {block_number}: its time is unknown, because it has no event and its header "
             "is not stored; choose a block with an event"
         )
-    return BlockRef(block_number, log.block_hash, ZERO_HASH, log.time)
+    return stored_block

@@ -6,10 +6,10 @@ from typing import Any
 
 from oracle.domain.ids import Address
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf
-from oracle.domain.roots.round_tree import compute_next_addresses
 from tests.contracts.roots.conftest import NODES
 from tests.contracts.roots.root_rounds import make_leaves
 from tests.contracts.roots.roots_driver import LIMITS, RootsOracle
+from tests.support.round_leaves import compute_next_addresses
 
 SINCE = 1_700_000_000
 DUE: dict[str, Any] = {"lane": 302, "score_sum": 15, "kickout_due_since": SINCE}

@@ -25,7 +25,7 @@ from web3.contract import Contract  # noqa: E402
 from oracle.chain.proofs.keccak import keccak  # noqa: E402
 from oracle.domain.ids import Address  # noqa: E402
 from oracle.domain.roots.leaves import NodeLeaf  # noqa: E402
-from oracle.domain.roots.round_tree import RoundTree, compute_next_addresses, find_predecessor  # noqa: E402
+from oracle.domain.roots.round_tree import RoundTree  # noqa: E402
 from tests.contracts.roots.root_rounds import (  # noqa: E402
     OPEN_LANE,
     POOL,
@@ -38,6 +38,7 @@ from tests.contracts.roots.roots_driver import LAG, deploy_roots  # noqa: E402
 from tests.contracts.roots.words_driver import HotSet, deploy_words  # noqa: E402
 from tests.support.evm.anvil import FREE_BY_HAND, anvil  # noqa: E402
 from tests.support.evm.chain import Chain, encoded  # noqa: E402
+from tests.support.round_leaves import compute_next_addresses, find_predecessor  # noqa: E402
 
 KEPT = Path(__file__).with_name("module_gas.json")
 # All are measured with these numbers of nodes; reads by proof also with those between.

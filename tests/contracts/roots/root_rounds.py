@@ -10,7 +10,8 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf, RoundSummary
 from oracle.domain.roots.merkle_tree import hash_pair
-from oracle.domain.roots.round_tree import RoundTree, compute_next_addresses, find_predecessor
+from oracle.domain.roots.round_tree import RoundTree
+from tests.support.round_leaves import compute_next_addresses, find_predecessor
 
 # A leaf or a summary as web3 encodes it.
 Tuple = tuple[Any, ...]

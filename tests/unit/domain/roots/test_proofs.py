@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 
 from oracle.chain.proofs.keccak import keccak
-from oracle.domain.roots.leaves import LEAF_BYTES, NodeLeaf, hash_leaf
-from oracle.domain.roots.merkle_tree import MerkleTree, compute_root
-from oracle.domain.roots.proofs import PIECE_LEAVES, ProvableRound
+from oracle.domain.roots.leaves import NodeLeaf, hash_leaf
+from oracle.domain.roots.merkle_tree import compute_root
+from oracle.domain.roots.proofs import ProvableRound
 from tests.unit.domain.roots.test_round_tree import ADDRESSES, ORACLE, draw_leaves
 
 
@@ -41,23 +41,3 @@ def test_every_address_is_proven_or_proven_absent(leaves, stranger) -> None:
 def test_round_without_nodes_proves_nothing() -> None:
     with pytest.raises(ValueError, match="no nodes"):
         provable([]).prove_node(ORACLE)
-
-
-@given(draw_leaves())
-def test_pieces_hold_all_leaves_in_order_of_seats(leaves: list[NodeLeaf]) -> None:
-    provable_round = provable(leaves)
-    encoded = b"".join(leaf.encode() for leaf in sorted(leaves, key=lambda leaf: leaf.seat))
-
-    assert provable_round.count_pieces() == 1
-    assert provable_round.get_piece(0) == encoded
-    for index in (-1, 1):
-        with pytest.raises(IndexError):
-            provable_round.get_piece(index)
-
-
-def test_piece_is_one_megabyte_and_one_subtree() -> None:
-    assert LEAF_BYTES * PIECE_LEAVES == 2**20
-    hashes = [keccak(number.to_bytes(4)) for number in range(4 * 2)]
-    whole, half = MerkleTree(hashes, keccak), MerkleTree(hashes[4:], keccak)
-    # A piece of 2^k leaves that starts at a multiple of 2^k is a subtree of the whole tree.
-    assert compute_root(half.root, whole.build_proof(4)[2:], keccak) == whole.root

@@ -16,7 +16,8 @@ from oracle.domain.roots.leaves import (
     hash_leaf,
 )
 from oracle.domain.roots.merkle_tree import compute_root
-from oracle.domain.roots.round_tree import RoundTree, compute_next_addresses
+from oracle.domain.roots.round_tree import RoundTree
+from tests.support.round_leaves import compute_next_addresses
 
 _PATH = Path(__file__).parents[3] / "vectors" / "roots" / "rounds.json"
 ROUNDS = json.loads(_PATH.read_text(encoding="utf-8"))["rounds"]

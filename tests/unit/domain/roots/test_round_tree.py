@@ -12,7 +12,8 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import DO_NOT_SELECT, HIGHEST_SCORE
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf, hash_leaf
 from oracle.domain.roots.merkle_tree import MerkleTree, compute_root, hash_pair
-from oracle.domain.roots.round_tree import RoundTree, compute_next_addresses, find_predecessor
+from oracle.domain.roots.round_tree import RoundTree
+from tests.support.round_leaves import compute_next_addresses, find_predecessor
 
 ORACLE = Address("0x" + "0a" * 20)
 ADDRESSES = st.integers(1, 2**160 - 1).map(lambda number: Address(f"0x{number:040x}"))
