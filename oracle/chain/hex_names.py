@@ -71,6 +71,14 @@ def parse_hash(text: str) -> Hash:
     return Hash(f"0x{match[1].lower()}")
 
 
+def format_account_id(chain_id: int, address: Address) -> str:
+    """Return the CAIP-10 id of an address on a chain, for example `eip155:1:0xAb58…`.
+
+    The address has its EIP-55 checksum, as the profile of CAIP-10 for these chains recommends.
+    """
+    return f"eip155:{chain_id}:{format_checksum_address(address)}"
+
+
 def format_checksum_address(address: Address) -> str:
     """Return an address in the mixed case of its EIP-55 checksum."""
     digits = address[2:]

@@ -28,6 +28,14 @@ AddressText = Annotated[
     str,
     Field(pattern=ADDRESS_PATTERN, examples=["0xfabb0ac9d68b0b445fb7357272ff202c5651694a"]),
 ]
+# CAIP-10: a chain of the namespace eip155, and an address with its EIP-55 checksum.
+AccountId = Annotated[
+    str,
+    Field(
+        pattern="^eip155:[0-9]+:0x[0-9a-fA-F]{40}$",
+        examples=["eip155:1:0xfaBB0ac9d68B0B445fB7357272Ff202C5651694a"],
+    ),
+]
 HashText = Annotated[str, Field(pattern=HASH_PATTERN, examples=["0x" + "5e" * 32])]
 # Units of 10^-18 as a decimal with 18 digits.
 FractionText = Annotated[

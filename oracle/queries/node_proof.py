@@ -11,6 +11,7 @@ from typing import Self
 
 from pydantic import Field
 
+from oracle.chain.hex_names import format_account_id
 from oracle.chain.proofs.keccak import keccak
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.oracle_events import RoundAccepted
@@ -22,7 +23,7 @@ from oracle.domain.roots.node_tree import iter_linked_leaves
 from oracle.domain.roots.proofs import NodeProof, ProvableRound
 from oracle.errors import InputError
 from oracle.indexer.folded_state import fold_state_up_to
-from oracle.queries.answers import AddressText, ApiModel, FixedPoint, HashText, Integer
+from oracle.queries.answers import AccountId, AddressText, ApiModel, FixedPoint, HashText, Integer
 from oracle.queries.explain import EventArchive, find_stored_block
 from oracle.reporting.recompute import load_domain
 from oracle.store.database import UnitOfWork
@@ -84,6 +85,7 @@ class ProofSummary(ApiModel):
 
     chain_id: int
     oracle: AddressText
+    oracle_account_id: AccountId = Field(description="CAIP-10 id of the contract.")
     round: int
     as_of: int = Field(description="The block that it describes.")
     node_count: int
@@ -96,6 +98,7 @@ class ProofSummary(ApiModel):
         return cls(
             chain_id=summary.chain_id,
             oracle=summary.oracle,
+            oracle_account_id=format_account_id(summary.chain_id, summary.oracle),
             round=summary.round,
             as_of=summary.as_of,
             node_count=summary.node_count,
@@ -108,6 +111,7 @@ class NodeProofDetail(ApiModel):
     """A leaf of a round, and the hashes that lead from it to the round's root."""
 
     address: AddressText = Field(description="The address that the proof is about.")
+    account_id: AccountId = Field(description="CAIP-10 id of this address.")
     is_absent: bool = Field(
         description="Whether the address has no leaf: it lies between `leaf.node` and "
         "`leaf.next_node`."
@@ -212,6 +216,7 @@ def _load_as_of_block(uow: UnitOfWork, accepted: RoundAccepted) -> BlockRef:
 def _build_detail(provable_round: ProvableRound, proof: NodeProof) -> NodeProofDetail:
     return NodeProofDetail(
         address=proof.address,
+        account_id=format_account_id(provable_round.summary.chain_id, proof.address),
         is_absent=proof.is_absent,
         root=_format_hash(provable_round.root),
         leaf=ProofLeaf.from_leaf(proof.leaf),

@@ -6,6 +6,7 @@ from hypothesis import assume, given, strategies as st
 
 from oracle.chain.hex_names import (
     HexNameError,
+    format_account_id,
     format_checksum_address,
     parse_address,
     parse_address_prefix,
@@ -54,3 +55,16 @@ def test_malformed_address_is_rejected_without_repeating_it_in_the_error(text: s
     with pytest.raises(HexNameError) as error:
         parse_address(text)
     assert str(error.value) == "not an address; expected 0x and 40 hex digits"
+
+
+@pytest.mark.parametrize(
+    "account_id",
+    [
+        "eip155:1:0x22227A31dd842196A246d8f3b775998560eAa61d",
+        "eip155:137:0x0495766cD136138Fc492Dd499B8DC87A92D6685b",
+    ],
+)
+def test_account_id_equals_examples_of_caip_10(account_id: str):
+    """From https://github.com/ChainAgnostic/namespaces/blob/main/eip155/caip10.md."""
+    _, chain_id, address = account_id.split(":")
+    assert format_account_id(int(chain_id), parse_address(address)) == account_id

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from eth_utils.address import to_checksum_address
 from fastapi.testclient import TestClient
 
 from oracle.chain.proofs.keccak import keccak
@@ -53,6 +54,10 @@ def verify(proof) -> None:
     assert "0x" + compute_root(leaf_hash, siblings, keccak).hex() == proof["root"]
 
 
+def to_account_id(proof, address: str) -> str:
+    return f"eip155:{proof['summary']['chain_id']}:{to_checksum_address(address)}"
+
+
 def test_all_nodes_are_proven_under_the_root_of_the_landed_report(published, capsys):
     reports = printed(capsys, "report", "show", "--config", published)
     (landed,) = [report for report in reports if report["round"] == 1]
@@ -69,6 +74,10 @@ def test_all_nodes_are_proven_under_the_root_of_the_landed_report(published, cap
         assert not proof["is_absent"]
         assert proof["summary"]["round"] == 1
         assert proof["summary"]["as_of"] == landed["as_of"]
+        assert proof["account_id"] == to_account_id(proof, node)
+        assert proof["summary"]["oracle_account_id"] == to_account_id(
+            proof, proof["summary"]["oracle"]
+        )
 
 
 def test_address_without_a_node_is_proven_absent(published, capsys):
