@@ -3,12 +3,19 @@
 from dataclasses import replace
 
 import pytest
+from eth_account.messages import encode_typed_data
 from eth_account.signers.local import LocalAccount
 from web3 import Web3
 
 from tests.contracts.oracle_driver import RULES_HASH, ZERO
 from tests.contracts.oracle_signing import SIGNERS, STRANGER, config_digest
-from tests.contracts.roots.roots_driver import LIMITS, RootReport, RootsOracle, deploy_roots
+from tests.contracts.roots.roots_driver import (
+    LIMITS,
+    REPORT_FIELDS,
+    RootReport,
+    RootsOracle,
+    deploy_roots,
+)
 from tests.support.evm.chain import Chain, RevertedError
 
 pytestmark = pytest.mark.evm
@@ -104,6 +111,30 @@ def test_domain_is_readable_by_erc_5267(roots: RootsOracle):
     chain_id, contract = roots.domain
     expected = [b"\x0f", "QoSOracle", "3", chain_id, contract, bytes(32), []]
     assert list(roots.read("eip712Domain")) == expected
+
+
+def test_report_signed_under_the_domain_of_erc_5267_is_accepted(roots: RootsOracle):
+    """A signer that knows only the address reads the domain from the contract."""
+    fields, *values = roots.read("eip712Domain")
+    names = ["name", "version", "chainId", "verifyingContract", "salt"]
+    domain = {
+        name: value
+        for bit, (name, value) in enumerate(zip(names, values, strict=False))
+        if fields[0] >> bit & 1
+    }
+    report = next_report(roots)
+    message = {
+        "config": report.config,
+        "round": report.round,
+        "prev": report.prev,
+        "asOf": report.as_of,
+        "asOfHash": report.as_of_hash,
+        "deadline": report.deadline,
+        "root": report.root,
+    }
+    signable = encode_typed_data(domain, {"Report": REPORT_FIELDS}, message)
+    signatures = b"".join(signer.sign_message(signable).signature for signer in (A, B))
+    assert roots.push(report, signatures).only("RoundAccepted")["signers"] == 0b011
 
 
 def test_report_digest_is_what_signers_sign(roots: RootsOracle):
