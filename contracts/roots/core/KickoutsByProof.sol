@@ -59,6 +59,8 @@ abstract contract KickoutsByProof is RootRounds, KickoutLimits {
     event TargetSet(address indexed target);
     /// @notice The node is accused; `evidence` is the hash of the scores behind it, which the daemon publishes.
     event KickAccused(address indexed node, uint32 round, uint40 dueSince, bytes32 evidence, uint40 readyAt);
+    /// @notice The accusation ended. `by` is the vetoer if it vetoed the kickout, so that the interval cannot be accused
+    /// again, and zero if the last root no longer states the interval.
     event KickCancelled(address indexed node, address indexed by, bytes32 why);
     /// @notice The vetoer allowed the held kickout that is due since `dueSince`; 0 = none any more.
     event KickAllowed(address indexed node, uint40 dueSince);
@@ -142,7 +144,7 @@ abstract contract KickoutsByProof is RootRounds, KickoutLimits {
         if (dueSince <= kick.sparedUntil) revert Spared(leaf.node);
         if (kick.state == KickState.Accused) {
             if (kick.dueSince == dueSince) revert AlreadyAccused(leaf.node);
-            emit KickCancelled(leaf.node, msg.sender, RECOVERED);
+            emit KickCancelled(leaf.node, address(0), RECOVERED);
         }
         kick.state = KickState.Accused;
         kick.dueSince = dueSince;
@@ -207,7 +209,7 @@ abstract contract KickoutsByProof is RootRounds, KickoutLimits {
         QoSProof.requireLeaf(rootOf(_head.round), leaf, proof);
         if (leaf.kickoutDueSinceOf() == kick.dueSince) revert StillDue(leaf.node);
         kick.state = KickState.None;
-        emit KickCancelled(leaf.node, msg.sender, RECOVERED);
+        emit KickCancelled(leaf.node, address(0), RECOVERED);
     }
 
     /// @notice Cancels a kickout: the node cannot be accused of this interval again.
