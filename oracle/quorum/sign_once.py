@@ -11,8 +11,8 @@ from oracle.bindings.qos_oracle import ContractStatus
 from oracle.errors import TransientError
 from oracle.indexer.feed_faults import find_fault_blocking_publication
 from oracle.quorum.quorum_context import QuorumContext
-from oracle.quorum.statements import find_expiry_reason, publish_statement
-from oracle.signing.signer import SignerRefusedError, Statement, WrongSignatureError
+from oracle.quorum.statements import LaneStatement, find_expiry_reason, publish_statement
+from oracle.signing.signer import SignerRefusedError, WrongSignatureError
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
 from oracle.telemetry import quorum_metrics
@@ -20,7 +20,7 @@ from oracle.telemetry import quorum_metrics
 
 def sign_once(
     context: QuorumContext,
-    statement: Statement,
+    statement: LaneStatement,
     record: SignedStatement,
     contract_status: ContractStatus,
 ) -> SignedStatement | None:
@@ -65,7 +65,7 @@ def sign_once(
     return signed
 
 
-def _request_signature(context: QuorumContext, statement: Statement) -> bytes:
+def _request_signature(context: QuorumContext, statement: LaneStatement) -> bytes:
     """Request the signature; after a refusal or a wrong signature, the signer backs off."""
     backoff = context.account_context.sender_account.signer_backoff
     try:

@@ -6,6 +6,7 @@ earlier statements can no longer land, and the report is signed again
 """
 
 from dataclasses import replace
+from typing import TypeAlias
 
 from oracle.bindings.qos_oracle import ContractStatus
 from oracle.chain.heads import Heads
@@ -14,13 +15,14 @@ from oracle.domain.reports.report import Report
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.signing_round import find_round_expiry_reason
 from oracle.quorum.wire_format import KickMessage, ReportMessage, StatementMessage
-from oracle.signing.signer import Statement
 from oracle.signing.typed_data import KickStatement, ReportStatement
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, Intent, SignedStatement
 from oracle.txmgr.client.receipts import OUT_OF_GAS
 
 REPORT, KICK = "report", "kick"
+# The statements that the contract QoSOracle takes.
+LaneStatement: TypeAlias = ReportStatement | KickStatement
 # The suffix that each repetition of a call adds to its dedup key, and the maximum number of
 # repetitions.
 _RETRY_SUFFIX, _MAX_RETRIES = ":again", 3
@@ -134,7 +136,7 @@ def _find_report_expiry_reason(
 
 
 def publish_statement(
-    context: QuorumContext, statement: Statement, record: SignedStatement
+    context: QuorumContext, statement: LaneStatement, record: SignedStatement
 ) -> None:
     """Publish a stored statement on the board, if this reporter serves one."""
     if context.board is not None:
@@ -142,7 +144,7 @@ def publish_statement(
 
 
 def _build_message(
-    context: QuorumContext, statement: Statement, record: SignedStatement
+    context: QuorumContext, statement: LaneStatement, record: SignedStatement
 ) -> StatementMessage:
     signature = "0x" + record.signature.hex()
     if isinstance(statement, ReportStatement):

@@ -21,7 +21,7 @@ from oracle.signing.signature_checks import (
     verify_statement_signature,
 )
 from oracle.signing.signer import SignedBytes, Statement, TransactionRequest
-from oracle.signing.typed_data import Domain, ReportStatement
+from oracle.signing.typed_data import Domain, KickStatement
 from oracle.telemetry.safe_text import register_secret
 
 
@@ -95,7 +95,7 @@ class ReadOnlySigner:
 
     def sign_statement(self, statement: Statement, domain: Domain) -> NoReturn:
         """Raise DryRunSignatureError."""
-        statement_name = "report" if isinstance(statement, ReportStatement) else "kickout proposal"
+        statement_name = "kickout proposal" if isinstance(statement, KickStatement) else "report"
         raise DryRunSignatureError(
             f"the {statement_name} in round {statement.round} would be signed for "
             f"{domain.contract}"

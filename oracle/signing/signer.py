@@ -5,9 +5,9 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import FatalError, TransientError
-from oracle.signing.typed_data import Domain, KickStatement, ReportStatement
+from oracle.signing.typed_data import Domain, KickStatement, ReportStatement, RootStatement
 
-Statement: TypeAlias = ReportStatement | KickStatement
+Statement: TypeAlias = ReportStatement | KickStatement | RootStatement
 
 
 class SignerRefusedError(TransientError):

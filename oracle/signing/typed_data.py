@@ -1,4 +1,4 @@
-"""EIP-712 data of reports and kickouts, hashed as in QoSOracle.sol."""
+"""EIP-712 data of reports and kickouts, hashed as in QoSOracle.sol and QoSRoots.sol."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,11 @@ _REPORT_TYPE = (
     "bytes32 dataHash"
 )
 _KICK_TYPE = "bytes32 config,bytes32 report,address node,bytes32 evidence,uint40 deadline"
-_DOMAIN_NAME, _DOMAIN_VERSION = "QoSOracle", "2"
+_ROOT_REPORT_TYPE = (
+    "bytes32 config,uint32 round,bytes32 prev,uint48 asOf,bytes32 asOfHash,uint40 deadline,"
+    "bytes32 root"
+)
+_DOMAIN_NAME, _DOMAIN_VERSION, _ROOT_DOMAIN_VERSION = "QoSOracle", "2", "3"
 # Seconds: the contract rejects signatures with a longer lifetime (OracleHead.sol).
 MAX_TTL_SECONDS = 3600
 
@@ -77,6 +81,27 @@ class KickStatement:
         return _hash_typed_data(build_typed_data(self, domain))
 
 
+@dataclass(frozen=True, slots=True)
+class RootStatement:
+    """A report of one round for QoSRoots: the root of its tree, under the configuration `config`.
+
+    `prev` is the root of the round before; it is zero for the first round, and after the round
+    before was struck. `deadline` is in unix seconds.
+    """
+
+    config: Hash
+    round: int
+    prev: Hash
+    as_of: int
+    as_of_hash: Hash
+    deadline: int
+    root: Hash
+
+    def compute_digest(self, domain: Domain) -> Hash:
+        """Return the digest that is signed, equal to the contract's `reportDigest`."""
+        return _hash_typed_data(build_typed_data(self, domain))
+
+
 def compute_config_digest(
     domain: Domain, config_count: int, signers: Sequence[Address], quorum: int, rules_hash: Hash
 ) -> Hash:
@@ -111,10 +136,14 @@ def _encode_word(value: int) -> bytes:
     return value.to_bytes(32)
 
 
-def build_typed_data(statement: ReportStatement | KickStatement, domain: Domain) -> dict[str, Any]:
+def build_typed_data(
+    statement: ReportStatement | KickStatement | RootStatement, domain: Domain
+) -> dict[str, Any]:
     """Return the statement as EIP-712 data, for signers that show what they sign."""
     if isinstance(statement, ReportStatement):
         return _build_report_data(statement, domain, statement.data_hash)
+    if isinstance(statement, RootStatement):
+        return _build_root_report_data(statement, domain)
     message = {
         "config": statement.config,
         "report": statement.report,
@@ -140,8 +169,25 @@ def _build_report_data(
     return _build_structure("Report", _REPORT_TYPE, message, domain)
 
 
+def _build_root_report_data(statement: RootStatement, domain: Domain) -> dict[str, Any]:
+    message = {
+        "config": statement.config,
+        "round": statement.round,
+        "prev": statement.prev,
+        "asOf": statement.as_of,
+        "asOfHash": statement.as_of_hash,
+        "deadline": statement.deadline,
+        "root": statement.root,
+    }
+    return _build_structure("Report", _ROOT_REPORT_TYPE, message, domain, _ROOT_DOMAIN_VERSION)
+
+
 def _build_structure(
-    primary_type: str, type_members: str, message: dict[str, Any], domain: Domain
+    primary_type: str,
+    type_members: str,
+    message: dict[str, Any],
+    domain: Domain,
+    version: str = _DOMAIN_VERSION,
 ) -> dict[str, Any]:
     return {
         "types": {
@@ -151,7 +197,7 @@ def _build_structure(
         "primaryType": primary_type,
         "domain": {
             "name": _DOMAIN_NAME,
-            "version": _DOMAIN_VERSION,
+            "version": version,
             "chainId": domain.chain_id,
             "verifyingContract": domain.contract,
         },

@@ -8,13 +8,20 @@ from web3 import Web3
 from oracle.bindings.qos_oracle import encode_push_call
 from oracle.domain.ids import Address, Hash
 from oracle.quorum.signing_round import RECENT_ROUNDS
-from oracle.signing.typed_data import Domain, KickStatement, ReportStatement, compute_config_digest
+from oracle.signing.typed_data import (
+    Domain,
+    KickStatement,
+    ReportStatement,
+    RootStatement,
+    compute_config_digest,
+)
 from tests.contracts.oracle_driver import Oracle, deployed
 from tests.contracts.oracle_signing import (
     KICK_FIELDS,
     REPORT_FIELDS,
     config_digest as config_digest_elsewhere,
 )
+from tests.contracts.roots.roots_driver import REPORT_FIELDS as ROOT_FIELDS
 from tests.support.evm.chain import Chain
 from tests.support.evm.fixtures import chain, fresh_chain
 
@@ -38,6 +45,16 @@ REPORTS = st.builds(
     deadline=words(40),
     blob=st.binary(max_size=200),
 )
+ROOT_REPORTS = st.builds(
+    RootStatement,
+    config=HASHES,
+    round=words(32),
+    prev=HASHES,
+    as_of=words(48),
+    as_of_hash=HASHES,
+    deadline=words(40),
+    root=HASHES,
+)
 ADDRESSES = st.binary(min_size=20, max_size=20).map(lambda raw: Address("0x" + raw.hex()))
 KICKS = st.builds(
     KickStatement,
@@ -54,11 +71,13 @@ def raw(text: str) -> bytes:
     return bytes.fromhex(text[2:])
 
 
-def elsewhere(kind: str, fields: list[dict[str, str]], message: dict[str, object]) -> str:
+def elsewhere(
+    kind: str, fields: list[dict[str, str]], message: dict[str, object], version: str = "2"
+) -> str:
     """The digest as eth_account makes it."""
     domain = {
         "name": "QoSOracle",
-        "version": "2",
+        "version": version,
         "chainId": DOMAIN.chain_id,
         "verifyingContract": DOMAIN.contract,
     }
@@ -78,6 +97,21 @@ def test_report_digest_follows_eip_712(statement: ReportStatement):
         "dataHash": keccak(statement.blob),
     }
     assert statement.compute_digest(DOMAIN) == elsewhere("Report", REPORT_FIELDS, message)
+
+
+@given(ROOT_REPORTS)
+def test_digest_of_root_follows_eip_712(statement: RootStatement):
+    message = {
+        "config": raw(statement.config),
+        "round": statement.round,
+        "prev": raw(statement.prev),
+        "asOf": statement.as_of,
+        "asOfHash": raw(statement.as_of_hash),
+        "deadline": statement.deadline,
+        "root": raw(statement.root),
+    }
+    digest = elsewhere("Report", ROOT_FIELDS, message, version="3")
+    assert statement.compute_digest(DOMAIN) == digest
 
 
 @given(KICKS)

@@ -20,6 +20,7 @@ from oracle.signing.kms import KmsSigner, _create_client, decode_der_signature
 from oracle.signing.signature_checks import EcdsaSignature
 from oracle.signing.signer import Fees, SignerRefusedError, TransactionRequest, WrongSignatureError
 from oracle.signing.typed_data import Domain, KickStatement
+from tests.integration.signers.test_signers import ROOT_REPORT
 from tests.support.signing.kms import REGION, Kms, kms_server
 
 pytestmark = pytest.mark.slow
@@ -50,10 +51,11 @@ def test_kms_signatures_recover_to_key_address(kms: Kms):
         call = TransactionRequest(31337, nonce, CALL.to, "0x", 21_000, Fees(9, 2))
         signed = signer.sign_transaction(call)
         assert Account.recover_transaction(signed.raw).lower() == signer.address
-    raw = signer.sign_statement(KICK, DOMAIN)
-    digest = bytes.fromhex(KICK.compute_digest(DOMAIN)[2:])
-    assert Account._recover_hash(digest, signature=raw).lower() == signer.address
-    assert EcdsaSignature.from_bytes(raw).has_low_s
+    for statement in (KICK, ROOT_REPORT):
+        raw = signer.sign_statement(statement, DOMAIN)
+        digest = bytes.fromhex(statement.compute_digest(DOMAIN)[2:])
+        assert Account._recover_hash(digest, signature=raw).lower() == signer.address
+        assert EcdsaSignature.from_bytes(raw).has_low_s
 
 
 def test_kms_key_of_another_address_is_rejected_at_start(kms: Kms):

@@ -23,8 +23,8 @@ from oracle.signing.signature_checks import (
     verify_statement_signature,
 )
 from oracle.signing.signer import Fees, TransactionRequest, WrongSignatureError
-from oracle.signing.typed_data import Domain, KickStatement, build_typed_data
-from tests.integration.evm.test_typed_data import REPORTS
+from oracle.signing.typed_data import Domain, KickStatement, RootStatement, build_typed_data
+from tests.integration.evm.test_typed_data import REPORTS, ROOT_REPORTS
 from tests.support.examples import examples
 from tests.support.signing.remote_signer import ORDER, RemoteHost, Wrong, served
 
@@ -39,6 +39,15 @@ KICK = KickStatement(
     node=Address("0x" + 40 * "2"),
     evidence=Hash("0x" + 64 * "d"),
     deadline=1_700_000_000,
+)
+ROOT_REPORT = RootStatement(
+    config=Hash("0x" + 64 * "b"),
+    round=3,
+    prev=Hash("0x" + 64 * "c"),
+    as_of=1_234,
+    as_of_hash=Hash("0x" + 64 * "d"),
+    deadline=1_700_000_000,
+    root=Hash("0x" + 64 * "e"),
 )
 CALL = TransactionRequest(
     31337, 7, Address("0x" + 40 * "7"), "0xabcdef01" + 64 * "2", 90_000, Fees(9, 2)
@@ -79,7 +88,7 @@ def test_signed_transaction_equals_that_of_eth_account(transaction: TransactionR
 
 
 @examples(30)
-@given(REPORTS)
+@given(REPORTS | ROOT_REPORTS)
 def test_typed_data_sent_to_signer_has_computed_digest(statement):
     signable = encode_typed_data(full_message=build_typed_data(statement, DOMAIN))
     raw = bytes(Account.from_key("0x" + "01" * 32).sign_message(signable).signature)
@@ -89,7 +98,9 @@ def test_typed_data_sent_to_signer_has_computed_digest(statement):
 def test_remote_signer_returns_same_signatures_as_key(host: RemoteHost):
     remote = RemoteSigner(host.place())
     assert remote.sign_transaction(CALL) == LOCAL.sign_transaction(CALL)
-    assert remote.sign_statement(KICK, DOMAIN) == LOCAL.sign_statement(KICK, DOMAIN)
+    for statement in (KICK, ROOT_REPORT):
+        signature = remote.sign_statement(statement, DOMAIN)
+        assert signature == LOCAL.sign_statement(statement, DOMAIN)
     deployment = replace(CALL, to=None)
     assert remote.sign_transaction(deployment) == LOCAL.sign_transaction(deployment)
 
