@@ -6,17 +6,18 @@ See docs/reference/rpc-requirements.md#contract-errors.
 from collections.abc import Mapping
 from functools import cache
 
+from oracle.bindings import qos_roots, qos_words
 from oracle.bindings.codec import decode_values, get_errors_by_selector
 from oracle.chain.decode.abi import SELECTOR_DIGITS
 from oracle.txmgr.client.refusal import Refusal, RefusalAction
 
 CONTRACT = "QoSOracle"
-# Contracts whose errors are decoded; errors of the same name in both mean the same.
-_CONTRACTS = (CONTRACT, "TaskNetwork")
+# Contracts whose errors are decoded; errors of the same name in several have the same reaction.
+CONTRACTS = (CONTRACT, qos_roots.CONTRACT, qos_words.CONTRACT, "TaskNetwork")
 
 
-# The reaction to every error that a push, a kickout or a task start can cause; a call that fails
-# with any other error is held.
+# The reaction to every error that a push, a kickout, words or a task start can cause; a call that
+# fails with any other error is held.
 ACTIONS: Mapping[str, RefusalAction] = {
     "Paused": RefusalAction.WAIT,
     "TooSoon": RefusalAction.WAIT,
@@ -36,6 +37,11 @@ ACTIONS: Mapping[str, RefusalAction] = {
     "TooManyFalls": RefusalAction.RENEW,
     "NotReleasable": RefusalAction.RENEW,
     "BadLength": RefusalAction.RENEW,
+    # Proofs: a newer round was accepted, or the round was struck.
+    "NotProven": RefusalAction.RENEW,
+    "SummaryNotProven": RefusalAction.RENEW,
+    "WordsNotProven": RefusalAction.RENEW,
+    "NoRoot": RefusalAction.RENEW,
     "WrongRound": RefusalAction.DROP,
     "NotBelowThreshold": RefusalAction.DROP,
     "NotRegistered": RefusalAction.DROP,
@@ -47,6 +53,16 @@ ACTIONS: Mapping[str, RefusalAction] = {
     "KickLive": RefusalAction.DROP,
     "AlreadyProposed": RefusalAction.DROP,
     "KickDead": RefusalAction.DROP,
+    "AlreadyAccused": RefusalAction.DROP,
+    # The last root does not state the interval that the call is about, or states it still.
+    "NotDue": RefusalAction.DROP,
+    "OtherInterval": RefusalAction.DROP,
+    "StillDue": RefusalAction.DROP,
+    # The vetoer ended the kickout, or has not allowed it yet.
+    "Spared": RefusalAction.DROP,
+    "KickHeld": RefusalAction.DROP,
+    # Words: all are written already, or would exceed the limit on falls.
+    "NothingWritten": RefusalAction.DROP,
     "NotAllowed": RefusalAction.DROP,
     # Starts: the index lags behind the contract, and will discard the selection.
     "NodeBusy": RefusalAction.WAIT,
@@ -82,6 +98,8 @@ ACTIONS: Mapping[str, RefusalAction] = {
     "BadSignature": RefusalAction.HOLD,
     "BadSignatureLength": RefusalAction.HOLD,
     "BadReason": RefusalAction.HOLD,
+    "BadRun": RefusalAction.HOLD,
+    "LaneTooHigh": RefusalAction.HOLD,
     # A kickout is executed at the network contract, which accepts calls only from its own oracle.
     "NotOracle": RefusalAction.HOLD,
 }
@@ -89,10 +107,13 @@ ACTIONS: Mapping[str, RefusalAction] = {
 # The contract is paused; `resume` or `setLimits` may end the pause earlier.
 _PAUSE_ERRORS = frozenset({"Paused", "TooSoon"})
 
-# Errors of a push whose round is already accepted, and of calls about a kickout that is already
-# proposed, executed or cancelled.
+# Errors of a push whose round is already accepted, of calls about a kickout that is already
+# proposed, executed or cancelled, and of words that are already written.
 _ALREADY_DONE_ERRORS = frozenset(
-    {"WrongRound", "KickLive", "AlreadyProposed", "AlreadyExpelled", "NoKick"}
+    {
+        *("WrongRound", "KickLive", "AlreadyProposed", "AlreadyAccused"),
+        *("AlreadyExpelled", "NoKick", "NothingWritten"),
+    }
 )
 
 # Errors of roles, setups, clients and nodes, which no call of the daemon can cause.
@@ -101,12 +122,12 @@ UNRELATED_ERRORS = frozenset(
         "Alone", "AlreadyMember", "AlreadyPaused", "AnswersOpen", "BadFloor",
         "BadGroupSize", "BadKind", "BadLimits", "BadRules", "BadSettings",
         "BadSigners", "BadSize", "BadTimeout", "ContestOpen", "FeeTooLow", "GroupFull",
-        "GroupNotReady", "IndexSpaceFull", "KickedOut", "NoCode", "NotAdmin",
+        "GroupNotReady", "IndexSpaceFull", "InvalidShortString", "KickedOut", "NoCode", "NotAdmin",
         "NotContested", "NotCreator", "NotItsLike", "NotItsTask", "NotKickedOut",
-        "NotOffered", "NotPaused", "NothingToWithdraw", "OrderDiffers",
+        "NotOffered", "NotPaused", "NothingToWithdraw", "OfferTooRecent", "OrderDiffers",
         "PauseCoolDown", "PauseTooLong", "PaymentRefused", "RejoinTooEarly",
-        "RevealsLater", "StakeTooLow", "StillTime", "TaskExists", "TooEarly", "TooLate",
-        "TooManyModels", "UnknownGroup", "WrongResult", "WrongReveal",
+        "RevealsLater", "StakeTooLow", "StillTime", "StringTooLong", "TaskExists", "TooEarly",
+        "TooLate", "TooManyModels", "UnknownGroup", "WrongResult", "WrongReveal",
         "ZeroAddress", "ZeroResult",
     }
 )  # fmt: skip
@@ -141,6 +162,6 @@ def _load_errors_by_selector() -> dict[str, tuple[str, list[str]]]:
     """Return the name and argument types of every error of the contracts, by selector."""
     return {
         selector: name_and_types
-        for contract in _CONTRACTS
+        for contract in CONTRACTS
         for selector, name_and_types in get_errors_by_selector(contract).items()
     }

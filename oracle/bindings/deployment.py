@@ -7,7 +7,8 @@ from eth_utils.crypto import keccak
 
 from oracle.bindings.codec import build_creation_code
 from oracle.bindings.contract_errors import CONTRACT, decode_refusal
-from oracle.bindings.qos_oracle import FOR_EVER, ContractKickLimits, ContractLimits
+from oracle.bindings.qos_oracle import ContractLimits
+from oracle.bindings.qos_roots import FOR_EVER, ContractKickLimits
 from oracle.chain.proofs.rlp import encode_rlp
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
 from oracle.errors import FatalError, InputError, TransientError

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from oracle.bindings.codec import decode_arguments, get_contract_class
-from oracle.chain.decode.abi import SELECTOR_DIGITS, load_abi
+from oracle.chain.decode.abi import SELECTOR_DIGITS, Parameter, load_abi
 from oracle.domain.ids import Address, Hash
 from oracle.txmgr.client.receipts import Receipt, ReceiptLog
 
@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _ExpectedEvent:
-    """The event that a function emits, and the function's input that equals each event field."""
+    """The event that a function emits, and the function's input that equals each event field.
+
+    `report.root` is a member of the struct `report`, and `keys[0]` the first item of the list
+    `keys`.
+    """
 
     contract: str
     function: str
@@ -31,6 +35,8 @@ class _ExpectedEvent:
 
 
 _ROUND_OF_PUSH = {"round": "round", "asOf": "asOf", "asOfHash": "asOfHash"}
+_ROUND_OF_ROOT = {name: f"report.{name}" for name in (*_ROUND_OF_PUSH, "root")}
+_LEAF_OF_KICK = {"node": "leaf.node", "evidence": "leaf.poolHash"}
 _EXPECTED_EVENTS = (
     _ExpectedEvent("QoSOracle", "push", "RoundAccepted", _ROUND_OF_PUSH, "digest"),
     _ExpectedEvent(
@@ -42,6 +48,16 @@ _EXPECTED_EVENTS = (
     _ExpectedEvent("QoSOracle", "executeKick", "KickExecuted", {"node": "node"}),
     _ExpectedEvent("QoSOracle", "retryKick", "KickExecuted", {"node": "node"}),
     _ExpectedEvent("QoSOracle", "cancelKick", "KickCancelled", {"node": "node", "why": "why"}),
+    # `retryKick` of QoSRoots has the same selector and event as that of QoSOracle.
+    _ExpectedEvent("roots/QoSRoots", "push", "RoundAccepted", _ROUND_OF_ROOT),
+    _ExpectedEvent("roots/QoSRoots", "accuse", "KickAccused", _LEAF_OF_KICK),
+    _ExpectedEvent("roots/QoSRoots", "executeKick", "KickExecuted", _LEAF_OF_KICK),
+    _ExpectedEvent("roots/QoSRoots", "clear", "KickCancelled", {"node": "leaf.node"}),
+    _ExpectedEvent("roots/QoSRoots", "veto", "KickCancelled", {"node": "node", "why": "why"}),
+    _ExpectedEvent(
+        "roots/QoSWords", "bring", "WordsBrought", {"round": "round", "first": "first"}
+    ),
+    _ExpectedEvent("roots/QoSWords", "bind", "NodeRegistered", {"node": "leaves[0].node"}),
     _ExpectedEvent("TaskNetwork", "startTask", "TaskStarted", {"task": "key", "node": "account"}),
     _ExpectedEvent(
         "TaskNetwork", "startTaskAsOf", "TaskStarted", {"task": "key", "node": "account"}
@@ -92,8 +108,9 @@ def _build_expected_values(
     expected_event: _ExpectedEvent, calldata: str, digest: Hash | None
 ) -> dict[str, object]:
     arguments = decode_arguments(expected_event.contract, expected_event.function, calldata)
+    parameters = load_abi(expected_event.contract).functions[expected_event.function].inputs
     values = {
-        event_field: _normalize_value(_get_argument(arguments, input_name))
+        event_field: _normalize_value(_get_argument(parameters, arguments, input_name))
         for event_field, input_name in expected_event.input_by_event_field.items()
     }
     if expected_event.digest_field is not None and digest is not None:
@@ -101,10 +118,18 @@ def _build_expected_values(
     return values
 
 
-def _get_argument(arguments: Mapping[str, Any], name: str) -> object:
-    """Return an argument of a call; `keys[0]` is the first item of the list `keys`."""
-    list_name = name.removesuffix("[0]")
-    return arguments[name] if list_name == name else arguments[list_name][0]
+def _get_argument(
+    parameters: Sequence[Parameter], arguments: Mapping[str, Any], path: str
+) -> object:
+    """Return an argument of a call, or a part of it; see `_ExpectedEvent`."""
+    parameter_name, _, member_name = path.partition(".")
+    name = parameter_name.removesuffix("[0]")
+    argument = arguments[name] if name == parameter_name else arguments[name][0]
+    if not member_name:
+        return argument
+    (parameter,) = (parameter for parameter in parameters if parameter.name == name)
+    member_names = [component.name for component in parameter.components]
+    return argument[member_names.index(member_name)]
 
 
 def _select_compared_values(

@@ -6,12 +6,18 @@ from typing import Any
 
 from oracle.bindings.codec import decode_result, encode_call
 from oracle.bindings.contract_errors import CONTRACT
+from oracle.bindings.contract_views import (
+    DeployedContract,
+    ViewCall,
+    call_views,
+    decode_hash,
+    fetch_contract_code,
+)
+from oracle.bindings.qos_roots import ContractKickLimits, KickBucket
 from oracle.chain.decode.abi import SELECTOR_DIGITS
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
-from oracle.errors import TransientError
 from oracle.rpc.fanout import EndpointCaller, PoolView, expect_response_format
-from oracle.rpc.rpc_errors import RevertError
 from oracle.signing.typed_data import KickStatement, ReportStatement
 from oracle.txmgr.client.receipts import fetch_newest_block
 
@@ -59,23 +65,6 @@ class ContractLimits:
     min_open: int
     fall_share: int
     big_fall: int
-
-
-@dataclass(frozen=True, slots=True)
-class ContractKickLimits:
-    """The fields of the contract's struct `KickLimits`; times are in seconds.
-
-    `FOR_EVER` means that a time never ends.
-    """
-
-    kick_gas: int
-    kick_cooldown: int
-    bucket_most: int
-    bucket_per_frame: int
-    bucket_frame: int
-
-
-FOR_EVER = 2**40 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +134,9 @@ class OracleContract:
             block=block,
             head=ContractHead(*head[0]),
             limits=ContractLimits(*limits[0]),
-            last_report=_decode_hash(last_report),
-            rules_hash=_decode_hash(rules_hash),
-            config=_decode_hash(config_digest),
+            last_report=decode_hash(last_report),
+            rules_hash=decode_hash(rules_hash),
+            config=decode_hash(config_digest),
         )
 
     def get_kick_tokens(self) -> int:
@@ -196,11 +185,7 @@ class OracleContract:
         ]
         admin, pending_admin, pauser, vetoer, target = values[: len(roles)]
         signers, floors, kick_limits = values[len(roles) :]
-        code = self._pool_view.request(
-            "eth_getCode", self.address, hex(contract_status.block.number)
-        )
-        if not isinstance(code, str):
-            raise TransientError(self._wrong_contract_message)
+        code = fetch_contract_code(self._pool_view, self._contract, contract_status.block)
         return ContractConfiguration(
             code=code,
             target=Address(target),
@@ -216,37 +201,12 @@ class OracleContract:
         )
 
     def _call_views(self, block: BlockRef, *functions: str) -> list[tuple[Any, ...]]:
-        requests = [
-            (
-                "eth_call",
-                ({"to": self.address, "data": encode_call(CONTRACT, name)}, hex(block.number)),
-            )
-            for name in functions
-        ]
-
-        def read_views(endpoint: EndpointCaller) -> list[tuple[Any, ...]]:
-            try:
-                results = endpoint.request_all(requests)
-            except RevertError:
-                raise TransientError(self._wrong_contract_message) from None
-            if any(result in {"0x", None} for result in results):
-                raise TransientError(
-                    f"{endpoint.name}: there is no QoSOracle contract at {self.address}; the "
-                    "endpoint has lost its chain data, or oracle.address is wrong"
-                )
-            with expect_response_format(f"a QoSOracle at {self.address}"):
-                return [
-                    decode_result(CONTRACT, name, result)
-                    for name, result in zip(functions, results, strict=True)
-                ]
-
-        # A null or empty result means that the endpoint has lost the chain or lags behind, and
-        # another endpoint may have the contract.
-        return self._pool_view.read_first(read_views)
+        calls = [ViewCall(name) for name in functions]
+        return call_views(self._pool_view, self._contract, block, calls)
 
     @property
-    def _wrong_contract_message(self) -> str:
-        return f"{self.address}: does not look like a QoSOracle contract; check oracle.address"
+    def _contract(self) -> DeployedContract:
+        return DeployedContract(CONTRACT, self.address, "oracle.address")
 
 
 def encode_push_call(statement: ReportStatement, config_count: int, signatures: bytes) -> str:
@@ -310,25 +270,6 @@ def encode_retry_kick_call(node: Address) -> str:
 def encode_cancel_kick_call(node: Address, reason: str) -> str:
     """Return the calldata that cancels a kickout; `reason` has at most 31 characters."""
     return encode_call(CONTRACT, "cancelKick", node, reason.encode().ljust(32, b"\0"))
-
-
-def _decode_hash(result: tuple[Any, ...]) -> Hash:
-    return Hash("0x" + bytes(result[0]).hex())
-
-
-@dataclass(frozen=True, slots=True)
-class KickBucket:
-    """The contract's kick bucket, which limits the rate of kickouts.
-
-    `left` of at most `most` kickouts remain, and `per_frame` are added every `frame` seconds.
-    `since` is the start of the current frame in unix seconds.
-    """
-
-    most: int
-    left: int
-    per_frame: int
-    frame: int
-    since: int
 
 
 def get_kick_bucket(pool_view: PoolView, contract: Address, block: BlockRef) -> KickBucket:

@@ -12,7 +12,8 @@ from typing import Annotated
 
 import typer
 
-from oracle.bindings.qos_oracle import KickBucket, get_kick_bucket
+from oracle.bindings.qos_oracle import get_kick_bucket
+from oracle.bindings.qos_roots import KickBucket
 from oracle.chain.heads import Heads
 from oracle.cli.kickout_cancel import cancel
 from oracle.cli.kickout_plans import (

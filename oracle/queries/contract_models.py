@@ -8,9 +8,9 @@ from oracle.bindings.deployment import OracleSetup
 from oracle.bindings.qos_oracle import (
     ContractConfiguration,
     ContractHead,
-    ContractKickLimits,
     ContractLimits,
 )
+from oracle.bindings.qos_roots import ContractKickLimits
 from oracle.queries.answers import AddressText, ApiModel, HashText, Integer
 
 

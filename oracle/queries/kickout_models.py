@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import Field
 
-from oracle.bindings.qos_oracle import KickBucket
+from oracle.bindings.qos_roots import KickBucket
 from oracle.domain.reports.kicks import NO_TARGET, Kick, KickState
 from oracle.kickouts.kickout_eligibility import KickoutCase
 from oracle.queries.answers import AddressText, ApiModel, HashText, LogPlace, load_event_sources

@@ -2,10 +2,16 @@
 
 import json
 
+import pytest
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from oracle.bindings.contract_errors import ACTIONS, UNRELATED_ERRORS, decode_refusal
+from oracle.bindings.contract_errors import (
+    ACTIONS,
+    CONTRACTS,
+    UNRELATED_ERRORS,
+    decode_refusal,
+)
 from oracle.resources import find_shipped_path
 from oracle.txmgr.client.refusal import RefusalAction
 
@@ -21,8 +27,34 @@ def errors(contract: str) -> set[str]:
 
 
 def test_every_contract_error_has_an_action_or_is_listed_as_unrelated():
-    assert errors("QoSOracle") | errors("TaskNetwork") == set(ACTIONS) | UNRELATED_ERRORS
+    assert set[str]().union(*map(errors, CONTRACTS)) == set(ACTIONS) | UNRELATED_ERRORS
     assert not set(ACTIONS) & UNRELATED_ERRORS
+
+
+@pytest.mark.parametrize(
+    ("signature", "arguments", "action"),
+    [
+        ("NotProven(address)", (1,), RefusalAction.RENEW),
+        ("SummaryNotProven(uint32)", (7,), RefusalAction.RENEW),
+        ("NoRoot(uint32)", (7,), RefusalAction.RENEW),
+        ("AlreadyAccused(address)", (1,), RefusalAction.DROP),
+        ("StillDue(address)", (1,), RefusalAction.DROP),
+        ("NothingWritten(uint256,uint32)", (0, 7), RefusalAction.DROP),
+        ("LaneTooHigh(uint256)", (0,), RefusalAction.HOLD),
+        ("TooFewOpen(uint32,uint24)", (2, 3), RefusalAction.WAIT),
+    ],
+)
+def test_refused_proof_is_renewed_dropped_or_held(
+    signature: str, arguments: tuple[int, ...], action: RefusalAction
+):
+    kinds = signature[signature.index("(") + 1 : -1].split(",")
+    values = [
+        f"0x{argument:040x}" if kind == "address" else argument
+        for kind, argument in zip(kinds, arguments, strict=True)
+    ]
+    refusal = decode_refusal("0x" + (keccak(text=signature)[:4] + encode(kinds, values)).hex())
+    assert (refusal.name, refusal.action) == (signature.partition("(")[0], action)
+    assert refusal.is_taken is (refusal.name in {"AlreadyAccused", "NothingWritten"})
 
 
 def test_refusal_is_formatted_as_contract_error():

@@ -1,0 +1,100 @@
+"""Reads views of a deployed contract, all at one block."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from oracle.bindings.codec import decode_result, encode_call
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import Address, Hash
+from oracle.errors import TransientError
+from oracle.rpc.fanout import EndpointCaller, PoolView, expect_response_format
+from oracle.rpc.rpc_errors import RevertError
+
+
+class ViewCall(NamedTuple):
+    """A view and its arguments."""
+
+    function: str
+    arguments: tuple[object, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedContract:
+    """A contract at an address: its artifact in abi/, and the setting that holds the address."""
+
+    artifact: str
+    address: Address
+    setting: str
+
+    @property
+    def name(self) -> str:
+        return self.artifact.rpartition("/")[2]
+
+    @property
+    def wrong_contract_message(self) -> str:
+        return f"{self.address}: does not look like a {self.name} contract; check {self.setting}"
+
+
+def call_views(
+    pool_view: PoolView,
+    contract: DeployedContract,
+    block: BlockRef,
+    calls: Sequence[ViewCall],
+) -> list[tuple[Any, ...]]:
+    """Return the results of views at a block, in order, all from the same endpoint.
+
+    Raises:
+        TransientError: no endpoint returns the contract's state. The failure is temporary, because
+            the address was checked when the daemon started.
+    """
+    requests = [
+        (
+            "eth_call",
+            (
+                {
+                    "to": contract.address,
+                    "data": encode_call(contract.artifact, call.function, *call.arguments),
+                },
+                hex(block.number),
+            ),
+        )
+        for call in calls
+    ]
+
+    def read_views(endpoint: EndpointCaller) -> list[tuple[Any, ...]]:
+        try:
+            results = endpoint.request_all(requests)
+        except RevertError:
+            raise TransientError(contract.wrong_contract_message) from None
+        if any(result in {"0x", None} for result in results):
+            raise TransientError(
+                f"{endpoint.name}: there is no {contract.name} contract at {contract.address}; "
+                f"the endpoint has lost its chain data, or {contract.setting} is wrong"
+            )
+        with expect_response_format(f"a {contract.name} at {contract.address}"):
+            return [
+                decode_result(contract.artifact, call.function, result)
+                for call, result in zip(calls, results, strict=True)
+            ]
+
+    # A null or empty result means that the endpoint has lost the chain or lags behind, and
+    # another endpoint may have the contract.
+    return pool_view.read_first(read_views)
+
+
+def fetch_contract_code(pool_view: PoolView, contract: DeployedContract, block: BlockRef) -> str:
+    """Return the `0x` code of a contract at a block.
+
+    Raises:
+        TransientError: no endpoint returns the code.
+    """
+    code = pool_view.request("eth_getCode", contract.address, hex(block.number))
+    if not isinstance(code, str):
+        raise TransientError(contract.wrong_contract_message)
+    return code
+
+
+def decode_hash(result: tuple[Any, ...]) -> Hash:
+    """Return the `0x` form of a view's only result, a bytes32."""
+    return Hash("0x" + bytes(result[0]).hex())

@@ -1,0 +1,351 @@
+"""The oracle contract QoSRoots: reads its state, and encodes the calls that are sent to it.
+
+A round is one Merkle root. Everything else about a node is proven by its leaf
+(docs/reference/report-format.md#roots).
+"""
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from typing import Any
+
+from oracle.bindings.codec import decode_arguments, encode_call
+from oracle.bindings.contract_views import (
+    DeployedContract,
+    ViewCall,
+    call_views,
+    decode_hash,
+    fetch_contract_code,
+)
+from oracle.chain.decode.abi import SELECTOR_DIGITS, load_abi
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import ZERO_HASH, Address, Hash
+from oracle.domain.roots.leaves import NodeLeaf, RoundSummary
+from oracle.domain.roots.proofs import NodeProof
+from oracle.rpc.fanout import PoolView
+from oracle.signing.typed_data import RootStatement
+from oracle.txmgr.client.receipts import fetch_newest_block
+
+CONTRACT = "roots/QoSRoots"
+
+# A node's leaf as the contract takes it: node, next node, fields, hash of the scores.
+LeafValues = tuple[Address, Address, int, bytes]
+
+# The functions whose first arguments are a leaf and its proof.
+_PROVEN_CALLS = ("accuse", "executeKick", "clear")
+_WORD_BYTES, _ADDRESS_BYTES = 32, 20
+
+
+@dataclass(frozen=True, slots=True)
+class RootsHead:
+    """The fields of the contract's struct `Head`; times are in unix seconds.
+
+    `config_count` counts the configurations of signers and rules; the last round was signed under
+    number `round_config`.
+    """
+
+    round: int
+    as_of: int
+    pushed_at: int
+    paused_until: int
+    held_seconds: int
+    quorum: int
+    kicks_paused: bool
+    config_count: int
+    round_config: int
+
+
+@dataclass(frozen=True, slots=True)
+class RootsLimits:
+    """The fields of the contract's struct `Limits`; times are in seconds.
+
+    The anchor window is in blocks, and QoS is in steps of 0.0001.
+    """
+
+    min_interval: int
+    anchor_window: int
+    max_age_seconds: int
+    kick_below: int
+    veto_delay: int
+    kick_rounds: int
+    min_open: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContractKickLimits:
+    """The fields of the contract's struct `KickLimits`; times are in seconds.
+
+    `FOR_EVER` means that a time never ends.
+    """
+
+    kick_gas: int
+    kick_cooldown: int
+    bucket_most: int
+    bucket_per_frame: int
+    bucket_frame: int
+
+
+FOR_EVER = 2**40 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class KickBucket:
+    """The contract's kick bucket, which limits the rate of kickouts.
+
+    `left` of at most `most` kickouts remain, and `per_frame` are added every `frame` seconds.
+    `since` is the start of the current frame in unix seconds.
+    """
+
+    most: int
+    left: int
+    per_frame: int
+    frame: int
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class RootsStatus:
+    """The contract's state at the newest block of an endpoint.
+
+    `last_root` is the root of the last round, which the next report names as `prev`. It is zero
+    before the first round, and after the last round was struck. `config` is the digest of chain,
+    contract, signers, quorum and rules.
+    """
+
+    block: BlockRef
+    head: RootsHead
+    limits: RootsLimits
+    last_root: Hash
+    rules_hash: Hash
+    config: Hash
+    signers: tuple[Address, ...]
+    kick_limits: ContractKickLimits
+    bucket: KickBucket
+
+    @property
+    def can_accept_round(self) -> bool:
+        """Return whether the contract accepts a round.
+
+        A round is accepted if the contract is not paused and the minimum interval is over.
+        """
+        head, now = self.head, self.block.time
+        return now >= head.paused_until and now >= head.pushed_at + self.limits.min_interval
+
+    @property
+    def can_accept_kicks(self) -> bool:
+        """Return whether the contract accepts accusations and executions of kickouts.
+
+        They need a last round that was signed under the current configuration and not struck.
+        """
+        head = self.head
+        return (
+            self.block.time >= head.paused_until
+            and not head.kicks_paused
+            and head.round_config == head.config_count
+            and self.last_root != ZERO_HASH
+        )
+
+    @property
+    def is_fresh(self) -> bool:
+        """Return whether the last round is recent enough for the execution of a kickout."""
+        head = self.head
+        fresh_until = head.pushed_at + self.limits.max_age_seconds + head.held_seconds
+        return self.block.time <= fresh_until
+
+
+@dataclass(frozen=True, slots=True)
+class RootsConfiguration:
+    """The part of the contract that `contract check` compares with the configuration.
+
+    A zero `target` means that kickouts call no contract. `pending_admin` becomes the admin as soon
+    as it accepts the role, `pending_vetoer` the vetoer from `vetoer_offered_from` (unix seconds)
+    on; both are zero if there is none. `tightest` are the tightest limits that the pauser can set,
+    `floors` and `kick_floors` the loosest that the admin can set.
+    """
+
+    code: str
+    target: Address
+    admin: Address
+    pending_admin: Address
+    pauser: Address
+    vetoer: Address
+    pending_vetoer: Address
+    vetoer_offered_from: int
+    floors: RootsLimits
+    tightest: RootsLimits
+    kick_floors: ContractKickLimits
+    kept_rounds: int
+    lag_rounds: int
+    on_arbitrum: bool
+    contract_status: RootsStatus
+
+    @property
+    def signers(self) -> tuple[Address, ...]:
+        return self.contract_status.signers
+
+    @property
+    def quorum(self) -> int:
+        return self.contract_status.head.quorum
+
+    @property
+    def kick_limits(self) -> ContractKickLimits:
+        return self.contract_status.kick_limits
+
+
+class RootsContract:
+    """Reads the contract at an address; every read is pinned to one block."""
+
+    def __init__(self, pool_view: PoolView, address: Address) -> None:
+        self._pool_view = pool_view
+        self.address = address
+
+    def get_status(self) -> RootsStatus:
+        """Return the contract's state at the newest block.
+
+        Raises:
+            TransientError: no endpoint returns the contract's state.
+        """
+        block = fetch_newest_block(self._pool_view)
+        head, limits, last_root, rules_hash, config, signers, kick_limits, bucket = (
+            self._call_views(
+                block,
+                *("head", "limits", "lastRoot", "rulesHash", "configDigest", "signers"),
+                *("kickLimits", "bucket"),
+            )
+        )
+        bucket_limits = ContractKickLimits(*kick_limits[0])
+        kicks_left, frame_start = bucket
+        return RootsStatus(
+            block=block,
+            head=RootsHead(*head[0]),
+            limits=RootsLimits(*limits[0]),
+            last_root=decode_hash(last_root),
+            rules_hash=decode_hash(rules_hash),
+            config=decode_hash(config),
+            signers=tuple(Address(signer.lower()) for signer in signers[0]),
+            kick_limits=bucket_limits,
+            bucket=KickBucket(
+                most=bucket_limits.bucket_most,
+                left=kicks_left,
+                per_frame=bucket_limits.bucket_per_frame,
+                frame=bucket_limits.bucket_frame,
+                since=frame_start,
+            ),
+        )
+
+    def get_configuration(self) -> RootsConfiguration:
+        """Return the contract's accounts, limits and code.
+
+        Raises:
+            TransientError: no endpoint returns the contract's state.
+        """
+        contract_status = self.get_status()
+        block = contract_status.block
+        accounts = ("target", "admin", "pendingAdmin", "pauser", "vetoer", "pendingVetoer")
+        other_views = (
+            *("vetoerOfferedFrom", "floors", "tightest", "kickFloors"),
+            *("KEPT", "LAG", "ON_ARBITRUM"),
+        )
+        values = [result[0] for result in self._call_views(block, *accounts, *other_views)]
+        target, admin, pending_admin, pauser, vetoer, pending_vetoer = (
+            Address(account.lower()) for account in values[: len(accounts)]
+        )
+        offered_from, floors, tightest, kick_floors, kept, lag, on_arbitrum = values[
+            len(accounts) :
+        ]
+        return RootsConfiguration(
+            code=fetch_contract_code(self._pool_view, self._contract, block),
+            target=target,
+            admin=admin,
+            pending_admin=pending_admin,
+            pauser=pauser,
+            vetoer=vetoer,
+            pending_vetoer=pending_vetoer,
+            vetoer_offered_from=offered_from,
+            floors=RootsLimits(*floors),
+            tightest=RootsLimits(*tightest),
+            kick_floors=ContractKickLimits(*kick_floors),
+            kept_rounds=kept,
+            lag_rounds=lag,
+            on_arbitrum=on_arbitrum,
+            contract_status=contract_status,
+        )
+
+    def _call_views(self, block: BlockRef, *functions: str) -> list[tuple[Any, ...]]:
+        calls = [ViewCall(name) for name in functions]
+        return call_views(self._pool_view, self._contract, block, calls)
+
+    @property
+    def _contract(self) -> DeployedContract:
+        return DeployedContract(CONTRACT, self.address, "oracle.address")
+
+
+def encode_push_call(statement: RootStatement, config_count: int, signatures: bytes) -> str:
+    """Return the calldata that pushes a report signed under the configuration `config_count`."""
+    report = (
+        statement.round,
+        config_count,
+        statement.as_of,
+        bytes.fromhex(statement.as_of_hash[2:]),
+        statement.deadline,
+        bytes.fromhex(statement.root[2:]),
+    )
+    return encode_call(CONTRACT, "push", report, signatures)
+
+
+def encode_accuse_call(leaf: NodeLeaf, hashes: Sequence[bytes]) -> str:
+    """Return the calldata that accuses a node by its leaf in the last root."""
+    return encode_call(CONTRACT, "accuse", build_leaf_values(leaf), hashes)
+
+
+def encode_execute_kick_call(
+    leaf: NodeLeaf, hashes: Sequence[bytes], summary: RoundSummary
+) -> str:
+    """Return the calldata that executes a kickout by the node's leaf in the last root."""
+    return encode_call(CONTRACT, "executeKick", build_leaf_values(leaf), hashes, astuple(summary))
+
+
+def encode_clear_call(leaf: NodeLeaf, hashes: Sequence[bytes]) -> str:
+    """Return the calldata that ends an accusation that the last root no longer states."""
+    return encode_call(CONTRACT, "clear", build_leaf_values(leaf), hashes)
+
+
+def encode_retry_kick_call(node: Address) -> str:
+    """Return the calldata that repeats the request to the network to end a node's membership."""
+    return encode_call(CONTRACT, "retryKick", node)
+
+
+def decode_node_proof(calldata: str) -> NodeProof:
+    """Return the leaf and the hashes in the calldata of `accuse`, `executeKick` or `clear`.
+
+    The proof shows for which root a stored call was made: another round makes it void.
+
+    Raises:
+        ValueError: the calldata is of another function, or malformed.
+    """
+    functions = load_abi(CONTRACT).functions
+    for name in _PROVEN_CALLS:
+        if functions[name].selector == calldata[:SELECTOR_DIGITS]:
+            arguments = decode_arguments(CONTRACT, name, calldata)
+            leaf = _parse_leaf_values(arguments["leaf"])
+            return NodeProof(leaf.node, leaf, tuple(arguments["proof"]))
+    raise ValueError(f"{calldata[:SELECTOR_DIGITS]}: the function has no proof of a node")
+
+
+def build_leaf_values(leaf: NodeLeaf) -> LeafValues:
+    """Return the values of the contract's struct `NodeLeaf`."""
+    encoded = leaf.encode()
+    fields = encoded[2 * _WORD_BYTES : 3 * _WORD_BYTES]
+    return leaf.node, leaf.next_node, int.from_bytes(fields), leaf.pool_hash
+
+
+def _parse_leaf_values(values: LeafValues) -> NodeLeaf:
+    node, next_node, fields, pool_hash = values
+    padding = bytes(_WORD_BYTES - _ADDRESS_BYTES)
+    return NodeLeaf.decode(
+        padding
+        + bytes.fromhex(node[2:])
+        + padding
+        + bytes.fromhex(next_node[2:])
+        + fields.to_bytes(_WORD_BYTES)
+        + pool_hash
+    )

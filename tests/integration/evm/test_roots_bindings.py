@@ -1,0 +1,288 @@
+"""The bindings of QoSRoots and QoSWords read and call the real contracts."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from oracle.bindings.qos_roots import (
+    RootsContract,
+    RootsStatus,
+    decode_node_proof,
+    encode_accuse_call,
+    encode_clear_call,
+    encode_execute_kick_call,
+    encode_push_call,
+    encode_retry_kick_call,
+)
+from oracle.bindings.qos_words import (
+    MAX_RUN_WORDS,
+    FallLimit,
+    StoredWord,
+    WordsContract,
+    encode_bind_call,
+    encode_bring_call,
+)
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import ZERO_HASH, Address, Hash
+from oracle.domain.roots.proofs import NodeProof
+from oracle.errors import TransientError
+from oracle.signing.typed_data import Domain, RootStatement, compute_config_digest
+from tests.contracts.oracle_signing import SIGNERS
+from tests.contracts.roots.conftest import NODES
+from tests.contracts.roots.due_leaves import DUE, due_leaves
+from tests.contracts.roots.root_rounds import RootRound, make_leaves
+from tests.contracts.roots.roots_driver import LAG, RootsOracle, deploy_roots
+from tests.contracts.roots.words_driver import HotSet, deploy_words
+from tests.integration.evm.test_typed_data import ROOT_REPORTS
+from tests.pools import view_of
+from tests.support.evm.chain import Chain, encoded
+from tests.support.evm.fixtures import chain, fresh_chain
+
+__all__ = ["chain", "fresh_chain"]
+
+pytestmark = [pytest.mark.evm, pytest.mark.slow]
+
+SEAT = 4
+
+
+@pytest.fixture(scope="module")
+def fresh_roots(fresh_chain: Chain) -> RootsOracle:
+    fresh_chain.mine(3)
+    oracle = deploy_roots(fresh_chain)
+    oracle.push_leaves(make_leaves(NODES))
+    return oracle
+
+
+@pytest.fixture
+def roots(chain: Chain, fresh_roots: RootsOracle) -> RootsOracle:
+    return replace(fresh_roots)
+
+
+def contract_of(oracle: RootsOracle) -> RootsContract:
+    return RootsContract(view_of(oracle.chain.url), Address(oracle.contract.address.lower()))
+
+
+def status_of(oracle: RootsOracle) -> RootsStatus:
+    return contract_of(oracle).get_status()
+
+
+def as_hash(raw: bytes) -> Hash:
+    return Hash("0x" + raw.hex())
+
+
+def prove(source: RootRound, seat: int) -> NodeProof:
+    leaf = source.leaves[seat]
+    return NodeProof(leaf.node, leaf, tuple(source.proof(seat)))
+
+
+# --- statements ---
+
+
+def test_contract_computes_the_digest_of_every_report(fresh_roots: RootsOracle):
+    domain = Domain(31337, Address(fresh_roots.contract.address.lower()))
+    status = status_of(fresh_roots)
+
+    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(ROOT_REPORTS)
+    def check(report: RootStatement):
+        statement = replace(report, config=status.config, prev=status.last_root)
+        # The counter of the configuration is not signed.
+        calldata = encode_push_call(statement, 9, b"")
+        (values, _) = fresh_roots.contract.decode_function_input(calldata)[1].values()
+        digest = fresh_roots.read("reportDigest", tuple(values.values()))
+        assert statement.compute_digest(domain) == as_hash(digest)
+
+    check()
+
+
+def test_push_calldata_equals_web3_encoding(roots: RootsOracle):
+    roots.chain.mine(2)
+    report = roots.report(b"\x07" * 32)
+    statement = RootStatement(
+        config=as_hash(report.config),
+        round=report.round,
+        prev=as_hash(report.prev),
+        as_of=report.as_of,
+        as_of_hash=as_hash(report.as_of_hash),
+        deadline=report.deadline,
+        root=as_hash(report.root),
+    )
+    calldata = encoded(roots.call(report, b"s" * 130))
+    assert encode_push_call(statement, report.count, b"s" * 130) == calldata
+
+
+# --- status ---
+
+
+def test_status_has_the_values_of_the_contract(roots: RootsOracle):
+    status = status_of(roots)
+    assert list(roots.named("head").values()) == [
+        getattr(status.head, name) for name in status.head.__slots__
+    ]
+    assert list(roots.named("limits").values()) == [
+        getattr(status.limits, name) for name in status.limits.__slots__
+    ]
+    assert status.last_root == as_hash(roots.last_round.root)
+    assert status.config == as_hash(roots.read("configDigest"))
+    assert status.rules_hash == as_hash(roots.read("rulesHash"))
+    assert status.signers == tuple(signer.address.lower() for signer in SIGNERS)
+    assert [status.bucket.left, status.bucket.since] == roots.read("bucket")
+    assert status.block.number == roots.chain.block
+    domain = Domain(31337, Address(roots.contract.address.lower()))
+    count, quorum = status.head.config_count, status.head.quorum
+    digest = compute_config_digest(domain, count, status.signers, quorum, status.rules_hash)
+    assert digest == status.config
+
+
+def test_status_of_a_new_contract_has_a_zero_root(roots: RootsOracle):
+    status = status_of(deploy_roots(roots.chain))
+    assert (status.last_root, status.head.round) == (ZERO_HASH, 0)
+    assert not status.can_accept_kicks
+
+
+def test_next_report_after_a_strike_names_a_zero_root(roots: RootsOracle):
+    roots.do("pauseFor", 3_600, sender=roots.pauser)
+    assert not status_of(roots).can_accept_round
+    roots.do("strike", 1, sender=roots.pauser)
+    roots.do("resume", sender=roots.admin)
+    status = status_of(roots)
+    assert status.last_root == ZERO_HASH
+    assert not status.can_accept_kicks
+    # A report that names the struck root is signed for nothing.
+    roots.chain.mine(2)
+    candidate = roots.make_round(make_leaves(NODES))
+    report = roots.report(candidate.root, as_of=candidate.as_of, prev=bytes(32))
+    roots.chain.later(60)
+    roots.push(report)
+    assert status_of(roots).last_root == as_hash(candidate.root)
+
+
+def test_kicks_wait_for_a_round_of_the_new_signers(roots: RootsOracle):
+    assert status_of(roots).can_accept_kicks
+    roots.do("setSigners", [signer.address for signer in SIGNERS], 2, sender=roots.admin)
+    assert not status_of(roots).can_accept_kicks
+    roots.push_leaves(make_leaves(NODES))
+    assert status_of(roots).can_accept_kicks
+    roots.do("pauseKicks", sender=roots.pauser)
+    assert not status_of(roots).can_accept_kicks
+
+
+def test_round_is_stale_after_the_maximum_age_without_pauses(roots: RootsOracle):
+    assert status_of(roots).is_fresh
+    roots.do("pauseFor", 3_600, sender=roots.pauser)
+    max_age = roots.named("limits")["maxAgeSeconds"]
+    for seconds in (max_age, 3_600 + 60):
+        roots.chain.later(seconds)
+        roots.chain.mine()
+        assert status_of(roots).is_fresh is roots.read("isFresh")
+    assert not status_of(roots).is_fresh
+
+
+def test_configuration_has_roles_floors_and_immutables(roots: RootsOracle):
+    configuration = contract_of(roots).get_configuration()
+    for field, view in (("admin", "admin"), ("pauser", "pauser"), ("vetoer", "vetoer")):
+        assert getattr(configuration, field) == roots.read(view).lower()
+    assert (configuration.kept_rounds, configuration.lag_rounds) == (256, 2)
+    assert configuration.quorum == 2
+    for name in ("floors", "tightest"):
+        limits = getattr(configuration, name)
+        assert [getattr(limits, part) for part in limits.__slots__] == list(
+            roots.named(name).values()
+        )
+    kick_floors = configuration.kick_floors
+    assert [getattr(kick_floors, part) for part in kick_floors.__slots__] == list(
+        roots.named("kickFloors").values()
+    )
+
+
+def test_address_of_another_contract_is_named_with_its_setting(roots: RootsOracle):
+    view = view_of(roots.chain.url)
+    other = Address(roots.network.address.lower())
+    with pytest.raises(TransientError, match=r"not look like a QoSRoots .* check oracle\.address"):
+        RootsContract(view, other).get_status()
+    with pytest.raises(TransientError, match="there is no QoSRoots contract"):
+        RootsContract(view, Address("0x" + 40 * "5")).get_status()
+
+
+# --- kickouts ---
+
+
+def test_calls_about_kickouts_are_accepted_and_give_their_proof_back(roots: RootsOracle):
+    roots.push_leaves(due_leaves(SEAT))
+    due = prove(roots.last_round, SEAT)
+    accusation = encode_accuse_call(due.leaf, due.hashes)
+    assert accusation == encoded(roots.contract.functions.accuse(*roots.last_round.proven(SEAT)))
+    assert decode_node_proof(accusation) == due
+    assert roots.chain.transact(to=roots.contract.address, data=accusation).names == [
+        "KickAccused"
+    ]
+    execution = encode_execute_kick_call(due.leaf, due.hashes, roots.last_round.summary)
+    assert execution == encoded(roots.execution(SEAT))
+    assert decode_node_proof(execution) == due
+
+    roots.push_leaves(make_leaves(NODES))
+    recovered = prove(roots.last_round, SEAT)
+    clearing = encode_clear_call(recovered.leaf, recovered.hashes)
+    assert decode_node_proof(clearing) == recovered
+    receipt = roots.chain.transact(to=roots.contract.address, data=clearing)
+    assert receipt.only("KickCancelled")["node"] == roots.node(SEAT)
+
+
+def test_call_without_a_proof_is_not_decoded():
+    with pytest.raises(ValueError, match="no proof of a node"):
+        decode_node_proof(encode_retry_kick_call(Address("0x" + 40 * "1")))
+
+
+# --- words ---
+
+
+@pytest.fixture
+def words(roots: RootsOracle) -> HotSet:
+    return deploy_words(roots)
+
+
+def block_of(oracle: RootsOracle) -> BlockRef:
+    return status_of(oracle).block
+
+
+def test_words_are_read_with_their_rounds(roots: RootsOracle, words: HotSet):
+    contract = WordsContract(view_of(roots.chain.url), Address(words.contract.address.lower()))
+    assert contract.get_words(0, 2, block_of(roots)) == [StoredWord(0, 0)] * 2
+    source = roots.last_round
+    hashes = source.tree.prove_words(0, 2, source.summary)
+    calldata = encode_bring_call(source.round, 0, source.words(0, 2), hashes)
+    roots.chain.transact(to=words.contract.address, data=calldata)
+    assert contract.get_words(0, 2, block_of(roots)) == [
+        StoredWord(lanes, source.round) for lanes in source.words(0, 2)
+    ]
+
+
+def test_fall_limit_counts_lanes_of_the_last_round(roots: RootsOracle, words: HotSet):
+    contract = WordsContract(view_of(roots.chain.url), Address(words.contract.address.lower()))
+    words.bring(roots.last_round, count=2)
+    roots.push_leaves(make_leaves(NODES, {0: DUE, 1: {"lane": 1}}))
+    words.bring(roots.last_round)
+    assert contract.get_fall_limit(block_of(roots)) == FallLimit(2, 4)
+
+
+def test_nodes_are_bound_by_proofs_of_the_lagged_round(roots: RootsOracle, words: HotSet):
+    source = roots.last_round
+    for _ in range(LAG):
+        roots.push_leaves(make_leaves(NODES))
+    calldata = encode_bind_call([prove(source, seat) for seat in (3, 4)])
+    receipt = roots.chain.transact(to=words.contract.address, data=calldata)
+    assert receipt.names == ["NodeRegistered"] * 2
+    assert words.read("indexOf", roots.node(4)) == 4
+
+
+def test_configuration_of_words_has_its_immutables(roots: RootsOracle, words: HotSet):
+    contract = WordsContract(view_of(roots.chain.url), Address(words.contract.address.lower()))
+    configuration = contract.get_configuration(block_of(roots))
+    assert configuration.oracle == roots.contract.address.lower()
+    assert (configuration.lag_rounds, configuration.max_rounds) == (LAG, 10)
+    assert (configuration.fall_share, configuration.big_fall) == (1_000, 2_500)
+
+
+def test_contract_takes_runs_of_the_expected_length(words: HotSet):
+    assert words.read("MAX_RUN") == MAX_RUN_WORDS
