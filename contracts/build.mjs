@@ -2,6 +2,7 @@
 //   node contracts/build.mjs [NAME ...]           write what changed, of these contracts or of all
 //   node contracts/build.mjs --check [NAME ...]   write nothing; exit 1 if an artifact is missing, stale or orphaned
 //   node contracts/build.mjs --layout NAME        print where its storage lies (tests/contracts/layout.json)
+//   node contracts/build.mjs --standard-json NAME print solc's input with all sources, for source verification
 // With --warned solc may warn: a contract without one of its guards leaves a name unused (tests/mutants).
 // Top-level contracts and those in adapters/, bench/, roots/, roots/consumers/ and testing/ get an artifact; other folders
 // hold parts of them. So do the contracts of OpenZeppelin that are deployed as they come from npm.
@@ -62,18 +63,38 @@ function read(path) {
   }
 }
 
+// Returns the input of solc for one contract; sources that are not in `paths` are read when they are imported.
+function standardInput(paths, path, outputs) {
+  return {
+    language: "Solidity",
+    sources: Object.fromEntries(paths.map((source) => [source, { content: read(source).contents }])),
+    settings: { ...settingsOf(path), outputSelection: { [path]: { "*": outputs } } },
+  };
+}
+
+function runCompiler(input, readSource = read) {
+  const output = JSON.parse(solc.compile(JSON.stringify(input), { import: readSource }));
+  for (const error of output.errors ?? []) console.error(error.formattedMessage);
+  return output;
+}
+
+// Returns the input with the contract's source and all that it imports, which block explorers compile to verify the
+// source of a deployed contract.
+function completeInput(path) {
+  const paths = new Set([path]);
+  runCompiler(standardInput([path], path, []), (source) => {
+    paths.add(source);
+    return read(source);
+  });
+  return standardInput([...paths].sort(), path, OUTPUTS);
+}
+
 // Each contract is compiled alone with what it imports: in one common run the via-IR code of a
 // contract may depend on the numbering of sources that have nothing to do with it.
 function compile(path, outputs) {
-  const input = {
-    language: "Solidity",
-    sources: { [path]: { content: read(path).contents } },
-    settings: { ...settingsOf(path), outputSelection: { [path]: { "*": outputs } } },
-  };
-  const output = JSON.parse(solc.compile(JSON.stringify(input), { import: read }));
-  for (const error of output.errors ?? []) console.error(error.formattedMessage);
-  const counts = (output.errors ?? []).filter((error) => !WARNED || error.severity === "error");
-  if (counts.length) throw new Error(`${path}: solc is not content (a warning counts)`);
+  const output = runCompiler(standardInput([path], path, outputs));
+  const errors = (output.errors ?? []).filter((error) => !WARNED || error.severity === "error");
+  if (errors.length) throw new Error(`${path}: solc is not content (a warning counts)`);
   const name = basename(path, ".sol");
   const contract = output.contracts[path][name];
   if (!contract) throw new Error(`${path}: holds no contract called ${name}`);
@@ -121,6 +142,8 @@ function layout(path) {
   };
 }
 
+const PRINTERS = { "--layout": layout, "--standard-json": completeInput };
+
 function orphans(known) {
   return FOLDERS.flatMap((folder) =>
     filesIn(join(ARTIFACTS, folder), ".json")
@@ -152,16 +175,21 @@ function write({ path, text }) {
 
 function main(args) {
   const check = args.includes("--check");
-  const names = args.filter((arg) => !["--check", "--warned", "--layout"].includes(arg));
+  const names = args.filter((arg) => !["--check", "--warned", ...Object.keys(PRINTERS)].includes(arg));
   const known = [...sources().values()].map((path) => basename(path, ".sol"));
   const unknown = names.filter((name) => !known.includes(name));
   if (unknown.length) {
     console.error(`no contract ${unknown[0]}; usage: node contracts/build.mjs [--check] [--warned] [NAME ...]`);
     return 2;
   }
-  if (args.includes("--layout")) {
-    const [path] = [...sources().values()].filter((one) => basename(one, ".sol") === names[0]);
-    console.log(JSON.stringify(layout(path), null, 1));
+  const printed = Object.keys(PRINTERS).find((flag) => args.includes(flag));
+  if (printed) {
+    if (names.length !== 1) {
+      console.error(`${printed}: needs the name of one contract`);
+      return 2;
+    }
+    const path = [...sources().values()].find((source) => basename(source, ".sol") === names[0]);
+    console.log(JSON.stringify(PRINTERS[printed](path), null, 1));
     return 0;
   }
   const found = differences(names);

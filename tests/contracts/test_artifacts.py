@@ -117,6 +117,13 @@ def test_unknown_contract_name_is_rejected(copy: Path):
     assert "no contract Nowhere" in refused.stderr
 
 
+@pytest.mark.parametrize("flag", ["--layout", "--standard-json"])
+def test_flag_that_prints_one_contract_needs_its_name(flag: str):
+    refused = build(ROOT, flag)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert f"{flag}: needs the name of one contract" in refused.stderr
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_artifact_has_expected_name_and_settings_and_deployable_size(name: str):
     compiled = artifact(name)
