@@ -89,6 +89,16 @@ def test_package_contains_all_contracts_except_test_contracts(project: Path):
 
 
 @pytest.mark.slow
+def test_package_contains_the_descriptors(project: Path):
+    source = ROOT / "contracts" / "descriptors"
+    packed = project / IN_PACKAGE / "descriptors"
+
+    assert {path.name: path.read_bytes() for path in packed.iterdir()} == {
+        path.name: path.read_bytes() for path in source.iterdir()
+    }
+
+
+@pytest.mark.slow
 @pytest.mark.nightly
 def test_contracts_compile_from_the_installed_package(project: Path):
     name = "@qos-oracle/contracts/QoSOracle.sol"

@@ -1,0 +1,174 @@
+"""ERC-7730 descriptors show every call of the contracts' roles, with the types of the ABI.
+
+Specification: https://github.com/ethereum/ERCs/blob/master/ERCS/erc-7730.md, version 2 of its
+schema: keys are signatures with the names of the parameters.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from oracle.chain.proofs.keccak import keccak
+from tests.support.evm.artifacts import ABI, artifact
+
+FOLDER = ABI.parent / "contracts" / "descriptors"
+ARTIFACTS = {"QoSRoots": "roots/QoSRoots", "TimelockController": "TimelockController"}
+# What token contracts call when they send tokens to the timelock; nobody signs these calls.
+CALLBACKS = {"onERC721Received", "onERC1155Received", "onERC1155BatchReceived"}
+# Calls of programs, which carry proofs and signatures. Anyone may send them.
+OPEN_CALLS = {"push", "accuse", "executeKick", "clear"}
+# The ABI types that a format shows.
+TYPES = {
+    "raw": re.compile(r"u?int\d+|bytes\d*|bool|string|address"),
+    "addressName": re.compile(r"address"),
+    "amount": re.compile(r"uint256"),
+    "calldata": re.compile(r"bytes"),
+    "date": re.compile(r"uint\d+"),
+    "duration": re.compile(r"uint\d+"),
+    "unit": re.compile(r"uint\d+"),
+}
+# The parameters that a format must and may have.
+REQUIRED_PARAMS = {"date": {"encoding"}, "unit": {"base"}, "calldata": {"calleePath"}}
+OPTIONAL_PARAMS = {
+    "addressName": {"types", "sources"},
+    "calldata": {"amountPath"},
+    "unit": {"decimals", "prefix"},
+}
+MAX_LABEL = 48
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function of a contract, and the text that a wallet shows for it."""
+
+    name: str
+    signature: str
+    types: dict[str, str]
+    shown: dict[str, Any]
+
+    @property
+    def fields(self) -> list[dict[str, Any]]:
+        return list(self.shown["fields"])
+
+
+def format_parameter(parameter: dict[str, Any]) -> str:
+    kind = parameter["type"]
+    if kind.startswith("tuple"):
+        parts = ", ".join(map(format_parameter, parameter["components"]))
+        kind = f"({parts}){kind.removeprefix('tuple')}"
+    return f"{kind} {parameter['name']}"
+
+
+def iter_paths(parameters: list[dict[str, Any]], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the path and the type of every value of a call; `.[]` is each entry of an array."""
+    for parameter in parameters:
+        kind, path = parameter["type"], prefix + parameter["name"]
+        while kind.endswith("[]"):
+            kind, path = kind.removesuffix("[]"), f"{path}.[]"
+        if kind == "tuple":
+            yield from iter_paths(parameter["components"], f"{path}.")
+        else:
+            yield path, kind
+
+
+def read_descriptor(name: str) -> dict[str, Any]:
+    return dict(json.loads((FOLDER / f"calldata-{name}.json").read_text("utf-8")))
+
+
+def iter_calls(name: str) -> Iterator[Call]:
+    """Yield the functions that change something, with what their descriptor shows."""
+    formats = read_descriptor(name)["display"]["formats"]
+    for part in artifact(ARTIFACTS[name])["abi"]:
+        if part["type"] != "function" or part["stateMutability"] in {"view", "pure"}:
+            continue
+        if part["name"] not in CALLBACKS:
+            signature = f"{part['name']}({', '.join(map(format_parameter, part['inputs']))})"
+            types = dict(iter_paths(part["inputs"]))
+            yield Call(part["name"], signature, types, formats.get(signature, {"fields": []}))
+
+
+CALLS = [
+    pytest.param(call, id=f"{name}.{call.name}") for name in ARTIFACTS for call in iter_calls(name)
+]
+
+
+def test_every_descriptor_is_tested():
+    names = {path.stem.removeprefix("calldata-") for path in FOLDER.glob("*")}
+    assert names == set(ARTIFACTS)
+
+
+@pytest.mark.parametrize("name", ARTIFACTS)
+def test_descriptor_shows_every_call_and_no_other(name: str):
+    formats = read_descriptor(name)["display"]["formats"]
+    assert set(formats) == {call.signature for call in iter_calls(name)}
+
+
+@pytest.mark.parametrize("name", ARTIFACTS)
+def test_descriptor_has_the_sections_of_the_format(name: str):
+    """An operator's own file includes it and adds the deployments, as for ERC-20."""
+    descriptor = read_descriptor(name)
+    assert descriptor["$schema"].endswith("erc7730-v2.schema.json")
+    assert set(descriptor) == {"$schema", "$comment", "context", "metadata", "display"}
+    assert descriptor["context"] == {"$id": name, "contract": {}}
+    assert set(descriptor["metadata"]) == {"contractName"}
+    assert set(descriptor["display"]) == {"formats"}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_descriptor_names_the_purpose_of_the_call(call: Call):
+    assert set(call.shown) == {"intent", "fields"}
+    assert re.fullmatch(r"[A-Z][^{}]{3,70}[a-z]", call.shown["intent"])
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_descriptor_has_one_field_for_each_value_of_the_call(call: Call):
+    paths = [field["path"] for field in call.fields]
+    assert sorted(paths) == sorted(call.types)
+    labels = [field["label"] for field in call.fields]
+    assert len(set(labels)) == len(labels)
+    assert max(map(len, labels), default=0) <= MAX_LABEL
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_format_fits_the_type_in_the_abi(call: Call):
+    for field in call.fields:
+        assert TYPES[field["format"]].fullmatch(call.types[field["path"]]), field
+        params = set(field.get("params", ()))
+        required = REQUIRED_PARAMS.get(field["format"], set())
+        assert required <= params <= required | OPTIONAL_PARAMS.get(field["format"], set()), field
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_embedded_call_names_its_contract_and_amount(call: Call):
+    for field in call.fields:
+        for param, kind in {"calleePath": "address", "amountPath": "uint256"}.items():
+            if field["format"] == "calldata":
+                path = field["params"][param]
+                assert call.types[path] == kind
+                assert path.count(".[]") == field["path"].count(".[]")
+
+
+def test_documented_role_values_are_those_of_the_timelock():
+    page = (FOLDER.parent / "README.md").read_text("utf-8")
+    rows = dict(
+        re.findall(r"^\| `([A-Z_]+_ROLE)` \|.*\| `0x([0-9a-f]{64})` \|$", page, re.MULTILINE)
+    )
+    getters = {part["name"] for part in artifact("TimelockController")["abi"] if "name" in part}
+    assert set(rows) == {name for name in getters if name.endswith("_ROLE")}
+    assert rows.pop("DEFAULT_ADMIN_ROLE") == bytes(32).hex()
+    assert rows == {name: keccak(name.encode()).hex() for name in rows}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_calls_of_roles_hide_no_value(call: Call):
+    """Only what a program computes is hidden: proofs, signatures, the rest of a leaf."""
+    hidden = {field["path"] for field in call.fields if field["visible"] == "never"}
+    if call.name in OPEN_CALLS:
+        assert hidden < set(call.types)
+    else:
+        assert hidden == set()
+    assert {field["visible"] for field in call.fields} <= {"always", "optional", "never"}
