@@ -11,7 +11,8 @@ from oracle.bindings.qos_oracle import decode_kick_proposal
 from oracle.chain.heads import Heads
 from oracle.domain.fold.working_set import MembershipTransition
 from oracle.domain.ids import ZERO_HASH, Address
-from oracle.domain.reports.kicks import NO_TARGET, Kick, KickState
+from oracle.domain.reports.expulsions import NO_TARGET
+from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.state import Membership
 from oracle.indexer.block_hooks import BlockHook
 from oracle.kickouts.evidence_files import build_evidence_path

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from pydantic import Field
 
 from oracle.bindings.qos_roots import KickBucket
-from oracle.domain.reports.kicks import NO_TARGET, Kick, KickState
+from oracle.domain.reports.expulsions import NO_TARGET
+from oracle.domain.reports.kicks import Kick, KickState
 from oracle.kickouts.kickout_eligibility import KickoutCase
 from oracle.queries.answers import AddressText, ApiModel, HashText, LogPlace, load_event_sources
 from oracle.store.database import UnitOfWork

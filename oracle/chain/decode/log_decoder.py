@@ -62,6 +62,26 @@ def build_log_reader(
     return build_record_reader(record_class, getter_by_field, plan.split_log)
 
 
+def build_struct_reader(
+    event: AbiSignature, member_by_field: Mapping[str, str], record_class: type
+) -> Callable[[Log], Any]:
+    """Return a reader of an event whose only input is a struct.
+
+    `member_by_field` names the struct's member for each field of the record except position and
+    time. The reader raises ValueError for logs of other events.
+    """
+    decode_log = build_log_decoder(event)
+    names = [component.name for component in event.inputs[0].components]
+    index_by_field = {field: names.index(name) for field, name in member_by_field.items()}
+
+    def read_event(log: Log) -> Any:  # noqa: ANN401  # a `record_class`
+        (struct,) = decode_log(log)
+        values = {field: struct[index] for field, index in index_by_field.items()}
+        return record_class(at=Position(log.block, log.tx, log.index), time=log.time, **values)
+
+    return read_event
+
+
 # A log or a call -> an event. Optional arguments: the parts of the log or call, if it was split
 # already, and the number of events that it yielded before this one.
 RecordReader: TypeAlias = Callable[..., Any]

@@ -4,7 +4,7 @@ The contract accepts a push only as a direct call from an account without code, 
 the transaction is the input of the push (docs/reference/report-format.md#records).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from oracle.chain.decode.abi import SELECTOR_DIGITS, AbiSignature, load_abi
 from oracle.chain.decode.abi_values import WORD, MalformedError, read_uint
@@ -113,26 +113,6 @@ def build_round_reader(event: AbiSignature) -> Callable[[Call, Log], RoundAccept
     return read_round
 
 
-def build_limits_reader(
-    event: AbiSignature, event_class: Callable[..., ContractEvent], member_names: Sequence[str]
-) -> Callable[[Log], ContractEvent]:
-    """Return a reader of an event whose only input is a struct.
-
-    `member_names` names the member of the struct for each field after position and time. The
-    reader raises ValueError for logs of other events.
-    """
-    decode_log = build_log_decoder(event)
-    names = [component.name for component in event.inputs[0].components]
-    indexes = [names.index(name) for name in member_names]
-
-    def read_event(log: Log) -> ContractEvent:
-        (limits,) = decode_log(log)
-        position = Position(log.block, log.tx, log.index)
-        return event_class(position, log.time, *(limits[index] for index in indexes))
-
-    return read_event
-
-
 _NODE_INPUT = {"node": "node"}
 
 # By event class: the input of each field. A class has the name of its event. Nodes are registered
@@ -157,7 +137,11 @@ ORACLE_EVENTS: Mapping[type[ContractEvent], Mapping[str, str]] = {
 # Events that only the constructor emits, so that the deployed code does not contain them.
 CONSTRUCTOR_ONLY_EVENTS = frozenset({"NodeExpelled"})
 # The same for events whose only input is a struct: the member of each field.
-LIMITS_EVENTS: Mapping[type[ContractEvent], tuple[str, ...]] = {
-    LimitsSet: ("maxNewNodes", "fallShare", "bigFall"),
-    KickLimitsSet: ("kickCooldown",),
+LIMITS_EVENTS: Mapping[type[ContractEvent], Mapping[str, str]] = {
+    LimitsSet: {
+        "max_new_nodes": "maxNewNodes",
+        "fall_share": "fallShare",
+        "big_fall": "bigFall",
+    },
+    KickLimitsSet: {"kick_cooldown": "kickCooldown"},
 }

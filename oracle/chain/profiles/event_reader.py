@@ -8,13 +8,12 @@ from typing import Any, NamedTuple, Self
 
 from oracle.chain.decode.abi import SELECTOR_DIGITS, load_abi
 from oracle.chain.decode.abi_values import MalformedError
-from oracle.chain.decode.log_decoder import build_log_reader
+from oracle.chain.decode.log_decoder import build_log_reader, build_struct_reader
 from oracle.chain.decode.oracle_logs import (
     LIMITS_EVENTS,
     ORACLE_CONTRACT,
     ORACLE_EVENTS,
     ROUND_ACCEPTED,
-    build_limits_reader,
     build_round_reader,
 )
 from oracle.chain.feed.relay_reader import RelayReader
@@ -275,9 +274,9 @@ def _iterate_oracle_routes() -> Iterator[tuple[str, _Route]]:
         event = abi.get_event(event_class.__name__)
         decode_log = build_log_reader(event, input_by_field, event_class)
         yield event.digest, _Route(decode_log, _ORACLE_EVENT, event.name)
-    for limits_class, member_names in LIMITS_EVENTS.items():
+    for limits_class, member_by_field in LIMITS_EVENTS.items():
         event = abi.get_event(limits_class.__name__)
-        read_limits = build_limits_reader(event, limits_class, member_names)
+        read_limits = build_struct_reader(event, member_by_field, limits_class)
         yield event.digest, _Route(read_limits, _ORACLE_EVENT, event.name)
     event = abi.get_event(ROUND_ACCEPTED)
     yield event.digest, _Route(build_round_reader(event), _ORACLE_ROUND, event.name)

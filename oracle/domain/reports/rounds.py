@@ -30,8 +30,8 @@ from oracle.domain.reports.contract_state import (
     RoundsPreImages,
     Word,
 )
+from oracle.domain.reports.expulsions import NEVER_EXPIRES
 from oracle.domain.reports.kicks import (
-    NEVER_EXPIRES,
     Kick,
     KickState,
     build_executed_kick,

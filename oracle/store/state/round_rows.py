@@ -17,7 +17,8 @@ from oracle.domain.events.oracle_events import (
 )
 from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.contract_state import ContractSettings, NodeIndex, Word
-from oracle.domain.reports.kicks import Expulsion, Kick, KickState
+from oracle.domain.reports.expulsions import Expulsion
+from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.round_data import (
     RoundData,
     decode_round,
@@ -73,20 +74,23 @@ def decode_index_row(row: Any) -> NodeIndex:  # noqa: ANN401  a row of any drive
     return NodeIndex(row.lane_index, Address(encode_hex(row.node)), row.closed_in)
 
 
+def encode_expulsion_columns(expulsion: Expulsion | None) -> Row:
+    """Encode the columns of an expulsion, which are all NULL if there is none."""
+    if expulsion is None:
+        return (None,) * 8
+    return (
+        format_position(expulsion.at),
+        expulsion.round,
+        expulsion.expires_at,
+        decode_hex(expulsion.target),
+        expulsion.tried_in,
+        format_position(expulsion.tried_at),
+        expulsion.refusals,
+        decode_hex(expulsion.reason),
+    )
+
+
 def encode_kick_row(kick: Kick) -> Row:
-    expulsion = kick.expulsion
-    expulsion_columns: Row = (None,) * 8
-    if expulsion is not None:
-        expulsion_columns = (
-            format_position(expulsion.at),
-            expulsion.round,
-            expulsion.expires_at,
-            decode_hex(expulsion.target),
-            expulsion.tried_in,
-            format_position(expulsion.tried_at),
-            expulsion.refusals,
-            decode_hex(expulsion.reason),
-        )
     return (
         decode_hex(kick.node),
         kick.round,
@@ -95,7 +99,7 @@ def encode_kick_row(kick: Kick) -> Row:
         kick.dies_at,
         format_position(kick.proposed_at),
         kick.state.value,
-        *expulsion_columns,
+        *encode_expulsion_columns(kick.expulsion),
     )
 
 
@@ -108,11 +112,11 @@ def decode_kick_row(row: Any) -> Kick:  # noqa: ANN401  a row of any driver
         dies_at=row.dies_at,
         proposed_at=parse_position(row.proposed_at),
         state=KickState(row.state),
-        expulsion=None if row.executed_at is None else _decode_expulsion_columns(row),
+        expulsion=None if row.executed_at is None else decode_expulsion_columns(row),
     )
 
 
-def _decode_expulsion_columns(row: Any) -> Expulsion:  # noqa: ANN401  a row of any driver
+def decode_expulsion_columns(row: Any) -> Expulsion:  # noqa: ANN401  a row of any driver
     return Expulsion(
         at=parse_position(row.executed_at),
         round=row.executed_in,

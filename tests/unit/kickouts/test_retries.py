@@ -4,7 +4,8 @@ import pytest
 
 from oracle.domain.blocks import Position
 from oracle.domain.ids import ZERO_HASH, Address
-from oracle.domain.reports.kicks import NEVER_EXPIRES, NO_TARGET, Expulsion, Kick, KickState
+from oracle.domain.reports.expulsions import NEVER_EXPIRES, NO_TARGET, Expulsion
+from oracle.domain.reports.kicks import Kick, KickState
 from oracle.kickouts.kick_calls import is_retry_due
 from oracle.store.database import Store
 from tests.support.api import IndexedHistory

@@ -25,7 +25,8 @@ from oracle.domain.reports.contract_state import (
     RoundsChanges,
     Word,
 )
-from oracle.domain.reports.kicks import Expulsion, Kick, KickState
+from oracle.domain.reports.expulsions import Expulsion
+from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_schedule import ReportHeader
 from oracle.store.database import Store

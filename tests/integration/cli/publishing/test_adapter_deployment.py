@@ -26,7 +26,8 @@ from oracle.daemon.senders import get_oracle_address, open_report_account
 from oracle.domain.blocks import Position
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.contract_state import RoundsChanges
-from oracle.domain.reports.kicks import NEVER_EXPIRES, NO_TARGET, Expulsion, Kick, KickState
+from oracle.domain.reports.expulsions import NEVER_EXPIRES, NO_TARGET, Expulsion
+from oracle.domain.reports.kicks import Kick, KickState
 from tests.integration.reporters.waiting import until
 
 GONE, REFUSED, LAPSED, VETOED, READMITTED = (Address("0x" + one * 40) for one in "abcde")

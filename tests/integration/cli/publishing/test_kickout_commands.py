@@ -6,7 +6,8 @@ from oracle.cli.kickout_plans import format_veto_deadline
 from oracle.cli.main import run
 from oracle.domain.blocks import Position
 from oracle.domain.ids import ZERO_HASH, Address
-from oracle.domain.reports.kicks import NEVER_EXPIRES, NO_TARGET, Expulsion, Kick, KickState
+from oracle.domain.reports.expulsions import NEVER_EXPIRES, NO_TARGET, Expulsion
+from oracle.domain.reports.kicks import Kick, KickState
 from oracle.queries.kickout_models import build_expulsion_entries
 
 

@@ -19,7 +19,8 @@ from oracle.domain.events.oracle_events import (
     RoleSet,
 )
 from oracle.domain.ids import ZERO_HASH, Hash
-from oracle.domain.reports.kicks import NEVER_EXPIRES, NO_TARGET, Expulsion, Kick, KickState
+from oracle.domain.reports.expulsions import NEVER_EXPIRES, NO_TARGET, Expulsion
+from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.rounds import Rounds
 from tests.support.rounds import accepted, address, registered, take
 

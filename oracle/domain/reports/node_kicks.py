@@ -1,0 +1,168 @@
+"""The on-chain state of a node's kickout: accusation, expulsion, and the spared intervals.
+
+Each function returns the state after one event, by the rules of contracts/roots/core/
+KickoutsByProof.sol. The events do not contain the whole state, but together they determine it.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.oracle_events import KickCancelled, KickExecuted, KickRefused
+from oracle.domain.events.roots_events import KickAccused
+from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
+from oracle.domain.reports.expulsions import (
+    MAX_SAME_REFUSALS,
+    Expulsion,
+    build_unrecorded_expulsion,
+    record_refusal,
+    record_retry,
+    start_expulsion,
+)
+
+
+class NodeKickState(StrEnum):
+    """The state of a kickout; NONE, RECOVERED, VETOED and READMITTED are one in the contract.
+
+    NONE: the node was never accused. RECOVERED: the last root no longer stated the accused
+    interval. VETOED: the vetoer cancelled the kickout. EXPELLED: it was executed. REFUSED: it was
+    executed, but the network did not end the membership. READMITTED: the admin revoked the
+    expulsion.
+    """
+
+    NONE = "none"
+    ACCUSED = "accused"
+    RECOVERED = "recovered"
+    VETOED = "vetoed"
+    EXPELLED = "expelled"
+    REFUSED = "refused"
+    READMITTED = "readmitted"
+
+
+EXPELLED_STATES = frozenset({NodeKickState.EXPELLED, NodeKickState.REFUSED})
+
+
+@dataclass(frozen=True, slots=True)
+class Accusation:
+    """The newest accusation of a node, whose kickout has been due since `due_since`.
+
+    `round` is the last accepted round at that time. The kickout may be executed from `ready_at`
+    on. `evidence` is the hash of the scores behind the kickout when the node was accused, and
+    once the kickout is executed, of those at that time.
+    """
+
+    at: Position
+    round: int
+    due_since: int
+    ready_at: int
+    evidence: Hash
+
+
+@dataclass(frozen=True, slots=True)
+class NodeKick:
+    """A node's kickout; all times are in unix seconds.
+
+    Intervals that began until `spared_until` cannot be accused. `allowed` is the start of the
+    interval for which the vetoer allowed a held kickout, or 0.
+    """
+
+    node: Address
+    state: NodeKickState = NodeKickState.NONE
+    accusation: Accusation | None = None
+    expulsion: Expulsion | None = None
+    spared_until: int = 0
+    allowed: int = 0
+
+    @property
+    def is_accused(self) -> bool:
+        """Whether the kickout waits for its execution."""
+        return self.state is NodeKickState.ACCUSED
+
+    @property
+    def last_round(self) -> int:
+        """The round of the newest accusation, execution or call of the target, or 0."""
+        accusation, expulsion = self.accusation, self.expulsion
+        if accusation is None:
+            return 0 if expulsion is None else expulsion.tried_in
+        if expulsion is None or accusation.at > expulsion.tried_at:
+            return accusation.round
+        return expulsion.tried_in
+
+    @property
+    def requires_operator(self) -> bool:
+        """Whether the network refused so often for one reason that an operator has to decide."""
+        expulsion = self.expulsion
+        return (
+            self.state is NodeKickState.REFUSED
+            and expulsion is not None
+            and expulsion.refusals >= MAX_SAME_REFUSALS
+        )
+
+    def is_expelled(self, time: int) -> bool:
+        """Return whether the node is expelled at `time`, whatever its leaf states."""
+        expulsion = self.expulsion
+        return (
+            self.state in EXPELLED_STATES and expulsion is not None and time < expulsion.expires_at
+        )
+
+    def is_spared(self, due_since: int) -> bool:
+        """Return whether the interval that began at `due_since` cannot be accused."""
+        return due_since <= self.spared_until
+
+    def accuse(self, event: KickAccused) -> "NodeKick":
+        """Return the kickout after an accusation, which replaces an earlier one."""
+        accusation = Accusation(
+            event.at, event.round, event.due_since, event.ready_at, event.evidence
+        )
+        return replace(self, state=NodeKickState.ACCUSED, accusation=accusation)
+
+    def cancel(self, event: KickCancelled) -> "NodeKick":
+        """Return the kickout after the end of its accusation.
+
+        The contract names the vetoer in the event of a veto, which spares the interval, and zero
+        if the last root no longer states the interval, which may be stated and accused again.
+        """
+        if event.by == ZERO_ADDRESS:
+            return replace(self, state=NodeKickState.RECOVERED)
+        return replace(self, state=NodeKickState.VETOED, spared_until=self._get_spared_until())
+
+    def execute(self, event: KickExecuted, *, head_round: int, cooldown: int) -> "NodeKick":
+        """Return the kickout after a call of the target, which expels the node the first time.
+
+        `head_round` is the last accepted round before the call. A new expulsion lasts `cooldown`
+        seconds.
+        """
+        if self.expulsion is not None and self.state in EXPELLED_STATES:
+            was_refused = self.state is NodeKickState.REFUSED
+            retried = record_retry(self.expulsion, event, head_round, was_refused=was_refused)
+            return replace(self, state=NodeKickState.EXPELLED, expulsion=retried)
+        accusation = self.accusation
+        return replace(
+            self,
+            state=NodeKickState.EXPELLED,
+            accusation=accusation and replace(accusation, evidence=event.evidence),
+            expulsion=start_expulsion(event, head_round=head_round, cooldown=cooldown),
+            spared_until=self._get_spared_until(),
+        )
+
+    def refuse(self, event: KickRefused, head_round: int) -> "NodeKick":
+        """Return the kickout after the target refused to end the node's membership."""
+        expulsion = record_refusal(self.expulsion, event, head_round)
+        return replace(self, state=NodeKickState.REFUSED, expulsion=expulsion)
+
+    def expel(self, position: Position) -> "NodeKick":
+        """Return the kickout of a node that the previous oracle contract had expelled."""
+        expulsion = build_unrecorded_expulsion(position, 0)
+        return replace(self, state=NodeKickState.EXPELLED, expulsion=expulsion)
+
+    def readmit(self, time: int) -> "NodeKick":
+        """Return the kickout after the admin revoked the expulsion at `time`."""
+        return replace(self, state=NodeKickState.READMITTED, spared_until=time)
+
+    def allow(self, due_since: int) -> "NodeKick":
+        """Return the kickout after the vetoer allowed that of one interval; 0: of none."""
+        return replace(self, allowed=due_since)
+
+    def _get_spared_until(self) -> int:
+        """Return the start of the accused interval, which a veto or an execution spares."""
+        return self.spared_until if self.accusation is None else self.accusation.due_since

@@ -1,0 +1,206 @@
+"""The oracle contract's state, folded from its events: rounds, kickouts and settings.
+
+The contract is contracts/roots/QoSRoots.sol. No input of a transaction is read.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from oracle.domain.events.oracle_events import (
+    ConfigSet,
+    KickCancelled,
+    KickExecuted,
+    KickRefused,
+    NodeExpelled,
+    NodeReadmitted,
+)
+from oracle.domain.events.roots_events import (
+    ContractEvent,
+    KickAccused,
+    KickAllowed,
+    KickEvent,
+    KickoutLimitsSet,
+    RootAccepted,
+    RoundLimitsSet,
+    RoundsStruck,
+    SettingEvent,
+    SignersSet,
+)
+from oracle.domain.ids import ZERO_HASH, Address, Hash
+from oracle.domain.reports.expulsions import NEVER_EXPIRES
+from oracle.domain.reports.node_kicks import NodeKick
+from oracle.domain.reports.oracle_settings import OracleSettings
+from oracle.errors import FatalError
+
+
+@dataclass(frozen=True, slots=True)
+class OraclePreImages:
+    """The kickouts before one block, of the nodes whose kickout it changed; None: none was there.
+
+    Rounds, strikes and settings are only appended: an undo removes those above its block.
+    """
+
+    block: int
+    kicks: dict[Address, NodeKick | None]
+
+
+@dataclass(slots=True)
+class OracleChanges:
+    """The changes to store since the last `drain_changes`."""
+
+    kicks: dict[Address, NodeKick] = field(default_factory=dict)
+    accepted: list[RootAccepted] = field(default_factory=list)
+    strikes: list[RoundsStruck] = field(default_factory=list)
+    settings: list[SettingEvent] = field(default_factory=list)
+    pre_images: list[OraclePreImages] = field(default_factory=list)
+
+
+class OracleState:
+    """The contract's state at the position of the fold, kept in memory.
+
+    `head` is the last accepted round, or None. Its root proves nothing if it was struck; see
+    `get_root`.
+    """
+
+    def __init__(
+        self,
+        kept_rounds: int,
+        *,
+        accepted: Iterable[RootAccepted] = (),
+        strikes: Iterable[RoundsStruck] = (),
+        kicks: Iterable[NodeKick] = (),
+        settings: OracleSettings | None = None,
+    ) -> None:
+        """Create the state; `kept_rounds` is the number of roots that the contract keeps, KEPT.
+
+        `accepted` has at least the last `kept_rounds` rounds, oldest first, and `strikes` every
+        strike of one of them.
+        """
+        self.kept_rounds = kept_rounds
+        self.head: RootAccepted | None = None
+        self.kicks = {kick.node: kick for kick in kicks}
+        self.settings = settings or OracleSettings()
+        # By round, as in the contract's ring; a struck round has the root 0.
+        self._roots: dict[int, Hash] = {}
+        self._changes = OracleChanges()
+        self._pre_images: OraclePreImages | None = None
+        for accepted_round in accepted:
+            self._keep_root(accepted_round)
+        for strike in strikes:
+            self._strike_roots(strike)
+
+    def fold_block(self, number: int, events: list[ContractEvent], *, journal: bool) -> None:
+        """Fold one block's events, in order; with `journal`, keep pre-images.
+
+        Raises:
+            FatalError: a round does not follow the last one, so a log is missing.
+        """
+        self._pre_images = OraclePreImages(number, {}) if journal else None
+        for event in events:
+            self._apply_event(event)
+        if self._pre_images is not None and self._pre_images.kicks:
+            self._changes.pre_images.append(self._pre_images)
+        self._pre_images = None
+
+    def drain_changes(self) -> OracleChanges:
+        """Return the changes since the last call, and start a new collection."""
+        changes, self._changes = self._changes, OracleChanges()
+        return changes
+
+    @property
+    def head_round(self) -> int:
+        """The number of the last accepted round, or 0."""
+        return 0 if self.head is None else self.head.round
+
+    @property
+    def previous_root(self) -> Hash:
+        """The root that the next report names as `prev`: 0 before the first, or after a strike."""
+        return self._roots.get(self.head_round, ZERO_HASH)
+
+    @property
+    def is_signed_by_current_config(self) -> bool:
+        """Whether the current signers signed the last round under the current rules.
+
+        Otherwise the contract rejects every call of a kickout until the next round.
+        """
+        head, config = self.head, self.settings.config
+        return head is not None and config is not None and head.config == config.digest
+
+    def get_root(self, number: int) -> Hash | None:
+        """Return the root of a round, or None if it is not kept, was struck, or does not exist."""
+        root = self._roots.get(number, ZERO_HASH)
+        return None if root == ZERO_HASH else root
+
+    def get_accused(self, node: Address) -> NodeKick | None:
+        """Return the node's kickout that waits for execution, or None."""
+        kick = self.kicks.get(node)
+        return kick if kick is not None and kick.is_accused else None
+
+    def _apply_event(self, event: ContractEvent) -> None:
+        match event:
+            case RootAccepted():
+                self._accept_round(event)
+            case RoundsStruck():
+                self._strike_rounds(event)
+            case RoundLimitsSet() | KickoutLimitsSet() | SignersSet() | ConfigSet():
+                self.settings = self.settings.apply_event(event)
+                self._changes.settings.append(event)
+            case _:
+                self._set_kick(self._compute_kick(event))
+
+    def _compute_kick(self, event: KickEvent) -> NodeKick:
+        """Return the node's kickout after an event."""
+        kick = self.kicks.get(event.node) or NodeKick(event.node)
+        match event:
+            case KickAccused():
+                kick = kick.accuse(event)
+            case KickCancelled():
+                kick = kick.cancel(event)
+            case KickAllowed():
+                kick = kick.allow(event.due_since)
+            case KickExecuted():
+                limits = self.settings.kick_limits
+                cooldown = NEVER_EXPIRES if limits is None else limits.kick_cooldown
+                kick = kick.execute(event, head_round=self.head_round, cooldown=cooldown)
+            case KickRefused():
+                kick = kick.refuse(event, self.head_round)
+            case NodeExpelled():
+                kick = kick.expel(event.at)
+            case NodeReadmitted():
+                kick = kick.readmit(event.time)
+        return kick
+
+    def _accept_round(self, event: RootAccepted) -> None:
+        if self.head is not None and event.round != self.head.round + 1:
+            raise _build_gap_error(f"round {event.round}", event.at.block, self.head.round)
+        self._keep_root(event)
+        self._changes.accepted.append(event)
+
+    def _keep_root(self, event: RootAccepted) -> None:
+        self.head = event
+        self._roots[event.round] = event.root
+        self._roots.pop(event.round - self.kept_rounds, None)
+
+    def _strike_rounds(self, event: RoundsStruck) -> None:
+        if self.head is not None and event.last != self.head.round:
+            strike = f"the strike of rounds {event.first} to {event.last}"
+            raise _build_gap_error(strike, event.at.block, self.head.round)
+        self._strike_roots(event)
+        self._changes.strikes.append(event)
+
+    def _strike_roots(self, event: RoundsStruck) -> None:
+        for number in range(event.first, event.last + 1):
+            if number in self._roots:
+                self._roots[number] = ZERO_HASH
+
+    def _set_kick(self, kick: NodeKick) -> None:
+        if self._pre_images is not None:
+            self._pre_images.kicks.setdefault(kick.node, self.kicks.get(kick.node))
+        self.kicks[kick.node] = self._changes.kicks[kick.node] = kick
+
+
+def _build_gap_error(subject: str, block: int, head_round: int) -> FatalError:
+    return FatalError(
+        f"{subject} in block {block} does not follow round {head_round}; a log is missing "
+        "(`qos-oracle resync verify --repair`)"
+    )

@@ -1,0 +1,131 @@
+"""Random histories of the oracle contract of roots, and all that a folded state tells."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from hypothesis import strategies as st
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.oracle_events import (
+    ConfigSet,
+    KickCancelled,
+    KickExecuted,
+    KickRefused,
+    NodeExpelled,
+    NodeReadmitted,
+)
+from oracle.domain.events.roots_events import (
+    ContractEvent,
+    KickAccused,
+    KickAllowed,
+    KickoutLimitsSet,
+    RootAccepted,
+    RoundLimitsSet,
+    RoundsStruck,
+    SignersSet,
+)
+from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
+from oracle.domain.reports.node_kicks import NodeKick
+from oracle.domain.reports.oracle_settings import OracleSettings
+from oracle.domain.reports.oracle_state import OracleState
+from tests.support.rounds import address
+
+KEPT = 4
+AT, TIME = Position(0, 0, 0), 0
+SIGNERS = tuple(address(number) for number in (7, 3, 9))
+CONFIG, NEXT_CONFIG = (Hash(f"0x{digit * 64}") for digit in "cd")
+MAX_EVENTS = 40
+
+
+@dataclass(frozen=True)
+class ContractView:
+    """Everything that a state tells, to compare two of them."""
+
+    head: RootAccepted | None
+    previous_root: Hash
+    roots: dict[int, Hash | None]
+    kicks: dict[Address, NodeKick]
+    settings: OracleSettings
+
+    @classmethod
+    def of(cls, state: OracleState) -> "ContractView":
+        rounds = range(state.head_round + 2)
+        return cls(
+            head=state.head,
+            previous_root=state.previous_root,
+            roots={number: state.get_root(number) for number in rounds},
+            kicks=dict(state.kicks),
+            settings=state.settings,
+        )
+
+
+def root_of(number: int) -> Hash:
+    return Hash(f"0x{number:064x}")
+
+
+def accepted(number: int, *, config: Hash = CONFIG, bitmap: int = 0b101) -> RootAccepted:
+    """Return the event of a round in the block of the same number."""
+    return RootAccepted(
+        at=Position(number, 0, 0),
+        time=10 * number,
+        round=number,
+        as_of=number - 1,
+        as_of_hash=ZERO_HASH,
+        root=root_of(number),
+        config=config,
+        signer_bitmap=bitmap,
+    )
+
+
+_nodes = st.sampled_from([address(number) for number in (1, 2, 3)])
+_times = st.integers(1, 50)
+_hashes = st.sampled_from([root_of(number) for number in (1, 2)])
+_limits = st.lists(st.integers(0, 9), min_size=7, max_size=7)
+
+
+def _strike(head: int, share: float) -> list[ContractEvent]:
+    first = max(1, head - int(share * KEPT))
+    return [RoundsStruck(AT, TIME, first, head)] if head else []
+
+
+def _kick_events(event_type: type, *values: st.SearchStrategy[object]) -> st.SearchStrategy:
+    drawn = st.tuples(_nodes, *values)
+    return drawn.map(lambda fields: lambda _head: [event_type(AT, TIME, *fields)])
+
+
+# Each makes the events that the contract could emit after so many rounds.
+_steps: st.SearchStrategy[Callable[[int], list[ContractEvent]]] = st.one_of(
+    _hashes.map(lambda config: lambda head: [accepted(head + 1, config=config)]),
+    _hashes.map(lambda config: lambda head: [accepted(head + 1, config=config)]),
+    st.floats(0, 1).map(lambda share: lambda head: _strike(head, share)),
+    _kick_events(KickAccused, _times, _times, _hashes, _times),
+    _kick_events(KickCancelled, st.sampled_from([ZERO_ADDRESS, address(9)]), _hashes),
+    _kick_events(KickAllowed, _times),
+    _kick_events(KickExecuted, _hashes, st.just(address(8))),
+    _kick_events(KickRefused, st.just(address(8)), _hashes),
+    _kick_events(NodeExpelled),
+    _kick_events(NodeReadmitted),
+    _limits.map(lambda values: lambda _head: [RoundLimitsSet(AT, TIME, *values)]),
+    _limits.map(lambda values: lambda _head: [KickoutLimitsSet(AT, TIME, *values[:5])]),
+    st.permutations(SIGNERS).map(
+        lambda signers: lambda _head: [SignersSet(AT, TIME, tuple(signers), 2)]
+    ),
+    st.tuples(st.integers(1, 9), _hashes).map(
+        lambda fields: lambda _head: [ConfigSet(AT, TIME, *fields)]
+    ),
+)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[ContractEvent]:
+    """Return events in order of their positions, in blocks of some events each."""
+    events: list[ContractEvent] = []
+    block, head = 1, 0
+    for make in draw(st.lists(_steps, max_size=MAX_EVENTS)):
+        block += draw(st.integers(0, 1))
+        made = make(head)
+        head += any(isinstance(event, RootAccepted) for event in made)
+        events += [
+            replace(event, at=Position(block, 0, len(events)), time=10 * block) for event in made
+        ]
+    return events

@@ -1,0 +1,191 @@
+"""The state of a node's kickout after each event of the contract."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.oracle_events import KickCancelled, KickExecuted, KickRefused
+from oracle.domain.events.roots_events import KickAccused
+from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
+from oracle.domain.reports.expulsions import NEVER_EXPIRES, NO_TARGET
+from oracle.domain.reports.node_kicks import NodeKick, NodeKickState
+from tests.support.rounds import address
+
+NODE, NETWORK, VETOER = address(0xA), address(0xB), address(0xC)
+EVIDENCE, LATER_EVIDENCE, BUSY, POOR = (Hash(f"0x{digit * 64}") for digit in "1234")
+SINCE, READY_AT, EXECUTED_AT = 1_000, 2_000, 3_000
+
+
+def accused(
+    kick: NodeKick, *, block: int = 5, due_since: int = SINCE, round_number: int = 7
+) -> NodeKick:
+    at = Position(block, 0, 0)
+    return kick.accuse(KickAccused(at, 0, NODE, round_number, due_since, EVIDENCE, READY_AT))
+
+
+def cancelled(kick: NodeKick, by: Address) -> NodeKick:
+    return kick.cancel(KickCancelled(Position(6, 0, 0), 0, NODE, by, ZERO_HASH))
+
+
+def executed(
+    kick: NodeKick,
+    *,
+    block: int = 8,
+    round_number: int = 9,
+    target: Address = NETWORK,
+    evidence: Hash = LATER_EVIDENCE,
+    cooldown: int = NEVER_EXPIRES,
+) -> NodeKick:
+    event = KickExecuted(Position(block, 0, 0), EXECUTED_AT, NODE, evidence, target)
+    return kick.execute(event, head_round=round_number, cooldown=cooldown)
+
+
+def refused(kick: NodeKick, reason: Hash, *, block: int = 8, round_number: int = 9) -> NodeKick:
+    """Return the kickout after a call that the target refused."""
+    event = KickRefused(Position(block, 0, 1), EXECUTED_AT, NODE, NETWORK, reason)
+    return executed(kick, block=block, round_number=round_number).refuse(event, round_number)
+
+
+ACCUSED = accused(NodeKick(NODE))
+
+
+def test_accusation_names_its_interval_and_round():
+    assert ACCUSED.is_accused
+    assert ACCUSED.last_round == 7
+    accusation = ACCUSED.accusation
+    assert accusation is not None
+    assert (accusation.due_since, accusation.ready_at) == (SINCE, READY_AT)
+    assert not ACCUSED.is_expelled(0)
+
+
+def test_veto_spares_the_interval_and_all_earlier_ones():
+    vetoed = cancelled(ACCUSED, VETOER)
+
+    assert (vetoed.state, vetoed.is_accused) == (NodeKickState.VETOED, False)
+    spared = [vetoed.is_spared(due_since) for due_since in (SINCE - 1, SINCE, SINCE + 1)]
+    assert spared == [True, True, False]
+
+
+def test_cleared_accusation_spares_no_interval():
+    recovered = cancelled(ACCUSED, ZERO_ADDRESS)
+
+    assert (recovered.state, recovered.is_accused) == (NodeKickState.RECOVERED, False)
+    assert not recovered.is_spared(SINCE)
+
+
+def test_cleared_accusation_keeps_an_earlier_veto():
+    vetoed = cancelled(ACCUSED, VETOER)
+    recovered = cancelled(accused(vetoed, due_since=SINCE + 10), ZERO_ADDRESS)
+
+    assert recovered.is_spared(SINCE)
+    assert not recovered.is_spared(SINCE + 10)
+
+
+def test_executed_kick_expels_the_node_permanently_and_spares_the_interval():
+    kick = executed(ACCUSED)
+
+    assert kick.state is NodeKickState.EXPELLED
+    assert kick.is_expelled(NEVER_EXPIRES - 1)
+    assert kick.is_spared(SINCE)
+    assert kick.last_round == 9
+    assert kick.accusation is not None
+    assert kick.accusation.evidence == LATER_EVIDENCE
+
+
+def test_expulsion_ends_after_cooldown():
+    kick = executed(ACCUSED, cooldown=50)
+
+    assert kick.is_expelled(EXECUTED_AT + 49)
+    assert not kick.is_expelled(EXECUTED_AT + 50)
+
+
+def test_executed_kick_without_target_still_expels_the_node():
+    kick = executed(ACCUSED, target=NO_TARGET)
+
+    assert kick.is_expelled(EXECUTED_AT)
+    assert kick.expulsion is not None
+    assert kick.expulsion.target == NO_TARGET
+
+
+def test_refusal_leaves_the_node_expelled():
+    kick = refused(ACCUSED, BUSY)
+
+    assert (kick.state, kick.is_expelled(EXECUTED_AT)) == (NodeKickState.REFUSED, True)
+    assert kick.expulsion is not None
+    assert (kick.expulsion.refusals, kick.expulsion.reason) == (1, BUSY)
+
+
+@pytest.mark.parametrize(
+    ("reasons", "is_settled"),
+    [
+        ([BUSY], False),
+        ([BUSY, BUSY], True),
+        ([BUSY, POOR], False),
+        ([BUSY, POOR, BUSY], False),
+        ([BUSY, POOR, POOR], True),
+    ],
+)
+def test_two_consecutive_refusals_with_the_same_reason_require_an_operator(
+    reasons: list[Hash], *, is_settled: bool
+):
+    kick = ACCUSED
+    for reason in reasons:
+        kick = refused(kick, reason)
+
+    assert kick.requires_operator is is_settled
+
+
+def test_retry_keeps_execution_evidence_and_end_of_the_expulsion():
+    first = executed(ACCUSED, cooldown=50)
+    retried = executed(first, block=12, round_number=14, evidence=ZERO_HASH, cooldown=99)
+
+    assert first.expulsion is not None
+    assert retried.accusation == first.accusation
+    assert retried.expulsion == replace(first.expulsion, tried_in=14, tried_at=Position(12, 0, 0))
+    assert retried.last_round == 14
+
+
+def test_readmission_ends_the_expulsion_and_spares_earlier_intervals():
+    kick = executed(ACCUSED).readmit(EXECUTED_AT + 5)
+
+    assert kick.state is NodeKickState.READMITTED
+    assert not kick.is_expelled(EXECUTED_AT)
+    assert kick.is_spared(EXECUTED_AT + 5)
+    assert not kick.is_spared(EXECUTED_AT + 6)
+    assert kick.last_round == 9
+
+
+def test_node_accused_again_after_its_expulsion_ended_is_expelled_anew():
+    first = executed(ACCUSED, cooldown=50)
+    again = accused(first, block=20, due_since=SINCE + 10, round_number=30)
+    assert (again.last_round, again.is_expelled(EXECUTED_AT)) == (30, False)
+
+    second = executed(again, block=25, round_number=33)
+    assert second.expulsion is not None
+    assert (second.expulsion.round, second.expulsion.at) == (33, Position(25, 0, 0))
+    assert second.is_spared(SINCE + 10)
+
+
+def test_permission_of_a_held_kickout_changes_nothing_else():
+    allowed = ACCUSED.allow(SINCE)
+
+    assert allowed == replace(ACCUSED, allowed=SINCE)
+    assert allowed.allow(0) == ACCUSED
+
+
+def test_node_expelled_by_a_previous_oracle_stays_expelled():
+    kick = NodeKick(NODE).expel(Position(1, 0, 0))
+
+    assert kick.is_expelled(NEVER_EXPIRES - 1)
+    assert (kick.last_round, kick.is_spared(1)) == (0, False)
+
+
+def test_refusal_of_a_kick_accused_before_the_first_indexed_block_expels_the_node():
+    event = KickRefused(Position(8, 0, 1), EXECUTED_AT, NODE, NETWORK, BUSY)
+
+    kick = NodeKick(NODE).refuse(event, 9)
+
+    assert kick.is_expelled(EXECUTED_AT)
+    assert kick.expulsion is not None
+    assert kick.expulsion.refusals == 1
