@@ -95,6 +95,21 @@ _DROPPED = {"sqlite": ("""DROP VIEW log""",), "postgresql": ("""DROP VIEW log"""
 
 
 def upgrade() -> None:
+    op.create_table('accepted_root',
+    sa.Column('block', sa.BigInteger(), autoincrement=False, nullable=False),
+    sa.Column('tx', sa.BigInteger(), autoincrement=False, nullable=False),
+    sa.Column('log', sa.BigInteger(), autoincrement=False, nullable=False),
+    sa.Column('sub', sa.BigInteger(), autoincrement=False, nullable=False),
+    sa.Column('time', sa.BigInteger(), nullable=False),
+    sa.Column('round', sa.BigInteger(), nullable=False),
+    sa.Column('as_of', sa.BigInteger(), nullable=False),
+    sa.Column('as_of_hash', sa.LargeBinary(), nullable=False),
+    sa.Column('root', sa.LargeBinary(), nullable=False),
+    sa.Column('config', sa.LargeBinary(), nullable=False),
+    sa.Column('signer_bitmap', sa.LargeBinary(), nullable=False),
+    sa.PrimaryKeyConstraint('block', 'tx', 'log', 'sub', name=op.f('pk_accepted_root'))
+    )
+    op.create_index(op.f('ix_accepted_root_round'), 'accepted_root', ['round'], unique=False)
     op.create_table('accepted_round',
     sa.Column('block', sa.BigInteger(), autoincrement=False, nullable=False),
     sa.Column('tx', sa.BigInteger(), autoincrement=False, nullable=False),
@@ -507,6 +522,26 @@ def upgrade() -> None:
     sa.PrimaryKeyConstraint('lane_index', name=op.f('pk_node_index'))
     )
     op.create_index(op.f('ix_node_index_node'), 'node_index', ['node'], unique=False)
+    op.create_table('node_kick',
+    sa.Column('node', sa.LargeBinary(), nullable=False),
+    sa.Column('state', sa.Text(), nullable=False),
+    sa.Column('spared_until', sa.BigInteger(), nullable=False),
+    sa.Column('allowed', sa.BigInteger(), nullable=False),
+    sa.Column('accused_at', sa.Text(), nullable=True),
+    sa.Column('accused_in', sa.BigInteger(), nullable=True),
+    sa.Column('due_since', sa.BigInteger(), nullable=True),
+    sa.Column('ready_at', sa.BigInteger(), nullable=True),
+    sa.Column('evidence', sa.LargeBinary(), nullable=True),
+    sa.Column('executed_at', sa.Text(), nullable=True),
+    sa.Column('executed_in', sa.BigInteger(), nullable=True),
+    sa.Column('expelled_until', sa.BigInteger(), nullable=True),
+    sa.Column('target', sa.LargeBinary(), nullable=True),
+    sa.Column('tried_in', sa.BigInteger(), nullable=True),
+    sa.Column('tried_at', sa.Text(), nullable=True),
+    sa.Column('refusals', sa.BigInteger(), nullable=True),
+    sa.Column('reason', sa.LargeBinary(), nullable=True),
+    sa.PrimaryKeyConstraint('node', name=op.f('pk_node_kick'))
+    )
     op.create_table('notice',
     sa.Column('seq', sa.BigInteger(), autoincrement=False, nullable=False),
     sa.Column('block', sa.BigInteger(), nullable=True),
@@ -745,6 +780,16 @@ def upgrade() -> None:
     sa.PrimaryKeyConstraint('block', name=op.f('pk_state_snapshot')),
     sqlite_with_rowid=False
     )
+    op.create_table('struck_rounds',
+    sa.Column('block', sa.BigInteger(), autoincrement=False, nullable=False),
+    sa.Column('tx', sa.BigInteger(), autoincrement=False, nullable=False),
+    sa.Column('log', sa.BigInteger(), autoincrement=False, nullable=False),
+    sa.Column('sub', sa.BigInteger(), autoincrement=False, nullable=False),
+    sa.Column('time', sa.BigInteger(), nullable=False),
+    sa.Column('first_round', sa.BigInteger(), nullable=False),
+    sa.Column('last_round', sa.BigInteger(), nullable=False),
+    sa.PrimaryKeyConstraint('block', 'tx', 'log', 'sub', name=op.f('pk_struck_rounds'))
+    )
     op.create_table('task',
     sa.Column('key', sa.LargeBinary(), nullable=False),
     sa.Column('created_at', sa.Text(), nullable=True),
@@ -914,6 +959,7 @@ def downgrade() -> None:
     op.drop_index('waiting_task', table_name='task', sqlite_where=sa.text('created_at IS NOT NULL AND node IS NULL AND runs IS NULL AND ending IS NULL'), postgresql_where=sa.text('created_at IS NOT NULL AND node IS NULL AND runs IS NULL AND ending IS NULL'))
     op.drop_index('unscored_task', table_name='task', sqlite_where=sa.text('task_group IS NOT NULL AND scored_in IS NULL'), postgresql_where=sa.text('task_group IS NOT NULL AND scored_in IS NULL'))
     op.drop_table('task')
+    op.drop_table('struck_rounds')
     op.drop_table('state_snapshot')
     op.drop_table('signing_embargo')
     op.drop_index(op.f('ix_score_block'), table_name='score')
@@ -945,6 +991,7 @@ def downgrade() -> None:
     op.drop_index(op.f('ix_notice_undone_by'), table_name='notice')
     op.drop_index(op.f('ix_notice_block'), table_name='notice')
     op.drop_table('notice')
+    op.drop_table('node_kick')
     op.drop_index(op.f('ix_node_index_node'), table_name='node_index')
     op.drop_table('node_index')
     op.drop_table('node_check')
@@ -995,3 +1042,5 @@ def downgrade() -> None:
     op.drop_table('anomaly')
     op.drop_index(op.f('ix_accepted_round_round'), table_name='accepted_round')
     op.drop_table('accepted_round')
+    op.drop_index(op.f('ix_accepted_root_round'), table_name='accepted_root')
+    op.drop_table('accepted_root')

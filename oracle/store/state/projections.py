@@ -18,6 +18,7 @@ from oracle.store.state.snapshot_repository import PackedState
 from oracle.store.state.task_repository import encode_task_row
 from oracle.store.state.undo_journal import UndoJournal
 from oracle.store.tables.chain_tables import state_snapshot, undo
+from oracle.store.tables.contract_tables import accepted_root, node_kick, struck_rounds
 from oracle.store.tables.integrity_tables import dead_letter
 from oracle.store.tables.round_tables import (
     accepted_round,
@@ -59,6 +60,9 @@ PROJECTIONS = (
     lane_word,
     contract_setting,
     kick,
+    accepted_root,
+    struck_rounds,
+    node_kick,
 )
 # Other tables that a fold writes and a comparison covers.
 _ALSO_COMPARED = (undo, dead_letter)
