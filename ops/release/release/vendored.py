@@ -22,6 +22,8 @@ LIST = FOLDER / "vendor.json"
 FILES = {
     "htmx.min.js": ("htmx.org", "dist/htmx.min.js"),
     "htmx.LICENSE": ("htmx.org", "LICENSE"),
+    "keccak.min.js": ("js-sha3", "build/sha3.min.js"),
+    "keccak.LICENSE": ("js-sha3", "LICENSE.txt"),
     "redoc.standalone.js": ("redoc", "bundles/redoc.standalone.js"),
     "redoc.LICENSE": ("redoc", "LICENSE"),
     "uPlot.iife.min.js": ("uplot", "dist/uPlot.iife.min.js"),
