@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 import requests
-from playwright.sync_api import Browser, ViewportSize
+from playwright.sync_api import Browser, Page, ViewportSize
 
 from oracle.daemon.web.pages.page_frame import FOLDER
 from tests.browser.chromium import browsing, served
@@ -25,14 +25,16 @@ PICTURES: Mapping[str, tuple[Literal["light", "dark"], str | None]] = {
     "network": ("light", None),
     "node": ("light", "excluded"),
     "kicked-out": ("dark", "kicked_out"),
+    "proof": ("light", "selectable"),
 }
 _SIZE = ViewportSize(width=1000, height=620)
 _PATIENCE_SECONDS = 120
 
 
 def digest() -> str:
-    """Return the digest of what pages look like: templates, the style sheet, drawings."""
+    """Return the digest of what pages look like: templates, style sheet, drawings, checks."""
     drawn = [*FOLDER.glob("templates/*.html"), *FOLDER.glob("static/*.css")]
+    drawn += FOLDER.glob("static/proof*.js")
     drawn += FOLDER.rglob("drawings.py")
     hasher = sha256()
     for path in sorted(drawn, key=lambda path: path.name):
@@ -49,9 +51,18 @@ def take(browser: Browser, url: str) -> None:
         context = browser.new_context(viewport=_SIZE, color_scheme=theme)
         page = context.new_page()
         page.goto(url if state is None else f"{url}/nodes/{nodes[state]}")
+        if name == "proof":
+            _check_proof(page)
         page.screenshot(path=SCREENS / f"{name}.png")
         context.close()
     DIGEST.write_text(digest() + "\n", "utf-8")
+
+
+def _check_proof(page: Page) -> None:
+    """Let the browser check the proof of a node's page, and scroll to the result."""
+    page.get_by_role("button", name="Check this proof").click()
+    page.get_by_role("status").locator("p.card").wait_for()
+    page.locator("#proof").evaluate("section => section.scrollIntoView()")
 
 
 def main() -> None:

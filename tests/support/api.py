@@ -10,17 +10,19 @@ from oracle.daemon.web.api.read_api import create_read_api
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.fold import Fold
-from oracle.domain.ids import Hash
+from oracle.domain.ids import Address, Hash
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.rules_binding import bind_or_check_rules
 from oracle.queries.api.node_order import NodeRankingCache
 from oracle.queries.api.source import ApiSource
 from oracle.queries.explain import EventArchive
 from oracle.store.database import Store
+from oracle.store.identity import Identity
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History
 from tests.support.scripted_reader import Unread
 
+IDENTITY = Identity(31_337, Hash("0x" + 64 * "0"), {}, Address("0x" + 40 * "c"), 0)
 # Seconds from the last block to the clock of the API.
 LAG_SECONDS = 4
 
@@ -53,6 +55,7 @@ class IndexedHistory:
         as_of = a_block(block, time)
         with self.store.transaction() as uow:
             bind_or_check_rules(uow, self.rules)
+            uow.identity.store_or_check(IDENTITY)
             uow.write_changes(
                 self.fold.drain_changes(), uow.rule_sets.get_or_assign_number(self.rules)
             )

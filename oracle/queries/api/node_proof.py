@@ -1,12 +1,16 @@
-"""The answer of `/v1/nodes/{node}/proof`."""
+"""The answer of `/v1/nodes/{node}/proof`, and the leaf that a node has at the cursor."""
 
 from oracle.chain.hex_names import ADDRESS_DIGITS
+from oracle.chain.proofs.keccak import keccak
 from oracle.domain.ids import Address
+from oracle.domain.reports.target_words import ScoringContext
+from oracle.domain.roots.node_tree import build_node_leaf
+from oracle.domain.state import Node
 from oracle.errors import InputError
 from oracle.queries.answers import Answer
 from oracle.queries.api.node_list import find_node_by_prefix
-from oracle.queries.api.source import ApiSource, NotFoundError, open_snapshot
-from oracle.queries.node_proof import NodeProofDetail, prove_node
+from oracle.queries.api.source import ApiSnapshot, ApiSource, NotFoundError, open_snapshot
+from oracle.queries.node_proof import NodeProofDetail, ProofLeaf, prove_node
 
 
 class ProofAnswer(Answer):
@@ -26,10 +30,29 @@ def build_proof_answer(source: ApiSource, node: str, round_number: int | None) -
     """
     with open_snapshot(source) as snapshot:
         as_of = snapshot.as_of
-        is_whole = len(node) == len("0x") + ADDRESS_DIGITS
+        is_whole = is_whole_address(node)
         address = Address(node) if is_whole else find_node_by_prefix(snapshot, node).address
     try:
         proof = prove_node(source.archive, source.provable_rounds, address, round_number)
     except InputError as error:
         raise NotFoundError(str(error)) from error
     return ProofAnswer(as_of=as_of, proof=proof)
+
+
+def is_whole_address(prefix: str) -> bool:
+    """Return whether a prefix of an address, with its `0x`, has all digits."""
+    return len(prefix) == len("0x") + ADDRESS_DIGITS
+
+
+def build_leaf_at_cursor(snapshot: ApiSnapshot, node: Node) -> ProofLeaf:
+    """Return the leaf that a round as of the cursor would have for a node.
+
+    No tree is built, so the leaf names the node itself as the next one.
+    """
+    context = ScoringContext(
+        snapshot.source.archive.rules,
+        snapshot.cursor.time,
+        snapshot.uow.nodes.get_many,
+        snapshot.get_ranking().peers,
+    )
+    return ProofLeaf.from_leaf(build_node_leaf(node, node.address, context, keccak))

@@ -1,33 +1,20 @@
 """A walk that ends badly, made shorter: steps that its end does not need are left out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
 
-from tests.contracts.fuzz.step import MARK, REORG
+from tests.contracts.fuzz.step import MARK, REORG, Step
+from tests.contracts.fuzz.walk import Walk
 
 _TIMELESS = (MARK, REORG)
 
 
-class Player(Protocol):
-    """A walk that plays steps one after the other."""
-
-    steps: list[Any]
-
-    def play(self, step: Any) -> None:
-        """Raises: AssertionError: something does not hold after the step."""
-
-
-# Makes the same walk again, before its first step.
-MakeWalk = Callable[[], Player]
-
-
-def fault(make_walk: MakeWalk, steps: Sequence[Any]) -> tuple[str, int] | None:
+def fault(seed: int, number: int, steps: Sequence[Step]) -> tuple[str, int] | None:
     """Play these steps from this walk's start: what went wrong and after how many; None: nothing.
 
     Steps that the model has no word for, as a node that quits twice, are no fault.
     """
-    walk = make_walk()
+    walk = Walk(seed, number)
     try:
         for step in steps:
             walk.play(step)
@@ -38,7 +25,7 @@ def fault(make_walk: MakeWalk, steps: Sequence[Any]) -> tuple[str, int] | None:
     return None
 
 
-def shortest(make_walk: MakeWalk, steps: Sequence[Any], tries: int = 100) -> list[Any]:
+def shortest(seed: int, number: int, steps: Sequence[Step], tries: int = 100) -> list[Step]:
     """Return steps that end in a fault of the same last one, as few as so many tries come to.
 
     Halves are left out, then quarters, and so on to single steps; the time that they took passes
@@ -55,7 +42,7 @@ def shortest(make_walk: MakeWalk, steps: Sequence[Any], tries: int = 100) -> lis
                 return remaining_steps
             tries -= 1
             fewer = _without(remaining_steps, at, min(at + size, len(remaining_steps) - 1))
-            failure = fault(make_walk, fewer)
+            failure = fault(seed, number, fewer)
             if failure is None or failure[1] < len(fewer):
                 at += size
             else:
@@ -64,7 +51,7 @@ def shortest(make_walk: MakeWalk, steps: Sequence[Any], tries: int = 100) -> lis
     return remaining_steps
 
 
-def _without(steps: Sequence[Any], start: int, end: int) -> list[Any]:
+def _without(steps: Sequence[Step], start: int, end: int) -> list[Step]:
     """Return the steps without those from start to before end; there are some after these."""
     left_out = [step for step in steps[start:end] if step.name not in _TIMELESS]
     remaining_steps = list(steps[end:])

@@ -99,4 +99,4 @@ def test_wrong_option_in_template_is_detected(commands):
     assert match is not None
     assert fault(commands, str(match[4]).removeprefix("qos-oracle ")) == "it has no option --round"
     templates = {path for path, _ in named() if path.endswith(".html")}
-    assert "oracle/daemon/web/pages/templates/round.html" in templates
+    assert "oracle/daemon/web/pages/templates/proof.html" in templates

@@ -4,7 +4,7 @@ from tests.browser.screens import DIGEST, PICTURES, SCREENS, digest
 
 ROOT = SCREENS.parents[1]
 MOST_BYTES = 100_000
-SHOWN_BY = ("README.md", "docs/explanation/pages.md")
+SHOWN_BY = ("README.md", "docs/explanation/pages.md", "docs/how-to/use-the-scores.md")
 
 
 def test_pictures_match_current_pages():

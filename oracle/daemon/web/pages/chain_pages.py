@@ -21,17 +21,20 @@ from oracle.daemon.web.pages.page_frame import (
     build_frame_values,
     format_two_digits,
     parse_node_prefix,
+    parse_round_number,
     parse_task_key,
     render_template,
 )
+from oracle.daemon.web.pages.proof_card import build_proof_card, get_accepted_round
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.fixed_point import format_decimal
-from oracle.domain.ids import Address
+from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.lanes import LANES_PER_WORD, unpack_lanes
 from oracle.queries.api.lifting import compute_what_if_counts
 from oracle.queries.api.network_view import build_public_status
 from oracle.queries.api.node_list import find_node_by_prefix
+from oracle.queries.api.node_proof import is_whole_address
 from oracle.queries.api.records.draw_view import list_task_draws
 from oracle.queries.api.records.node_past import format_lane
 from oracle.queries.api.records.task_view import build_task_answer
@@ -40,7 +43,6 @@ from oracle.queries.api.source import (
     AmbiguousPrefixError,
     ApiSnapshot,
     NotFoundError,
-    RequestError,
 )
 from oracle.queries.text.human_numbers import (
     capitalize_first,
@@ -52,7 +54,6 @@ from oracle.queries.text.human_numbers import (
 _SEE_OTHER = 303
 # How many rounds, kickouts and inactive draws their pages show.
 _NEWEST = 50
-_LONGEST_NUMBER = 18
 _KEY = re.compile(HASH_INPUT_PATTERN)
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
@@ -88,7 +89,8 @@ def redirect_search(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 def resolve_search(snapshot: ApiSnapshot, text: str) -> str:
     """Return the path of the page that a search text denotes.
 
-    A number denotes a round, 64 hex digits a task, and a label or fewer hex digits a node.
+    A number denotes a round, 64 hex digits a task, 40 hex digits an address, and a label or fewer
+    hex digits a node.
 
     Raises:
         RequestError: the text is none of these.
@@ -103,11 +105,12 @@ def resolve_search(snapshot: ApiSnapshot, text: str) -> str:
     labelled_nodes = snapshot.source.find_addresses_by_label(query) if query else []
     if len(labelled_nodes) > 1:
         raise AmbiguousPrefixError(query, list(labelled_nodes))
-    address = (
-        labelled_nodes[0]
-        if labelled_nodes
-        else find_node_by_prefix(snapshot, parse_node_prefix(query)).address
-    )
+    if labelled_nodes:
+        return f"/nodes/{quote(labelled_nodes[0])}"
+    prefix = parse_node_prefix(query)
+    # The page of an address that is no node proves that.
+    is_whole = is_whole_address(prefix)
+    address = prefix if is_whole else find_node_by_prefix(snapshot, prefix).address
     return f"/nodes/{quote(address)}"
 
 
@@ -136,18 +139,18 @@ def render_rounds(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
 
 def render_round(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     """Show one round: its digest and transaction, and each node whose lane it changed."""
-    text = request.path["number"]
-    if not text.isdecimal() or len(text) > _LONGEST_NUMBER:
-        raise RequestError("round: expected a number")
-    accepted_round = snapshot.uow.rounds.get_accepted_round(int(text))
-    if accepted_round is None:
-        raise NotFoundError(f"round {int(text)} is not an accepted round of the indexed blocks")
+    number = parse_round_number(request.path["number"])
+    accepted_round = get_accepted_round(snapshot, number)
+    changes = _list_lane_changes(snapshot, accepted_round)
+    # Every proof of the round ends with its summary.
+    address = changes[0].node if changes else ZERO_ADDRESS
     return render_template(
         "round.html",
         **build_frame_values(snapshot, "Rounds", f"/v1/rounds/{accepted_round.round}"),
         round=accepted_round,
         place=snapshot.load_places([accepted_round.at])[accepted_round.at],
-        changes=_list_lane_changes(snapshot, accepted_round),
+        changes=changes,
+        proof=build_proof_card(snapshot, address, accepted_round),
     )
 
 

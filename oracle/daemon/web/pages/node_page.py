@@ -21,8 +21,10 @@ from oracle.daemon.web.pages.page_frame import (
     parse_node_prefix,
     render_template,
 )
+from oracle.daemon.web.pages.proof_card import build_requested_proof_card
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.working_set import CAUSES, ReliabilityCause, ReliabilityMark, ScoreEntry
+from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import DO_NOT_SELECT
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
@@ -33,9 +35,10 @@ from oracle.queries.api.node_history import (
     build_node_history,
 )
 from oracle.queries.api.node_list import find_node_by_prefix
+from oracle.queries.api.node_proof import build_leaf_at_cursor, is_whole_address
 from oracle.queries.api.node_view import NodeView, build_node_view
 from oracle.queries.api.records.node_past import build_node_past
-from oracle.queries.api.source import ApiSnapshot
+from oracle.queries.api.source import ApiSnapshot, NotFoundError
 from oracle.queries.node_sentences import (
     NodeSummary,
     format_details,
@@ -43,6 +46,7 @@ from oracle.queries.node_sentences import (
     format_improvement,
 )
 from oracle.queries.node_standing import build_node_summary
+from oracle.queries.proof_sentences import describe_leaf
 from oracle.queries.text.human_numbers import (
     capitalize_first,
     format_count,
@@ -51,6 +55,7 @@ from oracle.queries.text.human_numbers import (
     format_time,
 )
 
+_NOT_FOUND = 404
 # The ranges in seconds; all: since the node was first seen.
 _RANGES = {
     "1h": 3_600,
@@ -94,7 +99,13 @@ class ScoreLabel(NamedTuple):
 def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     """Show one node: a summary sentence, then all inputs of its score."""
     range_name = request.get_choice("range", _RANGES) or _DEFAULT_RANGE
-    node = find_node_by_prefix(snapshot, parse_node_prefix(request.path["address"]))
+    prefix = parse_node_prefix(request.path["address"])
+    try:
+        node = find_node_by_prefix(snapshot, prefix)
+    except NotFoundError:
+        if not is_whole_address(prefix):
+            raise
+        return _render_absence(snapshot, request, Address(prefix))
     node_answer = build_node_view(snapshot, node)
     node_summary, scores = build_node_summary(snapshot, node, node_answer)
     last, range_seconds = _find_chart_end_time(snapshot, node), _RANGES[range_name]
@@ -116,6 +127,22 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         marks=_build_mark_texts(history, snapshot, node_summary.rules),
         ranges=list(_RANGES),
         range_name=range_name,
+        proof=build_requested_proof_card(snapshot, request, node.address),
+        leaf_rows=describe_leaf(build_leaf_at_cursor(snapshot, node)),
+    )
+
+
+def _render_absence(snapshot: ApiSnapshot, request: PageRequest, address: Address) -> Response:
+    """Show that an address is no node; if a round was accepted, with the proof of absence.
+
+    The status is 404, as for every other object that was not found.
+    """
+    return render_template(
+        "absence.html",
+        status=_NOT_FOUND,
+        **build_frame_values(snapshot, "Nodes"),
+        address=address,
+        proof=build_requested_proof_card(snapshot, request, address),
     )
 
 

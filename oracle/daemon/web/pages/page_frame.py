@@ -79,6 +79,7 @@ _SHOWN_HASH_DIGITS = 6, 4
 NO_NUMBER = "\N{EN DASH}"
 _MIN_HASH_LENGTH = 20
 _MAX_FIELD_LENGTH = 400
+_MAX_ROUND_DIGITS = 18
 _TONES = {Severity.WELL: "good", Severity.ATTENTION: "late", Severity.DOWN: "bad"}
 _MEDIA_TYPE_BY_SUFFIX = {
     ".css": "text/css; charset=utf-8",
@@ -151,6 +152,13 @@ def parse_task_key(text: str) -> TaskKey:
         return TaskKey(parse_hash(text.strip()))
     except HexNameError as error:
         raise RequestError(f"{sanitize_text(text)}: {error}") from error
+
+
+def parse_round_number(text: str) -> int:
+    """Return the number of a round; raise RequestError unless it is a number."""
+    if not text.isdecimal() or len(text) > _MAX_ROUND_DIGITS:
+        raise RequestError("round: expected a number")
+    return int(text)
 
 
 def render_template(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:  # noqa: ANN401

@@ -23,7 +23,7 @@ _PATH = Path(__file__).parents[3] / "vectors" / "roots" / "rounds.json"
 ROUNDS = json.loads(_PATH.read_text(encoding="utf-8"))["rounds"]
 
 
-def _read_leaf(row: dict[str, str]) -> NodeLeaf:
+def read_leaf(row: dict[str, str]) -> NodeLeaf:
     numbers = {
         name: int(row[name])
         for name in (
@@ -42,7 +42,7 @@ def _read_leaf(row: dict[str, str]) -> NodeLeaf:
 
 @pytest.mark.parametrize("vector", ROUNDS, ids=lambda vector: f"{len(vector['leaves'])}-leaves")
 def test_round_equals_the_one_that_openzeppelin_computes(vector: dict[str, Any]) -> None:
-    leaves = [_read_leaf(row) for row in vector["leaves"]]
+    leaves = [read_leaf(row) for row in vector["leaves"]]
     assert [str(int.from_bytes(leaf.encode()[64:96])) for leaf in leaves] == [
         row["packed"] for row in vector["leaves"]
     ]

@@ -1,0 +1,90 @@
+"""The proof of a node's score on the pages: the root of a round, and how the browser checks it.
+
+No page computes a proof. Its script fetches one on request, and compares it with these values.
+"""
+
+from dataclasses import dataclass
+
+from oracle.daemon.web.pages.page_frame import PageRequest, parse_round_number
+from oracle.domain.events.oracle_events import RoundAccepted
+from oracle.domain.ids import Address, Hash
+from oracle.queries.api.source import ApiSnapshot, NotFoundError
+from oracle.reporting.recompute import load_domain
+
+
+@dataclass(frozen=True, slots=True)
+class ProofCard:
+    """The values with which the script of a page compares the proof of an address in a round.
+
+    `root` is None if this server has not cut the report of the round.
+    """
+
+    address: Address
+    round: int
+    as_of: int
+    as_of_hash: Hash
+    chain_id: int
+    oracle: Address
+    root: Hash | None
+
+    @property
+    def path(self) -> str:
+        """The path of the read API that returns the proof."""
+        return f"/v1/nodes/{self.address}/proof?round={self.round}"
+
+
+def get_accepted_round(snapshot: ApiSnapshot, round_number: int) -> RoundAccepted:
+    """Return an accepted round; raise NotFoundError if the round was not accepted."""
+    accepted = snapshot.uow.rounds.get_accepted_round(round_number)
+    if accepted is None:
+        raise NotFoundError(f"round {round_number} is not an accepted round of the indexed blocks")
+    return accepted
+
+
+def build_requested_proof_card(
+    snapshot: ApiSnapshot, request: PageRequest, address: Address
+) -> ProofCard | None:
+    """Return the proof of an address in the round that `round` of the query names.
+
+    Without `round`, the round is the newest accepted one. The result is None if there is none yet.
+
+    Raises:
+        RequestError: `round` is no number.
+        NotFoundError: the round was not accepted.
+    """
+    text = request.get_field("round")
+    if text is not None:
+        accepted = get_accepted_round(snapshot, parse_round_number(text))
+        return build_proof_card(snapshot, address, accepted)
+    newest_rounds = snapshot.uow.rounds.list_accepted_below(None, 1)
+    return build_proof_card(snapshot, address, newest_rounds[0]) if newest_rounds else None
+
+
+def build_proof_card(
+    snapshot: ApiSnapshot, address: Address, accepted: RoundAccepted
+) -> ProofCard:
+    """Return what the pages show of the proof of an address in an accepted round."""
+    domain = load_domain(snapshot.uow)
+    return ProofCard(
+        address=address,
+        round=accepted.round,
+        as_of=accepted.as_of,
+        as_of_hash=accepted.as_of_hash,
+        chain_id=domain.chain_id,
+        oracle=domain.contract,
+        root=_find_root(snapshot, accepted),
+    )
+
+
+def _find_root(snapshot: ApiSnapshot, accepted: RoundAccepted) -> Hash | None:
+    """Return the root of the report that became the round, or None if this server cut none."""
+    stored_reports = snapshot.uow.reports.list_between(accepted.as_of, accepted.as_of)
+    return next(
+        (
+            stored_report.report.root
+            for stored_report in stored_reports
+            if stored_report.report.as_of.hash == accepted.as_of_hash
+            and stored_report.report.head_round + 1 == accepted.round
+        ),
+        None,
+    )

@@ -1,0 +1,51 @@
+"""The values of a leaf in words: on the page of a node and in the output of `proof`.
+
+The script of the page, daemon/web/pages/static/proof.js, words a leaf that it has checked in the
+same way.
+"""
+
+from oracle.domain.fixed_point import format_decimal
+from oracle.queries.node_proof import ProofLeaf
+from oracle.queries.text.human_numbers import format_time
+
+# Decimals of a QoS on chain.
+_DECIMALS = 4
+
+
+def describe_leaf(leaf: ProofLeaf) -> list[tuple[str, str]]:
+    """Return the values of a leaf, each with its name."""
+    return [
+        ("Score", "do not select" if leaf.qos is None else f"QoS {_format_fraction(leaf.qos)}"),
+        ("H", _format_fraction(leaf.reliability)),
+        (
+            "Scores that count",
+            f"{leaf.score_count}, with a sum of {leaf.score_sum}" if leaf.score_count else "none",
+        ),
+        ("Last score", _describe_time(leaf.last_scored_at)),
+        ("Kickout due", _describe_kickout(leaf)),
+        ("State", _describe_state(leaf)),
+        ("Seat", str(leaf.seat)),
+    ]
+
+
+def _describe_time(time: int | None) -> str:
+    return "none" if time is None else format_time(time)
+
+
+def _describe_kickout(leaf: ProofLeaf) -> str:
+    due_since = leaf.kickout_due_since
+    due = "no" if due_since is None else f"since {format_time(due_since)}"
+    return f"{due}, held until an operator decides" if leaf.is_held else due
+
+
+def _describe_state(leaf: ProofLeaf) -> str:
+    states = ["member" if leaf.is_member else "not a member"]
+    if leaf.is_paused:
+        states.append("paused")
+    if leaf.is_excluded:
+        states.append("excluded")
+    return ", ".join(states)
+
+
+def _format_fraction(value: int) -> str:
+    return format_decimal(value, _DECIMALS)

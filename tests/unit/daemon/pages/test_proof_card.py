@@ -1,0 +1,147 @@
+"""What the pages state about proofs: the round, its root, and the leaf at the newest block."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.chain.proofs.keccak import keccak
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import ZERO_HASH, Hash
+from oracle.domain.reports.report import Report
+from oracle.domain.reports.rounds import Rounds
+from oracle.domain.reports.target_words import build_scoring_context
+from oracle.domain.roots.node_tree import iter_linked_leaves
+from oracle.queries.api.node_proof import build_leaf_at_cursor
+from oracle.queries.api.source import open_snapshot
+from oracle.queries.node_proof import ProofLeaf
+from oracle.queries.proof_sentences import describe_leaf
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
+from tests.support.api import IDENTITY, IndexedHistory
+from tests.support.histories import node
+from tests.support.rounds import accepted, registered, round_of, take
+from tests.unit.daemon.pages.test_every_page import Elements, a_network
+from tests.unit.daemon.pages.test_other_networks import of_2024
+from tests.unit.systems.legacy.networks import RULES
+
+ABSENT = "0x" + 40 * "7"
+ROOT = Hash("0x" + 64 * "a")
+AS_OF = BlockRef(9, Hash("0x" + 64 * "b"), ZERO_HASH, 1_009)
+
+
+def two_rounds() -> Rounds:
+    """Round 1 of block 0, and round 2 as of `AS_OF`."""
+    rounds = registered(node("A"), node("B"), words={0: 10_002 | 1 << 16})
+    second = replace(accepted(2, {0: 5_002 | 1 << 16}), as_of=AS_OF.number, as_of_hash=AS_OF.hash)
+    rounds.fold_block(2, round_of(rounds, second), journal=False)
+    return rounds
+
+
+@pytest.fixture
+def index(new_sqlite_store):
+    """Indexes a network; its rounds are accepted if they are given."""
+    with new_sqlite_store() as store:
+
+        def index_network(rounds: Rounds | None):
+            indexed = IndexedHistory(store).whole(a_network())
+            if rounds is not None:
+                with store.transaction() as uow:
+                    uow.rounds.save_changes(rounds.drain_changes())
+                    uow.reports.add(Report(0, AS_OF, 1, ZERO_HASH, 2_000, ROOT, b""))
+            return indexed.client()
+
+        yield index_network
+
+
+def read_form(text: str) -> dict[str, str | None] | None:
+    """Return the attributes of the form that checks a proof, or None if there is no such form."""
+    forms = [attributes for tag, attributes in Elements(text).elements if tag == "form"]
+    return next((form for form in forms if "data-proof" in form), None)
+
+
+def test_script_is_given_the_newest_round_and_its_stored_root(index):
+    text = index(two_rounds()).get(f"/nodes/{node('A')}").text
+    assert read_form(text) == {
+        "class": "proof",
+        "hidden": None,
+        "data-proof": f"/v1/nodes/{node('A')}/proof?round=2",
+        "data-shown": "leaf",
+        "data-address": node("A"),
+        "data-round": "2",
+        "data-as-of": "9",
+        "data-chain-id": str(IDENTITY.chain_id),
+        "data-oracle": IDENTITY.oracle,
+        "data-root": ROOT,
+    }
+    assert f'<dd class="hash">{AS_OF.hash}</dd>' in text
+
+
+def test_round_without_a_report_has_no_stored_root(index):
+    text = index(two_rounds()).get(f"/nodes/{node('A')}?round=1").text
+    form = read_form(text)
+    assert form is not None
+    assert (form["data-round"], form["data-root"]) == ("1", "")
+    assert "not stored" in text
+
+
+@pytest.mark.parametrize(("number", "status"), [("3", 404), ("x", 422), ("-1", 422)])
+@pytest.mark.parametrize("address", [node("A"), ABSENT])
+def test_round_that_was_not_accepted_returns_error_status(index, address, number, status):
+    client = index(two_rounds())
+    assert client.get(f"/nodes/{address}?round={number}").status_code == status
+
+
+def test_round_page_leads_to_the_proofs_of_its_nodes(index):
+    text = index(two_rounds()).get("/rounds/2").text
+    assert f"/nodes/{node('A')}?round=2#proof" in Elements(text).links
+    form = read_form(text)
+    assert form is not None
+    assert (form["data-address"], form["data-shown"]) == (node("A"), "summary")
+
+
+def test_round_that_changed_no_node_is_proven_by_an_absence(index):
+    rounds = two_rounds()
+    take(rounds, accepted(3, {}))
+    form = read_form(index(rounds).get("/rounds/3").text)
+    assert form is not None
+    assert form["data-address"] == "0x" + 40 * "0"
+
+
+def test_address_that_is_no_node_has_a_page_with_the_proof_of_absence(index):
+    client = index(two_rounds())
+    found = client.get("/search", params={"q": ABSENT}, follow_redirects=False)
+    answer = client.get(found.headers["location"])
+    assert answer.status_code == 404
+    assert "<h1>This address is not a node.</h1>" in answer.text
+    form = read_form(answer.text)
+    assert form is not None
+    assert form["data-proof"] == f"/v1/nodes/{ABSENT}/proof?round=2"
+
+
+@pytest.mark.parametrize("address", [node("A"), ABSENT])
+def test_nothing_is_proven_before_the_first_round(index, address):
+    text = index(None).get(f"/nodes/{address}").text
+    assert read_form(text) is None
+
+
+@pytest.mark.parametrize(
+    ("history", "rules"), [(a_network(), CRYNUX), (of_2024(), RULES)], ids=["crynux", "legacy"]
+)
+def test_leaf_of_a_node_page_is_the_one_that_a_round_would_have(new_sqlite_store, history, rules):
+    with new_sqlite_store() as store:
+        indexed = IndexedHistory(store, rules).whole(history)
+        text = indexed.client().get(f"/nodes/{node('A')}").text
+        with open_snapshot(indexed.source) as snapshot:
+            nodes = indexed.fold.ledger.nodes
+            context = build_scoring_context(nodes, snapshot.cursor.time, rules)
+            in_order = sorted(nodes.values(), key=lambda folded_node: folded_node.address)
+            leaves = [
+                ProofLeaf.from_leaf(leaf) for leaf in iter_linked_leaves(in_order, context, keccak)
+            ]
+            shown = [build_leaf_at_cursor(snapshot, folded_node) for folded_node in in_order]
+    unlinked = {"next_node", "encoded"}
+    assert [leaf.model_dump(exclude=unlinked) for leaf in shown] == [
+        leaf.model_dump(exclude=unlinked) for leaf in leaves
+    ]
+    (leaf,) = (leaf for leaf in leaves if leaf.node == node("A"))
+    for name, words in describe_leaf(leaf):
+        assert f"<dt>{name}</dt><dd>{words}</dd>" in text
