@@ -2,15 +2,18 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, field, fields, replace
+from typing import TypeVar
 
 from eth_utils.crypto import keccak
 
+from oracle.bindings import qos_roots, qos_words
 from oracle.bindings.codec import build_creation_code
 from oracle.bindings.contract_errors import CONTRACT, decode_refusal
 from oracle.bindings.qos_oracle import ContractLimits
-from oracle.bindings.qos_roots import FOR_EVER, ContractKickLimits
+from oracle.bindings.qos_roots import FOR_EVER, ContractKickLimits, RootsLimits
 from oracle.chain.proofs.rlp import encode_rlp
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
+from oracle.domain.reports.report import ReportSettings
 from oracle.errors import FatalError, InputError, TransientError
 from oracle.rpc.fanout import PoolView, expect_response_format, parse_quantity
 from oracle.rpc.pool import EndpointPool
@@ -77,6 +80,70 @@ DEFAULT_KICK_LIMITS = ContractKickLimits(
     bucket_per_frame=1,
     bucket_frame=3600,
 )
+# Limits of QoSRoots, for the same networks.
+DEFAULT_ROOTS_LIMITS = RootsLimits(
+    min_interval=30,
+    anchor_window=200,
+    max_age_seconds=7200,
+    kick_below=2000,
+    veto_delay=3600,
+    kick_rounds=3,
+    min_open=3,
+)
+DEFAULT_ROOTS_FLOORS = RootsLimits(
+    min_interval=0,
+    anchor_window=8191,
+    max_age_seconds=86_400,
+    kick_below=2000,
+    veto_delay=3600,
+    kick_rounds=2,
+    min_open=3,
+)
+# The tightest limits that the pauser can set: rounds of a minute and a heartbeat of an hour still
+# keep the scores fresh, and a kickout takes a day.
+DEFAULT_TIGHTEST = RootsLimits(
+    min_interval=60,
+    anchor_window=200,
+    max_age_seconds=5400,
+    kick_below=1000,
+    veto_delay=86_400,
+    kick_rounds=60,
+    min_open=10,
+)
+# The loosest limits of kickouts that the admin can set: four times DEFAULT_KICK_LIMITS.
+DEFAULT_KICK_FLOORS = ContractKickLimits(
+    kick_gas=0,
+    kick_cooldown=FOR_EVER,
+    bucket_most=12,
+    bucket_per_frame=4,
+    bucket_frame=3600,
+)
+# Only for tests and demonstrations: these floors allow any limit.
+NO_ROOTS_FLOORS = RootsLimits(
+    min_interval=0,
+    anchor_window=8191,
+    max_age_seconds=30 * 86_400,
+    kick_below=10_000,
+    veto_delay=0,
+    kick_rounds=0,
+    min_open=0,
+)
+NO_KICK_FLOORS = ContractKickLimits(
+    kick_gas=0,
+    kick_cooldown=FOR_EVER,
+    bucket_most=2**16 - 1,
+    bucket_per_frame=2**16 - 1,
+    bucket_frame=1,
+)
+# Rounds whose roots the contract keeps, and newer rounds after which a root counts where a wrong
+# one must be struck first.
+DEFAULT_KEPT_ROUNDS, DEFAULT_LAG_ROUNDS = 256, 2
+
+# Gas of a deployment: the transaction, the creation and a constructor of some calls; each byte of
+# code that is stored; each byte of calldata.
+_BASE_CREATION_GAS, _STORED_BYTE_GAS, _CALLDATA_BYTE_GAS = 200_000, 200, 16
+
+Limits = TypeVar("Limits", ContractLimits, RootsLimits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +179,68 @@ class OracleSetup:
 
 
 @dataclass(frozen=True, slots=True)
+class RootsSetup:
+    """The struct `Setup` of QoSRoots; if `target` is zero, kickouts call no contract.
+
+    `floors` and `kick_floors` are the loosest limits that the admin can ever set, `tightest` the
+    tightest that the pauser can set.
+    """
+
+    admin: Address
+    signers: tuple[Address, ...]
+    rules_hash: Hash
+    target: Address = ZERO_ADDRESS
+    quorum: int = 1
+    pauser: Address = ZERO_ADDRESS
+    vetoer: Address = ZERO_ADDRESS
+    kept_rounds: int = DEFAULT_KEPT_ROUNDS
+    lag_rounds: int = DEFAULT_LAG_ROUNDS
+    limits: RootsLimits = field(default=DEFAULT_ROOTS_LIMITS)
+    floors: RootsLimits = field(default=DEFAULT_ROOTS_FLOORS)
+    tightest: RootsLimits = field(default=DEFAULT_TIGHTEST)
+    kick_limits: ContractKickLimits = field(default=DEFAULT_KICK_LIMITS)
+    kick_floors: ContractKickLimits = field(default=DEFAULT_KICK_FLOORS)
+    expelled: tuple[Address, ...] = ()
+    arbitrum: bool = False
+
+    @property
+    def creation_code(self) -> str:
+        """Return the creation code, including the constructor arguments."""
+        return build_creation_code(qos_roots.CONTRACT, self.struct_fields)
+
+    @property
+    def struct_fields(self) -> tuple[object, ...]:
+        """Return the fields in the order of the contract's struct."""
+        return (
+            *(self.admin, self.pauser, self.vetoer, self.target, self.signers, self.quorum),
+            *(bytes.fromhex(self.rules_hash[2:]), self.kept_rounds, self.lag_rounds),
+            *(astuple(self.limits), astuple(self.floors), astuple(self.tightest)),
+            *(astuple(self.kick_limits), astuple(self.kick_floors)),
+            *(self.expelled, self.arbitrum),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WordsSetup:
+    """The arguments of the constructor of QoSWords, without the oracle.
+
+    In a day at most `fall_share` of the lanes may fall by words of the last round. A lane also
+    falls if its QoS drops by more than `big_fall`; both are in steps of 0.0001. A word that is
+    more than `max_rounds` rounds old is stale.
+    """
+
+    fall_share: int = 1000
+    big_fall: int = 2500
+    max_rounds: int = 120
+
+    def build_creation_code(self, oracle: Address) -> str:
+        """Return the creation code for the words of an oracle."""
+        return build_creation_code(
+            qos_words.CONTRACT, oracle, self.fall_share, self.big_fall, self.max_rounds
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class DeploymentPlan:
     """The transaction of a planned deployment; `balance` is the sender's balance in wei."""
 
@@ -127,19 +256,28 @@ class DeploymentPlan:
         return self.gas_limit * self.fees.max_fee
 
 
-def override_limits(limits: ContractLimits, overrides: Mapping[str, int]) -> ContractLimits:
+def override_limits(limits: Limits, overrides: Mapping[str, int]) -> Limits:
     """Return the limits, with the overrides in place of the limits of the same name.
 
     Raises:
         InputError: an override has a name that no limit has.
     """
-    limit_names = {limit_field.name for limit_field in fields(ContractLimits)}
+    limit_names = {limit_field.name for limit_field in fields(limits)}
     for name in overrides:
         if name not in limit_names:
             raise InputError(
                 f"unknown limit {name}; expected one of: {', '.join(sorted(limit_names))}"
             )
     return replace(limits, **overrides)
+
+
+def compute_min_age(settings: ReportSettings, lag_rounds: int) -> int:
+    """Return the lowest maximum age of scores, in seconds, with which they never become stale.
+
+    A round may be followed by the next one only after the heartbeat, and a root that counts
+    `lag_rounds` rounds later must not be stale by then.
+    """
+    return max(settings.heartbeat_seconds, (lag_rounds + 1) * settings.period_seconds)
 
 
 def plan_deployment(
@@ -152,10 +290,6 @@ def plan_deployment(
             cap.
         TransientError: no endpoint responds.
     """
-    if fees is None:
-        raise InputError(
-            "limits.max_fee_per_gas_wei: the gas price of the chain is above this limit"
-        )
     try:
         gas_hex = pool_view.request("eth_estimateGas", {"from": sender, "data": code})
     except RevertError as error:
@@ -163,11 +297,38 @@ def plan_deployment(
         raise InputError(f"the contract's constructor rejects the arguments: {reason}") from None
     with expect_response_format("an estimate of gas"):
         estimate = parse_quantity(gas_hex)
+    return _build_plan(pool_view, code, sender, fees, add_gas_margin(estimate))
+
+
+def plan_dependent_deployment(
+    pool_view: PoolView, code: str, sender: Address, fees: Fees | None
+) -> DeploymentPlan:
+    """Plan the deployment of a contract whose constructor calls one that does not exist yet.
+
+    Such a deployment cannot be simulated, so its gas limit is an upper bound: the storage of as
+    many bytes as the creation code has, and its calldata.
+
+    Raises:
+        InputError: the gas price is above the configured cap.
+        TransientError: no endpoint responds.
+    """
+    creation_bytes = len(code) // 2 - 1
+    gas_limit = _BASE_CREATION_GAS + creation_bytes * (_STORED_BYTE_GAS + _CALLDATA_BYTE_GAS)
+    return _build_plan(pool_view, code, sender, fees, gas_limit)
+
+
+def _build_plan(
+    pool_view: PoolView, code: str, sender: Address, fees: Fees | None, gas_limit: int
+) -> DeploymentPlan:
+    if fees is None:
+        raise InputError(
+            "limits.max_fee_per_gas_wei: the gas price of the chain is above this limit"
+        )
     return DeploymentPlan(
         code=code,
         sender=sender,
         code_hash=Hash("0x" + keccak(bytes.fromhex(code[2:])).hex()),
-        gas_limit=add_gas_margin(estimate),
+        gas_limit=gas_limit,
         fees=fees,
         balance=fetch_balance(pool_view, sender),
     )

@@ -279,6 +279,25 @@ class RootsContract:
         return DeployedContract(CONTRACT, self.address, "oracle.address")
 
 
+def build_root_statement(
+    contract_status: RootsStatus, root: Hash, as_of: BlockRef, deadline: int
+) -> RootStatement:
+    """Return the statement of the next round, which is signed and then pushed.
+
+    The contract accepts it only if no other round is accepted or struck, and the configuration
+    does not change, before the statement is pushed.
+    """
+    return RootStatement(
+        config=contract_status.config,
+        round=contract_status.head.round + 1,
+        prev=contract_status.last_root,
+        as_of=as_of.number,
+        as_of_hash=as_of.hash,
+        deadline=deadline,
+        root=root,
+    )
+
+
 def encode_push_call(statement: RootStatement, config_count: int, signatures: bytes) -> str:
     """Return the calldata that pushes a report signed under the configuration `config_count`."""
     report = (
