@@ -1,16 +1,23 @@
 """Compares the oracle contract with the configuration, for `contract check`."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
 
+from oracle.bindings import qos_roots
 from oracle.bindings.codec import compute_code_hash
 from oracle.bindings.contract_errors import CONTRACT
 from oracle.bindings.qos_oracle import ContractConfiguration, OracleContract
+from oracle.bindings.qos_roots import RootsConfiguration, RootsContract
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
 from oracle.domain.reports.lanes import LANES_PER_WORD
 from oracle.domain.reports.report import ReportSettings
 from oracle.errors import TransientError
 from oracle.rpc.fanout import PoolView
 from oracle.signing.typed_data import MAX_TTL_SECONDS
+
+AnyConfiguration: TypeAlias = ContractConfiguration | RootsConfiguration
+Configuration = TypeVar("Configuration", ContractConfiguration, RootsConfiguration)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +51,39 @@ class ContractMismatch:
 def inspect_contract(
     pool_view: PoolView, address: Address, expected: ExpectedConfiguration
 ) -> tuple[ContractConfiguration, list[ContractMismatch]]:
-    """Return the contract's configuration and its mismatches with the expected one.
+    """Return the configuration of a QoSOracle and its mismatches with the expected one.
+
+    Raises:
+        TransientError: see `_inspect_each_endpoint`.
+    """
+    return _inspect_each_endpoint(
+        pool_view,
+        lambda view: OracleContract(view, address).get_configuration(),
+        lambda configuration: find_mismatches(configuration, expected),
+    )
+
+
+def inspect_roots_contract(
+    pool_view: PoolView, address: Address, expected: ExpectedConfiguration
+) -> tuple[RootsConfiguration, list[ContractMismatch]]:
+    """Return the configuration of a QoSRoots and its mismatches with the expected one.
+
+    Raises:
+        TransientError: see `_inspect_each_endpoint`.
+    """
+    return _inspect_each_endpoint(
+        pool_view,
+        lambda view: RootsContract(view, address).get_configuration(),
+        lambda configuration: find_roots_mismatches(configuration, expected),
+    )
+
+
+def _inspect_each_endpoint(
+    pool_view: PoolView,
+    read: Callable[[PoolView], Configuration],
+    find: Callable[[Configuration], list[ContractMismatch]],
+) -> tuple[Configuration, list[ContractMismatch]]:
+    """Return the contract's configuration and its mismatches, as one endpoint shows them.
 
     A match at one endpoint is enough. A mismatch counts only if all endpoints show it, because a
     single endpoint may lag behind the chain.
@@ -52,15 +91,15 @@ def inspect_contract(
     Raises:
         TransientError: no endpoint shows a match, and at least one does not respond.
     """
-    results: list[tuple[ContractConfiguration, list[ContractMismatch]]] = []
+    results: list[tuple[Configuration, list[ContractMismatch]]] = []
     errors: list[TransientError] = []
     for endpoint_view in pool_view.single_views():
         try:
-            configuration = OracleContract(endpoint_view, address).get_configuration()
+            configuration = read(endpoint_view)
         except TransientError as error:
             errors.append(error)
             continue
-        results.append((configuration, find_mismatches(configuration, expected)))
+        results.append((configuration, find(configuration)))
         if not results[-1][1]:
             return results[-1]
     if not errors:
@@ -76,12 +115,28 @@ def inspect_contract(
 def find_mismatches(
     configuration: ContractConfiguration, expected: ExpectedConfiguration
 ) -> list[ContractMismatch]:
-    """Return everything that prevents this daemon from publishing to this contract."""
+    """Return everything that prevents this daemon from publishing to this QoSOracle."""
+    return [
+        *_find_common_mismatches(CONTRACT, configuration, expected),
+        *_find_word_limit_mismatches(configuration, expected.settings),
+    ]
+
+
+def find_roots_mismatches(
+    configuration: RootsConfiguration, expected: ExpectedConfiguration
+) -> list[ContractMismatch]:
+    """Return everything that prevents this daemon from publishing to this QoSRoots."""
+    return _find_common_mismatches(qos_roots.CONTRACT, configuration, expected)
+
+
+def _find_common_mismatches(
+    artifact: str, configuration: AnyConfiguration, expected: ExpectedConfiguration
+) -> list[ContractMismatch]:
     comparisons = [
         (
             "code hash",
-            compute_code_hash(CONTRACT),
-            compute_code_hash(CONTRACT, configuration.code),
+            compute_code_hash(artifact),
+            compute_code_hash(artifact, configuration.code),
         ),
         ("rulesHash", expected.rules_hash, configuration.contract_status.rules_hash),
         (
@@ -103,7 +158,7 @@ def find_mismatches(
 
 
 def _find_target_mismatches(
-    configuration: ContractConfiguration, expected: ExpectedConfiguration
+    configuration: AnyConfiguration, expected: ExpectedConfiguration
 ) -> list[ContractMismatch]:
     target = expected.target
     if target is None or configuration.target in {target, ZERO_ADDRESS}:
@@ -112,7 +167,7 @@ def _find_target_mismatches(
 
 
 def _find_key_mismatches(
-    configuration: ContractConfiguration, expected: ExpectedConfiguration
+    configuration: AnyConfiguration, expected: ExpectedConfiguration
 ) -> list[ContractMismatch]:
     mismatches = []
     if expected.signer is not None and expected.signer not in configuration.signers:
@@ -141,7 +196,7 @@ def _find_key_mismatches(
 
 
 def _find_limit_mismatches(
-    configuration: ContractConfiguration, expected: ExpectedConfiguration
+    configuration: AnyConfiguration, expected: ExpectedConfiguration
 ) -> list[ContractMismatch]:
     limits, settings = configuration.contract_status.limits, expected.settings
     mismatches = []
@@ -149,12 +204,6 @@ def _find_limit_mismatches(
         expected_minimum = f"at least {expected.anchor_window} blocks (oracle.anchor_window)"
         mismatches.append(
             ContractMismatch("limits.anchorWindow", expected_minimum, str(limits.anchor_window))
-        )
-    word_count = -(-configuration.contract_status.head.node_count // LANES_PER_WORD)
-    if limits.max_words < min(settings.max_words, word_count):
-        expected_minimum = f"at least {settings.max_words} (oracle.max_words)"
-        mismatches.append(
-            ContractMismatch("limits.maxWords", expected_minimum, str(limits.max_words))
         )
     if settings.ttl_seconds > MAX_TTL_SECONDS:
         expected_maximum = f"at most {MAX_TTL_SECONDS} s, the longest validity of a signature"
@@ -169,3 +218,14 @@ def _find_limit_mismatches(
             ContractMismatch("limits.minInterval", expected_maximum, f"{limits.min_interval} s")
         )
     return mismatches
+
+
+def _find_word_limit_mismatches(
+    configuration: ContractConfiguration, settings: ReportSettings
+) -> list[ContractMismatch]:
+    max_words = configuration.contract_status.limits.max_words
+    word_count = -(-configuration.contract_status.head.node_count // LANES_PER_WORD)
+    if max_words >= min(settings.max_words, word_count):
+        return []
+    expected_minimum = f"at least {settings.max_words} (oracle.max_words)"
+    return [ContractMismatch("limits.maxWords", expected_minimum, str(max_words))]

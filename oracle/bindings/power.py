@@ -7,9 +7,19 @@ The daemon still publishes to such a contract, but an operator who serves others
 from collections.abc import Collection, Iterator
 from dataclasses import fields
 
-from oracle.bindings.deployment import DEFAULT_FLOORS
-from oracle.bindings.inspection import ContractMismatch
-from oracle.bindings.qos_oracle import ContractConfiguration, ContractLimits
+from oracle.bindings import qos_words
+from oracle.bindings.codec import compute_code_hash
+from oracle.bindings.deployment import (
+    DEFAULT_FLOORS,
+    DEFAULT_ROOTS_FLOORS,
+    Limits,
+    WordsSetup,
+    compute_min_age,
+)
+from oracle.bindings.inspection import AnyConfiguration, ContractMismatch
+from oracle.bindings.qos_oracle import ContractConfiguration
+from oracle.bindings.qos_roots import ContractKickLimits, RootsConfiguration, RootsLimits
+from oracle.bindings.qos_words import WordsConfiguration
 from oracle.bindings.timelock import (
     ADMIN_NAME,
     CANCELLER_NAME,
@@ -23,6 +33,7 @@ from oracle.bindings.timelock import (
     load_timelock_code,
 )
 from oracle.domain.ids import ZERO_ADDRESS, Address
+from oracle.domain.reports.report import ReportSettings
 from oracle.rpc.fanout import PoolView
 
 # The limits that bound the harm of a stolen quorum: some have a minimum, others a maximum.
@@ -33,6 +44,10 @@ _MAX_BOUND_LIMITS = ("fall_share", "kick_below", "max_kicks_per_round")
 # MAX_DAILY_KICKS nodes each day.
 MAX_BUCKET, MAX_DAILY_KICKS = 12, 96
 _DAY = 86_400
+# The longest time, in seconds, for which the pauser's tightest limits may delay a kickout.
+MAX_KICK_DELAY = 7 * _DAY
+# The minimum number of newer rounds after which a root counts: a wrong root can be struck before.
+MIN_LAG_ROUNDS = 2
 
 
 def find_weaknesses(
@@ -50,19 +65,106 @@ def find_weaknesses(
     ]
 
 
+def find_roots_weaknesses(
+    pool_view: PoolView, configuration: RootsConfiguration, settings: ReportSettings
+) -> list[ContractMismatch]:
+    """Return the roles and limits of a QoSRoots that leave a single key too much power.
+
+    Raises:
+        TransientError: no endpoint responds.
+    """
+    return [
+        *_find_admin_weaknesses(pool_view, configuration),
+        *_find_role_weaknesses(configuration),
+        *_find_vetoer_weaknesses(configuration),
+        *_find_bound_weaknesses(configuration),
+        *_find_age_weaknesses(configuration, settings),
+        *_find_tightening_weaknesses(configuration.tightest, settings),
+    ]
+
+
+def find_words_mismatches(
+    words_configuration: WordsConfiguration,
+    oracle: Address,
+    oracle_configuration: RootsConfiguration,
+) -> list[ContractMismatch]:
+    """Return everything that makes a QoSWords unfit for the consumers of an oracle."""
+    defaults = WordsSetup()
+    mismatches = [
+        ContractMismatch(f"{subject} of the words", str(expected), str(actual))
+        for subject, expected, actual in (
+            (
+                "code hash",
+                compute_code_hash(qos_words.CONTRACT),
+                compute_code_hash(qos_words.CONTRACT, words_configuration.code),
+            ),
+            ("oracle", oracle, words_configuration.oracle),
+            ("LAG", oracle_configuration.lag_rounds, words_configuration.lag_rounds),
+        )
+        if expected != actual
+    ]
+    if words_configuration.fall_share > defaults.fall_share:
+        share = str(words_configuration.fall_share)
+        mismatches.append(
+            ContractMismatch("FALL_SHARE of the words", f"at most {defaults.fall_share}", share)
+        )
+    return mismatches
+
+
 def find_timelock_weaknesses(
     roles: TimelockRoles, vetoer: Address, expected_proposers: Collection[Address]
 ) -> list[ContractMismatch]:
-    """Return the accounts that have a role of the timelock but should not.
+    """Return the accounts that have a role of the timelock of a QoSOracle but should not.
 
     If `expected_proposers` is empty, any single proposer is accepted.
     """
+    return _find_timelock_role_weaknesses(roles, vetoer, "the vetoer", expected_proposers)
+
+
+def find_roots_timelock_weaknesses(
+    roles: TimelockRoles,
+    oracle: Address,
+    configuration: RootsConfiguration,
+    expected_proposers: Collection[Address],
+) -> list[ContractMismatch]:
+    """Return what weakens the timelock of a QoSRoots.
+
+    The vetoer cancels operations through the oracle, so the oracle is a canceller. A vetoer that
+    is a canceller itself could cancel operations forever, after its replacement too. Two of the
+    three parties replace the third, so no proposer is the vetoer or the pauser. If
+    `expected_proposers` is empty, any single proposer is accepted.
+    """
+    mismatches = _find_timelock_role_weaknesses(roles, oracle, "the oracle", expected_proposers)
+    if oracle not in roles.get_accounts(CANCELLER_NAME):
+        cancellers = ", ".join(roles.get_accounts(CANCELLER_NAME)) or "nobody"
+        mismatches.append(
+            ContractMismatch(
+                f"{CANCELLER_NAME} of the timelock",
+                f"also the oracle {oracle}, through which the vetoer cancels",
+                cancellers,
+            )
+        )
+    proposers = roles.get_accounts(PROPOSER_NAME)
+    mismatches += [
+        ContractMismatch(role, "not a proposer of the timelock", holder)
+        for role, holder in (("pauser", configuration.pauser), ("vetoer", configuration.vetoer))
+        if holder in proposers
+    ]
+    return mismatches
+
+
+def _find_timelock_role_weaknesses(
+    roles: TimelockRoles,
+    canceller: Address,
+    canceller_name: str,
+    expected_proposers: Collection[Address],
+) -> list[ContractMismatch]:
     proposers = expected_proposers or roles.get_accounts(PROPOSER_NAME)
     allowed_by_role = {
         PROPOSER_NAME: (proposers, "an address in --proposers"),
         # Anyone may execute a call after its delay.
         EXECUTOR_NAME: ([*proposers, ZERO_ADDRESS], "anyone, or a proposer"),
-        CANCELLER_NAME: ([*proposers, vetoer], "a proposer or the vetoer"),
+        CANCELLER_NAME: ([*proposers, canceller], f"a proposer or {canceller_name}"),
         ADMIN_NAME: ([roles.timelock], "only the timelock itself"),
     }
     mismatches = [
@@ -87,7 +189,7 @@ def find_timelock_weaknesses(
 
 
 def _find_admin_weaknesses(
-    pool_view: PoolView, configuration: ContractConfiguration
+    pool_view: PoolView, configuration: AnyConfiguration
 ) -> Iterator[ContractMismatch]:
     if configuration.pending_admin != ZERO_ADDRESS:
         yield ContractMismatch("pending admin", "none", configuration.pending_admin)
@@ -112,7 +214,7 @@ def _find_admin_weaknesses(
         yield ContractMismatch("delay of the timelock", expected_range, f"{delay} s")
 
 
-def _find_role_weaknesses(configuration: ContractConfiguration) -> Iterator[ContractMismatch]:
+def _find_role_weaknesses(configuration: AnyConfiguration) -> Iterator[ContractMismatch]:
     if len(configuration.signers) < 2:  # noqa: PLR2004  a single signer is no quorum
         yield ContractMismatch("signers", "at least 2", str(len(configuration.signers)))
     elif configuration.quorum < 2:  # noqa: PLR2004
@@ -124,29 +226,103 @@ def _find_role_weaknesses(configuration: ContractConfiguration) -> Iterator[Cont
             yield ContractMismatch(role, "not the admin, whose calls are delayed", holder)
 
 
+def _find_vetoer_weaknesses(configuration: RootsConfiguration) -> Iterator[ContractMismatch]:
+    pending_vetoer = configuration.pending_vetoer
+    if pending_vetoer != ZERO_ADDRESS:
+        offer = f"{pending_vetoer}, from {configuration.vetoer_offered_from} (unix seconds) on"
+        yield ContractMismatch("pending vetoer", "none", offer)
+    vetoer = configuration.vetoer
+    if vetoer == configuration.pauser and vetoer != ZERO_ADDRESS:
+        yield ContractMismatch(
+            "vetoer", "not the pauser, who can withdraw the offer of its role", vetoer
+        )
+
+
 def _find_limit_weaknesses(configuration: ContractConfiguration) -> Iterator[ContractMismatch]:
-    kick_limits = configuration.kick_limits
+    yield from _find_bucket_weaknesses("kick_limits", configuration.kick_limits)
+    yield from _find_unbounded_limits(
+        "limits", configuration.contract_status.limits, DEFAULT_FLOORS
+    )
+    yield from _find_unbounded_limits("floors", configuration.floors, DEFAULT_FLOORS)
+
+
+def _find_bound_weaknesses(configuration: RootsConfiguration) -> Iterator[ContractMismatch]:
+    yield from _find_bucket_weaknesses("kick_limits", configuration.kick_limits)
+    yield from _find_bucket_weaknesses("kick_floors", configuration.kick_floors)
+    yield from _find_unbounded_limits(
+        "limits", configuration.contract_status.limits, DEFAULT_ROOTS_FLOORS
+    )
+    yield from _find_unbounded_limits("floors", configuration.floors, DEFAULT_ROOTS_FLOORS)
+
+
+def _find_bucket_weaknesses(
+    name: str, kick_limits: ContractKickLimits
+) -> Iterator[ContractMismatch]:
     if kick_limits.bucket_most > MAX_BUCKET:
         size = str(kick_limits.bucket_most)
-        yield ContractMismatch("kick_limits.bucket_most", f"at most {MAX_BUCKET}", size)
+        yield ContractMismatch(f"{name}.bucket_most", f"at most {MAX_BUCKET}", size)
     daily_kicks = kick_limits.bucket_per_frame * _DAY / max(kick_limits.bucket_frame, 1)
     if daily_kicks > MAX_DAILY_KICKS:
         expected = f"at most {MAX_DAILY_KICKS} kickouts a day"
-        yield ContractMismatch("kick_limits.bucket_per_frame", expected, f"{daily_kicks:g}")
+        yield ContractMismatch(f"{name}.bucket_per_frame", expected, f"{daily_kicks:g}")
+
+
+def _find_unbounded_limits(
+    name: str, limits: Limits, bounds: Limits
+) -> Iterator[ContractMismatch]:
+    """Yield the limits with which a stolen quorum could do more harm than with the bounds."""
+    for limit_field in fields(bounds):
+        bound, value = getattr(bounds, limit_field.name), getattr(limits, limit_field.name)
+        if limit_field.name in _MIN_BOUND_LIMITS and value < bound:
+            yield ContractMismatch(f"{name}.{limit_field.name}", f"at least {bound}", str(value))
+        if limit_field.name in _MAX_BOUND_LIMITS and value > bound:
+            yield ContractMismatch(f"{name}.{limit_field.name}", f"at most {bound}", str(value))
+
+
+def _find_age_weaknesses(
+    configuration: RootsConfiguration, settings: ReportSettings
+) -> Iterator[ContractMismatch]:
+    """Yield what makes scores stale before they count, or roots unknown while they are fresh."""
+    lag, kept = configuration.lag_rounds, configuration.kept_rounds
+    if lag < MIN_LAG_ROUNDS:
+        yield ContractMismatch("LAG", f"at least {MIN_LAG_ROUNDS} rounds", str(lag))
+    max_age, period = configuration.contract_status.limits.max_age_seconds, settings.period_seconds
+    min_age = compute_min_age(settings, lag)
     for name, limits in (
         ("limits", configuration.contract_status.limits),
-        ("floors", configuration.floors),
+        ("tightest", configuration.tightest),
     ):
-        for limit_field in fields(ContractLimits):
-            bound, value = (
-                getattr(DEFAULT_FLOORS, limit_field.name),
-                getattr(limits, limit_field.name),
+        if limits.max_age_seconds < min_age:
+            expected = (
+                f"at least {min_age} s: oracle.heartbeat_seconds, and LAG + 1 ({lag + 1}) periods"
             )
-            if limit_field.name in _MIN_BOUND_LIMITS and value < bound:
-                yield ContractMismatch(
-                    f"{name}.{limit_field.name}", f"at least {bound}", str(value)
-                )
-            if limit_field.name in _MAX_BOUND_LIMITS and value > bound:
-                yield ContractMismatch(
-                    f"{name}.{limit_field.name}", f"at most {bound}", str(value)
-                )
+            yield ContractMismatch(
+                f"{name}.max_age_seconds", expected, f"{limits.max_age_seconds} s"
+            )
+    if kept * period < max_age:
+        expected_rounds = -(-max_age // period)
+        expected = f"at least {expected_rounds}, the rounds in limits.max_age_seconds"
+        yield ContractMismatch("KEPT", expected, str(kept))
+
+
+def _find_tightening_weaknesses(
+    tightest: RootsLimits, settings: ReportSettings
+) -> Iterator[ContractMismatch]:
+    """Yield the limits with which the pauser alone could stop the rounds or all kickouts."""
+    period = settings.period_seconds
+    if tightest.min_interval > period:
+        yield ContractMismatch(
+            "tightest.min_interval",
+            f"at most {period} s, the period",
+            f"{tightest.min_interval} s",
+        )
+    for name, seconds in (
+        ("veto_delay", tightest.veto_delay),
+        ("kick_rounds", tightest.kick_rounds * period),
+    ):
+        if seconds > MAX_KICK_DELAY:
+            yield ContractMismatch(
+                f"tightest.{name}", f"at most {MAX_KICK_DELAY} s", f"{seconds} s"
+            )
+    if tightest.kick_below == 0:
+        yield ContractMismatch("tightest.kick_below", "a QoS above 0", "0")

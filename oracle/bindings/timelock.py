@@ -106,7 +106,7 @@ def load_timelock_code() -> str:
 
 
 def build_canceller_grant(timelock: Address, account: Address) -> TimelockedCall:
-    """Return the timelock's own call that grants the vetoer the right to cancel."""
+    """Return the timelock's own call that grants an account the right to cancel."""
     return TimelockedCall(timelock, encode_call(TIMELOCK, "grantRole", CANCELLER_ROLE, account))
 
 

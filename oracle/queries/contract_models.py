@@ -2,15 +2,21 @@
 
 from pydantic import Field
 
+from oracle.bindings import qos_roots
 from oracle.bindings.codec import compute_code_hash
 from oracle.bindings.contract_errors import CONTRACT
-from oracle.bindings.deployment import OracleSetup
+from oracle.bindings.deployment import OracleSetup, RootsSetup
 from oracle.bindings.qos_oracle import (
     ContractConfiguration,
     ContractHead,
     ContractLimits,
 )
-from oracle.bindings.qos_roots import ContractKickLimits
+from oracle.bindings.qos_roots import (
+    ContractKickLimits,
+    RootsConfiguration,
+    RootsHead,
+    RootsLimits,
+)
 from oracle.queries.answers import AddressText, ApiModel, HashText, Integer
 
 
@@ -36,6 +42,37 @@ class ContractAnswer(ApiModel):
     kick_limits: ContractKickLimits
 
 
+class RootsContractAnswer(ApiModel):
+    """The oracle contract: its code, roles, rules, limits and head."""
+
+    code_hash: HashText
+    is_our_code: bool
+    target: AddressText
+    admin: AddressText
+    pauser: AddressText
+    vetoer: AddressText
+    pending_vetoer: AddressText
+    signers: list[AddressText]
+    quorum: int
+    config: HashText = Field(
+        description="Digest of the signers, quorum and rules that rounds are signed under."
+    )
+    rules_hash: HashText
+    last_root: HashText = Field(
+        description="Root of the last round; zero before the first round and after a strike."
+    )
+    kept_rounds: int = Field(description="Number of rounds whose roots are kept.")
+    lag_rounds: int = Field(
+        description="Newer rounds after which a root counts where it could be struck before."
+    )
+    head: RootsHead
+    limits: RootsLimits
+    floors: RootsLimits
+    tightest: RootsLimits
+    kick_limits: ContractKickLimits
+    kick_floors: ContractKickLimits
+
+
 class TimelockPlan(ApiModel):
     """The timelock that is deployed before its oracle."""
 
@@ -57,6 +94,16 @@ class AdapterPlan(ApiModel):
     gas_limit: int
 
 
+class WordsPlan(ApiModel):
+    """The contract QoSWords that is deployed after its oracle."""
+
+    address: AddressText
+    fall_share: int = Field(description="In 1/10,000 of the open lanes.")
+    big_fall: int = Field(description="In steps of 0.0001.")
+    max_rounds: int
+    gas_limit: int
+
+
 class DeploymentAnswer(ApiModel):
     """The contracts that are deployed, and their maximum cost; amounts in wei."""
 
@@ -64,7 +111,7 @@ class DeploymentAnswer(ApiModel):
     gas_used: int | None = None
     contract: str
     code_hash: HashText
-    arguments: OracleSetup
+    arguments: OracleSetup | RootsSetup
     sender: AddressText
     gas_limit: int
     max_fee_per_gas_wei: Integer
@@ -72,6 +119,9 @@ class DeploymentAnswer(ApiModel):
     balance_wei: Integer
     timelock: TimelockPlan | None
     adapter: AdapterPlan | None
+    words_contract: WordsPlan | None = Field(
+        default=None, description="null: no QoSWords is deployed."
+    )
 
 
 class ContractCallAnswer(ApiModel):
@@ -110,4 +160,32 @@ def build_contract_answer(configuration: ContractConfiguration) -> ContractAnswe
         limits=contract_status.limits,
         floors=configuration.floors,
         kick_limits=configuration.kick_limits,
+    )
+
+
+def build_roots_contract_answer(configuration: RootsConfiguration) -> RootsContractAnswer:
+    """Return the answer about a QoSRoots."""
+    contract_status = configuration.contract_status
+    masked_code_hash = compute_code_hash(qos_roots.CONTRACT, configuration.code)
+    return RootsContractAnswer(
+        code_hash=masked_code_hash,
+        is_our_code=masked_code_hash == compute_code_hash(qos_roots.CONTRACT),
+        target=configuration.target,
+        admin=configuration.admin,
+        pauser=configuration.pauser,
+        vetoer=configuration.vetoer,
+        pending_vetoer=configuration.pending_vetoer,
+        signers=list(configuration.signers),
+        quorum=configuration.quorum,
+        config=contract_status.config,
+        rules_hash=contract_status.rules_hash,
+        last_root=contract_status.last_root,
+        kept_rounds=configuration.kept_rounds,
+        lag_rounds=configuration.lag_rounds,
+        head=contract_status.head,
+        limits=contract_status.limits,
+        floors=configuration.floors,
+        tightest=configuration.tightest,
+        kick_limits=configuration.kick_limits,
+        kick_floors=configuration.kick_floors,
     )

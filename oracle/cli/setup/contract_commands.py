@@ -5,13 +5,11 @@ docs/explanation/kickouts.md#power. Nothing is sent, because the daemon holds no
 `contract deploy` is in contract_deploy.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 
-from oracle.bindings.codec import encode_call
 from oracle.bindings.contract_errors import CONTRACT
 from oracle.bindings.inspection import ContractMismatch, inspect_contract
 from oracle.bindings.kick_target_checks import (
@@ -24,6 +22,11 @@ from oracle.bindings.power import find_timelock_weaknesses, find_weaknesses
 from oracle.bindings.qos_oracle import ContractConfiguration, OracleContract
 from oracle.bindings.timelock import TimelockedCall, fetch_timelock_roles, get_timelock_delay
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_model
+from oracle.cli.setup.contract_calls import (
+    ContractFunction,
+    build_timelocked_result,
+    encode_contract_call,
+)
 from oracle.cli.setup.contract_deploy import deploy
 from oracle.cli.setup.contract_values import (
     encode_bytes32,
@@ -194,31 +197,21 @@ def _find_target_mismatches(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _ContractFunction:
-    """A function of the contract, the role that may call it, and its argument parsers."""
-
-    function: str
-    role: str
-    parsers: tuple[Callable[[str], object], ...] = ()
-    argument_names: str = ""
-
-
-_EMERGENCY_CALLS: Mapping[str, _ContractFunction] = {
-    "pause": _ContractFunction("pauseFor", "pauser", (parse_whole_number,), "SECONDS"),
-    "pause-kicks": _ContractFunction("pauseKicks", "pauser"),
-    "cancel-kick": _ContractFunction(
+_EMERGENCY_CALLS: Mapping[str, ContractFunction] = {
+    "pause": ContractFunction("pauseFor", "pauser", (parse_whole_number,), "SECONDS"),
+    "pause-kicks": ContractFunction("pauseKicks", "pauser"),
+    "cancel-kick": ContractFunction(
         "cancelKick", "vetoer", (parse_required_address, encode_bytes32), "NODE WHY"
     ),
-    "drop-signer": _ContractFunction("dropSigner", "pauser", (parse_required_address,), "SIGNER"),
-    "set-signers": _ContractFunction(
+    "drop-signer": ContractFunction("dropSigner", "pauser", (parse_required_address,), "SIGNER"),
+    "set-signers": ContractFunction(
         "setSigners", "admin", (parse_addresses, parse_whole_number), "SIGNER,… QUORUM"
     ),
-    "set-rules": _ContractFunction("setRules", "admin", (parse_hash_bytes,), "RULES_HASH"),
-    "set-target": _ContractFunction("setTarget", "admin", (parse_optional_address,), "TARGET"),
-    "readmit": _ContractFunction("readmit", "admin", (parse_required_address,), "NODE"),
-    "resume": _ContractFunction("resume", "admin"),
-    "resume-kicks": _ContractFunction("resumeKicks", "admin"),
+    "set-rules": ContractFunction("setRules", "admin", (parse_hash_bytes,), "RULES_HASH"),
+    "set-target": ContractFunction("setTarget", "admin", (parse_optional_address,), "TARGET"),
+    "readmit": ContractFunction("readmit", "admin", (parse_required_address,), "NODE"),
+    "resume": ContractFunction("resume", "admin"),
+    "resume-kicks": ContractFunction("resumeKicks", "admin"),
 }
 
 
@@ -257,7 +250,7 @@ def print_calldata(
             f"{action}: unknown action; expected one of: {', '.join(_EMERGENCY_CALLS)}"
         )
     contract_function = _EMERGENCY_CALLS[action]
-    encoded_call = _encode_call(action, contract_function, arguments or [])
+    encoded_call = encode_contract_call(CONTRACT, action, contract_function, arguments or [])
     settings = load_config(config)
     oracle = get_oracle_address(settings)
     with open_checked_chain(settings) as chain:
@@ -280,36 +273,6 @@ def print_calldata(
         timelocked_call = TimelockedCall(oracle, encoded_call, salt)
         answer = build_timelocked_result(action, timelocked_call, contract_state.admin, delay)
     print_contract_result(answer, as_json=as_json)
-
-
-def build_timelocked_result(
-    action: str, call: TimelockedCall, timelock: Address, delay: int
-) -> ContractCallAnswer:
-    """Return the calls that schedule and execute an admin call; `delay` in seconds, may be 0."""
-    return ContractCallAnswer(
-        act=action,
-        sender=f"a proposer of the timelock {timelock}; after the delay, anyone",
-        to=timelock,
-        calldata=call.calldata,
-        schedule=call.encode_schedule_call(delay),
-        execute=call.encode_execute_call(),
-        delay_seconds=delay,
-    )
-
-
-def _encode_call(
-    action: str, contract_function: _ContractFunction, arguments: Sequence[str]
-) -> str:
-    if len(arguments) != len(contract_function.parsers):
-        raise InputError(
-            f"{action}: wrong number of arguments; expected "
-            f"{contract_function.argument_names or 'none'}"
-        )
-    values = [
-        parse(argument)
-        for parse, argument in zip(contract_function.parsers, arguments, strict=True)
-    ]
-    return encode_call(CONTRACT, contract_function.function, *values)
 
 
 contract.command(

@@ -6,7 +6,18 @@ from typing import Annotated
 
 import typer
 
-from oracle.bindings.deployment import DEFAULT_LIMITS, NO_FLOORS, OracleSetup, override_limits
+from oracle.bindings.deployment import (
+    DEFAULT_LIMITS,
+    DEFAULT_ROOTS_LIMITS,
+    DEFAULT_TIGHTEST,
+    NO_FLOORS,
+    NO_KICK_FLOORS,
+    NO_ROOTS_FLOORS,
+    OracleSetup,
+    RootsSetup,
+    compute_min_age,
+    override_limits,
+)
 from oracle.bindings.kick_targets import KickTarget, find_default_kick_target, get_kick_target
 from oracle.bindings.timelock import DEFAULT_DELAY
 from oracle.cli.options import (
@@ -265,6 +276,48 @@ def _build_setup(
         limits=override_limits(DEFAULT_LIMITS, limit_by_name),
     )
     return replace(oracle_setup, floors=NO_FLOORS) if roles.dev else oracle_setup
+
+
+def build_roots_setup(
+    config: Config, roles: ContractRoles, target: Address, limits: list[str]
+) -> RootsSetup:
+    """Return the constructor's argument of a QoSRoots for the configured network.
+
+    `limits` are texts of the form NAME=NUMBER, which override the defaults.
+
+    Raises:
+        InputError: a limit is unknown or malformed.
+    """
+    settings = build_report_settings(config.oracle, build_configured_rules(config))
+    setup = RootsSetup(
+        admin=roles.owner,
+        pauser=roles.pauser,
+        vetoer=roles.vetoer,
+        target=target
+        if target != ZERO_ADDRESS
+        else find_kick_target_address(config) or ZERO_ADDRESS,
+        signers=roles.signers,
+        quorum=roles.quorum,
+        rules_hash=compute_rules_hash(config, open_reader(config)),
+    )
+    min_age = compute_min_age(settings, setup.lag_rounds)
+    limit_by_name = {
+        "kick_below": settings.kick_below,
+        "anchor_window": config.oracle.anchor_window,
+        "max_age_seconds": max(DEFAULT_ROOTS_LIMITS.max_age_seconds, min_age),
+        **dict(parse_limit(limit_text) for limit_text in limits),
+    }
+    tightest = replace(
+        DEFAULT_TIGHTEST,
+        # Rounds still come in every period, and their scores do not become stale.
+        min_interval=settings.period_seconds,
+        max_age_seconds=max(DEFAULT_TIGHTEST.max_age_seconds, min_age),
+        anchor_window=limit_by_name["anchor_window"],
+    )
+    setup = replace(setup, limits=override_limits(setup.limits, limit_by_name), tightest=tightest)
+    if roles.dev:
+        return replace(setup, floors=NO_ROOTS_FLOORS, kick_floors=NO_KICK_FLOORS)
+    return setup
 
 
 def _check_network(config: Config) -> None:

@@ -1,5 +1,6 @@
-"""The plan of `contract deploy`: timelock, oracle and adapter, in the order of deployment."""
+"""The plan of `contract deploy`: timelock, oracle, adapter and words, in order of deployment."""
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,8 +11,11 @@ import typer
 from oracle.bindings.deployment import (
     DeploymentPlan,
     OracleSetup,
+    RootsSetup,
+    WordsSetup,
     check_funds,
     compute_contract_address,
+    plan_dependent_deployment,
     plan_deployment,
     send_deployment as deploy_contract,
 )
@@ -28,7 +32,7 @@ from oracle.daemon.config.loader import Config
 from oracle.daemon.senders import find_kick_target_address
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import FatalError, InputError
-from oracle.queries.contract_models import AdapterPlan, DeploymentAnswer, TimelockPlan
+from oracle.queries.contract_models import AdapterPlan, DeploymentAnswer, TimelockPlan, WordsPlan
 from oracle.signing.signer import Signer
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.client.receipts import fetch_mined_count
@@ -119,22 +123,25 @@ class _PredictedAddresses:
     timelock: Address | None
     oracle: Address
     adapter: Address | None
+    words_contract: Address | None
 
 
 @dataclass(frozen=True, slots=True)
 class DeployPlan:
     """The contracts to deploy and the payer; a deployed timelock becomes the oracle's admin.
 
-    `replaced` is the oracle that the new one replaces.
+    `replaced` is the oracle that the new one replaces. A QoSWords can be
+    deployed only beside a QoSRoots.
     """
 
     config: Config
     publisher: SenderAccount
     payer: Signer
     roles: ContractRoles
-    setup: OracleSetup
+    setup: OracleSetup | RootsSetup
     adapter: PlannedAdapter | None = None
     replaced: Address | None = None
+    words_setup: WordsSetup | None = None
 
     def run(self, *, yes: bool, dry_run: bool, as_json: bool) -> None:
         """Print the plan, then deploy the contracts after confirmation.
@@ -166,6 +173,7 @@ class DeployPlan:
                 "address": addresses.oracle,
                 "gas_used": gas_used,
                 "adapter": addresses.adapter,
+                "words": addresses.words_contract,
             }
             print_values(
                 {name: value for name, value in deployed_values.items() if value is not None}
@@ -176,16 +184,19 @@ class DeployPlan:
     def _predict_addresses(self) -> _PredictedAddresses:
         sender = self.payer.address
         nonce = fetch_mined_count(self.publisher.pool_view, sender, "pending")
-        timelock = None if self.roles.dev else compute_contract_address(sender, nonce)
-        oracle_nonce = nonce if timelock is None else nonce + 1
-        adapter = (
-            None if self.adapter is None else compute_contract_address(sender, oracle_nonce + 1)
-        )
+        nonces = itertools.count(nonce)
+
+        def predict_next(*, is_deployed: bool) -> Address | None:
+            return compute_contract_address(sender, next(nonces)) if is_deployed else None
+
         return _PredictedAddresses(
-            timelock, compute_contract_address(sender, oracle_nonce), adapter
+            timelock=predict_next(is_deployed=not self.roles.dev),
+            oracle=compute_contract_address(sender, next(nonces)),
+            adapter=predict_next(is_deployed=self.adapter is not None),
+            words_contract=predict_next(is_deployed=self.words_setup is not None),
         )
 
-    def _complete_setup(self, addresses: _PredictedAddresses) -> OracleSetup:
+    def _complete_setup(self, addresses: _PredictedAddresses) -> OracleSetup | RootsSetup:
         setup = replace(self.setup, admin=addresses.timelock or self.roles.owner)
         if self.adapter is None or addresses.adapter is None:
             return setup
@@ -197,12 +208,23 @@ class DeployPlan:
         )
 
     def _build_result(
-        self, setup: OracleSetup, addresses: _PredictedAddresses
+        self, setup: OracleSetup | RootsSetup, addresses: _PredictedAddresses
     ) -> DeploymentAnswer:
         deployment_by_name = {
             name: self._simulate_deployment(code)
             for name, code in self._build_creation_codes(setup, addresses).items()
         }
+        words_plan = None
+        if self.words_setup is not None and addresses.words_contract is not None:
+            words_deployment = self._plan_words_deployment(self.words_setup, addresses.oracle)
+            deployment_by_name["words"] = words_deployment
+            words_plan = WordsPlan(
+                address=addresses.words_contract,
+                fall_share=self.words_setup.fall_share,
+                big_fall=self.words_setup.big_fall,
+                max_rounds=self.words_setup.max_rounds,
+                gas_limit=words_deployment.gas_limit,
+            )
         # The total is checked, so that the deployment does not stop halfway.
         check_funds(*deployment_by_name.values())
         oracle_deployment = deployment_by_name["oracle"]
@@ -226,7 +248,7 @@ class DeployPlan:
                 gas_limit=deployment_by_name["adapter"].gas_limit,
             )
         return DeploymentAnswer(
-            contract="QoSOracle",
+            contract="QoSRoots" if isinstance(setup, RootsSetup) else "QoSOracle",
             code_hash=oracle_deployment.code_hash,
             arguments=setup,
             sender=oracle_deployment.sender,
@@ -236,12 +258,13 @@ class DeployPlan:
             balance_wei=oracle_deployment.balance,
             timelock=timelock,
             adapter=adapter,
+            words_contract=words_plan,
         )
 
     def _build_creation_codes(
-        self, setup: OracleSetup, addresses: _PredictedAddresses
+        self, setup: OracleSetup | RootsSetup, addresses: _PredictedAddresses
     ) -> dict[str, str]:
-        """Return the creation code of each contract, in order of deployment."""
+        """Return the creation code of each contract but the words, in order of deployment."""
         code_by_name = {}
         if addresses.timelock is not None:
             code_by_name["timelock"] = build_timelock_code(self.roles.owner, self.roles.delay)
@@ -252,7 +275,9 @@ class DeployPlan:
             )
         return code_by_name
 
-    def _deploy_contracts(self, setup: OracleSetup, addresses: _PredictedAddresses) -> int:
+    def _deploy_contracts(
+        self, setup: OracleSetup | RootsSetup, addresses: _PredictedAddresses
+    ) -> int:
         """Deploy the planned contracts in order; return the gas used by the oracle."""
         code_by_name = self._build_creation_codes(setup, addresses)
         if addresses.timelock is not None:
@@ -260,7 +285,22 @@ class DeployPlan:
         gas_used = self._send_deployment(code_by_name["oracle"], addresses.oracle)
         if addresses.adapter is not None:
             self._send_deployment(code_by_name["adapter"], addresses.adapter)
+        if self.words_setup is not None and addresses.words_contract is not None:
+            words_code = self.words_setup.build_creation_code(addresses.oracle)
+            self._send_deployment(words_code, addresses.words_contract)
         return gas_used
+
+    def _plan_words_deployment(self, words_setup: WordsSetup, oracle: Address) -> DeploymentPlan:
+        """Plan the deployment of the words, whose constructor calls the oracle."""
+        publisher = self.publisher
+        deployment = plan_dependent_deployment(
+            publisher.pool_view,
+            words_setup.build_creation_code(oracle),
+            self.payer.address,
+            publisher.quote_fees(),
+        )
+        _check_cost(self.config, deployment)
+        return deployment
 
     def _simulate_deployment(self, code: str) -> DeploymentPlan:
         publisher = self.publisher
@@ -292,7 +332,8 @@ class DeployPlan:
         steps = [f"next: {line}" for line in self._list_role_steps(addresses)]
         if addresses.timelock is not None:
             owner, delay = self.roles.owner, self.roles.delay
-            grant = build_canceller_grant(addresses.timelock, self.roles.vetoer)
+            canceller = self._get_canceller(addresses)
+            grant = build_canceller_grant(addresses.timelock, canceller)
             steps.append(
                 f"next, so that the vetoer can cancel scheduled calls: {owner} sends "
                 f"{addresses.timelock} {grant.encode_schedule_call(delay)}, and anyone sends "
@@ -304,6 +345,14 @@ class DeployPlan:
                 "and run `qos-oracle resync rebuild`"
             )
         return steps
+
+    def _get_canceller(self, addresses: _PredictedAddresses) -> Address:
+        """Return the account that gets the timelock's canceller role.
+
+        The vetoer cancels operations through a QoSRoots. As a canceller itself, a vetoer whose key
+        was stolen could cancel operations forever, after its replacement too.
+        """
+        return addresses.oracle if isinstance(self.setup, RootsSetup) else self.roles.vetoer
 
     def _list_role_steps(self, addresses: _PredictedAddresses) -> list[str]:
         """Return the calls, with their senders, that make the network accept the new oracle."""

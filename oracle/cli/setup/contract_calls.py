@@ -1,0 +1,133 @@
+"""Encodes calls of admin, pauser, vetoer and proposers; the daemon holds none of their keys."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from oracle.bindings import qos_roots
+from oracle.bindings.codec import encode_call
+from oracle.bindings.qos_roots import RootsConfiguration
+from oracle.bindings.timelock import TimelockedCall
+from oracle.cli.setup.contract_values import (
+    encode_bytes32,
+    parse_addresses,
+    parse_hash_bytes,
+    parse_optional_address,
+    parse_required_address,
+    parse_whole_number,
+)
+from oracle.domain.ids import Address
+from oracle.errors import InputError
+from oracle.queries.contract_models import ContractCallAnswer
+
+ADMIN, PAUSER, VETOER = "admin", "pauser", "vetoer"
+# A proposer of the timelock that is admin, and the account to which it offered the vetoer's role.
+PROPOSER, NEW_VETOER = "proposer", "new vetoer"
+
+
+@dataclass(frozen=True, slots=True)
+class ContractFunction:
+    """A function of the contract, the role that may call it, and its argument parsers."""
+
+    function: str
+    role: str
+    parsers: tuple[Callable[[str], object], ...] = ()
+    argument_names: str = ""
+
+
+# The calls of a QoSRoots by their names on the command line.
+ROOTS_CALLS: Mapping[str, ContractFunction] = {
+    "pause": ContractFunction("pauseFor", PAUSER, (parse_whole_number,), "SECONDS"),
+    "pause-kicks": ContractFunction("pauseKicks", PAUSER),
+    "strike": ContractFunction("strike", PAUSER, (parse_whole_number,), "ROUND"),
+    "drop-signer": ContractFunction("dropSigner", PAUSER, (parse_required_address,), "SIGNER"),
+    "withdraw-vetoer-offer": ContractFunction("withdrawVetoerOffer", PAUSER),
+    "veto": ContractFunction("veto", VETOER, (parse_required_address, encode_bytes32), "NODE WHY"),
+    "allow": ContractFunction(
+        "allow", VETOER, (parse_required_address, parse_whole_number), "NODE DUE_SINCE"
+    ),
+    "cancel-operation": ContractFunction(
+        "cancelOperation", VETOER, (parse_hash_bytes,), "OPERATION"
+    ),
+    "offer-vetoer": ContractFunction("offerVetoer", PROPOSER, (parse_required_address,), "VETOER"),
+    "accept-vetoer": ContractFunction("acceptVetoer", NEW_VETOER),
+    "set-signers": ContractFunction(
+        "setSigners", ADMIN, (parse_addresses, parse_whole_number), "SIGNER,… QUORUM"
+    ),
+    "set-rules": ContractFunction("setRules", ADMIN, (parse_hash_bytes,), "RULES_HASH"),
+    "set-target": ContractFunction("setTarget", ADMIN, (parse_optional_address,), "TARGET"),
+    "set-pauser": ContractFunction("setPauser", ADMIN, (parse_required_address,), "PAUSER"),
+    "set-vetoer": ContractFunction("setVetoer", ADMIN, (parse_required_address,), "VETOER"),
+    "readmit": ContractFunction("readmit", ADMIN, (parse_required_address,), "NODE"),
+    "resume": ContractFunction("resume", ADMIN),
+    "resume-kicks": ContractFunction("resumeKicks", ADMIN),
+}
+
+
+def encode_contract_call(
+    contract: str, action: str, contract_function: ContractFunction, arguments: Sequence[str]
+) -> str:
+    """Return the calldata of an action with arguments from the command line.
+
+    Raises:
+        InputError: the number of arguments is wrong, or an argument is not valid.
+    """
+    if len(arguments) != len(contract_function.parsers):
+        raise InputError(
+            f"{action}: wrong number of arguments; expected "
+            f"{contract_function.argument_names or 'none'}"
+        )
+    values = [
+        parse(argument)
+        for parse, argument in zip(contract_function.parsers, arguments, strict=True)
+    ]
+    return encode_call(contract, contract_function.function, *values)
+
+
+def build_roots_call(
+    action: str,
+    arguments: Sequence[str],
+    oracle: Address,
+    configuration: RootsConfiguration,
+    delay: int | None,
+    salt: int = 0,
+) -> ContractCallAnswer:
+    """Return a call of a QoSRoots, with the account that sends it.
+
+    If the admin is a timelock with a `delay` in seconds, a call of the admin is scheduled and
+    executed through the timelock.
+
+    Raises:
+        InputError: the action is unknown, or its arguments are not valid.
+    """
+    if action not in ROOTS_CALLS:
+        raise InputError(f"{action}: unknown action; expected one of: {', '.join(ROOTS_CALLS)}")
+    contract_function = ROOTS_CALLS[action]
+    calldata = encode_contract_call(qos_roots.CONTRACT, action, contract_function, arguments)
+    if contract_function.role == ADMIN and delay is not None:
+        call = TimelockedCall(oracle, calldata, salt)
+        return build_timelocked_result(action, call, configuration.admin, delay)
+    sender_by_role = {
+        ADMIN: f"admin {configuration.admin}",
+        PAUSER: f"pauser {configuration.pauser}",
+        VETOER: f"vetoer {configuration.vetoer}",
+        PROPOSER: f"a proposer of the timelock {configuration.admin}",
+        NEW_VETOER: f"pending vetoer {configuration.pending_vetoer}",
+    }
+    return ContractCallAnswer(
+        act=action, sender=sender_by_role[contract_function.role], to=oracle, calldata=calldata
+    )
+
+
+def build_timelocked_result(
+    action: str, call: TimelockedCall, timelock: Address, delay: int
+) -> ContractCallAnswer:
+    """Return the calls that schedule and execute an admin call; `delay` in seconds, may be 0."""
+    return ContractCallAnswer(
+        act=action,
+        sender=f"a proposer of the timelock {timelock}; after the delay, anyone",
+        to=timelock,
+        calldata=call.calldata,
+        schedule=call.encode_schedule_call(delay),
+        execute=call.encode_execute_call(),
+        delay_seconds=delay,
+    )

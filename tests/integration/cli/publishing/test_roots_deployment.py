@@ -1,0 +1,438 @@
+"""A QoSRoots, its timelock and its words, deployed as planned and checked on a real chain.
+
+Every check passes on the contracts as planned, and names each single setting that is wrong.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oracle.bindings import qos_roots
+from oracle.bindings.codec import encode_call
+from oracle.bindings.deployment import (
+    RootsSetup,
+    WordsSetup,
+    compute_contract_address,
+    override_limits,
+)
+from oracle.bindings.inspection import (
+    ContractMismatch,
+    ExpectedConfiguration,
+    inspect_roots_contract,
+)
+from oracle.bindings.kick_target_checks import find_kick_target_mismatches
+from oracle.bindings.kick_targets import TASK_NETWORK
+from oracle.bindings.power import (
+    find_roots_timelock_weaknesses,
+    find_roots_weaknesses,
+    find_words_mismatches,
+)
+from oracle.bindings.qos_roots import RootsConfiguration, RootsContract
+from oracle.bindings.qos_words import WordsContract
+from oracle.bindings.timelock import (
+    CANCELLER_ROLE,
+    ROLE_ID_BY_NAME,
+    TIMELOCK,
+    TimelockedCall,
+    build_canceller_grant,
+    build_timelock_code,
+    fetch_timelock_roles,
+)
+from oracle.cli.setup.contract_deploy import build_roots_setup
+from oracle.cli.setup.deploy_plan import ContractRoles, DeployPlan
+from oracle.daemon.config.loader import Config, read_config
+from oracle.daemon.config.oracle_section import build_report_settings
+from oracle.daemon.records import build_configured_rules
+from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
+from oracle.domain.reports.report import ReportSettings
+from oracle.rpc.fanout import PoolView
+from oracle.signing.local import KeySigner
+from oracle.signing.typed_data import Domain
+from oracle.txmgr.accounts_and_limits import SenderAccount
+from oracle.txmgr.client.fee_quote import SendLimits
+from tests.contracts.oracle_signing import SIGNERS
+from tests.pools import pool_of, view_of
+from tests.support.cli.local_network import write
+from tests.support.evm.anvil import anvil
+from tests.support.evm.chain import Chain
+from tests.support.evm.network import ETHER, Network
+
+pytestmark = [pytest.mark.evm, pytest.mark.slow]
+
+DAY = 86_400
+DELAY = 2 * DAY
+CHAIN_ID = 31337
+KEY = b"\x07" * 32
+CAPS = SendLimits(fee_per_gas=10**12, cost_per_transaction=ETHER, cost_per_day=10 * ETHER)
+OUTSIDER = Address("0x" + 40 * "9")
+
+
+@dataclass
+class Deployment:
+    """Everything that the plan deployed, and the accounts that hold its roles."""
+
+    chain: Chain
+    network: Network
+    config: Config
+    roles: ContractRoles
+    setup: RootsSetup
+    timelock: Address
+    oracle: Address
+    words: Address
+    start_block: int
+
+    @property
+    def view(self) -> PoolView:
+        return view_of(self.chain.url)
+
+    @property
+    def settings(self) -> ReportSettings:
+        return build_report_settings(self.config.oracle, build_configured_rules(self.config))
+
+    @property
+    def expected(self) -> ExpectedConfiguration:
+        return ExpectedConfiguration(
+            target=Address(self.network.contract.address.lower()),
+            rules_hash=self.setup.rules_hash,
+            settings=self.settings,
+            signer=self.setup.signers[0],
+            transmitter=None,
+            anchor_window=200,
+        )
+
+    def send(self, to: Address | None, calldata: str, sender: str = "") -> Address:
+        """Send calldata or a deployment; return the new contract's address, or `to`."""
+        fields = {} if to is None else {"to": to}
+        receipt = self.chain.transact(data=calldata, sender=sender or None, **fields)
+        return Address(receipt.raw["contractAddress"]) if to is None else to
+
+    def run_through_timelock(self, call: TimelockedCall) -> None:
+        self.send(self.timelock, call.encode_schedule_call(DELAY), self.roles.owner)
+        self.chain.later(DELAY)
+        self.send(self.timelock, call.encode_execute_call())
+
+    def check(self, oracle: Address) -> list[ContractMismatch]:
+        """Return what `contract check` finds at this oracle, without the timelock's roles."""
+        configuration, mismatches = inspect_roots_contract(self.view, oracle, self.expected)
+        weaknesses = find_roots_weaknesses(self.view, configuration, self.settings)
+        return [*mismatches, *weaknesses]
+
+    def check_timelock(self, oracle: Address) -> list[ContractMismatch]:
+        configuration = RootsContract(self.view, oracle).get_configuration()
+        roles = fetch_timelock_roles(self.view, configuration.admin, self.start_block)
+        return find_roots_timelock_weaknesses(roles, oracle, configuration, [])
+
+    def check_words(self, words: Address) -> list[ContractMismatch]:
+        configuration = self.configuration
+        contract = WordsContract(self.view, words)
+        found = contract.get_configuration(configuration.contract_status.block)
+        return find_words_mismatches(found, self.oracle, configuration)
+
+    @property
+    def configuration(self) -> RootsConfiguration:
+        return RootsContract(self.view, self.oracle).get_configuration()
+
+
+def build_config(url: str, network: Network, folder: Path) -> Config:
+    return read_config(
+        write(
+            {
+                "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},
+                "chain": {"id": CHAIN_ID, "endpoints": [url], "finality_depth": 4},
+                "network": {"contracts": {"TaskNetwork": network.contract.address.lower()}},
+            },
+            folder / "config.toml",
+        )
+    )
+
+
+@pytest.fixture(scope="module")
+def fresh_deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    with anvil() as url:
+        chain = Chain(url)
+        chain.mine(3)
+        network = Network.deployed(chain)
+        config = build_config(url, network, tmp_path_factory.mktemp("deployment"))
+        owner, pauser, vetoer = (Address(who.lower()) for who in chain.accounts[5:8])
+        signers = tuple(Address(signer.address.lower()) for signer in SIGNERS)
+        roles = ContractRoles(owner, signers, 2, pauser, vetoer, DELAY, dev=False)
+        roles.check_separation()
+        payer = KeySigner(KEY)
+        chain.rpc("anvil_setBalance", payer.address, hex(10 * ETHER))
+        start_block = chain.block
+        publisher = SenderAccount(pool_of(url), domain=Domain(CHAIN_ID, ZERO_ADDRESS), caps=CAPS)
+        setup = build_roots_setup(config, roles, ZERO_ADDRESS, [])
+        chain.rpc("evm_setAutomine", True)
+        DeployPlan(config, publisher, payer, roles, setup, words_setup=WordsSetup()).run(
+            yes=True, dry_run=False, as_json=True
+        )
+        chain.rpc("evm_setAutomine", False)
+        timelock, oracle, words = (
+            compute_contract_address(payer.address, nonce) for nonce in range(3)
+        )
+        deployment = Deployment(
+            *(chain, network, config, roles, replace(setup, admin=timelock)),
+            *(timelock, oracle, words, start_block),
+        )
+        deployment.run_through_timelock(build_canceller_grant(timelock, oracle))
+        network.by(network.admin, network.does.setOracle(chain.web3.to_checksum_address(oracle)))
+        yield deployment
+        chain.close()
+
+
+@pytest.fixture
+def deployment(fresh_deployment: Deployment) -> Iterator[Deployment]:
+    with fresh_deployment.chain.undone():
+        yield fresh_deployment
+
+
+def subjects(mismatches: list[ContractMismatch]) -> list[str]:
+    return [mismatch.subject for mismatch in mismatches]
+
+
+# --- as planned ---
+
+
+def test_deployment_as_planned_passes_every_check(deployment: Deployment):
+    assert deployment.check(deployment.oracle) == []
+    assert deployment.check_timelock(deployment.oracle) == []
+    assert deployment.check_words(deployment.words) == []
+    target = Address(deployment.network.contract.address.lower())
+    assert not find_kick_target_mismatches(
+        deployment.view, TASK_NETWORK, target, deployment.oracle, {}
+    )
+
+
+def test_oracle_has_the_planned_configuration(deployment: Deployment):
+    configuration, setup = deployment.configuration, deployment.setup
+    assert (configuration.admin, configuration.target) == (deployment.timelock, setup.target)
+    assert (configuration.pauser, configuration.vetoer) == (setup.pauser, setup.vetoer)
+    assert (configuration.kept_rounds, configuration.lag_rounds) == (256, 2)
+    assert configuration.contract_status.limits == setup.limits
+    assert (configuration.floors, configuration.tightest) == (setup.floors, setup.tightest)
+    assert configuration.kick_limits == setup.kick_limits
+    assert configuration.kick_floors == setup.kick_floors
+    assert (configuration.signers, configuration.quorum) == (setup.signers, 2)
+
+
+def test_vetoer_cancels_an_operation_through_the_oracle(deployment: Deployment):
+    replacement = encode_call(qos_roots.CONTRACT, "setVetoer", OUTSIDER)
+    call = TimelockedCall(deployment.oracle, replacement)
+    deployment.send(deployment.timelock, call.encode_schedule_call(DELAY), deployment.roles.owner)
+    timelock = deployment.chain.contract(TIMELOCK, deployment.timelock)
+    operation = timelock.functions.hashOperation(
+        deployment.chain.web3.to_checksum_address(deployment.oracle),
+        *(0, bytes.fromhex(replacement[2:]), bytes(32), bytes(32)),
+    ).call()
+    assert timelock.functions.isOperationPending(operation).call()
+    cancellation = encode_call(qos_roots.CONTRACT, "cancelOperation", operation)
+    deployment.send(deployment.oracle, cancellation, deployment.roles.vetoer)
+    assert not timelock.functions.isOperationPending(operation).call()
+
+
+def test_dry_run_prints_all_contracts_and_sends_nothing(
+    deployment: Deployment, capsys: pytest.CaptureFixture[str]
+):
+    payer, block = KeySigner(b"\x08" * 32), deployment.chain.block
+    publisher = SenderAccount(
+        pool_of(deployment.chain.url), domain=Domain(CHAIN_ID, ZERO_ADDRESS), caps=CAPS
+    )
+    plan = DeployPlan(
+        deployment.config,
+        publisher,
+        payer,
+        deployment.roles,
+        deployment.setup,
+        words_setup=WordsSetup(),
+    )
+    plan.run(yes=False, dry_run=True, as_json=True)
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["contract"], answer["address"]) == ("QoSRoots", None)
+    assert answer["arguments"]["admin"] == answer["timelock"]["address"]
+    assert answer["arguments"]["tightest"]["min_interval"] == 60
+    assert answer["words_contract"]["address"] == compute_contract_address(payer.address, 2)
+    assert deployment.chain.block == block
+
+
+# --- one wrong setting ---
+
+SIGNER = Address(SIGNERS[0].address.lower())
+WRONG_SETUPS: dict[str, dict[str, Any]] = {
+    "rulesHash": {"rules_hash": Hash("0x" + 64 * "5")},
+    "target": {"target": OUTSIDER},
+    "quorum": {"quorum": 1, "signers": (SIGNER,)},
+    "pauser": {"pauser": ZERO_ADDRESS},
+    "vetoer": {"vetoer": ZERO_ADDRESS},
+    "admin": {"admin": OUTSIDER},
+    "LAG": {"lag_rounds": 1},
+    "KEPT": {"kept_rounds": 100},
+}
+WRONG_LIMITS: dict[str, dict[str, int]] = {
+    "limits.kickBelow": {"kick_below": 1999},
+    "limits.anchorWindow": {"anchor_window": 50},
+    "limits.minInterval": {"min_interval": 61},
+    "limits.max_age_seconds": {"max_age_seconds": 3599},
+    "limits.veto_delay": {"veto_delay": 3599},
+    "limits.kick_rounds": {"kick_rounds": 1},
+}
+WRONG_FLOORS: dict[str, dict[str, int]] = {
+    "floors.veto_delay": {"veto_delay": 0},
+    "floors.kick_rounds": {"kick_rounds": 1},
+    "floors.kick_below": {"kick_below": 2001},
+}
+WRONG_TIGHTEST: dict[str, dict[str, int]] = {
+    "tightest.min_interval": {"min_interval": 61},
+    "tightest.max_age_seconds": {"max_age_seconds": 3599},
+    "tightest.veto_delay": {"veto_delay": 8 * DAY},
+    "tightest.kick_rounds": {"kick_rounds": 20_000},
+    "tightest.kick_below": {"kick_below": 0},
+}
+WRONG_KICK_LIMITS: dict[str, dict[str, int]] = {
+    "bucket_most": {"bucket_most": 13},
+    "bucket_per_frame": {"bucket_per_frame": 5},
+}
+
+
+def check_setup(deployment: Deployment, setup: RootsSetup) -> list[str]:
+    """Deploy a QoSRoots with this argument, and return the subjects that are wrong."""
+    return subjects(deployment.check(deployment.send(None, setup.creation_code)))
+
+
+@pytest.mark.parametrize(("subject", "changes"), WRONG_SETUPS.items())
+def test_wrong_argument_is_named(deployment: Deployment, subject: str, changes: dict[str, Any]):
+    found = check_setup(deployment, replace(deployment.setup, **changes))
+    # A single signer is no quorum.
+    assert found == (["signers"] if subject == "quorum" else [subject])
+
+
+@pytest.mark.parametrize(("subject", "changes"), WRONG_LIMITS.items())
+def test_wrong_limit_is_named(deployment: Deployment, subject: str, changes: dict[str, int]):
+    setup = deployment.setup
+    floors = override_limits(setup.floors, {"veto_delay": 0, "kick_rounds": 0})
+    changed = override_limits(setup.limits, changes)
+    found = check_setup(deployment, replace(setup, limits=changed, floors=floors))
+    assert [name for name in found if not name.startswith("floors.")] == [subject]
+
+
+@pytest.mark.parametrize(("subject", "changes"), WRONG_FLOORS.items())
+def test_loose_floor_is_named(deployment: Deployment, subject: str, changes: dict[str, int]):
+    floors = override_limits(deployment.setup.floors, changes)
+    assert check_setup(deployment, replace(deployment.setup, floors=floors)) == [subject]
+
+
+@pytest.mark.parametrize(("subject", "changes"), WRONG_TIGHTEST.items())
+def test_too_tight_end_of_tightening_is_named(
+    deployment: Deployment, subject: str, changes: dict[str, int]
+):
+    tightest = override_limits(deployment.setup.tightest, changes)
+    assert check_setup(deployment, replace(deployment.setup, tightest=tightest)) == [subject]
+
+
+@pytest.mark.parametrize(("name", "changes"), WRONG_KICK_LIMITS.items())
+def test_large_bucket_is_named(deployment: Deployment, name: str, changes: dict[str, int]):
+    setup = deployment.setup
+    floors = replace(setup.kick_floors, **changes)
+    assert check_setup(deployment, replace(setup, kick_floors=floors)) == [f"kick_floors.{name}"]
+    limits = replace(setup.kick_limits, **changes)
+    found = check_setup(deployment, replace(setup, kick_floors=floors, kick_limits=limits))
+    assert found == [f"kick_limits.{name}", f"kick_floors.{name}"]
+
+
+def test_other_code_at_the_address_is_named(deployment: Deployment):
+    code = deployment.chain.rpc("eth_getCode", deployment.oracle, "latest")
+    # The last bytes are metadata, so the contract still works.
+    deployment.chain.rpc("anvil_setCode", deployment.oracle, code[:-2] + "00")
+    assert subjects(deployment.check(deployment.oracle)) == ["code hash"]
+
+
+def test_vetoer_that_is_the_pauser_is_named(deployment: Deployment):
+    setup = replace(deployment.setup, vetoer=deployment.setup.pauser)
+    assert check_setup(deployment, setup) == ["vetoer"]
+
+
+def test_offer_of_a_role_is_named(deployment: Deployment):
+    offer = encode_call(qos_roots.CONTRACT, "offerVetoer", OUTSIDER)
+    deployment.send(deployment.oracle, offer, deployment.roles.owner)
+    assert subjects(deployment.check(deployment.oracle)) == ["pending vetoer"]
+    transfer = encode_call(qos_roots.CONTRACT, "transferAdmin", OUTSIDER)
+    deployment.run_through_timelock(TimelockedCall(deployment.oracle, transfer))
+    found = subjects(deployment.check(deployment.oracle))
+    assert found == ["pending admin", "pending vetoer"]
+
+
+def test_signer_of_this_daemon_that_the_contract_does_not_know_is_named(deployment: Deployment):
+    expected = replace(deployment.expected, signer=OUTSIDER)
+    _, mismatches = inspect_roots_contract(deployment.view, deployment.oracle, expected)
+    assert subjects(mismatches) == ["signers"]
+
+
+# --- the timelock ---
+
+
+def call_timelock(deployment: Deployment, function: str, role: bytes, account: Address) -> None:
+    calldata = encode_call(TIMELOCK, function, role, account)
+    deployment.run_through_timelock(TimelockedCall(deployment.timelock, calldata))
+
+
+def test_vetoer_that_is_a_canceller_is_named(deployment: Deployment):
+    vetoer = deployment.roles.vetoer
+    call_timelock(deployment, "grantRole", CANCELLER_ROLE, vetoer)
+    (weakness,) = deployment.check_timelock(deployment.oracle)
+    assert (weakness.subject, weakness.actual) == ("canceller of the timelock", vetoer)
+
+
+def test_oracle_that_is_no_canceller_is_named(deployment: Deployment):
+    call_timelock(deployment, "revokeRole", CANCELLER_ROLE, deployment.oracle)
+    (weakness,) = deployment.check_timelock(deployment.oracle)
+    assert weakness.subject == "canceller of the timelock"
+    assert weakness.expected.startswith(f"also the oracle {deployment.oracle}")
+
+
+@pytest.mark.parametrize("role", ["pauser", "vetoer"])
+def test_role_holder_that_proposes_is_named(deployment: Deployment, role: str):
+    holder = getattr(deployment.roles, role)
+    proposer_role = ROLE_ID_BY_NAME["proposer"]
+    call_timelock(deployment, "grantRole", proposer_role, holder)
+    call_timelock(deployment, "revokeRole", proposer_role, deployment.roles.owner)
+    found = subjects(deployment.check_timelock(deployment.oracle))
+    # The former proposer is still a canceller.
+    assert found == ["canceller of the timelock", role]
+
+
+@pytest.mark.parametrize("delay", [DAY - 1, 7 * DAY])
+def test_delay_out_of_range_is_named(deployment: Deployment, delay: int):
+    timelock = deployment.send(None, build_timelock_code(deployment.roles.owner, delay))
+    assert check_setup(deployment, replace(deployment.setup, admin=timelock)) == [
+        "delay of the timelock"
+    ]
+
+
+# --- the words ---
+
+
+@pytest.mark.parametrize(
+    ("subject", "words"),
+    [
+        ("FALL_SHARE", WordsSetup(fall_share=1001)),
+        ("oracle", WordsSetup()),
+    ],
+)
+def test_wrong_setting_of_the_words_is_named(
+    deployment: Deployment, subject: str, words: WordsSetup
+):
+    oracle = deployment.oracle
+    if subject == "oracle":
+        oracle = deployment.send(None, deployment.setup.creation_code)
+    other_words = deployment.send(None, words.build_creation_code(oracle))
+    assert subjects(deployment.check_words(other_words)) == [f"{subject} of the words"]
+
+
+def test_words_of_another_lag_are_named(deployment: Deployment):
+    setup = replace(deployment.setup, lag_rounds=3)
+    other_oracle = deployment.send(None, setup.creation_code)
+    words = deployment.send(None, WordsSetup().build_creation_code(other_oracle))
+    assert subjects(deployment.check_words(words)) == ["oracle of the words", "LAG of the words"]
