@@ -405,6 +405,17 @@ def upgrade() -> None:
     sa.CheckConstraint('id = 1', name=op.f('ck_last_event_one_row')),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_last_event'))
     )
+    op.create_table('leaf_piece',
+    sa.Column('piece', sa.BigInteger(), autoincrement=False, nullable=False),
+    sa.Column('as_of', sa.BigInteger(), autoincrement=False, nullable=False),
+    sa.Column('leaf_count', sa.BigInteger(), nullable=False),
+    sa.Column('nodes_hash', sa.LargeBinary(), nullable=False),
+    sa.Column('words_hash', sa.LargeBinary(), nullable=False),
+    sa.Column('open_count', sa.BigInteger(), nullable=False),
+    sa.Column('total_weight', sa.BigInteger(), nullable=False),
+    sa.Column('leaves', sa.LargeBinary(), nullable=False),
+    sa.PrimaryKeyConstraint('piece', 'as_of', name=op.f('pk_leaf_piece'))
+    )
     op.create_table('lease',
     sa.Column('id', sa.SmallInteger(), autoincrement=False, nullable=False),
     sa.Column('holder', sa.Text(), nullable=True),
@@ -1006,6 +1017,7 @@ def downgrade() -> None:
     op.drop_table('log_orphan')
     op.drop_table('log_block')
     op.drop_table('lease')
+    op.drop_table('leaf_piece')
     op.drop_table('last_event')
     op.drop_table('lane_word')
     op.drop_index('open_kickout', table_name='kickout', sqlite_where=sa.text('closed_block IS NULL'), postgresql_where=sa.text('closed_block IS NULL'))

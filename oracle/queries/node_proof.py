@@ -1,12 +1,9 @@
 """Proves the score of a node in an accepted round, or that an address has none.
 
-The round's leaves are folded again from the raw logs, and its tree is kept for the next proof.
-See docs/reference/report-format.md#roots.
+The leaves of a kept round are stored in pieces. Those of an older round are folded again from the
+raw logs, which takes seconds to minutes. See docs/reference/report-format.md#roots.
 """
 
-from collections import OrderedDict
-from collections.abc import Callable
-from threading import Lock
 from typing import Self
 
 from pydantic import Field
@@ -23,12 +20,17 @@ from oracle.domain.roots.node_tree import iter_linked_leaves
 from oracle.domain.roots.proofs import NodeProof, ProvableRound
 from oracle.errors import InputError
 from oracle.indexer.folded_state import fold_state_up_to
+from oracle.indexer.provenance import get_rebuild_count
 from oracle.queries.answers import AccountId, AddressText, ApiModel, FixedPoint, HashText, Integer
 from oracle.queries.explain import EventArchive, find_stored_block
+from oracle.queries.round_leaves import (
+    LeafCache,
+    find_accepted_report,
+    load_pieced_round,
+    prove_from_pieces,
+)
 from oracle.reporting.recompute import load_domain
 from oracle.store.database import UnitOfWork
-
-_MAX_CACHED_ROUNDS = 2
 
 
 class ProofLeaf(ApiModel):
@@ -125,47 +127,54 @@ class NodeProofDetail(ApiModel):
     summary: ProofSummary
 
 
-class ProvableRoundCache:
-    """The rounds of the newest proofs; thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._rounds: OrderedDict[tuple[int, Hash], ProvableRound] = OrderedDict()
-
-    def get_or_build(
-        self, round_number: int, as_of_hash: Hash, build: Callable[[], ProvableRound]
-    ) -> ProvableRound:
-        """Return a round as of a block; build it if it is not cached."""
-        key = round_number, as_of_hash
-        with self._lock:
-            provable_round = self._rounds.get(key)
-            if provable_round is None:
-                provable_round = self._rounds[key] = build()
-            self._rounds.move_to_end(key)
-            if len(self._rounds) > _MAX_CACHED_ROUNDS:
-                self._rounds.popitem(last=False)
-            return provable_round
-
-
 def prove_node(
-    archive: EventArchive, cache: ProvableRoundCache, address: Address, round_number: int | None
+    archive: EventArchive, cache: LeafCache, address: Address, round_number: int | None
 ) -> NodeProofDetail:
     """Prove the leaf of an address in a round, or in the newest accepted round if it is None.
 
     Raises:
-        InputError: the round was not accepted in the indexed blocks, or the time of its as-of
-            block is not stored.
-        NoNearbySnapshotError: no snapshot is near enough for `archive.max_logs`.
+        InputError: the round was not accepted in the indexed blocks, has no nodes, or cannot be
+            folded again: the time of its as-of block is not stored, or the stored logs give
+            another root.
+        NoNearbySnapshotError: the leaves are not stored, and no snapshot is near enough for
+            `archive.max_logs`.
     """
     with archive.store.read_transaction() as uow:
-        accepted = _load_accepted_round(uow, round_number)
-        provable_round = cache.get_or_build(
-            accepted.round, accepted.as_of_hash, lambda: _build_round(archive, uow, accepted)
+        accepted = load_accepted_round(uow, round_number)
+        report = find_accepted_report(uow, accepted)
+        pieced_round = None if report is None else load_pieced_round(uow, cache, report)
+        if pieced_round is not None:
+            proof = prove_from_pieces(uow, cache, pieced_round, address)
+            if proof is not None:
+                return _build_detail(pieced_round.root, pieced_round.summary, proof)
+        refolded = _refold_round(archive, uow, cache, accepted)
+    root = _format_hash(refolded.root)
+    if refolded.summary.node_count == 0:
+        raise InputError(f"round {accepted.round} has no nodes, so there is nothing to prove")
+    if report is not None and report.root != root:
+        raise InputError(
+            f"round {accepted.round}: the stored logs lead to the root {root}, but its report has "
+            f"the root {report.root}; run `qos-oracle report verify {accepted.round}`"
         )
-    return _build_detail(provable_round, provable_round.prove_node(address))
+    return _build_detail(refolded.root, refolded.summary, refolded.prove_node(address))
 
 
-def _load_accepted_round(uow: UnitOfWork, round_number: int | None) -> RoundAccepted:
+def has_stored_leaves(uow: UnitOfWork, cache: LeafCache, round_number: int | None) -> bool:
+    """Return whether a proof in a round needs no fold, or the round cannot be proven at all."""
+    try:
+        accepted = load_accepted_round(uow, round_number)
+    except InputError:
+        return True
+    report = find_accepted_report(uow, accepted)
+    return report is not None and load_pieced_round(uow, cache, report) is not None
+
+
+def load_accepted_round(uow: UnitOfWork, round_number: int | None) -> RoundAccepted:
+    """Return an accepted round, or the newest one if `round_number` is None.
+
+    Raises:
+        InputError: the round was not accepted in the indexed blocks.
+    """
     if round_number is not None:
         accepted = uow.rounds.get_accepted_round(round_number)
         if accepted is None:
@@ -175,6 +184,13 @@ def _load_accepted_round(uow: UnitOfWork, round_number: int | None) -> RoundAcce
     if not newest_rounds:
         raise InputError("no round was accepted yet, so there is nothing to prove")
     return newest_rounds[0]
+
+
+def _refold_round(
+    archive: EventArchive, uow: UnitOfWork, cache: LeafCache, accepted: RoundAccepted
+) -> ProvableRound:
+    key = accepted.round, accepted.as_of_hash, get_rebuild_count(uow)
+    return cache.refolded.get_or_make(key, lambda: _build_round(archive, uow, accepted))
 
 
 def _build_round(archive: EventArchive, uow: UnitOfWork, accepted: RoundAccepted) -> ProvableRound:
@@ -205,6 +221,11 @@ def _load_as_of_block(uow: UnitOfWork, accepted: RoundAccepted) -> BlockRef:
         if stored_report.report.as_of.hash == accepted.as_of_hash:
             return stored_report.report.as_of
     block = find_stored_block(uow, number)
+    if block is not None and block.hash != accepted.as_of_hash:
+        raise InputError(
+            f"round {accepted.round} is as of block {number} {accepted.as_of_hash}, but the index "
+            f"has {block.hash} there; prove another round"
+        )
     if block is None:
         raise InputError(
             f"round {accepted.round}: the time of its block {number} is not stored; prove another "
@@ -213,15 +234,15 @@ def _load_as_of_block(uow: UnitOfWork, accepted: RoundAccepted) -> BlockRef:
     return block
 
 
-def _build_detail(provable_round: ProvableRound, proof: NodeProof) -> NodeProofDetail:
+def _build_detail(root: bytes, summary: RoundSummary, proof: NodeProof) -> NodeProofDetail:
     return NodeProofDetail(
         address=proof.address,
-        account_id=format_account_id(provable_round.summary.chain_id, proof.address),
+        account_id=format_account_id(summary.chain_id, proof.address),
         is_absent=proof.is_absent,
-        root=_format_hash(provable_round.root),
+        root=_format_hash(root),
         leaf=ProofLeaf.from_leaf(proof.leaf),
         proof=[_format_hash(sibling) for sibling in proof.hashes],
-        summary=ProofSummary.from_summary(provable_round.summary),
+        summary=ProofSummary.from_summary(summary),
     )
 
 

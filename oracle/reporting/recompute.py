@@ -3,6 +3,9 @@
 See docs/explanation/reports.md#cut-at-period-end.
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from oracle.chain.proofs.keccak import keccak
 from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRef
@@ -23,6 +26,13 @@ from oracle.store.database import Store, UnitOfWork
 from oracle.store.report_repository import ReportState
 
 
+class ReportWithLeaves(NamedTuple):
+    """A report, and the leaves of its root in pieces."""
+
+    report: Report
+    pieces: Sequence[bytes]
+
+
 def recompute_report(
     store: Store, reader: LogReader, rules: Rules, settings: ReportSettings, as_of: BlockRef
 ) -> Report:
@@ -30,10 +40,17 @@ def recompute_report(
 
     Only stored logs are read, no folded state, and nothing is written.
     """
+    return recompute_leaves(store, reader, rules, settings, as_of).report
+
+
+def recompute_leaves(
+    store: Store, reader: LogReader, rules: Rules, settings: ReportSettings, as_of: BlockRef
+) -> ReportWithLeaves:
+    """Return the report as of a block like `recompute_report`, with the leaves of its root."""
     with store.read_transaction() as uow:
         domain = load_domain(uow)
         folded = fold_state_up_to(uow, reader, rules, as_of.number, settings.min_scores)
-    return build_report(folded, as_of, rules, settings, domain)
+    return build_report_with_leaves(folded, as_of, rules, settings, domain)
 
 
 def load_domain(uow: UnitOfWork) -> Domain:
@@ -51,6 +68,13 @@ def build_report(
     folded: FoldedState, as_of: BlockRef, rules: Rules, settings: ReportSettings, domain: Domain
 ) -> Report:
     """Return the report as of `as_of`, which is the last block of the state in `folded`."""
+    return build_report_with_leaves(folded, as_of, rules, settings, domain).report
+
+
+def build_report_with_leaves(
+    folded: FoldedState, as_of: BlockRef, rules: Rules, settings: ReportSettings, domain: Domain
+) -> ReportWithLeaves:
+    """Return the report as of the last block of the state in `folded`, with its leaves."""
     nodes, rounds = folded.fold.ledger.nodes, folded.rounds
     scored_at = build_scoring_context(nodes, as_of.time, rules)
     registrations = find_registrations_in_memory(
@@ -59,13 +83,15 @@ def build_report(
     words = compute_folded_words(rounds, nodes, scored_at)
     tree = NodeTree(keccak)
     tree.rebuild((nodes[address] for address in sorted(nodes)), scored_at)
-    return cut_report(
+    report = cut_report(
         as_of,
         rounds,
         build_target_words(rounds, words, registrations, scored_at),
         settings,
         tree.compute_root(domain.chain_id, domain.contract, rounds.head.round + 1, as_of.number),
     )
+    edits = tree.take_edits()
+    return ReportWithLeaves(report, [edits[piece].apply(b"") for piece in sorted(edits)])
 
 
 def find_last_block(

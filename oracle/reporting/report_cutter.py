@@ -36,6 +36,7 @@ from oracle.domain.scoring.node_scores import count_restarts
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 from oracle.indexer.block_hooks import BlockHook, HookNote
+from oracle.reporting.leaf_storage import prune_pieces, store_changed_pieces
 from oracle.signing.typed_data import Domain
 from oracle.store.database import UnitOfWork
 from oracle.store.report_repository import ReportState
@@ -63,6 +64,8 @@ class ReportCutter(BlockHook):
         # Reportable nodes without an index at the last evaluation; no others can be registered.
         self._waiting_nodes: set[Address] = set()
         self._last_cut: BlockRef | None = None
+        # Whether the leaves as of the last cut are stored.
+        self._is_last_cut_stored = False
         # Under legacy rules, the population maxima at the last evaluation of all nodes.
         self._population_maxima: PopulationMaxima | None = None
 
@@ -108,12 +111,17 @@ class ReportCutter(BlockHook):
         newest_period = uow.reports.get_newest_period()
         if newest_period is not None and newest_period >= period:
             return None
+        if not self._is_last_cut_stored:
+            self.reset()
         report, falls_waiting = self._build_report_with_falls(uow, rounds, block)
         quorum_metrics.FALLS_WAITING.set(falls_waiting)
         # A daemon that publishes nothing marks reports that are too old to be sent only here.
         oldest_block = block.number + 1 - self.header_depth
         uow.reports.mark_unsigned_missed_below(oldest_block, "as-of left the anchor window")
         uow.reports.add(report)
+        store_changed_pieces(uow, self._tree, block)
+        self._is_last_cut_stored = True
+        prune_pieces(uow, self.settings, block)
         return HookNote("reports", report.period)
 
     @override
@@ -129,7 +137,10 @@ class ReportCutter(BlockHook):
 
     def build_report(self, uow: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> Report:
         """Compute the report as of `as_of` without writing anything."""
-        return self._build_report_with_falls(uow, rounds, as_of)[0]
+        report = self._build_report_with_falls(uow, rounds, as_of)[0]
+        self._tree.take_edits()
+        self._is_last_cut_stored = False
+        return report
 
     def _build_report_with_falls(
         self, uow: UnitOfWork, rounds: Rounds, as_of: BlockRef
@@ -160,6 +171,7 @@ class ReportCutter(BlockHook):
         self._seen_indexes = {}
         self._waiting_nodes = set()
         self._last_cut = None
+        self._is_last_cut_stored = False
         self._population_maxima = None
 
     def _refresh_words(self, uow: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> None:

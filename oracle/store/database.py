@@ -40,6 +40,7 @@ from oracle.store.history_repository import (
 )
 from oracle.store.history_rows import HistoryRows
 from oracle.store.identity import IdentityRepository
+from oracle.store.leaf_piece_repository import LeafPieceRepository
 from oracle.store.lease_repository import LeaseRepository
 from oracle.store.notice_repository import NoticeRepository
 from oracle.store.outbox.outbox import Outbox
@@ -153,6 +154,7 @@ class UnitOfWork:
         self.outbox = Outbox(connection)
         journal = self.outbox.journal
         self.reports = ReportRepository(connection)
+        self.leaf_pieces = LeafPieceRepository(connection)
         self.holds = HoldRepository(connection, journal, self.reports)
         self.statements = SignatureRepository(connection, journal)
         self.peer_statements = PeerStatementRepository(connection)

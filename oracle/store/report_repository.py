@@ -166,6 +166,12 @@ class ReportRepository:
         self._connection.execute(delete(report).where(is_dropped))
         return due_count
 
+    def get_newest_time_up_to(self, block: int) -> int:
+        """Return the as-of time of the newest report up to a block, or 0 if there is none."""
+        query = select(report.c.as_of_time).where(report.c.as_of_number <= block)
+        newest = query.order_by(report.c.as_of_number.desc()).limit(1)
+        return self._connection.execute(newest).scalar_one_or_none() or 0
+
     def list_outcomes_since(self, period: int) -> list[StoredReportHeader]:
         """Return the reports from `period` on, without their words, oldest first.
 

@@ -21,7 +21,8 @@ from oracle.domain.roots.leaves import hash_leaf
 from oracle.domain.roots.merkle_tree import compute_root
 from oracle.errors import FatalError
 from oracle.queries.explain import EventArchive
-from oracle.queries.node_proof import NodeProofDetail, ProvableRoundCache, prove_node
+from oracle.queries.node_proof import NodeProofDetail, prove_node
+from oracle.queries.round_leaves import LeafCache
 from oracle.queries.text.human_numbers import format_count
 from oracle.queries.text.prefixes import find_node
 from oracle.queries.text.text_tables import format_block_time
@@ -65,7 +66,7 @@ def print_proof(
             records.rules,
             records.config.oracle.min_scores,
         )
-        detail = prove_node(archive, ProvableRoundCache(), address, round_number)
+        detail = prove_node(archive, LeafCache(), address, round_number)
     _check_proof(detail)
     if as_json:
         print_model(detail)

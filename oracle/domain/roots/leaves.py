@@ -38,6 +38,7 @@ class LeafFlag(IntFlag):
 _NODE_LEAF = struct.Struct(">12x20s12x20sx5s5sQIHIBH32s")
 _TIME_BYTES = 5
 LEAF_BYTES = _NODE_LEAF.size
+_NODE, _NEXT_NODE, _LANE = slice(12, 32), slice(44, 64), slice(94, 96)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +152,20 @@ class RoundSummary:
                 *(_encode_number(number) for number in numbers),
             )
         )
+
+
+def read_lane(encoded: bytes) -> int:
+    """Return the lane of an encoded leaf of a node, without decoding the other fields."""
+    return int.from_bytes(encoded[_LANE])
+
+
+def is_covering(encoded: bytes, address: bytes) -> bool:
+    """Return whether an encoded leaf is the leaf of an address, or proves that it has none."""
+    node, next_node = encoded[_NODE], encoded[_NEXT_NODE]
+    if node < next_node:
+        return node <= address < next_node
+    # The highest address is followed by the lowest.
+    return address >= node or address < next_node
 
 
 def encode_word_leaf(index: int, lane_word: int) -> bytes:

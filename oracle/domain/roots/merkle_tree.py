@@ -45,6 +45,18 @@ class MerkleTree:
         """Return the hash of the leaf at an index. Raises IndexError if there is no such leaf."""
         return self._get_hash(self._find_leaf_node(index))
 
+    def get_subtree_root(self, depth: int, index: int) -> bytes:
+        """Return the hash of the leaves from `index` * 2^depth on, 2^depth of them.
+
+        The only subtree of a tree that is not as deep is the tree itself.
+
+        Raises:
+            IndexError: there is no such subtree.
+        """
+        if not 0 <= index < max(1, self._leaf_count + (1 << depth) - 1 >> depth):
+            raise IndexError(f"there is no subtree {index} of {1 << depth} leaves")
+        return self._get_hash((1 << max(0, self._depth - depth)) + index)
+
     def set_leaves(self, hash_by_index: Mapping[int, bytes]) -> None:
         """Replace leaves, and append leaves after the last one.
 
@@ -123,6 +135,14 @@ class MerkleTree:
 
     def _get_hash(self, node: int) -> bytes:
         return bytes(self._hashes[HASH_BYTES * node : HASH_BYTES * (node + 1)])
+
+
+def compute_empty_root(depth: int, keccak: Keccak) -> bytes:
+    """Return the root of a tree with room for 2^depth leaves that has none."""
+    root = _EMPTY
+    for _ in range(depth):
+        root = keccak(root + root)
+    return root
 
 
 def hash_pair(first: bytes, second: bytes, keccak: Keccak) -> bytes:

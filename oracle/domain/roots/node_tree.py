@@ -11,6 +11,7 @@ from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.lanes import compute_lane_with_reliability
 from oracle.domain.reports.target_words import ScoringContext
 from oracle.domain.roots.leaves import Keccak, LeafFlag, NodeLeaf
+from oracle.domain.roots.pieces import PieceDigest, PieceEdit
 from oracle.domain.roots.round_tree import RoundTree
 from oracle.domain.scoring.legacy_tally import compute_tally
 from oracle.domain.scoring.node_scores import (
@@ -77,6 +78,14 @@ class NodeTree:
         """Return the root of the round with this number, which holds the current leaves."""
         summary = self._tree.summarize(chain_id, oracle, round_number, as_of)
         return Hash("0x" + self._tree.compute_root(summary).hex())
+
+    def take_edits(self) -> dict[int, PieceEdit]:
+        """Return the leaves that changed since the last call, by piece."""
+        return self._tree.edits.take()
+
+    def get_piece_digest(self, piece: int) -> PieceDigest:
+        """Return the digest of a piece as of the last update."""
+        return self._tree.get_piece_digest(piece)
 
     def _find_index(self, address: Address) -> int:
         return bisect_left(self._addresses, address)

@@ -23,13 +23,21 @@ from oracle.domain.roots.leaves import (
     hash_leaf,
 )
 from oracle.domain.roots.merkle_tree import MerkleTree, hash_pair
+from oracle.domain.roots.pieces import (
+    PIECE_DEPTH,
+    PIECE_LEAVES,
+    WORD_DEPTH,
+    PieceDigest,
+    PieceEdits,
+    build_digest,
+)
 
 
 class RoundTree:
-    """The hashes and lanes of all nodes as of the last round; the leaves are not kept.
+    """The hashes and lanes of all nodes as of the last round.
 
     The tree takes about 70 bytes per node. A round updates the leaves that changed since the last
-    round.
+    round. The leaves are not kept, except in `edits`, until they are taken from there.
     """
 
     def __init__(self, leaves: Iterable[NodeLeaf], keccak: Keccak) -> None:
@@ -42,6 +50,7 @@ class RoundTree:
         self._lanes = array("H")
         self._nodes, self._words = MerkleTree((), keccak), MerkleTree((), keccak)
         self._open_count = self._total_weight = 0
+        self.edits = PieceEdits()
         self.update(leaves)
 
     @property
@@ -59,7 +68,9 @@ class RoundTree:
         hash_by_seat = {}
         for leaf in leaves:
             lane_by_seat[leaf.seat] = leaf.lane
-            hash_by_seat[leaf.seat] = hash_leaf(leaf.encode(), self._keccak)
+            encoded = leaf.encode()
+            hash_by_seat[leaf.seat] = hash_leaf(encoded, self._keccak)
+            self.edits.add(leaf.seat, encoded)
         self._nodes.set_leaves(hash_by_seat)
         for seat in sorted(lane_by_seat):
             lane = lane_by_seat[seat]
@@ -76,6 +87,15 @@ class RoundTree:
         """Return the sixteen lanes from seat 16 * `index` on; seats without a node have lane 0."""
         first = LANES_PER_WORD * index
         return pack_lanes(self._lanes[first : first + LANES_PER_WORD])
+
+    def get_piece_digest(self, piece: int) -> PieceDigest:
+        """Return the digest of a piece. Raises IndexError if the round has no such piece."""
+        first = PIECE_LEAVES * piece
+        return build_digest(
+            self._lanes[first : first + PIECE_LEAVES],
+            self._nodes.get_subtree_root(PIECE_DEPTH, piece),
+            self._words.get_subtree_root(WORD_DEPTH, piece),
+        )
 
     def summarize(
         self, chain_id: int, oracle: Address, round_number: int, as_of: int

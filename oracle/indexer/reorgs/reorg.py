@@ -190,6 +190,7 @@ def _rewind_tables(
     uow.snapshots.delete_above(number)
     # Reports are cut again on the new chain, like those of a reporter that never saw the old one.
     report_count = uow.reports.delete_from_block(number)
+    uow.leaf_pieces.delete_after_last_report()
     # Intents without a nonce are dropped with their report; the stamp has the chain's time.
     stamp = Stamp(cursor.time, uow.lease.get_state().epoch)
     for hook in hooks:

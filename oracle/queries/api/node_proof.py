@@ -10,7 +10,12 @@ from oracle.errors import InputError
 from oracle.queries.answers import Answer
 from oracle.queries.api.node_list import find_node_by_prefix
 from oracle.queries.api.source import ApiSnapshot, ApiSource, NotFoundError, open_snapshot
-from oracle.queries.node_proof import NodeProofDetail, ProofLeaf, prove_node
+from oracle.queries.node_proof import (
+    NodeProofDetail,
+    ProofLeaf,
+    has_stored_leaves,
+    prove_node,
+)
 
 
 class ProofAnswer(Answer):
@@ -33,7 +38,7 @@ def build_proof_answer(source: ApiSource, node: str, round_number: int | None) -
         is_whole = is_whole_address(node)
         address = Address(node) if is_whole else find_node_by_prefix(snapshot, node).address
     try:
-        proof = prove_node(source.archive, source.provable_rounds, address, round_number)
+        proof = prove_node(source.archive, source.leaves, address, round_number)
     except InputError as error:
         raise NotFoundError(str(error)) from error
     return ProofAnswer(as_of=as_of, proof=proof)
@@ -56,3 +61,9 @@ def build_leaf_at_cursor(snapshot: ApiSnapshot, node: Node) -> ProofLeaf:
         snapshot.get_ranking().peers,
     )
     return ProofLeaf.from_leaf(build_node_leaf(node, node.address, context, keccak))
+
+
+def needs_refold(source: ApiSource, round_number: int | None) -> bool:
+    """Return whether a proof in a round, or in the newest one, folds the stored logs again."""
+    with source.archive.store.read_transaction() as uow:
+        return not has_stored_leaves(uow, source.leaves, round_number)

@@ -15,7 +15,7 @@ from oracle.queries.answers import AsOf, LogPlace, build_as_of, load_event_sourc
 from oracle.queries.api.node_order import NodeRanking, NodeRankingCache
 from oracle.queries.explain import EventArchive
 from oracle.queries.health import LeaderLookup, build_health_report
-from oracle.queries.node_proof import ProvableRoundCache
+from oracle.queries.round_leaves import LeafCache
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
@@ -42,7 +42,7 @@ class ApiSource:
 
     `get_head` returns the newest block of the chain, or None if only the daemon has it; `clock`
     returns unix seconds; `find_leader` returns the process that holds the lease. `rankings` and
-    `provable_rounds` are kept between answers. `dispatch` has the settings by which nodes are
+    `leaves` are kept between answers. `dispatch` has the settings by which nodes are
     drawn, or is None if no node is drawn. `token` is the unit of amounts on pages. `labels` are
     the operator's names for addresses.
     """
@@ -55,7 +55,7 @@ class ApiSource:
     dispatch: DispatchSettings | None = None
     token: Token = DEFAULT_TOKEN
     labels: Mapping[Address, str] = field(default_factory=dict)
-    provable_rounds: ProvableRoundCache = field(default_factory=ProvableRoundCache)
+    leaves: LeafCache = field(default_factory=LeafCache)
 
     def find_addresses_by_label(self, text: str) -> list[Address]:
         """Return the addresses labelled `text`, or else those whose label starts with `text`."""

@@ -55,6 +55,22 @@ class NodeRepository:
         rows = self._connection.execute(query.order_by(node.c.address).limit(limit))
         return [Address(encode_hex(address)) for (address,) in rows]
 
+    def find_seat_at_or_below(self, address: Address, seat_count: int) -> int | None:
+        """Return the seat of the highest address up to `address`, among the first `seat_count`.
+
+        Below the lowest of these addresses, return the seat of the highest one, which the lowest
+        follows in the tree of a round. The result is None if there is no such seat.
+        """
+        # The expression keeps SQLite from sorting all rows that the index on seats gives.
+        seats = select(node.c.seat).where(node.c.seat + 0 < seat_count)
+        highest_first = seats.order_by(node.c.address.desc()).limit(1)
+        lower = highest_first.where(node.c.address <= decode_hex(address))
+        for query in (lower, highest_first):
+            seat: int | None = self._connection.execute(query).scalar_one_or_none()
+            if seat is not None:
+                return seat
+        return None
+
     def save(self, nodes: Iterable[Node]) -> None:
         """Insert or replace the row of each node."""
         upsert_rows(self._connection, node, [encode_node_row(entry) for entry in nodes])

@@ -107,6 +107,11 @@ class RoundRepository:
             query = query.where(accepted_round.c.round < number)
         return [decode_accepted_row(row) for row in self._connection.execute(query)]
 
+    def list_newest_as_of_blocks(self, limit: int) -> list[int]:
+        """Return the as-of blocks of the newest accepted rounds, newest first."""
+        query = select(accepted_round.c.as_of).order_by(accepted_round.c.round.desc()).limit(limit)
+        return list(self._connection.execute(query).scalars())
+
     def list_accepted_from(self, time: int, first_block: int, limit: int) -> list[RoundAccepted]:
         """Return up to `limit` rounds that were accepted since `time`, oldest first.
 

@@ -115,3 +115,19 @@ Index(
     sqlite_where=text("state = 'due'"),
     postgresql_where=text("state = 'due'"),
 )
+
+# Leaves of the Merkle trees of cut reports, in pieces of 8,192 leaves. A report as of block B
+# consists of the newest row up to B of each piece.
+leaf_piece = Table(
+    "leaf_piece",
+    metadata,
+    Column("piece", BigInteger, primary_key=True, autoincrement=False),
+    Column("as_of", BigInteger, primary_key=True, autoincrement=False),
+    # The digest of the piece, before the leaves, so that it can be read without them.
+    Column("leaf_count", BigInteger, nullable=False),
+    Column("nodes_hash", LargeBinary, nullable=False),
+    Column("words_hash", LargeBinary, nullable=False),
+    Column("open_count", BigInteger, nullable=False),
+    Column("total_weight", BigInteger, nullable=False),
+    Column("leaves", LargeBinary, nullable=False),  # 128 bytes each
+)

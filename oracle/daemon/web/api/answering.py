@@ -152,9 +152,13 @@ class ApiAnswers:
         return self.answer_request(request, make_answer)
 
     def answer_request(
-        self, request: Request, make: Callable[[], Answer], *, is_slow: bool = False
+        self,
+        request: Request,
+        make: Callable[[], Answer],
+        *,
+        is_slow: bool | Callable[[], bool] = False,
     ) -> Response:
-        """Respond with the result of `make`; with `is_slow`, one request at a time.
+        """Respond with the result of `make`; if it is slow, one request at a time.
 
         Errors are returned with status 300, 400, 404 or 503; see `build_problem_from_error`.
         """
@@ -163,8 +167,9 @@ class ApiAnswers:
             if request.method == "GET"
             else self._cache.make_uncached_response
         )
-        flights = self._slow_flights if is_slow else self._flights
         try:
+            needs_turn = is_slow() if callable(is_slow) else is_slow
+            flights = self._slow_flights if needs_turn else self._flights
             response = answer(request, lambda: _build_cached_response(make()), flights)
         except OracleError as error:
             self._log_hidden_error(error)

@@ -16,7 +16,11 @@ from oracle.queries.api.node_explanation import ExplanationAnswer, build_node_ex
 from oracle.queries.api.node_history import HistoryQuery, NodeHistory, build_node_history
 from oracle.queries.api.node_list import MAX_ROWS, NodeListQuery, find_node_by_prefix, list_nodes
 from oracle.queries.api.node_order import NodeSort
-from oracle.queries.api.node_proof import ProofAnswer, build_proof_answer
+from oracle.queries.api.node_proof import (
+    ProofAnswer,
+    build_proof_answer,
+    needs_refold,
+)
 from oracle.queries.api.node_view import NodeView, build_node_view
 from oracle.queries.api.records.node_past import NodePast, build_node_past
 from oracle.queries.api.source import open_snapshot
@@ -144,13 +148,15 @@ def build_explanation_routes(api_answers: ApiAnswers) -> APIRouter:
     ) -> Response:
         """Return the Merkle proof of a node's score in an accepted round.
 
-        For a full address without a node, return the proof that it has no score. The round is
-        folded again, for one request at a time; other requests get 503 meanwhile.
+        For a full address without a node, return the proof that it has no score. A round that is
+        not one of the last 256 is folded again, for one request at a time; other requests for such
+        rounds get 503 meanwhile.
         """
+        source = api_answers.source
         return api_answers.answer_request(
             request,
-            lambda: build_proof_answer(api_answers.source, node, round_number),
-            is_slow=True,
+            lambda: build_proof_answer(source, node, round_number),
+            is_slow=lambda: needs_refold(source, round_number),
         )
 
     @router.get("/nodes/{node}/explain", operation_id="explain", response_model=ExplanationAnswer)

@@ -1,0 +1,261 @@
+"""The leaves of a round in pieces of 8,192 leaves, by seat; each piece is a subtree of the round.
+
+A round is stored and published as its pieces. The root follows from the digests of all pieces, and
+a leaf is proven from its piece and these digests. See docs/reference/report-format.md#pieces.
+"""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from oracle.domain.ids import Address
+from oracle.domain.reports.lanes import DO_NOT_SELECT, LANES_PER_WORD, pack_lanes
+from oracle.domain.roots.leaves import (
+    HASH_BYTES,
+    LEAF_BYTES,
+    Keccak,
+    RoundSummary,
+    encode_word_leaf,
+    hash_leaf,
+    is_covering,
+    read_lane,
+)
+from oracle.domain.roots.merkle_tree import MerkleTree, compute_empty_root, hash_pair
+
+# A full piece has 1 MiB, which is the usual maximum size of a content-addressed block.
+PIECE_DEPTH = 13
+PIECE_LEAVES = 1 << PIECE_DEPTH
+PIECE_WORDS = PIECE_LEAVES // LANES_PER_WORD
+WORD_DEPTH = PIECE_WORDS.bit_length() - 1
+# Rounds whose root the contract keeps; nothing can be proven in older ones there.
+KEPT_ROUNDS = 256
+_EMPTY = bytes(HASH_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class PieceDigest:
+    """The hashes and sums of a piece, from which the root of its round is computed.
+
+    `nodes_hash` is the root of the subtree of the piece's leaves, and `words_hash` the root of the
+    subtree of its words of lanes. `open_count` and `total_weight` are the piece's shares of the
+    round's summary.
+    """
+
+    leaf_count: int
+    nodes_hash: bytes
+    words_hash: bytes
+    open_count: int
+    total_weight: int
+
+
+class PieceEdit:
+    """Leaves of one piece that are to be replaced or added: about 130 bytes for each."""
+
+    def __init__(self) -> None:
+        self._indexes = array("H")
+        self._leaves = bytearray()
+
+    def add(self, index: int, encoded: bytes) -> None:
+        """Add an encoded leaf; the last one of an index counts."""
+        self._indexes.append(index)
+        self._leaves += encoded
+
+    def has_all_leaves(self, leaf_count: int) -> bool:
+        """Return whether the edit has every leaf of a piece that has `leaf_count` leaves."""
+        return len(set(self._indexes)) == leaf_count
+
+    def apply(self, piece: bytes) -> bytes:
+        """Return the piece with these leaves.
+
+        Raises:
+            ValueError: a leaf between the end of the piece and an added leaf is missing.
+        """
+        leaf_count = len(piece) // LEAF_BYTES
+        new_count = max(leaf_count, max(self._indexes) + 1)
+        if new_count > leaf_count and not set(range(leaf_count, new_count)).issubset(
+            self._indexes
+        ):
+            raise ValueError("leaves are missing between the stored and the added leaves")
+        edited = bytearray(piece)
+        edited.extend(bytes(LEAF_BYTES * (new_count - leaf_count)))
+        for position, index in enumerate(self._indexes):
+            first, source = LEAF_BYTES * index, LEAF_BYTES * position
+            edited[first : first + LEAF_BYTES] = self._leaves[source : source + LEAF_BYTES]
+        return bytes(edited)
+
+
+class PieceEdits:
+    """The edits of all pieces since they were last taken."""
+
+    def __init__(self) -> None:
+        self._edit_by_piece: dict[int, PieceEdit] = {}
+
+    def add(self, seat: int, encoded: bytes) -> None:
+        """Add the encoded leaf of a seat."""
+        piece, index = divmod(seat, PIECE_LEAVES)
+        edit = self._edit_by_piece.get(piece)
+        if edit is None:
+            edit = self._edit_by_piece[piece] = PieceEdit()
+        edit.add(index, encoded)
+
+    def take(self) -> dict[int, PieceEdit]:
+        """Return the edits by piece, and start anew."""
+        edits, self._edit_by_piece = self._edit_by_piece, {}
+        return edits
+
+
+class PieceTree:
+    """The encoded leaves of one piece, and the hashes of their subtree: up to 1.5 MiB."""
+
+    def __init__(self, leaves: bytes, keccak: Keccak, *, is_only_piece: bool) -> None:
+        """Build the subtree. The only piece of a round has no more places than it needs.
+
+        Raises:
+            ValueError: the bytes are not 1 to 8,192 leaves.
+        """
+        self._leaves = leaves
+        _check_size(leaves)
+        hashes = [hash_leaf(leaf, keccak) for leaf in iter_leaves(leaves)]
+        self._tree = _build_subtree(hashes, PIECE_LEAVES, keccak, is_only_piece=is_only_piece)
+
+    @property
+    def nodes_hash(self) -> bytes:
+        """The root of the subtree."""
+        return self._tree.root
+
+    def get_leaf(self, index: int) -> bytes:
+        """Return an encoded leaf; `index` counts from the first leaf of the piece."""
+        return self._leaves[LEAF_BYTES * index : LEAF_BYTES * (index + 1)]
+
+    @property
+    def leaves(self) -> bytes:
+        """The encoded leaves, in the order of their seats."""
+        return self._leaves
+
+    def is_proof_of(self, index: int, address: bytes) -> bool:
+        """Return whether the leaf at an index is an address's, or proves that it has none."""
+        leaf = self.get_leaf(index)
+        return bool(leaf) and is_covering(leaf, address)
+
+    def find_covering_leaf(self, address: bytes) -> int | None:
+        """Return the index of the leaf that proves an address or its absence, or None."""
+        return next(
+            (
+                index
+                for index, leaf in enumerate(iter_leaves(self._leaves))
+                if is_covering(leaf, address)
+            ),
+            None,
+        )
+
+    def build_proof(self, index: int) -> list[bytes]:
+        """Return the hashes beside the path from a leaf to the root of the subtree."""
+        return self._tree.build_proof(index)
+
+
+class PiecedRound:
+    """The root of a round and the tops of its trees, computed from the digests of its pieces."""
+
+    def __init__(
+        self,
+        digests: Sequence[PieceDigest],
+        chain_id: int,
+        oracle: Address,
+        round_number: int,
+        as_of: int,
+        keccak: Keccak,
+    ) -> None:
+        """Compute the root of the round as of block `as_of` that has these pieces, in order."""
+        self.digests = tuple(digests)
+        self._nodes = _build_top([digest.nodes_hash for digest in digests], PIECE_DEPTH, keccak)
+        self._words_root = _build_top(
+            [digest.words_hash for digest in digests], WORD_DEPTH, keccak
+        ).root
+        self.summary = RoundSummary(
+            chain_id=chain_id,
+            oracle=oracle,
+            round=round_number,
+            as_of=as_of,
+            node_count=sum(digest.leaf_count for digest in digests),
+            open_count=sum(digest.open_count for digest in digests),
+            total_weight=sum(digest.total_weight for digest in digests),
+        )
+        self._summary_hash = hash_leaf(self.summary.encode(), keccak)
+        trees = hash_pair(self._nodes.root, self._words_root, keccak)
+        self.root = hash_pair(self._summary_hash, trees, keccak)
+
+    def build_path(self, piece: int) -> tuple[bytes, ...]:
+        """Return the hashes beside the path from the root of a piece's leaves to the round's root.
+
+        Raises:
+            IndexError: the round has no such piece.
+        """
+        if not 0 <= piece < len(self.digests):
+            raise IndexError(f"the round has no piece {piece}")
+        return (*self._nodes.build_proof(piece), self._words_root, self._summary_hash)
+
+
+def get_piece_index(seat: int) -> int:
+    """Return the index of the piece that contains the leaf at a seat."""
+    return seat // PIECE_LEAVES
+
+
+def iter_leaves(piece: bytes) -> Iterator[bytes]:
+    """Yield the encoded leaves of a piece in the order of their seats."""
+    for offset in range(0, len(piece), LEAF_BYTES):
+        yield piece[offset : offset + LEAF_BYTES]
+
+
+def digest_piece(piece: int, leaves: bytes, keccak: Keccak, *, is_only_piece: bool) -> PieceDigest:
+    """Return the digest of the piece with this index, computed from its leaves alone.
+
+    Raises:
+        ValueError: the bytes are not 1 to 8,192 leaves.
+    """
+    tree = PieceTree(leaves, keccak, is_only_piece=is_only_piece)
+    lanes = [read_lane(leaf) for leaf in iter_leaves(leaves)]
+    word_hashes = [
+        hash_leaf(
+            encode_word_leaf(index, pack_lanes(lanes[first : first + LANES_PER_WORD])), keccak
+        )
+        for index, first in enumerate(
+            range(0, len(lanes), LANES_PER_WORD), start=PIECE_WORDS * piece
+        )
+    ]
+    word_tree = _build_subtree(word_hashes, PIECE_WORDS, keccak, is_only_piece=is_only_piece)
+    return build_digest(lanes, tree.nodes_hash, word_tree.root)
+
+
+def build_digest(lanes: Sequence[int], nodes_hash: bytes, words_hash: bytes) -> PieceDigest:
+    """Return the digest of the piece whose leaves have these lanes."""
+    return PieceDigest(
+        leaf_count=len(lanes),
+        nodes_hash=nodes_hash,
+        words_hash=words_hash,
+        open_count=len(lanes) - lanes.count(DO_NOT_SELECT),
+        # A lane is the weight plus 1; the weight of a node that may not be selected is 0.
+        total_weight=sum(lanes) - len(lanes),
+    )
+
+
+def _check_size(leaves: bytes) -> None:
+    leaf_count, remainder = divmod(len(leaves), LEAF_BYTES)
+    if remainder or not 0 < leaf_count <= PIECE_LEAVES:
+        raise ValueError(
+            f"a piece has 1 to {PIECE_LEAVES} leaves of {LEAF_BYTES} bytes, not {len(leaves)}"
+        )
+
+
+def _build_subtree(
+    hashes: list[bytes], place_count: int, keccak: Keccak, *, is_only_piece: bool
+) -> MerkleTree:
+    missing_count = 0 if is_only_piece else place_count - len(hashes)
+    return MerkleTree(hashes + [_EMPTY] * missing_count, keccak)
+
+
+def _build_top(hashes: list[bytes], depth: int, keccak: Keccak) -> MerkleTree:
+    """Return the tree above the subtrees with these roots, each with 2^depth leaves."""
+    if len(hashes) > 1:
+        place_count = 1 << (len(hashes) - 1).bit_length()
+        hashes += [compute_empty_root(depth, keccak)] * (place_count - len(hashes))
+    return MerkleTree(hashes, keccak)

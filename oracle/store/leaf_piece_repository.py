@@ -1,0 +1,110 @@
+"""The leaves of accepted rounds and of cut reports, in pieces.
+
+A cut stores the pieces that changed since the last cut. See
+docs/explanation/storage.md#leaf-pieces.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, insert, select
+
+from oracle.domain.roots.pieces import PieceDigest
+from oracle.store.tables.round_tables import leaf_piece, report
+
+
+class LeafPieceRepository:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, piece: int, as_of: int, digest: PieceDigest, leaves: bytes) -> None:
+        """Insert a piece as of a cut; its leaves changed since the last cut."""
+        self._connection.execute(
+            insert(leaf_piece).values(
+                piece=piece,
+                as_of=as_of,
+                leaf_count=digest.leaf_count,
+                nodes_hash=digest.nodes_hash,
+                words_hash=digest.words_hash,
+                open_count=digest.open_count,
+                total_weight=digest.total_weight,
+                leaves=leaves,
+            )
+        )
+
+    def list_digests(self, as_of: int) -> dict[int, PieceDigest]:
+        """Return the digests of the pieces as of a cut, by piece in ascending order.
+
+        If there was no cut as of this block, or its pieces were pruned, the digests do not lead to
+        the root of the cut.
+        """
+        newest = (
+            select(leaf_piece.c.piece, func.max(leaf_piece.c.as_of).label("as_of"))
+            .where(leaf_piece.c.as_of <= as_of)
+            .group_by(leaf_piece.c.piece)
+            .subquery()
+        )
+        columns = [column for column in leaf_piece.c if column.name != "leaves"]
+        query = select(*columns).join(
+            newest,
+            (leaf_piece.c.piece == newest.c.piece) & (leaf_piece.c.as_of == newest.c.as_of),
+        )
+        rows = self._connection.execute(query.order_by(leaf_piece.c.piece))
+        return {row.piece: _decode_digest(row) for row in rows}
+
+    def load_leaves(self, piece: int, as_of: int) -> bytes:
+        """Return the encoded leaves of a piece as of a cut; empty if the piece is not stored."""
+        query = (
+            select(leaf_piece.c.leaves)
+            .where(leaf_piece.c.piece == piece, leaf_piece.c.as_of <= as_of)
+            .order_by(leaf_piece.c.as_of.desc())
+            .limit(1)
+        )
+        leaves = self._connection.execute(query).scalar_one_or_none()
+        return b"" if leaves is None else bytes(leaves)
+
+    def delete_after_last_report(self) -> None:
+        """Delete the pieces of reports that a rewind deleted."""
+        newest_report = select(
+            func.coalesce(func.max(report.c.as_of_number), -1)
+        ).scalar_subquery()
+        self._connection.execute(delete(leaf_piece).where(leaf_piece.c.as_of > newest_report))
+
+    def prune(self, kept_blocks: Collection[int]) -> None:
+        """Delete the pieces that belong to no cut as of one of these blocks."""
+        as_of_blocks_by_piece = defaultdict[int, list[int]](list)
+        keys = select(leaf_piece.c.piece, leaf_piece.c.as_of)
+        for piece, as_of in self._connection.execute(
+            keys.order_by(leaf_piece.c.piece, leaf_piece.c.as_of)
+        ):
+            as_of_blocks_by_piece[piece].append(as_of)
+        ascending = sorted(kept_blocks)
+        for piece, as_of_blocks in as_of_blocks_by_piece.items():
+            for unused in _find_unused(as_of_blocks, ascending):
+                self._connection.execute(
+                    delete(leaf_piece).where(
+                        leaf_piece.c.piece == piece, leaf_piece.c.as_of == unused
+                    )
+                )
+
+
+def _find_unused(as_of_blocks: Sequence[int], kept_blocks: Sequence[int]) -> list[int]:
+    """Return the blocks that are the newest one up to none of the kept blocks."""
+    used = {
+        as_of_blocks[index - 1]
+        for index in (bisect_right(as_of_blocks, kept) for kept in kept_blocks)
+        if index
+    }
+    return [block for block in as_of_blocks if block not in used]
+
+
+def _decode_digest(row: Any) -> PieceDigest:  # noqa: ANN401  a row of any driver
+    return PieceDigest(
+        leaf_count=row.leaf_count,
+        nodes_hash=bytes(row.nodes_hash),
+        words_hash=bytes(row.words_hash),
+        open_count=row.open_count,
+        total_weight=row.total_weight,
+    )

@@ -1,0 +1,122 @@
+"""Pieces lead to the root of the round, and prove the same leaves as the whole tree."""
+
+from functools import cache
+from hashlib import sha256
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.chain.proofs.keccak import keccak
+from oracle.domain.ids import Address
+from oracle.domain.roots.leaves import LEAF_BYTES, NodeLeaf, hash_leaf
+from oracle.domain.roots.merkle_tree import compute_root
+from oracle.domain.roots.pieces import (
+    PIECE_LEAVES,
+    PiecedRound,
+    PieceEdit,
+    PieceTree,
+    digest_piece,
+)
+from oracle.domain.roots.round_tree import RoundTree
+from tests.support.examples import examples
+from tests.support.round_leaves import compute_next_addresses
+from tests.unit.domain.roots.test_round_tree import ADDRESSES, ORACLE, build_leaf, draw_leaves
+
+
+def take_pieces(tree: RoundTree, pieces: dict[int, bytes]) -> dict[int, bytes]:
+    """Return the pieces after the edits of a tree."""
+    edits = tree.edits.take()
+    return pieces | {piece: edit.apply(pieces.get(piece, b"")) for piece, edit in edits.items()}
+
+
+def pieced_round_of(pieces: dict[int, bytes]) -> PiecedRound:
+    """Return the round of these pieces, computed from their bytes alone."""
+    digests = [
+        digest_piece(piece, pieces[piece], keccak, is_only_piece=len(pieces) == 1)
+        for piece in sorted(pieces)
+    ]
+    return PiecedRound(digests, 1, ORACLE, 5, 77, keccak)
+
+
+@cache
+def two_pieces() -> tuple[NodeLeaf, ...]:
+    """Return the leaves of a round whose second piece has 40 leaves."""
+    nodes = [
+        Address("0x" + sha256(b"%d" % number).hexdigest()[:40])
+        for number in range(PIECE_LEAVES + 40)
+    ]
+    next_nodes = compute_next_addresses(nodes)
+    return tuple(
+        build_leaf(node, next_nodes[node], seat, 1 + seat % 10_002)
+        for seat, node in enumerate(nodes)
+    )
+
+
+@given(draw_leaves())
+def test_pieces_of_a_small_round_have_its_root_and_summary(leaves: list[NodeLeaf]) -> None:
+    tree = RoundTree(leaves, keccak)
+    pieced_round = pieced_round_of(take_pieces(tree, {}))
+
+    assert pieced_round.summary == tree.summarize(1, ORACLE, 5, 77)
+    assert pieced_round.root == tree.compute_root(pieced_round.summary)
+    assert [tree.get_piece_digest(0)] == list(pieced_round.digests)
+
+
+@examples(10)
+@given(st.sets(st.integers(0, PIECE_LEAVES + 39), min_size=1, max_size=9), st.integers(1, 10_002))
+def test_edits_of_changed_leaves_give_the_pieces_of_all_leaves(seats, lane) -> None:
+    leaves = list(two_pieces())
+    tree = RoundTree(leaves, keccak)
+    pieces = take_pieces(tree, {})
+    for seat in seats:
+        leaves[seat] = build_leaf(leaves[seat].node, leaves[seat].next_node, seat, lane)
+    tree.update(leaves[seat] for seat in sorted(seats))
+    edited = take_pieces(tree, pieces)
+
+    assert b"".join(edited.values()) == b"".join(leaf.encode() for leaf in leaves)
+    pieced_round = pieced_round_of(edited)
+    assert pieced_round.root == tree.compute_root(tree.summarize(1, ORACLE, 5, 77))
+    assert [tree.get_piece_digest(piece) for piece in edited] == list(pieced_round.digests)
+
+
+@given(st.sampled_from([0, 1, PIECE_LEAVES - 1, PIECE_LEAVES, PIECE_LEAVES + 39]))
+def test_a_piece_and_its_path_prove_the_leaves_of_a_round_of_several(seat: int) -> None:
+    tree = RoundTree(two_pieces(), keccak)
+    pieces = take_pieces(tree, {})
+    pieced_round = pieced_round_of(pieces)
+    piece, index = divmod(seat, PIECE_LEAVES)
+    piece_tree = PieceTree(pieces[piece], keccak, is_only_piece=False)
+    proof = [*piece_tree.build_proof(index), *pieced_round.build_path(piece)]
+
+    assert proof == tree.prove_node(seat, pieced_round.summary)
+    leaf_hash = hash_leaf(two_pieces()[seat].encode(), keccak)
+    assert compute_root(leaf_hash, proof, keccak) == pieced_round.root
+
+
+@given(draw_leaves(), ADDRESSES)
+def test_covering_leaf_is_found_for_every_address(leaves: list[NodeLeaf], stranger) -> None:
+    piece = b"".join(leaf.encode() for leaf in leaves)
+    tree = PieceTree(piece, keccak, is_only_piece=True)
+    leaf_by_node = {leaf.node: leaf for leaf in leaves}
+    for address in (*leaf_by_node, stranger):
+        covering = [
+            index
+            for index in range(len(leaves))
+            if tree.is_proof_of(index, bytes.fromhex(address[2:]))
+        ]
+        assert covering == [tree.find_covering_leaf(bytes.fromhex(address[2:]))]
+        if address in leaf_by_node:
+            assert NodeLeaf.decode(tree.get_leaf(covering[0])) == leaf_by_node[address]
+
+
+@pytest.mark.parametrize("size", [0, LEAF_BYTES - 1, LEAF_BYTES * (PIECE_LEAVES + 1)])
+def test_bytes_that_are_no_piece_are_rejected(size: int) -> None:
+    with pytest.raises(ValueError, match="1 to 8192 leaves"):
+        digest_piece(0, bytes(size), keccak, is_only_piece=True)
+
+
+def test_edit_that_leaves_a_gap_is_rejected() -> None:
+    edit = PieceEdit()
+    edit.add(2, bytes(LEAF_BYTES))
+    with pytest.raises(ValueError, match="leaves are missing"):
+        edit.apply(bytes(LEAF_BYTES))

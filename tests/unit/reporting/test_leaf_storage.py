@@ -1,0 +1,147 @@
+"""The stored pieces of every kept report have the leaves that the stored logs give."""
+
+import pytest
+from hypothesis import given, strategies as st
+from sqlalchemy import select
+
+from oracle.chain.proofs.keccak import keccak
+from oracle.domain.roots.pieces import digest_piece
+from oracle.indexer.rebuild import RebuildOptions, rebuild_state
+from oracle.indexer.reorgs.reorg import rewind_to_block
+from oracle.reporting.recompute import recompute_leaves
+from oracle.store.database import Store
+from oracle.store.tables.round_tables import leaf_piece
+from tests.support.accepted_rounds import accept_newest_report, without_rounds
+from tests.support.examples import examples
+from tests.support.traffic import Traffic
+from tests.support.txmgr.follower import RULES, SETTINGS, Follower, mined
+
+# Blocks of ten seconds: a report is cut every six blocks, and the newest eight are not final.
+STEPS = st.one_of(
+    st.tuples(st.just("mine"), st.integers(1, 14)),
+    st.tuples(st.just("fork"), st.integers(1, 8)),
+    st.tuples(st.just("rewind"), st.integers(1, 30)),
+    st.tuples(st.sampled_from(["restart", "rebuild", "round"]), st.just(0)),
+)
+
+
+def list_kept_reports(store: Store):
+    """Return the reports of accepted rounds, and those that may still be accepted.
+
+    A report may be accepted until a final block is later than its deadline.
+    """
+    with store.read_transaction() as uow:
+        cursor = uow.cursor.get()
+        stored_reports = uow.reports.list_latest(1000)
+        accepted_blocks = {accepted.as_of for accepted in uow.rounds.list_accepted()}
+    final = (cursor and cursor.final_number) or 0
+    final_time = max(
+        (
+            stored.report.as_of.time
+            for stored in stored_reports
+            if stored.report.as_of.number <= final
+        ),
+        default=0,
+    )
+    return [
+        stored.report
+        for stored in stored_reports
+        if stored.report.deadline >= final_time or stored.report.as_of.number in accepted_blocks
+    ]
+
+
+def load_pieces(store: Store, as_of: int) -> list[bytes]:
+    with store.read_transaction() as uow:
+        digests = uow.leaf_pieces.list_digests(as_of)
+        pieces = [uow.leaf_pieces.load_leaves(piece, as_of) for piece in digests]
+    for piece, leaves in enumerate(pieces):
+        is_only_piece = len(pieces) == 1
+        assert digest_piece(piece, leaves, keccak, is_only_piece=is_only_piece) == digests[piece]
+    return pieces
+
+
+def check_pieces(follower: Follower) -> int:
+    """Check the pieces of all kept reports; return the number of reports."""
+    reports = list_kept_reports(follower.store)
+    for report in reports:
+        stored_pieces = load_pieces(follower.store, report.as_of.number)
+        recomputed = recompute_leaves(
+            follower.store, follower.folder.reader, RULES, SETTINGS, report.as_of
+        )
+        assert stored_pieces == list(recomputed.pieces)
+        assert recomputed.report.root == report.root
+    return len(reports)
+
+
+def run_steps(follower: Follower, traffic: Traffic, steps) -> None:
+    for step, number in steps:
+        if step == "mine":
+            mined(without_rounds(traffic.blocks(number)), follower.chain)
+        elif step == "fork":
+            follower.chain.fork(min(number, len(follower.chain.blocks) - 1))
+            mined(without_rounds(traffic.blocks(number + 1)), follower.chain)
+        elif step == "round":
+            accept_newest_report(follower)
+        elif step == "restart":
+            follower.restart()
+        elif step == "rebuild":
+            rebuild_state(follower.store, follower.folder, RebuildOptions())
+        elif follower.chain.newest.number > number and step == "rewind":
+            block = follower.chain.newest.number - number
+            rewind_to_block(
+                follower.chain, follower.store, follower.folder, block, RebuildOptions()
+            )
+        follower.catch_up()
+        check_pieces(follower)
+
+
+@pytest.mark.slow
+@examples(40)
+@given(st.integers(0, 1000), st.lists(STEPS, min_size=3, max_size=10))
+def test_pieces_equal_the_refolded_leaves_after_any_sequence_of_steps(
+    new_sqlite_store, seed, steps
+):
+    traffic = Traffic(seed)
+    with new_sqlite_store() as store:
+        follower = Follower(mined(without_rounds(traffic.blocks(15))), store)
+        follower.catch_up()
+        run_steps(follower, traffic, steps)
+
+
+def test_pieces_follow_forks_restarts_and_rebuilds_on_each_engine(store: Store):
+    traffic = Traffic(3)
+    follower = Follower(mined(without_rounds(traffic.blocks(15))), store)
+    follower.catch_up()
+    steps = [
+        ("round", 0),
+        ("mine", 14),
+        ("fork", 8),
+        ("restart", 0),
+        ("mine", 7),
+        ("rebuild", 0),
+        ("mine", 50),
+    ]
+    run_steps(follower, traffic, steps)
+
+    assert check_pieces(follower) >= 3
+
+
+def test_pieces_of_decided_cuts_are_pruned(store: Store):
+    traffic = Traffic(3)
+    follower = Follower(mined(without_rounds(traffic.blocks(15))), store)
+    follower.catch_up()
+    accepted_round = accept_newest_report(follower)
+    for _ in range(20):
+        mined(without_rounds(traffic.blocks(6)), follower.chain)
+        follower.catch_up()
+
+    with store.read_transaction() as uow:
+        rows = uow._connection.execute(select(leaf_piece.c.as_of))
+        as_of_blocks = {as_of for (as_of,) in rows}
+        reports = uow.reports.list_latest(100)
+    undecided = {report.as_of.number for report in list_kept_reports(store)}
+    assert accepted_round.as_of in undecided
+    assert len(undecided) < len(reports)
+    # At a cut, the cursor is still at the last block of the window before.
+    assert len(as_of_blocks) <= len(undecided) + 1
+    check_pieces(follower)
