@@ -7,8 +7,9 @@ from random import Random
 from tests.contracts.fuzz.data_drawing import NODES
 from tests.contracts.fuzz.evm import GAS
 from tests.contracts.fuzz.limits import DAY, HOUR
+from tests.contracts.fuzz.quorums import sign_by_quorum, twist_signatures
 from tests.contracts.fuzz.refusals import kick_digest
-from tests.contracts.fuzz.reports import push, quorum, twisted
+from tests.contracts.fuzz.reports import push
 from tests.contracts.fuzz.settings import kick_limits, limits, tighter
 from tests.contracts.fuzz.signing import ring
 from tests.contracts.fuzz.start import ADMIN, PAUSER, SPARE, STRANGER, VETOER
@@ -94,9 +95,9 @@ class Hand:
         if some.random() < 0.05:
             signed[some.randrange(1, 5)] += 1
         digest = kick_digest(self._place, later, tuple(signed))
-        signatures = quorum(some, later, digest)
+        signatures = sign_by_quorum(some, later, digest)
         if some.random() < 0.1:
-            signatures = twisted(some, later, signatures)
+            signatures = twist_signatures(some, signatures)
         is_forwarded = some.random() < 0.1
         return Step(
             "proposeKick", words=tuple(words), signatures=signatures, is_forwarded=is_forwarded

@@ -7,7 +7,8 @@ from eth_utils.crypto import keccak
 from tests.contracts.fuzz.data_refusals import give, release
 from tests.contracts.fuzz.evm import Said
 from tests.contracts.fuzz.limits import FOR_EVER, KickLimits, Limits
-from tests.contracts.fuzz.refusals import addresses, push_digest
+from tests.contracts.fuzz.quorums import list_addresses
+from tests.contracts.fuzz.refusals import push_digest
 from tests.contracts.fuzz.state import EXPELLED, NONE, PENDING, REFUSED, Place, State, taken_apart
 from tests.contracts.fuzz.step import Step
 
@@ -32,7 +33,7 @@ REFUSAL = int.from_bytes(keccak(b"Refused()")[:4] + bytes(28))
 def _push(place: Place, state: State, step: Step, caller: int) -> list[Said]:
     round_, _config, as_of, as_of_hash, _deadline = step.words
     digest = int.from_bytes(push_digest(place, state, step))
-    signed_by = sum(1 << state.signers.index(who) for who in addresses(step.signatures))
+    signed_by = sum(1 << state.signers.index(who) for who in list_addresses(step.signatures))
     events = _registered(state, step.data)
     state.round, state.as_of, state.pushed_at, state.held = round_, as_of, state.time, 0
     state.reports += (digest,)

@@ -1,6 +1,7 @@
 """The oracle and its network in an EVM of this process: bytes go in, plain words come out."""
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -30,6 +31,10 @@ SYSTEM = "0xfffffffffffffffffffffffffffffffffffffffe"
 _OUTPUT = re.compile(r"output: 0x([0-9a-f]*)")
 
 
+# Words are integers, structs tuples, arrays lists; bytes and lists are dynamic.
+Argument = int | bytes | Sequence["Argument"]
+
+
 class Said(NamedTuple):
     """An event: its arguments as words, in the order of the ABI; dynamic ones as encoded."""
 
@@ -45,12 +50,16 @@ class Answer(NamedTuple):
     output: bytes = b""
 
 
+class ConstructorError(Exception):
+    """A constructor refused its arguments; the text is the error's name."""
+
+
 class Names:
     """Selectors, topics and errors of some artifacts."""
 
     def __init__(self, *artifacts: str) -> None:
         self.selectors: dict[str, bytes] = {}
-        self.errors: dict[bytes, str] = {}
+        self.errors: dict[bytes, str] = {bytes.fromhex("4e487b71"): "Panic"}
         self.events: dict[bytes, tuple[str, list[bool]]] = {}
         for part in (part for name in artifacts for part in artifact(name)["abi"]):
             if part["type"] == "function":
@@ -61,23 +70,34 @@ class Names:
                 indexed = [parameter["indexed"] for parameter in part["inputs"]]
                 self.events[event_abi_to_log_topic(part)] = (part["name"], indexed)
 
-    def encoded(self, function: str, *arguments: int | bytes | list[int]) -> bytes:
-        """Encode a call; bytes and lists are dynamic arguments, everything else is one word."""
-        heads, tail = [], b""
-        for argument in arguments:
-            if isinstance(argument, int):
-                heads.append(argument)
-                continue
-            heads.append(32 * len(arguments) + len(tail))
-            tail += _dynamic(argument)
-        return self.selectors[function] + b"".join(map(_word, heads)) + tail
+    def encoded(self, function: str, *arguments: Argument) -> bytes:
+        return self.selectors[function] + _encode_members(arguments)
 
 
-def _dynamic(argument: bytes | list[int]) -> bytes:
-    size = _word(len(argument))
-    if isinstance(argument, list):
-        return size + b"".join(map(_word, argument))
-    return size + argument + bytes(-len(argument) % 32)
+def _encode_members(members: Sequence[Argument]) -> bytes:
+    """Encode the members of a struct or an array: dynamic ones behind all others."""
+    encoded = [(_is_dynamic(member), _encode(member)) for member in members]
+    offset = sum(32 if is_dynamic else len(part) for is_dynamic, part in encoded)
+    heads, tail = b"", b""
+    for is_dynamic, part in encoded:
+        heads += _word(offset + len(tail)) if is_dynamic else part
+        tail += part if is_dynamic else b""
+    return heads + tail
+
+
+def _encode(argument: Argument) -> bytes:
+    if isinstance(argument, int):
+        return _word(argument)
+    if isinstance(argument, bytes):
+        return _word(len(argument)) + argument + bytes(-len(argument) % 32)
+    size = _word(len(argument)) if isinstance(argument, list) else b""
+    return size + _encode_members(argument)
+
+
+def _is_dynamic(argument: Argument) -> bool:
+    if isinstance(argument, tuple):
+        return any(_is_dynamic(member) for member in argument)
+    return not isinstance(argument, int)
 
 
 def _word(number: int) -> bytes:
@@ -89,18 +109,19 @@ def words_in(output: bytes) -> tuple[int, ...]:
 
 
 @cache
-def known_names() -> Names:
-    """Of the oracle, of the network it stands in, and of the stand-in for ArbSys."""
-    return Names("QoSOracle", "testing/PlainNetwork", "testing/ArbSysDouble")
+def names_of(*artifacts: str) -> Names:
+    """Return the names of some contracts, of the network, and of the double of ArbSys."""
+    return Names(*artifacts, "testing/PlainNetwork", "testing/ArbSysDouble")
 
 
 class Machine:
     """One chain of its own, with neither fees nor blocks but the ones it is told of."""
 
-    def __init__(self) -> None:
+    def __init__(self, *artifacts: str) -> None:
+        """`artifacts`: whose calls, events and errors are known by name."""
         self._evm = EVM(spec_id="PRAGUE", gas_limit=30_000_000)
         self.number = self.time = 0
-        self.names = known_names()
+        self.names = names_of(*artifacts)
 
     def turn(self, number: int, time: int) -> None:
         """The next calls are in this block, at this second."""
@@ -118,14 +139,17 @@ class Machine:
         self._evm.insert_account_info(address, AccountInfo(nonce=1, code=code))
 
     def deploy(self, name: str, *arguments: Any) -> str:
-        """Raises: RuntimeError: the constructor refuses."""
+        """Raises: ConstructorError: the constructor refuses."""
         compiled = artifact(name)
         code = bytes.fromhex(compiled["bytecode"][2:])
         constructors = [part for part in compiled["abi"] if part["type"] == "constructor"]
         kinds = [
             collapse_if_tuple(parameter) for part in constructors for parameter in part["inputs"]
         ]
-        address: str = self._evm.deploy(DEPLOYER, code + encode(kinds, arguments))
+        try:
+            address: str = self._evm.deploy(DEPLOYER, code + encode(kinds, arguments))
+        except RuntimeError as error:
+            raise ConstructorError(self._reason(str(error))) from error
         return address.lower()
 
     @property
@@ -161,6 +185,13 @@ class Machine:
         return words_in(
             self._evm.message_call(DEPLOYER, to, self.names.encoded(function, *arguments))
         )
+
+    def read(self, to: str, function: str, *arguments: int) -> tuple[int, ...] | None:
+        """Return what a view returns, or None if it reverts."""
+        try:
+            return self.view(to, function, *arguments)
+        except RuntimeError:
+            return None
 
     def mark(self) -> Any:
         """A place to go back to."""

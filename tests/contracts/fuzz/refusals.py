@@ -10,7 +10,8 @@ from eth_utils.crypto import keccak
 
 from tests.contracts.fuzz.data_refusals import Reasons, in_data
 from tests.contracts.fuzz.limits import DAY, HOUR, KickLimits, Limits
-from tests.contracts.fuzz.signing import BYTES, Signatures, ring
+from tests.contracts.fuzz.quorums import list_addresses
+from tests.contracts.fuzz.signing import BYTES, Signatures
 from tests.contracts.fuzz.state import EXPELLED, PENDING, Place, State
 from tests.contracts.fuzz.step import OF_THE_NETWORK, Step
 
@@ -71,14 +72,10 @@ def _signatures(state: State, digest: bytes, signatures: Signatures) -> Reasons:
     yield "BadSignatureLength", not is_long_enough
     if not is_long_enough:
         return
-    who = [state.signers.count(address) for address in addresses(signatures)]
+    who = [state.signers.count(address) for address in list_addresses(signatures)]
     is_good = all(signature.is_good_for(digest) for signature in signatures.given)
-    are_different = len(set(addresses(signatures))) == len(signatures.given)
+    are_different = len(set(list_addresses(signatures))) == len(signatures.given)
     yield "BadSignature", not (all(who) and is_good and are_different)
-
-
-def addresses(signatures: Signatures) -> list[int]:
-    return [ring()[signature.key].address for signature in signatures.given]
 
 
 # --- kickouts ---

@@ -7,47 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
+from tests.contracts.fuzz.chain_kinds import true_hash
 from tests.contracts.fuzz.data_drawing import drawn, spoilt
 from tests.contracts.fuzz.limits import HOUR
+from tests.contracts.fuzz.quorums import sign_by_quorum, twist_signatures
 from tests.contracts.fuzz.refusals import push_digest
-from tests.contracts.fuzz.signing import Form, Signature, Signatures, ring
-from tests.contracts.fuzz.state import Place, State, true_hash
+from tests.contracts.fuzz.state import Place, State
 from tests.contracts.fuzz.step import Step
-
-
-def number_of(address: int) -> int:
-    """The number of the key that has this address."""
-    return next(at for at, key in enumerate(ring()) if key.address == address)
-
-
-# --- signatures ---
-
-
-def quorum(chosen: Random, state: State, digest: bytes) -> Signatures:
-    """A right quorum."""
-    who = chosen.sample(state.signers, state.quorum)
-    return Signatures(tuple(Signature(number_of(address), digest) for address in who))
-
-
-def twisted(chosen: Random, state: State, good: Signatures) -> Signatures:
-    """The same, and something is wrong with it; or nothing is, where there is nothing to twist."""
-    signatures, at = list(good.given), chosen.randrange(len(good.given))
-    mutation = chosen.randrange(8)
-    if mutation == 0:
-        signatures[at] = signatures[at - 1]
-    elif mutation == 1:
-        signatures[at] = replace(signatures[at], key=chosen.randrange(len(ring())))
-    elif mutation in {2, 3, 4}:
-        form = (Form.HIGH_S, Form.LOW_V, Form.NOISE)[mutation - 2]
-        signatures[at] = replace(signatures[at], form=form)
-    elif mutation == 5:
-        signatures[at] = replace(signatures[at], digest=bytes(31) + b"\x01")
-    elif mutation == 6:
-        signatures = signatures[:-1] if chosen.random() < 0.5 else [*signatures, signatures[at]]
-    else:
-        return replace(good, longer=chosen.choice((-65, -1, 1, 65)))
-    return Signatures(tuple(signatures))
-
 
 # --- the whole push ---
 
@@ -78,9 +44,9 @@ def signed(chosen: Random, place: Place, later: State, step: Step) -> Step:
         )
     if chosen.random() < 0.03:
         place = replace(place, oracle=place.network)
-    good = quorum(chosen, later, push_digest(place, signed_state, step))
+    good = sign_by_quorum(chosen, later, push_digest(place, signed_state, step))
     if chosen.random() < 0.1:
-        good = twisted(chosen, later, good)
+        good = twist_signatures(chosen, good)
     return replace(step, signatures=good)
 
 

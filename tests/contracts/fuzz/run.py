@@ -1,38 +1,67 @@
-"""Calls a QoSOracle at random and sees after each call that everything holds.
+"""Calls the oracle's contracts at random, and checks model and invariants after each call.
 
-Run: .venv/bin/python tests/contracts/fuzz/run.py [--calls 100000] [--seed 1]
-Exit code 1: something did not hold; the shortest way to it is printed. The same seed walks the
-same ways again.
+Run: .venv/bin/python tests/contracts/fuzz/run.py [--contract roots] [--calls 100000] [--seed 1]
+Exit code 1: something does not hold; a short way to it is printed. The same seed makes the same
+calls again.
 """
 
 import argparse
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
 
+from tests.contracts.fuzz.roots.walk import RootsWalk  # noqa: E402
 from tests.contracts.fuzz.shrinking import fault, shortest  # noqa: E402
 from tests.contracts.fuzz.walk import Walk  # noqa: E402
 from tests.support.evm.artifacts import artifact  # noqa: E402
 
 # Then another oracle begins, with other limits, on another kind of chain.
 CALLS_OF_A_WALK = 500
-# Nobody is registered 2^24 times; and expulsions of before are told once, in the constructor.
-UNREACHED = {"IndexSpaceFull", "NodeExpelled"}
+
+
+class Subject(NamedTuple):
+    """What is called at random: its walks, its artifacts, and names that no walk comes to."""
+
+    walk: Callable[[int, int], Walk | RootsWalk]
+    artifacts: tuple[str, ...]
+    unreached: frozenset[str]
+
+
+# Names of OpenZeppelin's EIP712 that our constant name and version never come to, and events that
+# a module only inherits. Nobody is registered 2^24 times; and expulsions of before are told once,
+# in the constructor. NotRegistered is the error of a view, which each reading expects.
+SUBJECTS = {
+    "lanes": Subject(Walk, ("QoSOracle",), frozenset({"IndexSpaceFull", "NodeExpelled"})),
+    "roots": Subject(
+        RootsWalk,
+        ("roots/QoSRoots", "roots/QoSWords", "roots/QoSChallenge"),
+        frozenset(
+            {"InvalidShortString", "StringTooLong", "EIP712DomainChanged", "NodeReleased"}
+            | {"NotRegistered"}
+        ),
+    ),
+}
 
 
 class Tally:
     """What all walks came to."""
 
-    def __init__(self) -> None:
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
         self.ends: Counter[str] = Counter()
+        self.met: Counter[str] = Counter()
         self.received: Counter[str] = Counter()
 
-    def add(self, walk: Walk) -> None:
+    def add(self, walk: Walk | RootsWalk) -> None:
         self.ends += walk.ends
+        self.met += walk.met + walk.ends
         self.received += walk.received
 
     @property
@@ -44,52 +73,62 @@ class Tally:
         return sum(count for end, count in self.ends.items() if end.endswith(": done"))
 
     def missing(self) -> list[str]:
-        """Errors and events of the contract that no call came to."""
-        parts = artifact("QoSOracle")["abi"]
-        kinds = {"error": self.ends, "event": self.received}
+        """Return the errors and events of the contracts that no call came to."""
+        parts = [part for name in self._subject.artifacts for part in artifact(name)["abi"]]
+        kinds = {"error": self.met, "event": self.received}
         return sorted(
-            part["name"]
-            for part in parts
-            if part["type"] in kinds
-            and part["name"] not in UNREACHED
-            and not kinds[part["type"]][part["name"]]
+            {
+                part["name"]
+                for part in parts
+                if part["type"] in kinds
+                and part["name"] not in self._subject.unreached
+                and not kinds[part["type"]][part["name"]]
+            }
         )
 
 
-def walked(seed: int, calls: int) -> Tally:
+def walked(seed: int, calls: int, contract: str = "lanes") -> Tally:
     """Make so many calls, in walks of CALLS_OF_A_WALK.
 
     Raises:
         AssertionError: something does not hold; seed, walk, and the shortest way to it are in it.
     """
-    tally, number = Tally(), 0
+    subject = SUBJECTS[contract]
+    tally, number = Tally(subject), 0
     while tally.calls < calls:
-        walk = Walk(seed, number)
+        walk = subject.walk(seed, number)
         try:
             walk.run(min(CALLS_OF_A_WALK, calls - tally.calls))
         except AssertionError as error:
-            raise AssertionError(_told(seed, number, walk, error)) from error
+            head = f"seed {seed}, walk {number}, step {len(walk.steps)}: {error}"
+            make_walk = partial(subject.walk, seed, number)
+            raise AssertionError(_describe_fault(head, make_walk, walk, error)) from error
         tally.add(walk)
         number += 1
     return tally
 
 
-def _told(seed: int, number: int, walk: Walk, error: AssertionError) -> str:
-    steps = shortest(seed, number, walk.steps)
-    end = fault(seed, number, steps)
+def _describe_fault(
+    head: str,
+    make_walk: Callable[[], Walk | RootsWalk],
+    walk: Walk | RootsWalk,
+    error: AssertionError,
+) -> str:
+    steps = shortest(make_walk, walk.steps)
+    end = fault(make_walk, steps)
     reason = end[0] if end else str(error)
-    head = f"seed {seed}, walk {number}, step {len(walk.steps)}: {error}"
     return "\n".join((head, f"the shortest way to a fault ({reason}):", *map(str, steps)))
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Call a QoSOracle at random; all must hold.")
+    parser = argparse.ArgumentParser(description="Call the oracle's contracts at random.")
+    parser.add_argument("--contract", choices=sorted(SUBJECTS), default="lanes")
     parser.add_argument("--calls", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     begun = time.perf_counter()
     try:
-        tally = walked(arguments.seed, arguments.calls)
+        tally = walked(arguments.seed, arguments.calls, arguments.contract)
     except AssertionError as error:
         sys.stdout.write(f"{error}\n")
         return 1

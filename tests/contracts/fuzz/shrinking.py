@@ -1,20 +1,33 @@
 """A walk that ends badly, made shorter: steps that its end does not need are left out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any, Protocol
 
-from tests.contracts.fuzz.step import MARK, REORG, Step
-from tests.contracts.fuzz.walk import Walk
+from tests.contracts.fuzz.step import MARK, REORG
 
 _TIMELESS = (MARK, REORG)
 
 
-def fault(seed: int, number: int, steps: Sequence[Step]) -> tuple[str, int] | None:
+class Player(Protocol):
+    """A walk that plays steps one after the other."""
+
+    steps: list[Any]
+
+    def play(self, step: Any) -> None:
+        """Raises: AssertionError: something does not hold after the step."""
+
+
+# Makes the same walk again, before its first step.
+MakeWalk = Callable[[], Player]
+
+
+def fault(make_walk: MakeWalk, steps: Sequence[Any]) -> tuple[str, int] | None:
     """Play these steps from this walk's start: what went wrong and after how many; None: nothing.
 
     Steps that the model has no word for, as a node that quits twice, are no fault.
     """
-    walk = Walk(seed, number)
+    walk = make_walk()
     try:
         for step in steps:
             walk.play(step)
@@ -25,7 +38,7 @@ def fault(seed: int, number: int, steps: Sequence[Step]) -> tuple[str, int] | No
     return None
 
 
-def shortest(seed: int, number: int, steps: Sequence[Step], tries: int = 100) -> list[Step]:
+def shortest(make_walk: MakeWalk, steps: Sequence[Any], tries: int = 100) -> list[Any]:
     """Return steps that end in a fault of the same last one, as few as so many tries come to.
 
     Halves are left out, then quarters, and so on to single steps; the time that they took passes
@@ -42,7 +55,7 @@ def shortest(seed: int, number: int, steps: Sequence[Step], tries: int = 100) ->
                 return remaining_steps
             tries -= 1
             fewer = _without(remaining_steps, at, min(at + size, len(remaining_steps) - 1))
-            failure = fault(seed, number, fewer)
+            failure = fault(make_walk, fewer)
             if failure is None or failure[1] < len(fewer):
                 at += size
             else:
@@ -51,7 +64,7 @@ def shortest(seed: int, number: int, steps: Sequence[Step], tries: int = 100) ->
     return remaining_steps
 
 
-def _without(steps: Sequence[Step], start: int, end: int) -> list[Step]:
+def _without(steps: Sequence[Any], start: int, end: int) -> list[Any]:
     """Return the steps without those from start to before end; there are some after these."""
     left_out = [step for step in steps[start:end] if step.name not in _TIMELESS]
     remaining_steps = list(steps[end:])

@@ -21,6 +21,10 @@ _REPORT = keccak(
     b"Report(bytes32 config,uint32 round,bytes32 prev,uint48 asOf,bytes32 asOfHash,"
     b"uint40 deadline,bytes32 dataHash)"
 )
+_ROOT_REPORT = keccak(
+    b"Report(bytes32 config,uint32 round,bytes32 prev,uint48 asOf,bytes32 asOfHash,"
+    b"uint40 deadline,bytes32 root)"
+)
 _KICK = keccak(
     b"Kick(bytes32 config,bytes32 report,address node,bytes32 evidence,uint40 deadline)"
 )
@@ -108,12 +112,13 @@ class Domain:
 
     chain_id: int
     contract: int
+    version: bytes = b"2"
 
     def digest(self, words: tuple[int, ...], kind: bytes) -> bytes:
         separator = keccak(
             _DOMAIN
             + keccak(b"QoSOracle")
-            + keccak(b"2")
+            + keccak(self.version)
             + b"".join(word.to_bytes(32) for word in (self.chain_id, self.contract))
         )
         return keccak(
@@ -123,6 +128,10 @@ class Domain:
     def of_report(self, words: tuple[int, ...]) -> bytes:
         """Words: configuration, round, prev, as-of, its hash, deadline, data's hash."""
         return self.digest(words, _REPORT)
+
+    def of_root_report(self, words: tuple[int, ...]) -> bytes:
+        """Words: configuration, round, prev, as-of, its hash, deadline, root."""
+        return self.digest(words, _ROOT_REPORT)
 
     def of_kick(self, words: tuple[int, ...]) -> bytes:
         """Words: configuration, report, node, evidence, deadline."""

@@ -35,7 +35,7 @@ class Start:
 
 def begun(chosen: Random) -> Start:
     """Deploy network and oracle; nobody has joined."""
-    machine = Machine()
+    machine = Machine("QoSOracle")
     number, time = 20_000, 1_700_000_000
     machine.turn(number, time)
     is_arbitrum, has_history = chosen.random() < 0.15, chosen.random() < 0.85

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from eth_utils.crypto import keccak
 
+from tests.contracts.fuzz.chain_kinds import ARBITRUM_AHEAD, FAR, NEAR, find_block_hash
 from tests.contracts.fuzz.limits import KickLimits, Limits
 from tests.contracts.fuzz.signing import Domain
 
@@ -13,8 +14,6 @@ BEST_LANE = 10_002
 ZERO_QOS = 2
 LANES = 16
 COUNTS, ADDRESS, RECORD = 4, 20, 35
-NEAR, FAR = 256, 8191
-ARBITRUM_AHEAD = 1_000_000
 # Rounds whose digests a kickout may be signed on.
 RECENT = 16
 # So many lanes may fall in any round.
@@ -59,17 +58,8 @@ class Place:
 
     def hash_of(self, number: int, newest: int) -> int:
         """What a contract in block `newest` finds; 0: nothing."""
-        back = newest - number
-        if not 0 < back <= (FAR if self.has_history and not self.is_arbitrum else NEAR):
-            return 0
-        return int.from_bytes(true_hash(number, is_arbitrum=self.is_arbitrum))
-
-
-def true_hash(number: int, *, is_arbitrum: bool) -> bytes:
-    if not is_arbitrum:
-        return keccak(text=str(number))
-    head = (64).to_bytes(32) + number.to_bytes(32)
-    return keccak(head + (8).to_bytes(32) + b"arbitrum".ljust(32, b"\0"))
+        kind = {"is_arbitrum": self.is_arbitrum, "has_history": self.has_history}
+        return find_block_hash(number, newest, **kind)
 
 
 @dataclass

@@ -5,6 +5,7 @@ from copy import deepcopy
 from random import Random
 from typing import Any
 
+from tests.contracts.fuzz.chain_kinds import FAR, NEAR, true_hash
 from tests.contracts.fuzz.data_drawing import NODES
 from tests.contracts.fuzz.drawing import Hand
 from tests.contracts.fuzz.effects import accept
@@ -14,7 +15,7 @@ from tests.contracts.fuzz.ledger import Ledger
 from tests.contracts.fuzz.refusals import refusals
 from tests.contracts.fuzz.seen import Seen, difference, in_model, on_chain
 from tests.contracts.fuzz.start import begun
-from tests.contracts.fuzz.state import FAR, NEAR, State, true_hash
+from tests.contracts.fuzz.state import State
 from tests.contracts.fuzz.step import MARK, OF_THE_NETWORK, REORG, WAIT, Step
 
 NEWCOMER = 5_000
@@ -39,6 +40,7 @@ class Walk:
         self._marked: tuple[Any, State, Ledger, Kicked] | None = None
         self.steps: list[Step] = []
         self.ends: Counter[str] = Counter()
+        self.met: Counter[str] = Counter()
         self.received: Counter[str] = Counter()
         self._last = self._look(())
 

@@ -1,0 +1,63 @@
+"""Limits of an oracle of roots, in the contract's order of fields, and which can be set."""
+
+from typing import NamedTuple, Self
+
+from tests.contracts.fuzz.limits import DAY, KickLimits
+
+
+class RootLimits(NamedTuple):
+    """In the contract's order."""
+
+    min_interval: int
+    anchor_window: int
+    max_age: int
+    kick_below: int
+    veto_delay: int
+    kick_rounds: int
+    min_open: int
+
+    def can_work(self, lag: int, farthest: int) -> bool:
+        """Every limit is in its range, and a root counts before it is stale."""
+        return (
+            2 <= self.anchor_window <= farthest
+            and 1 <= self.max_age <= 30 * DAY
+            and (lag + 1) * self.min_interval <= self.max_age
+            and self.kick_below <= 10_000
+        )
+
+    def is_within(self, bounds: Self) -> bool:
+        """No field is looser than the other's; the anchor window has no tight side."""
+        is_above = all(getattr(self, name) >= getattr(bounds, name) for name in MINIMA)
+        return is_above and all(getattr(self, name) <= getattr(bounds, name) for name in MAXIMA)
+
+    def is_tightening(self, before: Self, end: Self) -> bool:
+        """The pauser may set it: nothing looser, and what changes stays within the end."""
+        changed = [name for name in self._fields if getattr(self, name) != getattr(before, name)]
+        return (
+            self.is_within(before)
+            and "anchor_window" not in changed
+            and all(
+                getattr(self, name) <= getattr(end, name) for name in changed if name in MINIMA
+            )
+            and all(
+                getattr(self, name) >= getattr(end, name) for name in changed if name in MAXIMA
+            )
+        )
+
+
+# A tighter limit of the first kind is higher, of the second kind lower.
+MINIMA = ("min_interval", "veto_delay", "kick_rounds", "min_open")
+MAXIMA = ("max_age", "kick_below")
+
+NO_FLOORS = RootLimits(0, 0, 2**24 - 1, 65_535, 0, 0, 0)
+
+
+def can_set_kick_limits(limits: KickLimits, floors: KickLimits) -> bool:
+    """Return whether the limits of kickouts are in range and within the floors."""
+    return (
+        limits.can_work()
+        and limits.cool_down <= floors.cool_down
+        and limits.most <= floors.most
+        and limits.per_frame <= floors.per_frame
+        and limits.frame >= floors.frame
+    )
