@@ -27,11 +27,15 @@ from oracle.store.database import Store
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     ROOT / "docs" / "explanation" / "security.md",
+    ROOT / "docs" / "explanation" / "contract-threats.md",
+    ROOT / "docs" / "reference" / "contract-invariants.md",
     ROOT / "docs" / "reference" / "security-checklist.md",
     ROOT / "docs" / "how-to" / "release.md",
 ]
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 _PROOF = re.compile(r"`(\w+Check)\.(check_\w+)`")
+# An invariant that the fuzzer of the contracts evaluates after each call.
+_INVARIANT = re.compile(r"`(tests/contracts/fuzz/[\w/]+\.py)::(check_\w+)`")
 _CHECKED = re.compile(r"`contract check`: `([^`]+)`")
 _TARGET = re.compile(r"`make (\w+)")
 _DUTY = re.compile(r"(?<!\*)\*[^*]+\*(?!\*)")
@@ -59,14 +63,43 @@ def points(page: Path) -> Iterator[tuple[str, str]]:
 def test_every_security_point_names_a_test_a_check_or_an_operator_duty(point: str, seen_to: str):
     tests, proofs = _TEST.findall(seen_to), _PROOF.findall(seen_to)
     checks, targets = _CHECKED.findall(seen_to), _TARGET.findall(seen_to)
-    assert tests or proofs or checks or targets or _DUTY.search(seen_to), point
+    invariants = _INVARIANT.findall(seen_to)
+    assert tests or proofs or invariants or checks or targets or _DUTY.search(seen_to), point
     for path, test in tests:
         assert f"def {test}(" in (ROOT / path).read_text("utf-8"), f"{path}::{test}"
     for contract, check in proofs:
         source = ROOT / f"tests/contracts/audit/checks/{contract}.sol"
         assert f"function {check}(" in source.read_text("utf-8"), check
+    assert [name for path, name in invariants if name not in _list_invariants(path)] == []
     assert [check for check in checks if f'"{check}' not in _CHECKS] == []
     assert [target for target in targets if f"\n{target}:" not in _TARGETS] == []
+
+
+def _list_invariants(path: str) -> list[str]:
+    """Return the invariants that the module evaluates: each is defined and listed."""
+    source = (ROOT / path).read_text("utf-8")
+    defined = re.findall(r"^def (check_\w+)\(moment: Moment, \w+: History\)", source, re.MULTILINE)
+    return [name for name in defined if f"        {name},\n" in source]
+
+
+def test_every_invariant_of_the_contracts_of_roots_is_written_down():
+    table = (ROOT / "docs/reference/contract-invariants.md").read_text("utf-8")
+    folder = ROOT / "tests/contracts"
+    modules = ["invariants.py", "module_invariants.py"]
+    invariants = {
+        (f"tests/contracts/fuzz/roots/{module}", name)
+        for module in modules
+        for name in _list_invariants(f"tests/contracts/fuzz/roots/{module}")
+    }
+    proofs = {
+        (path.stem, name)
+        for pattern in ("Roots*Check.sol", "PackedLanesCheck.sol")
+        for path in (folder / "audit/checks").glob(pattern)
+        for name in re.findall(r"function (check_(?!refuted_)\w+)\(", path.read_text("utf-8"))
+    }
+    assert min(len(invariants), len(proofs)) >= 15
+    assert invariants - {*_INVARIANT.findall(table)} == set()
+    assert proofs - {*_PROOF.findall(table)} == set()
 
 
 def test_security_pages_have_at_least_nine_points():

@@ -1,7 +1,7 @@
 """What holds of the oracle of roots after every call, read off the chain alone.
 
 The model is not asked: these would hold for a contract that the model gets wrong. Each function
-is an invariant of docs/explanation/security.md#invariants-of-the-contracts-of-roots.
+is an invariant of docs/reference/contract-invariants.md.
 """
 
 from collections.abc import Callable, Iterator

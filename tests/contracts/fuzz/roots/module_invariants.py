@@ -1,6 +1,6 @@
 """What holds of the hot set and the challenges after every call, read off the chain alone.
 
-Each function is an invariant of docs/explanation/security.md#invariants-of-the-contracts-of-roots.
+Each function is an invariant of docs/reference/contract-invariants.md.
 """
 
 from typing import Any
