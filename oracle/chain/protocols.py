@@ -198,6 +198,11 @@ class LogReader(Protocol):
         ...
 
     @property
+    def holds_kickouts(self) -> bool:
+        """Whether the profile of the network holds every kickout for an operator."""
+        ...
+
+    @property
     def feed(self) -> RelayReader | None:
         """The reader of the feed beside the chain, or None if there is no feed."""
         ...

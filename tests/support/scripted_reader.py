@@ -42,6 +42,7 @@ class ScriptedReader:
     selectors: Mapping[Address, frozenset[str]] = MappingProxyType({})
     identity = "scripted"
     feed: RelayReader | None = None
+    holds_kickouts = False
 
     def __init__(self, unreadable: Collection[type] = ()) -> None:
         self.unreadable = frozenset(unreadable)
@@ -82,6 +83,7 @@ class Unread:
     selectors: Mapping[Address, frozenset[str]] = MappingProxyType({})
     identity = "unread"
     feed = None
+    holds_kickouts = False
 
     def decode_rows(self, *_):
         raise AssertionError("no log is read here")

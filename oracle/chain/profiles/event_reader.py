@@ -81,6 +81,7 @@ class EventReader:
                 self._by_selector[address] = _build_call_routes(contract)
         # Changes with everything that affects the decoded events.
         self.identity = profile.identity
+        self.holds_kickouts = profile.holds_kickouts
         self.feed: RelayReader | None = None
         self.addresses = tuple(self.contracts)
         self.topics = tuple(self._by_topic)

@@ -114,8 +114,9 @@ DEFAULT_TOKEN = Token()
 class Profile:
     """How the contracts of one kind of network are read.
 
-    `identity` changes with everything that affects decoding; it is part of the rules id.
-    With `has_rounds`, several nodes share a task, and commit to a result before they disclose it.
+    `identity` changes with everything that affects decoding, and with `holds_kickouts`; it is part
+    of the rules id. With `has_rounds`, several nodes share a task, and commit to a result before
+    they disclose it. With `holds_kickouts`, every due kickout waits for an operator.
     `options` has the effective value of each option, and `origin` is the path of the file.
     """
 
@@ -125,6 +126,7 @@ class Profile:
     contracts: Mapping[str, Contract]
     options: Mapping[str, Literal]
     has_rounds: bool = False
+    holds_kickouts: bool = False
     token: Token = DEFAULT_TOKEN
 
     @property

@@ -32,9 +32,15 @@ PROFILES_FOLDER = "profiles"
 _PROFILE_SUFFIX = ".toml"
 # ERC-20 allows any uint8; more than 36 decimals are not in use.
 _MAX_DECIMALS = 36
-_KEYS = {"name", "about", "token", "rounds", "options", "constants", "enums", "contracts"}
-# Keys that do not affect decoding: descriptions, and where contracts are.
-_DESCRIPTIVE_KEYS = {"name", "about", "token", "options", "constants"}
+_KEYS = {
+    *("name", "about", "token", "rounds", "kickouts"),
+    *("options", "constants", "enums", "contracts"),
+}
+# Keys that are left out of the identity or added to it in another form: descriptions, where
+# contracts are, and what has a default.
+_DESCRIPTIVE_KEYS = {"name", "about", "token", "kickouts", "options", "constants"}
+# The values of `kickouts`.
+_AUTOMATIC, _HELD = "automatic", "held"
 _LOCATION_KEYS = {"abi", "address", "start_block", "proxy"}
 
 
@@ -115,11 +121,35 @@ def _read_profile(path: Path, options: Mapping[str, Literal]) -> Profile:
         faults.add_fault("name, rounds", "name must be a string, and rounds true or false")
     faults.messages += compiler.faults
     token = _parse_token(document, faults)
+    holds_kickouts = _parse_holds_kickouts(document, settings, faults)
     faults.raise_if_any()
-    identity = _compute_identity(name, document, contracts, settings.options)
-    return Profile(
-        name, identity, str(path), contracts, settings.options, has_rounds=has_rounds, token=token
+    identity = _compute_identity(
+        name, document, contracts, settings.options, holds_kickouts=holds_kickouts
     )
+    return Profile(
+        name,
+        identity,
+        str(path),
+        contracts,
+        settings.options,
+        has_rounds=has_rounds,
+        holds_kickouts=holds_kickouts,
+        token=token,
+    )
+
+
+def _parse_holds_kickouts(
+    document: Table, settings: ProfileSettings, faults: FaultCollector
+) -> bool:
+    """Return whether every due kickout of the network waits for an operator."""
+    try:
+        value = settings.resolve_reference(document.get("kickouts", _AUTOMATIC))
+    except ValueError as error:
+        faults.add_fault("kickouts", str(error))
+        return False
+    if value not in (_AUTOMATIC, _HELD):
+        faults.add_fault("kickouts", f"must be {_AUTOMATIC!r} or {_HELD!r}, not {value!r}")
+    return value == _HELD
 
 
 def _parse_token(document: Table, faults: FaultCollector) -> Token:
@@ -142,8 +172,10 @@ def _compute_identity(
     document: Table,
     contracts: Mapping[str, Contract],
     options: Mapping[str, Literal],
+    *,
+    holds_kickouts: bool,
 ) -> str:
-    """Return the name and the sha256 of everything that affects decoding.
+    """Return the name and the sha256 of everything that affects decoding, and of `kickouts`.
 
     Contract addresses, start blocks and descriptions are not part of it.
     """
@@ -162,6 +194,8 @@ def _compute_identity(
         for key, contract in contracts.items()
     }
     identity_content |= {"options": dict(options), "constants": document.get("constants", {})}
+    if holds_kickouts:
+        identity_content["kickouts"] = _HELD
     text = json.dumps(identity_content, sort_keys=True, separators=(",", ":"))
     digest = hashlib.sha256(text.encode()).hexdigest()
     return f"{name} {digest}"

@@ -259,6 +259,32 @@ def test_comments_and_addresses_do_not_change_profile_identity(tmp_path: Path):
     assert opened(tmp_path, shown + GOOD).profile.identity == identity
 
 
+def test_profile_that_holds_kickouts_has_another_identity(tmp_path: Path):
+    reader = opened(tmp_path, GOOD)
+    held = opened(tmp_path, 'kickouts = "held"\n' + GOOD)
+    stated_default = opened(tmp_path, 'kickouts = "automatic"\n' + GOOD)
+
+    assert (reader.holds_kickouts, held.holds_kickouts) == (False, True)
+    assert held.identity != reader.identity
+    assert (stated_default.holds_kickouts, stated_default.identity) == (False, reader.identity)
+
+
+def test_option_can_hold_kickouts(tmp_path: Path):
+    text = 'kickouts = "$kicks"\n' + GOOD.replace(
+        "[options]\n", '[options]\nkicks = "automatic"\n'
+    )
+    path = written(tmp_path, text)
+
+    assert not load_profile(path).holds_kickouts
+    assert load_profile(path, {"kicks": "held"}).holds_kickouts
+
+
+@pytest.mark.parametrize("value", ['"off"', "true", '"$unknown"'])
+def test_unknown_value_of_kickouts_is_rejected(tmp_path: Path, value: str):
+    with pytest.raises(InputError, match="kickouts: "):
+        opened(tmp_path, f"kickouts = {value}\n" + GOOD)
+
+
 @pytest.mark.parametrize("name", list_shipped_profiles())
 def test_every_shipped_profile_opens_and_has_description(name: str):
     profile = load_profile(name)
