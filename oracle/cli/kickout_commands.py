@@ -259,8 +259,8 @@ def execute(
     _print_result(result, as_json=as_json)
 
 
-def _build_kickout_rules(records: Records) -> KickoutRules:
-    return KickoutRules(records.rules, records.report_settings)
+def _build_kickout_rules(index: Index) -> KickoutRules:
+    return KickoutRules(index.rules, index.report_settings, index.reader.holds_kickouts)
 
 
 def _load_cases(index: Index) -> list[KickoutCase]:

@@ -19,7 +19,7 @@ from oracle.domain.reports.kicks import Kick
 from oracle.domain.state import Membership
 from oracle.errors import InputError
 from oracle.kickouts.kickout_context import EXECUTE_KICK, KickoutContext
-from oracle.kickouts.kickout_eligibility import KickoutCase, KickoutRules, is_kickout_still_due
+from oracle.kickouts.kickout_eligibility import KickoutCase, is_kickout_still_due
 from oracle.kickouts.kickout_planner import plan_kick_execution as plan_execution
 from oracle.kickouts.proposer import (
     build_kick_statement,
@@ -94,7 +94,7 @@ def plan_manual_execution(context: KickoutContext, kick: Kick, heads: Heads) -> 
     """
     _check_synced(context, heads)
     with context.account_context.store.read_transaction() as uow:
-        if not is_kickout_still_due(uow, KickoutRules(context.rules, context.settings), kick):
+        if not is_kickout_still_due(uow, context.kickout_rules, kick):
             raise InputError(
                 f"{kick.node}: the kickout was proposed on evidence {kick.evidence}, but the node "
                 "is due on different evidence; check the proposal and its proposer (`qos-oracle "

@@ -310,6 +310,7 @@ def _build_block_hooks(records: Records, reader: EventReader) -> Iterator[BlockH
             records.report_settings,
             Domain(config.chain.id, Address(oracle.address)),
             anchor_window=oracle.anchor_window,
+            holds_kickouts=reader.holds_kickouts,
         )
     yield DrawHook(records.dispatch_settings, reader)
     yield ProbeWindowHook(build_probe_settings(config.probing))

@@ -321,7 +321,13 @@ def open_reporter_contexts(
     verifier = EvidenceVerifier(
         index.chain, index.store, index.folder, RebuildOptions(lease_epoch=epoch)
     )
-    kickouts = KickoutContext(quorum, index.rules, oracle.evidence_folder, verifier)
+    kickouts = KickoutContext(
+        quorum,
+        index.rules,
+        oracle.evidence_folder,
+        verifier,
+        holds_kickouts=index.reader.holds_kickouts,
+    )
     contexts = ReporterContexts(reporting, kickouts)
     contexts.register_calls()
     return contexts

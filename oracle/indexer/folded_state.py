@@ -3,7 +3,7 @@
 See docs/explanation/storage.md#state-snapshots.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 from oracle.chain.profiles.event_reader import DecodedEvents
@@ -17,6 +17,7 @@ from oracle.domain.fold.fold import (
     collect_task_keys,
 )
 from oracle.domain.ids import TaskKey
+from oracle.domain.reports.kickout_review import ScoreHistory
 from oracle.domain.reports.registration import FirstEvents
 from oracle.domain.reports.report import MIN_SCORES
 from oracle.domain.reports.rounds import Rounds
@@ -49,12 +50,22 @@ class FoldedState:
     """The state after some block, in memory: everything that a report is built from.
 
     `snapshot_block`: the block of the snapshot that the fold started from; None: no snapshot.
+    `score_history` and `dead_letter_blocks` hold only what was folded after the snapshot.
     """
 
     fold: Fold
     rounds: Rounds
     first_events: FirstEvents
+    score_history: ScoreHistory
     snapshot_block: int | None = None
+    # Blocks with a log or call that could not be decoded.
+    dead_letter_blocks: list[int] = field(default_factory=list)
+
+    def record_changes(self) -> None:
+        """Record the changes folded since the last call; they must be those of whole blocks."""
+        changes = self.fold.drain_changes()
+        self.first_events.record_changes(changes)
+        self.score_history.record_changes(changes, self.fold.ledger.tasks)
 
 
 def compute_snapshot_version(reader: LogReader, rules: Rules, min_scores: int) -> bytes:
@@ -94,7 +105,7 @@ def fold_state_up_to(
             continue
         return state
     _check_log_count(uow, 0, last_block, max_logs)
-    state = FoldedState(Fold(rules), Rounds(), FirstEvents(min_scores))
+    state = FoldedState(Fold(rules), Rounds(), FirstEvents(min_scores), ScoreHistory(rules))
     _fold_remaining(uow, reader, state, last_block)
     return state
 
@@ -145,7 +156,7 @@ def _restore_state(
     )
     first_events = FirstEvents(min_scores)
     first_events.restore(packed.first_scored, packed.first_penalized)
-    return FoldedState(fold, rounds, first_events, snapshot.block)
+    return FoldedState(fold, rounds, first_events, ScoreHistory(rules), snapshot.block)
 
 
 def _fold_remaining(
@@ -161,8 +172,9 @@ def _fold_remaining(
         state.fold.fold_events(decoded.events)
         state.rounds.fold_block(blocks.last, decoded.contract_events, journal=False)
         # Nothing is stored here, so the drained changes are not kept.
-        state.first_events.record_changes(state.fold.drain_changes())
+        state.record_changes()
         state.rounds.drain_changes()
+        state.dead_letter_blocks.extend(letter.block for letter in decoded.dead_letters)
 
 
 def _load_omitted_rows(

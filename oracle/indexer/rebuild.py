@@ -232,7 +232,6 @@ def rebuild_up_to(
     check_raw_rows(uow, last_block, verified_blocks)
     old_digest = uow.projections.compute_digest()
     uow.projections.clear()
-    uow.dead_letters.delete_open()
     bind_rules(uow, folder.rules)
     check = _HookCheck(folder.hooks)
     logs_folded = fold_stored_rows(uow, folder, BlockRange(0, last_block), rebuild_options, check)
@@ -253,9 +252,10 @@ def fold_stored_rows(
     """Fold the canonical rows of these blocks onto the current state; return the log count.
 
     Blocks above the final one are journaled. Rows in memory are discarded, because the stored rows
-    may have changed.
+    may have changed. Dead letters that can be decoded now are closed.
     """
     folder.discard_cached_rows()
+    uow.dead_letters.delete_open(blocks.first, blocks.last)
     for hook in folder.hooks:
         hook.on_rebuild()
     cursor = uow.cursor.get()

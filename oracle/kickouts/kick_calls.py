@@ -25,7 +25,6 @@ from oracle.kickouts.kickout_context import (
     KickoutContext,
 )
 from oracle.kickouts.kickout_eligibility import (
-    KickoutRules,
     compute_evidence_hash,
     has_matching_evidence,
     has_open_kickout_interval,
@@ -74,7 +73,7 @@ def find_kickout_obstacle(
     kick = uow.rounds.load_for_nodes([get_subject(request)]).kicks.get(get_subject(request))
     if request.kind == RETRY_KICK:
         return None if kick is not None and is_retry_due(uow, kick) else _RETRY_NOT_DUE
-    kickout_rules = KickoutRules(context.rules, context.settings)
+    kickout_rules = context.kickout_rules
     if kick is None or kick.state is not KickState.LIVE:
         # The simulation of the call checks the contract's state.
         return (
@@ -97,7 +96,7 @@ def _find_proposal_obstacle(
     stale_reason = find_stale_round_reason(uow, statement.round, statement.report)
     if stale_reason is not None:
         return stale_reason
-    evidence = compute_evidence_hash(uow, node, KickoutRules(context.rules, context.settings))
+    evidence = compute_evidence_hash(uow, node, context.kickout_rules)
     if statement.evidence != evidence:
         return _LEFT_THE_CHAIN
     is_exported = build_evidence_path(context.evidence_folder, evidence).exists()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.scoring.rules import Rules
-from oracle.kickouts.kickout_eligibility import EvidenceHashCache
+from oracle.kickouts.kickout_eligibility import EvidenceHashCache, KickoutRules
 from oracle.kickouts.proof import EvidenceVerifier
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.txmgr.context import AccountContext
@@ -31,6 +31,13 @@ class KickoutContext:
     evidence_folder: Path
     verifier: EvidenceVerifier | None = None
     evidence_cache: EvidenceHashCache = field(default_factory=EvidenceHashCache)
+    # Whether the profile of the network holds every kickout.
+    holds_kickouts: bool = False
+
+    @property
+    def kickout_rules(self) -> KickoutRules:
+        """The rules of kickouts."""
+        return KickoutRules(self.rules, self.settings, self.holds_kickouts)
 
     @property
     def account_context(self) -> AccountContext:

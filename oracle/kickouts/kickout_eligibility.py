@@ -14,28 +14,34 @@ from oracle.domain.reports.kickout_evidence import (
     LaneObservation,
     build_kickout_evidence,
 )
+from oracle.domain.reports.kickout_review import KickoutPolicy, find_hold_reason
 from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.lanes import LOWEST_SCORE, NEVER_REPORTED
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.scoring.node_scores import is_below_kickout_line, is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership
-from oracle.kickouts.creator_gate import find_hold_reason, is_operator_required, load_creators
+from oracle.indexer.kickout_reviews import load_counted_entries, load_creators
 from oracle.kickouts.proof import EvidenceVerification, build_evidence_verification
 from oracle.kickouts.shown_low import count_low_rounds, find_first_low_rounds
 from oracle.quorum.signing_round import compute_min_signing_round
 from oracle.store.database import UnitOfWork
 
-# How many scores are loaded in addition to a pool, because the block that opened the interval may
-# contain later scores.
-_SLACK_SCORES = 200
-
 
 class KickoutRules(NamedTuple):
-    """The rules of a kickout: the scoring rules and the report settings."""
+    """The rules of a kickout: the scoring rules and the report settings.
+
+    `holds_kickouts`: whether the profile of the network holds every kickout.
+    """
 
     rules: Rules
     settings: ReportSettings
+    holds_kickouts: bool = False
+
+    @property
+    def policy(self) -> KickoutPolicy:
+        """The rules by which due kickouts are reviewed."""
+        return KickoutPolicy(self.rules, self.holds_kickouts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +129,7 @@ def _build_cases(
 ) -> list[KickoutCase]:
     if not intervals:
         return []
-    rules, settings = kickout_rules
+    rules, settings = kickout_rules.rules, kickout_rules.settings
     cursor, members = uow.cursor.get(), uow.kickouts.list_due_members()
     chain_time = 0 if cursor is None else cursor.time
     newest_rounds = uow.rounds.list_accepted(settings.kick_after_rounds)
@@ -158,8 +164,9 @@ def _build_cases(
         min_round = (
             compute_min_signing_round(first_low_rounds[-1].round, kick) if first_low_rounds else 0
         )
-        entries = () if evidence is None else _load_entries(uow, rules, interval)
-        hold_reason = find_hold_reason(evidence, kick, entries, rules)
+        hold_reason = None
+        if evidence is not None and (kick is None or kick.state is not KickState.LIVE):
+            hold_reason = _find_interval_hold_reason(uow, interval, kickout_rules.policy)
         cases.append(
             KickoutCase(
                 *(interval.node, interval, index, lane, kick, evidence, obstacle),
@@ -200,15 +207,21 @@ def _filter_still_due(
     return [interval for interval in intervals if interval.node in due_nodes]
 
 
-def count_held_intervals(uow: UnitOfWork, intervals: Sequence[KickoutDue], rules: Rules) -> int:
+def count_held_intervals(
+    uow: UnitOfWork, intervals: Sequence[KickoutDue], policy: KickoutPolicy
+) -> int:
     """Count the intervals whose kickout an operator would have to propose."""
-    entries_by_interval = (
-        (interval, _load_entries(uow, rules, interval)) for interval in intervals
-    )
     return sum(
-        is_operator_required(uow, interval, entries, rules)
-        for interval, entries in entries_by_interval
+        _find_interval_hold_reason(uow, interval, policy) is not None for interval in intervals
     )
+
+
+def _find_interval_hold_reason(
+    uow: UnitOfWork, interval: KickoutDue, policy: KickoutPolicy
+) -> str | None:
+    """Return why only an operator may propose the kickout, or None if the daemon may do so."""
+    entries = _load_entries(uow, policy.rules, interval)
+    return find_hold_reason(entries, load_creators(uow, entries, interval.opened_at), policy)
 
 
 def has_open_kickout_interval(uow: UnitOfWork, node: Address, rules: Rules) -> bool:
@@ -300,7 +313,7 @@ def _build_evidence_context(
         if index is None
         else find_first_low_rounds(uow, interval, index, settings),
         kick_below=settings.kick_below,
-        creators=load_creators(uow, interval, entries),
+        creators=load_creators(uow, entries, interval.opened_at),
     )
 
 
@@ -409,7 +422,7 @@ def _compute_hash(
 
     The hash is None if a repair removed the scores.
     """
-    rules, settings = kickout_rules
+    rules, settings = kickout_rules.rules, kickout_rules.settings
     entries = _load_entries(uow, rules, interval)
     accused = _build_evidence_context(uow, settings, interval, entries)
     try:
@@ -420,21 +433,9 @@ def _compute_hash(
 
 
 def _load_entries(uow: UnitOfWork, rules: Rules, interval: KickoutDue) -> list[ScoreEntry]:
-    """Return the scores that counted when the interval opened, oldest first.
-
-    Under legacy rules these are the scores of the window. The window can only have grown since,
-    because an interval ends with its window.
-    """
-    if rules.legacy is not None:
-        node = uow.nodes.get_many([interval.node])[interval.node]
-        window_entries = uow.scores.list_for_node(interval.node, node.window_count)
-        return [entry for entry in window_entries if entry.at <= interval.opened_at]
-    size = rules.pool_size
-    entries = uow.scores.list_for_node_up_to(
-        interval.node, interval.opened_at.block, size + _SLACK_SCORES
-    )
-    pool_entries = [entry for entry in entries if entry.at <= interval.opened_at]
-    return pool_entries[-size:]
+    """Return the scores that counted when the interval opened, oldest first."""
+    node = uow.nodes.get_many([interval.node])[interval.node]
+    return load_counted_entries(uow, node, interval.opened_at, rules)
 
 
 def _find_interval_obstacle(

@@ -30,7 +30,6 @@ from oracle.kickouts.kickout_context import (
 )
 from oracle.kickouts.kickout_eligibility import (
     KickoutCase,
-    KickoutRules,
     find_due_interval,
     find_due_intervals,
     find_proposable_cases,
@@ -104,7 +103,7 @@ def plan_kickout_call(context: KickoutContext, heads: Heads) -> StepResult | Non
 
 
 def _load_plan_inputs(context: KickoutContext, uow: UnitOfWork) -> _PlanInputs:
-    kickout_rules = KickoutRules(context.rules, context.settings)
+    kickout_rules = context.kickout_rules
     is_holding_reports = uow.holds.is_awaiting_operator()
     live_kicks, intervals = uow.rounds.list_live_kicks(), find_due_intervals(uow, context.rules)
     evidence_cache = context.evidence_cache
@@ -268,7 +267,7 @@ def _load_cases(
 ) -> list[KickoutCase]:
     return load_kickout_cases(
         uow,
-        KickoutRules(context.rules, context.settings),
+        context.kickout_rules,
         _get_required_level(context),
         late_nodes,
     )

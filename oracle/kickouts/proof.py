@@ -10,10 +10,12 @@ from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange, Position
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
+from oracle.domain.reports.kickout_review import compute_evidence_range
 from oracle.domain.state import Task
 from oracle.indexer.audit.reverify import reverify_and_repair
 from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.folder import EventFolder
+from oracle.indexer.kickout_reviews import find_first_blocks
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.store.database import Store, UnitOfWork
 
@@ -85,15 +87,17 @@ def build_evidence_verification(
 
     A score depends on the blocks of its task and of the tasks that were ranked in the same group.
     """
-    blocks = find_evidence_blocks(uow, interval, entries)
-    first, last = blocks[0], blocks[-1]
-    dead_letters = uow.dead_letters.list_open(first, last)
+    scores = find_first_blocks(uow, entries)
+    evidence_range = compute_evidence_range(scores, interval.opened_at)
+    dead_letters = uow.dead_letters.list_open(evidence_range.first, evidence_range.last)
     if dead_letters:
         problem = f"{dead_letters[0].name} of block {dead_letters[0].block}"
         return EvidenceVerification(
             level,
             obstacle=f"{problem} could not be decoded; run `qos-oracle resync dead-letters`",
         )
+    blocks = find_evidence_blocks(uow, interval, entries)
+    first, last = blocks[0], blocks[-1]
     scope = uow.coverage.get_current_scope()
     gaps = [] if scope is None else uow.coverage.list_gaps(scope.id, first, last)
     if scope is None or gaps:

@@ -25,6 +25,7 @@ from oracle.domain.reports.kickout_evidence import (
     compute_creator_spread,
     find_derived_zeros_reason,
 )
+from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.lanes import (
     LOWEST_SCORE,
     compute_node_lane_from_scores,
@@ -167,6 +168,11 @@ class EventArchive:
     rules: Rules
     min_scores: int = MIN_SCORES
     max_logs: int | None = None
+
+    @property
+    def kickout_policy(self) -> KickoutPolicy:
+        """Return the rules by which due kickouts are reviewed."""
+        return KickoutPolicy(self.rules, self.reader.holds_kickouts)
 
 
 def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> Explanation:

@@ -14,12 +14,12 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.lanes import decode_qos
-from oracle.domain.reports.target_words import build_scoring_context
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf, RoundSummary
 from oracle.domain.roots.node_tree import iter_linked_leaves
 from oracle.domain.roots.proofs import NodeProof, ProvableRound
 from oracle.errors import InputError
 from oracle.indexer.folded_state import fold_state_up_to
+from oracle.indexer.kickout_reviews import build_folded_context
 from oracle.indexer.provenance import get_rebuild_count
 from oracle.queries.answers import AccountId, AddressText, ApiModel, FixedPoint, HashText, Integer
 from oracle.queries.explain import EventArchive, find_stored_block
@@ -206,7 +206,7 @@ def _build_round(archive: EventArchive, uow: UnitOfWork, accepted: RoundAccepted
     nodes = folded.fold.ledger.nodes
     leaves = iter_linked_leaves(
         (nodes[address] for address in sorted(nodes)),
-        build_scoring_context(nodes, as_of.time, archive.rules),
+        build_folded_context(uow, folded, as_of.time, archive.kickout_policy),
         keccak,
     )
     return ProvableRound(

@@ -9,6 +9,7 @@ from oracle.chain.protocols import LogReader
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address
+from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.lanes import (
     DO_NOT_SELECT,
     LANES_PER_WORD,
@@ -21,6 +22,7 @@ from oracle.domain.reports.round_data import RECORD_BYTES, decode_records
 from oracle.domain.scoring.legacy_factors import compute_incentive_shares
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.folded_state import fold_state_up_to
+from oracle.indexer.kickout_reviews import build_folded_context
 from oracle.queries.answers import AddressText, ApiModel, FixedPoint, HashText, LogPlace
 from oracle.reporting.recompute import build_report, load_domain
 from oracle.store.database import Store
@@ -197,7 +199,9 @@ def compute_report_detail(
     """Compute the report as of a block, as any reporter with the same rules id would."""
     with store.read_transaction() as uow:
         folded = fold_state_up_to(uow, reader, rules, as_of.number, settings.min_scores)
-        computed = build_report(folded, as_of, rules, settings, load_domain(uow))
+        policy = KickoutPolicy(rules, reader.holds_kickouts)
+        context = build_folded_context(uow, folded, as_of.time, policy)
+        computed = build_report(folded, as_of, context, settings, load_domain(uow))
         stored = uow.reports.get(computed.period)
     rounds = folded.rounds
     node_by_lane = {entry.index: entry.node for entry in rounds.indexes.values()}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from oracle.dispatch.dispatch_calls import STARTS
 from oracle.dispatch.downloads import find_pending_downloads
 from oracle.domain.ids import Address
+from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.scoring.legacy_factors import compute_population_maxima
 from oracle.domain.scoring.node_figures import NodeScores, compute_node_scores
 from oracle.domain.scoring.rules import Rules
@@ -75,7 +76,8 @@ class StatisticsCollector:
         return index_statistics
 
     def _compute_statistics(self, balance_wei: int | None) -> _Statistics:
-        index_statistics = compute_index_statistics(self.store, self.folder.rules, balance_wei)
+        policy = KickoutPolicy(self.folder.rules, self.folder.reader.holds_kickouts)
+        index_statistics = compute_index_statistics(self.store, policy, balance_wei)
         return index_statistics, compute_integrity_statistics(self.store, self.folder)
 
 

@@ -13,6 +13,7 @@ from oracle.chain.verification.refused_blocks import BlockRefusal
 from oracle.domain.blocks import BlockRef
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.health import HealthReport
+from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.scoring.legacy_factors import compute_population_maxima
 from oracle.domain.scoring.node_scores import (
@@ -22,7 +23,6 @@ from oracle.domain.scoring.node_scores import (
     get_status,
     is_excluded,
 )
-from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership
 from oracle.indexer.audit.unproven_history import Dispute, get_disputes
 from oracle.indexer.block_confirmation import get_refusal
@@ -204,9 +204,10 @@ def _build_reorg_entry(reorg: Reorg) -> ReorgEntry:
 
 
 def compute_index_statistics(
-    store: Store, rules: Rules, balance_wei: int | None
+    store: Store, policy: KickoutPolicy, balance_wei: int | None
 ) -> IndexStatistics | None:
     """Compute the metrics as of the cursor's time, or return None if no block is indexed."""
+    rules = policy.rules
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None:
@@ -236,7 +237,7 @@ def compute_index_statistics(
             ),
             kickouts={
                 "due": len(due_kickouts),
-                "held": count_held_intervals(uow, due_kickouts, rules),
+                "held": count_held_intervals(uow, due_kickouts, policy),
                 "done": kicked_count,
             },
             round=round_number,

@@ -10,9 +10,10 @@ from oracle.chain.proofs.keccak import keccak
 from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_ADDRESS
+from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.report import Report, ReportSettings, cut_report
 from oracle.domain.reports.target_words import (
-    build_scoring_context,
+    ScoringContext,
     build_target_words,
     compute_folded_words,
 )
@@ -20,6 +21,7 @@ from oracle.domain.roots.node_tree import NodeTree
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
 from oracle.indexer.folded_state import FoldedState, fold_state_up_to
+from oracle.indexer.kickout_reviews import build_folded_context
 from oracle.reporting.report_cutter import find_registrations_in_memory
 from oracle.signing.typed_data import Domain
 from oracle.store.database import Store, UnitOfWork
@@ -48,9 +50,10 @@ def recompute_leaves(
 ) -> ReportWithLeaves:
     """Return the report as of a block like `recompute_report`, with the leaves of its root."""
     with store.read_transaction() as uow:
-        domain = load_domain(uow)
         folded = fold_state_up_to(uow, reader, rules, as_of.number, settings.min_scores)
-    return build_report_with_leaves(folded, as_of, rules, settings, domain)
+        policy = KickoutPolicy(rules, reader.holds_kickouts)
+        context = build_folded_context(uow, folded, as_of.time, policy)
+        return build_report_with_leaves(folded, as_of, context, settings, load_domain(uow))
 
 
 def load_domain(uow: UnitOfWork) -> Domain:
@@ -65,28 +68,38 @@ def load_domain(uow: UnitOfWork) -> Domain:
 
 
 def build_report(
-    folded: FoldedState, as_of: BlockRef, rules: Rules, settings: ReportSettings, domain: Domain
+    folded: FoldedState,
+    as_of: BlockRef,
+    context: ScoringContext,
+    settings: ReportSettings,
+    domain: Domain,
 ) -> Report:
-    """Return the report as of `as_of`, which is the last block of the state in `folded`."""
-    return build_report_with_leaves(folded, as_of, rules, settings, domain).report
+    """Return the report as of `as_of`, which is the last block of the state in `folded`.
+
+    `context` is the scoring context of this state at the time of that block.
+    """
+    return build_report_with_leaves(folded, as_of, context, settings, domain).report
 
 
 def build_report_with_leaves(
-    folded: FoldedState, as_of: BlockRef, rules: Rules, settings: ReportSettings, domain: Domain
+    folded: FoldedState,
+    as_of: BlockRef,
+    context: ScoringContext,
+    settings: ReportSettings,
+    domain: Domain,
 ) -> ReportWithLeaves:
     """Return the report as of the last block of the state in `folded`, with its leaves."""
     nodes, rounds = folded.fold.ledger.nodes, folded.rounds
-    scored_at = build_scoring_context(nodes, as_of.time, rules)
     registrations = find_registrations_in_memory(
-        rounds, nodes, folded.first_events, as_of.time, rules, settings
+        rounds, nodes, folded.first_events, as_of.time, context.rules, settings
     )
-    words = compute_folded_words(rounds, nodes, scored_at)
+    words = compute_folded_words(rounds, nodes, context)
     tree = NodeTree(keccak)
-    tree.rebuild((nodes[address] for address in sorted(nodes)), scored_at)
+    tree.rebuild((nodes[address] for address in sorted(nodes)), context)
     report = cut_report(
         as_of,
         rounds,
-        build_target_words(rounds, words, registrations, scored_at),
+        build_target_words(rounds, words, registrations, context),
         settings,
         tree.compute_root(domain.chain_id, domain.contract, rounds.head.round + 1, as_of.number),
     )

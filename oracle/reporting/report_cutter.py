@@ -10,6 +10,7 @@ in memory. Both ways must give the same result, or two reporters would sign diff
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, pairwise
 
 from typing_extensions import override
@@ -19,6 +20,7 @@ from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.events.oracle_events import NO_REGISTRATIONS, Registrations
 from oracle.domain.ids import Address
 from oracle.domain.reports.contract_state import NodeIndex
+from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.lanes import compute_node_lane, get_word_index, replace_lane
 from oracle.domain.reports.registration import (
     FirstEvents,
@@ -36,6 +38,7 @@ from oracle.domain.scoring.node_scores import count_restarts
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 from oracle.indexer.block_hooks import BlockHook, HookNote
+from oracle.indexer.kickout_reviews import KickoutReviewCache
 from oracle.reporting.leaf_storage import prune_pieces, store_changed_pieces
 from oracle.signing.typed_data import Domain
 from oracle.store.database import UnitOfWork
@@ -47,13 +50,21 @@ class ReportCutter(BlockHook):
     """Cuts a report at the end of each period; caches words and tree of the last report."""
 
     def __init__(
-        self, rules: Rules, settings: ReportSettings, domain: Domain, *, anchor_window: int
+        self,
+        rules: Rules,
+        settings: ReportSettings,
+        domain: Domain,
+        *,
+        anchor_window: int,
+        holds_kickouts: bool = False,
     ) -> None:
         """Create the cutter of the reports for the contract of `domain`.
 
-        The contract can check `anchor_window` blocks below the head.
+        The contract can check `anchor_window` blocks below the head. `holds_kickouts`: whether the
+        profile of the network holds every kickout.
         """
         self._rules = rules
+        self._reviews = KickoutReviewCache(KickoutPolicy(rules, holds_kickouts))
         self._domain = domain
         self.settings = settings
         # All headers at most this far below the head are fetched, to find the ends of periods.
@@ -161,13 +172,20 @@ class ReportCutter(BlockHook):
         return build_target_words(rounds, self._lane_words, registrations, context)
 
     def _build_context(self, uow: UnitOfWork, time: int) -> ScoringContext:
-        return ScoringContext(self._rules, time, uow.nodes.get_many, self._population_maxima)
+        return ScoringContext(
+            self._rules,
+            time,
+            uow.nodes.get_many,
+            partial(self._reviews.get_or_load, uow),
+            self._population_maxima,
+        )
 
     @override
     def reset(self) -> None:
         """Clear the cache, because the state was rewound or a transaction was rolled back."""
         self._lane_words = {}
         self._tree = NodeTree(keccak)
+        self._reviews.clear()
         self._seen_indexes = {}
         self._waiting_nodes = set()
         self._last_cut = None
@@ -215,6 +233,8 @@ class ReportCutter(BlockHook):
             yield node
 
     def _update_lane(self, rounds: Rounds, node: Node, time: int) -> None:
+        if node.kickout_due_since is None:
+            self._reviews.discard(node.address)
         index = rounds.index_by_node.get(node.address)
         if index is not None:
             lane = compute_node_lane(node, time, self._rules, self._population_maxima)

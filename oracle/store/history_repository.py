@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Select, Table, func, select
+from sqlalchemy import Connection, Select, Table, func, select, tuple_
 
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import (
@@ -83,6 +83,12 @@ class ScoreRepository:
     def list_for_node_up_to(self, node: Address, block: int, limit: int = 50) -> list[ScoreEntry]:
         """Return the last scores of the node as of `block`, oldest first."""
         query = select(score).where(score.c.node == decode_hex(node), score.c.block <= block)
+        return self._load_newest(query, limit)
+
+    def list_for_node_at(self, node: Address, at: Position, limit: int) -> list[ScoreEntry]:
+        """Return the last scores of the node up to a position, oldest first."""
+        is_up_to = tuple_(*(score.c[name] for name in Position._fields)) <= tuple(at)
+        query = select(score).where(score.c.node == decode_hex(node), is_up_to)
         return self._load_newest(query, limit)
 
     def list_for_node_between(

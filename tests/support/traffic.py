@@ -1,5 +1,6 @@
 """Generates a small network's events block by block from a seed; legal on an unforked chain."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -57,15 +58,21 @@ def accepted(round_: int, words: dict[int, int], as_of: int = 0) -> RoundAccepte
 
 @dataclass
 class Traffic:
-    """Six nodes run tasks in groups of three; some are late, and some come and go."""
+    """Six nodes run tasks in groups of three; some are late, and some come and go.
+
+    With `creators`, each group has one of so many creators, or is created after its scores.
+    """
 
     seed: int
+    creators: int = 0
     members: list[Address] = field(default_factory=list)
     joined: int = 0
     groups: int = 0
     rounds: int = 0
     # The groups whose tasks run: the tasks and their nodes.
     running: list[list[tuple[TaskKey, Address]]] = field(default_factory=list)
+    # Creations that follow after the scores of their tasks.
+    late: list[list[Event]] = field(default_factory=list)
     random: Random = field(init=False)
 
     def __post_init__(self) -> None:
@@ -99,8 +106,19 @@ class Traffic:
         tasks = [(task_key(self.groups * 10 + place), node) for place, node in enumerate(nodes)]
         self.running.append(tasks)
         group = group_key(self.groups)
-        created = [TaskCreated(AT, TIME, task, fee=10**15, group=group) for task, _ in tasks]
-        return [*created, *(TaskStarted(AT, TIME, task, node) for task, node in tasks)]
+        created = self._create(group, tasks)
+        started = [TaskStarted(AT, TIME, task, node) for task, node in tasks]
+        if self.creators and self.random.randrange(4) == 0:
+            self.late.append(created)
+            return [*started]
+        return [*created, *started]
+
+    def _create(self, group: GroupKey, tasks: Sequence[tuple[TaskKey, Address]]) -> list[Event]:
+        creator = address(0xC0 + self.random.randrange(self.creators)) if self.creators else None
+        return [
+            TaskCreated(AT, TIME, task, creator=creator, fee=10**15, group=group)
+            for task, _ in tasks
+        ]
 
     def _finish(self) -> list[Event]:
         if not self.running:
@@ -113,6 +131,9 @@ class Traffic:
             events.append(TaskTimedOut(AT, TIME, *late))
         number = int(tasks[0][0], 16) // 10
         group = GroupValidated(AT, TIME, group_key(number), tuple(task for task, _ in tasks))
+        if self.late and self.random.randrange(2):
+            # The tasks of an earlier group are created only now.
+            return [*events, group, *self.late.pop(0)]
         return [*events, group, *(TaskSucceeded(AT, TIME, *pair) for pair in fine)]
 
     def _come_or_go(self) -> list[Event]:

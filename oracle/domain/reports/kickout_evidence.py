@@ -226,7 +226,7 @@ def build_kickout_evidence(
         raise ValueError(
             f"{interval.node}: the evidence must be a full pool of the node's own scores"
         )
-    if not _justifies_kickout(total, size, rules):
+    if not justifies_kickout(entries, rules):
         raise ValueError(f"{interval.node}: scores with a sum of {total} do not justify a kickout")
     spread = compute_creator_spread(
         ((context.creators.get(entry.task), entry.score) for entry in entries), rules
@@ -253,11 +253,11 @@ def build_kickout_evidence(
     return KickoutEvidence(json.dumps(content, sort_keys=True, indent=1) + "\n", spread)
 
 
-def _justifies_kickout(total: int, count: int, rules: Rules) -> bool:
+def justifies_kickout(entries: Sequence[ScoreEntry], rules: Rules) -> bool:
     """Return whether there are enough scores for a kickout, and they are low enough."""
-    legacy = rules.legacy
-    has_enough = legacy is None or count >= legacy.kickout_tasks
-    return has_enough and total * UNIT < _get_kickout_line(rules) * count
+    min_count = rules.pool_size if rules.legacy is None else rules.legacy.kickout_tasks
+    total = sum(entry.score for entry in entries)
+    return len(entries) >= min_count and total * UNIT < _get_kickout_line(rules) * len(entries)
 
 
 def _is_clearly_above_line(total: int, count: int, rules: Rules) -> bool:

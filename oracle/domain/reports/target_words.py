@@ -10,6 +10,7 @@ from enum import IntEnum
 from oracle.domain.events.oracle_events import NO_REGISTRATIONS, Registrations
 from oracle.domain.ids import Address
 from oracle.domain.reports.contract_state import RoundLimits
+from oracle.domain.reports.kickout_review import KickoutReviewer
 from oracle.domain.reports.lanes import (
     LANES_PER_WORD,
     LOWEST_SCORE,
@@ -118,12 +119,14 @@ NodeLoader = Callable[[Sequence[Address]], Mapping[Address, Node]]
 class ScoringContext:
     """The inputs of scoring at the as-of block, whose time is `time`.
 
-    Legacy rules also need the population maxima at that time.
+    `review_kickout` reviews the kickout of a node whose kickout is due at that block. Legacy rules
+    also need the population maxima at that time.
     """
 
     rules: Rules
     time: int
     load_nodes: NodeLoader
+    review_kickout: KickoutReviewer
     population_maxima: PopulationMaxima | None = None
 
     def compute_lane(self, node: Node | None) -> int:
@@ -187,13 +190,12 @@ def build_target_words(
 
 
 def build_scoring_context(
-    nodes: Mapping[Address, Node], time: int, rules: Rules
+    nodes: Mapping[Address, Node], time: int, rules: Rules, review_kickout: KickoutReviewer
 ) -> ScoringContext:
     """Return the scoring context for a complete set of nodes in memory."""
 
     def load_nodes(addresses: Sequence[Address]) -> Mapping[Address, Node]:
         return {node: nodes[node] for node in addresses if node in nodes}
 
-    return ScoringContext(
-        rules, time, load_nodes, compute_population_maxima(nodes.values(), time, rules)
-    )
+    population_maxima = compute_population_maxima(nodes.values(), time, rules)
+    return ScoringContext(rules, time, load_nodes, review_kickout, population_maxima)

@@ -115,7 +115,9 @@ def build_node_leaf(
 ) -> NodeLeaf:
     """Return the leaf of a node as of `context.time`.
 
-    Under legacy rules the leaf holds the number and the sum of the scores in the window.
+    Under legacy rules the leaf holds the number and the sum of the scores in the window. No
+    kickout is due while a dead letter lies in its evidence. A kickout that only an operator may
+    allow is marked as held.
     """
     rules, time = context.rules, context.time
     reliability = compute_reliability(node, time, rules)
@@ -123,17 +125,21 @@ def build_node_leaf(
     if rules.legacy is not None:
         tally = compute_tally(node, time, rules.legacy)
         score_count, score_sum = min(tally.tasks, _MAX_SCORE_COUNT), tally.total
-    due_since = node.kickout_due_time
+    due_since, flags = node.kickout_due_time or 0, _build_flags(node, reliability, context)
     # A restart may have lost the low pool, or its window may have ended, without an event.
-    if due_since is None or not is_kickout_due(node, rules, time):
+    is_due = node.kickout_due_time is not None and is_kickout_due(node, rules, time)
+    review = context.review_kickout(node) if is_due else None
+    if review is None or review.has_dead_letter:
         due_since = 0
+    elif review.hold_reason is not None:
+        flags |= LeafFlag.HELD
     return NodeLeaf(
         node=node.address,
         next_node=next_node,
         lane=compute_lane_with_reliability(
             node, reliability, time, rules, context.population_maxima
         ),
-        flags=_build_flags(node, reliability, context),
+        flags=flags,
         seat=node.seat,
         score_count=score_count,
         score_sum=score_sum,

@@ -7,6 +7,7 @@ from oracle.domain.reports.target_words import ScoringContext
 from oracle.domain.roots.node_tree import build_node_leaf
 from oracle.domain.state import Node
 from oracle.errors import InputError
+from oracle.indexer.kickout_reviews import load_kickout_review
 from oracle.queries.answers import Answer
 from oracle.queries.api.node_list import find_node_by_prefix
 from oracle.queries.api.source import ApiSnapshot, ApiSource, NotFoundError, open_snapshot
@@ -54,10 +55,12 @@ def build_leaf_at_cursor(snapshot: ApiSnapshot, node: Node) -> ProofLeaf:
 
     No tree is built, so the leaf names the node itself as the next one.
     """
+    policy = snapshot.source.archive.kickout_policy
     context = ScoringContext(
-        snapshot.source.archive.rules,
+        policy.rules,
         snapshot.cursor.time,
         snapshot.uow.nodes.get_many,
+        lambda due_node: load_kickout_review(snapshot.uow, due_node, policy),
         snapshot.get_ranking().peers,
     )
     return ProofLeaf.from_leaf(build_node_leaf(node, node.address, context, keccak))

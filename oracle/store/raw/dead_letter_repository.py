@@ -34,6 +34,12 @@ class DeadLetterRepository:
         """Return the open dead letters of blocks `first` to `last`, both included, in order."""
         return self.list_between(first, last, canonical=True)
 
+    def has_open(self, first: int, last: int) -> bool:
+        """Return whether blocks `first` to `last`, both included, have an open dead letter."""
+        is_open = dead_letter.c.block.between(first, last) & dead_letter.c.canonical
+        query = select(dead_letter.c.block).where(is_open).limit(1)
+        return self._connection.execute(query).first() is not None
+
     def list_between(self, first: int, last: int, *, canonical: bool) -> list[DeadLetter]:
         """Return the dead letters of blocks `first` to `last`, both included, in order.
 
@@ -45,9 +51,10 @@ class DeadLetterRepository:
         in_order = query.order_by(*dead_letter.primary_key.columns)
         return [_decode_dead_letter_row(row) for row in self._connection.execute(in_order)]
 
-    def delete_open(self) -> None:
-        """Delete the open dead letters, before all rows are decoded again."""
-        self._connection.execute(delete(dead_letter).where(dead_letter.c.canonical))
+    def delete_open(self, first: int, last: int) -> None:
+        """Delete the open dead letters of these blocks, before their rows are decoded again."""
+        is_open = dead_letter.c.block.between(first, last) & dead_letter.c.canonical
+        self._connection.execute(delete(dead_letter).where(is_open))
 
     def orphan_above(self, number: int) -> int:
         """Mark dead letters above block `number` as not canonical; return how many."""

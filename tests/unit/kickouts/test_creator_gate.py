@@ -11,6 +11,7 @@ from hypothesis import given, strategies as st
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
 from oracle.domain.reports.kickout_evidence import CreatorSpread, compute_creator_spread
+from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.scoring.node_scores import compute_node_qos, is_kickout_due
 from oracle.domain.scoring.rules import Rules
@@ -63,7 +64,11 @@ def told_of(store, history: History, rules: Rules = CRYNUX):
             open_interval for open_interval in intervals if open_interval.node == node("victim")
         )
         evidence = load_kickout_evidence(uow, KickoutRules(rules, ReportSettings()), interval)
-        return json.loads(evidence.text), evidence, count_held_intervals(uow, intervals, rules)
+        return (
+            json.loads(evidence.text),
+            evidence,
+            count_held_intervals(uow, intervals, KickoutPolicy(rules)),
+        )
 
 
 def test_kickout_caused_by_single_creator_is_held(new_sqlite_store):

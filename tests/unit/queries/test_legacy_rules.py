@@ -11,6 +11,7 @@ from oracle.cli.inspect.explain_full import render_full_lines as explained
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.events.jsonl import event_to_json, parse_events
 from oracle.domain.reports.contract_state import NodeIndex, RoundsChanges
+from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.lanes import extract_lane
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.reports.round_data import decode_records
@@ -61,9 +62,11 @@ def test_report_under_legacy_rules_matches_fresh_computation(
     new_sqlite_store, events, numbers, wait
 ):
     stops = stops_of(events, numbers, wait)
-    with new_sqlite_store() as store:
+    with new_sqlite_store() as store, new_sqlite_store() as empty_store:
         played = drawn_up(store, events, stops, SETTINGS, HOURLY)
-    reports = [from_nothing(played, events, stop, SETTINGS, HOURLY) for stop in stops]
+        reports = [
+            from_nothing(empty_store, played, events, stop, SETTINGS, HOURLY) for stop in stops
+        ]
     assert played.reports == reports
 
 
@@ -84,9 +87,12 @@ def test_larger_card_lowers_scores_of_other_nodes_in_next_report(new_sqlite_stor
 def test_new_window_changes_next_report_without_events(new_sqlite_store):
     history = low()
     stops = [block(history.block, history.time), block(history.block + 1, history.time + 3600)]
-    with new_sqlite_store() as store:
+    with new_sqlite_store() as store, new_sqlite_store() as empty_store:
         played = drawn_up(store, history.events, stops, SETTINGS, HOURLY)
-    reports = [from_nothing(played, history.events, stop, SETTINGS, HOURLY) for stop in stops]
+        reports = [
+            from_nothing(empty_store, played, history.events, stop, SETTINGS, HOURLY)
+            for stop in stops
+        ]
     assert played.reports == reports
     assert reports[0].records != reports[1].records
 
@@ -133,7 +139,7 @@ def test_due_kickouts_are_counted_for_current_window_only(new_sqlite_store, late
             bind_rules(uow, RULES)
             stored(uow, low(), later)
         counted, status_report = (
-            compute_index_statistics(store, RULES, None),
+            compute_index_statistics(store, KickoutPolicy(RULES), None),
             load_status_report(store, lambda _: None),
         )
     due = 0 if later else 1
@@ -212,7 +218,7 @@ def test_node_under_legacy_rules_is_explained_by_its_rounds_and_peers(new_sqlite
             as_of = stored(uow, low())
         explanation = explain_score(EventArchive(store, Unread(), RULES), node("B"), as_of)
         page = load_all_nodes(store, RULES, {}, 0)
-        counted = compute_index_statistics(store, RULES, None)
+        counted = compute_index_statistics(store, KickoutPolicy(RULES), None)
     answer = explanation_json(explanation)
     assert answer["pool"]["scores"] == [10, 10, 10]
     legacy = answer["row"]["legacy"]

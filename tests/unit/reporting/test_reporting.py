@@ -12,6 +12,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.contract_state import NodeIndex, RoundsChanges
+from oracle.domain.reports.kickout_review import KickoutPolicy, ScoreHistory
 from oracle.domain.reports.lanes import extract_lane
 from oracle.domain.reports.registration import FirstEvents
 from oracle.domain.reports.report import Report, ReportSettings, compute_period
@@ -20,9 +21,11 @@ from oracle.domain.reports.rounds import Rounds
 from oracle.indexer.block_hooks import HookNote
 from oracle.indexer.folded_state import FoldedState
 from oracle.indexer.folder import EventFolder
+from oracle.indexer.kickout_reviews import build_folded_context
 from oracle.reporting.recompute import build_report
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.signing.typed_data import Domain
+from oracle.store.database import Store
 from oracle.store.report_repository import ReportState
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.api import IndexedHistory
@@ -37,6 +40,8 @@ SETTINGS = ReportSettings(deviation=1)
 QUICKLY_DUE = replace(
     RELAY, pool_size=2, reseed_copies=1, kickout_below=4 * UNIT, restarts=(GENESIS_TIME + 700,)
 )  # fmt: skip
+# The same pool under a rule that holds kickouts caused by one creator.
+QUICKLY_HELD = replace(CRYNUX, pool_size=2, kickout_below=4 * UNIT)
 DOMAIN = Domain(31337, Address("0x" + 40 * "7"))
 
 
@@ -81,15 +86,27 @@ def drawn_up(
 
 
 def from_nothing(
-    played: Played, events: list[DomainEvent], as_of: BlockRef, settings=SETTINGS, rules=CRYNUX
+    empty_store: Store,
+    played: Played,
+    events: list[DomainEvent],
+    as_of: BlockRef,
+    settings=SETTINGS,
+    rules=CRYNUX,
 ) -> Report:
-    """Compute a report with all nodes at hand, on top of the rounds that were played."""
-    state = FoldedState(Fold(rules), Rounds(), FirstEvents(settings.min_scores))
+    """Compute a report with all nodes at hand, on top of the rounds that were played.
+
+    The database is empty: scores, tasks and creators are those that were just folded.
+    """
+    state = FoldedState(
+        Fold(rules), Rounds(), FirstEvents(settings.min_scores), ScoreHistory(rules)
+    )
     state.fold.fold_events([event for event in events if event.at.block <= as_of.number])
-    state.first_events.record_changes(state.fold.drain_changes())
+    state.record_changes()
     past_rounds = [event for event in played.rounds if event.at.block <= as_of.number]
     state.rounds.fold_block(as_of.number, past_rounds, journal=False)
-    return build_report(state, as_of, rules, settings, DOMAIN)
+    with empty_store.read_transaction() as uow:
+        context = build_folded_context(uow, state, as_of.time, KickoutPolicy(rules))
+        return build_report(state, as_of, context, settings, DOMAIN)
 
 
 @examples(40)
@@ -98,19 +115,20 @@ def from_nothing(
     st.lists(st.integers(0, 30), max_size=6, unique=True).map(sorted),
     st.sampled_from([0, 60, 4000]),
     st.integers(1, 3),
-    st.sampled_from([CRYNUX, RELAY, QUICKLY_DUE]),
+    st.sampled_from([CRYNUX, RELAY, QUICKLY_DUE, QUICKLY_HELD]),
 )
 def test_incremental_report_equals_full_report(
     new_sqlite_store, events, cuts, wait, min_scores, rules
 ):
     settings = replace(SETTINGS, min_scores=min_scores)
     stops = [block(number, GENESIS_TIME + number * (100 + wait)) for number in cuts]
-    with new_sqlite_store() as store:
+    with new_sqlite_store() as store, new_sqlite_store() as empty_store:
         played = drawn_up(store, events, stops, settings, rules)
+        reports = [
+            from_nothing(empty_store, played, events, stop, settings, rules) for stop in stops
+        ]
 
-    assert played.reports == [
-        from_nothing(played, events, stop, settings, rules) for stop in stops
-    ]
+    assert played.reports == reports
 
 
 def test_restart_that_ends_a_due_kickout_changes_the_root_without_events(new_sqlite_store):
@@ -118,14 +136,17 @@ def test_restart_that_ends_a_due_kickout_changes_the_root_without_events(new_sql
     history = History().joins("A").scores("A", 2, 2)
     rules = replace(QUICKLY_DUE, restarts=(history.time + 30,))
     stops = [block(history.block + number, history.time + 20 * number) for number in (1, 2)]
-    with new_sqlite_store() as store:
-        played = drawn_up(store, history.events, stops, rules=rules)
-
-    assert played.reports == [
-        from_nothing(played, history.events, stop, rules=rules) for stop in stops
-    ]
     no_restart = replace(rules, restarts=())
-    without_restart = from_nothing(played, history.events, stops[1], rules=no_restart)
+    with new_sqlite_store() as store, new_sqlite_store() as empty_store:
+        played = drawn_up(store, history.events, stops, rules=rules)
+        reports = [
+            from_nothing(empty_store, played, history.events, stop, rules=rules) for stop in stops
+        ]
+        without_restart = from_nothing(
+            empty_store, played, history.events, stops[1], rules=no_restart
+        )
+
+    assert played.reports == reports
     assert without_restart.records == played.reports[1].records
     assert without_restart.root != played.reports[1].root
 

@@ -25,7 +25,7 @@ def test_dead_letter_is_open_while_its_block_is_canonical(store: Store):
         assert uow.dead_letters.list_between(0, 9, canonical=False) == [letter(6, -1), letter(6)]
         uow.dead_letters.append([letter(6)])
         assert uow.dead_letters.count_open() == 3
-        uow.dead_letters.delete_open()
+        uow.dead_letters.delete_open(0, 9)
         assert uow.dead_letters.count_open() == 0
         assert uow.dead_letters.list_between(0, 9, canonical=False) == [letter(6, -1)]
 

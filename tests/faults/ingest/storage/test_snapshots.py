@@ -12,6 +12,7 @@ from sqlalchemy import update
 
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
+from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.report import MIN_SCORES
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer import folded_state, snapshots
@@ -22,6 +23,7 @@ from oracle.indexer.folded_state import (
     fold_state_up_to,
 )
 from oracle.indexer.folder import EventFolder
+from oracle.indexer.kickout_reviews import build_folded_context
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.indexer.reorgs.reorg import rewind_to_block
 from oracle.indexer.snapshots import SnapshotSource, check_sample, make_next_snapshot
@@ -57,11 +59,12 @@ def all_made(source: SnapshotSource) -> int:
     return snapshot_count
 
 
-def shown(state: FoldedState, block: int) -> tuple[object, ...]:
+def shown(uow: UnitOfWork, state: FoldedState, block: int) -> tuple[object, ...]:
     """Return every part of a state that is read: nodes, open tasks, lanes, and the report."""
     fold, rounds = state.fold, state.rounds
     last_time = 0 if fold.last is None else fold.last.time
     as_of = BlockRef(block, ZERO_HASH, ZERO_HASH, last_time)
+    context = build_folded_context(uow, state, last_time, KickoutPolicy(fold.rules))
     return (
         sorted(map(encode_node_row, fold.ledger.nodes.values())),
         sorted(
@@ -73,7 +76,7 @@ def shown(state: FoldedState, block: int) -> tuple[object, ...]:
         rounds.words,
         rounds.indexes,
         rounds.kicks,
-        build_report(state, as_of, fold.rules, SETTINGS, Domain(31337, ZERO_ADDRESS)),
+        build_report(state, as_of, context, SETTINGS, Domain(31337, ZERO_ADDRESS)),
     )
 
 
@@ -84,7 +87,7 @@ def check_every_block(store: Store, source: SnapshotSource, last: int) -> set[in
         for block in range(0, last + 1, 3):
             from_snapshot = fold_state_up_to(uow, source.reader, source.rules, block)
             from_scratch = from_the_start(uow, source, block)
-            assert shown(from_snapshot, block) == shown(from_scratch, block)
+            assert shown(uow, from_snapshot, block) == shown(uow, from_scratch, block)
             used.add(from_snapshot.snapshot_block)
     return used
 
@@ -131,8 +134,8 @@ def test_task_missing_from_snapshot_is_folded_from_older_snapshot(
             from_snapshot = fold_state_up_to(uow, source.reader, source.rules, block)
             from_scratch = from_the_start(uow, source, block)
             # What waits and was never named again is missing: nobody reads tasks of it.
-            nodes, _, *other_parts = shown(from_snapshot, block)
-            expected_nodes, _, *expected_parts = shown(from_scratch, block)
+            nodes, _, *other_parts = shown(uow, from_snapshot, block)
+            expected_nodes, _, *expected_parts = shown(uow, from_scratch, block)
             assert (nodes, other_parts) == (expected_nodes, expected_parts)
 
 

@@ -7,10 +7,12 @@ import pytest
 from oracle.chain.proofs.keccak import keccak
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH, Hash
+from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.report import Report
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.reports.target_words import build_scoring_context
 from oracle.domain.roots.node_tree import iter_linked_leaves
+from oracle.indexer.kickout_reviews import load_kickout_review
 from oracle.queries.api.node_proof import build_leaf_at_cursor
 from oracle.queries.api.source import open_snapshot
 from oracle.queries.node_proof import ProofLeaf
@@ -132,7 +134,13 @@ def test_leaf_of_a_node_page_is_the_one_that_a_round_would_have(new_sqlite_store
         text = indexed.client().get(f"/nodes/{node('A')}").text
         with open_snapshot(indexed.source) as snapshot:
             nodes = indexed.fold.ledger.nodes
-            context = build_scoring_context(nodes, snapshot.cursor.time, rules)
+            policy = KickoutPolicy(rules)
+            context = build_scoring_context(
+                nodes,
+                snapshot.cursor.time,
+                rules,
+                lambda due_node: load_kickout_review(snapshot.uow, due_node, policy),
+            )
             in_order = sorted(nodes.values(), key=lambda folded_node: folded_node.address)
             leaves = [
                 ProofLeaf.from_leaf(leaf) for leaf in iter_linked_leaves(in_order, context, keccak)

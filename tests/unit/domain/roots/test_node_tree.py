@@ -1,7 +1,9 @@
 """The tree of a round follows the folded nodes, and its leaves say what the contract computes."""
 
+from dataclasses import replace
 from itertools import groupby
 
+import pytest
 from hypothesis import given, strategies as st
 
 from oracle.chain.proofs.keccak import keccak
@@ -9,11 +11,13 @@ from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address
+from oracle.domain.reports.kickout_review import KickoutReview, KickoutReviewer
 from oracle.domain.reports.lanes import DO_NOT_SELECT, HIGHEST_SCORE
-from oracle.domain.reports.target_words import build_scoring_context
+from oracle.domain.reports.target_words import ScoringContext, build_scoring_context
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf
 from oracle.domain.roots.node_tree import NodeTree, build_node_leaf
 from oracle.domain.scoring.rules import Rules
+from oracle.domain.state import Node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.examples import examples
 from tests.support.histories import History, node
@@ -29,18 +33,40 @@ def fold(events: list[DomainEvent], rules: Rules = CRYNUX) -> Fold:
     return folded
 
 
+def not_held(_: Node) -> KickoutReview:
+    return KickoutReview(None, has_dead_letter=False)
+
+
+def context_of(
+    folded: Fold, time: int, review_kickout: KickoutReviewer = not_held
+) -> ScoringContext:
+    return build_scoring_context(folded.ledger.nodes, time, folded.rules, review_kickout)
+
+
 def rebuilt_root(folded: Fold, time: int) -> str:
     nodes = folded.ledger.nodes
     tree = NodeTree(keccak)
-    context = build_scoring_context(nodes, time, folded.rules)
+    context = context_of(folded, time)
     tree.rebuild((nodes[address] for address in sorted(nodes)), context)
     return tree.compute_root(1, CONTRACT, 3, 99)
 
 
-def leaf_of(history: History, name: str, time: int | None = None) -> NodeLeaf:
-    nodes = fold(history.events).ledger.nodes
-    context = build_scoring_context(nodes, time or history.time, CRYNUX)
-    return build_node_leaf(nodes[node(name)], CONTRACT, context, keccak)
+def leaf_of(
+    history: History,
+    name: str,
+    time: int | None = None,
+    review_kickout: KickoutReviewer = not_held,
+) -> NodeLeaf:
+    folded = fold(history.events)
+    context = context_of(folded, time or history.time, review_kickout)
+    return build_node_leaf(folded.ledger.nodes[node(name)], CONTRACT, context, keccak)
+
+
+def zeros_of(name: str) -> History:
+    history = History().joins(name)
+    for _ in range(CRYNUX.pool_size):
+        history = history.scores(name, 0)
+    return history
 
 
 @examples(40)
@@ -50,7 +76,7 @@ def test_updates_of_changed_nodes_give_the_root_of_all_nodes(events):
     time = max(event.time for event in events)
     for _, block_events in groupby(events, key=lambda event: event.at.block):
         folded.fold_events(block_events)
-        context = build_scoring_context(folded.ledger.nodes, time, CRYNUX)
+        context = context_of(folded, time)
         tree.update(folded.drain_changes().nodes.values(), context)
 
         assert tree.compute_root(1, CONTRACT, 3, 99) == rebuilt_root(folded, time)
@@ -61,7 +87,7 @@ def test_updates_of_changed_nodes_give_the_root_of_all_nodes(events):
 def test_lane_follows_from_the_other_fields_of_the_leaf(events, later):
     folded = fold(events)
     time = max((event.time for event in events), default=0) + later
-    context = build_scoring_context(folded.ledger.nodes, time, CRYNUX)
+    context = context_of(folded, time)
     for folded_node in folded.ledger.nodes.values():
         leaf = build_node_leaf(folded_node, CONTRACT, context, keccak)
         is_open = leaf.flags & (LeafFlag.MEMBER | LeafFlag.PAUSED | LeafFlag.EXCLUDED)
@@ -83,9 +109,7 @@ def test_leaf_of_new_member_has_no_score_and_full_reliability():
 
 
 def test_leaf_names_time_of_last_score_and_of_due_kickout():
-    history = History().joins("A")
-    for _ in range(CRYNUX.pool_size):
-        history = history.scores("A", 0)
+    history = zeros_of("A")
     leaf = leaf_of(history, "A", history.time + 5)
 
     assert leaf.score_count == CRYNUX.pool_size
@@ -100,3 +124,34 @@ def test_node_that_left_keeps_its_leaf_and_its_seat():
 
     assert (leaf.seat, leaf.flags, leaf.lane) == (0, LeafFlag(0), DO_NOT_SELECT)
     assert (leaf.score_count, leaf.score_sum) == (1, 10)
+
+
+def test_held_kickout_is_due_and_marked_in_the_leaf():
+    history = zeros_of("A")
+    free = leaf_of(history, "A")
+    held = leaf_of(
+        history, "A", review_kickout=lambda _: KickoutReview("why", has_dead_letter=False)
+    )
+
+    assert held == replace(free, flags=free.flags | LeafFlag.HELD)
+    assert held.kickout_due_since > 0
+
+
+@pytest.mark.parametrize("hold_reason", [None, "why"])
+def test_no_kickout_is_due_or_held_while_a_dead_letter_lies_in_its_evidence(hold_reason):
+    history = zeros_of("A")
+    free = leaf_of(history, "A")
+    review = KickoutReview(hold_reason, has_dead_letter=True)
+
+    assert leaf_of(history, "A", review_kickout=lambda _: review) == replace(
+        free, kickout_due_since=0
+    )
+
+
+def test_only_due_kickouts_are_reviewed():
+    def reject(_: Node) -> KickoutReview:
+        raise AssertionError("no kickout is due")
+
+    history = zeros_of("A").scores("A", *10 * [10])
+    assert leaf_of(history, "A", review_kickout=reject).kickout_due_since == 0
+    assert leaf_of(zeros_of("A").quits("A"), "A", review_kickout=reject).kickout_due_since == 0

@@ -1,0 +1,195 @@
+"""Reviews a due kickout: whether it is held for an operator, and whether its scores are complete.
+
+A review depends only on what was known when the kickout became due. Every reporter therefore puts
+the same review into the leaf of the node. See docs/explanation/kickouts.md#held-for-a-person.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from oracle.domain.blocks import BlockRange, Position
+from oracle.domain.fold.working_set import Changes, ScoreEntry
+from oracle.domain.ids import Address, TaskKey
+from oracle.domain.reports.kickout_evidence import (
+    compute_creator_spread,
+    find_derived_zeros_reason,
+    justifies_kickout,
+)
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state import GroupResult, Node, Task
+
+
+class KickoutPolicy(NamedTuple):
+    """The rules of a network by which due kickouts are reviewed.
+
+    With `holds_kickouts`, the profile of the network holds every kickout for an operator.
+    """
+
+    rules: Rules
+    holds_kickouts: bool = False
+
+
+class CountedScore(NamedTuple):
+    """A score that counted when a kickout became due.
+
+    `first_block` is the first block with an event about the scored task, or about a task that was
+    ranked in the same group.
+    """
+
+    entry: ScoreEntry
+    first_block: int
+
+
+class KickoutReview(NamedTuple):
+    """The review of a due kickout.
+
+    `hold_reason` is why only an operator may allow the kickout, or None. With `has_dead_letter`,
+    a log behind the scores could not be decoded, so that the kickout may not be due.
+    """
+
+    hold_reason: str | None
+    has_dead_letter: bool
+
+
+# Reviews the kickout of a node whose kickout is due.
+KickoutReviewer = Callable[[Node], KickoutReview]
+
+
+def review_kickout(
+    scores: Sequence[CountedScore],
+    creators: Mapping[TaskKey, Address],
+    policy: KickoutPolicy,
+    *,
+    has_dead_letter: bool,
+) -> KickoutReview:
+    """Return the review of a kickout that these scores made due.
+
+    Args:
+        scores: the scores that counted when the kickout became due, oldest first.
+        creators: the creators of the scored tasks that were known by then.
+        policy: the rules that scored the tasks, and whether every kickout is held.
+        has_dead_letter: whether a dead letter lies in the blocks of `compute_evidence_range`.
+    """
+    entries = [score.entry for score in scores]
+    return KickoutReview(find_hold_reason(entries, creators, policy), has_dead_letter)
+
+
+def find_hold_reason(
+    entries: Sequence[ScoreEntry], creators: Mapping[TaskKey, Address], policy: KickoutPolicy
+) -> str | None:
+    """Return why only an operator may allow a kickout on these scores, or None."""
+    rules = policy.rules
+    if policy.holds_kickouts:
+        return "the profile of the network holds every kickout"
+    if not justifies_kickout(entries, rules):
+        return (
+            f"its {len(entries)} scores on record do not justify a kickout, because a restart "
+            "replaced scores by their mean"
+        )
+    spread = compute_creator_spread(
+        ((creators.get(entry.task), entry.score) for entry in entries), rules
+    )
+    return spread.find_hold_reason(rules) or find_derived_zeros_reason(entries, rules)
+
+
+def find_creators(tasks: Iterable[Task], opened_at: Position) -> dict[TaskKey, Address]:
+    """Return the creators of the tasks that were known when a kickout became due, by task.
+
+    A chain may emit the creator after the score. Such a creator must not change the review.
+    """
+    return {
+        task.key: task.creator
+        for task in tasks
+        if task.creator is not None
+        and task.created_at is not None
+        and task.created_at <= opened_at
+    }
+
+
+def compute_evidence_range(scores: Iterable[CountedScore], opened_at: Position) -> BlockRange:
+    """Return the blocks from the first event behind the scores to the opening of the interval."""
+    first_block = min((score.first_block for score in scores), default=opened_at.block)
+    return BlockRange(min(first_block, opened_at.block), opened_at.block)
+
+
+def find_first_block(
+    entry: ScoreEntry, results: Iterable[GroupResult], tasks: Mapping[TaskKey, Task]
+) -> int:
+    """Return the first block that a score depends on, from the groups that closed at its position.
+
+    A task of a group that no event has named yet is left out.
+    """
+    task_keys = {entry.task, *(member.task for result in results for member in result.members)}
+    first_blocks = (tasks[key].seen_at for key in task_keys if key in tasks)
+    return min(first_blocks, default=entry.at.block)
+
+
+def get_counted_limit(node: Node, rules: Rules) -> int:
+    """Return the maximum number of scores that count for a node at the same time."""
+    return rules.pool_size if rules.legacy is None else node.window_count
+
+
+def select_counted_entries(
+    entries: Iterable[ScoreEntry], node: Node, opened_at: Position, rules: Rules
+) -> list[ScoreEntry]:
+    """Return the scores that counted when a node's kickout became due, of scores by `seq`.
+
+    These are the last scores up to that position, as many as a pool holds. Under legacy rules they
+    are the scores of the window in which the kickout became due, which is the node's window.
+    """
+    first_seq = 0 if rules.legacy is None else node.scored - node.window_count + 1
+    known_entries = [
+        entry for entry in entries if entry.at <= opened_at and entry.seq >= first_seq
+    ]
+    return known_entries if rules.legacy is not None else known_entries[-rules.pool_size :]
+
+
+class ScoreHistory:
+    """The scores behind each kickout that is due, collected while events are folded.
+
+    The history keeps, for each node, the scores that count now and the scores that counted when
+    its kickout became due.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._newest: dict[Address, list[CountedScore]] = {}
+        self._due: dict[Address, tuple[Position, list[CountedScore]]] = {}
+
+    def record_changes(self, changes: Changes, tasks: Mapping[TaskKey, Task]) -> None:
+        """Record the changes of whole blocks that were folded since the last call.
+
+        `tasks` must have the tasks of all groups that closed in these blocks.
+        """
+        results_by_position: dict[Position, list[GroupResult]] = {}
+        for result in changes.results:
+            results_by_position.setdefault(result.closed_at, []).append(result)
+        for entry in changes.scores:
+            results = results_by_position.get(entry.at, ())
+            score = CountedScore(entry, find_first_block(entry, results, tasks))
+            self._newest.setdefault(entry.node, []).append(score)
+        for node in changes.nodes.values():
+            self._update_due_scores(node)
+            self._drop_old_scores(node)
+
+    def get_due_scores(self, node: Node) -> Sequence[CountedScore]:
+        """Return the recorded scores that made the node's kickout due, oldest first."""
+        opened_at, scores = self._due.get(node.address, (None, ()))
+        return scores if opened_at == node.kickout_due_since else ()
+
+    def _update_due_scores(self, node: Node) -> None:
+        opened_at = node.kickout_due_since
+        if opened_at is None:
+            self._due.pop(node.address, None)
+        elif self._due.get(node.address, (None,))[0] != opened_at:
+            score_by_seq = {score.entry.seq: score for score in self._newest.get(node.address, ())}
+            newest = (score.entry for score in score_by_seq.values())
+            counted_entries = select_counted_entries(newest, node, opened_at, self._rules)
+            scores = [score_by_seq[entry.seq] for entry in counted_entries]
+            self._due[node.address] = opened_at, scores
+
+    def _drop_old_scores(self, node: Node) -> None:
+        newest = self._newest.get(node.address)
+        if newest is not None:
+            limit = get_counted_limit(node, self._rules)
+            del newest[: max(0, len(newest) - limit)]

@@ -1,0 +1,302 @@
+"""Reporters with other databases, restarts and reorganisations cut the same reviewed leaves."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.chain.proofs.keccak import keccak
+from oracle.domain.blocks import BlockRef, Position
+from oracle.domain.events.network_events import DomainEvent, NodeResumed
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.fold.working_set import ScoreEntry
+from oracle.domain.ids import ZERO_ADDRESS
+from oracle.domain.reports.kickout_review import KickoutPolicy, find_hold_reason
+from oracle.domain.reports.report import Report
+from oracle.domain.roots.leaves import LeafFlag, NodeLeaf
+from oracle.domain.roots.node_tree import build_node_leaf
+from oracle.domain.scoring.rules import Rules
+from oracle.indexer import folded_state, snapshots
+from oracle.indexer.folded_state import fold_state_up_to
+from oracle.indexer.folder import EventFolder
+from oracle.indexer.kickout_reviews import (
+    build_folded_context,
+    load_kickout_review,
+    review_folded_kickout,
+)
+from oracle.indexer.loop import IngestState
+from oracle.indexer.rebuild import RebuildOptions, retry_dead_letters
+from oracle.indexer.snapshots import SnapshotSource, make_next_snapshot
+from oracle.reporting.recompute import recompute_report
+from oracle.reporting.report_cutter import ReportCutter
+from oracle.store.database import Store
+from oracle.store.report_repository import ReportState
+from tests.support.examples import examples
+from tests.support.histories import History, group, node, task
+from tests.support.scripted import ScriptedChain, ScriptedReader
+from tests.support.traffic import Traffic
+from tests.support.txmgr.follower import ANCHOR_WINDOW, DOMAIN, RULES, SETTINGS, Follower
+from tests.unit.systems.legacy.networks import rules_with
+
+# A kickout is held if more than half of its scores come from one creator.
+HELD = replace(RULES, pool_size=2, kick_creator_share=UNIT // 2)
+SPREAD = replace(HELD, pool_size=3)
+RESTARTED = replace(HELD, restarts=(1_250, 1_600), reseed_copies=1)
+LEGACY = rules_with(kickout_tasks=2, kickout_below=9 * UNIT)
+# Some events cannot be decoded, so that dead letters lie between the scores.
+UNREADABLE = (NodeResumed,)
+
+
+def folder_of(
+    rules: Rules,
+    unreadable: tuple[type[DomainEvent], ...] = UNREADABLE,
+    *,
+    holds_kickouts: bool = False,
+) -> EventFolder:
+    reader = ScriptedReader(unreadable)
+    reader.holds_kickouts = holds_kickouts
+    cutter = ReportCutter(
+        rules, SETTINGS, DOMAIN, anchor_window=ANCHOR_WINDOW, holds_kickouts=holds_kickouts
+    )
+    return EventFolder(rules, reader, [cutter])
+
+
+def restart(follower: Follower) -> None:
+    """Continue as another process would, with nothing but the database."""
+    follower.folder, follower.ingest = folder_of(follower.folder.rules), IngestState()
+
+
+def kept_reports(store: Store) -> list[Report]:
+    with store.read_transaction() as uow:
+        return [
+            stored.report
+            for stored in uow.reports.list_latest(1000)
+            if stored.state is not ReportState.MISSED
+        ]
+
+
+def leaf_as_of(follower: Follower, name: str, as_of: BlockRef) -> NodeLeaf:
+    """Return a node's leaf as of a block, folded in memory."""
+    rules, reader = follower.folder.rules, follower.folder.reader
+    with follower.store.read_transaction() as uow:
+        state = fold_state_up_to(uow, reader, rules, as_of.number)
+        policy = KickoutPolicy(rules, reader.holds_kickouts)
+        context = build_folded_context(uow, state, as_of.time, policy)
+        return build_node_leaf(state.fold.ledger.nodes[node(name)], ZERO_ADDRESS, context, keccak)
+
+
+def follow(store: Store, events: Iterable[DomainEvent], **options: Any) -> Follower:
+    """Follow a chain with one event in each block, and some empty blocks at the end."""
+    chain = ScriptedChain(seconds_per_block=60)
+    for event in events:
+        chain.mine(event)
+    chain.mine_many(3)
+    follower = Follower(chain, store, folder=folder_of(HELD, **options))
+    follower.catch_up()
+    return follower
+
+
+def check_reports(follower: Follower) -> None:
+    """Check that the reports cut from the database equal those folded in memory."""
+    reports = kept_reports(follower.store)
+    assert reports
+    reader, rules = follower.folder.reader, follower.folder.rules
+    for report in reports:
+        assert recompute_report(follower.store, reader, rules, SETTINGS, report.as_of) == report
+
+
+def two_low_scores(*creators: str | None) -> History:
+    """A member whose two scores, on tasks of these creators, make its kickout due."""
+    history = History().joins("A", "B", "C")
+    for number, creator in enumerate(creators):
+        names = [f"{number}{runner}" for runner in "ABC"]
+        if creator is not None:
+            history.creates(*names, creator=node(creator))
+        for name, runner in zip(names, "ABC", strict=True):
+            history.starts(name, runner)
+        history.submits(names[1]).submits(names[2]).closes(f"group {number}", *names)
+    return history
+
+
+@examples(30)
+@given(
+    st.integers(0, 10**6),
+    st.lists(
+        st.tuples(st.integers(1, 9), st.sampled_from([0, 0, 0, 2, 5]), st.booleans()),
+        min_size=3,
+        max_size=12,
+    ),
+    st.sampled_from([HELD, SPREAD, RESTARTED, LEGACY]),
+)
+def test_roots_of_followed_chain_equal_recomputed_roots(new_sqlite_store, seed, steps, rules):
+    traffic, chain = Traffic(seed, creators=4), ScriptedChain()
+    with new_sqlite_store() as store:
+        follower = Follower(chain, store, folder=folder_of(rules))
+        for block_count, fork_depth, is_restarted in steps:
+            if fork_depth and len(chain.blocks) > fork_depth:
+                chain.fork(fork_depth)
+            for events in traffic.blocks(block_count):
+                chain.mine(*events)
+            follower.catch_up()
+            if is_restarted:
+                restart(follower)
+        reader = follower.folder.reader
+        reports = kept_reports(store)
+        recomputed = [
+            recompute_report(store, reader, rules, SETTINGS, report.as_of) for report in reports
+        ]
+
+    assert recomputed == reports
+
+
+@pytest.mark.parametrize("rules", [SPREAD, LEGACY], ids=["pool", "window"])
+def test_reviews_from_database_snapshot_and_fold_are_equal(
+    new_sqlite_store, monkeypatch: pytest.MonkeyPatch, rules
+):
+    monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 40)
+    monkeypatch.setattr(snapshots, "_KEPT_INTERVALS", 0)
+    chain, policy = ScriptedChain(), KickoutPolicy(rules)
+    reviews, used = Counter[str](), set[int | None]()
+    for events in Traffic(23, creators=5).blocks(90):
+        chain.mine(*events)
+    with new_sqlite_store() as store:
+        follower = Follower(chain, store, folder=folder_of(rules))
+        follower.catch_up()
+        reader = follower.folder.reader
+        source = SnapshotSource(store, reader, rules, SETTINGS.min_scores)
+        while make_next_snapshot(source, RebuildOptions()) is not None:
+            pass
+        with store.read_transaction() as uow:
+            for number in range(30, 91, 5):
+                from_snapshot = fold_state_up_to(uow, reader, rules, number)
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(folded_state, "MAX_SNAPSHOTS_TRIED", 0)
+                    from_start = fold_state_up_to(uow, reader, rules, number)
+                used.add(from_snapshot.snapshot_block)
+                for due_node in from_start.fold.ledger.nodes.values():
+                    if due_node.kickout_due_since is None:
+                        continue
+                    review = review_folded_kickout(uow, from_start, due_node, policy)
+                    assert review_folded_kickout(uow, from_snapshot, due_node, policy) == review
+                    # The database is ahead, at block 90.
+                    assert load_kickout_review(uow, due_node, policy) == review
+                    reviews["free" if review.hold_reason is None else "held"] += 1
+                    reviews["dead letter" if review.has_dead_letter else "complete"] += 1
+
+    assert len(used) > 2
+    assert set(reviews) == {"held", "free", "dead letter", "complete"}
+
+
+def test_kickout_caused_by_one_creator_is_held_in_the_leaf(new_sqlite_store):
+    with new_sqlite_store() as store:
+        follower = follow(store, two_low_scores("mallory", "mallory").events)
+        held = leaf_as_of(follower, "A", follower.chain.newest)
+        check_reports(follower)
+    with new_sqlite_store() as store:
+        follower = follow(store, two_low_scores("mallory", "alice").events)
+        free = leaf_as_of(follower, "A", follower.chain.newest)
+        check_reports(follower)
+
+    assert held.kickout_due_since == free.kickout_due_since > 0
+    assert (held.flags, free.flags) == (LeafFlag.MEMBER | LeafFlag.HELD, LeafFlag.MEMBER)
+
+
+def test_creator_known_after_the_opening_does_not_change_the_leaf(new_sqlite_store):
+    history = two_low_scores(None, "mallory")
+    due_count = len(history.events)
+    history.creates("0A", creator=node("mallory")).joins("D").pauses("D")
+    with new_sqlite_store() as store:
+        follower = follow(store, history.events, unreadable=())
+        before = leaf_as_of(follower, "A", follower.chain.blocks[due_count].ref)
+        after = leaf_as_of(follower, "A", follower.chain.newest)
+        with store.read_transaction() as uow:
+            creators = [task.creator for task in uow.tasks.get_many([task("0A")]).values()]
+        check_reports(follower)
+
+    assert creators == [node("mallory")]
+    assert before.kickout_due_since > 0
+    assert LeafFlag.HELD not in before.flags
+    assert after == before
+
+
+def test_reorg_that_replaces_a_creator_renews_the_leaf(new_sqlite_store):
+    """Both forks open the interval at the same position, and no report is cut before it."""
+    chain = ScriptedChain(finality_depth=50, seconds_per_block=1)
+    chain.mine(after=20)
+    with new_sqlite_store() as store:
+        follower, leaves = Follower(chain, store, folder=folder_of(HELD)), list[NodeLeaf]()
+        for creator in ("mallory", "alice"):
+            if leaves:
+                chain.fork(len(chain.blocks) - 2)
+            for event in two_low_scores("mallory", creator).events:
+                chain.mine(event)
+            chain.mine(after=60)
+            follower.catch_up()
+            leaves.append(leaf_as_of(follower, "A", chain.newest))
+            check_reports(follower)
+
+    assert leaves[0].kickout_due_since == leaves[1].kickout_due_since > 0
+    assert [LeafFlag.HELD in leaf.flags for leaf in leaves] == [True, False]
+
+
+def test_dead_letter_in_the_evidence_makes_no_kickout_due_until_it_is_decoded(new_sqlite_store):
+    history = two_low_scores("mallory", "alice")
+    history.events.insert(-2, History().resumes("B").events[0])
+    with new_sqlite_store() as store:
+        follower = follow(store, history.events)
+        newest = follower.chain.newest
+        undecoded = leaf_as_of(follower, "A", newest)
+        check_reports(follower)
+
+        follower.folder = folder_of(HELD, unreadable=())
+        retried = retry_dead_letters(store, follower.folder, RebuildOptions())
+        decoded = leaf_as_of(follower, "A", newest)
+        with store.transaction() as uow:
+            (cutter,) = follower.folder.hooks
+            assert isinstance(cutter, ReportCutter)
+            rebuilt = cutter.build_report(uow, uow.rounds.load(), newest)
+        recomputed = recompute_report(store, follower.folder.reader, HELD, SETTINGS, newest)
+
+    assert (undecoded.kickout_due_since, undecoded.flags) == (0, LeafFlag.MEMBER)
+    assert len(retried.readable) == 1
+    assert decoded.kickout_due_since > 0
+    assert rebuilt == recomputed
+
+
+def test_dead_letter_after_the_opening_leaves_the_kickout_due(new_sqlite_store):
+    history = two_low_scores("mallory", "alice").resumes("B")
+    with new_sqlite_store() as store:
+        follower = follow(store, history.events)
+        leaf = leaf_as_of(follower, "A", follower.chain.newest)
+        with store.read_transaction() as uow:
+            assert uow.dead_letters.count_open() == 1
+        check_reports(follower)
+
+    assert leaf.kickout_due_since > 0
+
+
+def test_profile_that_holds_kickouts_marks_every_due_leaf(new_sqlite_store):
+    history = two_low_scores("mallory", "alice")
+    with new_sqlite_store() as store:
+        follower = follow(store, history.events, holds_kickouts=True)
+        leaves = [leaf_as_of(follower, name, follower.chain.newest) for name in "AB"]
+        check_reports(follower)
+
+    assert [LeafFlag.HELD in leaf.flags for leaf in leaves] == [True, False]
+    assert [leaf.kickout_due_since > 0 for leaf in leaves] == [True, False]
+
+
+def test_kickout_due_by_copies_of_a_mean_is_held():
+    """After a restart the pool holds copies of the truncated mean, which is below the real one."""
+    entries = [ScoreEntry(node("A"), 1, task("1"), group("1"), 3, 9, 7, Position(1, 0, 0), 1_000)]
+    kickout_rules = replace(RESTARTED, kick_creator_share=UNIT)
+
+    assert "a restart replaced" in (
+        find_hold_reason(entries, {}, KickoutPolicy(kickout_rules)) or ""
+    )
+    assert find_hold_reason(2 * entries, {}, KickoutPolicy(kickout_rules)) is not None
+    low_entries = [entry._replace(score=0) for entry in 2 * entries]
+    assert find_hold_reason(low_entries, {}, KickoutPolicy(kickout_rules)) is None
