@@ -66,11 +66,11 @@ def _strike(_: Place, state: State, arguments: Any, __: int) -> list[Said]:
 # --- kickouts ---
 
 
-def _accuse(_: Place, state: State, arguments: Any, caller: int) -> list[Said]:
+def _accuse(_: Place, state: State, arguments: Any, __: int) -> list[Said]:
     leaf = read_leaf(arguments[0])
     kick, events = state.kick(leaf.node), list[Said]()
     if kick.state == ACCUSED:
-        events.append(Said("KickCancelled", (leaf.node, caller, ascii_word("recovered"))))
+        events.append(Said("KickCancelled", (leaf.node, 0, ascii_word("recovered"))))
     ready_at = state.time + state.limits.veto_delay
     state.kicks[leaf.node] = kick._replace(
         state=ACCUSED, due_since=leaf.due_since, ready_at=ready_at, round=state.round
@@ -114,10 +114,10 @@ def _call_target(place: Place, state: State, leaf: Leaf) -> list[Said]:
     return [executed, Said("KickedOut", (node, evidence))]
 
 
-def _clear(_: Place, state: State, arguments: Any, caller: int) -> list[Said]:
+def _clear(_: Place, state: State, arguments: Any, __: int) -> list[Said]:
     node = arguments[0][0]
     state.kicks[node] = state.kick(node)._replace(state=NONE)
-    return [Said("KickCancelled", (node, caller, ascii_word("recovered")))]
+    return [Said("KickCancelled", (node, 0, ascii_word("recovered")))]
 
 
 def _veto(_: Place, state: State, arguments: Any, caller: int) -> list[Said]:
