@@ -151,7 +151,7 @@ class Chain:
         """Return the contract of an artifact at an address, and register its errors and events."""
         return self._register(artifact(name)["abi"], address)
 
-    def _register(self, abi: list[dict[str, Any]], address: str) -> Contract:
+    def _register(self, abi: list[Any], address: str) -> Contract:
         contract = self.web3.eth.contract(address=Web3.to_checksum_address(address), abi=abi)
         for part in abi:
             if part["type"] == "error":
