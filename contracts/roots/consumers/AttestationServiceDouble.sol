@@ -80,7 +80,7 @@ contract AttestationServiceDouble is IAttestationService {
         return _attestations[uid];
     }
 
-    /// @dev Equal attestations in one block are told apart by a counter, as the service does.
+    /// @dev A counter makes equal attestations of one block differ, as at the service.
     function _freeUid(AttestationRequest calldata request) private view returns (bytes32 uid) {
         AttestationRequestData calldata data = request.data;
         for (uint32 bump;; ++bump) {
