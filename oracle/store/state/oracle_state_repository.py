@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Select, select
 
 from oracle.domain.blocks import Position
 from oracle.domain.events.roots_events import RootAccepted, RoundsStruck
-from oracle.domain.ids import Address
+from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.reports.node_kicks import EXPELLED_STATES, NodeKick, NodeKickState
 from oracle.domain.reports.oracle_settings import OracleSettings
 from oracle.domain.reports.oracle_state import OracleChanges, OracleState
@@ -102,6 +102,11 @@ class OracleStateRepository:
         order = [struck_rounds.c[name] for name in Position._fields]
         rows = self._connection.execute(query.order_by(*order))
         return [decode_strike_row(row) for row in rows]
+
+    def get_previous_root(self) -> Hash:
+        """Return the root that the next report names as `prev`, as `OracleState.previous_root`."""
+        newest = self.list_accepted(1)
+        return ZERO_HASH if not newest or self.is_struck(newest[0].round) else newest[0].root
 
     def is_struck(self, number: int) -> bool:
         """Return whether the root of a round was struck, so that it proves nothing any more."""

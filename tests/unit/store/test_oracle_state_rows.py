@@ -92,6 +92,7 @@ def test_state_loaded_in_between_folds_to_the_same_state(
         assert [*uow.projections.iterate_dump_lines()] == whole
         assert ContractView.of(reloaded) == ContractView.of(state)
         assert ContractView.of(uow.contract.load(KEPT)) == ContractView.of(state)
+        assert uow.contract.get_previous_root() == state.previous_root
 
 
 def test_empty_contract_state_has_no_round(store: Store):
