@@ -26,6 +26,7 @@ from oracle.daemon.startup import freeze_gc  # noqa: E402
 from oracle.domain.blocks import BlockRef  # noqa: E402
 from oracle.domain.ids import ZERO_ADDRESS, Hash  # noqa: E402
 from oracle.domain.reports.contract_state import NodeIndex, RoundHead, Word  # noqa: E402
+from oracle.domain.reports.kickout_review import KickoutPolicy  # noqa: E402
 from oracle.domain.reports.lanes import LANES_PER_WORD, compute_node_lane, replace_lane  # noqa: E402
 from oracle.domain.reports.report import ReportSettings  # noqa: E402
 from oracle.domain.reports.rounds import Rounds  # noqa: E402
@@ -144,7 +145,7 @@ def measured(store: Store, nodes: list[Node]) -> list[tuple[str, str, float, flo
     # Keep the benchmark's own objects out of the garbage collector's work.
     freeze_gc()
     again = seconds(lambda: cut(2))
-    census = seconds(lambda: compute_index_statistics(store, CRYNUX, None))
+    census = seconds(lambda: compute_index_statistics(store, KickoutPolicy(CRYNUX), None))
     in_the_loop = turn_seconds(store)
     after_many = seconds(lambda: page(source))
     change(store, nodes[:CHANGED_IN_A_BLOCK], 3)

@@ -5,7 +5,6 @@ due. See docs/explanation/kickouts.md#held-for-a-person.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from oracle.domain.blocks import BEFORE_EVERYTHING, BlockRange, Position
 from oracle.domain.fold.working_set import ScoreEntry
@@ -28,32 +27,64 @@ from oracle.indexer.folded_state import FoldedState
 from oracle.store.database import UnitOfWork
 
 
-@dataclass(slots=True)
 class KickoutReviewCache:
     """The reviews of open intervals, so that each interval is reviewed once.
 
-    Clear the cache after a rewind or a refold, which may change what the reviews depend on.
+    After a rewind, the reviews of intervals that opened before it are kept: in a mass outage
+    thousands of nodes are due, and a review takes some milliseconds.
     """
 
-    policy: KickoutPolicy
-    _reviews: dict[Address, tuple[Position, KickoutReview]] = field(default_factory=dict)
+    def __init__(self, policy: KickoutPolicy) -> None:
+        self._policy = policy
+        self._review_by_node: dict[Address, tuple[Position, KickoutReview]] = {}
+        self._rebuild_count = self._final_block = -1
+
+    def refresh(self, uow: UnitOfWork) -> None:
+        """Drop all reviews if the state was refolded, or rewound by another process.
+
+        Call this before the first `get_or_load` of a block.
+        """
+        rebuild_count, cursor = uow.bookmarks.get_rebuild_count(), uow.cursor.get()
+        if rebuild_count != self._rebuild_count:
+            self.clear()
+        self._rebuild_count = rebuild_count
+        if cursor is not None and cursor.final_number is not None:
+            self._final_block = cursor.final_number
+
+    def follow_rewind(self, uow: UnitOfWork, ancestor: int) -> None:
+        """Drop the reviews above block `ancestor`, to which this process rewinds the state."""
+        if uow.bookmarks.get_rebuild_count() == self._rebuild_count + 1:
+            self._drop_above(ancestor)
+            self._rebuild_count += 1
 
     def get_or_load(self, uow: UnitOfWork, node: Node) -> KickoutReview:
         """Return the review of a node whose kickout is due as of the database's state."""
         opened_at = _get_opening(node)
-        cached = self._reviews.get(node.address)
+        cached = self._review_by_node.get(node.address)
         if cached is not None and cached[0] == opened_at:
             return cached[1]
-        review = load_kickout_review(uow, node, self.policy)
-        self._reviews[node.address] = opened_at, review
+        review = load_kickout_review(uow, node, self._policy)
+        self._review_by_node[node.address] = opened_at, review
         return review
 
     def discard(self, node: Address) -> None:
-        """Discard the review of a node whose kickout is no longer due."""
-        self._reviews.pop(node, None)
+        """Drop the review of a node whose kickout is no longer due."""
+        self._review_by_node.pop(node, None)
+
+    def drop_not_final(self) -> None:
+        """Drop the reviews above the final block, because their transaction was rolled back."""
+        self._drop_above(self._final_block)
 
     def clear(self) -> None:
-        self._reviews.clear()
+        """Drop all reviews, because a refold retries the dead letters."""
+        self._review_by_node.clear()
+
+    def _drop_above(self, block: int) -> None:
+        self._review_by_node = {
+            node: (opened_at, review)
+            for node, (opened_at, review) in self._review_by_node.items()
+            if opened_at.block <= block
+        }
 
 
 def load_kickout_review(uow: UnitOfWork, node: Node, policy: KickoutPolicy) -> KickoutReview:
@@ -63,14 +94,22 @@ def load_kickout_review(uow: UnitOfWork, node: Node, policy: KickoutPolicy) -> K
     """
     opened_at = _get_opening(node)
     entries = load_counted_entries(uow, node, opened_at, policy.rules)
-    scores = find_first_blocks(uow, entries)
-    blocks = compute_evidence_range(scores, opened_at)
     return review_kickout(
-        scores,
+        entries,
         load_creators(uow, entries, opened_at),
         policy,
-        has_dead_letter=uow.dead_letters.has_open(blocks.first, blocks.last),
+        has_dead_letter=_has_stored_dead_letter(uow, entries, opened_at),
     )
+
+
+def _has_stored_dead_letter(
+    uow: UnitOfWork, entries: Sequence[ScoreEntry], opened_at: Position
+) -> bool:
+    if not uow.dead_letters.has_open(0, opened_at.block):
+        # Without any dead letter, the tasks of the groups need not be read.
+        return False
+    blocks = compute_evidence_range(find_first_blocks(uow, entries), opened_at)
+    return uow.dead_letters.has_open(blocks.first, blocks.last)
 
 
 def load_counted_entries(
@@ -140,7 +179,7 @@ def review_folded_kickout(
     earlier_keys = [entry.task for entry in entries if entry.task not in tasks]
     scored_tasks |= uow.tasks.get_many(earlier_keys)
     return review_kickout(
-        scores,
+        entries,
         find_creators(scored_tasks.values(), opened_at),
         policy,
         has_dead_letter=_has_dead_letter(uow, state, compute_evidence_range(scores, opened_at)),

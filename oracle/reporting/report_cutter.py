@@ -42,6 +42,7 @@ from oracle.indexer.kickout_reviews import KickoutReviewCache
 from oracle.reporting.leaf_storage import prune_pieces, store_changed_pieces
 from oracle.signing.typed_data import Domain
 from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import Stamp
 from oracle.store.report_repository import ReportState
 from oracle.telemetry import quorum_metrics
 
@@ -144,6 +145,8 @@ class ReportCutter(BlockHook):
         """Recompute the report as of `block`, and compare it with the stored report."""
         (kept,) = _load_kept_reports(uow, BlockRange(block.number, block.number))
         is_same = self.build_report(uow, rounds, block) == kept
+        # The refold may still fail and be rolled back.
+        self._reviews.clear()
         return None if is_same else HookNote("reports", kept.period)
 
     def build_report(self, uow: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> Report:
@@ -182,17 +185,29 @@ class ReportCutter(BlockHook):
 
     @override
     def reset(self) -> None:
-        """Clear the cache, because the state was rewound or a transaction was rolled back."""
+        """Clear the cache, because the state was rewound or a transaction was rolled back.
+
+        The reviews of kickouts that became due up to the final block are kept.
+        """
         self._lane_words = {}
         self._tree = NodeTree(keccak)
-        self._reviews.clear()
+        self._reviews.drop_not_final()
         self._seen_indexes = {}
         self._waiting_nodes = set()
         self._last_cut = None
         self._is_last_cut_stored = False
         self._population_maxima = None
 
+    @override
+    def on_rewind(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
+        self._reviews.follow_rewind(uow, ancestor)
+
+    @override
+    def on_rebuild(self) -> None:
+        self._reviews.clear()
+
     def _refresh_words(self, uow: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> None:
+        self._reviews.refresh(uow)
         if self._last_cut is None or self._is_outdated(uow, self._last_cut, as_of):
             self.reset()
             self._population_maxima = compute_population_maxima(

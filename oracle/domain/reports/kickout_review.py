@@ -56,7 +56,7 @@ KickoutReviewer = Callable[[Node], KickoutReview]
 
 
 def review_kickout(
-    scores: Sequence[CountedScore],
+    entries: Sequence[ScoreEntry],
     creators: Mapping[TaskKey, Address],
     policy: KickoutPolicy,
     *,
@@ -65,12 +65,11 @@ def review_kickout(
     """Return the review of a kickout that these scores made due.
 
     Args:
-        scores: the scores that counted when the kickout became due, oldest first.
+        entries: the scores that counted when the kickout became due, oldest first.
         creators: the creators of the scored tasks that were known by then.
         policy: the rules that scored the tasks, and whether every kickout is held.
         has_dead_letter: whether a dead letter lies in the blocks of `compute_evidence_range`.
     """
-    entries = [score.entry for score in scores]
     return KickoutReview(find_hold_reason(entries, creators, policy), has_dead_letter)
 
 

@@ -14,12 +14,13 @@ from oracle.domain.events.network_events import DomainEvent, NodeResumed
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.working_set import ScoreEntry
 from oracle.domain.ids import ZERO_ADDRESS
-from oracle.domain.reports.kickout_review import KickoutPolicy, find_hold_reason
+from oracle.domain.reports.kickout_review import KickoutPolicy, KickoutReview, find_hold_reason
 from oracle.domain.reports.report import Report
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf
 from oracle.domain.roots.node_tree import build_node_leaf
 from oracle.domain.scoring.rules import Rules
-from oracle.indexer import folded_state, snapshots
+from oracle.domain.state import Node
+from oracle.indexer import folded_state, kickout_reviews, snapshots
 from oracle.indexer.folded_state import fold_state_up_to
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.kickout_reviews import (
@@ -28,11 +29,11 @@ from oracle.indexer.kickout_reviews import (
     review_folded_kickout,
 )
 from oracle.indexer.loop import IngestState
-from oracle.indexer.rebuild import RebuildOptions, retry_dead_letters
+from oracle.indexer.rebuild import RebuildOptions, rebuild_state, retry_dead_letters
 from oracle.indexer.snapshots import SnapshotSource, make_next_snapshot
 from oracle.reporting.recompute import recompute_report
 from oracle.reporting.report_cutter import ReportCutter
-from oracle.store.database import Store
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.report_repository import ReportState
 from tests.support.examples import examples
 from tests.support.histories import History, group, node, task
@@ -228,6 +229,7 @@ def test_reorg_that_replaces_a_creator_renews_the_leaf(new_sqlite_store):
     chain.mine(after=20)
     with new_sqlite_store() as store:
         follower, leaves = Follower(chain, store, folder=folder_of(HELD)), list[NodeLeaf]()
+        follower.catch_up()
         for creator in ("mallory", "alice"):
             if leaves:
                 chain.fork(len(chain.blocks) - 2)
@@ -240,6 +242,33 @@ def test_reorg_that_replaces_a_creator_renews_the_leaf(new_sqlite_store):
 
     assert leaves[0].kickout_due_since == leaves[1].kickout_due_since > 0
     assert [LeafFlag.HELD in leaf.flags for leaf in leaves] == [True, False]
+
+
+def test_reorg_does_not_repeat_the_reviews_of_older_kickouts(
+    new_sqlite_store, monkeypatch: pytest.MonkeyPatch
+):
+    reviewed = list[str]()
+
+    def record_review(uow: UnitOfWork, due_node: Node, policy: KickoutPolicy) -> KickoutReview:
+        reviewed.append(due_node.address)
+        return load_kickout_review(uow, due_node, policy)
+
+    monkeypatch.setattr(kickout_reviews, "load_kickout_review", record_review)
+    with new_sqlite_store() as store:
+        follower = follow(store, two_low_scores("mallory", "mallory").events)
+        follower.chain.mine_many(20)
+        follower.catch_up()
+        follower.chain.fork(3)
+        follower.chain.mine_many(5)
+        follower.catch_up()
+        check_reports(follower)
+        assert reviewed == [node("A")]
+
+        rebuild_state(store, follower.folder, RebuildOptions())
+        follower.chain.mine_many(2)
+        follower.catch_up()
+        assert len(reviewed) > 1
+        check_reports(follower)
 
 
 def test_dead_letter_in_the_evidence_makes_no_kickout_due_until_it_is_decoded(new_sqlite_store):
