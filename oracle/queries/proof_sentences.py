@@ -1,11 +1,11 @@
-"""The values of a leaf in words: on the page of a node and in the output of `proof`.
+"""The values of leaf and summary in words: on the pages, and in the output of `proof`.
 
-The script of the page, daemon/web/pages/static/proof.js, words a leaf that it has checked in the
-same way.
+The script of the page, daemon/web/pages/static/proof.js, words what it has checked in
+the same way.
 """
 
 from oracle.domain.fixed_point import format_decimal
-from oracle.queries.node_proof import ProofLeaf
+from oracle.queries.node_proof import ProofLeaf, ProofSummary
 from oracle.queries.text.human_numbers import format_time
 
 # Decimals of a QoS on chain.
@@ -15,16 +15,25 @@ _DECIMALS = 4
 def describe_leaf(leaf: ProofLeaf) -> list[tuple[str, str]]:
     """Return the values of a leaf, each with its name."""
     return [
-        ("Score", "do not select" if leaf.qos is None else f"QoS {_format_fraction(leaf.qos)}"),
+        ("score", "do not select" if leaf.qos is None else f"QoS {_format_fraction(leaf.qos)}"),
         ("H", _format_fraction(leaf.reliability)),
         (
-            "Scores that count",
+            "scores that count",
             f"{leaf.score_count}, with a sum of {leaf.score_sum}" if leaf.score_count else "none",
         ),
-        ("Last score", _describe_time(leaf.last_scored_at)),
-        ("Kickout due", _describe_kickout(leaf)),
-        ("State", _describe_state(leaf)),
-        ("Seat", str(leaf.seat)),
+        ("last score", _describe_time(leaf.last_scored_at)),
+        ("kickout due", _describe_kickout(leaf)),
+        ("state", _describe_state(leaf)),
+        ("seat", str(leaf.seat)),
+    ]
+
+
+def describe_summary(summary: ProofSummary) -> list[tuple[str, str]]:
+    """Return the values of a round's summary that concern its nodes, each with its name."""
+    return [
+        ("nodes", f"{summary.node_count:,}"),
+        ("may be selected", f"{summary.open_count:,}"),
+        ("total weight", f"{summary.total_weight:,}"),
     ]
 
 

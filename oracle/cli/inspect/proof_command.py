@@ -16,19 +16,17 @@ from oracle.cli.options import (
 )
 from oracle.daemon.compose import open_reader
 from oracle.daemon.records import open_folded_records
-from oracle.domain.fixed_point import format_decimal
 from oracle.domain.roots.leaves import hash_leaf
 from oracle.domain.roots.merkle_tree import compute_root
 from oracle.errors import FatalError
 from oracle.queries.explain import EventArchive
 from oracle.queries.node_proof import NodeProofDetail, prove_node
+from oracle.queries.proof_sentences import describe_leaf, describe_summary
 from oracle.queries.round_leaves import LeafCache
-from oracle.queries.text.human_numbers import format_count
 from oracle.queries.text.prefixes import find_node
-from oracle.queries.text.text_tables import format_block_time
+from oracle.queries.text.text_tables import print_facts
 
-# Decimals of a QoS on chain.
-_DIGITS = 4
+_NAME_WIDTH = 19
 
 _RoundOption = Annotated[
     int | None,
@@ -71,8 +69,11 @@ def print_proof(
     if as_json:
         print_model(detail)
         return
-    for line in _render_lines(detail):
-        typer.echo(line)
+    print_facts(_render_facts(detail), _NAME_WIDTH)
+    typer.echo(
+        "checked: leaf and proof lead to the root; compare it with the root that the contract or "
+        f"another reporter has for round {detail.summary.round}"
+    )
 
 
 def _check_proof(detail: NodeProofDetail) -> None:
@@ -86,30 +87,23 @@ def _check_proof(detail: NodeProofDetail) -> None:
         )
 
 
-def _render_lines(detail: NodeProofDetail) -> Iterator[str]:
+def _render_facts(detail: NodeProofDetail) -> Iterator[tuple[str, str]]:
     leaf, summary = detail.leaf, detail.summary
-    yield f"round {summary.round}, as of block {summary.as_of}, chain {summary.chain_id}"
-    yield f"root   {detail.root} of {format_count(summary.node_count, 'node')}"
     if detail.is_absent:
-        yield f"node   {detail.address} has no score: no leaf lies between {leaf.node}"
-        yield f"       and {leaf.next_node}, the next address with a leaf"
+        yield "address", detail.address
+        yield "score", "none: no address between these two has a leaf"
+        yield "leaf before", leaf.node
+        yield "leaf after", leaf.next_node
     else:
-        yield f"node   {leaf.node}, seat {leaf.seat}: {_describe_leaf(detail)}"
-    yield f"leaf   {leaf.encoded}"
+        yield "node", detail.address
+        yield from describe_leaf(leaf)
+    yield "round", f"{summary.round}, as of block {summary.as_of}"
+    yield "contract", f"{summary.oracle} on chain {summary.chain_id}"
+    yield from describe_summary(summary)
+    yield "root", detail.root
+    yield "leaf", leaf.encoded
     for index, sibling in enumerate(detail.proof):
-        yield f"{'' if index else 'proof':<6} {sibling}"
-    yield "checked: leaf and proof lead to the root"
-
-
-def _describe_leaf(detail: NodeProofDetail) -> str:
-    leaf = detail.leaf
-    score = "do not select" if leaf.qos is None else f"QoS {format_decimal(leaf.qos, _DIGITS)}"
-    due = (
-        ""
-        if leaf.kickout_due_since is None
-        else f"; kickout due since {format_block_time(leaf.kickout_due_since)}"
-    )
-    return f"{score}, H {format_decimal(leaf.reliability, _DIGITS)}{due}"
+        yield "" if index else "proof", sibling
 
 
 def _parse_hex(text: str) -> bytes:

@@ -18,7 +18,7 @@ from oracle.domain.reports.lanes import DO_NOT_SELECT
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf, RoundSummary
 from oracle.domain.roots.proofs import ProvableRound
 from oracle.queries.node_proof import NodeProofDetail, ProofLeaf, ProofSummary
-from oracle.queries.proof_sentences import describe_leaf
+from oracle.queries.proof_sentences import describe_leaf, describe_summary
 from tests.support.examples import examples
 from tests.unit.domain.roots.test_root_vectors import ROUNDS, read_leaf
 from tests.unit.domain.roots.test_round_tree import ADDRESSES, ORACLE, draw_leaves
@@ -36,11 +36,12 @@ for (const path of process.argv.slice(1)) {
   vm.runInContext(readFileSync(path, "utf8"), page);
 }
 console.log(vm.runInContext(`
-  const { texts, proofs, leaves } = JSON.parse(input);
+  const { texts, proofs, leaves, summaries } = JSON.parse(input);
   JSON.stringify({
     digests: texts.map((hex) => keccak256(parseHex(hex, hex.length / 2 - 1, "text"))),
     results: proofs.map(([proof, expected]) => checkProof(proof, expected)),
     words: leaves.map((encoded) => describeLeaf(decodeLeaf(encoded))),
+    sums: summaries.map(describeSummary),
   });
 `, page));
 """
@@ -50,10 +51,12 @@ SCRIPTS = [str(STATIC / "vendor" / "keccak.min.js"), str(STATIC / "proof.js")]
 Json = dict[str, Any]
 
 
-def run_script(texts=(), proofs=(), leaves=()) -> Json:
+def run_script(texts=(), proofs=(), leaves=(), summaries=()) -> Json:
     completed = subprocess.run(
         [NODE, "-e", RUNNER, *SCRIPTS],
-        input=json.dumps({"texts": texts, "proofs": proofs, "leaves": leaves}),
+        input=json.dumps(
+            {"texts": texts, "proofs": proofs, "leaves": leaves, "summaries": summaries}
+        ),
         capture_output=True,
         text=True,
         check=True,
@@ -228,6 +231,17 @@ def test_script_words_leaves_as_the_server_does(leaves: list[NodeLeaf]):
     assert words == [[list(row) for row in rows] for rows in expected]
 
 
+def test_script_words_summaries_as_the_server_does():
+    summaries = [
+        ProofSummary.from_summary(RoundSummary(1, ORACLE, 5, 77, count, count // 2, 10_001 * count))
+        for count in (0, 1, 12, 1_234)
+    ]
+    stated = [summary.model_dump(mode="json") for summary in summaries]
+    sums = run_script(summaries=stated)["sums"]
+    expected = [describe_summary(summary) for summary in summaries]
+    assert sums == [[list(row) for row in rows] for rows in expected]
+
+
 def test_leaf_in_words_names_due_kickout_and_state():
     leaf = NodeLeaf(
         node=ORACLE,
@@ -244,11 +258,11 @@ def test_leaf_in_words_names_due_kickout_and_state():
     )
     rows = dict(describe_leaf(ProofLeaf.from_leaf(leaf)))
     assert rows == {
-        "Score": "do not select",
+        "score": "do not select",
         "H": "0.3123",
-        "Scores that count": "50, with a sum of 120",
-        "Last score": "none",
-        "Kickout due": "since 15 Jan 2027, 08:59:40 UTC, held until an operator decides",
-        "State": "member, excluded",
-        "Seat": "7",
+        "scores that count": "50, with a sum of 120",
+        "last score": "none",
+        "kickout due": "since 15 Jan 2027, 08:59:40 UTC, held until an operator decides",
+        "state": "member, excluded",
+        "seat": "7",
     }

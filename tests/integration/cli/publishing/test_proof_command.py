@@ -88,8 +88,25 @@ def test_address_without_a_node_is_proven_absent(published, capsys):
     assert proof["leaf"]["node"] != ABSENT
     assert run(["proof", ABSENT, "--config", published]) == 0
     text = capsys.readouterr().out
-    assert f"{ABSENT} has no score" in text
-    assert text.endswith("checked: leaf and proof lead to the root\n")
+    assert "none: no address between these two has a leaf" in text
+    assert f"leaf before        {proof['leaf']['node']}\n" in text
+    assert "checked: leaf and proof lead to the root;" in text
+
+
+def test_proof_of_a_node_names_its_values(published, capsys):
+    (row, *_) = printed(capsys, "nodes", "--config", published)["nodes"]
+    proof = printed(capsys, "proof", row["node"], "--config", published)
+    assert run(["proof", row["node"], "--config", published]) == 0
+    text = capsys.readouterr().out
+    for words in (
+        f"node               {row['node']}",
+        f"score              QoS {proof['leaf']['qos'][:6]}",
+        f"seat               {proof['leaf']['seat']}",
+        f"round              1, as of block {proof['summary']['as_of']}",
+        f"root               {proof['root']}",
+        f"proof              {proof['proof'][0]}",
+    ):
+        assert f"{words}\n" in text
 
 
 def test_round_never_accepted_is_rejected_in_one_line(published, capsys):

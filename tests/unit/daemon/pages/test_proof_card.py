@@ -17,6 +17,7 @@ from oracle.queries.api.node_proof import build_leaf_at_cursor
 from oracle.queries.api.source import open_snapshot
 from oracle.queries.node_proof import ProofLeaf
 from oracle.queries.proof_sentences import describe_leaf
+from oracle.queries.text.human_numbers import capitalize_first
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.api import IDENTITY, IndexedHistory
 from tests.support.histories import node
@@ -152,4 +153,4 @@ def test_leaf_of_a_node_page_is_the_one_that_a_round_would_have(new_sqlite_store
     ]
     (leaf,) = (leaf for leaf in leaves if leaf.node == node("A"))
     for name, words in describe_leaf(leaf):
-        assert f"<dt>{name}</dt><dd>{words}</dd>" in text
+        assert f"<dt>{capitalize_first(name)}</dt><dd>{words}</dd>" in text

@@ -267,15 +267,24 @@ function describeLeaf(leaf) {
     }
   }
   return [
-    ["Score", leaf.qos === null ? "do not select" : `QoS ${leaf.qos.slice(0, -14)}`],
+    ["score", leaf.qos === null ? "do not select" : `QoS ${leaf.qos.slice(0, -14)}`],
     ["H", leaf.reliability.slice(0, -14)],
     [
-      "Scores that count",
+      "scores that count",
       leaf.score_count === 0 ? "none" : `${leaf.score_count}, with a sum of ${leaf.score_sum}`,
     ],
-    ["Last score", leaf.last_scored_at === null ? "none" : formatProofTime(leaf.last_scored_at)],
-    ["Kickout due", leaf.is_held ? `${due}, held until an operator decides` : due],
-    ["State", states.join(", ")],
-    ["Seat", String(leaf.seat)],
+    ["last score", leaf.last_scored_at === null ? "none" : formatProofTime(leaf.last_scored_at)],
+    ["kickout due", leaf.is_held ? `${due}, held until an operator decides` : due],
+    ["state", states.join(", ")],
+    ["seat", String(leaf.seat)],
+  ];
+}
+
+function describeSummary(summary) {
+  const format = (number) => BigInt(number).toLocaleString("en-US");
+  return [
+    ["nodes", format(summary.node_count)],
+    ["may be selected", format(summary.open_count)],
+    ["total weight", format(summary.total_weight)],
   ];
 }

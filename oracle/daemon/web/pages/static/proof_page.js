@@ -13,7 +13,8 @@ function makeElement(tag, text, className) {
 function makeFacts(rows) {
   const list = document.createElement("dl");
   for (const [name, words] of rows) {
-    list.append(makeElement("dt", name), makeElement("dd", words));
+    const title = name.charAt(0).toUpperCase() + name.slice(1);
+    list.append(makeElement("dt", title), makeElement("dd", words));
   }
   return list;
 }
@@ -29,15 +30,6 @@ function makeChecks(checks) {
     list.append(item);
   }
   return list;
-}
-
-function describeSummary(summary) {
-  const format = (number) => BigInt(number).toLocaleString("en-US");
-  return [
-    ["Nodes", format(summary.node_count)],
-    ["May be selected", format(summary.open_count)],
-    ["Total weight", format(summary.total_weight)],
-  ];
 }
 
 function readExpected(form) {
