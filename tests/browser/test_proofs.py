@@ -122,9 +122,11 @@ def test_round_page_proves_its_summary_and_links_to_the_proofs_of_its_nodes(page
     summary = proof["summary"]
     verdict = read_verdict(page, f"/rounds/{summary['round']}")
     assert verdict.startswith("✓ True: the summary is in the root")
-    words = page.locator(".steps dl").inner_text().split()
-    shown = [word.replace(",", "") for word in words if word[0].isdigit()]
-    assert shown == [str(summary[name]) for name in ("node_count", "open_count", "total_weight")]
+    names = ("node_count", "open_count", "total_weight")
+    values = [f"{int(summary[name]):,}" for name in names]
+    assert page.locator(".steps dd").all_inner_texts() == values
+    # The page shows them before it checks them.
+    assert page.locator("#proof > dl dd").all_inner_texts()[-len(names) :] == values
     assert axe_findings(page) == []
 
     page.get_by_role("link", name="check the proof of").first.click()

@@ -180,6 +180,15 @@ def test_script_compares_the_root_from_elsewhere():
     assert check_proofs(pairs) == [True, False, False, False, False]
 
 
+@pytest.mark.parametrize("name", ["node_count", "open_count", "total_weight"])
+def test_script_compares_the_summary_that_the_page_shows(name: str):
+    proof, expected = next(vector_proofs())
+    shown = {**expected, name: proof["summary"][name]}
+    others = [{**shown, name: changed} for changed in iter_changed(shown[name])]
+    verdicts = check_proofs([(proof, shown), *((proof, other) for other in others)])
+    assert verdicts == [True] + [False] * len(others)
+
+
 def test_script_needs_no_stored_root():
     proof, expected = next(vector_proofs())
     (result,) = run_script(proofs=[(proof, {**expected, "root": None})])["results"]
@@ -233,7 +242,9 @@ def test_script_words_leaves_as_the_server_does(leaves: list[NodeLeaf]):
 
 def test_script_words_summaries_as_the_server_does():
     summaries = [
-        ProofSummary.from_summary(RoundSummary(1, ORACLE, 5, 77, count, count // 2, 10_001 * count))
+        ProofSummary.from_summary(
+            RoundSummary(1, ORACLE, 5, 77, count, count // 2, 10_001 * count)
+        )
         for count in (0, 1, 12, 1_234)
     ]
     stated = [summary.model_dump(mode="json") for summary in summaries]

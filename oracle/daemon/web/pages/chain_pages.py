@@ -44,6 +44,7 @@ from oracle.queries.api.source import (
     ApiSnapshot,
     NotFoundError,
 )
+from oracle.queries.proof_sentences import describe_summary
 from oracle.queries.text.human_numbers import (
     capitalize_first,
     format_count,
@@ -144,13 +145,15 @@ def render_round(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     changes = _list_lane_changes(snapshot, accepted_round)
     # Every proof of the round ends with its summary.
     address = changes[0].node if changes else ZERO_ADDRESS
+    proof = build_proof_card(snapshot, address, accepted_round)
     return render_template(
         "round.html",
         **build_frame_values(snapshot, "Rounds", f"/v1/rounds/{accepted_round.round}"),
         round=accepted_round,
         place=snapshot.load_places([accepted_round.at])[accepted_round.at],
         changes=changes,
-        proof=build_proof_card(snapshot, address, accepted_round),
+        proof=proof,
+        summary_rows=[] if proof.summary is None else describe_summary(proof.summary),
     )
 
 

@@ -3,12 +3,15 @@
 No page computes a proof. Its script fetches one on request, and compares it with these values.
 """
 
+import json
 from dataclasses import dataclass
 
 from oracle.daemon.web.pages.page_frame import PageRequest, parse_round_number
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address, Hash
 from oracle.queries.api.source import ApiSnapshot, NotFoundError
+from oracle.queries.node_proof import ProofSummary
+from oracle.queries.round_leaves import find_accepted_report, load_pieced_round
 from oracle.reporting.recompute import load_domain
 
 
@@ -16,7 +19,8 @@ from oracle.reporting.recompute import load_domain
 class ProofCard:
     """The values with which the script of a page compares the proof of an address in a round.
 
-    `root` is None if this server has not cut the report of the round.
+    `root` is None if this server has not cut the report of the round, and `summary` is None if the
+    leaves of the round are not stored any more, so that a proof folds the round again.
     """
 
     address: Address
@@ -26,11 +30,20 @@ class ProofCard:
     chain_id: int
     oracle: Address
     root: Hash | None
+    summary: ProofSummary | None
 
     @property
     def path(self) -> str:
         """The path of the read API that returns the proof."""
         return f"/v1/nodes/{self.address}/proof?round={self.round}"
+
+    @property
+    def summary_text(self) -> str:
+        """The fields of the round's summary that the page shows, as JSON."""
+        if self.summary is not None:
+            return self.summary.model_dump_json(exclude={"oracle_account_id"})
+        names = ("chain_id", "oracle", "round", "as_of")
+        return json.dumps({name: getattr(self, name) for name in names})
 
 
 def get_accepted_round(snapshot: ApiSnapshot, round_number: int) -> RoundAccepted:
@@ -65,6 +78,10 @@ def build_proof_card(
 ) -> ProofCard:
     """Return what the pages show of the proof of an address in an accepted round."""
     domain = load_domain(snapshot.uow)
+    report = find_accepted_report(snapshot.uow, accepted)
+    pieced_round = (
+        None if report is None else load_pieced_round(snapshot.uow, snapshot.source.leaves, report)
+    )
     return ProofCard(
         address=address,
         round=accepted.round,
@@ -72,19 +89,6 @@ def build_proof_card(
         as_of_hash=accepted.as_of_hash,
         chain_id=domain.chain_id,
         oracle=domain.contract,
-        root=_find_root(snapshot, accepted),
-    )
-
-
-def _find_root(snapshot: ApiSnapshot, accepted: RoundAccepted) -> Hash | None:
-    """Return the root of the report that became the round, or None if this server cut none."""
-    stored_reports = snapshot.uow.reports.list_between(accepted.as_of, accepted.as_of)
-    return next(
-        (
-            stored_report.report.root
-            for stored_report in stored_reports
-            if stored_report.report.as_of.hash == accepted.as_of_hash
-            and stored_report.report.head_round + 1 == accepted.round
-        ),
-        None,
+        root=None if report is None else report.root,
+        summary=None if pieced_round is None else ProofSummary.from_summary(pieced_round.summary),
     )

@@ -1,5 +1,6 @@
 """What the pages state about proofs: the round, its root, and the leaf at the newest block."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -69,20 +70,22 @@ def test_script_is_given_the_newest_round_and_its_stored_root(index):
         "data-proof": f"/v1/nodes/{node('A')}/proof?round=2",
         "data-shown": "leaf",
         "data-address": node("A"),
-        "data-round": "2",
-        "data-as-of": "9",
-        "data-chain-id": str(IDENTITY.chain_id),
-        "data-oracle": IDENTITY.oracle,
         "data-root": ROOT,
+        "data-summary": json.dumps(
+            {"chain_id": IDENTITY.chain_id, "oracle": IDENTITY.oracle, "round": 2, "as_of": 9}
+        ),
     }
     assert f'<dd class="hash">{AS_OF.hash}</dd>' in text
+    # No leaves of this round are stored.
+    assert "the server folds the round again" in text
 
 
 def test_round_without_a_report_has_no_stored_root(index):
     text = index(two_rounds()).get(f"/nodes/{node('A')}?round=1").text
     form = read_form(text)
     assert form is not None
-    assert (form["data-round"], form["data-root"]) == ("1", "")
+    assert form["data-root"] == ""
+    assert '"round": 1' in str(form["data-summary"])
     assert "not stored" in text
 
 

@@ -173,8 +173,8 @@ function checkAddress(proof, leaf, address) {
 
 function checkSummary(proof, expected) {
   const { summary } = proof;
-  const wrong = ["chain_id", "oracle", "round", "as_of"].filter(
-    (name) => String(summary[name]) !== String(expected[name]),
+  const wrong = SUMMARY_FIELDS.filter(
+    (name) => name in expected && String(summary[name]) !== String(expected[name]),
   );
   const isHashed = hashLeaf(encodeSummary(summary)) === proof.proof.at(-1);
   let text = `It names round ${summary.round}, block ${summary.as_of}, chain ${summary.chain_id} and contract ${summary.oracle}, as this page does.`;
@@ -211,7 +211,7 @@ function checkRoot(name, source, root, expectedRoot) {
 
 /* Checks a proof, as the API returns it, against what the reader knows.
 
-   `expected` has the address, and chain_id, oracle, round and as_of of the page. Its `root` is the
+   `expected` has the address, and the fields of the summary that are on the page. Its `root` is the
    root that the server stores for the round, or null; `other_root` is a root that the reader got
    from elsewhere, or null. The proof is true only if every check is. */
 function checkProof(proof, expected) {

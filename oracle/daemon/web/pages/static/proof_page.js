@@ -33,17 +33,9 @@ function makeChecks(checks) {
 }
 
 function readExpected(form) {
-  const { address, round, asOf, chainId, oracle, root } = form.dataset;
+  const { address, root, summary } = form.dataset;
   const other = form.elements.root.value.trim().toLowerCase();
-  return {
-    address,
-    round,
-    oracle,
-    as_of: asOf,
-    chain_id: chainId,
-    root: root || null,
-    other_root: other || null,
-  };
+  return { address, ...JSON.parse(summary), root: root || null, other_root: other || null };
 }
 
 /* Says what was compared with what, because a root of this server alone proves little. */
