@@ -126,7 +126,13 @@ def find_roots_mismatches(
     configuration: RootsConfiguration, expected: ExpectedConfiguration
 ) -> list[ContractMismatch]:
     """Return everything that prevents this daemon from publishing to this QoSRoots."""
-    return _find_common_mismatches(qos_roots.CONTRACT, configuration, expected)
+    mismatches = _find_common_mismatches(qos_roots.CONTRACT, configuration, expected)
+    if configuration.on_arbitrum != configuration.is_arbitrum_chain:
+        chain_has = "has" if configuration.is_arbitrum_chain else "does not have"
+        expected_value = f"{configuration.is_arbitrum_chain}: the chain {chain_has} ArbSys"
+        actual_value = str(configuration.on_arbitrum)
+        mismatches.append(ContractMismatch("ON_ARBITRUM", expected_value, actual_value))
+    return mismatches
 
 
 def _find_common_mismatches(

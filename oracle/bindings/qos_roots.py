@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
+from oracle.bindings.arb_sys import is_arbitrum_chain
 from oracle.bindings.codec import decode_arguments, encode_call
 from oracle.bindings.contract_views import (
     DeployedContract,
@@ -159,7 +160,8 @@ class RootsConfiguration:
     A zero `target` means that kickouts call no contract. `pending_admin` becomes the admin as soon
     as it accepts the role, `pending_vetoer` the vetoer from `vetoer_offered_from` (unix seconds)
     on; both are zero if there is none. `tightest` are the tightest limits that the pauser can set,
-    `floors` and `kick_floors` the loosest that the admin can set.
+    `floors` and `kick_floors` the loosest that the admin can set. `on_arbitrum`: the contract
+    takes block numbers and hashes from ArbSys; `is_arbitrum_chain`: the chain has it.
     """
 
     code: str
@@ -176,6 +178,7 @@ class RootsConfiguration:
     kept_rounds: int
     lag_rounds: int
     on_arbitrum: bool
+    is_arbitrum_chain: bool
     contract_status: RootsStatus
 
     @property
@@ -267,6 +270,7 @@ class RootsContract:
             kept_rounds=kept,
             lag_rounds=lag,
             on_arbitrum=on_arbitrum,
+            is_arbitrum_chain=is_arbitrum_chain(self._pool_view),
             contract_status=contract_status,
         )
 

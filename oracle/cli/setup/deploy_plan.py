@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import typer
 
+from oracle.bindings.arb_sys import is_arbitrum_chain
 from oracle.bindings.deployment import (
     DeploymentPlan,
     OracleSetup,
@@ -198,6 +199,8 @@ class DeployPlan:
 
     def _complete_setup(self, addresses: _PredictedAddresses) -> OracleSetup | RootsSetup:
         setup = replace(self.setup, admin=addresses.timelock or self.roles.owner)
+        if isinstance(setup, RootsSetup):
+            setup = replace(setup, arbitrum=is_arbitrum_chain(self.publisher.pool_view))
         if self.adapter is None or addresses.adapter is None:
             return setup
         kick_gas = self.adapter.target.kick_gas

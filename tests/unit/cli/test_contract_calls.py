@@ -75,6 +75,7 @@ def build_configuration() -> RootsConfiguration:
         kept_rounds=256,
         lag_rounds=2,
         on_arbitrum=False,
+        is_arbitrum_chain=False,
         contract_status=status,
     )
 

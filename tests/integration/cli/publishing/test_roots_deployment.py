@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from oracle.bindings import qos_roots
+from oracle.bindings.arb_sys import ARB_SYS
 from oracle.bindings.codec import encode_call
 from oracle.bindings.deployment import (
     RootsSetup,
@@ -258,6 +259,27 @@ def test_dry_run_prints_all_contracts_and_sends_nothing(
     assert deployment.chain.block == block
 
 
+def put_arb_sys(chain: Chain) -> None:
+    """Give the chain ArbSys, as an Arbitrum chain has it."""
+    double = chain.deploy("testing/ArbSysDouble")
+    chain.rpc("anvil_setCode", ARB_SYS, chain.rpc("eth_getCode", double.address, "latest"))
+
+
+def test_oracle_on_an_arbitrum_chain_is_planned_for_it(
+    deployment: Deployment, capsys: pytest.CaptureFixture[str]
+):
+    put_arb_sys(deployment.chain)
+    publisher = SenderAccount(
+        pool_of(deployment.chain.url), domain=Domain(CHAIN_ID, ZERO_ADDRESS), caps=CAPS
+    )
+    plan = DeployPlan(
+        *(deployment.config, publisher, KeySigner(b"\x08" * 32)),
+        *(deployment.roles, deployment.setup),
+    )
+    plan.run(yes=False, dry_run=True, as_json=True)
+    assert json.loads(capsys.readouterr().out)["arguments"]["arbitrum"] is True
+
+
 # --- one wrong setting ---
 
 SIGNER = Address(SIGNERS[0].address.lower())
@@ -347,6 +369,12 @@ def test_other_code_at_the_address_is_named(deployment: Deployment):
     # The last bytes are metadata, so the contract still works.
     deployment.chain.rpc("anvil_setCode", deployment.oracle, code[:-2] + "00")
     assert subjects(deployment.check(deployment.oracle)) == ["code hash"]
+
+
+def test_oracle_of_another_kind_of_chain_is_named(deployment: Deployment):
+    assert check_setup(deployment, replace(deployment.setup, arbitrum=True)) == ["ON_ARBITRUM"]
+    put_arb_sys(deployment.chain)
+    assert subjects(deployment.check(deployment.oracle)) == ["ON_ARBITRUM"]
 
 
 def test_vetoer_that_is_the_pauser_is_named(deployment: Deployment):
