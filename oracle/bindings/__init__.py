@@ -1,1 +1,1 @@
-"""The contracts QoSOracle and TaskNetwork: calls, views, errors, events, deployment."""
+"""The contracts of oracle and network: calls, views, errors, events, deployment."""

@@ -3,6 +3,7 @@ pragma solidity 0.8.37;
 
 import {IQoSRoots} from "../IQoSRoots.sol";
 import {NodeLeaf, QoSProof} from "../QoSProof.sol";
+import {Band, ScoreBands} from "./ScoreBands.sol";
 
 /// @notice What a reputation registry of ERC-8004 offers to reviewers. The standard is a draft; earlier versions had
 /// another signature.
@@ -31,16 +32,6 @@ interface IAgentRegistry {
 /// @notice A reviewer without a key: it gives only feedback that a root proves. Anyone brings the leaf of an agent's
 /// owner; it is passed on if its band differs from the last one, so that feedback is not repeated each round.
 contract ReputationBridge {
-    /// @notice The band of the feedback that was given last. None: no feedback yet.
-    enum Band {
-        None,
-        DoNotSelect,
-        Low,
-        Middle,
-        Good,
-        Best
-    }
-
     event FeedbackGiven(uint256 indexed agentId, address indexed node, uint32 round, Band band);
 
     /// @notice The agent is not owned by the node of the leaf.
@@ -55,6 +46,7 @@ contract ReputationBridge {
     /// @notice The oracle's LAG, rounds. Feedback cannot be struck, so it is given LAG rounds later.
     uint32 public immutable LAG;
 
+    /// @notice The band of the feedback that was given last.
     mapping(uint256 agentId => Band) public bandOf;
 
     constructor(IQoSRoots oracle, IReputationRegistry reputation, IAgentRegistry agents) {
@@ -66,25 +58,12 @@ contract ReputationBridge {
     /// @param leaf the node's leaf in the round LAG rounds before the last one
     function giveFeedback(uint256 agentId, NodeLeaf calldata leaf, bytes32[] calldata proof) external {
         if (AGENTS.ownerOf(agentId) != leaf.node) revert NotOwner(agentId, leaf.node);
-        (uint32 lastRound,,) = ORACLE.last();
-        uint32 round = lastRound < LAG ? 0 : lastRound - LAG;
-        bytes32 root = ORACLE.rootOf(round);
-        QoSProof.requireLeaf(root, leaf, proof);
-        Band band = bandFor(leaf);
+        (uint32 round, bytes32 root) = ScoreBands.requireLaggedLeaf(ORACLE, LAG, leaf, proof);
+        Band band = ScoreBands.bandFor(leaf);
         if (bandOf[agentId] == band) revert SameBand(agentId, band);
         bandOf[agentId] = band;
         emit FeedbackGiven(agentId, leaf.node, round, band);
         int128 percent = int128(uint128(QoSProof.qosOf(leaf) / 100));
         REPUTATION.giveFeedback(agentId, percent, 0, "qos", "compute", "", "", root);
-    }
-
-    /// @notice Returns the band of a leaf; the bands of nodes that may be selected begin at a QoS of 0, 2000, 5000 and
-    /// 8000.
-    function bandFor(NodeLeaf calldata leaf) public pure returns (Band) {
-        if (!QoSProof.isSelectable(leaf)) return Band.DoNotSelect;
-        uint256 qos = QoSProof.qosOf(leaf);
-        if (qos < 2_000) return Band.Low;
-        if (qos < 5_000) return Band.Middle;
-        return qos < 8_000 ? Band.Good : Band.Best;
     }
 }

@@ -3,14 +3,18 @@
 import sys
 from pathlib import Path
 
-from reference.pages import PAGES
+from reference.pages import PAGES, PARTS
+from reference.parts import ROOT
 
 
 def main(folder: Path) -> None:
-    """Write every page into `folder` and replace older versions."""
+    """Write every page into `folder`, and the generated parts of other pages."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, page in PAGES.items():
         (folder / f"{name}.md").write_text(page(), "utf-8")
+    for path, update in PARTS.items():
+        part_page = ROOT / path
+        part_page.write_text(update(part_page.read_text("utf-8")), "utf-8")
     print(f"wrote {len(PAGES)} pages to {folder}")
 
 

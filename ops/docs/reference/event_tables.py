@@ -14,6 +14,7 @@ from pathlib import Path
 from oracle.domain.events.event_fields import FieldKind, get_field_kinds, get_required_fields
 from oracle.domain.events.network_events import FIELD_KINDS, TYPE_BY_NAME, DomainEvent
 from reference.markdown import render_table
+from reference.parts import replace_parts
 
 PAGE = "docs/reference/events-and-jsonl.md"
 _CITATION = re.compile(r"docs/(reference/)?([\w/.-]+?\.md)(?:#([\w-]+))?")
@@ -43,6 +44,7 @@ def types() -> str:
 
 
 PARTS: Mapping[str, Callable[[], str]] = {"vocabulary": vocabulary, "types": types}
+_NAMES = re.compile("|".join(PARTS))
 
 
 def replace_generated_parts(page: str) -> str:
@@ -51,15 +53,13 @@ def replace_generated_parts(page: str) -> str:
     Raises:
         ValueError: the page lacks the comments around a part.
     """
-    for name, part_of in PARTS.items():
+    for name in PARTS:
         begin, end = f"<!-- {name}: made by `make events` -->\n", f"<!-- end of {name} -->"
         if begin not in page or end not in page:
             raise ValueError(
                 f"{PAGE}: the comments around the {name} are missing: {begin.strip()} … {end}"
             )
-        before, _, remaining = page.partition(begin)
-        page = f"{before}{begin}\n{part_of()}\n{end}{remaining.partition(end)[2]}"
-    return page
+    return replace_parts(page, _NAMES, lambda match: PARTS[match[0]]())
 
 
 def _field_names(kind: type[DomainEvent]) -> str:

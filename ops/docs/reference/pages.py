@@ -1,11 +1,13 @@
-"""The generated pages by file name."""
+"""The generated pages by file name, and the pages of which parts are generated."""
 
 from collections.abc import Callable, Mapping
 
 from reference import (
     alerts_page,
     cli_page,
+    gas_page,
     http_page,
+    included_code,
     log_events_page,
     metrics_page,
     settings_page,
@@ -20,4 +22,10 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "log-events": log_events_page.page,
     "http": http_page.page,
     "database": tables_page.page,
+    "gas": gas_page.page,
+}
+# Pages with generated parts, by their path, and what makes these parts anew.
+PARTS: Mapping[str, Callable[[str], str]] = {
+    gas_page.SCALE_PAGE: gas_page.update_costs,
+    **dict.fromkeys(included_code.PAGES, included_code.include_code),
 }

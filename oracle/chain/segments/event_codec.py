@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 
 import msgspec
 
+from oracle.domain.events import roots_events
 from oracle.domain.events.event_fields import build_events
 from oracle.domain.events.network_events import FIELD_KINDS, DomainEvent, NodeEvent, TaskEvent
 from oracle.domain.events.oracle_events import ContractEvent, SettingEvent
@@ -54,6 +55,7 @@ _WIDE_FIELDS: dict[str, tuple[Any, Callable[..., Any], Callable[..., Any]]] = {
         for name, kind in FIELD_KINDS.items()
         if kind.is_wide
     },
+    "signer_bitmap": (bytes, _to_word_bytes, _from_word_bytes),
     "words": (tuple[tuple[int, bytes], ...], _encode_round_words, _decode_round_words),
 }
 
@@ -116,9 +118,8 @@ def _iterate_classes(*unions: object) -> Iterator[type]:
 @cache
 def _list_event_codecs() -> tuple[_EventClassCodec, ...]:
     """Return the codecs of all event classes, in the same order in all workers of a version."""
-    event_classes = set(
-        _iterate_classes(NodeEvent, TaskEvent, DomainEvent, SettingEvent, ContractEvent)
-    )
+    unions = (NodeEvent, TaskEvent, DomainEvent, SettingEvent, ContractEvent)
+    event_classes = set(_iterate_classes(*unions, roots_events.ContractEvent))
     classes = sorted(event_classes | {DeadLetter}, key=lambda event_class: event_class.__name__)
     return tuple(_EventClassCodec.build(event_class) for event_class in classes)
 

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Select, select
 
 from oracle.domain.blocks import Position
 from oracle.domain.events.roots_events import RootAccepted, RoundsStruck
-from oracle.domain.ids import Address
+from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.reports.node_kicks import EXPELLED_STATES, NodeKick, NodeKickState
 from oracle.domain.reports.oracle_settings import OracleSettings
 from oracle.domain.reports.oracle_state import OracleChanges, OracleState
@@ -76,6 +76,11 @@ class OracleStateRepository:
             query = query.where(accepted_root.c.round < number)
         return self._fetch_accepted(query)
 
+    def list_newest_as_of_blocks(self, limit: int) -> list[int]:
+        """Return the as-of blocks of the newest accepted rounds, newest first."""
+        query = select(accepted_root.c.as_of).order_by(accepted_root.c.round.desc()).limit(limit)
+        return list(self._connection.execute(query).scalars())
+
     def list_accepted_from(self, time: int, first_block: int, limit: int) -> list[RootAccepted]:
         """Return up to `limit` rounds that were accepted since `time`, oldest first.
 
@@ -96,12 +101,21 @@ class OracleStateRepository:
         query = select(accepted_root).where(accepted_root.c.round == number)
         return next(iter(self._fetch_accepted(query)), None)
 
-    def list_strikes_from(self, first_round: int) -> list[RoundsStruck]:
+    def list_strikes_from(
+        self, first_round: int, *, up_to_block: int | None = None
+    ) -> list[RoundsStruck]:
         """Return the strikes of round `first_round` or of later ones, oldest first."""
         query = select(struck_rounds).where(struck_rounds.c.last_round >= first_round)
+        if up_to_block is not None:
+            query = query.where(struck_rounds.c.block <= up_to_block)
         order = [struck_rounds.c[name] for name in Position._fields]
         rows = self._connection.execute(query.order_by(*order))
         return [decode_strike_row(row) for row in rows]
+
+    def get_previous_root(self) -> Hash:
+        """Return the root that the next report names as `prev`, as `OracleState.previous_root`."""
+        newest = self.list_accepted(1)
+        return ZERO_HASH if not newest or self.is_struck(newest[0].round) else newest[0].root
 
     def is_struck(self, number: int) -> bool:
         """Return whether the root of a round was struck, so that it proves nothing any more."""

@@ -1,5 +1,6 @@
 // node compile.mjs PROJECT FILE ...: compiles files of a project; what they import lies in its node_modules.
 // Where OpenZeppelin is not there, the checkout's stands in for it. Prints the names of what was compiled.
+// node compile.mjs PROJECT --build FILE ...: prints the ABI and the bytecode of each contract of these files, by name.
 // node compile.mjs PROJECT --bytecode FILE ARTIFACT: compiles a file with an artifact's settings and prints its bytecode.
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -8,11 +9,12 @@ import { fileURLToPath } from "node:url";
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "..");
 const solc = createRequire(join(ROOT, "package.json"))("solc");
+// What a project sets that is not ours: other than in contracts/build.mjs, the code is not compiled via Yul.
+const SETTINGS = { evmVersion: "shanghai", optimizer: { enabled: true, runs: 200 } };
 const [project, ...rest] = process.argv.slice(2);
-const bytecode = rest[0] === "--bytecode";
-const files = bytecode ? rest.slice(1, 2) : rest;
-const settings = bytecode ? JSON.parse(readFileSync(rest[2], "utf8")).settings : { evmVersion: "shanghai" };
-const outputs = bytecode ? ["evm.bytecode.object"] : ["abi"];
+const mode = rest[0].startsWith("--") ? rest.shift() : "";
+const files = mode === "--bytecode" ? rest.slice(0, 1) : rest;
+const settings = mode === "--bytecode" ? JSON.parse(readFileSync(rest[1], "utf8")).settings : SETTINGS;
 
 function read(path) {
   const found = [project, join(project, "node_modules"), join(ROOT, "node_modules")]
@@ -24,12 +26,16 @@ function read(path) {
 const input = {
   language: "Solidity",
   sources: Object.fromEntries(files.map((file) => [file, { content: read(file).contents }])),
-  settings: { ...settings, outputSelection: { "*": { "*": outputs } } },
+  settings: { ...settings, outputSelection: { "*": { "*": mode ? ["abi", "evm.bytecode.object"] : ["abi"] } } },
 };
 const output = JSON.parse(solc.compile(JSON.stringify(input), { import: read }));
 const errors = (output.errors ?? []).filter((error) => error.severity === "error");
 for (const error of errors) console.error(error.formattedMessage);
 const contracts = output.contracts ?? {};
-if (bytecode) console.log(`0x${contracts[files[0]]?.[basename(files[0], ".sol")]?.evm.bytecode.object}`);
-else console.log(Object.values(contracts).flatMap(Object.keys).join("\n"));
+const built = files.flatMap((file) => Object.entries(contracts[file] ?? {}));
+if (mode === "--bytecode") console.log(`0x${contracts[files[0]]?.[basename(files[0], ".sol")]?.evm.bytecode.object}`);
+else if (mode === "--build") {
+  const asArtifact = ([name, { abi, evm }]) => [name, { abi, bytecode: `0x${evm.bytecode.object}` }];
+  console.log(JSON.stringify(Object.fromEntries(built.map(asArtifact))));
+} else console.log(Object.values(contracts).flatMap(Object.keys).join("\n"));
 process.exitCode = errors.length ? 1 : 0;

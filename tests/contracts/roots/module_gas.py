@@ -26,6 +26,7 @@ from oracle.chain.proofs.keccak import keccak  # noqa: E402
 from oracle.domain.ids import Address  # noqa: E402
 from oracle.domain.roots.leaves import NodeLeaf  # noqa: E402
 from oracle.domain.roots.round_tree import RoundTree  # noqa: E402
+from tests.contracts.oracle_driver import ZERO  # noqa: E402
 from tests.contracts.roots.root_rounds import (  # noqa: E402
     OPEN_LANE,
     POOL,
@@ -223,6 +224,18 @@ class Meter:
                 bridge, "giveFeedback", 1, *made.proven(3)
             )
             made = self.push_lagged(others)  # in another band
+        self._measure_attestations(leaves, others)
+
+    def _measure_attestations(self, leaves: UniformLeaves, others: UniformLeaves) -> None:
+        service = self.chain.deploy("roots/consumers/AttestationServiceDouble")
+        oracle = self.roots.contract.address
+        attester = self.chain.deploy("roots/consumers/AttestationBridge", oracle, service.address)
+        schema = attester.functions.SCHEMA().call(block_identifier="latest")
+        self.chain.send(service.functions.register(schema, ZERO, False))
+        for name, source in {"first": leaves, "next": others}.items():
+            proven = self.push_lagged(source).proven(3)
+            gas = self.send(attester, "attest", *proven)
+            self.gas_by_name[f"attestation, {name}, {len(leaves)} nodes"] = gas
 
     def _measure_draws(self, leaves: UniformLeaves) -> None:
         count = len(leaves)

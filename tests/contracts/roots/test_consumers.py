@@ -1,19 +1,22 @@
-"""The worked examples of consumers: an escrow, a draw, a dispatcher, a bridge to a registry."""
+"""The worked examples of consumers: an escrow, a draw, a dispatcher, bridges to two registries."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from eth_utils.abi import function_abi_to_4byte_selector
 from web3 import Web3
 from web3.contract import Contract
 
 from oracle.chain.proofs.keccak import keccak
 from oracle.domain.ids import Address
+from tests.contracts.oracle_driver import ZERO
 from tests.contracts.roots.conftest import NODES
 from tests.contracts.roots.root_rounds import OPEN_LANE, SCORED_AT, RootRound, Tuple, make_leaves
 from tests.contracts.roots.roots_driver import LAG, RootsOracle
 from tests.contracts.roots.test_words import refused
 from tests.contracts.roots.words_driver import HotSet, deploy_words
+from tests.support.evm.artifacts import artifact
 from tests.support.evm.chain import Receipt
 
 FEE = 10_000 * 10**9
@@ -385,6 +388,9 @@ def test_dispatcher_starts_no_task_on_an_expelled_node(
 
 # --- reputation ---
 
+# The first and the last lane of each band: DoNotSelect, Low, Middle, Good, Best.
+BAND_BY_LANE = {1: 1, 2: 2, 2_001: 2, 2_002: 3, 5_001: 3, 5_002: 4, 8_001: 4, 8_002: 5, 10_002: 5}
+
 
 @pytest.fixture
 def registry(roots: RootsOracle) -> Contract:
@@ -399,11 +405,9 @@ def bridge(roots: RootsOracle, registry: Contract) -> Consumer:
 def test_feedback_is_given_when_the_band_changes(bridge: Consumer, registry: Contract) -> None:
     chain = bridge.roots.chain
     chain.send(registry.functions.register(17, bridge.roots.node(3)))
-    lanes = [1, 2, 2_001, 2_002, 5_001, 5_002, 8_001, 8_002, 10_002]
-    bands = [1, 2, 2, 3, 3, 4, 4, 5, 5]
     values = [0, 0, None, 20, None, 50, None, 80, None]
     given = 0
-    for lane, band, value in zip(lanes, bands, values, strict=True):
+    for (lane, band), value in zip(BAND_BY_LANE.items(), values, strict=True):
         source = push_lagged(bridge, {3: {"lane": lane}})
         if value is None:
             assert (
@@ -438,3 +442,92 @@ def test_feedback_needs_the_leaf_of_the_owner_in_the_lagged_round(
     assert refused(lambda: bridge.send("giveFeedback", 17, *source.proven(4))) == "NotOwner"
     assert refused(lambda: bridge.send("giveFeedback", 18, *source.proven(3))) == "NotOwner"
     bridge.send("giveFeedback", 17, *source.proven(3))
+
+
+# --- attestations ---
+
+SCHEMA = "address node,uint32 round,uint16 lane,bytes32 root"
+
+
+@pytest.fixture
+def service(roots: RootsOracle) -> Contract:
+    return roots.chain.deploy("roots/consumers/AttestationServiceDouble")
+
+
+@pytest.fixture
+def attester(roots: RootsOracle, service: Contract) -> Consumer:
+    return deploy(roots, "AttestationBridge", service.address)
+
+
+def register_schema(attester: Consumer, service: Contract) -> bytes:
+    """Register the schema; return its uid, as EAS computes it."""
+    register = service.functions.register(SCHEMA, Web3.to_checksum_address(ZERO), False)
+    event = attester.roots.chain.send(register).only("Registered")
+    kinds = ["string", "address", "bool"]
+    uid = bytes(Web3.solidity_keccak(kinds, [SCHEMA, Web3.to_checksum_address(ZERO), False]))
+    assert bytes(event["uid"]) == uid
+    return uid
+
+
+def test_score_is_attested_when_the_band_changes(attester: Consumer, service: Contract) -> None:
+    schema = register_schema(attester, service)
+    assert attester.read("SCHEMA") == SCHEMA
+    assert bytes(attester.read("SCHEMA_UID")) == schema
+    node, previous_band, uids = attester.roots.node(3), 0, set()
+    for lane, band in BAND_BY_LANE.items():
+        source = push_lagged(attester, {3: {"lane": lane}})
+        if band == previous_band:
+            assert refused(lambda source=source: attester.send("attest", *source.proven(3))) == (
+                "SameBand"
+            )
+            continue
+        receipt = attester.send("attest", *source.proven(3))
+        event = receipt.only("ScoreAttested")
+        assert (event["node"], event["round"], event["band"]) == (node, source.round, band)
+        assert receipt.only("Attested")["schemaUID"] == schema
+        call = service.functions.getAttestation(event["uid"])
+        (uid, stored_schema, _, expiration, _, reference, recipient, by, revocable, data) = (
+            call.call(block_identifier="latest")
+        )
+        assert (uid, stored_schema) == (event["uid"], schema)
+        assert (expiration, reference, revocable) == (0, bytes(32), False)
+        assert (recipient, by) == (node, attester.contract.address)
+        decoded = Web3().codec.decode(["address", "uint32", "uint16", "bytes32"], data)
+        assert decoded == (node.lower(), source.round, lane, source.root)
+        previous_band = band
+        uids.add(uid)
+    assert len(uids) == len(set(BAND_BY_LANE.values()))
+
+
+def test_attestation_needs_a_leaf_of_the_lagged_round(
+    attester: Consumer, service: Contract
+) -> None:
+    register_schema(attester, service)
+    source = attester.push({3: {"lane": 9_002}})
+    for _ in range(LAG):
+        assert refused(lambda: attester.send("attest", *source.proven(3))) in {
+            "NotProven",
+            "NoRoot",
+        }
+        attester.push()
+    forged = source.leaf(3)[:1] + source.leaf(4)[1:]
+    assert refused(lambda: attester.send("attest", forged, source.proof(3))) == "NotProven"
+    attester.send("attest", *source.proven(3))
+
+
+def test_attestation_needs_the_registered_schema(attester: Consumer, service: Contract) -> None:
+    source = push_lagged(attester, {})
+    assert refused(lambda: attester.send("attest", *source.proven(3))) == "InvalidSchema"
+    register_schema(attester, service)
+    assert refused(lambda: register_schema(attester, service)) == "AlreadyExists"
+    attester.send("attest", *source.proven(3))
+
+
+def test_attestation_is_the_call_of_the_deployed_service() -> None:
+    """`attest` has this selector at EAS's published addresses (version 1)."""
+    (function,) = [
+        part
+        for part in artifact("roots/consumers/AttestationServiceDouble")["abi"]
+        if part.get("name") == "attest"
+    ]
+    assert function_abi_to_4byte_selector(function).hex() == "f17325e7"

@@ -1,5 +1,6 @@
 """Pages that list what code has list all of it: events, levels, states, outcomes, limits."""
 
+import json
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -16,7 +17,8 @@ from oracle.domain.scoring.rules import Rules
 from oracle.store.outbox.records import IntentState, NonceState
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from oracle.txmgr.client.send_raw import SendOutcome
-from reference import event_tables
+from reference import event_tables, gas_page, included_code
+from reference.pages import PARTS
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 # What tells two rule sets apart in any case.
@@ -35,6 +37,26 @@ def section(name: str, heading: str) -> str:
 def test_event_tables_equal_generated_tables():
     text = page("reference/events-and-jsonl.md")
     assert event_tables.replace_generated_parts(text) == text, "run `make events`"
+
+
+@pytest.mark.parametrize("path", PARTS)
+def test_parts_of_page_equal_generated_parts(path: str):
+    text = (DOCS.parent / path).read_text("utf-8")
+    assert "made by `make reference`" in text
+    assert PARTS[path](text) == text, "run `make reference`"
+
+
+@pytest.mark.parametrize("functions", ["nothing", "request, nothing"])
+def test_missing_function_is_not_included(functions: str):
+    name = f"code of contracts/roots/consumers/SeatDraw.sol {functions}"
+    part = f"<!-- {name}: made by `make reference` -->\n<!-- end of {name} -->"
+    with pytest.raises(ValueError, match="there is no function nothing"):
+        included_code.include_code(part)
+
+
+def test_kept_gas_of_the_lanes_equals_recorded_gas():
+    recorded = json.loads((DOCS.parent / "tests/contracts/gas.json").read_text("utf-8"))
+    assert gas_page.LANE_FIGURES.items() <= recorded.items()
 
 
 def test_every_event_has_docstring():

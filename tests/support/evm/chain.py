@@ -135,15 +135,23 @@ class Chain:
     # --- contracts ---
 
     def deploy(self, name: str, *args: Any, sender: str | None = None) -> Contract:
-        compiled = artifact(name)
-        factory = self.web3.eth.contract(abi=compiled["abi"], bytecode=compiled["bytecode"])
+        return self.deploy_compiled(artifact(name), *args, sender=sender)
+
+    def deploy_compiled(
+        self, compiled: dict[str, Any], *args: Any, sender: str | None = None
+    ) -> Contract:
+        """Deploy a contract that is not in abi/, for example from another project."""
+        abi = compiled["abi"]
+        factory = self.web3.eth.contract(abi=abi, bytecode=compiled["bytecode"])
         code = factory.constructor(*args).data_in_transaction
         receipt = self.transact(data=code, sender=sender)
-        return self.contract(name, receipt.raw["contractAddress"])
+        return self._register(abi, receipt.raw["contractAddress"])
 
     def contract(self, name: str, address: str) -> Contract:
         """Return the contract of an artifact at an address, and register its errors and events."""
-        abi = artifact(name)["abi"]
+        return self._register(artifact(name)["abi"], address)
+
+    def _register(self, abi: list[Any], address: str) -> Contract:
         contract = self.web3.eth.contract(address=Web3.to_checksum_address(address), abi=abi)
         for part in abi:
             if part["type"] == "error":

@@ -12,6 +12,7 @@ _REPORT = (
     "bytes32 config,uint32 round,bytes32 prev,uint48 asOf,"
     "bytes32 asOfHash,uint40 deadline,bytes32 dataHash"
 )
+_ROOT_REPORT = _REPORT.replace("dataHash", "root")
 _KICK = "bytes32 config,bytes32 report,address node,bytes32 evidence,uint40 deadline"
 
 
@@ -38,16 +39,26 @@ def report_digest(chain_id: int, contract: str, field_values: Sequence[object]) 
     return _digest(chain_id, contract, "Report", _REPORT, field_values)
 
 
+def root_digest(chain_id: int, contract: str, field_values: Sequence[object]) -> str:
+    return _digest(chain_id, contract, "Report", _ROOT_REPORT, field_values, version="3")
+
+
 def kick_digest(chain_id: int, contract: str, field_values: Sequence[object]) -> str:
     return _digest(chain_id, contract, "Kick", _KICK, field_values)
 
 
 def _digest(
-    chain_id: int, contract: str, kind: str, members: str, field_values: Sequence[object]
+    chain_id: int,
+    contract: str,
+    kind: str,
+    members: str,
+    field_values: Sequence[object],
+    version: str = "2",
 ) -> str:
     kinds = [member.split()[0] for member in members.split(",")]
     struct = encode(["bytes32", *kinds], [keccak(text=f"{kind}({members})"), *field_values])
-    named = [keccak(text=f"EIP712Domain({_DOMAIN})"), keccak(text="QoSOracle"), keccak(text="2")]
+    named = [keccak(text=f"EIP712Domain({_DOMAIN})"), keccak(text="QoSOracle")]
+    named.append(keccak(text=version))
     domain = encode(["bytes32"] * 3 + ["uint256", "address"], [*named, chain_id, contract])
     return "0x" + keccak(b"\x19\x01" + keccak(domain) + keccak(struct)).hex()
 

@@ -15,12 +15,12 @@ from oracle.bindings.codec import (
 from oracle.bindings.contract_errors import decode_refusal
 from oracle.domain.ids import Address
 from oracle.resources import find_shipped_path
-from oracle.signing.typed_data import Domain, KickStatement, ReportStatement
-from tests.integration.evm.test_typed_data import KICKS, REPORTS, words
+from oracle.signing.typed_data import Domain, KickStatement, ReportStatement, RootStatement
+from tests.integration.evm.test_typed_data import KICKS, REPORTS, ROOT_REPORTS, words
 from tests.support.examples import examples
 from tests.support.signing import abi_reference
 
-CONTRACTS = ("QoSOracle", "TaskNetwork")
+CONTRACTS = ("QoSOracle", "roots/QoSRoots", "roots/QoSWords", "TaskNetwork")
 ENTRIES = {
     name: msgspec.json.decode(find_shipped_path(f"abi/{name}.json").read_bytes())["abi"]
     for name in CONTRACTS
@@ -71,19 +71,23 @@ def test_calldata_matches_reference_encoding(
 
 
 @pytest.mark.parametrize(
-    "function", ["head", "limits", "kickLimits", "bucket", "signers", "wordsAt"]
+    ("contract", "function"),
+    [
+        *(("QoSOracle", name) for name in ("head", "limits", "kickLimits", "bucket", "signers")),
+        ("QoSOracle", "wordsAt"),
+        *(("roots/QoSRoots", name) for name in ("head", "limits", "lastRoot", "kickFloors")),
+        *(("roots/QoSWords", name) for name in ("wordsAt", "roundsAt", "fallsToday")),
+    ],
 )
 @examples(20)
 @given(drawn=st.data())
-def test_call_outputs_match_reference_decoding(function: str, drawn: st.DataObject):
-    entry = next(
-        abi_entry for abi_entry in ENTRIES["QoSOracle"] if abi_entry.get("name") == function
-    )
+def test_call_outputs_match_reference_decoding(contract: str, function: str, drawn: st.DataObject):
+    entry = next(abi_entry for abi_entry in ENTRIES[contract] if abi_entry.get("name") == function)
     output_values = [drawn.draw(values(parameter)) for parameter in entry["outputs"]]
     answer = abi_reference.call_input({"name": "x", "inputs": entry["outputs"]}, output_values)
     answer = "0x" + answer[10:]
 
-    assert decode_result("QoSOracle", function, answer) == abi_reference.call_output(entry, answer)
+    assert decode_result(contract, function, answer) == abi_reference.call_output(entry, answer)
 
 
 @pytest.mark.parametrize("contract", CONTRACTS)
@@ -139,6 +143,19 @@ def test_report_digest_matches_reference(statement: ReportStatement, chain: int,
     digest = statement.compute_digest(Domain(chain, Address(contract)))
 
     assert digest == abi_reference.report_digest(chain, contract, field_values)
+
+
+@examples(50)
+@given(ROOT_REPORTS, words(62), ADDRESSES)
+def test_digest_of_root_matches_reference(statement: RootStatement, chain: int, contract: str):
+    field_values = (
+        *(_raw(statement.config), statement.round, _raw(statement.prev), statement.as_of),
+        *(_raw(statement.as_of_hash), statement.deadline, _raw(statement.root)),
+    )
+
+    digest = statement.compute_digest(Domain(chain, Address(contract)))
+
+    assert digest == abi_reference.root_digest(chain, contract, field_values)
 
 
 @examples(50)

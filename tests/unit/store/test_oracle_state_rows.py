@@ -92,6 +92,7 @@ def test_state_loaded_in_between_folds_to_the_same_state(
         assert [*uow.projections.iterate_dump_lines()] == whole
         assert ContractView.of(reloaded) == ContractView.of(state)
         assert ContractView.of(uow.contract.load(KEPT)) == ContractView.of(state)
+        assert uow.contract.get_previous_root() == state.previous_root
 
 
 def test_empty_contract_state_has_no_round(store: Store):
@@ -111,6 +112,7 @@ def test_accepted_rounds_are_listed_in_every_order(store: Store):
         assert rounds.list_accepted(2, up_to_block=5) == events[3:5]
         assert rounds.list_accepted_below(4, 2) == [events[2], events[1]]
         assert rounds.list_accepted_below(None, 1) == [highest_bits]
+        assert rounds.list_newest_as_of_blocks(3) == [8, 7, 6]
         assert rounds.list_accepted_from(40, 3, 2) == events[3:5]
         assert rounds.list_accepted_between(3, 5) == events[2:5]
         assert rounds.get_accepted_round(9) == highest_bits
@@ -130,6 +132,7 @@ def test_struck_rounds_are_told_from_the_others(store: Store):
             *(False, True, False),
         ]
         assert uow.contract.list_strikes_from(4) == strikes[1:]
+        assert uow.contract.list_strikes_from(1, up_to_block=6) == strikes[:1]
 
 
 def test_kickouts_are_listed_by_their_state(store: Store):

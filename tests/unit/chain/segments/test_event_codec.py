@@ -8,6 +8,7 @@ from hypothesis import given, strategies as st
 
 from oracle.chain.segments.event_codec import EventRows, decode_events, encode_events
 from oracle.domain.blocks import Position
+from oracle.domain.events import roots_events
 from oracle.domain.events.network_events import DomainEvent, NodeJoined
 from oracle.domain.events.oracle_events import (
     ContractEvent,
@@ -16,6 +17,7 @@ from oracle.domain.events.oracle_events import (
     Registrations,
 )
 from oracle.domain.ids import Address, Hash
+from tests.support import contract_histories
 from tests.support.random_histories import any_histories
 from tests.support.rounds import accepted
 
@@ -24,7 +26,9 @@ JOINED = NodeJoined(AT, 12, NODE, stake=400 * 10**18)
 WORD = 2**256 - 1
 
 
-def travelled(events: "list[DomainEvent | ContractEvent]") -> object:
+def travelled(
+    events: "list[DomainEvent | ContractEvent | roots_events.ContractEvent]",
+) -> object:
     sent = msgspec.msgpack.encode(encode_events(events))
     return decode_events(msgspec.msgpack.decode(sent, type=EventRows))
 
@@ -46,6 +50,13 @@ def test_accepted_round_with_registrations_round_trips():
     event = replace(accepted(3, {0: WORD, 9: 1}), registrations=registered)
 
     assert travelled([event, JOINED]) == [event, JOINED]
+
+
+@given(contract_histories.histories())
+def test_events_of_the_oracle_of_roots_round_trip(history: list[roots_events.ContractEvent]):
+    highest_bits = contract_histories.accepted(1, bitmap=WORD)
+
+    assert travelled([*history, highest_bits]) == [*history, highest_bits]
 
 
 def test_out_of_range_number_is_not_encoded():

@@ -1,0 +1,344 @@
+"""Generates the page of gas, and the costs in docs/explanation/scale.md, from recorded figures.
+
+`tests/contracts/gas.py` and `tests/contracts/roots/module_gas.py` measure and record them.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from math import ceil, log2
+
+from reference.markdown import render_head, render_table
+from reference.parts import ROOT, replace_parts
+
+SCALE_PAGE = "docs/explanation/scale.md"
+_RECORDED = ("tests/contracts/roots/gas.json", "tests/contracts/roots/module_gas.json")
+_COSTS = re.compile(r"cost of a day at (?P<gwei>[\d.]+) gwei")
+
+# Figures of `QoSOracle`, the contract that stores a lane for each node, by the names that
+# tests/contracts/gas.py gave them.
+LANE_FIGURES: Mapping[str, int] = {
+    "push, 10 nodes, quorum 1, steady": 64_531,
+    "push, 100 nodes, quorum 1, steady": 101_175,
+    "push, 1000 nodes, quorum 1, steady": 443_991,
+    "push, 10 nodes, quorum 3, steady": 78_685,
+    "push, 100 nodes, quorum 3, steady": 115_329,
+    "push, 1000 nodes, quorum 3, steady": 458_133,
+    "push, 100 new nodes, quorum 1": 2_713_004,
+    "push, 200 new nodes, quorum 1": 5_327_617,
+    "proposeKick, quorum 3": 97_064,
+    "executeKick": 61_654,
+    "weightOf": 11_378,
+}
+LANES_PER_ROUND = 16 * 1_024
+NEW_NODES_PER_ROUND = 200
+
+_ROUND_SIZES = (20, 1_000, 1_000_000)
+_READ_SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
+_DAY_SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
+_MODULE_SIZES = (1_000, 1_000_000)
+_RUNS = (1, 4, 16, 64)
+_USD_PER_ETHER = 3_000
+_USD_PER_GAS_AT_ONE_GWEI = _USD_PER_ETHER * 1e-9
+_WHOLE_DOLLARS_FROM = 100
+_HOURS, _MINUTES = 24, 24 * 60
+
+_ABOUT = """\
+This page is for operators who estimate the cost of publishing, and for developers who compare ways
+to read a score. [Scale](../explanation/scale.md#cost-on-chain) computes the cost of a day.
+
+The figures are the gas of whole transactions on Anvil, with the base fee and the input, unless a
+row states something else. The contracts are compiled as in `abi/`. A figure may differ by a few
+dozen gas, because a signature or a hash has a different number of zero bytes each time. `QoSRoots`
+accepts one Merkle root in each round; `QoSOracle` is the contract that stores a lane for each
+node. Figures with "≈" are computed from smaller sizes, because such rounds were not run.
+"""
+_CONSUMERS = """\
+The contracts are in `contracts/roots/consumers/`. The registries are the stand-ins in that folder,
+which store what the real ones store.
+"""
+_MEASURE = """\
+These commands measure and record the figures; nightly tests check them with a tolerance of 1 %:
+
+    .venv/bin/python tests/contracts/gas.py roots
+    .venv/bin/python tests/contracts/roots/module_gas.py
+"""
+
+_PEERS = (
+    (
+        "`QoSRoots`, three signatures",
+        "one transaction: {push}",
+        "a proof: {read_small} (1,000 nodes) to {read_large} (1,000,000 nodes)",
+        "this page",
+    ),
+    (
+        "SSV, oracle of effective balances",
+        "one transaction of each oracle; three of four are needed",
+        "a proof for each cluster",
+        "[ssv-network#352](https://github.com/ssvlabs/ssv-network/pull/352)",
+    ),
+    (
+        "Lido, prover of the community staking module",
+        "-",
+        "about 300,000 for each proven withdrawal or slashing (their estimate)",
+        "[research.lido.fi](https://research.lido.fi/t/csm-prover-bot-funding/8378)",
+    ),
+    (
+        "Chronicle, Scribe with five signers",
+        "`poke` 81,025; `opPoke` 68,944, for one value",
+        "-",
+        "[scribe, benchmarks](https://github.com/chronicleprotocol/scribe/blob/main/docs/Benchmarks.md)",
+    ),
+    (
+        "ERC-8004, feedback of one reviewer",
+        "-",
+        "about 220,000 for each feedback (reported from Base)",
+        "[trustless-agents-erc-ri#13](https://github.com/ChaosChain/trustless-agents-erc-ri/issues/13)",
+    ),
+)
+
+
+def page() -> str:
+    """Return the generated page."""
+    parts = [
+        render_head("Gas", "the figures that tests recorded", about=_ABOUT),
+        "## Rounds\n",
+        _render_rounds(),
+        "## Reading a score by proof\n",
+        _render_reads(),
+        "## The hot set\n",
+        "`QoSWords` stores lanes that anyone brings by proof, sixteen in a word.\n",
+        _render_words(),
+        "## Kickouts and roles\n",
+        _render_kickouts(),
+        "## Examples of consumers\n",
+        _CONSUMERS,
+        _render_consumers(),
+        "## Other oracles\n",
+        _render_peers(),
+        "## Measure\n",
+        _MEASURE,
+    ]
+    return "\n".join(parts)
+
+
+def update_costs(page_text: str) -> str:
+    """Return the page with newly computed costs of a day."""
+    return replace_parts(page_text, _COSTS, lambda match: _render_costs(float(match["gwei"])))
+
+
+# --- tables ---
+
+
+def _render_rounds() -> str:
+    rows = [
+        (
+            f"`QoSRoots`, {quorum} signature{'s' if quorum > 1 else ''}",
+            *(_gas(f"push, {size} nodes, quorum {quorum}") for size in _ROUND_SIZES),
+        )
+        for quorum in (1, 3, 5)
+    ]
+    rows += [
+        (
+            "`QoSOracle`, 3 signatures, every lane changes",
+            _estimate(_lanes_gas(20)),
+            f"{LANE_FIGURES['push, 1000 nodes, quorum 3, steady']:,}",
+            f"{_estimate(_lanes_gas(1_000_000))} in {ceil(1_000_000 / LANES_PER_ROUND)} rounds",
+        ),
+        (
+            "`QoSOracle`, registration of all nodes, 1 signature, once",
+            *(_estimate(_registration_gas(size)) for size in _ROUND_SIZES),
+        ),
+    ]
+    notes = (
+        f"\nEach of the first 256 rounds costs {_difference('in the first 256 rounds')} more, and "
+        "a round whose last block is more than\n256 blocks old "
+        f"{_difference('as of 292 blocks back')} more (EIP-2935).\n"
+    )
+    return render_table(("", *(f"{size:,} nodes" for size in _ROUND_SIZES)), rows) + notes
+
+
+def _render_reads() -> str:
+    kinds = {
+        "score, within a transaction": "read by proof, {} nodes, inside",
+        "the same with leaf and proof in the input": "read by proof, {} nodes, with its input",
+        "absence of an address, within a transaction": "absence by proof, {} nodes, inside",
+    }
+    rows = [
+        (title, *(_gas(name.format(size)) for size in _READ_SIZES))
+        for title, name in kinds.items()
+    ]
+    known = (
+        f"\n`weightOf` of the hot set costs {_gas('weightOf in the hot set, inside')} within a "
+        f"transaction, `weightOf` of `QoSOracle` {LANE_FIGURES['weightOf']:,}.\n"
+    )
+    return render_table(("", *(f"{size:,}" for size in _READ_SIZES)), rows) + known
+
+
+def _render_words() -> str:
+    rows = [
+        (
+            f"for each node, runs of {run} word{'s' if run > 1 else ''}",
+            *(_gas(f"words, {size} nodes, run of {run}, each node") for size in _MODULE_SIZES),
+        )
+        for run in _RUNS
+    ]
+    rows += [
+        (
+            f"bind a node to its seat, {count} at once, for each",
+            *(_gas(f"bind a seat, {size} nodes, {count} at once, each") for size in _MODULE_SIZES),
+        )
+        for count in (1, 16)
+    ]
+    proofs = _figure("words, 1000 nodes, run of 64") / _figure(
+        "read by proof, 1000 nodes, with its input"
+    )
+    note = (
+        f"\nWith 1,000 nodes, all words of a round cost as much as {proofs:.0f} reads by proof. "
+        "If consumers read fewer nodes\nin a round, proofs are less expensive.\n"
+    )
+    return render_table(("", *(f"{size:,} nodes" for size in _MODULE_SIZES)), rows) + note
+
+
+def _render_kickouts() -> str:
+    rows = [
+        (f"`{name}`", *(_gas(f"{name}, {size} nodes") for size in _ROUND_SIZES))
+        for name in ("accuse", "executeKick", "clear")
+    ]
+    old = [LANE_FIGURES[name] for name in ("proposeKick, quorum 3", "executeKick")]
+    rows.append(
+        ("`QoSOracle`: `proposeKick` / `executeKick`", *3 * [" / ".join(map(_number, old))])
+    )
+    table = render_table(("", *(f"{size:,} nodes" for size in _ROUND_SIZES)), rows)
+    calls = ("veto", "setSigners, 3", "pauseFor", "strike, 1 round", "strike, 256 rounds")
+    return f"{table}\n{render_table(('call of a role', 'gas'), [(n, _gas(n)) for n in calls])}"
+
+
+def _render_consumers() -> str:
+    per_size = {
+        **{
+            f"draw by weight, {n} tr{'y' if n == 1 else 'ies'}": f"draw, {n} tries, {{}} nodes"
+            for n in (1, 2, 3)
+        },
+        "escrow, settlement with two payments": "escrow, settle, {} nodes",
+        "dispatcher, task started by proof": "dispatcher, start by proof, {} nodes",
+        "ERC-8004, first feedback": "reputation, first feedback, {} nodes",
+        "ERC-8004, next feedback": "reputation, next feedback, {} nodes",
+        "EAS, first attestation": "attestation, first, {} nodes",
+        "EAS, next attestation": "attestation, next, {} nodes",
+    }
+    rows = [
+        (title, *(_gas(name.format(size)) for size in _MODULE_SIZES))
+        for title, name in per_size.items()
+    ]
+    for title, name in {
+        "draw, request": "draw, request",
+        "escrow, creation of a job": "escrow, create",
+        "dispatcher, task started by the hot set": "dispatcher, start by the hot set",
+    }.items():
+        rows.append((title, *2 * [_gas(name)]))
+    return render_table(("", *(f"{size:,} nodes" for size in _MODULE_SIZES)), sorted(rows))
+
+
+def _render_peers() -> str:
+    own = {
+        "push": _gas("push, 1000 nodes, quorum 3"),
+        "read_small": _gas("read by proof, 1000 nodes, with its input"),
+        "read_large": _gas("read by proof, 1000000 nodes, with its input"),
+    }
+    rows = [tuple(cell.format(**own) for cell in row) for row in _PEERS]
+    return render_table(("", "a round", "a fact that is used", "source"), rows)
+
+
+def _render_costs(gwei: float) -> str:
+    items: Mapping[str, Callable[[int], float]] = {
+        "a round an hour": lambda _: _HOURS * _figure("push, 1000 nodes, quorum 3"),
+        "a round a minute": lambda _: _MINUTES * _figure("push, 1000 nodes, quorum 3"),
+        "every lane into the hot set, once an hour": lambda size: _HOURS * _words_gas(size),
+        "1,000 reads by proof": lambda size: (
+            1_000 * _figure(f"read by proof, {size} nodes, with its input")
+        ),
+        "one kickout, accused and executed": lambda size: (
+            _interpolate("accuse", size) + _interpolate("executeKick", size)
+        ),
+        "`QoSOracle`: every lane, once an hour": lambda size: _HOURS * _lanes_gas(size),
+        "`QoSOracle`: registration of all nodes, once": _registration_gas,
+    }
+    usd_per_gas = _USD_PER_GAS_AT_ONE_GWEI * gwei
+    rows = [
+        (name, *(_dollars(usd_per_gas * gas_of(size)) for size in _DAY_SIZES))
+        for name, gas_of in items.items()
+    ]
+    columns = ("USD", *(f"10^{round(log2(size) / log2(10))} nodes" for size in _DAY_SIZES))
+    return render_table(columns, rows)
+
+
+# --- figures ---
+
+
+@cache
+def _read_figures() -> dict[str, int]:
+    figures: dict[str, int] = {}
+    for path in _RECORDED:
+        figures |= json.loads((ROOT / path).read_text("utf-8"))
+    return figures
+
+
+def _figure(name: str) -> int:
+    return _read_figures()[name]
+
+
+def _gas(name: str) -> str:
+    return _number(_figure(name))
+
+
+def _number(gas: int) -> str:
+    return f"{gas:,}"
+
+
+def _estimate(gas: int) -> str:
+    """Return a computed figure with three significant digits."""
+    return f"≈ {round(gas, 3 - len(str(gas))):,}"
+
+
+def _difference(case: str) -> str:
+    return _number(_figure(f"push, quorum 3, {case}") - _figure("push, 20 nodes, quorum 3"))
+
+
+def _lanes_gas(size: int) -> int:
+    """Return the gas of changing every lane of `QoSOracle`, in as many rounds as that takes."""
+    hundred, thousand = (
+        LANE_FIGURES[f"push, {count} nodes, quorum 3, steady"] for count in (100, 1_000)
+    )
+    per_node = (thousand - hundred) / 900
+    per_round = hundred - 100 * per_node
+    return round(ceil(size / LANES_PER_ROUND) * per_round + size * per_node)
+
+
+def _registration_gas(size: int) -> int:
+    """Return the gas of registering all nodes with `QoSOracle`, 200 in a round."""
+    hundred, full = (LANE_FIGURES[f"push, {count} new nodes, quorum 1"] for count in (100, 200))
+    per_node = (full - hundred) / 100
+    per_round = full - NEW_NODES_PER_ROUND * per_node
+    return round(ceil(size / NEW_NODES_PER_ROUND) * per_round + size * per_node)
+
+
+def _words_gas(size: int) -> float:
+    """Return the gas of bringing every word into the hot set once."""
+    if size < _MODULE_SIZES[0]:
+        return ceil(size / 64) * _figure("words, 1000 nodes, run of 4")
+    low, high = (_figure(f"words, {count} nodes, run of 64, each node") for count in _MODULE_SIZES)
+    return size * (low + (high - low) * log2(size / 1_000) / log2(1_000))
+
+
+def _interpolate(call: str, size: int) -> float:
+    """Return the gas of a call with a proof, which grows with the logarithm of the nodes."""
+    low, high = (_figure(f"{call}, {count} nodes") for count in _MODULE_SIZES)
+    return low + (high - low) * log2(size / 1_000) / log2(1_000)
+
+
+def _dollars(amount: float) -> str:
+    if amount < 1:
+        return f"{amount:#.2g}"
+    return f"{amount:.2f}" if amount < _WHOLE_DOLLARS_FROM else f"{amount:,.0f}"

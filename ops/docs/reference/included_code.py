@@ -1,0 +1,40 @@
+"""Includes code of the contracts in pages: `make reference`.
+
+A page marks the place with two comments, which name the file and the functions that are taken
+from it, with their comments. The code of a page is therefore that of a contract which the tests
+run.
+"""
+
+import re
+
+from reference.parts import ROOT, replace_parts
+
+PAGES = ("docs/how-to/use-the-scores.md",)
+_MARK = re.compile(r"code of (?P<path>\S+\.sol) (?P<names>[\w, ]+)")
+
+
+def include_code(page: str) -> str:
+    """Return the page with the code that its comments name.
+
+    Raises:
+        ValueError: a comment names a function that the file does not have.
+    """
+    return replace_parts(page, _MARK, lambda match: _read_code(match["path"], match["names"]))
+
+
+def _read_code(path: str, names: str) -> str:
+    source = (ROOT / path).read_text("utf-8")
+    functions = (_find_function(source, path, name) for name in names.split(", "))
+    return "```solidity\n" + "\n\n".join(functions) + "\n```\n"
+
+
+def _find_function(source: str, path: str, name: str) -> str:
+    """Return a function of a contract without its indentation, with the comment above it."""
+    found = re.search(
+        rf"(?:^    ///[^\n]*\n)*^    function {name}\([^;{{]*\{{\n.*?^    \}}\n",
+        source,
+        re.MULTILINE | re.DOTALL,
+    )
+    if found is None:
+        raise ValueError(f"{path}: there is no function {name}")
+    return re.sub(r"^    ", "", found[0], flags=re.MULTILINE).strip()
