@@ -1,9 +1,10 @@
-"""The `report` commands: show, release and verify; `push` is in report_push.
+"""The `report` commands: show, release, verify and diff; `push` is in report_push.
 
 `show` recomputes the report of a period, and `verify` an accepted round. Both compare the result
-with the original.
+with the original. `diff` compares the leaves of a report with another reporter's.
 """
 
+from contextlib import closing
 from functools import partial
 from typing import Annotated
 
@@ -28,6 +29,8 @@ from oracle.domain.fixed_point import format_decimal
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
 from oracle.queries.explain import EventArchive
 from oracle.queries.health import format_dispute
+from oracle.queries.leaf_comparison import PeerLeaves, ReportComparison, compare_with_peer
+from oracle.queries.leaf_models import LeafDifference
 from oracle.queries.report_models import (
     LaneDifference,
     ReleasedReport,
@@ -63,7 +66,9 @@ _PeriodOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    app.add_typer(report, name="report", help="Show, push, release and verify score reports.")
+    app.add_typer(
+        report, name="report", help="Show, push, release, verify and compare score reports."
+    )
 
 
 @report.command(epilog="Example: qos-oracle report show --period 29764920 --json")
@@ -226,8 +231,9 @@ def verify(
     """Recompute an accepted round and compare it with the chain.
 
     The round is recomputed from the stored logs. The comparison covers every lane, the as-of
-    block, the signed digest and, for the newest round, the current state of the contract. Exit
-    code 1 if anything differs.
+    block, the signed digest, the root of all nodes and, for the newest round, the current state of
+    the contract. If the root differs, the first leaf that differs is printed. Exit code 1 if
+    anything differs.
     """
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
         domain = Domain(index.config.chain.id, get_oracle_address(index.config))
@@ -283,9 +289,88 @@ def _print_verification(verification: RoundVerification) -> None:
         typer.echo(
             "  lanes identical, digest DIFFERENT: the report was computed under other rules"
         )
+    _print_root_comparison(verification)
     if verification.contract_holds_it is not None:
         verb = "stores" if verification.contract_holds_it else "does NOT store"
         typer.echo(f"  the contract {verb} these lanes now")
+
+
+def _print_root_comparison(verification: RoundVerification) -> None:
+    if verification.same_root is None:
+        typer.echo(f"  recomputed root {verification.root}; no report of this round is stored")
+        return
+    comparison = "identical" if verification.same_root else "DIFFERENT"
+    typer.echo(f"  recomputed root {verification.root}: {comparison}")
+    if verification.leaf_difference is not None:
+        _print_leaf_difference(verification.leaf_difference, "recomputed", "in the report")
+
+
+def _print_leaf_difference(difference: LeafDifference, own_title: str, other_title: str) -> None:
+    typer.echo(f"  first leaf that differs: seat {difference.seat}")
+    for leaf, owner in (
+        (difference.own_leaf, own_title),
+        (difference.other_leaf, other_title),
+    ):
+        if leaf is None:
+            typer.echo(f"  {owner}: no leaf")
+        elif not difference.fields:
+            typer.echo(f"  {owner}: node {leaf.node}")
+    if difference.own_leaf is not None and difference.other_leaf is not None:
+        typer.echo(f"  node {difference.own_leaf.node}")
+    if difference.fields:
+        print_table(
+            ("field", own_title, other_title),
+            [[entry.name, entry.own_value, entry.other_value] for entry in difference.fields],
+            left_columns=("field", own_title, other_title),
+            width=WIDE_TABLE_WIDTH,
+        )
+
+
+@report.command(
+    epilog="Example: qos-oracle report diff 29764920 --with https://reporter.example:8000"
+)
+def diff(
+    period: Annotated[
+        int, typer.Argument(metavar="PERIOD", min=0, help="Period of the report to compare.")
+    ],
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    url: Annotated[
+        str,
+        typer.Option(
+            "--with", metavar="URL", help="Address of the read API of the other reporter."
+        ),
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Compare a report with another reporter's, and print the first leaf that differs.
+
+    The hashes of the pieces are compared first, and only one piece is fetched. Exit code 1 if the
+    reports differ.
+    """
+    with open_folded_records(load_config(config)) as records, closing(PeerLeaves(url)) as peer:
+        comparison = compare_with_peer(records.store, peer, period)
+    if as_json:
+        print_model(comparison)
+    else:
+        _print_report_comparison(comparison)
+    if not comparison.same:
+        raise typer.Exit(1)
+
+
+def _print_report_comparison(comparison: ReportComparison) -> None:
+    if comparison.same:
+        typer.echo(f"period {comparison.period}: identical, root {comparison.own_root}")
+        return
+    typer.echo(f"period {comparison.period}: the reports are DIFFERENT")
+    typer.echo(f"  our root   {comparison.own_root}")
+    typer.echo(f"  their root {comparison.peer_root}")
+    for entry in comparison.summary:
+        typer.echo(f"  {entry.name}: ours {entry.own_value}, theirs {entry.other_value}")
+    if comparison.leaf is None:
+        typer.echo("  all leaves are identical")
+    else:
+        _print_leaf_difference(comparison.leaf, "ours", "theirs")
 
 
 def _describe_difference(difference: LaneDifference) -> str:

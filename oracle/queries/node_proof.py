@@ -4,8 +4,6 @@ The leaves of a kept round are stored in pieces. Those of an older round are fol
 raw logs, which takes seconds to minutes. See docs/reference/report-format.md#roots.
 """
 
-from typing import Self
-
 from pydantic import Field
 
 from oracle.chain.hex_names import format_account_id
@@ -13,16 +11,16 @@ from oracle.chain.proofs.keccak import keccak
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address, Hash
-from oracle.domain.reports.lanes import decode_qos
-from oracle.domain.roots.leaves import LeafFlag, NodeLeaf, RoundSummary
+from oracle.domain.roots.leaves import RoundSummary
 from oracle.domain.roots.node_tree import iter_linked_leaves
 from oracle.domain.roots.proofs import NodeProof, ProvableRound
 from oracle.errors import InputError
 from oracle.indexer.folded_state import fold_state_up_to
 from oracle.indexer.kickout_reviews import build_folded_context
 from oracle.indexer.provenance import get_rebuild_count
-from oracle.queries.answers import AccountId, AddressText, ApiModel, FixedPoint, HashText, Integer
+from oracle.queries.answers import AccountId, AddressText, ApiModel, HashText
 from oracle.queries.explain import EventArchive, find_stored_block
+from oracle.queries.leaf_models import ProofLeaf, ProofSummary
 from oracle.queries.round_leaves import (
     LeafCache,
     find_accepted_report,
@@ -31,82 +29,6 @@ from oracle.queries.round_leaves import (
 )
 from oracle.reporting.recompute import load_domain
 from oracle.store.database import UnitOfWork
-
-
-class ProofLeaf(ApiModel):
-    """The values of a node in a round, as its leaf holds them."""
-
-    node: AddressText
-    next_node: AddressText = Field(
-        description="The next higher address that has a leaf; none lies between."
-    )
-    lane: int = Field(description="1: do not select; else the QoS in steps of 0.0001, plus 2.")
-    qos: FixedPoint | None = Field(description="null: do not select.")
-    is_member: bool
-    is_paused: bool
-    is_excluded: bool
-    is_held: bool = Field(description="Whether its kickout waits for an operator's decision.")
-    seat: int = Field(description="Index of the leaf.")
-    score_count: int
-    score_sum: int
-    reliability: FixedPoint = Field(description="H at the as-of block.")
-    kickout_due_since: int | None = Field(description="Block time; null: no kickout is due.")
-    last_scored_at: int | None = Field(description="Block time; null: it has no score.")
-    pool_hash: HashText
-    encoded: str = Field(
-        pattern="^0x[0-9a-f]{256}$",
-        description="The 128 bytes that are hashed twice.",
-        examples=["0x" + "00" * 128],
-    )
-
-    @classmethod
-    def from_leaf(cls, leaf: NodeLeaf) -> Self:
-        """Return the answer for a leaf."""
-        return cls(
-            node=leaf.node,
-            next_node=leaf.next_node,
-            lane=leaf.lane,
-            qos=decode_qos(leaf.lane),
-            is_member=LeafFlag.MEMBER in leaf.flags,
-            is_paused=LeafFlag.PAUSED in leaf.flags,
-            is_excluded=LeafFlag.EXCLUDED in leaf.flags,
-            is_held=LeafFlag.HELD in leaf.flags,
-            seat=leaf.seat,
-            score_count=leaf.score_count,
-            score_sum=leaf.score_sum,
-            reliability=leaf.reliability,
-            kickout_due_since=leaf.kickout_due_since or None,
-            last_scored_at=leaf.last_scored_at or None,
-            pool_hash=_format_hash(leaf.pool_hash),
-            encoded="0x" + leaf.encode().hex(),
-        )
-
-
-class ProofSummary(ApiModel):
-    """The summary of a round, which binds its root to one chain and contract."""
-
-    chain_id: int
-    oracle: AddressText
-    oracle_account_id: AccountId = Field(description="CAIP-10 id of the contract.")
-    round: int
-    as_of: int = Field(description="The block that it describes.")
-    node_count: int
-    open_count: int = Field(description="Number of nodes that may be selected.")
-    total_weight: Integer = Field(description="Sum of lane - 1 of these nodes.")
-
-    @classmethod
-    def from_summary(cls, summary: RoundSummary) -> Self:
-        """Return the answer for a summary."""
-        return cls(
-            chain_id=summary.chain_id,
-            oracle=summary.oracle,
-            oracle_account_id=format_account_id(summary.chain_id, summary.oracle),
-            round=summary.round,
-            as_of=summary.as_of,
-            node_count=summary.node_count,
-            open_count=summary.open_count,
-            total_weight=summary.total_weight,
-        )
 
 
 class NodeProofDetail(ApiModel):

@@ -5,7 +5,7 @@ the same way.
 """
 
 from oracle.domain.fixed_point import format_decimal
-from oracle.queries.node_proof import ProofLeaf, ProofSummary
+from oracle.queries.leaf_models import ProofLeaf, ProofSummary
 from oracle.queries.text.human_numbers import format_time
 
 # Decimals of a QoS on chain.

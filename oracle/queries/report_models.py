@@ -24,6 +24,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.indexer.folded_state import fold_state_up_to
 from oracle.indexer.kickout_reviews import build_folded_context
 from oracle.queries.answers import AddressText, ApiModel, FixedPoint, HashText, LogPlace
+from oracle.queries.leaf_models import LeafDifference
 from oracle.reporting.recompute import build_report, load_domain
 from oracle.store.database import Store
 from oracle.store.report_repository import ReportHold, StoredReport
@@ -165,6 +166,14 @@ class RoundVerification(RoundEntry):
     )
     contract_holds_it: bool | None = Field(description="null: a newer round was accepted.")
     differences: list[LaneDifference]
+    root: HashText = Field(description="Root of all nodes, computed from the stored logs.")
+    same_root: bool | None = Field(
+        description="Whether the report of the round has this root; null: its root is not known."
+    )
+    leaf_difference: LeafDifference | None = Field(
+        description="The first leaf that differs: `own_leaf` follows from the logs, and "
+        "`other_leaf` is the report's; null: none differs, or the report's leaves are deleted."
+    )
 
 
 def build_lane_entry(index: int, node: str | None, lane: int) -> LaneEntry:

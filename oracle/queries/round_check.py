@@ -15,12 +15,20 @@ from oracle.domain.reports.round_data import decode_records
 from oracle.errors import InputError, TransientError
 from oracle.queries.answers import LogPlace, load_event_sources
 from oracle.queries.explain import EventArchive
+from oracle.queries.leaf_comparison import describe_difference, find_first_difference
+from oracle.queries.leaf_models import LeafDifference
 from oracle.queries.report_models import (
     LaneDifference,
     RoundVerification,
     build_round_entry,
 )
-from oracle.reporting.recompute import recompute_report
+from oracle.queries.round_leaves import (
+    LeafCache,
+    find_accepted_report,
+    load_piece,
+    load_pieced_round,
+)
+from oracle.reporting.recompute import ReportWithLeaves, recompute_leaves
 from oracle.signing.typed_data import Domain, ReportStatement
 from oracle.store.database import Store
 
@@ -44,7 +52,10 @@ def verify_round(
     """
     accepted, previous_digest, place = _load_accepted_round(archive.store, round_number)
     as_of = _fetch_block(chain, accepted.as_of)
-    computed = recompute_report(archive.store, archive.reader, archive.rules, settings, as_of)
+    recomputed = recompute_leaves(archive.store, archive.reader, archive.rules, settings, as_of)
+    computed = recomputed.report
+    accepted_root, leaf_difference = compare_roots(archive.store, accepted, recomputed)
+    has_same_root = None if accepted_root is None else computed.root == accepted_root
     statement = ReportStatement(
         config=accepted.config,
         round=round_number,
@@ -62,7 +73,7 @@ def verify_round(
     is_same = has_same_block and has_same_digest and not differences
     return RoundVerification(
         **dict(build_round_entry(accepted, place)),
-        same=is_same and contract_agrees is not False,
+        same=is_same and contract_agrees is not False and has_same_root is not False,
         same_block=has_same_block,
         same_digest=has_same_digest,
         same_registrations=has_same_registrations,
@@ -71,7 +82,38 @@ def verify_round(
         else list(computed.registrations.new_nodes),
         contract_holds_it=contract_agrees,
         differences=differences,
+        root=computed.root,
+        same_root=has_same_root,
+        leaf_difference=leaf_difference,
     )
+
+
+def compare_roots(
+    store: Store, accepted: RoundAccepted, recomputed: ReportWithLeaves
+) -> tuple[Hash | None, LeafDifference | None]:
+    """Return the root of an accepted round, and its first leaf that was not recomputed.
+
+    The root is None if it is not known. The leaf is None if none differs, or if the leaves of the
+    round are not stored any more.
+    """
+    cache = LeafCache()
+    with store.read_transaction() as uow:
+        report = find_accepted_report(uow, accepted)
+        if report is None:
+            return None, None
+        pieced_round = load_pieced_round(uow, cache, report)
+        if report.root == recomputed.report.root or pieced_round is None:
+            return report.root, None
+        for piece in range(max(len(pieced_round.digests), len(recomputed.pieces))):
+            is_stored = piece < len(pieced_round.digests)
+            tree = load_piece(uow, cache, pieced_round, piece) if is_stored else None
+            computed_leaves = recomputed.pieces[piece] if piece < len(recomputed.pieces) else b""
+            difference = find_first_difference(
+                piece, computed_leaves, b"" if tree is None else tree.leaves
+            )
+            if difference is not None:
+                return report.root, describe_difference(difference)
+    return report.root, None
 
 
 def _load_accepted_round(store: Store, round_number: int) -> tuple[RoundAccepted, Hash, LogPlace]:

@@ -43,8 +43,12 @@ _PEEK_BYTES = 8 * 1024
 AddressChoice = Callable[[str, int], str]
 
 
+# The body of a response of this type is not stripped.
+_BINARY_MEDIA_TYPE = "application/octet-stream"
+
+
 class RawHttpResponse(NamedTuple):
-    """An HTTP response; `body` has no surrounding whitespace or BOM.
+    """An HTTP response; `body` has no surrounding whitespace or BOM, unless it is binary.
 
     `is_truncated` means that the response exceeds the limit, and `body` is only its beginning.
     """
@@ -145,7 +149,9 @@ class BoundedHttp:
             # The library's own errors are subclasses of these; a redirect can raise any of them.
             # The message may contain the URL, which must not be in a traceback either.
             raise _translate_error(self.name, error) from None
-        status_headers_body = response.status_code, response.headers, strip_body(body)
+        is_binary = response.headers.get("content-type") == _BINARY_MEDIA_TYPE
+        content = body if is_binary else strip_body(body)
+        status_headers_body = response.status_code, response.headers, content
         return RawHttpResponse(*status_headers_body, is_truncated=len(body) > self.max_bytes)
 
 

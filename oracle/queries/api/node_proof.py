@@ -11,12 +11,8 @@ from oracle.indexer.kickout_reviews import load_kickout_review
 from oracle.queries.answers import Answer
 from oracle.queries.api.node_list import find_node_by_prefix
 from oracle.queries.api.source import ApiSnapshot, ApiSource, NotFoundError, open_snapshot
-from oracle.queries.node_proof import (
-    NodeProofDetail,
-    ProofLeaf,
-    has_stored_leaves,
-    prove_node,
-)
+from oracle.queries.leaf_models import ProofLeaf
+from oracle.queries.node_proof import NodeProofDetail, has_stored_leaves, prove_node
 
 
 class ProofAnswer(Answer):

@@ -61,7 +61,8 @@ SILENT = {
         "nodes",
     ),
     *("outbox bump", "outbox cancel", "outbox hold", "outbox list", "outbox release"),
-    *("outbox show", "proof", "queue", "replay", "report release", "report show"),
+    *("outbox show", "proof", "queue", "replay", "report diff", "report release"),
+    *("report show",),
     *("resync dead-letters list", "resync dead-letters retry", "resync rebuild", "resync refusal"),
     *("rules list", "rules show", "select"),
 }

@@ -17,7 +17,8 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import DO_NOT_SELECT
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf, RoundSummary
 from oracle.domain.roots.proofs import ProvableRound
-from oracle.queries.node_proof import NodeProofDetail, ProofLeaf, ProofSummary
+from oracle.queries.leaf_models import ProofLeaf, ProofSummary
+from oracle.queries.node_proof import NodeProofDetail
 from oracle.queries.proof_sentences import describe_leaf, describe_summary
 from tests.support.examples import examples
 from tests.unit.domain.roots.test_root_vectors import ROUNDS, read_leaf

@@ -86,6 +86,8 @@ def known(app) -> Known:
         "task": [row["task"] for row in (*draws["active"], *draws["over"])],
         "group": re.findall(r'"group":"(0x\w{64})"', explanation_text)[:5],
         "number": rounds,
+        "piece": ["0", "1"],
+        "period": [str(START_TIME // 60)],
         "name": re.findall(r'"(?:node|evidence)":"(0x\w+)"', kicks),
     }
 

@@ -18,6 +18,7 @@ from oracle.daemon.web.api.answering import (
     reject_unknown_parameters,
 )
 from oracle.daemon.web.api.event_stream import EventStreams, StreamLimits, build_event_routes
+from oracle.daemon.web.api.leaf_routes import build_leaf_routes
 from oracle.daemon.web.api.node_routes import build_explanation_routes, build_node_routes
 from oracle.daemon.web.api.record_routes import (
     build_draw_routes,
@@ -72,6 +73,7 @@ def create_read_api(
         build_node_routes(api_answers),
         build_explanation_routes(api_answers),
         build_record_routes(api_answers),
+        build_leaf_routes(api_answers),
         build_draw_routes(api_answers),
         build_rule_routes(api_answers),
         build_evidence_routes(
@@ -88,7 +90,7 @@ def create_read_api(
             CORSMiddleware,
             allow_origins=list(cors),
             allow_methods=["GET"],
-            expose_headers=["ETag"],
+            expose_headers=["ETag", "X-Ipfs-Roots"],
         )
     routes = [route for router in routers for route in router.routes]
     refuse = partial(_refuse_path, routes)

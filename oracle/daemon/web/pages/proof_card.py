@@ -10,7 +10,7 @@ from oracle.daemon.web.pages.page_frame import PageRequest, parse_round_number
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address, Hash
 from oracle.queries.api.source import ApiSnapshot, NotFoundError
-from oracle.queries.node_proof import ProofSummary
+from oracle.queries.leaf_models import ProofSummary
 from oracle.queries.round_leaves import find_accepted_report, load_pieced_round
 from oracle.reporting.recompute import load_domain
 

@@ -57,6 +57,7 @@ def test_verify_reproduces_the_signed_digest_of_an_accepted_round(settings, tmp_
         True,
     )
     assert comparison["differences"] == []
+    assert (comparison["same_root"], comparison["leaf_difference"]) == (True, None)
 
 
 def test_missing_log_is_reported_as_differing_lanes(settings, tmp_path, capsys):

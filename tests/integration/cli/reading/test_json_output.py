@@ -62,6 +62,7 @@ CALLED = {
     "outbox release": ["{sender}"],
     "outbox show": ["{intent}"],
     "queue": [],
+    "report diff": ["0", "--with", "http://127.0.0.1:9"],
     "report push": ["--dry-run"],
     "report release": [],
     "report show": [],
@@ -87,7 +88,7 @@ BY_ITSELF = {"attack", "audit relay", "demo", "devnet"}
 NOTHING_TO_DO = {"kickout cancel", "kickout execute", "kickout propose", "halt clear"}
 NOTHING_TO_DO |= {"endpoint readmit", "outbox bump", "outbox cancel", "queue"}
 NOTHING_TO_DO |= {"feed accept", "feed import-witness", "notify test"}
-NOTHING_TO_DO |= {"report release", "resync rewind", "backtest", "outbox release"}
+NOTHING_TO_DO |= {"report diff", "report release", "resync rewind", "backtest", "outbox release"}
 
 
 @pytest.fixture(scope="module")

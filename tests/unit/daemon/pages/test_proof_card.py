@@ -16,7 +16,7 @@ from oracle.domain.roots.node_tree import iter_linked_leaves
 from oracle.indexer.kickout_reviews import load_kickout_review
 from oracle.queries.api.node_proof import build_leaf_at_cursor
 from oracle.queries.api.source import open_snapshot
-from oracle.queries.node_proof import ProofLeaf
+from oracle.queries.leaf_models import ProofLeaf
 from oracle.queries.proof_sentences import describe_leaf
 from oracle.queries.text.human_numbers import capitalize_first
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX

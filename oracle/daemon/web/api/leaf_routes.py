@@ -1,0 +1,116 @@
+"""Routes of the read API for the leaves of rounds and reports, as files that are hashed."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request
+from fastapi.responses import Response
+
+from oracle.daemon.web.answer_cache import CACHE_FOREVER
+from oracle.daemon.web.api.answering import ApiAnswers, build_problem_from_error
+from oracle.errors import OracleError
+from oracle.queries.answers import LARGEST_INTEGER
+from oracle.queries.api.records.leaf_view import (
+    FindReport,
+    build_leaf_pieces,
+    find_report_of_period,
+    find_report_of_round,
+    load_leaf_piece,
+)
+from oracle.queries.api.source import open_snapshot
+from oracle.queries.leaf_models import LeavesAnswer
+
+_NOT_MODIFIED = 304
+_BINARY = "application/octet-stream"
+_PIECE_RESPONSE: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The encoded leaves, 128 bytes each, in the order of their seats.",
+        "content": {_BINARY: {"schema": {"type": "string", "format": "binary"}}},
+        "headers": {
+            "x-ipfs-roots": {
+                "description": "CIDv1 of the bytes: raw, SHA-256, base32.",
+                "schema": {"type": "string"},
+            }
+        },
+    }
+}
+
+_Number = Annotated[int, Path(ge=0, le=LARGEST_INTEGER)]
+
+
+def build_leaf_routes(api_answers: ApiAnswers) -> APIRouter:
+    """Return the router of the leaves of rounds and reports."""
+    router = APIRouter(prefix="/v1", tags=["leaves"])
+
+    @router.get(
+        "/rounds/{number}/leaves", operation_id="round_leaves", response_model=LeavesAnswer
+    )
+    def _list_round_pieces(request: Request, number: _Number) -> Response:
+        """Return the hashes that lead from the pieces of an accepted round to its root.
+
+        404 if the round is not one of the last 256, or was accepted before the indexing reached
+        the head of the chain.
+        """
+        return api_answers.answer_from_snapshot(
+            request,
+            lambda snapshot: build_leaf_pieces(
+                snapshot, find_report_of_round(snapshot, number)[0]
+            ),
+        )
+
+    @router.get(
+        "/rounds/{number}/leaves/{piece}",
+        operation_id="round_piece",
+        responses=_PIECE_RESPONSE,
+        response_class=Response,
+    )
+    def _get_round_piece(request: Request, number: _Number, piece: _Number) -> Response:
+        """Return 8,192 leaves of an accepted round, byte for byte as they are hashed."""
+        return _answer_piece(api_answers, request, find_report_of_round, number, piece)
+
+    @router.get(
+        "/reports/{period}/leaves", operation_id="report_leaves", response_model=LeavesAnswer
+    )
+    def _list_report_pieces(request: Request, period: _Number) -> Response:
+        """Return the hashes of the pieces of a report that this reporter cut.
+
+        The report may never be accepted, so its leaves prove nothing; `report diff` compares them
+        with another reporter's. 404 if the report can no longer be accepted.
+        """
+        return api_answers.answer_from_snapshot(
+            request,
+            lambda snapshot: build_leaf_pieces(
+                snapshot, find_report_of_period(snapshot, period)[0]
+            ),
+        )
+
+    @router.get(
+        "/reports/{period}/leaves/{piece}",
+        operation_id="report_piece",
+        responses=_PIECE_RESPONSE,
+        response_class=Response,
+    )
+    def _get_report_piece(request: Request, period: _Number, piece: _Number) -> Response:
+        """Return 8,192 leaves of a report that this reporter cut."""
+        return _answer_piece(api_answers, request, find_report_of_period, period, piece)
+
+    return router
+
+
+def _answer_piece(
+    api_answers: ApiAnswers, request: Request, find_report: FindReport, number: int, piece: int
+) -> Response:
+    try:
+        with open_snapshot(api_answers.source) as snapshot:
+            content = load_leaf_piece(snapshot, find_report, number, piece)
+    except OracleError as error:
+        return build_problem_from_error(error)
+    tag = f'"{content.cid}"'
+    headers = {
+        "etag": tag,
+        "x-ipfs-roots": content.cid,
+        # A reorg may replace a round whose block is not final yet.
+        "cache-control": CACHE_FOREVER if content.is_final else "no-cache",
+    }
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=_NOT_MODIFIED, headers=headers)
+    return Response(content.leaves, headers=headers, media_type=_BINARY)

@@ -1,0 +1,233 @@
+"""Compares the leaves of two reports, and names the first leaf that differs."""
+
+from itertools import zip_longest
+from typing import NamedTuple
+
+from pydantic import Field
+
+from oracle.chain.proofs.keccak import keccak
+from oracle.domain.ids import Address
+from oracle.domain.roots.leaves import NodeLeaf
+from oracle.domain.roots.pieces import (
+    PIECE_LEAVES,
+    PieceDigest,
+    PiecedRound,
+    digest_piece,
+    iter_leaves,
+)
+from oracle.errors import InputError
+from oracle.queries.answers import ApiModel, HashText
+from oracle.queries.leaf_models import (
+    FieldDifference,
+    LeafDifference,
+    LeafPieces,
+    LeavesAnswer,
+    ProofLeaf,
+    describe_pieces,
+)
+from oracle.queries.round_leaves import LeafCache, load_piece, load_pieced_round
+from oracle.rpc.rpc_errors import RpcError
+from oracle.rpc.transport import BoundedHttp, redact_url
+from oracle.store.database import Store
+
+_OK, _NOT_FOUND = 200, 404
+# A piece has 1 MiB; the hashes of the pieces of a million nodes have 150 kB.
+_MAX_BYTES = 2 * 2**20
+_TIMEOUT_SECONDS = 30.0
+
+
+class ReportComparison(ApiModel):
+    """The roots of one period's report, cut by this reporter and by another one."""
+
+    period: int
+    same: bool = Field(description="Whether the roots are equal.")
+    own_root: HashText
+    peer_root: HashText
+    summary: list[FieldDifference] = Field(
+        description="What differs in chain, contract, round, block and sums."
+    )
+    leaf: LeafDifference | None = Field(description="null: all leaves are equal.")
+
+
+class _Difference(NamedTuple):
+    seat: int
+    own_leaf: bytes | None
+    other_leaf: bytes | None
+
+
+class PeerLeaves:
+    """The leaves of another reporter's reports, read from its read API; nothing is trusted."""
+
+    def __init__(self, url: str) -> None:
+        """Create a client of the read API at `url`; raise InputError if it is not a URL."""
+        self.name = redact_url(url, ("http", "https"), "--with")
+        self._http = BoundedHttp(url, name=self.name, max_bytes=_MAX_BYTES)
+
+    def close(self) -> None:
+        self._http.close()
+
+    def fetch_pieces(self, period: int) -> LeafPieces:
+        """Return the hashes of the pieces of a report, which were checked to lead to its root.
+
+        Raises:
+            InputError: the other reporter does not respond, has no leaves of this period, or
+                sends something else.
+        """
+        body = self._fetch(f"/v1/reports/{period}/leaves")
+        try:
+            leaves = LeavesAnswer.model_validate_json(body).leaves
+        except ValueError:
+            raise InputError(
+                f"{self.name}: the response is not a list of pieces; --with takes the address of "
+                "another reporter's read API"
+            ) from None
+        if compute_pieced_root(leaves) != leaves.root:
+            raise InputError(f"{self.name}: the pieces do not lead to the root {leaves.root}")
+        return leaves
+
+    def fetch_piece(self, period: int, leaves: LeafPieces, piece: int) -> bytes:
+        """Return the leaves of a piece, which were checked to have its hash.
+
+        Raises:
+            InputError: the other reporter does not respond, or sends other leaves.
+        """
+        content = self._fetch(f"/v1/reports/{period}/leaves/{piece}")
+        try:
+            digest = digest_piece(piece, content, keccak, is_only_piece=len(leaves.pieces) == 1)
+        except ValueError as error:
+            raise InputError(f"{self.name}: {error}") from None
+        if digest != _decode_digest(leaves, piece):
+            raise InputError(f"{self.name}: piece {piece} does not have the hash that it is under")
+        return content
+
+    def _fetch(self, path: str) -> bytes:
+        try:
+            answer = self._http.get(path, _TIMEOUT_SECONDS, _TIMEOUT_SECONDS)
+        except RpcError as error:
+            raise InputError(f"{self.name}: {error}") from error
+        if answer.status == _NOT_FOUND:
+            raise InputError(
+                f"{self.name}: no leaves at {path}; a reporter keeps those of reports that were "
+                "accepted, or may still be"
+            )
+        if answer.status != _OK or answer.is_truncated:
+            raise InputError(f"{self.name}: unexpected response, HTTP status {answer.status}")
+        return answer.body
+
+
+def compare_with_peer(store: Store, peer: PeerLeaves, period: int) -> ReportComparison:
+    """Compare our report of a period with another reporter's; find the first leaf that differs.
+
+    Only the first piece that differs is fetched.
+
+    Raises:
+        InputError: one of the reporters has no leaves of this period, or the other one does not
+            respond.
+    """
+    with store.read_transaction() as uow:
+        stored = uow.reports.get(period)
+        if stored is None:
+            raise InputError(f"period {period}: no report was cut; run `qos-oracle report show`")
+        cache, report = LeafCache(), stored.report
+        pieced_round = load_pieced_round(uow, cache, report)
+        if pieced_round is None:
+            raise InputError(
+                f"period {period}: the leaves are deleted, because the report cannot be accepted "
+                "any more"
+            )
+    own_round, peer_round = describe_pieces(report, pieced_round), peer.fetch_pieces(period)
+    difference: _Difference | None = None
+    differing_piece = _find_differing_piece(own_round, peer_round)
+    if differing_piece is not None:
+        with store.read_transaction() as uow:
+            has_piece = differing_piece < len(own_round.pieces)
+            tree = load_piece(uow, cache, pieced_round, differing_piece) if has_piece else None
+        peer_leaves = (
+            peer.fetch_piece(period, peer_round, differing_piece)
+            if differing_piece < len(peer_round.pieces)
+            else b""
+        )
+        own_leaves = b"" if tree is None else tree.leaves
+        difference = find_first_difference(differing_piece, own_leaves, peer_leaves)
+    return ReportComparison(
+        period=period,
+        same=own_round.root == peer_round.root,
+        own_root=own_round.root,
+        peer_root=peer_round.root,
+        summary=_compare_models(own_round.summary, peer_round.summary),
+        leaf=None if difference is None else describe_difference(difference),
+    )
+
+
+def find_first_difference(piece: int, leaves: bytes, other_leaves: bytes) -> _Difference | None:
+    """Return the first leaf that differs between two pieces of one index, or None."""
+    pairs = zip_longest(iter_leaves(leaves), iter_leaves(other_leaves))
+    for index, (own_leaf, peer_leaf) in enumerate(pairs):
+        if own_leaf != peer_leaf:
+            return _Difference(PIECE_LEAVES * piece + index, own_leaf, peer_leaf)
+    return None
+
+
+def describe_difference(difference: _Difference) -> LeafDifference:
+    """Return two leaves that differ, with the fields in which they do."""
+    own_leaf, other_leaf = _decode_leaf(difference.own_leaf), _decode_leaf(difference.other_leaf)
+    return LeafDifference(
+        seat=difference.seat,
+        own_leaf=own_leaf,
+        other_leaf=other_leaf,
+        fields=[]
+        if own_leaf is None or other_leaf is None
+        else [entry for entry in _compare_models(own_leaf, other_leaf) if entry.name != "encoded"],
+    )
+
+
+def compute_pieced_root(leaves: LeafPieces) -> str:
+    """Return the root that the hashes of pieces lead to."""
+    summary = leaves.summary
+    pieced_round = PiecedRound(
+        [_decode_digest(leaves, piece) for piece in range(len(leaves.pieces))],
+        summary.chain_id,
+        Address(summary.oracle),
+        summary.round,
+        summary.as_of,
+        keccak,
+    )
+    return "0x" + pieced_round.root.hex()
+
+
+def _find_differing_piece(own_round: LeafPieces, peer_round: LeafPieces) -> int | None:
+    pairs = zip_longest(own_round.pieces, peer_round.pieces)
+    return next(
+        (
+            index
+            for index, (own_piece, peer_piece) in enumerate(pairs)
+            if own_piece is None
+            or peer_piece is None
+            or own_piece.nodes_hash != peer_piece.nodes_hash
+        ),
+        None,
+    )
+
+
+def _decode_digest(leaves: LeafPieces, piece: int) -> PieceDigest:
+    entry = leaves.pieces[piece]
+    return PieceDigest(
+        leaf_count=entry.leaf_count,
+        nodes_hash=bytes.fromhex(entry.nodes_hash[2:]),
+        words_hash=bytes.fromhex(entry.words_hash[2:]),
+        open_count=entry.open_count,
+        total_weight=entry.total_weight,
+    )
+
+
+def _decode_leaf(encoded: bytes | None) -> ProofLeaf | None:
+    return None if encoded is None else ProofLeaf.from_leaf(NodeLeaf.decode(encoded))
+
+
+def _compare_models(model: ApiModel, other_model: ApiModel) -> list[FieldDifference]:
+    own_fields, other_fields = model.model_dump(mode="json"), other_model.model_dump(mode="json")
+    return [
+        FieldDifference(name=name, own_value=str(value), other_value=str(other_fields[name]))
+        for name, value in own_fields.items()
+        if value != other_fields[name]
+    ]

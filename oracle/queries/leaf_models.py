@@ -1,0 +1,166 @@
+"""Answers about the leaves of a round: a leaf, the summary, pieces, and what differs."""
+
+from typing import Self
+
+from pydantic import Field
+
+from oracle.chain.hex_names import format_account_id
+from oracle.domain.ids import Hash
+from oracle.domain.reports.lanes import decode_qos
+from oracle.domain.reports.report import Report
+from oracle.domain.roots.leaves import LeafFlag, NodeLeaf, RoundSummary
+from oracle.domain.roots.pieces import PiecedRound
+from oracle.queries.answers import (
+    AccountId,
+    AddressText,
+    Answer,
+    ApiModel,
+    FixedPoint,
+    HashText,
+    Integer,
+)
+
+
+class ProofLeaf(ApiModel):
+    """The values of a node in a round, as its leaf holds them."""
+
+    node: AddressText
+    next_node: AddressText = Field(
+        description="The next higher address that has a leaf; none lies between."
+    )
+    lane: int = Field(description="1: do not select; else the QoS in steps of 0.0001, plus 2.")
+    qos: FixedPoint | None = Field(description="null: do not select.")
+    is_member: bool
+    is_paused: bool
+    is_excluded: bool
+    is_held: bool = Field(description="Whether its kickout waits for an operator's decision.")
+    seat: int = Field(description="Index of the leaf.")
+    score_count: int
+    score_sum: int
+    reliability: FixedPoint = Field(description="H at the as-of block.")
+    kickout_due_since: int | None = Field(description="Block time; null: no kickout is due.")
+    last_scored_at: int | None = Field(description="Block time; null: it has no score.")
+    pool_hash: HashText
+    encoded: str = Field(
+        pattern="^0x[0-9a-f]{256}$",
+        description="The 128 bytes that are hashed twice.",
+        examples=["0x" + "00" * 128],
+    )
+
+    @classmethod
+    def from_leaf(cls, leaf: NodeLeaf) -> Self:
+        """Return the answer for a leaf."""
+        return cls(
+            node=leaf.node,
+            next_node=leaf.next_node,
+            lane=leaf.lane,
+            qos=decode_qos(leaf.lane),
+            is_member=LeafFlag.MEMBER in leaf.flags,
+            is_paused=LeafFlag.PAUSED in leaf.flags,
+            is_excluded=LeafFlag.EXCLUDED in leaf.flags,
+            is_held=LeafFlag.HELD in leaf.flags,
+            seat=leaf.seat,
+            score_count=leaf.score_count,
+            score_sum=leaf.score_sum,
+            reliability=leaf.reliability,
+            kickout_due_since=leaf.kickout_due_since or None,
+            last_scored_at=leaf.last_scored_at or None,
+            pool_hash=_format_hash(leaf.pool_hash),
+            encoded="0x" + leaf.encode().hex(),
+        )
+
+
+class ProofSummary(ApiModel):
+    """The summary of a round, which binds its root to one chain and contract."""
+
+    chain_id: int
+    oracle: AddressText
+    oracle_account_id: AccountId = Field(description="CAIP-10 id of the contract.")
+    round: int
+    as_of: int = Field(description="The block that it describes.")
+    node_count: int
+    open_count: int = Field(description="Number of nodes that may be selected.")
+    total_weight: Integer = Field(description="Sum of lane - 1 of these nodes.")
+
+    @classmethod
+    def from_summary(cls, summary: RoundSummary) -> Self:
+        """Return the answer for a summary."""
+        return cls(
+            chain_id=summary.chain_id,
+            oracle=summary.oracle,
+            oracle_account_id=format_account_id(summary.chain_id, summary.oracle),
+            round=summary.round,
+            as_of=summary.as_of,
+            node_count=summary.node_count,
+            open_count=summary.open_count,
+            total_weight=summary.total_weight,
+        )
+
+
+class LeafPieceEntry(ApiModel):
+    """One piece of a round, by its hashes."""
+
+    index: int = Field(description="The piece has the leaves of the seats from 8,192 * index on.")
+    leaf_count: int
+    nodes_hash: HashText = Field(description="Root of the subtree of its leaves.")
+    words_hash: HashText = Field(description="Root of the subtree of its words of lanes.")
+    open_count: int = Field(description="Its part of `summary.open_count`.")
+    total_weight: Integer = Field(description="Its part of `summary.total_weight`.")
+    path: list[HashText] = Field(description="Hashes beside the path from `nodes_hash` to `root`.")
+
+
+class LeafPieces(ApiModel):
+    """The pieces of a root."""
+
+    root: HashText
+    as_of_hash: HashText = Field(description="Hash of the block `summary.as_of`.")
+    summary: ProofSummary
+    pieces: list[LeafPieceEntry]
+
+
+class LeavesAnswer(Answer):
+    """The pieces of a round or report, to check them with."""
+
+    leaves: LeafPieces
+
+
+class FieldDifference(ApiModel):
+    """One value that differs, as text."""
+
+    name: str
+    own_value: str
+    other_value: str
+
+
+class LeafDifference(ApiModel):
+    """The first leaf, by seat, that differs between two reports."""
+
+    seat: int
+    own_leaf: ProofLeaf | None = Field(description="null: there is no leaf at this seat.")
+    other_leaf: ProofLeaf | None = Field(description="null: there is no leaf at this seat.")
+    fields: list[FieldDifference]
+
+
+def describe_pieces(report: Report, pieced_round: PiecedRound) -> LeafPieces:
+    """Return the digests of the pieces of a report."""
+    return LeafPieces(
+        root=report.root,
+        as_of_hash=report.as_of.hash,
+        summary=ProofSummary.from_summary(pieced_round.summary),
+        pieces=[
+            LeafPieceEntry(
+                index=index,
+                leaf_count=digest.leaf_count,
+                nodes_hash=_format_hash(digest.nodes_hash),
+                words_hash=_format_hash(digest.words_hash),
+                open_count=digest.open_count,
+                total_weight=digest.total_weight,
+                path=[_format_hash(sibling) for sibling in pieced_round.build_path(index)],
+            )
+            for index, digest in enumerate(pieced_round.digests)
+        ],
+    )
+
+
+def _format_hash(content: bytes) -> Hash:
+    return Hash("0x" + content.hex())
