@@ -10,6 +10,7 @@ import {NodeLeaf, QoSProof} from "./QoSProof.sol";
 /// @dev For rules whose QoS is the mean of a pool of scores, 0 to Q_MAX, times H (rule sets crynux and crynux-docs).
 /// Others, such as legacy rules, need their own contract.
 contract QoSChallenge {
+    /// @notice The oracle whose rounds are judged.
     IQoSRoots public immutable ORACLE;
 
     /// @notice The best score of a task in these rules.
@@ -21,8 +22,11 @@ contract QoSChallenge {
     uint256 private constant LOWEST_SCORE = 2;
     uint16 private constant DO_NOT_SELECT = 1;
 
+    /// @notice Reason of a round with two leaves that contradict each other.
     bytes32 public constant TWO_LEAVES = "two leaves";
+    /// @notice Reason of a round with a lane that does not follow from its leaf.
     bytes32 public constant WRONG_LANE = "lane";
+    /// @notice Reason of a round with scores that do not have the sum and count of their leaf.
     bytes32 public constant WRONG_POOL = "pool";
 
     /// @notice The contradiction that was proven of a round: TWO_LEAVES, WRONG_LANE or WRONG_POOL; 0 = none.

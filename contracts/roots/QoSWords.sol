@@ -67,6 +67,7 @@ contract QoSWords is IQoSOracle {
     /// @dev A lane that was never written counts as that of a newcomer: that is its weight.
     uint256 private constant NEWCOMER_LANE = NEWCOMER + 1;
 
+    /// @notice The oracle whose roots prove words.
     IQoSRoots public immutable ORACLE;
 
     /// @notice The oracle's LAG, rounds.

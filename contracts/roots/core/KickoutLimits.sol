@@ -34,6 +34,7 @@ abstract contract KickoutLimits is OracleRoles {
     uint16 private _left;
     uint40 private _since;
 
+    /// @notice The limits of kickouts were set.
     event KickLimitsSet(KickLimits limits);
 
     /// @notice The bucket of executed kickouts is empty until `refillAt`, unix seconds (0 = it never refills).

@@ -56,11 +56,13 @@ abstract contract KickoutsByProof is RootRounds, KickoutLimits {
 
     mapping(address node => NodeKick) internal _kicks;
 
+    /// @notice This contract is called to end a membership from now on; zero = none.
     event TargetSet(address indexed target);
     /// @notice The node is accused; `evidence` is the hash of the scores behind it, which the daemon publishes.
     event KickAccused(address indexed node, uint32 round, uint40 dueSince, bytes32 evidence, uint40 readyAt);
     /// @notice The accusation ended. `by` is the vetoer if it vetoed the kickout, so that the interval cannot be accused
     /// again, and zero if the last root no longer states the interval.
+    /// @notice The accusation ended: by a veto, with its reason, or because its interval is over ("recovered").
     event KickCancelled(address indexed node, address indexed by, bytes32 why);
     /// @notice The vetoer allowed the held kickout that is due since `dueSince`; 0 = none any more.
     event KickAllowed(address indexed node, uint40 dueSince);
@@ -72,6 +74,7 @@ abstract contract KickoutsByProof is RootRounds, KickoutLimits {
     event KickRefused(address indexed node, address indexed target, bytes32 reason);
     /// @notice Expelled by the constructor, because the previous oracle had expelled it.
     event NodeExpelled(address indexed node);
+    /// @notice The admin ended the expulsion of this node.
     event NodeReadmitted(address indexed node);
 
     /// @notice Kickouts are paused until the admin resumes them.

@@ -21,9 +21,11 @@ interface ITimelock {
 /// @dev The oracle must be the timelock's only canceller beside the proposers. A vetoer that is a canceller itself
 /// could still cancel everything after its replacement.
 abstract contract OracleRoles is RoundHead {
-    /// @notice Role names in RoleSet.
+    /// @notice Name of the admin's role in RoleSet.
     bytes32 public constant ADMIN = "admin";
+    /// @notice Name of the pauser's role in RoleSet.
     bytes32 public constant PAUSER = "pauser";
+    /// @notice Name of the vetoer's role in RoleSet.
     bytes32 public constant VETOER = "vetoer";
 
     /// @notice Maximum length of a pause, seconds.
@@ -35,11 +37,14 @@ abstract contract OracleRoles is RoundHead {
     /// @dev Role of those that schedule the timelock's operations.
     bytes32 private constant PROPOSER = keccak256("PROPOSER_ROLE");
 
+    /// @notice Address that changes settings; should be a timelock.
     address public admin;
 
     /// @notice Address to which the admin offered the role; becomes admin by accepting it.
     address public pendingAdmin;
+    /// @notice Address that cancels kickouts and scheduled operations; zero = none.
     address public vetoer;
+    /// @notice Address that pauses, strikes and tightens; zero = none.
     address public pauser;
 
     /// @notice Length of the last pause, seconds: the next may begin as long after its end.
@@ -54,11 +59,15 @@ abstract contract OracleRoles is RoundHead {
     /// @notice Unix seconds from which the pending vetoer can accept the role.
     uint40 public vetoerOfferedFrom;
 
+    /// @notice `who` has the role from now on; zero = no holder.
     event RoleSet(bytes32 indexed role, address indexed who);
+    /// @notice `to` can accept the admin role; zero = the offer was withdrawn.
     event AdminOffered(address indexed to);
     /// @notice `to` can accept the vetoer's role from `from` on, unix seconds; zero = the offer was withdrawn.
     event VetoerOffered(address indexed to, uint40 from, address by);
+    /// @notice Rounds and kickouts are paused until `until`, unix seconds; the current time if a pause was ended early.
     event PausedUntil(uint40 until, address by);
+    /// @notice Kickouts were paused or resumed.
     event KicksPaused(bool paused, address by);
 
     /// @notice The length of a pause is not 1 to MAX_PAUSE seconds.

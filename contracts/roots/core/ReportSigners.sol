@@ -28,7 +28,9 @@ abstract contract ReportSigners is RoundHead, EIP712 {
     /// this, uint16 count, address[] signers, uint8 quorum, bytes32 rulesHash))
     bytes32 public configDigest;
 
+    /// @notice These signers sign reports from now on, as many of them as `quorum` for each; see ConfigSet.
     event SignersSet(address[] signers, uint8 quorum);
+    /// @notice Reports are computed by these scoring rules from now on; see ConfigSet.
     event RulesSet(bytes32 rulesHash);
     /// @notice Reports must name `config` from now on; `count` is one more than for the previous configuration.
     event ConfigSet(uint16 indexed count, bytes32 config);

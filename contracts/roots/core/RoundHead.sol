@@ -28,6 +28,7 @@ abstract contract RoundHead is IQoSRoots {
         uint16 roundConfig;
     }
 
+    /// @notice The limits were set or tightened.
     event LimitsSet(Limits limits);
 
     /// @notice The caller does not have the role that this call requires.
@@ -48,7 +49,7 @@ abstract contract RoundHead is IQoSRoots {
     /// @notice Maximum validity of a signature, seconds.
     uint256 public constant MAX_TTL = 1 hours;
 
-    /// @dev Whether this is an Arbitrum chain: block numbers and hashes come from ArbSys.
+    /// @notice Whether this is an Arbitrum chain: block numbers and hashes come from ArbSys.
     bool public immutable ON_ARBITRUM;
 
     /// @inheritdoc IQoSRoots

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from reference import (
     alerts_page,
     cli_page,
+    contracts_page,
     gas_page,
     http_page,
     included_code,
@@ -22,6 +23,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "log-events": log_events_page.page,
     "http": http_page.page,
     "database": tables_page.page,
+    "contract-interface": contracts_page.page,
     "gas": gas_page.page,
 }
 # Pages with generated parts, by their path, and what makes these parts anew.

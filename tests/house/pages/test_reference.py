@@ -1,13 +1,15 @@
 """Whatever an operator meets has its one description in the code, from which pages are made."""
 
 import ast
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from oracle.telemetry.log_events import LOG_EVENTS
-from reference import cli_page, http_page, metrics_page, settings_page, tables_page
+from reference import cli_page, contracts_page, http_page, metrics_page, settings_page, tables_page
+from reference.natspec import read_declarations
 from reference.pages import PAGES
 from reference.source_comments import read_field_comments
 from tests.house.product import SOURCES
@@ -104,3 +106,64 @@ def test_multi_line_comment_is_assigned_only_to_its_own_field():
         second: int = 2
 
     assert read_field_comments(Example) == {"first": "Of the first, in two lines.", "second": ""}
+
+
+SOLIDITY = """\
+/// @title Lamp
+/// @notice A lamp
+/// of one color.
+contract Lamp is ILamp {
+    /// @notice A color.
+    /// @param red 0 to 255
+    struct Color {
+        uint8 red;
+    }
+
+    /// @inheritdoc ILamp
+    /// @dev Costs energy.
+    function shine(uint256 seconds_) external onlyAdmin {
+        _shine(seconds_);
+    }
+
+    event Broken();
+
+    /// @notice Whether the lamp is on.
+    bool public isOn;
+}
+"""
+INTERFACE = """\
+interface ILamp {
+    /// @notice Shines.
+    /// @param seconds_ how long
+    function shine(uint256 seconds_) external;
+}
+"""
+
+
+def test_solidity_comments_are_read_with_role_parameters_and_inherited_text(tmp_path: Path):
+    sources = [tmp_path / "Lamp.sol", tmp_path / "ILamp.sol"]
+    for source, text in zip(sources, (SOLIDITY, INTERFACE), strict=True):
+        source.write_text(text, "utf-8")
+    declared = read_declarations(sources)
+    assert declared["contract", "Lamp"].notice == "A lamp of one color."
+    assert declared["struct", "Color"].params == {"red": "0 to 255"}
+    assert declared["variable", "isOn"].notice == "Whether the lamp is on."
+    assert declared["event", "Broken"].notice == ""
+    shine = declared["function", "shine"]
+    assert (shine.notice, shine.role) == ("Shines. Costs energy.", "admin")
+    assert shine.params == {"seconds_": "how long"}
+
+
+def test_page_of_contracts_needs_a_comment_for_every_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    contracts = COMMITTED.parents[1] / "contracts"
+    copy = tmp_path / "contracts"
+    shutil.copytree(contracts, copy)
+    words = copy / "roots" / "QoSWords.sol"
+    text = words.read_text("utf-8")
+    assert text.count("/// @notice No word was written; see WordsBrought.") == 1
+    words.write_text(text.replace("/// @notice No word was written; see WordsBrought.", ""))
+    monkeypatch.setattr(contracts_page, "_SOURCES", copy)
+    with pytest.raises(LookupError, match="error NothingWritten: no @notice"):
+        contracts_page.page()

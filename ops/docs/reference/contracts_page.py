@@ -1,0 +1,166 @@
+"""Generates the page of the contracts in contracts/roots/ from their ABI and NatSpec comments."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reference.markdown import render_head, render_table
+from reference.natspec import Declaration, read_declarations
+
+_ROOT = Path(__file__).resolve().parents[3]
+_SOURCES = _ROOT / "contracts"
+_CORE = (
+    *("RoundHead", "RoundLimits", "OracleRoles", "ReportSigners", "RootRounds"),
+    *("KickoutLimits", "KickoutsByProof"),
+)
+
+_ABOUT = """\
+This page is for developers who call the contracts in `contracts/roots/`, and for auditors. It
+lists their functions, events, errors and structs. The daemon of this release does not use them
+yet.
+
+Times are unix seconds, and lengths of time are seconds. A lane is 1 (do not select) or 2 to 10002
+(QoS in steps of 0.0001, plus 2). See [report format](report-format.md#roots) for leaves and roots,
+and [contract invariants](contract-invariants.md) for what holds after every call.
+"""
+
+# Names that QoSRoots has from OpenZeppelin's EIP712.
+_FROM_OPENZEPPELIN = {
+    "eip712Domain": "The EIP-712 domain, as ERC-5267 defines.",
+    "EIP712DomainChanged": "Never emitted: the domain is fixed (ERC-5267).",
+    "InvalidShortString": "Never occurs: name and version of the domain are fixed.",
+    "StringTooLong": "Never occurs: name and version of the domain are fixed.",
+}
+
+
+class Contract(NamedTuple):
+    """A documented contract; of names that several sources declare, the first source counts."""
+
+    name: str
+    sources: tuple[str, ...]
+    structs: tuple[str, ...]
+
+
+CONTRACTS = (
+    Contract(
+        "QoSRoots",
+        (
+            *("roots/QoSRoots", *(f"roots/core/{name}" for name in _CORE)),
+            *("roots/IQoSRoots", "roots/QoSProof", "oracle/TargetCall"),
+        ),
+        ("Setup", "Limits", "KickLimits", "Report", "Head", "NodeKick"),
+    ),
+    Contract("QoSProof", ("roots/QoSProof",), ("NodeLeaf", "RoundSummary")),
+    Contract("QoSWords", ("roots/QoSWords", "IQoSOracle", "roots/QoSProof"), ("Counts",)),
+    Contract("QoSChallenge", ("roots/QoSChallenge", "roots/QoSProof"), ()),
+)
+
+
+def page() -> str:
+    """Return the Markdown page of the contracts.
+
+    Raises:
+        LookupError: a function, event, error or field of a struct has no comment.
+    """
+    source = "the sources in `contracts/roots/` and the ABIs in `abi/roots/`"
+    parts = [render_head("Contract interface", source, about=_ABOUT)]
+    for contract in CONTRACTS:
+        parts += _render_contract(contract)
+    return "\n".join(parts)
+
+
+def _render_contract(contract: Contract) -> Iterator[str]:
+    paths = [_SOURCES / f"{name}.sol" for name in contract.sources]
+    declared = read_declarations(paths)
+    abi = json.loads((_ROOT / f"abi/roots/{contract.name}.json").read_text("utf-8"))["abi"]
+    kind = "library" if ("library", contract.name) in declared else "contract"
+    yield f"## {contract.name}\n\n{_require(declared, kind, contract.name).notice}\n"
+    if kind == "library":
+        functions = render_table(("function", "meaning"), _library_rows(declared))
+    else:
+        columns = ("function", "caller", "meaning")
+        functions = render_table(columns, _function_rows(declared, abi))
+    yield f"### Functions\n\n{functions}"
+    text = "\n".join(path.read_text("utf-8") for path in paths)
+    emitted = [part for part in abi if part["type"] == "event" and _is_emitted(part, text)]
+    for kind, heading, parts in (
+        ("event", "Events", emitted),
+        ("error", "Errors", [part for part in abi if part["type"] == "error"]),
+    ):
+        named = [(_signature(part), _describe(declared, kind, part["name"])) for part in parts]
+        if named:
+            yield f"### {heading}\n\n" + render_table((kind, "meaning"), named)
+    for name in contract.structs:
+        yield _render_struct(_require(declared, "struct", name))
+
+
+def _is_emitted(part: Mapping[str, Any], text: str) -> bool:
+    """Return whether the sources emit an event, and do not only inherit its declaration."""
+    return part["name"] in _FROM_OPENZEPPELIN or f"emit {part['name']}(" in text
+
+
+def _function_rows(
+    declared: Mapping[tuple[str, str], Declaration], abi: list[dict[str, Any]]
+) -> Iterator[tuple[str, str, str]]:
+    functions = [part for part in abi if part["type"] == "function"]
+    for part in sorted(functions, key=lambda part: part["stateMutability"] != "nonpayable"):
+        name = part["name"]
+        kind = "function" if ("function", name) in declared else "variable"
+        is_view = part["stateMutability"] in {"view", "pure"}
+        role = declared[kind, name].role if (kind, name) in declared else ""
+        caller = "view" if is_view else role or "any account"
+        yield _signature(part), caller, _describe(declared, kind, name)
+
+
+def _library_rows(
+    declared: Mapping[tuple[str, str], Declaration],
+) -> Iterator[tuple[str, str]]:
+    for (kind, name), declaration in declared.items():
+        if kind == "function" and " internal " in declaration.code:
+            arguments = re.sub(r" (calldata|memory)\b", "", declaration.code)
+            signature = arguments.removeprefix("function ").partition(" internal")[0]
+            yield f"`{signature}`", _describe(declared, kind, name)
+
+
+def _signature(part: Mapping[str, Any]) -> str:
+    arguments = ", ".join(
+        f"{_type_name(argument)} {argument['name']}".strip() for argument in part["inputs"]
+    )
+    return f"`{part['name']}({arguments})`"
+
+
+def _type_name(argument: Mapping[str, Any]) -> str:
+    """Return the type of an argument, of a struct its name."""
+    internal = str(argument["internalType"])
+    if internal.startswith("struct "):
+        return internal.removeprefix("struct ").rpartition(".")[2]
+    return str(argument["type"])
+
+
+def _describe(declared: Mapping[tuple[str, str], Declaration], kind: str, name: str) -> str:
+    """Return the notice of a name, with its parameters and return values."""
+    if name in _FROM_OPENZEPPELIN:
+        return _FROM_OPENZEPPELIN[name]
+    declaration = _require(declared, kind, name)
+    parameters = "; ".join(f"`{name}`: {text}" for name, text in declaration.params.items())
+    sentences = [declaration.notice, f"{parameters}." if parameters else ""]
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _render_struct(declaration: Declaration) -> str:
+    fields = re.findall(r"([\w\[\]]+) (\w+);", declaration.code.partition("{")[2])
+    missing = [name for _, name in fields if name not in declaration.params]
+    if missing:
+        raise LookupError(f"struct {declaration.name}: fields without a comment: {missing}")
+    rows = [(f"`{name}`", kind, declaration.params[name]) for kind, name in fields]
+    table = render_table(("field", "type", "meaning"), rows)
+    return f"### {declaration.name}\n\n{declaration.notice}\n\n{table}"
+
+
+def _require(declared: Mapping[tuple[str, str], Declaration], kind: str, name: str) -> Declaration:
+    declaration = declared.get((kind, name))
+    if declaration is None or not (declaration.notice or declaration.params):
+        raise LookupError(f"{kind} {name}: no @notice in contracts/")
+    return declaration
