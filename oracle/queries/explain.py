@@ -23,7 +23,6 @@ from oracle.domain.ids import ZERO_HASH, Address, Hash, TaskKey
 from oracle.domain.reports.kickout_evidence import (
     CreatorSpread,
     compute_creator_spread,
-    find_derived_zeros_reason,
 )
 from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.lanes import (
@@ -40,6 +39,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import GroupMember, Node, Run, Task
 from oracle.errors import InputError
 from oracle.indexer.folded_state import fold_state_up_to
+from oracle.indexer.kickout_reviews import load_kickout_review
 from oracle.queries.explanation_models import (
     EarningView,
     LaneOnChain,
@@ -87,6 +87,8 @@ class Explanation:
     reported_lane: SentLane | None
     # The change that led to the current membership; None if the node never was a member.
     membership_change: MembershipChange | None = None
+    # Why only an operator may allow the kickout that is due; None if none is due or held.
+    hold_reason: str | None = None
     # Positions, since the oldest score, of groups that may have given the node an unrecorded 0.
     possible_zeros: tuple[Position, ...] = ()
 
@@ -138,13 +140,6 @@ class Explanation:
         """Return how the scores are distributed over task creators."""
         return compute_creator_spread(
             ((self.find_creator(entry.task), entry.score) for entry in self.scores), self.rules
-        )
-
-    @property
-    def hold_reason(self) -> str | None:
-        """Return why an operator must propose a due kickout, or None if the daemon may do so."""
-        return self.creator_spread.find_hold_reason(self.rules) or find_derived_zeros_reason(
-            self.scores, self.rules
         )
 
     def find_creator(self, task_key: TaskKey) -> Address | None:
@@ -229,6 +224,9 @@ def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> E
             membership_change=uow.memberships.get_effective_change(
                 address, up_to_block=as_of.number
             ),
+            hold_reason=None
+            if node.kickout_due_since is None
+            else load_kickout_review(uow, node, archive.kickout_policy).hold_reason,
             possible_zeros=_find_possible_zeros(archive, uow, node, scores, as_of),
         )
 

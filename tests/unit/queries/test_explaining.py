@@ -89,6 +89,16 @@ def test_creators_are_counted_and_held_kickout_is_explained(told):
     hold_reason = "49 of its 50 scores come from one creator's tasks (of 2 creators)"
     assert f"held for an operator: {hold_reason}" in text
     assert answer["held"] == hold_reason
+
+    # Later scores change the pool, but not the reason, which the leaf shares.
+    for n in range(2):
+        names = (f"later {n} a", f"later {n} b", f"later {n} c")
+        history.creates(*names, creator=node("E"))
+        history.starts(names[0], "A").starts(names[1], "B").starts(names[2], "E")
+        history.after(1).submits(names[1]).submits(names[2]).closes(f"later {n}", *names)
+    later = told(history)
+    assert "max scores from one creator: 48" in text_of(later)
+    assert explanation_json(later)["held"] == hold_reason
     assert (answer["pool"]["creators"], answer["pool"]["most_of_one_creator"]) == (2, 49)
 
 
