@@ -138,7 +138,13 @@ class StateWalk:
         return DUE | {"kickout_due_since": since, "flags": flags}
 
     def _accuse(self) -> None:
-        self.oracle.accuse(self._draw_seat())
+        """Accuse a node, most often one whose last leaf permits it."""
+        seat = self._draw_seat()
+        if self._chance.random() < 0.8:
+            seat = self._draw_seat_in_state(0)
+            self._due_fields[seat] = self._draw_due_fields()
+            self._push_round()
+        self.oracle.accuse(seat)
 
     def _execute(self) -> None:
         """Execute the kickout of an accused node, most often when it can be executed."""
@@ -241,7 +247,7 @@ class StateWalk:
     def _draw_seat_in_state(self, *states: int) -> int:
         """Return a seat whose node's kickout is in one of the contract's states, if there is one.
 
-        The states are 1: accused, 2: expelled, 3: refused.
+        The states are 0: none, 1: accused, 2: expelled, 3: refused.
         """
         seats = [seat for seat in (*SEATS, NODES - 1) if self.oracle.kick(seat)["state"] in states]
         return int(self._chance.choice(seats or SEATS))
