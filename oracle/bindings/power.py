@@ -294,7 +294,8 @@ def _find_age_weaknesses(
     ):
         if limits.max_age_seconds < min_age:
             expected = (
-                f"at least {min_age} s: oracle.heartbeat_seconds, and LAG + 1 ({lag + 1}) periods"
+                f"at least {min_age} s, the longer of oracle.heartbeat_seconds and LAG + 1 "
+                f"({lag + 1}) periods"
             )
             yield ContractMismatch(
                 f"{name}.max_age_seconds", expected, f"{limits.max_age_seconds} s"

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from eth_utils.crypto import keccak
 
 from oracle.bindings.codec import build_creation_code, decode_result, encode_call, load_artifact
-from oracle.domain.ids import ZERO_ADDRESS, Address
+from oracle.chain.decode.abi import SELECTOR_DIGITS
+from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
 from oracle.errors import TransientError
 from oracle.rpc.client import Json
 from oracle.rpc.fanout import EndpointCaller, PoolView, expect_response_format, parse_quantity
@@ -66,6 +67,12 @@ class TimelockedCall:
     def encode_execute_call(self) -> str:
         """Return the calldata with which anyone executes the call after its delay."""
         return encode_call(TIMELOCK, "execute", *self._operation)
+
+    @property
+    def operation_id(self) -> Hash:
+        """Return the timelock's id of the scheduled call, by which the call is cancelled."""
+        encoded_operation = encode_call(TIMELOCK, "hashOperation", *self._operation)
+        return Hash("0x" + keccak(bytes.fromhex(encoded_operation[SELECTOR_DIGITS:])).hex())
 
     @property
     def _operation(self) -> tuple[object, ...]:

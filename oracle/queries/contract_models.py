@@ -137,6 +137,9 @@ class ContractCallAnswer(ApiModel):
     execute: str | None = Field(
         default=None, description="Calldata to execute the call after the delay."
     )
+    operation: HashText | None = Field(
+        default=None, description="The timelock's id of the scheduled call, to cancel it."
+    )
     delay_seconds: int | None = None
 
 

@@ -129,5 +129,6 @@ def build_timelocked_result(
         calldata=call.calldata,
         schedule=call.encode_schedule_call(delay),
         execute=call.encode_execute_call(),
+        operation=call.operation_id,
         delay_seconds=delay,
     )

@@ -43,6 +43,7 @@ from oracle.bindings.timelock import (
     build_timelock_code,
     fetch_timelock_roles,
 )
+from oracle.cli.setup.contract_calls import build_roots_call
 from oracle.cli.setup.contract_deploy import build_roots_setup
 from oracle.cli.setup.deploy_plan import ContractRoles, DeployPlan
 from oracle.daemon.config.loader import Config, read_config
@@ -229,8 +230,11 @@ def test_vetoer_cancels_an_operation_through_the_oracle(deployment: Deployment):
         deployment.chain.web3.to_checksum_address(deployment.oracle),
         *(0, bytes.fromhex(replacement[2:]), bytes(32), bytes(32)),
     ).call()
+    assert call.operation_id == "0x" + operation.hex()
     assert timelock.functions.isOperationPending(operation).call()
-    cancellation = encode_call(qos_roots.CONTRACT, "cancelOperation", operation)
+    cancellation = build_roots_call(
+        "cancel-operation", [call.operation_id], deployment.oracle, deployment.configuration, DELAY
+    ).calldata
     deployment.send(deployment.oracle, cancellation, deployment.roles.vetoer)
     assert not timelock.functions.isOperationPending(operation).call()
 
@@ -375,6 +379,9 @@ def test_oracle_of_another_kind_of_chain_is_named(deployment: Deployment):
     assert check_setup(deployment, replace(deployment.setup, arbitrum=True)) == ["ON_ARBITRUM"]
     put_arb_sys(deployment.chain)
     assert subjects(deployment.check(deployment.oracle)) == ["ON_ARBITRUM"]
+    # A precompile of another chain has the same address, and refuses the call.
+    deployment.chain.rpc("anvil_setCode", ARB_SYS, "0x5f5ffd")
+    assert deployment.check(deployment.oracle) == []
 
 
 def test_vetoer_that_is_the_pauser_is_named(deployment: Deployment):
