@@ -74,6 +74,17 @@ def test_scores_of_node_at_earlier_block_are_returned(store: Store):
         ]
 
 
+def test_scores_of_node_up_to_a_position_include_it_and_nothing_later(store: Store):
+    positions = [Position(9, 1, 4), Position(9, 1, 4, 1), Position(9, 2, 0), Position(10, 0, 0)]
+    scores = [score(1, seq)._replace(at=at) for seq, at in enumerate(positions, 1)]
+    with store.transaction() as uow:
+        uow.scores.append([*scores, score(2, 1)._replace(at=positions[0])], 1)
+        for count, at in enumerate(positions, 1):
+            assert uow.scores.list_for_node_at(address(1), at, limit=9) == scores[:count]
+        assert uow.scores.list_for_node_at(address(1), Position(9, 3, 0), 1) == [scores[2]]
+        assert uow.scores.list_for_node_at(address(1), Position(9, 0, 9), 9) == []
+
+
 def test_reliability_changes_are_listed_oldest_first(store: Store):
     changes = [change(1, 5), change(1, 5, 1), change(1, 9), change(2, 9)]
     with store.transaction() as uow:

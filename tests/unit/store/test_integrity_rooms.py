@@ -25,6 +25,11 @@ def test_dead_letter_is_open_while_its_block_is_canonical(store: Store):
         assert uow.dead_letters.list_between(0, 9, canonical=False) == [letter(6, -1), letter(6)]
         uow.dead_letters.append([letter(6)])
         assert uow.dead_letters.count_open() == 3
+        assert uow.dead_letters.has_open(0, 5)
+        assert not uow.dead_letters.has_open(0, 4)
+        uow.dead_letters.delete_open(0, 5)
+        assert not uow.dead_letters.has_open(0, 5)
+        assert uow.dead_letters.has_open(6, 6)
         uow.dead_letters.delete_open(0, 9)
         assert uow.dead_letters.count_open() == 0
         assert uow.dead_letters.list_between(0, 9, canonical=False) == [letter(6, -1)]
