@@ -1,11 +1,14 @@
 """The section [network]: a shipped profile or a user's own, its options, and what they cost."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from oracle.chain.profiles.profile_loader import load_profile
 from oracle.cli.main import run
+from oracle.cli.setup.profile_report import describe_on_chain_actions
 from oracle.daemon.config.loader import read_config
 from tests.support.cli.local_network import write
 from tests.support.cli.refusal import refused
@@ -159,3 +162,11 @@ def test_publishing_capabilities_of_profile_are_reported(capsys, settings, netwo
 
     assert onchain_fact.startswith(possible)
     assert onchain_fact.endswith(". Nothing now: oracle.address is missing")
+
+
+def test_profile_that_holds_kickouts_is_reported():
+    profile = load_profile("reference")
+    held = replace(profile, holds_kickouts=True)
+
+    assert "held for an operator" not in describe_on_chain_actions(profile)
+    assert "; every kickout is held for an operator; " in describe_on_chain_actions(held)
