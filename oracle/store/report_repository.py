@@ -11,7 +11,17 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.oracle_events import NO_REGISTRATIONS
@@ -32,6 +42,13 @@ _COMPLETE_FROM_BOOKMARK = "reports_complete_from"
 
 # Reason of a report that did not land because another round was accepted first. That is normal.
 SUPERSEDED_REASON = "another round came before it"
+
+
+_REPORTS_BETWEEN = (
+    select(report)
+    .where(report.c.as_of_number.between(bindparam("first_block"), bindparam("last_block")))
+    .order_by(report.c.period)
+)
 
 
 class ReportState(StrEnum):
@@ -136,7 +153,10 @@ class ReportRepository:
 
     def list_between(self, first_block: int, last_block: int) -> list[StoredReport]:
         """Return the reports as of a block from `first_block` to `last_block`, oldest first."""
-        return self._select_reports(report.c.as_of_number.between(first_block, last_block))
+        rows = self._connection.execute(
+            _REPORTS_BETWEEN, {"first_block": first_block, "last_block": last_block}
+        )
+        return [_decode_report_row(row) for row in rows]
 
     def bind_round(self, period: int, round_number: int, digest: Hash) -> None:
         """Store the round for which the report is signed, and the signed digest.

@@ -109,15 +109,23 @@ class MerkleTree:
         width = 1 << self._depth
         self._hashes = bytearray(_PAIR_BYTES * width)
         self._hashes[HASH_BYTES * width : HASH_BYTES * width + len(leaves)] = leaves
-        empty, used = _EMPTY, leaf_count
+        keccak, empty = self._keccak, _EMPTY
+        level = [
+            bytes(leaves[first : first + HASH_BYTES])
+            for first in range(0, HASH_BYTES * leaf_count, HASH_BYTES)
+        ]
         while width > 1:
             width >>= 1
-            used = (used + 1) // 2
-            for node in range(width, width + used):
-                self._hash_children(node)
-            empty = self._keccak(empty + empty)
-            self._hashes[HASH_BYTES * (width + used) : _PAIR_BYTES * width] = empty * (
-                width - used
+            if len(level) % 2:
+                level.append(empty)
+            # Lists of hashes are twice as fast as slices of the block of memory.
+            level = [
+                keccak(left + right if left <= right else right + left)
+                for left, right in zip(level[::2], level[1::2], strict=True)
+            ]
+            empty = keccak(empty + empty)
+            self._hashes[HASH_BYTES * width : _PAIR_BYTES * width] = b"".join(level) + empty * (
+                width - len(level)
             )
 
     def _hash_children(self, node: int) -> None:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from msgspec import json
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import ColumnElement, Connection, bindparam, func, select
 
 from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Address
@@ -39,6 +39,17 @@ _HEALING_SECONDS = 2**21
 _COLUMNS = node.columns.keys()
 
 
+# Built once, because building them takes longer than running them. The sum keeps SQLite from
+# reading and sorting all seats by their index.
+_HIGHEST_SEAT = (
+    select(node.c.seat)
+    .where(node.c.seat + 0 < bindparam("seat_count"))
+    .order_by(node.c.address.desc())
+    .limit(1)
+)
+_SEAT_AT_OR_BELOW = _HIGHEST_SEAT.where(node.c.address <= bindparam("address"))
+
+
 class NodeRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -61,12 +72,9 @@ class NodeRepository:
         Below the lowest of these addresses, return the seat of the highest one, which the lowest
         follows in the tree of a round. The result is None if there is no such seat.
         """
-        # The expression keeps SQLite from sorting all rows that the index on seats gives.
-        seats = select(node.c.seat).where(node.c.seat + 0 < seat_count)
-        highest_first = seats.order_by(node.c.address.desc()).limit(1)
-        lower = highest_first.where(node.c.address <= decode_hex(address))
-        for query in (lower, highest_first):
-            seat: int | None = self._connection.execute(query).scalar_one_or_none()
+        for query in (_SEAT_AT_OR_BELOW, _HIGHEST_SEAT):
+            values = {"address": decode_hex(address), "seat_count": seat_count}
+            seat: int | None = self._connection.execute(query, values).scalar_one_or_none()
             if seat is not None:
                 return seat
         return None

@@ -6,7 +6,7 @@ See docs/explanation/reports.md#fold-what-is-on-chain.
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from sqlalchemy import Connection, Table, func, select
+from sqlalchemy import Connection, Table, bindparam, func, select
 
 from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import RoundAccepted
@@ -46,6 +46,7 @@ from oracle.store.tables.round_tables import (
 
 _OLDEST_FIRST = [accepted_round.c[name] for name in Position._fields]
 _NEWEST_FIRST = [column.desc() for column in _OLDEST_FIRST]
+_ACCEPTED_ROUND = select(accepted_round).where(accepted_round.c.round == bindparam("number"))
 
 
 class RoundRepository:
@@ -161,8 +162,7 @@ class RoundRepository:
 
     def get_accepted_round(self, number: int) -> RoundAccepted | None:
         """Return one accepted round with its words, or None."""
-        query = select(accepted_round).where(accepted_round.c.round == number)
-        row = self._connection.execute(query).one_or_none()
+        row = self._connection.execute(_ACCEPTED_ROUND, {"number": number}).one_or_none()
         return None if row is None else decode_accepted_row(row)
 
     def get_accepted_as_of(self, block: int) -> RoundAccepted | None:

@@ -1,20 +1,28 @@
 """The stored pieces of every kept report have the leaves that the stored logs give."""
 
+from hashlib import sha256
+
 import pytest
 from hypothesis import given, strategies as st
 from sqlalchemy import select
 
 from oracle.chain.proofs.keccak import keccak
-from oracle.domain.roots.pieces import digest_piece
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import ZERO_HASH, Address, Hash
+from oracle.domain.reports.rounds import Rounds
+from oracle.domain.roots.leaves import LEAF_BYTES, LeafFlag, NodeLeaf
+from oracle.domain.roots.pieces import PIECE_LEAVES, PiecedRound, digest_piece
+from oracle.domain.state import Membership, Node, create_node
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.indexer.reorgs.reorg import rewind_to_block
 from oracle.reporting.recompute import recompute_leaves
+from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.database import Store
 from oracle.store.tables.round_tables import leaf_piece
 from tests.support.accepted_rounds import accept_newest_report, without_rounds
 from tests.support.examples import examples
 from tests.support.traffic import Traffic
-from tests.support.txmgr.follower import RULES, SETTINGS, Follower, mined
+from tests.support.txmgr.follower import ANCHOR_WINDOW, DOMAIN, RULES, SETTINGS, Follower, mined
 
 # Blocks of ten seconds: a report is cut every six blocks, and the newest eight are not final.
 STEPS = st.one_of(
@@ -145,3 +153,43 @@ def test_pieces_of_decided_cuts_are_pruned(store: Store):
     # At a cut, the cursor is still at the last block of the window before.
     assert len(as_of_blocks) <= len(undecided) + 1
     check_pieces(follower)
+
+
+def build_member(seat: int) -> Node:
+    address = Address("0x" + sha256(b"%d" % seat).hexdigest()[:40])
+    member = create_node(address, seat, 1_000, 0)
+    member.membership = Membership.MEMBER
+    return member
+
+
+@pytest.mark.slow
+def test_only_the_piece_of_a_changed_leaf_is_stored_again(new_sqlite_store):
+    cutter = ReportCutter(RULES, SETTINGS, DOMAIN, anchor_window=ANCHOR_WINDOW)
+    members = [build_member(seat) for seat in range(PIECE_LEAVES + 20)]
+    first, second = (
+        BlockRef(number, Hash(f"0x{number:064x}"), ZERO_HASH, 1_000 + 60 * number)
+        for number in (6, 12)
+    )
+    with new_sqlite_store() as store, store.transaction() as uow:
+        uow.nodes.save(members)
+        cutter.on_block(uow, Rounds(), first)
+        changed = members[PIECE_LEAVES + 3]
+        changed.paused, changed.changed_at = True, 9
+        uow.nodes.save([changed])
+        cutter.on_block(uow, Rounds(), second)
+        rows = uow._connection.execute(select(leaf_piece.c.piece, leaf_piece.c.as_of))
+        stored_pieces = sorted(tuple(row) for row in rows)
+        roots = []
+        for block in (first, second):
+            digests = list(uow.leaf_pieces.list_digests(block.number).values())
+            pieced_round = PiecedRound(
+                digests, DOMAIN.chain_id, DOMAIN.contract, 1, block.number, keccak
+            )
+            roots.append("0x" + pieced_round.root.hex())
+        reports = [stored.report.root for stored in uow.reports.list_latest()]
+        leaves = uow.leaf_pieces.load_leaves(1, second.number)
+
+    assert stored_pieces == [(0, 6), (1, 6), (1, 12)]
+    assert roots == reports
+    leaf = NodeLeaf.decode(leaves[LEAF_BYTES * 3 : LEAF_BYTES * 4])
+    assert (leaf.node, leaf.flags) == (changed.address, LeafFlag.MEMBER | LeafFlag.PAUSED)
