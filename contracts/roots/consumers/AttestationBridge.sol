@@ -28,8 +28,9 @@ struct AttestationRequest {
 
 /// @notice What the Ethereum Attestation Service (EAS) offers to attesters.
 interface IAttestationService {
+    /// @dev The service also takes ether for a resolver, which the bridge's schema does not have.
     /// @return uid of the attestation
-    function attest(AttestationRequest calldata request) external payable returns (bytes32 uid);
+    function attest(AttestationRequest calldata request) external returns (bytes32 uid);
 }
 
 /// @title Example: passes proven scores on to the Ethereum Attestation Service

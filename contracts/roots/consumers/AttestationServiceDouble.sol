@@ -51,14 +51,14 @@ contract AttestationServiceDouble is IAttestationService {
     }
 
     /// @inheritdoc IAttestationService
-    function attest(AttestationRequest calldata request) external payable returns (bytes32 uid) {
+    function attest(AttestationRequest calldata request) external returns (bytes32 uid) {
         Schema storage schema = schemas[request.schema];
         AttestationRequestData calldata data = request.data;
         if (!schema.isRegistered) revert InvalidSchema();
         if (data.expirationTime != 0 && data.expirationTime <= block.timestamp) revert InvalidExpirationTime();
         if (data.revocable && !schema.revocable) revert Irrevocable();
         if (data.refUID != 0 && _attestations[data.refUID].uid == 0) revert NotFound();
-        if (data.value != 0 || msg.value != 0) revert NotPayable();
+        if (data.value != 0) revert NotPayable();
         uid = _freeUid(request);
         _attestations[uid] = Attestation(
             uid,
