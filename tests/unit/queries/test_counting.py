@@ -13,9 +13,10 @@ from oracle.errors import TransientError
 from oracle.queries import stats
 from oracle.queries.stats import StatisticsCollector
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
+from tests.support.scripted_reader import Unread
 
 PATIENCE_SECONDS = 60
-FOLDER: Any = SimpleNamespace(rules=CRYNUX, scope=IngestScope((), ()))
+FOLDER: Any = SimpleNamespace(rules=CRYNUX, scope=IngestScope((), ()), reader=Unread())
 
 
 class SlowStore:
