@@ -69,7 +69,7 @@ class StateWalk:
         self.done: Counter[str] = Counter()
         self.events: Counter[str] = Counter()
         self._check()
-        self._push()
+        self._execute_refused_kick()
         self._check()
 
     def play(self, steps: int) -> None:
@@ -112,6 +112,15 @@ class StateWalk:
             uow.undo.rollback_to(block)
 
     # --- calls ---
+
+    def _execute_refused_kick(self) -> None:
+        """Execute a kickout that the network refuses, which not every walk would do by chance."""
+        self.oracle.by_network("setRefuses", True)
+        self._push_round()
+        self.oracle.accuse(0)
+        self._push_round()
+        self._chain.at(self.oracle.kick(0)["readyAt"])
+        self.oracle.execute(0)
 
     def _push(self) -> None:
         """Push a round in which another kickout is due than before, after the pause."""
