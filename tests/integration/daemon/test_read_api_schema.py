@@ -72,13 +72,18 @@ def schema(app) -> Any:
 
 
 @pytest.fixture(scope="module")
-def known(app) -> Known:
+def known(app, played_chain) -> Known:
     """What is there, by the name of the path's parameter."""
     client = TestClient(app)
     nodes = [row["node"] for row in client.get("/v1/nodes").json()["nodes"]]
     explanation_text = client.get(f"/v1/nodes/{nodes[0]}/explain").text
     draws = client.get("/v1/draws").json()
     kicks = client.get("/v1/kickouts").text
+    with (
+        open_folded_records(read_config(played_chain)) as opened,
+        opened.store.read_transaction() as uow,
+    ):
+        (report,) = uow.reports.list_latest(1)
     rounds = [str(row["round"]) for row in client.get("/v1/rounds").json()["rounds"]]
     return {
         "node": [*nodes, nodes[0][:6]],
@@ -86,8 +91,8 @@ def known(app) -> Known:
         "task": [row["task"] for row in (*draws["active"], *draws["over"])],
         "group": re.findall(r'"group":"(0x\w{64})"', explanation_text)[:5],
         "number": rounds,
-        "piece": ["0", "1"],
-        "period": [str(START_TIME // 60)],
+        "piece": ["0"],
+        "period": [str(report.report.period)],
         "name": re.findall(r'"(?:node|evidence)":"(0x\w+)"', kicks),
     }
 
