@@ -67,7 +67,7 @@ def call_views(
             results = endpoint.request_all(requests)
         except RevertError:
             raise TransientError(contract.wrong_contract_message) from None
-        if any(result in {"0x", None} for result in results):
+        if any(result is None or result == "0x" for result in results):
             raise TransientError(
                 f"{endpoint.name}: there is no {contract.name} contract at {contract.address}; "
                 f"the endpoint has lost its chain data, or {contract.setting} is wrong"
