@@ -195,11 +195,6 @@ class PiecedRound:
         return (*self._nodes.build_proof(piece), self._words_root, self._summary_hash)
 
 
-def get_piece_index(seat: int) -> int:
-    """Return the index of the piece that contains the leaf at a seat."""
-    return seat // PIECE_LEAVES
-
-
 def iter_leaves(piece: bytes) -> Iterator[bytes]:
     """Yield the encoded leaves of a piece in the order of their seats."""
     for offset in range(0, len(piece), LEAF_BYTES):
