@@ -1,16 +1,17 @@
 """Measure a tick of kickout planning while very many nodes are due, as in a mass outage.
 
-Run: .venv/bin/python benchmarks/kickout_planning.py [--open 4000] [--live 1000] [--ticks 20]
-No kickout can proceed yet: the live ones wait for the end of their veto time, and the other nodes'
-lanes are above the kickout line. The baseline reads all open intervals again for each live
-kickout; it is timed for a few kickouts and extrapolated. The first tick after a start also builds
-the evidence of each live kickout and is printed separately.
+Run: .venv/bin/python benchmarks/kickout_planning.py [--due 4000] [--accused 1000] [--ticks 20]
+All due nodes are in the last round, and the accused ones wait for the end of their veto time. A
+tick loads the case of each node with a proof of its leaf, as the daemon does. The baseline loads
+the case of each node on its own, without the cache of leaves; it is timed for a few nodes and
+extrapolated. The first tick after a start fills the cache and is printed separately.
 """
 
 import argparse
 import sys
 import tempfile
 import time
+from collections.abc import Collection
 from pathlib import Path
 from statistics import median
 
@@ -20,78 +21,66 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.outcome import Outcome, begin, end  # noqa: E402
-from oracle.domain.coverage import VerificationLevel  # noqa: E402
-from oracle.kickouts.kickout_eligibility import (  # noqa: E402
-    EvidenceHashCache,
-    find_due_intervals,
-    find_proposable_cases,
-    find_valid_kicks,
-    load_kickout_evidence,
-)
+from oracle.domain.ids import Address  # noqa: E402
+from oracle.indexer.round_leaves import LeafCache  # noqa: E402
+from oracle.kickouts.kickout_cases import load_kickout_cases  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
-from tests.support.due_nodes import KICKOUT_RULES, RULES, store_due_nodes  # noqa: E402
+from tests.support.due_nodes import (  # noqa: E402
+    POLICY,
+    SETTINGS,
+    build_accused,
+    build_leaves,
+    store_kicks,
+    store_nodes,
+    store_round,
+)
 
-TARGET_MS = 50
-# Number of live kickouts for which the baseline is timed.
+TARGET_DUE, TARGET_MS = 4000, 500
+# Number of nodes for which the baseline is timed.
 FEW = 20
 
 
-def tick(store: Store, memory: EvidenceHashCache) -> float:
-    """Return the CPU milliseconds of one tick, which checks all due and proposed kickouts."""
+def tick_ms(store: Store, cache: LeafCache, nodes: Collection[Address] | None = None) -> float:
+    """Return the CPU milliseconds to load the cases of all nodes, or of these."""
     begun = time.process_time()
     with store.read_transaction() as uow:
-        intervals, live = find_due_intervals(uow, RULES), uow.rounds.list_live_kicks()
-        valid_kicks = find_valid_kicks(uow, KICKOUT_RULES, live, intervals, memory)
-        find_proposable_cases(uow, KICKOUT_RULES, VerificationLevel.PROVEN, intervals, live)
-        memory.retain({kick.node for kick in live})
-    assert valid_kicks == live
+        cases = load_kickout_cases(uow, cache, POLICY, SETTINGS, nodes, with_hold_reasons=False)
+    assert all(case.proof is not None for case in cases)
     return 1000 * (time.process_time() - begun)
-
-
-def obvious(store: Store, live_count: int) -> float:
-    """Return the CPU milliseconds if all open intervals are read again for each live kickout."""
-    begun = time.process_time()
-    with store.read_transaction() as uow:
-        live = uow.rounds.list_live_kicks()
-        few = live[:FEW]
-        for kick in few:
-            intervals = [
-                interval
-                for interval in find_due_intervals(uow, RULES)
-                if interval.node == kick.node
-            ]
-            assert load_kickout_evidence(uow, KICKOUT_RULES, intervals[0]).hash == kick.evidence
-    return 1000 * (time.process_time() - begun) * live_count / max(1, len(few))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--open", type=int, default=4000, dest="open_count")
-    parser.add_argument("--live", type=int, default=1000)
+    parser.add_argument("--due", type=int, default=TARGET_DUE)
+    parser.add_argument("--accused", type=int, default=1000)
     parser.add_argument("--ticks", type=int, default=20)
     arguments = parser.parse_args()
-    begin("calls on chain, signatures, verification of blocks")
+    begin("calls on chain, reasons of held kickouts, verification of blocks")
     with (
         tempfile.TemporaryDirectory(prefix="qos-oracle-kickouts.") as folder_name,
         Store.open(f"sqlite:///{folder_name}/oracle.sqlite", create=True) as store,
     ):
-        store_due_nodes(store, arguments.open_count, arguments.live)
-        memory = EvidenceHashCache()
-        first = tick(store, memory)
-        spent = median(tick(store, memory) for _ in range(arguments.ticks))
-        plain = obvious(store, arguments.live)
+        nodes = store_nodes(store, 2 * arguments.due, arguments.due)
+        due_nodes = nodes[: arguments.due]
+        store_round(store, 1, build_leaves(nodes, set(due_nodes)))
+        store_kicks(store, *map(build_accused, due_nodes[: arguments.accused]))
+        cache = LeafCache()
+        first = tick_ms(store, cache)
+        spent = median(tick_ms(store, cache) for _ in range(arguments.ticks))
+        few = due_nodes[:FEW]
+        plain = sum(tick_ms(store, LeafCache(), [node]) for node in few)
     print(f"first tick after a start: {first:.0f} ms CPU")
     return end(
         [
             Outcome(
-                what=f"kickout planning, {arguments.open_count:,} open intervals, "
-                f"{arguments.live:,} live kickouts",
+                what=f"kickout planning, {arguments.due:,} due nodes, "
+                f"{arguments.accused:,} of them accused",
                 got=spent,
                 unit="ms CPU",
                 target=TARGET_MS,
-                baseline=plain,
-                source="reading all open intervals for each kickout",
-                target_at="" if arguments.open_count >= 4000 else "4,000 open intervals",
+                baseline=plain * arguments.due / len(few),
+                source="loading the case of each node on its own",
+                target_at="" if arguments.due >= TARGET_DUE else f"{TARGET_DUE:,} due nodes",
             )
         ]
     )

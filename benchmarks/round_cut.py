@@ -1,10 +1,11 @@
 """Measure the cut of a report, the statistics and a page of nodes in a network of a million nodes.
 
 Run: .venv/bin/python benchmarks/round_cut.py [--nodes 1000000]
-One node in a hundred has changed since the last cut, and all nodes have a lane in the contract.
-The baseline reads every node again, as the first cut after a start does. The page is the first
-page of `/v1/nodes`, from a server that has served it before: once after the change of one node in
-a hundred, and once at the next block, which changed a hundred nodes. One process uses SQLite.
+One node in a hundred has changed since the last cut, whose root became a round. A cut includes the
+leaves that it stores. The baseline reads every node again, as the first cut after a start does.
+Another cut follows, for which half of the nodes changed. The page is the first page of
+`/v1/nodes`, from a server that has served it before: once after the change of one node in a
+hundred, and once at the next block, which changed a hundred nodes. One process uses SQLite.
 """
 
 import argparse
@@ -24,12 +25,10 @@ from benchmarks.outcome import Outcome, begin, end  # noqa: E402
 from benchmarks.selection import NOW, Case, Network  # noqa: E402
 from oracle.daemon.startup import freeze_gc  # noqa: E402
 from oracle.domain.blocks import BlockRef  # noqa: E402
-from oracle.domain.ids import ZERO_ADDRESS, Hash  # noqa: E402
-from oracle.domain.reports.contract_state import NodeIndex, RoundHead, Word  # noqa: E402
+from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Hash  # noqa: E402
+from oracle.domain.reports.contract_state import ContractState  # noqa: E402
 from oracle.domain.reports.kickout_review import KickoutPolicy  # noqa: E402
-from oracle.domain.reports.lanes import LANES_PER_WORD, compute_node_lane, replace_lane  # noqa: E402
 from oracle.domain.reports.report import ReportSettings  # noqa: E402
-from oracle.domain.reports.rounds import Rounds  # noqa: E402
 from oracle.domain.state import Node  # noqa: E402
 from oracle.indexer.folder import EventFolder  # noqa: E402
 from oracle.queries import stats  # noqa: E402
@@ -44,7 +43,9 @@ from oracle.reporting.report_cutter import ReportCutter  # noqa: E402
 from oracle.rpc.background import BackgroundCall  # noqa: E402
 from oracle.signing.typed_data import Domain  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
+from oracle.store.identity import Identity  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
+from tests.support.rounds import acceptance, contract_state  # noqa: E402
 from tests.support.scripted_reader import ScriptedReader  # noqa: E402
 
 TARGET_NODES = 1_000_000
@@ -53,26 +54,14 @@ CHANGED_IN_A_BLOCK = 100
 AT_ONCE = 10_000
 BLOCK_SECONDS = 12
 TURNS = 10
+DOMAIN = Domain(31337, ZERO_ADDRESS)
+# Every block ends a period.
+SETTINGS = ReportSettings(period_seconds=BLOCK_SECONDS)
 
 
 def block(number: int) -> BlockRef:
     block_hash = Hash(f"0x{number:064x}")
     return BlockRef(number, block_hash, block_hash, NOW + BLOCK_SECONDS * number)
-
-
-def registered(nodes: list[Node]) -> Rounds:
-    """Return a contract state in which each node has a lane with its current QoS."""
-    word_by_index: dict[int, int] = {}
-    for index, node in enumerate(nodes):
-        number = index // LANES_PER_WORD
-        word_by_index[number] = replace_lane(
-            word_by_index.get(number, 0), index, compute_node_lane(node, NOW, CRYNUX)
-        )
-    return Rounds(
-        head=RoundHead(1, 0, block(0).hash, NOW),
-        indexes=[NodeIndex(index, node.address) for index, node in enumerate(nodes)],
-        words=[Word(number, value, 1, NOW) for number, value in word_by_index.items()],
-    )
 
 
 def change(store: Store, changed: list[Node], number: int) -> None:
@@ -93,6 +82,7 @@ def filled(store: Store, nodes: list[Node]) -> None:
         with store.transaction() as uow:
             uow.nodes.save(nodes[at : at + AT_ONCE])
     with store.transaction() as uow:
+        uow.identity.store_or_check(Identity(DOMAIN.chain_id, ZERO_HASH, {}, DOMAIN.contract, 0))
         uow.blocks.save([block(1)])
         uow.cursor.move_to(block(1), None, 0)
 
@@ -125,34 +115,37 @@ def page(source: ApiSource) -> None:
 
 def measured(store: Store, nodes: list[Node]) -> list[tuple[str, str, float, float | None, float]]:
     """Return the name, unit, figure, target and baseline of each measurement."""
-    cutter, rounds = (
-        ReportCutter(CRYNUX, ReportSettings(), Domain(31337, ZERO_ADDRESS), anchor_window=200),
-        registered(nodes),
-    )
+    cutter = ReportCutter(ScriptedReader(), CRYNUX, SETTINGS, DOMAIN, anchor_window=200)
     filled(store, nodes)
 
-    def cut(number: int) -> None:
+    def cut(number: int, contract: ContractState) -> None:
         with store.transaction() as uow:
-            cutter.build_report(uow, rounds, block(number))
+            assert cutter.on_block(uow, contract, block(number), final_number=0) is not None
 
     archive = EventArchive(store, ScriptedReader(), CRYNUX)
     source = ApiSource(
         archive, NodeRankingCache(CRYNUX), lambda: None, lambda: NOW, lambda _held: None
     )
-    anew = seconds(lambda: cut(1))
+    anew = seconds(lambda: cut(1, contract_state()))
+    with store.read_transaction() as uow:
+        (stored,) = uow.reports.list_latest(1)
+    contract = contract_state(acceptance(stored.report, 2, block(2).time))
     page(source)
     change(store, nodes[::ONE_IN], 2)
     # Keep the benchmark's own objects out of the garbage collector's work.
     freeze_gc()
-    again = seconds(lambda: cut(2))
+    again = seconds(lambda: cut(2, contract))
     census = seconds(lambda: compute_index_statistics(store, KickoutPolicy(CRYNUX), None))
     in_the_loop = turn_seconds(store)
     after_many = seconds(lambda: page(source))
     change(store, nodes[:CHANGED_IN_A_BLOCK], 3)
     first = seconds(lambda: page(source))
     listed = seconds(lambda: load_all_nodes(store, CRYNUX, {}, NOW))
+    change(store, nodes[::2], 4)
+    half = seconds(lambda: cut(4, contract))
     return [
         ("round cut", "s CPU", again, 1.0, anew),
+        ("round cut after half of the nodes changed", "s CPU", half, None, anew),
         ("statistics, delay of the loop", "s", in_the_loop, 0.1, census),
         ("first page of nodes", "s CPU", first, 0.2, listed),
         ("first page after one node in a hundred changed", "s CPU", after_many, None, listed),

@@ -39,7 +39,7 @@ QUICK: dict[str, list[str]] = {
     "rollback": ["--history", "4000"],
     "selection": ["--nodes", "20000", "--more", "0"],
     "waiting": ["--nodes", "2000", "--blocks", "10"],
-    "kickout_planning": ["--open", "400", "--live", "100", "--ticks", "5"],
+    "kickout_planning": ["--due", "400", "--accused", "100", "--ticks", "5"],
     "round_cut": ["--nodes", "20000"],
     "startup": ["--times", "1"],
     "latency": ["--blocks", "60"],

@@ -44,7 +44,8 @@ FIGURES = {
 # which one node in a hundred has changed.
 BY_NODES = {
     "one selection": ("0.0007", "0.001", "0.002", "0.011"),
-    "round cut": ("0.003", "0.007", "0.04", "0.44"),
+    "round cut": ("0.02", "0.03", "0.20", "-"),
+    "round cut after half of the nodes changed": ("0.05", "0.33", "3.5", "-"),
     "statistics for the metrics, on a thread": ("0.03", "0.19", "1.9", "20"),
     "first page of nodes, at the next block": ("0.007", "0.008", "0.03", "0.06"),
     "the same where one node in a hundred changed": ("0.006", "0.009", "0.15", "1.5"),

@@ -3,10 +3,11 @@
 Run: .venv/bin/python benchmarks/snapshots.py [--events 1000000] [--blocks 25]
 The database is a backfill of ordinary traffic, for which all snapshots are then made as by a
 daemon at the head. The state that `explain --at` and `/v1/nodes/{node}/explain?at=` need is
-computed at random blocks of the history; the slowest one counts. The baseline folds the stored
-logs from the start; it is timed for the first tenth of the blocks and extrapolated. The rewind
-goes 1,000 blocks below the undo journal, or a quarter of a shorter history, once with the
-snapshots and once without. The figures are CPU time of one process.
+computed at random blocks of the history; the slowest one counts. The baseline is a copy of the
+database without snapshots, so that the stored logs are folded from the start; it is timed for the
+first tenth of the blocks and extrapolated. The rewind goes 1,000 blocks below the undo journal,
+or a quarter of a shorter history, once with the snapshots and once without. The figures are CPU
+time of one process.
 """
 
 import argparse
@@ -26,7 +27,6 @@ from benchmarks import backfill  # noqa: E402
 from benchmarks.ordinary_traffic import served  # noqa: E402
 from benchmarks.outcome import Outcome, begin, end  # noqa: E402
 from oracle.chain.source import ChainSource  # noqa: E402
-from oracle.domain.reports.report import MIN_SCORES  # noqa: E402
 from oracle.indexer.folded_state import fold_state_up_to  # noqa: E402
 from oracle.indexer.folder import EventFolder  # noqa: E402
 from oracle.indexer.rebuild import RebuildOptions  # noqa: E402
@@ -42,21 +42,24 @@ PART = 10
 MAX_REWIND_BLOCKS = 1_000
 
 
-# No snapshot was made with this setting, so everything is folded from the start.
-OTHER_MIN_SCORES = 50
+def open_source(store: Store) -> SnapshotSource:
+    """Return the inputs of snapshots of a database; nothing is fetched from an endpoint."""
+    _, reader = backfill.opened("http://127.0.0.1:1")
+    return SnapshotSource(store, reader, CRYNUX)
 
 
-def fold_seconds(source: SnapshotSource, block: int, min_scores: int = MIN_SCORES) -> float:
+def fold_seconds(source: SnapshotSource, block: int) -> float:
     """Return the CPU seconds to compute the state after a block."""
     with source.store.read_transaction() as uow:
         begun = time.process_time()
-        fold_state_up_to(uow, source.reader, source.rules, block, min_scores)
+        fold_state_up_to(uow, source.reader, source.rules, block)
         return time.process_time() - begun
 
 
-def obvious_seconds(source: SnapshotSource, last: int) -> float:
+def plain_seconds(database: Path, last_block: int) -> float:
     """Return the CPU seconds without snapshots, extrapolated from a tenth of the blocks."""
-    return PART * fold_seconds(source, last // PART, OTHER_MIN_SCORES)
+    with Store.open(f"sqlite:///{database}") as store:
+        return PART * fold_seconds(open_source(store), last_block // PART)
 
 
 def rewind_blocks(database: Path) -> int:
@@ -67,37 +70,32 @@ def rewind_blocks(database: Path) -> int:
     return min(MAX_REWIND_BLOCKS, reach // 4)
 
 
-def rewind_seconds(
-    chain: ChainSource, database: Path, blocks: int, min_scores: int
-) -> tuple[float, str]:
-    """Rewind a copy of the database; return the CPU seconds and the digest of the new state."""
-    copy = database.with_suffix(".copy")
-    shutil.copyfile(database, copy)
-    _, reader = backfill.opened("http://127.0.0.1:1")
-    with Store.open(f"sqlite:///{copy}") as store:
+def rewind_seconds(chain: ChainSource, database: Path, blocks: int) -> tuple[float, str, bool]:
+    """Rewind a database.
+
+    Returns the CPU seconds, the digest of the new state, and whether a snapshot was used.
+    """
+    with Store.open(f"sqlite:///{database}") as store:
+        source = open_source(store)
         with store.read_transaction() as uow:
             reach = uow.undo.get_lowest_reachable_block()
         assert reach is not None
-        target, folder = reach - blocks, EventFolder(CRYNUX, reader)
+        target, folder = reach - blocks, EventFolder(CRYNUX, source.reader)
         begun = time.process_time()
-        rewound = rewind_to_block(chain, store, folder, target, RebuildOptions(), min_scores)
+        rewound = rewind_to_block(chain, store, folder, target, RebuildOptions())
         spent = time.process_time() - begun
-        assert (rewound.snapshot is None) == (min_scores == OTHER_MIN_SCORES)
         with store.read_transaction() as uow:
             digest = uow.projections.compute_digest()
-    copy.unlink()
-    return spent, digest
+    return spent, digest, rewound.snapshot is not None
 
 
-def state_outcome(database: Path, blocks: int) -> Outcome:
+def state_outcome(database: Path, plain_database: Path, blocks: int) -> Outcome:
     """Make all snapshots, and measure the state at `blocks` random blocks."""
-    _, reader = backfill.opened("http://127.0.0.1:1")
     with Store.open(f"sqlite:///{database}") as store:
-        with store.transaction() as uow:
-            bind_or_check_rules(uow, CRYNUX)
+        with store.read_transaction() as uow:
             cursor = uow.cursor.get()
         assert cursor is not None
-        source = SnapshotSource(store, reader, CRYNUX, MIN_SCORES)
+        source = open_source(store)
         begun, built = time.process_time(), 0
         while make_next_snapshot(source, RebuildOptions()) is not None:
             built += 1
@@ -105,7 +103,6 @@ def state_outcome(database: Path, blocks: int) -> Outcome:
         chance = random.Random(1)  # noqa: S311  blocks to be drawn again
         drawn = [chance.randint(1, cursor.number) for _ in range(blocks)]
         slowest = max(fold_seconds(source, block) for block in [*drawn, cursor.number])
-        plain = obvious_seconds(source, cursor.number)
         with store.read_transaction() as uow:
             count, total_bytes = uow.snapshots.count_snapshots_and_bytes()
             logs = uow.logs.count()
@@ -118,19 +115,21 @@ def state_outcome(database: Path, blocks: int) -> Outcome:
         got=slowest,
         unit="s CPU",
         target=TARGET_SECONDS,
-        baseline=plain,
+        baseline=plain_seconds(plain_database, cursor.number),
         source="a fold from the start",
     )
 
 
-def rewind_outcome(url: str, database: Path) -> Outcome:
+def rewind_outcome(url: str, database: Path, plain_database: Path) -> Outcome:
     """Measure a rewind below the undo journal, with snapshots and without."""
     chain, _ = backfill.opened(url)
     blocks = rewind_blocks(database)
-    by_snapshot, state = rewind_seconds(chain, database, blocks, MIN_SCORES)
-    from_the_start, same_state = rewind_seconds(chain, database, blocks, OTHER_MIN_SCORES)
+    by_snapshot, state, used_snapshot = rewind_seconds(chain, database, blocks)
+    from_the_start, same_state, plain_used_snapshot = rewind_seconds(chain, plain_database, blocks)
     chain.close()
     assert state == same_state
+    assert used_snapshot
+    assert not plain_used_snapshot
     return Outcome(
         what=f"rewind to {blocks:,} blocks below the undo journal",
         got=by_snapshot,
@@ -148,10 +147,16 @@ def main() -> int:
     arguments = parser.parse_args()
     begin("reading a node's own history, which needs no fold; HTTP")
     with tempfile.TemporaryDirectory(prefix="qos-oracle-snapshots.") as folder:
-        database = Path(folder) / "ours.db"
+        database, plain_database = Path(folder) / "ours.db", Path(folder) / "plain.db"
         with served(arguments.events) as url:
             backfill.index_with_product(url, database)
-            outcomes = [state_outcome(database, arguments.blocks), rewind_outcome(url, database)]
+            with Store.open(f"sqlite:///{database}") as store, store.transaction() as uow:
+                bind_or_check_rules(uow, CRYNUX)
+            shutil.copyfile(database, plain_database)
+            outcomes = [
+                state_outcome(database, plain_database, arguments.blocks),
+                rewind_outcome(url, database, plain_database),
+            ]
     return end(outcomes)
 
 

@@ -30,7 +30,8 @@ from oracle.domain.blocks import BlockRef, Position  # noqa: E402
 from oracle.domain.events.network_events import TaskKind  # noqa: E402
 from oracle.domain.fold.working_set import Changes  # noqa: E402
 from oracle.domain.ids import Hash, TaskKey  # noqa: E402
-from oracle.domain.reports.rounds import Rounds  # noqa: E402
+from oracle.domain.reports.contract_state import ContractState  # noqa: E402
+from oracle.domain.roots.pieces import KEPT_ROUNDS  # noqa: E402
 from oracle.domain.state import (  # noqa: E402
     Ending,
     Node,
@@ -120,7 +121,7 @@ def saved(store: Store, nodes: Sequence[Node], tasks: Sequence[Task]) -> None:
 
 def hooked(hook: DrawHook, uow: UnitOfWork, block: BlockRef) -> float:
     begun = time.process_time()
-    hook.on_block(uow, Rounds(), block)
+    hook.on_block(uow, ContractState(KEPT_ROUNDS), block)
     return 1000 * (time.process_time() - begun)
 
 

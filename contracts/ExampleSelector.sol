@@ -4,15 +4,17 @@ pragma solidity 0.8.37;
 import {IQoSOracle} from "./IQoSOracle.sol";
 
 /// @title Example consumer: weighted random selection of a node
-/// @notice An example to start from. The caller supplies the candidates: the network's free members.
+/// @notice An example to start from. The caller supplies the candidates: the network's free members. A draw over all
+/// nodes without a list of candidates is in roots/consumers/SeatDraw.sol.
 contract ExampleSelector {
-    IQoSOracle public immutable ORACLE;
+    /// @notice Weights of the candidates, for example a QoSWords.
+    IQoSOracle public immutable SCORES;
 
     /// @notice No candidate has a weight above 0.
     error NobodyToSelect();
 
-    constructor(IQoSOracle oracle) {
-        ORACLE = oracle;
+    constructor(IQoSOracle scores) {
+        SCORES = scores;
     }
 
     /// @notice Draws one of the candidates with a probability proportional to its weight.
@@ -23,7 +25,7 @@ contract ExampleSelector {
         uint256[] memory weights = new uint256[](candidates.length);
         uint256 total;
         for (uint256 i; i < candidates.length; ++i) {
-            weights[i] = ORACLE.weightOf(candidates[i]);
+            weights[i] = SCORES.weightOf(candidates[i]);
             total += weights[i];
         }
         if (total == 0) revert NobodyToSelect();

@@ -1,38 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.20;
 
-/// @title Consumer interface of the QoS oracle
-/// @notice A score is a QoS from 0 to 10000 (10000 = 1.0). One round of scores is accepted at a time. A consumer that
-/// draws nodes by weight needs only `weightOf`, which covers exclusions, expulsions, newcomers and stale scores.
+/// @title Interface for reading scores without a proof, which QoSWords offers
+/// @notice A score is a QoS from 0 to 10000 (10000 = 1.0). A consumer that draws nodes by weight needs only `weightOf`,
+/// which covers exclusions, expulsions, newcomers and stale scores.
 /// @dev A score describes quality, not membership, which the network itself records. So an address without an index is
 /// a newcomer: selectable, with the newcomer's weight.
 interface IQoSOracle {
-    /// @notice `index` was assigned to `node`, with its first score, in the round accepted by the same transaction.
+    /// @notice `index` was assigned to `node`.
     event NodeRegistered(uint256 indexed index, address indexed node);
-
-    /// @notice `index` was taken from `node`, whose lane an earlier round had closed. NodeRegistered with its new node
-    /// follows.
-    event NodeReleased(uint256 indexed index, address indexed node);
-
-    /// @notice A round of scores was accepted.
-    /// @param round the round, one more than the previous round
-    /// @param asOf number of the block at which the scores were computed
-    /// @param asOfHash hash of that block, checked against the chain
-    /// @param dataHash keccak256 of the call's `data`; nodes and words are rebuilt from the call's input
-    /// @param digest EIP-712 digest that was signed; the next report names it as `prev`
-    /// @param config digest of the chain, contract, signers, quorum and rules it was signed under; see ConfigSet
-    /// @param signers bitmap of the signers, bit i = signers()[i] of that configuration
-    /// @param transmitter sender of the transaction; has no rights
-    event RoundAccepted(
-        uint32 indexed round,
-        uint48 asOf,
-        bytes32 asOfHash,
-        bytes32 dataHash,
-        bytes32 digest,
-        bytes32 config,
-        uint256 signers,
-        address transmitter
-    );
 
     /// @notice Returns the weight of a node in a draw, which combines all the values below.
     /// @return weight 0 = must not be selected: expelled, however old the scores, or excluded by a fresh round. 5000 =
@@ -44,8 +20,8 @@ interface IQoSOracle {
     /// @return known whether the node has an index
     /// @return selectable see isSelectable
     /// @return qos 0 to 10000; 0 also if the node is not known, excluded or expelled
-    /// @return round the last accepted round, 0 = none yet
-    /// @return age seconds since the last accepted round (since 1970 if there is none), including pauses
+    /// @return round the round from which the score is, 0 = none
+    /// @return age seconds since the oracle's last round (since 1970 if there is none), including pauses
     function scoreOf(address node)
         external
         view
@@ -60,23 +36,18 @@ interface IQoSOracle {
     /// until it is readmitted or the expulsion ends (by default never).
     function isExpelled(address node) external view returns (bool);
 
-    /// @notice Returns whether a kickout of this node is proposed and can still be executed: it was not executed or
-    /// cancelled, is not expired, and its signers and rules were not replaced. A network treats a node that leaves now
-    /// as kicked out.
-    function isKickPending(address node) external view returns (bool);
-
     /// @notice Returns whether the last round is at most `limits().maxAgeSeconds` old, not counting pauses that began
     /// while it was.
     function isFresh() external view returns (bool);
 
     /// @notice Returns packed lanes for bulk readers: 16 lanes of 16 bits a word, lane of index i in word i / 16 at bit
     /// 16 * (i % 16).
-    /// @dev A lane: 0 = index not assigned, 1 = do not select, 2 to 10002 = QoS + 2.
+    /// @dev A lane: 0 = no score, 1 = do not select, 2 to 10002 = QoS + 2.
     /// @param from index of the first word
     /// @param count number of words; words past the last node are 0
     function wordsAt(uint256 from, uint256 count) external view returns (uint256[] memory words);
 
-    /// @notice Returns one lane: 0 = index not assigned, 1 = do not select, 2 to 10002 = QoS + 2.
+    /// @notice Returns one lane: 0 = no score, 1 = do not select, 2 to 10002 = QoS + 2.
     function laneAt(uint256 index) external view returns (uint16 lane);
 
     /// @notice Returns the current index of a node; reverts with NotRegistered if it has none.

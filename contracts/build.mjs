@@ -1,10 +1,10 @@
 // Compiles the contracts with solc from npm and writes one artifact each under abi/.
 //   node contracts/build.mjs [NAME ...]           write what changed, of these contracts or of all
 //   node contracts/build.mjs --check [NAME ...]   write nothing; exit 1 if an artifact is missing, stale or orphaned
-//   node contracts/build.mjs --layout NAME        print where its storage lies (tests/contracts/layout.json)
+//   node contracts/build.mjs --layout NAME        print where its storage lies (tests/contracts/roots/layout.json)
 //   node contracts/build.mjs --standard-json NAME print solc's input with all sources, for source verification
 // With --warned solc may warn: a contract without one of its guards leaves a name unused (tests/mutants).
-// Top-level contracts and those in adapters/, bench/, roots/, roots/consumers/ and testing/ get an artifact; other folders
+// Top-level contracts and those in adapters/, roots/, roots/consumers/ and testing/ get an artifact; other folders
 // hold parts of them. So do the contracts of OpenZeppelin that are deployed as they come from npm.
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -14,7 +14,7 @@ import { fileURLToPath } from "node:url";
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const SOURCES = join(ROOT, "contracts");
 const ARTIFACTS = join(ROOT, "abi");
-const FOLDERS = ["", "bench", "testing", "adapters", "roots", "roots/consumers"];
+const FOLDERS = ["", "testing", "adapters", "roots", "roots/consumers"];
 const FROM_NPM = ["@openzeppelin/contracts/governance/TimelockController.sol"];
 
 // bytecodeHash "none" keeps comments and paths out of the bytecode. Shanghai is the oldest rule set
@@ -28,7 +28,7 @@ const SETTINGS = {
 
 // How often code is expected to run: the more, the larger it gets. With 10,000 these would not fit into 24,576 bytes
 // (EIP-170); a push costs the same (docs/reference/contract.md).
-const RUNS = { QoSOracle: 1500, QoSRoots: 1500, TaskNetwork: 200 };
+const RUNS = { QoSRoots: 1500, TaskNetwork: 200 };
 
 function settingsOf(path) {
   const runs = RUNS[basename(path, ".sol")] ?? SETTINGS.optimizer.runs;

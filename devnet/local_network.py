@@ -73,15 +73,15 @@ def run_devnet(folder: Path, options: LocalNetworkOptions, print_line: PrintLine
                     {
                         "chain_id": CHAIN_ID,
                         "endpoints": endpoints,
-                        "contracts": {"TaskNetwork": stage.network, "QoSOracle": stage.oracle},
+                        "contracts": stage.contracts,
                         "nodes": dict(stage.nodes),
                         "config": str(folder / "devnet.toml"),
                     }
                 )
                 print_line(f"chain {CHAIN_ID} at {url}, one block every {block_seconds} s")
-                print_line(
-                    f"TaskNetwork {stage.network}, QoSOracle {stage.oracle}, {len(CAST)} nodes"
-                )
+                for name, address in stage.contracts.items():
+                    print_line(f"{name} {address}")
+                print_line(f"{len(CAST)} nodes")
                 print_line("run the daemon, which also dispatches the tasks:")
                 run_arguments = ("run", "--publish", "--dispatch", "--config")
                 print_line(format_program_command(*run_arguments, folder / "devnet.toml"))

@@ -4,13 +4,16 @@ from dataclasses import replace
 from typing import Any
 
 from oracle.bindings.contract_errors import decode_refusal
-from oracle.bindings.qos_oracle import OracleContract
+from oracle.bindings.qos_roots import RootsContract
 from oracle.daemon.contexts import ReporterContexts
 from oracle.domain.ids import Hash
+from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.scoring.rules import Rules
+from oracle.hot_set.hot_set_context import HotSetContext
+from oracle.indexer.evidence_verification import EvidenceVerifier
 from oracle.indexer.rebuild import RebuildOptions
+from oracle.indexer.round_leaves import LeafCache
 from oracle.kickouts.kickout_context import KickoutContext
-from oracle.kickouts.proof import EvidenceVerifier
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.signing.typed_data import Domain
@@ -56,8 +59,13 @@ class WithContexts:
         self.contexts = replace(self.contexts, kickouts=kickouts).with_account(self.context)
 
     @property
-    def contract(self) -> OracleContract:
-        return OracleContract(self.context.sender_account.pool_view, self.premises.address)
+    def hot_set(self) -> HotSetContext:
+        assert self.contexts.hot_set is not None
+        return self.contexts.hot_set
+
+    @property
+    def contract(self) -> RootsContract:
+        return RootsContract(self.context.sender_account.pool_view, self.premises.address)
 
 
 def contexts_of(office: Any, domain: Domain, rules: Rules, rules_hash: Hash) -> ReporterContexts:
@@ -86,7 +94,10 @@ def contexts_of(office: Any, domain: Domain, rules: Rules, rules_hash: Hash) -> 
     quorum = QuorumContext(account_context, office.settings, equipment.get("board"), peers)
     rebuild = RebuildOptions(lease_epoch=office.epoch)
     verifier = EvidenceVerifier(office.source, office.store, office.folder, rebuild)
+    policy, leaf_cache = KickoutPolicy(rules), LeafCache()
+    words = equipment.get("hot_set")
     return ReporterContexts(
-        ReportingContext(quorum, rules_hash),
-        KickoutContext(quorum, rules, office.folder_for_evidence, verifier),
+        ReportingContext(quorum, rules_hash, policy, verifier=verifier, leaf_cache=leaf_cache),
+        KickoutContext(quorum, policy, office.folder_for_evidence, leaf_cache),
+        words and HotSetContext(quorum, words, office.caps.fee_per_gas, leaf_cache),
     )

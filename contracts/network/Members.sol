@@ -145,7 +145,7 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
     }
 
     /// @notice Leaves with the stake: at once, or when the task has ended and the last answer is judged. The node gets
-    /// no more tasks. A node that leaves while its kickout is proposed is kicked out, so that it cannot escape during
+    /// no more tasks. A node that leaves while it is accused is kicked out, so that it cannot escape during
     /// the veto delay.
     function quit() external {
         Node storage node = _member(msg.sender);

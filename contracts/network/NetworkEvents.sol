@@ -58,8 +58,8 @@ interface NetworkEvents {
     event NodeSlashed(address indexed node, uint256 amount);
 
     /// @notice The oracle ended the membership. `stake` wei, all of it, is held until none of the node's answers waits
-    /// for its judgement. `evidence` is the hash of the public file with the reasons; 0: the node left while its
-    /// kickout was proposed.
+    /// for its judgement. `evidence` is the hash of the scores in the node's leaf; 0: the node left while it was
+    /// accused.
     event NodeKickedOut(address indexed node, uint256 stake, bytes32 evidence);
 
     /// @notice The stake of a node that is not a member any more, `amount` wei, was credited to it.

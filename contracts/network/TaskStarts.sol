@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.20;
 
-import {AsOfBlock, IArbSys} from "../oracle/AsOfBlock.sol";
+import {AsOfBlock, IArbSys} from "../roots/core/AsOfBlock.sol";
 import {Tasks} from "./Tasks.sol";
 
 /// @title Starting tasks on nodes

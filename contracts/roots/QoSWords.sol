@@ -4,7 +4,7 @@ pragma solidity 0.8.37;
 import {Hashes} from "@openzeppelin/contracts/utils/cryptography/Hashes.sol";
 import {MerkleProof} from "@openzeppelin/contracts/utils/cryptography/MerkleProof.sol";
 import {IQoSOracle} from "../IQoSOracle.sol";
-import {Lanes} from "../oracle/Lanes.sol";
+import {Lanes} from "./core/Lanes.sol";
 import {IQoSRoots} from "./IQoSRoots.sol";
 import {PackedLanes} from "./PackedLanes.sol";
 import {NodeLeaf, QoSProof} from "./QoSProof.sol";
@@ -206,11 +206,6 @@ contract QoSWords is IQoSOracle {
     /// @inheritdoc IQoSOracle
     function isExpelled(address node) external view returns (bool) {
         return ORACLE.isExpelled(node);
-    }
-
-    /// @inheritdoc IQoSOracle
-    function isKickPending(address node) external view returns (bool) {
-        return ORACLE.isKickPending(node);
     }
 
     /// @inheritdoc IQoSOracle

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {IArbSys} from "../oracle/AsOfBlock.sol";
+import {IArbSys} from "../roots/core/AsOfBlock.sol";
 
 /// @title Test double of ArbSys, at address 100 of a test chain
 /// @notice Its blocks are numbered from 1,000,000 so that they cannot be confused with block.number.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {IArbSys} from "../oracle/AsOfBlock.sol";
+import {IArbSys} from "../roots/core/AsOfBlock.sol";
 
 /// @title Test double of ArbSys that returns the test chain's own blocks
 /// @notice At address 100. A daemon that reads numbers and hashes from the endpoint agrees with it, as on Arbitrum.

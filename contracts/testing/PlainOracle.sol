@@ -3,7 +3,7 @@ pragma solidity ^0.8.20;
 
 import {IKickTarget} from "../IKickTarget.sol";
 
-/// @title Oracle without scores, with settable results and kickouts
+/// @title Oracle and scores with settable results and kickouts
 /// @notice Only for tests of the network.
 contract PlainOracle {
     /// @notice Behaviour of the view functions.
@@ -14,8 +14,11 @@ contract PlainOracle {
         Wordy
     }
 
-    /// @notice Whether a node's kickout is proposed.
+    /// @notice Whether a node is accused.
     mapping(address node => bool) public pending;
+
+    /// @notice Whether a node is expelled.
+    mapping(address node => bool) public expelled;
 
     /// @notice Whether a node may not be selected.
     mapping(address node => bool) public excluded;
@@ -29,6 +32,10 @@ contract PlainOracle {
         pending[node] = to;
     }
 
+    function setExpelled(address node, bool to) external {
+        expelled[node] = to;
+    }
+
     function setExcluded(address node, bool to) external {
         excluded[node] = to;
     }
@@ -37,10 +44,16 @@ contract PlainOracle {
         mood = to;
     }
 
-    /// @notice See IQoSOracle.
+    /// @notice See IQoSRoots.
     function isKickPending(address node) external view returns (bool) {
         _bear();
         return pending[node];
+    }
+
+    /// @notice See IQoSRoots.
+    function isExpelled(address node) external view returns (bool) {
+        _bear();
+        return expelled[node];
     }
 
     /// @notice See IQoSOracle.

@@ -73,9 +73,10 @@ def _run_demo(
 ) -> None:
     """Run the whole product on a real local EVM chain, in about three minutes.
 
-    Exit code 0 only if every score on chain equals the score that an independent process computes
-    from the chain's logs, and if the bad node was kicked out and withdrew its stake. With --waves,
-    the kickout is checked only if it is reached.
+    Exit code 0 only if a contract verifies the proof of every node's score, if every score equals
+    the one that an independent process computes from the chain's logs, and if an account without
+    any role kicked the bad node out and the node withdrew its stake. With --waves, the kickout is
+    checked only if it is reached.
 
     With --system crynux-docs, the same network follows exactly the rules of Crynux's published
     page.

@@ -1,4 +1,4 @@
-"""The verdict of the demo: on-chain scores beside a replay, and why a node was kicked out."""
+"""The verdict of the demo: proven scores beside a replay, and why a node was kicked out."""
 
 from pathlib import Path
 
@@ -39,9 +39,11 @@ def explain_node_score(configuration: Path, node: Address) -> str:
 
 def print_verdict(summary: DemoSummary, reason: str, console: Console) -> None:
     """Print the verdict as text; `reason` is the explanation of the hopeless node."""
-    console.print("The scores on chain, compared with a replay of the chain's logs", style="bold")
+    console.print(
+        "The proof of each node, verified on chain, and a replay of the chain's logs", style="bold"
+    )
     for line in _build_score_table(summary):
-        console.print(line, style="bold red" if line.endswith(" NO") else None)
+        console.print(line, style="bold red" if " NO" in line else None)
     for line in _build_result_lines(summary, reason):
         console.print(line, soft_wrap=True)
     if summary.has_passed:
@@ -53,13 +55,14 @@ def print_verdict(summary: DemoSummary, reason: str, console: Console) -> None:
 
 
 def _build_score_table(summary: DemoSummary) -> list[str]:
-    columns = ("node", "selectable", "QoS on chain", "equals the replay")
+    columns = ("node", "selectable", "QoS in its leaf", "proven on chain", "equals the replay")
     ranked = sorted(summary.nodes, key=lambda node: -node.qos)
     rows = [
         (
             node.name,
             "yes" if node.selectable else "no",
             f"{node.qos / _QOS_UNITS:.4f}",
+            "yes" if node.proven else "NO",
             "yes" if node.equal else "NO",
         )
         for node in ranked
@@ -69,16 +72,19 @@ def _build_score_table(summary: DemoSummary) -> list[str]:
 
 def _build_result_lines(summary: DemoSummary, reason: str) -> list[str]:
     draws, kickout, contest = summary.draws, summary.kickout, summary.contest
+    hot_set = summary.hot_set
     duration = f"{summary.blocks} blocks, {summary.chain_seconds // 60} minutes of chain time"
     rejoin_result = "accepted" if kickout.rejoin == "accepted" else f"refused, {kickout.rejoin}"
     second_group = ", ".join(contest.second_group) or "none"
     return [
         f"{duration}, {summary.events} events, {summary.rounds} reports accepted",
         f"{draws.started} tasks started, {draws.agree} on the node drawn by a block hash",
+        f"scores of {len(hot_set.readable)} nodes are in QoSWords, as of round {hot_set.round}",
         f"darwin submitted a false result; second group: {second_group}",
         f"settled in {contest.settled_in or 'no transaction'}",
         f"stake slashed: {contest.slashed // _ETHER} ether",
         f"hopeless: {reason}",
+        f"accused by an account without a role in {kickout.accused_in or 'no transaction'}",
         f"kickout executed in {kickout.executed_in or 'no transaction'}",
         f"stake withdrawn: {kickout.withdrawn // _ETHER} ether",
         f"re-join of the kicked-out node: {rejoin_result}",

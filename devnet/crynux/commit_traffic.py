@@ -125,12 +125,12 @@ class CommitTraffic:
         self._last_read_block = head
         jobs = {job.task_number: job for job in self._list_open_jobs()}
         for log in self._network.chain.make_request("eth_getLogs", log_filter):
-            words = log["data"][2:]
-            job = jobs.get(int(words[:_WORD_HEX_DIGITS], 16))
+            data = log["data"][2:]
+            job = jobs.get(int(data[:_WORD_HEX_DIGITS], 16))
             name = self._name_by_address.get(Address("0x" + log["topics"][2][-40:]))
             if job is not None and name is not None:
                 self._assign_node(
-                    job, self._node_by_name[name], int(words[-_WORD_HEX_DIGITS:], 16), log
+                    job, self._node_by_name[name], int(data[-_WORD_HEX_DIGITS:], 16), log
                 )
 
     def _assign_node(

@@ -37,7 +37,7 @@ from devnet.demo.snapshot import SnapshotReader
 from devnet.demo.stage import ChainClock
 from oracle.daemon.config.loader import read_config
 from oracle.domain.ids import ZERO_ADDRESS, Address
-from oracle.domain.reports.kicks import KickState
+from oracle.domain.reports.node_kicks import KickState
 from oracle.resources import format_program_command
 from oracle.store.database import Store
 from oracle.store.outbox.records import Account

@@ -9,14 +9,15 @@ from devnet.crynux.kickout_end import deploy_adapter
 from devnet.demo.demo_system import load_report_settings
 from devnet.demo.show import DemoKey, create_keys
 from devnet.demo.stage import ETHER, LIMITS, ChainClock
-from oracle.bindings.codec import encode_call
 from oracle.bindings.deployment import (
     DEFAULT_KICK_LIMITS,
     NO_FLOORS,
+    NO_KICK_FLOORS,
     OracleSetup,
     compute_contract_address,
 )
 from oracle.bindings.kick_targets import find_default_kick_target
+from oracle.bindings.qos_roots import encode_retry_kick_call
 from oracle.chain.profiles.profile_loader import load_profile
 from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import compute_kickout_line_steps
@@ -50,7 +51,7 @@ class ReportingSetup:
 
     def build_retry_call(self, sender: Address, node: Address) -> dict[str, str]:
         """Return the transaction that retries a kickout; any account may send it."""
-        calldata = encode_call("QoSOracle", "retryKick", node)
+        calldata = encode_retry_kick_call(node)
         return {"from": sender, "to": self.oracle, "data": calldata, "gas": _GAS}
 
 
@@ -108,4 +109,5 @@ def _build_oracle_setup(
         limits=replace(LIMITS, kick_below=kick_threshold),
         floors=NO_FLOORS,
         kick_limits=replace(DEFAULT_KICK_LIMITS, kick_gas=kick_target.kick_gas, bucket_frame=60),
+        kick_floors=NO_KICK_FLOORS,
     )

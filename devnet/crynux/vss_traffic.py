@@ -148,9 +148,9 @@ class VssTraffic:
         self._last_read_block = head
         jobs = {job.id: job for _, job in self._iter_open_jobs()}
         for log in network.chain.make_request("eth_getLogs", log_filter):
-            words = log["data"][2:]
-            name = self._name_by_address.get(Address("0x" + words[-40:]))
-            job = jobs.get(bytes.fromhex(words[:_WORD_HEX_DIGITS]))
+            data = log["data"][2:]
+            name = self._name_by_address.get(Address("0x" + data[-40:]))
+            job = jobs.get(bytes.fromhex(data[:_WORD_HEX_DIGITS]))
             if name is not None and log["topics"][0] == self._kicked_out_topic:
                 self.kicked_out_names.add(name)
             elif name is not None and job is not None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from devnet.demo.snapshot import DemoSnapshot
 from oracle.daemon.web.played_act import DemoAct
-from oracle.domain.reports.kicks import KickState
+from oracle.domain.reports.node_kicks import KickState
 
 
 class Act(NamedTuple):
@@ -19,11 +19,11 @@ class Act(NamedTuple):
 
 ACTS = (
     Act("nodes run tasks", "three nodes run each task; a faster correct answer earns more points"),
-    Act("scores go on chain", "a signed report stores them where other contracts can read them"),
+    Act("scores go on chain", "one signed root a round, by which any contract verifies a score"),
     Act("a node times out", "each timeout lowers its reliability, and therefore its QoS score"),
     Act("a node is excluded", "its reliability is too low, so it gets no tasks for some minutes"),
     Act("a node recovers", "reliability rises again with time and with each completed task"),
-    Act("a kickout is due", "a node's mean score stayed too low; the kickout can still be vetoed"),
+    Act("a kickout is due", "a node's mean score stayed too low; any account may now accuse it"),
     Act("a node is kicked out", "the contract ends its membership and returns its stake"),
 )
 
@@ -45,7 +45,7 @@ class ActTracker:
             bool(excluded),
             bool(self._excluded - excluded),
             bool(snapshot.due_kickouts),
-            any(kick.state is KickState.EXECUTED for kick in snapshot.kicks),
+            any(kick.state is KickState.EXPELLED for kick in snapshot.kicks),
         )
         self._act_index = max(
             [

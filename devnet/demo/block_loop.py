@@ -10,6 +10,7 @@ from devnet.demo.news import iter_feed_entries
 from devnet.demo.screen import Screen
 from devnet.demo.snapshot import DemoSnapshot, SnapshotReader
 from devnet.demo.stage import ChainClock
+from oracle.domain.ids import Address
 from oracle.errors import FatalError
 from oracle.store.outbox.records import Account
 
@@ -60,6 +61,10 @@ class BlockLoop:
         self._mine_block(transactions)
         self._wait_for_daemon(daemon_process, seconds)
         raise_if_stopped(self._stop)
+
+    def list_due_nodes(self) -> tuple[Address, ...]:
+        """Return the nodes whose kickout is due, as the daemon's database has them now."""
+        return self._snapshot_reader.list_due_nodes()
 
     def keep_running(
         self,

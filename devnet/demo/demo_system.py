@@ -7,6 +7,7 @@ from typing import NamedTuple
 from devnet.demo.cast import CAST, GROUP_SIZE, TASK_TIMEOUT, DemoNode
 from oracle.chain.profiles.profile_loader import load_profile
 from oracle.daemon.config.loader import read_config
+from oracle.daemon.config.oracle_section import build_report_settings
 from oracle.domain.ids import Hash
 from oracle.domain.reports.lanes import compute_kickout_line_steps
 from oracle.domain.reports.report import ReportSettings, hash_rules_and_settings
@@ -92,14 +93,8 @@ class DemoSystem:
 
 def load_report_settings() -> ReportSettings:
     """Return the report settings of the shipped demo configuration; the contract needs them."""
-    oracle = read_config(find_shipped_path("config/demo.toml")).oracle
-    return ReportSettings(
-        period_seconds=oracle.period_seconds,
-        heartbeat_seconds=oracle.heartbeat_seconds,
-        deviation=oracle.deviation,
-        ttl_seconds=oracle.report_ttl_seconds,
-        kick_below=CRYNUX_SYSTEM.kick_below,
-    )
+    oracle_section = read_config(find_shipped_path("config/demo.toml")).oracle
+    return build_report_settings(oracle_section, CRYNUX_SYSTEM.rules)
 
 
 def _replace_cards(cards: Mapping[str, tuple[str, int]]) -> tuple[DemoNode, ...]:

@@ -1,18 +1,21 @@
-"""The end of the demo: kickout and contest as recorded on chain, and the summary."""
+"""The end of the demo: kickout, contest and hot set as recorded on chain, and the summary."""
 
 import json
 import subprocess
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from devnet.anvil import LocalChain
 from devnet.demo.cast import DARWIN, HOPELESS
+from devnet.demo.node_proofs import fetch_node_proof
 from devnet.demo.stage import GAS, MODEL, STAKE, VERSION, ChainClock, Stage
 from devnet.demo.verify import ScoreComparison, ScoreVerification
-from oracle.bindings.codec import decode_error_name, encode_call
+from oracle.bindings.codec import decode_error_name, decode_result, encode_call
 from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import Address
+from oracle.domain.reports.lanes import LANES_PER_WORD
 from oracle.errors import FatalError
 
 
@@ -20,10 +23,13 @@ from oracle.errors import FatalError
 class KickoutOnChain:
     """The kickout of the hopeless node as recorded in the chain's logs.
 
+    `by_stranger` is set if accusation and execution were sent by the account without any role.
     Amounts are in wei, 0 if nothing was paid.
     """
 
+    accused_in: str | None
     executed_in: str | None
+    by_stranger: bool
     seen_by_network: bool
     withdrawn: int
     rejoin: str
@@ -33,6 +39,8 @@ class KickoutOnChain:
         faults = []
         if self.executed_in is None:
             faults.append("no kickout was executed by executeKick")
+        elif not self.by_stranger:
+            faults.append("the kickout was not accused and executed by the account without a role")
         elif not self.seen_by_network:
             faults.append("the kickout's transaction has no NodeKickedOut event of the network")
         if self.withdrawn != STAKE:
@@ -65,6 +73,26 @@ class ContestOnChain:
 
 
 @dataclass(frozen=True, slots=True)
+class HotSetOnChain:
+    """The scores that the network reads without a proof, from the contract QoSWords.
+
+    `round` is the newest round of a word, 0 if there is none. `readable` lists the nodes that are
+    bound and have a score, and `wrong` those whose lane differs from their leaf in the word's
+    round.
+    """
+
+    round: int
+    readable: list[str]
+    wrong: list[str]
+
+    def list_faults(self) -> list[str]:
+        """Return one line per wrong score, and one if there is none at all."""
+        if not self.round:
+            return ["the daemon has written no scores to the contract that the network reads"]
+        return [f"{name}: the score in QoSWords differs from the leaf" for name in self.wrong]
+
+
+@dataclass(frozen=True, slots=True)
 class DrawAgreement:
     """The number of started tasks, and how many of them were started on the drawn node."""
 
@@ -85,12 +113,16 @@ class DrawAgreement:
 
 @dataclass(frozen=True, slots=True)
 class ContractReading:
-    """The contract's score of one node; `qos` in 1/10,000."""
+    """The score in the leaf of one node; `qos` in 1/10,000.
+
+    `proven` is set if a contract verified the leaf's proof, `equal` if a replay gives this score.
+    """
 
     name: str
     node: Address
     selectable: bool
     qos: int
+    proven: bool
     equal: bool
 
 
@@ -110,6 +142,7 @@ class DemoSummary:
     draws: DrawAgreement
     kickout: KickoutOnChain
     contest: ContestOnChain
+    hot_set: HotSetOnChain
     addresses: dict[str, str]
     faults: list[str] = field(default_factory=list)
     kickout_played: bool = True
@@ -125,9 +158,9 @@ class DemoSummary:
 def withdraw_and_try_rejoin(stage: Stage, clock: ChainClock) -> KickoutOnChain:
     """Let the kicked-out node withdraw and try to join again; return the kickout from the logs."""
     node = stage.nodes[HOPELESS.name]
-    executed_logs = _fetch_event_logs(stage.chain, stage.oracle, "QoSOracle", "KickExecuted")
+    accused_in = _find_kick_transaction(stage, "KickAccused", node)
+    executed_in = _find_kick_transaction(stage, "KickExecuted", node)
     kicked_out_logs = _fetch_event_logs(stage.chain, stage.network, "TaskNetwork", "NodeKickedOut")
-    executed_in = executed_logs[-1]["transactionHash"] if executed_logs else None
     if executed_in is not None:
         stage.chain.mine(clock.advance(), [stage.build_call(node, "TaskNetwork", "withdraw")])
     withdrawn_amounts = [
@@ -136,7 +169,10 @@ def withdraw_and_try_rejoin(stage: Stage, clock: ChainClock) -> KickoutOnChain:
         if log["topics"][1].endswith(node[2:])
     ]
     return KickoutOnChain(
+        accused_in=accused_in,
         executed_in=executed_in,
+        by_stranger={_fetch_sender(stage, accused_in), _fetch_sender(stage, executed_in)}
+        == {stage.stranger},
         seen_by_network=any(log["transactionHash"] == executed_in for log in kicked_out_logs),
         withdrawn=min(sum(withdrawn_amounts), STAKE),
         rejoin=_simulate_rejoin(stage),
@@ -167,6 +203,41 @@ def read_contest(stage: Stage) -> ContestOnChain:
     )
 
 
+def read_hot_set(stage: Stage, verification: ScoreVerification, api_url: str) -> HotSetOnChain:
+    """Compare the lane of each node in QoSWords with its leaf in the round of its word.
+
+    Raises:
+        FatalError: the API does not respond, or cannot prove a node.
+    """
+    newest_round = 0
+    readable, wrong = [], []
+    for comparison in verification.nodes:
+        node = comparison.node
+        last_proof = fetch_node_proof(api_url, node, verification.round)
+        if last_proof is None:
+            raise FatalError(f"{api_url}: no proof of node {node}")
+        seat = last_proof.leaf.seat
+        ((word_round,),) = _call_hot_set(stage, "roundsAt", seat // LANES_PER_WORD, 1)
+        if last_proof.is_absent or not word_round:
+            continue
+        newest_round = max(newest_round, word_round)
+        name = stage.get_node_name(node)
+        proof = fetch_node_proof(api_url, node, word_round)
+        expected_lane = 0 if proof is None or proof.is_absent else proof.leaf.lane
+        if _call_hot_set(stage, "laneAt", seat) != (expected_lane,):
+            wrong.append(name)
+        is_known, *_ = _call_hot_set(stage, "scoreOf", node)
+        if is_known:
+            readable.append(name)
+    return HotSetOnChain(newest_round, readable, wrong)
+
+
+def _call_hot_set(stage: Stage, view: str, *arguments: object) -> tuple[Any, ...]:
+    call = {"to": stage.hot_set, "data": encode_call("roots/QoSWords", view, *arguments)}
+    result = stage.chain.make_request("eth_call", call, "latest")
+    return decode_result("roots/QoSWords", view, result)
+
+
 def verify_draws(configuration: Path) -> DrawAgreement:
     """Verify every draw in a separate process, as anyone can.
 
@@ -188,15 +259,17 @@ def build_summary(
     clock: ChainClock,
     verification: ScoreVerification,
     draws: DrawAgreement,
-    chain_results: tuple[KickoutOnChain, ContestOnChain],
+    chain_results: tuple[KickoutOnChain, ContestOnChain, HotSetOnChain],
 ) -> DemoSummary:
-    """Combine the results about scores, draws, kickout and contest into a summary."""
-    kickout, contest = chain_results
+    """Combine the results about scores, draws, kickout, contest and hot set into a summary."""
+    kickout, contest, hot_set = chain_results
     faults = [
-        f"{stage.get_node_name(comparison.node)}: the score on chain is {comparison.on_chain}, "
-        f"but a replay of the logs gives {comparison.recomputed}"
-        for comparison in verification.mismatches
+        fault
+        for comparison in verification.nodes
+        for fault in _list_score_faults(stage.get_node_name(comparison.node), comparison)
     ]
+    for result in (draws, *chain_results):
+        faults += result.list_faults()
     return DemoSummary(
         blocks=int(stage.chain.make_request("eth_blockNumber"), 16),
         chain_seconds=clock.now - clock.start,
@@ -207,16 +280,58 @@ def build_summary(
         draws=draws,
         kickout=kickout,
         contest=contest,
-        addresses={"chain": stage.chain.url, "network": stage.network, "oracle": stage.oracle},
-        faults=faults + draws.list_faults() + kickout.list_faults() + contest.list_faults(),
+        hot_set=hot_set,
+        addresses={
+            "chain": stage.chain.url,
+            "network": stage.network,
+            "oracle": stage.oracle,
+            "words": stage.hot_set,
+            "timelock": stage.timelock,
+        },
+        faults=faults,
     )
 
 
 def _build_contract_reading(stage: Stage, comparison: ScoreComparison) -> ContractReading:
-    selectable, qos = comparison.on_chain
+    selectable, qos = comparison.in_leaf
     return ContractReading(
-        stage.get_node_name(comparison.node), comparison.node, selectable, qos, comparison.is_equal
+        stage.get_node_name(comparison.node),
+        comparison.node,
+        selectable,
+        qos,
+        comparison.is_proven,
+        comparison.is_equal,
     )
+
+
+def _list_score_faults(name: str, comparison: ScoreComparison) -> list[str]:
+    """Return one line per fault of a node's score."""
+    faults = []
+    if not comparison.is_proven:
+        faults.append(f"{name}: the proof of its leaf does not lead to the root on chain")
+    if not comparison.is_equal:
+        faults.append(
+            f"{name}: the score in its leaf is {comparison.in_leaf}, but a replay of the logs "
+            f"gives {comparison.recomputed}"
+        )
+    return faults
+
+
+def _find_kick_transaction(stage: Stage, event: str, node: Address) -> str | None:
+    """Return the newest transaction of the oracle with this event about a node."""
+    hashes = [
+        log["transactionHash"]
+        for log in _fetch_event_logs(stage.chain, stage.oracle, "roots/QoSRoots", event)
+        if log["topics"][1].endswith(node[2:])
+    ]
+    return hashes[-1] if hashes else None
+
+
+def _fetch_sender(stage: Stage, transaction_hash: str | None) -> Address | None:
+    if transaction_hash is None:
+        return None
+    transaction = stage.chain.make_request("eth_getTransactionByHash", transaction_hash)
+    return Address(transaction["from"].lower())
 
 
 def _fetch_event_logs(

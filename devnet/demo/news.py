@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from devnet.demo.snapshot import DemoSnapshot, SnapshotRow, truncate_score
 from oracle.domain.ids import Address
-from oracle.domain.reports.kicks import KickState
+from oracle.domain.reports.node_kicks import KickState
 from oracle.systems.crynux.predownload import ANSWERED, OPEN, UNANSWERED
 
 _UNIT = 10**18
@@ -128,22 +128,17 @@ def _iter_kickout_entries(
             yield FeedEntry(current.time, current.block, text, "good")
     previous_state_by_node = {kick.node: kick.state for kick in previous.kicks}
     for kick in current.kicks:
-        if previous_state_by_node.get(kick.node) is kick.state:
+        if previous_state_by_node.get(kick.node, KickState.NONE) is kick.state:
             continue
+        name = name_by_address[kick.node]
         text_of_state = {
-            KickState.LIVE: (
-                f"kickout of {name_by_address[kick.node]} proposed on chain, can be vetoed"
-            ),
-            KickState.CANCELLED: f"kickout of {name_by_address[kick.node]} cancelled",
-            KickState.VETOED: f"kickout of {name_by_address[kick.node]} vetoed",
-            KickState.OUTDATED: (
-                f"kickout of {name_by_address[kick.node]} outdated: the signers changed"
-            ),
-            KickState.EXECUTED: f"kickout of {name_by_address[kick.node]} executed on chain",
-            KickState.REFUSED: (
-                f"{name_by_address[kick.node]} expelled, but the network refused to remove it"
-            ),
-            KickState.READMITTED: f"{name_by_address[kick.node]} readmitted",
+            KickState.NONE: f"accusation of {name} undone by a reorg",
+            KickState.ACCUSED: f"{name} accused on chain; the kickout can be vetoed",
+            KickState.RECOVERED: f"accusation of {name} ended: the last root no longer states it",
+            KickState.VETOED: f"kickout of {name} vetoed",
+            KickState.EXPELLED: f"kickout of {name} executed on chain",
+            KickState.REFUSED: f"{name} expelled, but the network refused to remove it",
+            KickState.READMITTED: f"{name} readmitted",
         }[kick.state]
         yield FeedEntry(current.time, current.block, text_of_state, "big")
 

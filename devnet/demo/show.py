@@ -22,6 +22,7 @@ from devnet.demo.ending import (
     DemoSummary,
     build_summary,
     read_contest,
+    read_hot_set,
     verify_draws,
     withdraw_and_try_rejoin,
 )
@@ -36,11 +37,12 @@ from devnet.demo.stage import (
     Stage,
     deploy_demo_network,
 )
+from devnet.demo.stranger import Stranger
 from devnet.demo.traffic import DemoTraffic
 from devnet.demo.verify import run_verification
 from oracle.daemon.config.loader import read_config
 from oracle.domain.ids import Address
-from oracle.domain.reports.kicks import KickState
+from oracle.domain.reports.node_kicks import KickState
 from oracle.resources import format_program_command
 from oracle.signing.keystore import create_keystore
 from oracle.store.database import Store
@@ -77,15 +79,20 @@ class DemoOptions:
 
 
 class DemoShow:
-    """A running demo; call `play` once, then `finish_and_verify_demo`."""
+    """A running demo; call `run_waves` once, then `finish_and_verify_demo`.
+
+    `api_url` is the HTTP API, from which a stranger and the verification fetch proofs.
+    """
 
     def __init__(
-        self, stage: Stage, clock: ChainClock, loop: BlockLoop, traffic: DemoTraffic
+        self, stage: Stage, clock: ChainClock, loop: BlockLoop, traffic: DemoTraffic, api_url: str
     ) -> None:
         self._stage = stage
         self._clock = clock
         self._loop = loop
         self._traffic = traffic
+        self._api_url = api_url
+        self._stranger = Stranger(stage, api_url)
 
     def run_waves(self, daemon_process: DemoDaemon, options: DemoOptions) -> None:
         """Play waves until the hopeless node is kicked out, at most `options.waves`.
@@ -100,7 +107,10 @@ class DemoShow:
                 if not traffic.has_open_contest or not remaining_contest_blocks:
                     return
                 remaining_contest_blocks -= 1
-            transactions = traffic.build_next_transactions(loop.head, may_order=may_order)
+            transactions = [
+                *traffic.build_next_transactions(loop.head, may_order=may_order),
+                *self._stranger.build_next_transactions(loop.list_due_nodes()),
+            ]
             loop.mine_next_block(transactions, daemon_process, options.block_seconds)
 
     def finish_and_verify_demo(
@@ -119,10 +129,12 @@ class DemoShow:
                 break
         stage = self._stage
         verification = run_verification(
-            stage.chain.url, stage.network, stage.oracle, options.system
+            stage.chain.url, (stage.network, stage.oracle), self._api_url, options.system
         )
         draws = verify_draws(daemon_process.configuration)
-        summary = build_summary(stage, self._clock, verification, draws, (kickout, contest))
+        hot_set = read_hot_set(stage, verification, self._api_url)
+        results = (kickout, contest, hot_set)
+        summary = build_summary(stage, self._clock, verification, draws, results)
         if options.may_end_early and kickout.executed_in is None:
             faults = [fault for fault in summary.faults if fault not in kickout.list_faults()]
             return replace(summary, faults=faults, kickout_played=False)
@@ -136,7 +148,7 @@ class DemoShow:
         snapshot = self._loop.snapshot
         kicks = () if snapshot is None else snapshot.kicks
         node = self._stage.nodes[HOPELESS.name]
-        return any(kick.node == node and kick.state is KickState.EXECUTED for kick in kicks)
+        return any(kick.node == node and kick.state is KickState.EXPELLED for kick in kicks)
 
 
 @contextmanager
@@ -207,7 +219,7 @@ def start_demo(
             "try": format_program_command("explain", stage.nodes[HOPELESS.name], "--config", path),
         }
         yield (
-            DemoShow(stage, clock, loop, DemoTraffic(stage, _SEED, system)),
+            DemoShow(stage, clock, loop, DemoTraffic(stage, _SEED, system), pages),
             daemon_process,
             addresses,
         )
@@ -229,7 +241,10 @@ def _prepare_network(
         DaemonRoles(**{role: key.address for role, key in keys.items()}),
     )
     stage = deploy_demo_network(chain, clock, roles, system)
-    screen.print_line(f"deployed TaskNetwork {stage.network} and QoSOracle {stage.oracle}")
+    deployed_contracts = ", ".join(
+        f"{name} {address}" for name, address in stage.contracts.items()
+    )
+    screen.print_line(f"deployed {deployed_contracts}")
     screen.print_line(
         f"{len(system.nodes)} nodes joined, each with a stake of {STAKE // ETHER} ether"
     )
@@ -270,6 +285,7 @@ def build_run_settings(
             "labels": {address: name for name, address in stage.nodes.items()},
         },
         "oracle": {"address": stage.oracle, "evidence_folder": folder / "evidence"},
+        "hot_set": {"address": stage.hot_set},
         "keys": {
             f"{role}_{key_field}": getattr(key, key_field)
             for role, key in keys.items()

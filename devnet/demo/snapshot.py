@@ -9,12 +9,18 @@ from oracle.dispatch.contest_settlement import SETTLE_CONTEST
 from oracle.dispatch.second_groups import SECOND_GROUP
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityCause, ReliabilityChange
 from oracle.domain.ids import Address
-from oracle.domain.reports.kicks import Kick
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED, QOS_STEP
+from oracle.domain.reports.node_kicks import NodeKick
 from oracle.domain.scoring.node_figures import NodeScores
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
-from oracle.queries.population import Population, build_population, has_feed_cursor
+from oracle.indexer.round_leaves import LeafCache
+from oracle.queries.population import (
+    Population,
+    build_population,
+    has_feed_cursor,
+    load_on_chain_scores,
+)
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Account, IntentState
 from oracle.store.report_repository import ReportState
@@ -29,7 +35,7 @@ _SENT_STATES = (IntentState.LIVE, IntentState.MINED)
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRow:
-    """One node; `chain_score` is its score as a consumer of the contract reads it."""
+    """One node; `chain_score` is its score in the last accepted round."""
 
     name: str
     address: Address
@@ -54,7 +60,7 @@ class DemoSnapshot:
     # Timeouts since the previous snapshot, oldest first.
     timeouts: tuple[ReliabilityChange, ...]
     due_kickouts: tuple[KickoutDue, ...]
-    kicks: tuple[Kick, ...]
+    kicks: tuple[NodeKick, ...]
     # Number of contested groups, and the nodes of each second group that was ordered.
     contest_count: int = 0
     second_groups: tuple[tuple[Address, ...], ...] = ()
@@ -80,6 +86,7 @@ class SnapshotReader:
         self._role_by_name = role_by_name
         self._reliability_time_by_node: dict[Address, int] = {}
         self._last_shown_block = -1
+        self._leaf_cache = LeafCache()
 
     def is_daemon_behind(self, head: int, dispatcher: Account) -> bool:
         """Return whether the daemon has blocks to fold, or task starts to send.
@@ -101,6 +108,11 @@ class SnapshotReader:
         is_folded = cursor is not None and cursor.number >= head
         return not is_folded or bool(unsent_calls) or not drawn_seeds <= begun_seeds
 
+    def list_due_nodes(self) -> tuple[Address, ...]:
+        """Return the nodes whose kickout is due at the daemon's cursor."""
+        with self._store.read_transaction() as uow:
+            return tuple(interval.node for interval in uow.kickouts.list_open())
+
     def read_snapshot(self) -> DemoSnapshot | None:
         """Return a snapshot of the database, or None before the daemon's first block."""
         with self._store.read_transaction() as uow:
@@ -109,14 +121,15 @@ class SnapshotReader:
                 return None
             nodes = list(uow.nodes.iterate_all())
             rounds = uow.rounds.load()
+            on_chain = load_on_chain_scores(uow, rounds.head, self._leaf_cache)
             population = build_population(
-                nodes, cursor.time, self._rules, rounds, uses_feed=has_feed_cursor(uow)
+                nodes, cursor.time, self._rules, on_chain, uses_feed=has_feed_cursor(uow)
             )
             rows = [self._build_row(node, population) for node in nodes]
             return DemoSnapshot(
                 block=cursor.number,
                 time=cursor.time,
-                round_number=rounds.head.round,
+                round_number=rounds.head_round,
                 reported_block=_find_reported_block(uow),
                 rows=tuple(sorted(rows, key=lambda row: (-(row.node_scores.qos or -1), row.name))),
                 timeouts=tuple(self._read_timeouts(uow, nodes, cursor.number)),
@@ -127,14 +140,14 @@ class SnapshotReader:
             )
 
     def _build_row(self, node: Node, population: Population) -> SnapshotRow:
-        name, rounds = self._names.get_node_name(node.address), population.rounds
+        name = self._names.get_node_name(node.address)
         return SnapshotRow(
             name=name,
             address=node.address,
             role=self._role_by_name.get(name, ""),
             score_count=len(node.pool),
             node_scores=population.compute_node_scores(node),
-            chain_score=_format_chain_score(rounds.get_node_lane(node.address)),
+            chain_score=_format_chain_score(population.on_chain.get_lane(node)),
             state_by_model={
                 request.request.model: request.state
                 for request in list_download_requests(node, population.time)

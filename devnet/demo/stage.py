@@ -11,10 +11,12 @@ from oracle.bindings.deployment import (
     DEFAULT_KICK_LIMITS,
     DEFAULT_LIMITS,
     NO_FLOORS,
+    NO_KICK_FLOORS,
     OracleSetup,
+    WordsSetup,
 )
-from oracle.domain.ids import Address
-from oracle.errors import FatalError
+from oracle.bindings.timelock import CANCELLER_ROLE, TIMELOCK
+from oracle.domain.ids import ZERO_ADDRESS, Address
 
 ETHER = 10**18
 STAKE = 400 * ETHER
@@ -22,20 +24,21 @@ GAS = hex(3_000_000)
 # Deployments need more gas than calls.
 _DEPLOY_GAS = hex(12_000_000)
 
-# Admin, task creator and treasury; then one account per node, then more creators. A kickout whose
-# scores come mostly from one creator's tasks is held for a manual decision; with five creators, no
-# creator has more than half of 50 scores by chance.
+# Admin, task creator and treasury; then one account per node, then more creators, then a stranger.
+# A kickout whose scores come mostly from one creator's tasks is held for a manual decision; with
+# five creators, no creator has more than half of 50 scores by chance.
 _FIXED_ACCOUNTS, _EXTRA_CREATORS = 3, 4
-ACCOUNTS = _FIXED_ACCOUNTS + len(CAST) + _EXTRA_CREATORS
+_FIRST_EXTRA_CREATOR = _FIXED_ACCOUNTS + len(CAST)
+ACCOUNTS = _FIRST_EXTRA_CREATOR + _EXTRA_CREATORS + 1
 
 VERSION = (1, 2, 0)
 MODEL = "crynux-network/sdxl-turbo"
 
 # A local chain may be faster than the contract's minimum values allow a real one
 # (docs/explanation/kickouts.md#limits-in-the-contract).
-LIMITS = replace(
-    DEFAULT_LIMITS, min_interval=0, veto_delay=120, kick_rounds=2, max_kicks_per_round=1
-)
+LIMITS = replace(DEFAULT_LIMITS, min_interval=0, veto_delay=120, kick_rounds=2)
+# Seconds between the scheduling and the execution of a change of the oracle's settings.
+TIMELOCK_DELAY = 600
 
 # Minimum fee and timeout of every kind of task: gwei, gwei per unit of size, seconds, seconds per
 # unit of size. The fee is a tenth of what the demo's creators pay, and the timeout is shorter than
@@ -45,14 +48,21 @@ TASK_FLOOR = (10_000_000, 0, 60, 0)
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The deployed demo network; `nodes` maps the name of a cast member to its account."""
+    """The deployed demo network; `nodes` maps the name of a cast member to its account.
+
+    `hot_set` is the contract from which the network reads scores, and `stranger` an account
+    without any role.
+    """
 
     chain: LocalChain
     network: Address
     oracle: Address
+    hot_set: Address
+    timelock: Address
     dispatcher: Address
     creators: tuple[Address, ...]
     nodes: Mapping[str, Address]
+    stranger: Address
 
     @property
     def creator(self) -> Address:
@@ -63,16 +73,24 @@ class Stage:
         """Return the name of a cast member, or the address if the node is not in the cast."""
         return next((name for name, address in self.nodes.items() if address == node), node)
 
+    @property
+    def contracts(self) -> dict[str, Address]:
+        """The addresses of the contracts, by name."""
+        return {
+            "TaskNetwork": self.network,
+            "QoSRoots": self.oracle,
+            "QoSWords": self.hot_set,
+            TIMELOCK: self.timelock,
+        }
+
     def build_call(
         self, sender: str, contract: str, function_name: str, *arguments: object, value: int = 0
     ) -> dict[str, str]:
         """Return the transaction in which `sender` calls a contract function."""
-        contract_address = self.network if contract == "TaskNetwork" else self.oracle
-        calldata = encode_call(contract, function_name, *arguments)
         return {
             "from": sender,
-            "to": contract_address,
-            "data": calldata,
+            "to": self.contracts[contract.rpartition("/")[2]],
+            "data": encode_call(contract, function_name, *arguments),
             "value": hex(value),
             "gas": GAS,
         }
@@ -102,7 +120,7 @@ class DaemonRoles:
 def deploy_demo_network(
     chain: LocalChain, clock: ChainClock, roles: DaemonRoles, system: DemoSystem = CRYNUX_SYSTEM
 ) -> Stage:
-    """Deploy both contracts, let the cast join, and fund the sending accounts."""
+    """Deploy all contracts, let the cast join, and fund the sending accounts."""
     accounts = [Address(account.lower()) for account in chain.make_request("eth_accounts")]
     admin, creator, treasury = accounts[:_FIXED_ACCOUNTS]
     network = _deploy_contract(
@@ -111,17 +129,27 @@ def deploy_demo_network(
         admin,
         build_creation_code("TaskNetwork", admin, roles.dispatcher, treasury, STAKE, TASK_FLOOR),
     )
-    setup = _build_oracle_setup(network, admin, roles.signer, system)
-    oracle = _deploy_contract(chain, clock, admin, setup.creation_code)
+    timelock, oracle, hot_set = _deploy_oracle(chain, clock, admin, roles, (network, system))
     names = [node.name for node in CAST]
-    nodes = dict(zip(names, accounts[_FIXED_ACCOUNTS:-_EXTRA_CREATORS], strict=True))
-    creators = (creator, *accounts[-_EXTRA_CREATORS:])
-    stage = Stage(chain, network, oracle, roles.dispatcher, creators, nodes)
+    stage = Stage(
+        chain,
+        network,
+        oracle,
+        hot_set,
+        timelock,
+        roles.dispatcher,
+        (creator, *accounts[_FIRST_EXTRA_CREATOR:-1]),
+        dict(zip(names, accounts[_FIXED_ACCOUNTS:_FIRST_EXTRA_CREATOR], strict=True)),
+        stranger=accounts[-1],
+    )
     funding_transactions = [
         {"from": admin, "to": sender, "value": hex(10 * ETHER), "gas": GAS}
         for sender in (roles.transmitter, roles.dispatcher)
     ]
-    setup_transactions = [stage.build_call(admin, "TaskNetwork", "setOracle", oracle)]
+    setup_transactions = [
+        stage.build_call(admin, "TaskNetwork", "setOracle", oracle),
+        stage.build_call(admin, "TaskNetwork", "setScores", hot_set),
+    ]
     if system.pays_by_points:
         setup_transactions.append(stage.build_call(admin, "TaskNetwork", "setPayment", True))
     setup_transactions.append(
@@ -129,22 +157,53 @@ def deploy_demo_network(
             admin, "TaskNetwork", "fund", roles.dispatcher, value=system.dispatcher_balance
         )
     )
-    _fetch_successful_receipts(
-        chain, chain.mine(clock.advance(), [*setup_transactions, *funding_transactions])
-    )
-    _fetch_successful_receipts(
-        chain,
-        chain.mine(clock.advance(), [_build_join_call(stage, node) for node in system.nodes]),
+    chain.mine_and_check_receipts(clock.advance(), [*setup_transactions, *funding_transactions])
+    chain.mine_and_check_receipts(
+        clock.advance(), [_build_join_call(stage, node) for node in system.nodes]
     )
     return stage
+
+
+def _deploy_oracle(
+    chain: LocalChain,
+    clock: ChainClock,
+    admin: Address,
+    roles: DaemonRoles,
+    played: tuple[Address, DemoSystem],
+) -> tuple[Address, Address, Address]:
+    """Deploy a timelock, the oracle of which it is the admin, and the hot set of the oracle.
+
+    The vetoer cancels operations of the timelock through the oracle, its only canceller.
+    """
+    network, system = played
+    timelock = _deploy_contract(
+        chain,
+        clock,
+        admin,
+        build_creation_code(TIMELOCK, TIMELOCK_DELAY, [admin], [ZERO_ADDRESS], admin),
+    )
+    setup = _build_oracle_setup(network, admin, roles.signer, system)
+    oracle = _deploy_contract(chain, clock, admin, replace(setup, admin=timelock).creation_code)
+    hot_set = _deploy_contract(chain, clock, admin, WordsSetup().build_creation_code(oracle))
+    role_changes = [
+        encode_call(TIMELOCK, "grantRole", CANCELLER_ROLE, oracle),
+        encode_call(TIMELOCK, "revokeRole", CANCELLER_ROLE, admin),
+        encode_call(TIMELOCK, "renounceRole", bytes(32), admin),
+    ]
+    chain.mine_and_check_receipts(
+        clock.advance(),
+        [{"from": admin, "to": timelock, "data": data, "gas": GAS} for data in role_changes],
+    )
+    return timelock, oracle, hot_set
 
 
 def _build_oracle_setup(
     network: Address, admin: Address, signer: Address, system: DemoSystem
 ) -> OracleSetup:
-    """Return an oracle setup: one signer, no timelock, one kickout a minute, at most three."""
+    """Return an oracle setup: one signer, one kickout a minute, at most three at once."""
     return OracleSetup(
         admin=admin,
+        pauser=admin,
         vetoer=admin,
         target=network,
         signers=(signer,),
@@ -152,6 +211,7 @@ def _build_oracle_setup(
         limits=replace(LIMITS, kick_below=system.kick_below),
         floors=NO_FLOORS,
         kick_limits=replace(DEFAULT_KICK_LIMITS, bucket_frame=60),
+        kick_floors=NO_KICK_FLOORS,
     )
 
 
@@ -163,26 +223,7 @@ def _build_join_call(stage: Stage, node: DemoNode) -> dict[str, str]:
 
 
 def _deploy_contract(chain: LocalChain, clock: ChainClock, sender: Address, code: str) -> Address:
-    transaction_hashes = chain.mine(
+    (receipt,) = chain.mine_and_check_receipts(
         clock.advance(), [{"from": sender, "data": code, "gas": _DEPLOY_GAS}]
     )
-    (receipt,) = _fetch_successful_receipts(chain, transaction_hashes)
     return Address(str(receipt["contractAddress"]).lower())
-
-
-def _fetch_successful_receipts(
-    chain: LocalChain, transaction_hashes: list[str]
-) -> list[dict[str, object]]:
-    """Return the receipts of transactions that must have succeeded."""
-    receipts = chain.make_batch_request(
-        [
-            ("eth_getTransactionReceipt", transaction_hash)
-            for transaction_hash in transaction_hashes
-        ]
-    )
-    for transaction_hash, receipt in zip(transaction_hashes, receipts, strict=True):
-        if receipt is None or receipt["status"] != "0x1":
-            raise FatalError(
-                f"the demo's setup transaction {transaction_hash} failed; this is a bug"
-            )
-    return receipts

@@ -1,8 +1,9 @@
-"""Verifies that every score on chain follows from the logs of the network, without the daemon.
+"""Proves the score of every node on chain, and verifies that it follows from the network's logs.
 
-Run as a process: `python -m devnet.demo.verify URL NETWORK ORACLE SYSTEM`. The process reads
-`eth_getLogs`, the time of one block and `scoreOf`, but never the database. `qos-oracle replay`
-recomputes the scores from JSON lines.
+Run as a process: `python -m devnet.demo.verify URL NETWORK ORACLE API SYSTEM`. The process reads
+`eth_getLogs`, the time of one block and the oracle's root, but never the database.
+`qos-oracle replay` recomputes the scores from JSON lines. Leaves and proofs come from the HTTP
+API, which need not be trusted: QoSProof verifies them in the EVM against the root on chain.
 """
 
 import json
@@ -16,48 +17,46 @@ from typing import Any
 
 from devnet.anvil import LocalChain
 from devnet.demo.demo_system import CRYNUX_SYSTEM, DEMO_SYSTEMS, DemoSystem
-from oracle.bindings.codec import decode_result, encode_call
+from devnet.demo.node_proofs import fetch_node_proof, verify_proof_on_chain
 from oracle.chain.decode.abi import load_abi
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.events.jsonl import event_to_json
 from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Log
+from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE
 from oracle.errors import FatalError
 
-# Decimal digits of a QoS on chain: scoreOf returns 1/10,000.
+# Decimal digits of a QoS on chain: a leaf has it in 1/10,000.
 _QOS_DIGITS = 4
-# The result of `scoreOf` for a node without a score: the node is selectable.
+# What a consumer assumes of a node without a leaf: the node is selectable.
 _UNSCORED_NODE = True, 0
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreComparison:
-    """One node: its recomputed score and the result of `scoreOf`.
+    """One node: its recomputed score, the score in its leaf, and whether the leaf was proven.
 
-    Both are pairs `(selectable, QoS in 1/10,000)`.
+    Both scores are pairs `(selectable, QoS in 1/10,000)`.
     """
 
     node: Address
     recomputed: tuple[bool, int]
-    on_chain: tuple[bool, int]
+    in_leaf: tuple[bool, int]
+    is_proven: bool
 
     @property
     def is_equal(self) -> bool:
-        return self.recomputed == self.on_chain
+        return self.recomputed == self.in_leaf
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreVerification:
-    """The last round, its as-of block, and every node of the network."""
+    """The last accepted round, its as-of block, and every node of the network."""
 
     round: int
     as_of: int
     events: int
     nodes: tuple[ScoreComparison, ...]
-
-    @property
-    def mismatches(self) -> tuple[ScoreComparison, ...]:
-        return tuple(comparison for comparison in self.nodes if not comparison.is_equal)
 
     def to_json(self) -> str:
         """Return the verification as JSON, for the parent process."""
@@ -71,7 +70,8 @@ class ScoreVerification:
             ScoreComparison(
                 Address(comparison["node"]),
                 tuple(comparison["recomputed"]),
-                tuple(comparison["on_chain"]),
+                tuple(comparison["in_leaf"]),
+                comparison["is_proven"],
             )
             for comparison in fields["nodes"]
         )
@@ -79,19 +79,24 @@ class ScoreVerification:
 
 
 def verify_scores(
-    url: str, network: Address, oracle: Address, system: DemoSystem = CRYNUX_SYSTEM
+    url: str,
+    contracts: tuple[Address, Address],
+    api_url: str,
+    system: DemoSystem = CRYNUX_SYSTEM,
 ) -> ScoreVerification:
-    """Compare `scoreOf` of every node that ever joined with a replay of the network's logs.
+    """Prove every node that ever joined, and compare its leaf with a replay of the network's logs.
 
-    The last round covers all nodes, so its as-of block is valid for all of them.
+    `contracts` are the network and the oracle. The root of the last round covers all nodes, so its
+    as-of block is valid for all of them.
 
     Raises:
         FatalError: no round was accepted yet, or the replay failed.
     """
+    network, oracle = contracts
     chain = LocalChain(url)
     try:
         round_logs = _fetch_logs(
-            chain, oracle, load_abi("QoSOracle").get_event("RoundAccepted").digest
+            chain, oracle, load_abi("roots/QoSRoots").get_event("RoundAccepted").digest
         )
         if not round_logs:
             raise FatalError("the oracle contract has not accepted any round")
@@ -107,21 +112,26 @@ def verify_scores(
             [_parse_log(log) for log in _fetch_logs(chain, network)], []
         ).events
         replayed = _replay_events([event_to_json(event) for event in events], block_time, system)
-        nodes = tuple(_compare_node(chain, oracle, node) for node in replayed)
+        nodes = tuple(
+            _prove_node(chain, oracle, (api_url, round_number), node) for node in replayed
+        )
         return ScoreVerification(round_number, as_of, len(events), nodes)
     finally:
         chain.close()
 
 
 def run_verification(
-    url: str, network: Address, oracle: Address, system: DemoSystem = CRYNUX_SYSTEM
+    url: str,
+    contracts: tuple[Address, Address],
+    api_url: str,
+    system: DemoSystem = CRYNUX_SYSTEM,
 ) -> ScoreVerification:
     """Run `verify_scores` in a separate process.
 
     Raises:
         FatalError: the verification failed; the message is the last line of its output.
     """
-    arguments = [url, network, oracle, system.name]
+    arguments = [url, *contracts, api_url, system.name]
     command = [sys.executable, "-m", "devnet.demo.verify", *arguments]
     completed = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ourselves
     if completed.returncode:
@@ -170,21 +180,27 @@ def _replay_events(
     return nodes
 
 
-def _compare_node(chain: LocalChain, oracle: Address, replayed: dict[str, Any]) -> ScoreComparison:
-    node = Address(replayed["node"])
-    score_call = {"to": oracle, "data": encode_call("QoSOracle", "scoreOf", node)}
-    result = chain.make_request("eth_call", score_call, "latest")
-    is_scored, selectable, qos, *_ = decode_result("QoSOracle", "scoreOf", result)
-    expected = (
-        _compute_expected_score(replayed)
-        if is_scored or replayed["task_scores"]
-        else _UNSCORED_NODE
+def _prove_node(
+    chain: LocalChain, oracle: Address, served: tuple[str, int], replayed: dict[str, Any]
+) -> ScoreComparison:
+    """Prove one node; `served` are the URL of the API and the round."""
+    node, (api_url, round_number) = Address(replayed["node"]), served
+    proof = fetch_node_proof(api_url, node, round_number)
+    if proof is None:
+        raise FatalError(f"{api_url}: no proof of node {node} in round {round_number}")
+    in_leaf = _UNSCORED_NODE if proof.is_absent else _decode_lane(proof.leaf.lane)
+    expected = _UNSCORED_NODE if proof.is_absent else _compute_expected_score(replayed)
+    return ScoreComparison(
+        node, expected, in_leaf, verify_proof_on_chain(chain, oracle, node, proof)
     )
-    return ScoreComparison(node, expected, (bool(selectable), int(qos)))
+
+
+def _decode_lane(lane: int) -> tuple[bool, int]:
+    return (False, 0) if lane == DO_NOT_SELECT else (True, lane - LOWEST_SCORE)
 
 
 def _compute_expected_score(replayed: dict[str, Any]) -> tuple[bool, int]:
-    """Return the score expected in a report.
+    """Return the score expected in a leaf.
 
     Nodes that left, are paused or excluded are not selectable.
     """
@@ -200,9 +216,11 @@ def _get_last_line(text: str) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Print the verification as JSON; return 1 with a one-line message if it fails."""
-    url, network, oracle, system = arguments
+    url, network, oracle, api_url, system = arguments
     try:
-        verdict = verify_scores(url, Address(network), Address(oracle), DEMO_SYSTEMS[system])
+        verdict = verify_scores(
+            url, (Address(network), Address(oracle)), api_url, DEMO_SYSTEMS[system]
+        )
     except FatalError as error:
         sys.stderr.write(f"{error}\n")
         return 1

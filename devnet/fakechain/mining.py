@@ -164,7 +164,7 @@ class MinedBlock(Block):
     @cached_property
     @override
     def transactions(self) -> list[Json]:
-        return [self._build_transaction(place) for place in range(len(self._txs))]
+        return [self._build_transaction(index) for index in range(len(self._txs))]
 
     def _build_transaction(self, index: int) -> Json:
         tx = self._txs[index]

@@ -237,7 +237,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     ),
     Strategy(
         "kickout-wash",
-        "slow and careless; leaves when its kickout is proposed, and joins again when it may",
+        "slow and careless; leaves when it is accused, and joins again when it may",
         _make_slow_card_builder(_KICKOUT_EVADING, _SLOW_FAILURES),
         _SLOW_STAYS,
     ),

@@ -107,11 +107,11 @@ def _apply_changes(state: LoopState) -> None:
 
 
 def _handle_due_kickout(state: LoopState, change: KickoutDue) -> None:
-    """Schedule the proposal of a kickout that became due, or count it as held.
+    """Schedule the accusation of a node whose kickout became due, or count it as held.
 
-    An honest quorum proposes a kickout, waits for the veto delay and executes the kickout
-    (docs/explanation/kickouts.md#lifecycle). The proposal follows after `report_seconds`, because
-    the reports must first show the low score.
+    Anyone accuses the node, waits for the veto delay and executes the kickout
+    (docs/explanation/kickouts.md#lifecycle). The accusation follows after `report_seconds`,
+    because an accepted round must first state that the kickout is due.
     """
     if change.closed_at is None:
         node = state.node_by_address[change.node]
@@ -120,11 +120,11 @@ def _handle_due_kickout(state: LoopState, change: KickoutDue) -> None:
             state.counts.held[node.role.owner, node.role.kind] += 1
             return
         state.agenda.schedule(
-            state.now + state.economics.report_seconds, _propose_kickout, state, node
+            state.now + state.economics.report_seconds, _accuse_node, state, node
         )
 
 
-def _propose_kickout(state: LoopState, node: LoopNode) -> None:
+def _accuse_node(state: LoopState, node: LoopNode) -> None:
     if node.joined_at is None or node.kick_at is not None or not state.is_kickout_due(node):
         return
     node.kick_at = state.now + state.economics.veto_delay

@@ -84,7 +84,7 @@ class Economics:
     # never join again.
     kick_cooldown: int = 0
     forever: bool = True
-    # A kickout is proposed `report_seconds` after the first report of a low score, and executed
+    # A node is accused `report_seconds` after its kickout became due, and the kickout is executed
     # `veto_delay` seconds later.
     report_seconds: int = 180
     veto_delay: int = 3600

@@ -95,7 +95,7 @@ _DROPPED = {"sqlite": ("""DROP VIEW log""",), "postgresql": ("""DROP VIEW log"""
 
 
 def upgrade() -> None:
-    op.create_table('accepted_root',
+    op.create_table('accepted_round',
     sa.Column('block', sa.BigInteger(), autoincrement=False, nullable=False),
     sa.Column('tx', sa.BigInteger(), autoincrement=False, nullable=False),
     sa.Column('log', sa.BigInteger(), autoincrement=False, nullable=False),
@@ -107,23 +107,6 @@ def upgrade() -> None:
     sa.Column('root', sa.LargeBinary(), nullable=False),
     sa.Column('config', sa.LargeBinary(), nullable=False),
     sa.Column('signer_bitmap', sa.LargeBinary(), nullable=False),
-    sa.PrimaryKeyConstraint('block', 'tx', 'log', 'sub', name=op.f('pk_accepted_root'))
-    )
-    op.create_index(op.f('ix_accepted_root_round'), 'accepted_root', ['round'], unique=False)
-    op.create_table('accepted_round',
-    sa.Column('block', sa.BigInteger(), autoincrement=False, nullable=False),
-    sa.Column('tx', sa.BigInteger(), autoincrement=False, nullable=False),
-    sa.Column('log', sa.BigInteger(), autoincrement=False, nullable=False),
-    sa.Column('sub', sa.BigInteger(), autoincrement=False, nullable=False),
-    sa.Column('time', sa.BigInteger(), nullable=False),
-    sa.Column('round', sa.BigInteger(), nullable=False),
-    sa.Column('as_of', sa.BigInteger(), nullable=False),
-    sa.Column('as_of_hash', sa.LargeBinary(), nullable=False),
-    sa.Column('data_hash', sa.LargeBinary(), nullable=False),
-    sa.Column('digest', sa.LargeBinary(), nullable=False),
-    sa.Column('config', sa.LargeBinary(), nullable=False),
-    sa.Column('transmitter', sa.LargeBinary(), nullable=False),
-    sa.Column('data', sa.LargeBinary(), nullable=False),
     sa.PrimaryKeyConstraint('block', 'tx', 'log', 'sub', name=op.f('pk_accepted_round'))
     )
     op.create_index(op.f('ix_accepted_round_round'), 'accepted_round', ['round'], unique=False)
@@ -357,12 +340,14 @@ def upgrade() -> None:
     )
     op.create_table('kick',
     sa.Column('node', sa.LargeBinary(), nullable=False),
-    sa.Column('round', sa.BigInteger(), nullable=False),
-    sa.Column('evidence', sa.LargeBinary(), nullable=False),
-    sa.Column('ready_at', sa.BigInteger(), nullable=False),
-    sa.Column('dies_at', sa.BigInteger(), nullable=False),
-    sa.Column('proposed_at', sa.Text(), nullable=False),
     sa.Column('state', sa.Text(), nullable=False),
+    sa.Column('spared_until', sa.BigInteger(), nullable=False),
+    sa.Column('allowed', sa.BigInteger(), nullable=False),
+    sa.Column('accused_at', sa.Text(), nullable=True),
+    sa.Column('accused_in', sa.BigInteger(), nullable=True),
+    sa.Column('due_since', sa.BigInteger(), nullable=True),
+    sa.Column('ready_at', sa.BigInteger(), nullable=True),
+    sa.Column('evidence', sa.LargeBinary(), nullable=True),
     sa.Column('executed_at', sa.Text(), nullable=True),
     sa.Column('executed_in', sa.BigInteger(), nullable=True),
     sa.Column('expelled_until', sa.BigInteger(), nullable=True),
@@ -387,13 +372,6 @@ def upgrade() -> None:
     sqlite_with_rowid=False
     )
     op.create_index('open_kickout', 'kickout', ['block'], unique=False, sqlite_where=sa.text('closed_block IS NULL'), postgresql_where=sa.text('closed_block IS NULL'))
-    op.create_table('lane_word',
-    sa.Column('word_index', sa.BigInteger(), autoincrement=False, nullable=False),
-    sa.Column('value', sa.LargeBinary(), nullable=False),
-    sa.Column('round', sa.BigInteger(), nullable=False),
-    sa.Column('time', sa.BigInteger(), nullable=False),
-    sa.PrimaryKeyConstraint('word_index', name=op.f('pk_lane_word'))
-    )
     op.create_table('last_event',
     sa.Column('id', sa.SmallInteger(), autoincrement=False, nullable=False),
     sa.Column('block', sa.BigInteger(), autoincrement=False, nullable=False),
@@ -526,33 +504,6 @@ def upgrade() -> None:
     sa.PrimaryKeyConstraint('chain', 'node', name=op.f('pk_node_check')),
     sqlite_with_rowid=False
     )
-    op.create_table('node_index',
-    sa.Column('lane_index', sa.BigInteger(), autoincrement=False, nullable=False),
-    sa.Column('node', sa.LargeBinary(), nullable=False),
-    sa.Column('closed_in', sa.BigInteger(), nullable=True),
-    sa.PrimaryKeyConstraint('lane_index', name=op.f('pk_node_index'))
-    )
-    op.create_index(op.f('ix_node_index_node'), 'node_index', ['node'], unique=False)
-    op.create_table('node_kick',
-    sa.Column('node', sa.LargeBinary(), nullable=False),
-    sa.Column('state', sa.Text(), nullable=False),
-    sa.Column('spared_until', sa.BigInteger(), nullable=False),
-    sa.Column('allowed', sa.BigInteger(), nullable=False),
-    sa.Column('accused_at', sa.Text(), nullable=True),
-    sa.Column('accused_in', sa.BigInteger(), nullable=True),
-    sa.Column('due_since', sa.BigInteger(), nullable=True),
-    sa.Column('ready_at', sa.BigInteger(), nullable=True),
-    sa.Column('evidence', sa.LargeBinary(), nullable=True),
-    sa.Column('executed_at', sa.Text(), nullable=True),
-    sa.Column('executed_in', sa.BigInteger(), nullable=True),
-    sa.Column('expelled_until', sa.BigInteger(), nullable=True),
-    sa.Column('target', sa.LargeBinary(), nullable=True),
-    sa.Column('tried_in', sa.BigInteger(), nullable=True),
-    sa.Column('tried_at', sa.Text(), nullable=True),
-    sa.Column('refusals', sa.BigInteger(), nullable=True),
-    sa.Column('reason', sa.LargeBinary(), nullable=True),
-    sa.PrimaryKeyConstraint('node', name=op.f('pk_node_kick'))
-    )
     op.create_table('notice',
     sa.Column('seq', sa.BigInteger(), autoincrement=False, nullable=False),
     sa.Column('block', sa.BigInteger(), nullable=True),
@@ -621,46 +572,42 @@ def upgrade() -> None:
     sa.Column('chain_id', sa.BigInteger(), nullable=False),
     sa.Column('contract', sa.LargeBinary(), nullable=False),
     sa.Column('signer', sa.LargeBinary(), nullable=False),
-    sa.Column('kind', sa.Text(), nullable=False),
     sa.Column('round', sa.BigInteger(), nullable=False),
-    sa.Column('subject', sa.Text(), nullable=False),
     sa.Column('digest', sa.LargeBinary(), nullable=False),
-    sa.Column('prev_digest', sa.LargeBinary(), nullable=True),
-    sa.Column('as_of_block', sa.BigInteger(), nullable=True),
-    sa.Column('as_of_hash', sa.LargeBinary(), nullable=True),
-    sa.Column('config', sa.LargeBinary(), nullable=True),
-    sa.Column('expires_at', sa.BigInteger(), nullable=False),
+    sa.Column('config', sa.LargeBinary(), nullable=False),
+    sa.Column('prev', sa.LargeBinary(), nullable=False),
+    sa.Column('as_of_block', sa.BigInteger(), nullable=False),
+    sa.Column('as_of_hash', sa.LargeBinary(), nullable=False),
+    sa.Column('deadline', sa.BigInteger(), nullable=False),
+    sa.Column('root', sa.LargeBinary(), nullable=False),
     sa.Column('signature', sa.LargeBinary(), nullable=False),
     sa.Column('source', sa.Text(), nullable=False),
     sa.Column('received_at', sa.BigInteger(), nullable=False),
-    sa.CheckConstraint("kind IN ('report', 'kick')", name=op.f('ck_pub_peer_statement_kind')),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_pub_peer_statement')),
     sa.UniqueConstraint('signer', 'digest', name=op.f('uq_pub_peer_statement_signer_digest'))
     )
-    op.create_index('peer_statement_round', 'pub_peer_statement', ['contract', 'kind', 'round', 'subject'], unique=False)
+    op.create_index('peer_statement_round', 'pub_peer_statement', ['contract', 'round'], unique=False)
     op.create_table('pub_signature',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=False),
     sa.Column('chain_id', sa.BigInteger(), nullable=False),
     sa.Column('contract', sa.LargeBinary(), nullable=False),
     sa.Column('signer', sa.LargeBinary(), nullable=False),
-    sa.Column('kind', sa.Text(), nullable=False),
     sa.Column('round', sa.BigInteger(), nullable=False),
-    sa.Column('subject', sa.Text(), nullable=False),
     sa.Column('digest', sa.LargeBinary(), nullable=False),
-    sa.Column('prev_digest', sa.LargeBinary(), nullable=True),
-    sa.Column('as_of_block', sa.BigInteger(), nullable=True),
-    sa.Column('as_of_hash', sa.LargeBinary(), nullable=True),
-    sa.Column('config', sa.LargeBinary(), nullable=True),
-    sa.Column('expires_at', sa.BigInteger(), nullable=False),
+    sa.Column('config', sa.LargeBinary(), nullable=False),
+    sa.Column('prev', sa.LargeBinary(), nullable=False),
+    sa.Column('as_of_block', sa.BigInteger(), nullable=False),
+    sa.Column('as_of_hash', sa.LargeBinary(), nullable=False),
+    sa.Column('deadline', sa.BigInteger(), nullable=False),
+    sa.Column('root', sa.LargeBinary(), nullable=False),
     sa.Column('signature', sa.LargeBinary(), nullable=False),
     sa.Column('expiry_reason', sa.Text(), nullable=True),
     sa.Column('signed_at', sa.BigInteger(), nullable=False),
     sa.CheckConstraint("expiry_reason IN ('expired', 'as_of_reorged', 'prev_reorged', 'round_taken', 'config_replaced')", name=op.f('ck_pub_signature_expiry_reason')),
-    sa.CheckConstraint("kind IN ('report', 'kick')", name=op.f('ck_pub_signature_kind')),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_pub_signature')),
     sa.UniqueConstraint('signer', 'digest', name=op.f('uq_pub_signature_signer_digest'))
     )
-    op.create_index('one_live_signature', 'pub_signature', ['chain_id', 'contract', 'signer', 'kind', 'round', 'subject'], unique=True, sqlite_where=sa.text('expiry_reason IS NULL'), postgresql_where=sa.text('expiry_reason IS NULL'))
+    op.create_index('one_live_signature', 'pub_signature', ['chain_id', 'contract', 'signer', 'round'], unique=True, sqlite_where=sa.text('expiry_reason IS NULL'), postgresql_where=sa.text('expiry_reason IS NULL'))
     op.create_table('raw_checksum',
     sa.Column('kind', sa.Text(), nullable=False),
     sa.Column('span', sa.BigInteger(), autoincrement=False, nullable=False),
@@ -721,7 +668,10 @@ def upgrade() -> None:
     sa.Column('prev', sa.LargeBinary(), nullable=False),
     sa.Column('deadline', sa.BigInteger(), nullable=False),
     sa.Column('root', sa.LargeBinary(), nullable=False),
-    sa.Column('data', sa.LargeBinary(), nullable=False),
+    sa.Column('changed_nodes', sa.BigInteger(), nullable=False),
+    sa.Column('changed_steps', sa.BigInteger(), nullable=False),
+    sa.Column('max_changed_steps', sa.BigInteger(), nullable=False),
+    sa.Column('crosses_band', sa.Boolean(), nullable=False),
     sa.Column('fingerprint', sa.LargeBinary(), nullable=False),
     sa.Column('state', sa.Text(), nullable=False),
     sa.Column('reason', sa.Text(), nullable=True),
@@ -791,7 +741,7 @@ def upgrade() -> None:
     sa.PrimaryKeyConstraint('block', name=op.f('pk_state_snapshot')),
     sqlite_with_rowid=False
     )
-    op.create_table('struck_rounds',
+    op.create_table('strike',
     sa.Column('block', sa.BigInteger(), autoincrement=False, nullable=False),
     sa.Column('tx', sa.BigInteger(), autoincrement=False, nullable=False),
     sa.Column('log', sa.BigInteger(), autoincrement=False, nullable=False),
@@ -799,7 +749,7 @@ def upgrade() -> None:
     sa.Column('time', sa.BigInteger(), nullable=False),
     sa.Column('first_round', sa.BigInteger(), nullable=False),
     sa.Column('last_round', sa.BigInteger(), nullable=False),
-    sa.PrimaryKeyConstraint('block', 'tx', 'log', 'sub', name=op.f('pk_struck_rounds'))
+    sa.PrimaryKeyConstraint('block', 'tx', 'log', 'sub', name=op.f('pk_strike'))
     )
     op.create_table('task',
     sa.Column('key', sa.LargeBinary(), nullable=False),
@@ -970,7 +920,7 @@ def downgrade() -> None:
     op.drop_index('waiting_task', table_name='task', sqlite_where=sa.text('created_at IS NOT NULL AND node IS NULL AND runs IS NULL AND ending IS NULL'), postgresql_where=sa.text('created_at IS NOT NULL AND node IS NULL AND runs IS NULL AND ending IS NULL'))
     op.drop_index('unscored_task', table_name='task', sqlite_where=sa.text('task_group IS NOT NULL AND scored_in IS NULL'), postgresql_where=sa.text('task_group IS NOT NULL AND scored_in IS NULL'))
     op.drop_table('task')
-    op.drop_table('struck_rounds')
+    op.drop_table('strike')
     op.drop_table('state_snapshot')
     op.drop_table('signing_embargo')
     op.drop_index(op.f('ix_score_block'), table_name='score')
@@ -1002,9 +952,6 @@ def downgrade() -> None:
     op.drop_index(op.f('ix_notice_undone_by'), table_name='notice')
     op.drop_index(op.f('ix_notice_block'), table_name='notice')
     op.drop_table('notice')
-    op.drop_table('node_kick')
-    op.drop_index(op.f('ix_node_index_node'), table_name='node_index')
-    op.drop_table('node_index')
     op.drop_table('node_check')
     op.drop_index(op.f('ix_node_seat'), table_name='node')
     op.drop_index(op.f('ix_node_recovers_until'), table_name='node')
@@ -1019,7 +966,6 @@ def downgrade() -> None:
     op.drop_table('lease')
     op.drop_table('leaf_piece')
     op.drop_table('last_event')
-    op.drop_table('lane_word')
     op.drop_index('open_kickout', table_name='kickout', sqlite_where=sa.text('closed_block IS NULL'), postgresql_where=sa.text('closed_block IS NULL'))
     op.drop_table('kickout')
     op.drop_table('kick')
@@ -1054,5 +1000,3 @@ def downgrade() -> None:
     op.drop_table('anomaly')
     op.drop_index(op.f('ix_accepted_round_round'), table_name='accepted_round')
     op.drop_table('accepted_round')
-    op.drop_index(op.f('ix_accepted_root_round'), table_name='accepted_root')
-    op.drop_table('accepted_root')

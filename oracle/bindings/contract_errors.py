@@ -11,9 +11,8 @@ from oracle.bindings.codec import decode_values, get_errors_by_selector
 from oracle.chain.decode.abi import SELECTOR_DIGITS
 from oracle.txmgr.client.refusal import Refusal, RefusalAction
 
-CONTRACT = "QoSOracle"
 # Contracts whose errors are decoded; errors of the same name in several have the same reaction.
-CONTRACTS = (CONTRACT, qos_roots.CONTRACT, qos_words.CONTRACT, "TaskNetwork")
+CONTRACTS = (qos_roots.CONTRACT, qos_words.CONTRACT, "TaskNetwork")
 
 
 # The reaction to every error that a push, a kickout, words or a task start can cause; a call that
@@ -23,7 +22,6 @@ ACTIONS: Mapping[str, RefusalAction] = {
     "TooSoon": RefusalAction.WAIT,
     "KicksRest": RefusalAction.WAIT,
     "KickNotReady": RefusalAction.WAIT,
-    "KickLimit": RefusalAction.WAIT,
     "BucketEmpty": RefusalAction.WAIT,
     "TooFewOpen": RefusalAction.WAIT,
     "StaleScores": RefusalAction.WAIT,
@@ -31,12 +29,8 @@ ACTIONS: Mapping[str, RefusalAction] = {
     "AsOfTooOld": RefusalAction.RENEW,
     "Reorged": RefusalAction.RENEW,
     "Expired": RefusalAction.RENEW,
-    "WrongReport": RefusalAction.RENEW,
     # Signers, quorum or rules were replaced, or a limit was tightened, since the signature.
     "WrongConfig": RefusalAction.RENEW,
-    "TooManyFalls": RefusalAction.RENEW,
-    "NotReleasable": RefusalAction.RENEW,
-    "BadLength": RefusalAction.RENEW,
     # Proofs: a newer round was accepted, or the round was struck.
     "NotProven": RefusalAction.RENEW,
     "SummaryNotProven": RefusalAction.RENEW,
@@ -50,9 +44,6 @@ ACTIONS: Mapping[str, RefusalAction] = {
     "NotExpelled": RefusalAction.DROP,
     "NoTarget": RefusalAction.DROP,
     "NoKick": RefusalAction.DROP,
-    "KickLive": RefusalAction.DROP,
-    "AlreadyProposed": RefusalAction.DROP,
-    "KickDead": RefusalAction.DROP,
     "AlreadyAccused": RefusalAction.DROP,
     # The last root does not state the interval that the call is about, or states it still.
     "NotDue": RefusalAction.DROP,
@@ -85,16 +76,8 @@ ACTIONS: Mapping[str, RefusalAction] = {
     "BadName": RefusalAction.WAIT,
     # System tasks: the dispatcher's balance in the contract is too low until it is funded.
     "PurseTooSmall": RefusalAction.WAIT,
-    "NotDirect": RefusalAction.HOLD,
-    "NotAscending": RefusalAction.HOLD,
-    "UnknownNode": RefusalAction.HOLD,
-    "ScoreTooHigh": RefusalAction.HOLD,
-    "ScoreErased": RefusalAction.HOLD,
-    "AlreadyRegistered": RefusalAction.HOLD,
-    "NoScore": RefusalAction.HOLD,
     "DeadlineTooFar": RefusalAction.HOLD,
     "NotEnoughGas": RefusalAction.HOLD,
-    "NoEvidence": RefusalAction.HOLD,
     "BadSignature": RefusalAction.HOLD,
     "BadSignatureLength": RefusalAction.HOLD,
     "BadReason": RefusalAction.HOLD,
@@ -108,11 +91,10 @@ ACTIONS: Mapping[str, RefusalAction] = {
 _PAUSE_ERRORS = frozenset({"Paused", "TooSoon"})
 
 # Errors of a push whose round is already accepted, of calls about a kickout that is already
-# proposed, executed or cancelled, and of words that are already written.
+# accused, executed or cancelled, and of words that are already written.
 _ALREADY_DONE_ERRORS = frozenset(
     {
-        *("WrongRound", "KickLive", "AlreadyProposed", "AlreadyAccused"),
-        *("AlreadyExpelled", "NoKick", "NothingWritten"),
+        *("WrongRound", "AlreadyAccused", "AlreadyExpelled", "NoKick", "NothingWritten"),
     }
 )
 
@@ -122,7 +104,7 @@ UNRELATED_ERRORS = frozenset(
         "Alone", "AlreadyMember", "AlreadyPaused", "AnswersOpen", "BadFloor",
         "BadGroupSize", "BadKind", "BadLimits", "BadRules", "BadSettings",
         "BadSigners", "BadSize", "BadTimeout", "ContestOpen", "FeeTooLow", "GroupFull",
-        "GroupNotReady", "IndexSpaceFull", "InvalidShortString", "KickedOut", "NoCode", "NotAdmin",
+        "GroupNotReady", "InvalidShortString", "KickedOut", "NoCode", "NotAdmin",
         "NotContested", "NotCreator", "NotItsLike", "NotItsTask", "NotKickedOut",
         "NotOffered", "NotPaused", "NothingToWithdraw", "OfferTooRecent", "OrderDiffers",
         "PauseCoolDown", "PauseTooLong", "PaymentRefused", "RejoinTooEarly",

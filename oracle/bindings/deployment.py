@@ -2,14 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, field, fields, replace
-from typing import TypeVar
 
 from eth_utils.crypto import keccak
 
 from oracle.bindings import qos_roots, qos_words
 from oracle.bindings.codec import build_creation_code
-from oracle.bindings.contract_errors import CONTRACT, decode_refusal
-from oracle.bindings.qos_oracle import ContractLimits
+from oracle.bindings.contract_errors import decode_refusal
 from oracle.bindings.qos_roots import FOR_EVER, ContractKickLimits, RootsLimits
 from oracle.chain.proofs.rlp import encode_rlp
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
@@ -23,56 +21,6 @@ from oracle.txmgr.client.fee_quote import add_gas_margin
 from oracle.txmgr.client.receipts import Receipt, fetch_balance, fetch_mined_count, fetch_receipts
 from oracle.txmgr.client.send_raw import send_raw_transaction
 
-# Limits for a network of some thousand nodes and a period of a minute
-# (docs/explanation/kickouts.md#limits-in-the-contract).
-DEFAULT_LIMITS = ContractLimits(
-    max_words=1024,
-    max_new_nodes=200,
-    min_interval=30,
-    anchor_window=200,
-    max_age_seconds=7200,
-    kick_below=2000,
-    veto_delay=3600,
-    kick_rounds=3,
-    kick_window=86_400,
-    max_kicks_per_round=20,
-    min_open=3,
-    fall_share=1000,
-    big_fall=2500,
-)
-# Limits that the admin can never exceed, even after the timelock's delay
-# (docs/explanation/kickouts.md#limits-in-the-contract).
-DEFAULT_FLOORS = ContractLimits(
-    max_words=4095,
-    max_new_nodes=1000,
-    min_interval=0,
-    anchor_window=8191,
-    max_age_seconds=86_400,
-    kick_below=2000,
-    veto_delay=3600,
-    kick_rounds=2,
-    kick_window=7 * 86_400,
-    max_kicks_per_round=20,
-    min_open=3,
-    fall_share=1000,
-    big_fall=2500,
-)
-# Only for tests and demonstrations: these floors allow any limit.
-NO_FLOORS = ContractLimits(
-    max_words=4095,
-    max_new_nodes=2**16 - 1,
-    min_interval=0,
-    anchor_window=8191,
-    max_age_seconds=30 * 86_400,
-    kick_below=10_000,
-    veto_delay=0,
-    kick_rounds=0,
-    kick_window=2**24 - 1,
-    max_kicks_per_round=255,
-    min_open=0,
-    fall_share=10_000,
-    big_fall=10_000,
-)
 DEFAULT_KICK_LIMITS = ContractKickLimits(
     kick_gas=600_000,
     kick_cooldown=FOR_EVER,
@@ -80,8 +28,9 @@ DEFAULT_KICK_LIMITS = ContractKickLimits(
     bucket_per_frame=1,
     bucket_frame=3600,
 )
-# Limits of QoSRoots, for the same networks.
-DEFAULT_ROOTS_LIMITS = RootsLimits(
+# Limits for a network of some thousand nodes and a period of a minute
+# (docs/explanation/kickouts.md#limits-in-the-contract).
+DEFAULT_LIMITS = RootsLimits(
     min_interval=30,
     anchor_window=200,
     max_age_seconds=7200,
@@ -90,7 +39,8 @@ DEFAULT_ROOTS_LIMITS = RootsLimits(
     kick_rounds=3,
     min_open=3,
 )
-DEFAULT_ROOTS_FLOORS = RootsLimits(
+# Limits that the admin can never exceed, even after the timelock's delay.
+DEFAULT_FLOORS = RootsLimits(
     min_interval=0,
     anchor_window=8191,
     max_age_seconds=86_400,
@@ -119,7 +69,7 @@ DEFAULT_KICK_FLOORS = ContractKickLimits(
     bucket_frame=3600,
 )
 # Only for tests and demonstrations: these floors allow any limit.
-NO_ROOTS_FLOORS = RootsLimits(
+NO_FLOORS = RootsLimits(
     min_interval=0,
     anchor_window=8191,
     max_age_seconds=30 * 86_400,
@@ -143,44 +93,10 @@ DEFAULT_KEPT_ROUNDS, DEFAULT_LAG_ROUNDS = 256, 2
 # code that is stored; each byte of calldata.
 _BASE_CREATION_GAS, _STORED_BYTE_GAS, _CALLDATA_BYTE_GAS = 200_000, 200, 16
 
-Limits = TypeVar("Limits", ContractLimits, RootsLimits)
-
 
 @dataclass(frozen=True, slots=True)
 class OracleSetup:
-    """The struct `Setup` of the constructor; if `target` is zero, kickouts call no contract."""
-
-    admin: Address
-    signers: tuple[Address, ...]
-    rules_hash: Hash
-    target: Address = ZERO_ADDRESS
-    quorum: int = 1
-    pauser: Address = ZERO_ADDRESS
-    vetoer: Address = ZERO_ADDRESS
-    limits: ContractLimits = field(default=DEFAULT_LIMITS)
-    floors: ContractLimits = field(default=DEFAULT_FLOORS)
-    kick_limits: ContractKickLimits = field(default=DEFAULT_KICK_LIMITS)
-    expelled: tuple[Address, ...] = ()
-    arbitrum: bool = False
-
-    @property
-    def creation_code(self) -> str:
-        """Return the creation code, including the constructor arguments."""
-        return build_creation_code(CONTRACT, self.struct_fields)
-
-    @property
-    def struct_fields(self) -> tuple[object, ...]:
-        """Return the fields in the order of the contract's struct."""
-        return (
-            *(self.admin, self.pauser, self.vetoer, self.target, self.signers, self.quorum),
-            *(bytes.fromhex(self.rules_hash[2:]), astuple(self.limits), astuple(self.floors)),
-            *(astuple(self.kick_limits), self.expelled, self.arbitrum),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class RootsSetup:
-    """The struct `Setup` of QoSRoots; if `target` is zero, kickouts call no contract.
+    """The struct `Setup` of the constructor; if `target` is zero, kickouts call no contract.
 
     `floors` and `kick_floors` are the loosest limits that the admin can ever set, `tightest` the
     tightest that the pauser can set.
@@ -195,8 +111,8 @@ class RootsSetup:
     vetoer: Address = ZERO_ADDRESS
     kept_rounds: int = DEFAULT_KEPT_ROUNDS
     lag_rounds: int = DEFAULT_LAG_ROUNDS
-    limits: RootsLimits = field(default=DEFAULT_ROOTS_LIMITS)
-    floors: RootsLimits = field(default=DEFAULT_ROOTS_FLOORS)
+    limits: RootsLimits = field(default=DEFAULT_LIMITS)
+    floors: RootsLimits = field(default=DEFAULT_FLOORS)
     tightest: RootsLimits = field(default=DEFAULT_TIGHTEST)
     kick_limits: ContractKickLimits = field(default=DEFAULT_KICK_LIMITS)
     kick_floors: ContractKickLimits = field(default=DEFAULT_KICK_FLOORS)
@@ -256,7 +172,7 @@ class DeploymentPlan:
         return self.gas_limit * self.fees.max_fee
 
 
-def override_limits(limits: Limits, overrides: Mapping[str, int]) -> Limits:
+def override_limits(limits: RootsLimits, overrides: Mapping[str, int]) -> RootsLimits:
     """Return the limits, with the overrides in place of the limits of the same name.
 
     Raises:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from oracle.bindings.codec import decode_arguments, get_contract_class
 from oracle.chain.decode.abi import SELECTOR_DIGITS, Parameter, load_abi
-from oracle.domain.ids import Address, Hash
+from oracle.domain.ids import Address
 from oracle.txmgr.client.receipts import Receipt, ReceiptLog
 
 if TYPE_CHECKING:
@@ -30,28 +30,15 @@ class _ExpectedEvent:
     function: str
     event: str
     input_by_event_field: Mapping[str, str]
-    # The event field with the statement's digest, if there is one.
-    digest_field: str | None = None
 
 
-_ROUND_OF_PUSH = {"round": "round", "asOf": "asOf", "asOfHash": "asOfHash"}
-_ROUND_OF_ROOT = {name: f"report.{name}" for name in (*_ROUND_OF_PUSH, "root")}
+_ROUND_OF_PUSH = {name: f"report.{name}" for name in ("round", "asOf", "asOfHash", "root")}
 _LEAF_OF_KICK = {"node": "leaf.node", "evidence": "leaf.poolHash"}
 _EXPECTED_EVENTS = (
-    _ExpectedEvent("QoSOracle", "push", "RoundAccepted", _ROUND_OF_PUSH, "digest"),
-    _ExpectedEvent(
-        "QoSOracle",
-        "proposeKick",
-        "KickProposed",
-        {"node": "node", "evidence": "evidence"},
-    ),
-    _ExpectedEvent("QoSOracle", "executeKick", "KickExecuted", {"node": "node"}),
-    _ExpectedEvent("QoSOracle", "retryKick", "KickExecuted", {"node": "node"}),
-    _ExpectedEvent("QoSOracle", "cancelKick", "KickCancelled", {"node": "node", "why": "why"}),
-    # `retryKick` of QoSRoots has the same selector and event as that of QoSOracle.
-    _ExpectedEvent("roots/QoSRoots", "push", "RoundAccepted", _ROUND_OF_ROOT),
+    _ExpectedEvent("roots/QoSRoots", "push", "RoundAccepted", _ROUND_OF_PUSH),
     _ExpectedEvent("roots/QoSRoots", "accuse", "KickAccused", _LEAF_OF_KICK),
     _ExpectedEvent("roots/QoSRoots", "executeKick", "KickExecuted", _LEAF_OF_KICK),
+    _ExpectedEvent("roots/QoSRoots", "retryKick", "KickExecuted", {"node": "node"}),
     _ExpectedEvent("roots/QoSRoots", "clear", "KickCancelled", {"node": "leaf.node"}),
     _ExpectedEvent("roots/QoSRoots", "veto", "KickCancelled", {"node": "node", "why": "why"}),
     _ExpectedEvent(
@@ -83,18 +70,16 @@ _EXPECTED_EVENTS = (
 )
 
 
-def find_missing_event(
-    receipt: Receipt, contract: Address, calldata: str, digest: Hash | None
-) -> str | None:
+def find_missing_event(receipt: Receipt, contract: Address, calldata: str) -> str | None:
     """Return the name of the expected event if a call did not emit it, else None.
 
-    `digest` is the digest of the pushed statement. No event is expected from a call that is not in
+    No event is expected from a call that is not in
     `_EXPECTED_EVENTS`, such as an empty transfer to the account itself.
     """
     expected_event = _load_expected_events_by_selector().get(calldata[:SELECTOR_DIGITS])
     if expected_event is None:
         return None
-    expected_values = _build_expected_values(expected_event, calldata, digest)
+    expected_values = _build_expected_values(expected_event, calldata)
     events = [event for event in receipt.events if event.contract == contract]
     if any(
         _select_compared_values(expected_event, arguments) == expected_values
@@ -104,18 +89,13 @@ def find_missing_event(
     return expected_event.event
 
 
-def _build_expected_values(
-    expected_event: _ExpectedEvent, calldata: str, digest: Hash | None
-) -> dict[str, object]:
+def _build_expected_values(expected_event: _ExpectedEvent, calldata: str) -> dict[str, object]:
     arguments = decode_arguments(expected_event.contract, expected_event.function, calldata)
     parameters = load_abi(expected_event.contract).functions[expected_event.function].inputs
-    values = {
+    return {
         event_field: _normalize_value(_get_argument(parameters, arguments, input_name))
         for event_field, input_name in expected_event.input_by_event_field.items()
     }
-    if expected_event.digest_field is not None and digest is not None:
-        values[expected_event.digest_field] = bytes.fromhex(digest[2:])
-    return values
 
 
 def _get_argument(
@@ -136,11 +116,9 @@ def _select_compared_values(
     expected_event: _ExpectedEvent, arguments: Mapping[str, object]
 ) -> dict[str, object]:
     """Return the event fields that are compared with the arguments of the call."""
-    names = [
-        *expected_event.input_by_event_field,
-        *([expected_event.digest_field] if expected_event.digest_field is not None else []),
-    ]
-    return {name: _normalize_value(arguments[name]) for name in names}
+    return {
+        name: _normalize_value(arguments[name]) for name in expected_event.input_by_event_field
+    }
 
 
 def _decode_events(

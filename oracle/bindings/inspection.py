@@ -1,23 +1,14 @@
 """Compares the oracle contract with the configuration, for `contract check`."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
 
-from oracle.bindings import qos_roots
 from oracle.bindings.codec import compute_code_hash
-from oracle.bindings.contract_errors import CONTRACT
-from oracle.bindings.qos_oracle import ContractConfiguration, OracleContract
-from oracle.bindings.qos_roots import RootsConfiguration, RootsContract
+from oracle.bindings.qos_roots import CONTRACT, RootsConfiguration, RootsContract
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
-from oracle.domain.reports.lanes import LANES_PER_WORD
 from oracle.domain.reports.report import ReportSettings
 from oracle.errors import TransientError
 from oracle.rpc.fanout import PoolView
 from oracle.signing.typed_data import MAX_TTL_SECONDS
-
-AnyConfiguration: TypeAlias = ContractConfiguration | RootsConfiguration
-Configuration = TypeVar("Configuration", ContractConfiguration, RootsConfiguration)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,39 +41,7 @@ class ContractMismatch:
 
 def inspect_contract(
     pool_view: PoolView, address: Address, expected: ExpectedConfiguration
-) -> tuple[ContractConfiguration, list[ContractMismatch]]:
-    """Return the configuration of a QoSOracle and its mismatches with the expected one.
-
-    Raises:
-        TransientError: see `_inspect_each_endpoint`.
-    """
-    return _inspect_each_endpoint(
-        pool_view,
-        lambda view: OracleContract(view, address).get_configuration(),
-        lambda configuration: find_mismatches(configuration, expected),
-    )
-
-
-def inspect_roots_contract(
-    pool_view: PoolView, address: Address, expected: ExpectedConfiguration
 ) -> tuple[RootsConfiguration, list[ContractMismatch]]:
-    """Return the configuration of a QoSRoots and its mismatches with the expected one.
-
-    Raises:
-        TransientError: see `_inspect_each_endpoint`.
-    """
-    return _inspect_each_endpoint(
-        pool_view,
-        lambda view: RootsContract(view, address).get_configuration(),
-        lambda configuration: find_roots_mismatches(configuration, expected),
-    )
-
-
-def _inspect_each_endpoint(
-    pool_view: PoolView,
-    read: Callable[[PoolView], Configuration],
-    find: Callable[[Configuration], list[ContractMismatch]],
-) -> tuple[Configuration, list[ContractMismatch]]:
     """Return the contract's configuration and its mismatches, as one endpoint shows them.
 
     A match at one endpoint is enough. A mismatch counts only if all endpoints show it, because a
@@ -91,15 +50,15 @@ def _inspect_each_endpoint(
     Raises:
         TransientError: no endpoint shows a match, and at least one does not respond.
     """
-    results: list[tuple[Configuration, list[ContractMismatch]]] = []
+    results: list[tuple[RootsConfiguration, list[ContractMismatch]]] = []
     errors: list[TransientError] = []
     for endpoint_view in pool_view.single_views():
         try:
-            configuration = read(endpoint_view)
+            configuration = RootsContract(endpoint_view, address).get_configuration()
         except TransientError as error:
             errors.append(error)
             continue
-        results.append((configuration, find(configuration)))
+        results.append((configuration, find_mismatches(configuration, expected)))
         if not results[-1][1]:
             return results[-1]
     if not errors:
@@ -113,36 +72,14 @@ def _inspect_each_endpoint(
 
 
 def find_mismatches(
-    configuration: ContractConfiguration, expected: ExpectedConfiguration
-) -> list[ContractMismatch]:
-    """Return everything that prevents this daemon from publishing to this QoSOracle."""
-    return [
-        *_find_common_mismatches(CONTRACT, configuration, expected),
-        *_find_word_limit_mismatches(configuration, expected.settings),
-    ]
-
-
-def find_roots_mismatches(
     configuration: RootsConfiguration, expected: ExpectedConfiguration
 ) -> list[ContractMismatch]:
-    """Return everything that prevents this daemon from publishing to this QoSRoots."""
-    mismatches = _find_common_mismatches(qos_roots.CONTRACT, configuration, expected)
-    if configuration.on_arbitrum != configuration.is_arbitrum_chain:
-        chain_has = "has" if configuration.is_arbitrum_chain else "does not have"
-        expected_value = f"{configuration.is_arbitrum_chain}: the chain {chain_has} ArbSys"
-        actual_value = str(configuration.on_arbitrum)
-        mismatches.append(ContractMismatch("ON_ARBITRUM", expected_value, actual_value))
-    return mismatches
-
-
-def _find_common_mismatches(
-    artifact: str, configuration: AnyConfiguration, expected: ExpectedConfiguration
-) -> list[ContractMismatch]:
+    """Return everything that prevents this daemon from publishing."""
     comparisons = [
         (
             "code hash",
-            compute_code_hash(artifact),
-            compute_code_hash(artifact, configuration.code),
+            compute_code_hash(CONTRACT),
+            compute_code_hash(CONTRACT, configuration.code),
         ),
         ("rulesHash", expected.rules_hash, configuration.contract_status.rules_hash),
         (
@@ -150,6 +87,7 @@ def _find_common_mismatches(
             expected.settings.kick_below,
             configuration.contract_status.limits.kick_below,
         ),
+        ("ON_ARBITRUM", configuration.is_arbitrum_chain, configuration.on_arbitrum),
     ]
     return [
         *(
@@ -164,7 +102,7 @@ def _find_common_mismatches(
 
 
 def _find_target_mismatches(
-    configuration: AnyConfiguration, expected: ExpectedConfiguration
+    configuration: RootsConfiguration, expected: ExpectedConfiguration
 ) -> list[ContractMismatch]:
     target = expected.target
     if target is None or configuration.target in {target, ZERO_ADDRESS}:
@@ -173,7 +111,7 @@ def _find_target_mismatches(
 
 
 def _find_key_mismatches(
-    configuration: AnyConfiguration, expected: ExpectedConfiguration
+    configuration: RootsConfiguration, expected: ExpectedConfiguration
 ) -> list[ContractMismatch]:
     mismatches = []
     if expected.signer is not None and expected.signer not in configuration.signers:
@@ -202,7 +140,7 @@ def _find_key_mismatches(
 
 
 def _find_limit_mismatches(
-    configuration: AnyConfiguration, expected: ExpectedConfiguration
+    configuration: RootsConfiguration, expected: ExpectedConfiguration
 ) -> list[ContractMismatch]:
     limits, settings = configuration.contract_status.limits, expected.settings
     mismatches = []
@@ -224,14 +162,3 @@ def _find_limit_mismatches(
             ContractMismatch("limits.minInterval", expected_maximum, f"{limits.min_interval} s")
         )
     return mismatches
-
-
-def _find_word_limit_mismatches(
-    configuration: ContractConfiguration, settings: ReportSettings
-) -> list[ContractMismatch]:
-    max_words = configuration.contract_status.limits.max_words
-    word_count = -(-configuration.contract_status.head.node_count // LANES_PER_WORD)
-    if max_words >= min(settings.max_words, word_count):
-        return []
-    expected_minimum = f"at least {settings.max_words} (oracle.max_words)"
-    return [ContractMismatch("limits.maxWords", expected_minimum, str(max_words))]

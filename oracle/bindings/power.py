@@ -11,13 +11,10 @@ from oracle.bindings import qos_words
 from oracle.bindings.codec import compute_code_hash
 from oracle.bindings.deployment import (
     DEFAULT_FLOORS,
-    DEFAULT_ROOTS_FLOORS,
-    Limits,
     WordsSetup,
     compute_min_age,
 )
-from oracle.bindings.inspection import AnyConfiguration, ContractMismatch
-from oracle.bindings.qos_oracle import ContractConfiguration
+from oracle.bindings.inspection import ContractMismatch
 from oracle.bindings.qos_roots import ContractKickLimits, RootsConfiguration, RootsLimits
 from oracle.bindings.qos_words import WordsConfiguration
 from oracle.bindings.timelock import (
@@ -38,10 +35,9 @@ from oracle.rpc.fanout import PoolView
 
 # The limits that bound the harm of a stolen quorum: some have a minimum, others a maximum.
 _MIN_BOUND_LIMITS = ("veto_delay", "kick_rounds")
-_MAX_BOUND_LIMITS = ("fall_share", "kick_below", "max_kicks_per_round")
-# KickLimits have no floors in the contract, so their bounds are defined here: four times the
-# defaults of `contract deploy`. A stolen quorum can kick MAX_BUCKET nodes at once, and
-# MAX_DAILY_KICKS nodes each day.
+_MAX_BOUND_LIMITS = ("kick_below",)
+# The bounds of the kick limits: four times the defaults of `contract deploy`. A stolen quorum can
+# kick MAX_BUCKET nodes at once, and MAX_DAILY_KICKS nodes each day.
 MAX_BUCKET, MAX_DAILY_KICKS = 12, 96
 _DAY = 86_400
 # The longest time, in seconds, for which the pauser's tightest limits may delay a kickout.
@@ -51,24 +47,9 @@ MIN_LAG_ROUNDS = 2
 
 
 def find_weaknesses(
-    pool_view: PoolView, configuration: ContractConfiguration
-) -> list[ContractMismatch]:
-    """Return the roles and limits with which a single key or person could do harm immediately.
-
-    Raises:
-        TransientError: no endpoint responds.
-    """
-    return [
-        *_find_admin_weaknesses(pool_view, configuration),
-        *_find_role_weaknesses(configuration),
-        *_find_limit_weaknesses(configuration),
-    ]
-
-
-def find_roots_weaknesses(
     pool_view: PoolView, configuration: RootsConfiguration, settings: ReportSettings
 ) -> list[ContractMismatch]:
-    """Return the roles and limits of a QoSRoots that leave a single key too much power.
+    """Return the roles and limits of the contract that leave a single key too much power.
 
     Raises:
         TransientError: no endpoint responds.
@@ -77,7 +58,7 @@ def find_roots_weaknesses(
         *_find_admin_weaknesses(pool_view, configuration),
         *_find_role_weaknesses(configuration),
         *_find_vetoer_weaknesses(configuration),
-        *_find_bound_weaknesses(configuration),
+        *_find_limit_weaknesses(configuration),
         *_find_age_weaknesses(configuration, settings),
         *_find_tightening_weaknesses(configuration.tightest, settings),
     ]
@@ -112,59 +93,24 @@ def find_words_mismatches(
 
 
 def find_timelock_weaknesses(
-    roles: TimelockRoles, vetoer: Address, expected_proposers: Collection[Address]
-) -> list[ContractMismatch]:
-    """Return the accounts that have a role of the timelock of a QoSOracle but should not.
-
-    If `expected_proposers` is empty, any single proposer is accepted.
-    """
-    return _find_timelock_role_weaknesses(roles, vetoer, "the vetoer", expected_proposers)
-
-
-def find_roots_timelock_weaknesses(
     roles: TimelockRoles,
     oracle: Address,
     configuration: RootsConfiguration,
     expected_proposers: Collection[Address],
 ) -> list[ContractMismatch]:
-    """Return what weakens the timelock of a QoSRoots.
+    """Return what weakens the timelock of the oracle.
 
     The vetoer cancels operations through the oracle, so the oracle is a canceller. A vetoer that
     is a canceller itself could cancel operations forever, after its replacement too. Two of the
     three parties replace the third, so no proposer is the vetoer or the pauser. If
     `expected_proposers` is empty, any single proposer is accepted.
     """
-    mismatches = _find_timelock_role_weaknesses(roles, oracle, "the oracle", expected_proposers)
-    if oracle not in roles.get_accounts(CANCELLER_NAME):
-        cancellers = ", ".join(roles.get_accounts(CANCELLER_NAME)) or "nobody"
-        mismatches.append(
-            ContractMismatch(
-                f"{CANCELLER_NAME} of the timelock",
-                f"also the oracle {oracle}, through which the vetoer cancels",
-                cancellers,
-            )
-        )
-    proposers = roles.get_accounts(PROPOSER_NAME)
-    mismatches += [
-        ContractMismatch(role, "not a proposer of the timelock", holder)
-        for role, holder in (("pauser", configuration.pauser), ("vetoer", configuration.vetoer))
-        if holder in proposers
-    ]
-    return mismatches
-
-
-def _find_timelock_role_weaknesses(
-    roles: TimelockRoles,
-    canceller: Address,
-    canceller_name: str,
-    expected_proposers: Collection[Address],
-) -> list[ContractMismatch]:
     proposers = expected_proposers or roles.get_accounts(PROPOSER_NAME)
     allowed_by_role = {
         PROPOSER_NAME: (proposers, "an address in --proposers"),
         # Anyone may execute a call after its delay.
         EXECUTOR_NAME: ([*proposers, ZERO_ADDRESS], "anyone, or a proposer"),
-        CANCELLER_NAME: ([*proposers, canceller], f"a proposer or {canceller_name}"),
+        CANCELLER_NAME: ([*proposers, oracle], "a proposer or the oracle"),
         ADMIN_NAME: ([roles.timelock], "only the timelock itself"),
     }
     mismatches = [
@@ -185,11 +131,25 @@ def _find_timelock_role_weaknesses(
         mismatches.append(
             ContractMismatch("roles of the timelock", "all its RoleGranted logs", missing_since)
         )
+    if oracle not in roles.get_accounts(CANCELLER_NAME):
+        cancellers = ", ".join(roles.get_accounts(CANCELLER_NAME)) or "nobody"
+        mismatches.append(
+            ContractMismatch(
+                f"{CANCELLER_NAME} of the timelock",
+                f"also the oracle {oracle}, through which the vetoer cancels",
+                cancellers,
+            )
+        )
+    mismatches += [
+        ContractMismatch(role, "not a proposer of the timelock", holder)
+        for role, holder in (("pauser", configuration.pauser), ("vetoer", configuration.vetoer))
+        if holder in roles.get_accounts(PROPOSER_NAME)
+    ]
     return mismatches
 
 
 def _find_admin_weaknesses(
-    pool_view: PoolView, configuration: AnyConfiguration
+    pool_view: PoolView, configuration: RootsConfiguration
 ) -> Iterator[ContractMismatch]:
     if configuration.pending_admin != ZERO_ADDRESS:
         yield ContractMismatch("pending admin", "none", configuration.pending_admin)
@@ -214,7 +174,7 @@ def _find_admin_weaknesses(
         yield ContractMismatch("delay of the timelock", expected_range, f"{delay} s")
 
 
-def _find_role_weaknesses(configuration: AnyConfiguration) -> Iterator[ContractMismatch]:
+def _find_role_weaknesses(configuration: RootsConfiguration) -> Iterator[ContractMismatch]:
     if len(configuration.signers) < 2:  # noqa: PLR2004  a single signer is no quorum
         yield ContractMismatch("signers", "at least 2", str(len(configuration.signers)))
     elif configuration.quorum < 2:  # noqa: PLR2004
@@ -238,21 +198,13 @@ def _find_vetoer_weaknesses(configuration: RootsConfiguration) -> Iterator[Contr
         )
 
 
-def _find_limit_weaknesses(configuration: ContractConfiguration) -> Iterator[ContractMismatch]:
+def _find_limit_weaknesses(configuration: RootsConfiguration) -> Iterator[ContractMismatch]:
     yield from _find_bucket_weaknesses("kick_limits", configuration.kick_limits)
+    yield from _find_bucket_weaknesses("kick_floors", configuration.kick_floors)
     yield from _find_unbounded_limits(
         "limits", configuration.contract_status.limits, DEFAULT_FLOORS
     )
     yield from _find_unbounded_limits("floors", configuration.floors, DEFAULT_FLOORS)
-
-
-def _find_bound_weaknesses(configuration: RootsConfiguration) -> Iterator[ContractMismatch]:
-    yield from _find_bucket_weaknesses("kick_limits", configuration.kick_limits)
-    yield from _find_bucket_weaknesses("kick_floors", configuration.kick_floors)
-    yield from _find_unbounded_limits(
-        "limits", configuration.contract_status.limits, DEFAULT_ROOTS_FLOORS
-    )
-    yield from _find_unbounded_limits("floors", configuration.floors, DEFAULT_ROOTS_FLOORS)
 
 
 def _find_bucket_weaknesses(
@@ -268,7 +220,7 @@ def _find_bucket_weaknesses(
 
 
 def _find_unbounded_limits(
-    name: str, limits: Limits, bounds: Limits
+    name: str, limits: RootsLimits, bounds: RootsLimits
 ) -> Iterator[ContractMismatch]:
     """Yield the limits with which a stolen quorum could do more harm than with the bounds."""
     for limit_field in fields(bounds):

@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from oracle.bindings.arb_sys import is_arbitrum_chain
-from oracle.bindings.codec import decode_arguments, encode_call
+from oracle.bindings.codec import decode_arguments, decode_result, encode_call
 from oracle.bindings.contract_views import (
     DeployedContract,
     ViewCall,
@@ -22,8 +22,9 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.roots.leaves import NodeLeaf, RoundSummary
 from oracle.domain.roots.proofs import NodeProof
-from oracle.rpc.fanout import PoolView
-from oracle.signing.typed_data import RootStatement
+from oracle.rpc.fanout import PoolView, expect_response_format
+from oracle.rpc.rpc_errors import RevertError
+from oracle.signing.typed_data import ReportStatement
 from oracle.txmgr.client.receipts import fetch_newest_block
 
 CONTRACT = "roots/QoSRoots"
@@ -235,6 +236,20 @@ class RootsContract:
             ),
         )
 
+    def get_root(self, round_number: int) -> Hash | None:
+        """Return the root of a round, or None if it is not kept, was struck, or never was.
+
+        Raises:
+            TransientError: no endpoint returns the contract's state.
+        """
+        call = {"to": self.address, "data": encode_call(CONTRACT, "rootOf", round_number)}
+        try:
+            result = self._pool_view.request("eth_call", call, "latest")
+        except RevertError:
+            return None
+        with expect_response_format(f"rootOf of a QoSRoots at {self.address}"):
+            return decode_hash(decode_result(CONTRACT, "rootOf", str(result)))
+
     def get_configuration(self) -> RootsConfiguration:
         """Return the contract's accounts, limits and code.
 
@@ -283,26 +298,7 @@ class RootsContract:
         return DeployedContract(CONTRACT, self.address, "oracle.address")
 
 
-def build_root_statement(
-    contract_status: RootsStatus, root: Hash, as_of: BlockRef, deadline: int
-) -> RootStatement:
-    """Return the statement of the next round, which is signed and then pushed.
-
-    The contract accepts it only if no other round is accepted or struck, and the configuration
-    does not change, before the statement is pushed.
-    """
-    return RootStatement(
-        config=contract_status.config,
-        round=contract_status.head.round + 1,
-        prev=contract_status.last_root,
-        as_of=as_of.number,
-        as_of_hash=as_of.hash,
-        deadline=deadline,
-        root=root,
-    )
-
-
-def encode_push_call(statement: RootStatement, config_count: int, signatures: bytes) -> str:
+def encode_push_call(statement: ReportStatement, config_count: int, signatures: bytes) -> str:
     """Return the calldata that pushes a report signed under the configuration `config_count`."""
     report = (
         statement.round,
@@ -313,6 +309,25 @@ def encode_push_call(statement: RootStatement, config_count: int, signatures: by
         bytes.fromhex(statement.root[2:]),
     )
     return encode_call(CONTRACT, "push", report, signatures)
+
+
+def decode_push_call(calldata: str, config: Hash, prev: Hash) -> ReportStatement:
+    """Return the statement that a call pushes; the call holds neither `config` nor `prev`.
+
+    Raises:
+        ValueError: the calldata is not of `push`.
+    """
+    arguments = decode_arguments(CONTRACT, "push", calldata)
+    number, _, as_of, as_of_hash, deadline, root = arguments["report"]
+    return ReportStatement(
+        config=config,
+        round=number,
+        prev=prev,
+        as_of=as_of,
+        as_of_hash=Hash("0x" + as_of_hash.hex()),
+        deadline=deadline,
+        root=Hash("0x" + root.hex()),
+    )
 
 
 def encode_accuse_call(leaf: NodeLeaf, hashes: Sequence[bytes]) -> str:

@@ -3,10 +3,12 @@
 Anyone writes words here, sixteen lanes each, by a proof against a root of the oracle.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
-from oracle.bindings.codec import encode_call
+from oracle.bindings.codec import decode_error_name, decode_result, encode_call
 from oracle.bindings.contract_views import (
     DeployedContract,
     ViewCall,
@@ -17,11 +19,17 @@ from oracle.bindings.qos_roots import build_leaf_values
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address
 from oracle.domain.roots.proofs import NodeProof
-from oracle.rpc.fanout import PoolView
+from oracle.rpc.client import Json
+from oracle.rpc.fanout import EndpointCaller, PoolView, expect_response_format
+from oracle.rpc.rpc_errors import CallRefusedError, RevertError
 
 CONTRACT = "roots/QoSWords"
 # The contract takes up to this many words in one call.
 MAX_RUN_WORDS = 2048
+# A node's client limits the gas of a view; each word takes 2,100.
+_MAX_VIEWED_WORDS = 2048
+# The gas of a call without its words is that of six words (docs/reference/gas.md#the-hot-set).
+_CALL_COST_WORDS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +77,39 @@ class WordsContract:
         Raises:
             TransientError: no endpoint returns the contract's state.
         """
-        calls = [ViewCall("wordsAt", (first, count)), ViewCall("roundsAt", (first, count))]
-        (lane_words,), (rounds,) = call_views(self._pool_view, self._contract, block, calls)
+        calls = [
+            ViewCall(view, (start, min(_MAX_VIEWED_WORDS, first + count - start)))
+            for start in range(first, first + count, _MAX_VIEWED_WORDS)
+            for view in ("wordsAt", "roundsAt")
+        ]
+        results = call_views(self._pool_view, self._contract, block, calls)
         return [
             StoredWord(lanes, round_number)
+            for (lane_words,), (rounds,) in zip(results[::2], results[1::2], strict=True)
             for lanes, round_number in zip(lane_words, rounds, strict=True)
         ]
+
+    def get_seats(self, nodes: Sequence[Address], block: BlockRef) -> list[int | None]:
+        """Return the seat to which each node is bound, or None, at a block.
+
+        Raises:
+            TransientError: no endpoint returns the contract's state.
+        """
+        block_tag = hex(block.number)
+        requests = [
+            (
+                "eth_call",
+                ({"to": self.address, "data": encode_call(CONTRACT, "indexOf", node)}, block_tag),
+            )
+            for node in nodes
+        ]
+
+        def read_seats(endpoint: EndpointCaller) -> list[int | None]:
+            results = endpoint.request_all_or_refusals(requests)
+            with expect_response_format(f"indexOf of a QoSWords at {self.address}"):
+                return [_decode_seat(result) for result in results]
+
+        return self._pool_view.read_first(read_seats)
 
     def get_fall_limit(self, block: BlockRef) -> FallLimit:
         """Return how many lanes fell today, and how many may, at a block.
@@ -108,44 +143,74 @@ class WordsContract:
 
     @property
     def _contract(self) -> DeployedContract:
-        return DeployedContract(CONTRACT, self.address, "its address")
+        return DeployedContract(CONTRACT, self.address, "hot_set.address")
+
+
+def _decode_seat(result: "Json | CallRefusedError") -> int | None:
+    """Return the result of `indexOf`; the contract reverts for a node that has no seat."""
+    if isinstance(result, RevertError):
+        if decode_error_name(CONTRACT, result.data or "") != "NotRegistered":
+            raise result
+        return None
+    if isinstance(result, CallRefusedError):
+        raise result
+    (seat,) = decode_result(CONTRACT, "indexOf", str(result))
+    return int(seat)
 
 
 def find_outdated_words(
-    stored_words: Sequence[StoredWord], lane_words: Sequence[int], round_number: int
+    stored_words: Sequence[StoredWord],
+    lane_words: Sequence[int],
+    round_number: int,
+    min_round: int = 0,
 ) -> list[int]:
-    """Return the indexes of the words that differ from a round's and are from an older round.
+    """Return the indexes of the words that differ from a round's, or are older than `min_round`.
 
-    Both lists begin with word 0. A word without a node is 0, which the contract never stores.
+    Both lists begin with word 0. Words from this or a later round are not outdated. A word without
+    a node is 0, which the contract never stores.
     """
     return [
         index
         for index, (stored, lanes) in enumerate(zip(stored_words, lane_words, strict=True))
-        if lanes and stored.round < round_number and stored.lanes != lanes
+        if lanes
+        and stored.round < round_number
+        and (stored.lanes != lanes or stored.round < min_round)
     ]
 
 
 def group_word_runs(
     indexes: Iterable[int], max_words: int = MAX_RUN_WORDS
 ) -> list[tuple[int, int]]:
-    """Group indexes of words into runs that one call can bring: (first index, number of words).
+    """Return the runs that bring these words for the least gas: (first index, number of words).
 
-    A run has 2^k words and begins at a multiple of its length. A run holds no other word, and the
-    runs are as long as possible.
+    A run has 2^k words, at most `max_words`, and begins at a multiple of its length. Because each
+    call has a cost of its own, a run may hold words that need not be brought.
     """
-    runs: list[tuple[int, int]] = []
-    for index in sorted(indexes):
-        runs.append((index, 1))
-        # Two neighbouring runs of the same length are one run if the first one is aligned.
-        while (
-            len(runs) > 1
-            and runs[-2][1] == runs[-1][1] <= max_words // 2
-            and sum(runs[-2]) == runs[-1][0]
-            and runs[-2][0] % (2 * runs[-1][1]) == 0
-        ):
-            first, count = runs[-2]
-            runs[-2:] = [(first, 2 * count)]
-    return runs
+    return [
+        run
+        for block, block_indexes in groupby(
+            sorted(set(indexes)), key=lambda index: index // max_words
+        )
+        for run in _cover_words(list(block_indexes), block * max_words, max_words)[1]
+    ]
+
+
+def _cover_words(
+    indexes: Sequence[int], first: int, count: int
+) -> tuple[int, list[tuple[int, int]]]:
+    """Return the cost, in words, and the runs that cover sorted indexes within an aligned run."""
+    if not indexes:
+        return 0, []
+    whole_cost = _CALL_COST_WORDS + count
+    if count == 1:
+        return whole_cost, [(first, 1)]
+    half = count // 2
+    split = bisect_left(indexes, first + half)
+    left_cost, left_runs = _cover_words(indexes[:split], first, half)
+    right_cost, right_runs = _cover_words(indexes[split:], first + half, half)
+    if whole_cost <= left_cost + right_cost:
+        return whole_cost, [(first, count)]
+    return left_cost + right_cost, left_runs + right_runs
 
 
 def encode_bring_call(

@@ -4,7 +4,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from oracle.chain.decode.abi import load_abi
-from oracle.chain.decode.oracle_logs import CONSTRUCTOR_ONLY_EVENTS, ORACLE_CONTRACT as ORACLE
+from oracle.chain.decode.oracle_logs import (
+    CONSTRUCTOR_ONLY_EVENTS,
+    ORACLE_CONTRACT,
+    ORACLE_NAME,
+)
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.ids import Hash
 from oracle.errors import InputError
@@ -47,7 +51,7 @@ def verify_contract_code(endpoint: Endpoint, reader: EventReader) -> None:
             continue
         expected_topics = (
             topics
-            if contract != ORACLE
+            if contract != ORACLE_NAME
             else [
                 event_topic for event_topic in topics if _is_in_runtime_code(reader, event_topic)
             ]
@@ -79,13 +83,12 @@ def _to_push_operand(topic: str) -> str:
 _WORD = 64
 
 
-# Counters by contract and by the name that indexer.audit uses for the folded count: a view
-# function without arguments, and the index of the result's 32-byte word to read.
-_COUNTERS: Mapping[str, Mapping[str, tuple[str, int]]] = MappingProxyType(
+# The counter of each contract: the name that indexer.audit uses for the folded count, the path of
+# the ABI, and a view function without arguments whose first value is the count.
+_COUNTERS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
     {
-        "TaskNetwork": {"members": ("activeCount", 0)},
-        # head(): round, asOf, pushedAt, pausedUntil, heldSeconds, nodeCount, …
-        ORACLE: {"rounds": ("head", 0), "indexes": ("head", 5)},
+        "TaskNetwork": ("members", "TaskNetwork", "activeCount"),
+        ORACLE_NAME: ("rounds", ORACLE_CONTRACT, "head"),
     }
 )
 
@@ -100,18 +103,19 @@ def fetch_contract_counters(
     Raises:
         RpcError: the endpoint does not answer, or does not know the block.
     """
-    word_index_by_name: dict[str, int] = {}
+    names: list[str] = []
     params: list[list[object]] = []
     for address, (contract, _) in reader.contracts.items():
-        for name, (function, word_index) in _COUNTERS.get(contract, {}).items():
-            word_index_by_name[name] = word_index
-            selector = load_abi(contract).functions[function].selector
+        if contract in _COUNTERS:
+            name, abi_path, function = _COUNTERS[contract]
+            names.append(name)
+            selector = load_abi(abi_path).functions[function].selector
             params.append([{"to": address, "data": selector}, {"blockHash": block_hash}])
     try:
         answers = endpoint.client.call_batch("eth_call", params, str) if params else []
         return {
-            name: _parse_word(endpoint.name, answer, word_index)
-            for (name, word_index), answer in zip(word_index_by_name.items(), answers, strict=True)
+            name: _parse_first_word(endpoint.name, answer)
+            for name, answer in zip(names, answers, strict=True)
         }
     except RpcError as error:
         if error.kind not in _UNSUPPORTED_CALL_ERRORS:
@@ -124,8 +128,8 @@ def fetch_contract_counters(
 _UNSUPPORTED_CALL_ERRORS = {ErrorKind.INVALID, ErrorKind.UNKNOWN}
 
 
-def _parse_word(endpoint: str, result_hex: str | None, word_index: int) -> int:
-    digits = (result_hex or "0x")[2 + _WORD * word_index : 2 + _WORD * (word_index + 1)]
+def _parse_first_word(endpoint: str, result_hex: str | None) -> int:
+    digits = (result_hex or "0x")[2 : 2 + _WORD]
     try:
         if len(digits) == _WORD:
             return int(digits, 16)

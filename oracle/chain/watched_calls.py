@@ -1,6 +1,6 @@
-"""Reads calls that are needed to decode certain logs, and calls to watched functions.
+"""Reads calls to watched functions.
 
-Calls to watched functions come from whole blocks, each with its receipt. Only transactions that
+The calls come from whole blocks, each with its receipt. Only transactions that
 an account sent directly to a contract are seen: a call that another contract makes is not in the
 block, and a contract creation calls no contract (decision 0075).
 """
@@ -8,15 +8,14 @@ block, and a contract creation calls no contract (decision 0075).
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 
-from msgspec import Meta, Struct, ValidationError, convert
+from msgspec import Meta, Struct
 
 from oracle.chain.decode.abi import SELECTOR_DIGITS
-from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
-from oracle.domain.logs import Call, Log
+from oracle.domain.logs import Call
 from oracle.rpc.endpoints.endpoint import Endpoint
-from oracle.rpc.responses import Hex20, Hex32, Quantity, TransactionResponse, parse_quantity
+from oracle.rpc.responses import Hex20, Hex32, Quantity, parse_quantity
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 _METHOD = "eth_getBlockReceipts"
@@ -169,60 +168,3 @@ def _serves_block_receipts(endpoint: Endpoint, block: int) -> bool:
 # Checks a call against the transaction as the endpoint returned it: see SenderChecker.
 RawTransaction = dict[str, object]
 CallCheck = Callable[[Call, RawTransaction], None]
-
-
-def fetch_calls_of_logs(
-    endpoint: Endpoint, logs: Sequence[Log], reader: EventReader, check_call: CallCheck
-) -> list[Call]:
-    """Fetch the transactions of these logs; the logs prove that the transactions succeeded.
-
-    Raises:
-        RpcError: a transaction is missing or did not emit its log, or `check_call` fails.
-    """
-    by_hash = {log.tx_hash: log for log in logs}
-    params = [[tx_hash] for tx_hash in by_hash]
-    transactions = endpoint.client.call_batch("eth_getTransactionByHash", params, RawTransaction)
-    calls = []
-    for log, transaction in zip(by_hash.values(), transactions, strict=True):
-        call = _parse_call(endpoint.name, log, transaction)
-        check_call(call, transaction or {})
-        calls.append(call)
-    dead_letters = reader.decode_rows(logs, calls).dead_letters
-    if dead_letters:
-        # The input is not that of the call: another endpoint may have the right one.
-        message = (
-            f"cannot read {dead_letters[0].name} of block {dead_letters[0].block}: "
-            f"{dead_letters[0].error}"
-        )
-        raise RpcError(endpoint.name, ErrorKind.INVALID, message)
-    return calls
-
-
-def _parse_call(endpoint: str, log: Log, raw_transaction: RawTransaction | None) -> Call:
-    if raw_transaction is None:
-        raise RpcError(endpoint, ErrorKind.NOT_THERE, f"transaction {log.tx_hash} not found")
-    try:
-        transaction = convert(raw_transaction, TransactionResponse)
-    except ValidationError as error:
-        raise RpcError(endpoint, ErrorKind.INVALID, f"{log.tx_hash}: {error}") from None
-    if (
-        transaction.hash.lower() != log.tx_hash
-        or (transaction.block_hash or "").lower() != log.block_hash
-    ):
-        message = f"the response for transaction {log.tx_hash} is another transaction"
-        raise RpcError(endpoint, ErrorKind.INVALID, message)
-    if (transaction.to or "").lower() != log.address:
-        message = f"transaction {log.tx_hash} does not call the contract of its log"
-        raise RpcError(endpoint, ErrorKind.INVALID, message)
-    return Call(
-        log.block,
-        log.block_hash,
-        log.time,
-        log.tx,
-        log.tx_hash,
-        Address(transaction.sender.lower()),
-        log.address,
-        parse_quantity(endpoint, transaction.value),
-        transaction.input.lower(),
-        succeeded=True,
-    )

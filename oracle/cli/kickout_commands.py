@@ -1,26 +1,23 @@
-"""The `kickout` commands: manual versions of the daemon's actions, and the list of expelled nodes.
-
-`kickout cancel` is in kickout_cancel.
-"""
+"""The `kickout` commands: manual versions of the daemon's actions, and lists of kickouts."""
 
 import csv
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from oracle.bindings.qos_oracle import get_kick_bucket
-from oracle.bindings.qos_roots import KickBucket
+from oracle.bindings.codec import encode_call
+from oracle.bindings.contract_errors import decode_refusal
+from oracle.bindings.qos_roots import CONTRACT, KickBucket, RootsContract
 from oracle.chain.heads import Heads
-from oracle.cli.kickout_cancel import cancel
 from oracle.cli.kickout_plans import (
     format_veto_deadline,
     get_not_due_reason,
+    plan_manual_accusation,
+    plan_manual_clearing,
     plan_manual_execution,
-    plan_manual_proposal,
 )
 from oracle.cli.options import (
     DEFAULT_CONFIG,
@@ -34,51 +31,55 @@ from oracle.cli.options import (
     print_model,
 )
 from oracle.cli.send_now import (
-    CallPlanner,
     describe_dry_run,
     open_reporter_on_checked_chain,
     plan_and_send_call,
 )
 from oracle.daemon.compose import Index, check_index_chain, open_index
 from oracle.daemon.contexts import ReporterContexts
-from oracle.daemon.records import Records, open_folded_records
+from oracle.daemon.records import open_folded_records
 from oracle.daemon.senders import Reporter, get_oracle_address, open_report_account
-from oracle.domain.coverage import VerificationLevel
-from oracle.domain.reports.kicks import KickState
+from oracle.domain.ids import ZERO_ADDRESS, Address
+from oracle.domain.reports.node_kicks import KickState
 from oracle.errors import InputError
+from oracle.indexer.round_leaves import LeafCache
 from oracle.kickouts.evidence_files import export_evidence
-from oracle.kickouts.kickout_eligibility import (
+from oracle.kickouts.kickout_cases import (
     KickoutCase,
-    KickoutRules,
     load_kickout_cases,
     load_kickout_evidence,
 )
-from oracle.kickouts.kickout_planner import describe_preflight
+from oracle.kickouts.kickout_context import KickoutContext
 from oracle.queries.answers import LogPlace
 from oracle.queries.kickout_models import (
     NOT_DUE,
+    ContractKickout,
     ExpulsionEntry,
     KickoutCaseEntry,
     KickoutList,
     KickoutResult,
-    ProposedKickout,
+    VetoerCall,
     build_expulsion_entries,
     build_kickout_cases,
 )
 from oracle.queries.text.prefixes import find_node
-from oracle.txmgr.client.receipts import fetch_newest_block
+from oracle.txmgr.client.preflight import PreflightOutcome, preflight
+from oracle.txmgr.client.receipts import SimulatedCall
 from oracle.txmgr.context import StepResult
 
 kickout = typer.Typer(no_args_is_help=True)
 
-_OVERRIDE_HINT = "`kickout propose --one-creator` proposes it anyway"
+_MAX_REASON_BYTES = 32
+
+# Plans one call about a node.
+_NodePlanner = Callable[[KickoutContext, Address, Heads], StepResult]
 
 
 def register(app: typer.Typer) -> None:
     app.add_typer(
         kickout,
         name="kickout",
-        help="Inspect, propose, execute and cancel kickouts of low-scoring nodes.",
+        help="Inspect, accuse, execute and clear kickouts of low-scoring nodes.",
     )
 
 
@@ -94,62 +95,54 @@ def list_kickouts(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List due and proposed kickouts with progress and obstacles."""
+    """List due and accused kickouts with progress and obstacles."""
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
-        cases = _load_cases(index)
         bucket = _read_bucket(index) if ask_chain else None
-        required_rounds = index.report_settings.kick_after_rounds
-        due_nodes = {case.node for case in cases}
         with index.store.read_transaction() as uow:
             cursor = uow.cursor.get()
-            kicks_not_due = [
-                kick for kick in uow.rounds.list_live_kicks() if kick.node not in due_nodes
-            ]
-            kickout_list = KickoutList(
-                kickouts=build_kickout_cases(uow, cases, kicks_not_due), bucket=bucket
+            cases = load_kickout_cases(
+                uow, LeafCache(), index.kickout_policy, index.report_settings
             )
+            kickout_list = KickoutList(kickouts=build_kickout_cases(uow, cases), bucket=bucket)
     if as_json:
         print_model(kickout_list)
         return
-    if not cases:
+    if not any(case.interval is not None for case in cases):
         typer.echo("no kickout is due")
     now = 0 if cursor is None else cursor.time
     for entry in kickout_list.kickouts:
-        for line in _render_case(entry, required_rounds, now):
+        for line in _render_case(entry, now):
             typer.echo(line)
     if bucket is not None:
         refill_text = f"{bucket.per_frame} more every {bucket.frame} s"
         typer.echo(f"bucket: {bucket.left} of {bucket.most} kickouts left, {refill_text}")
 
 
-def _render_case(entry: KickoutCaseEntry, required_rounds: int, now: int) -> Iterator[str]:
+def _render_case(entry: KickoutCaseEntry, now: int) -> Iterator[str]:
     """Yield the progress of a kickout; `now` is the time of the last folded block."""
-    proposal = entry.proposal
+    on_chain = entry.on_chain
     if entry.due_since is None:
-        note = "" if proposal is None else f", but proposed in round {proposal.round}"
-        yield f"{entry.node}  {NOT_DUE}{note}; the daemon cancels it once the contract allows this"
+        yield f"{entry.node}  {NOT_DUE}, but accused; the daemon clears it after the next round"
         return
-    manual_note = "" if entry.held is None else " manually"
-    case_status = entry.obstacle or f"can be proposed{manual_note}"
-    yield f"{entry.node}  due since block {entry.due_since.block}, {case_status}"
-    yield f"  below the threshold in {entry.rounds_low} of {required_rounds} consecutive rounds"
+    yield (
+        f"{entry.node}  due since block {entry.due_since.block}, "
+        f"{entry.obstacle or 'can be accused'}"
+    )
     if entry.held is not None:
-        yield f"  held for an operator: {entry.held}; {_OVERRIDE_HINT}"
-    if entry.evidence is not None:
-        yield f"  evidence {entry.evidence}, creators: {entry.creators}"
-    if proposal is not None:
-        is_live = proposal.state == KickState.LIVE.value
+        yield f"  held for the vetoer: {entry.held}"
+    if on_chain is not None and on_chain.due_since is not None:
+        is_accused = on_chain.state == KickState.ACCUSED.value
         veto_note = (
-            f", {format_veto_deadline(entry.node, proposal.ready_at, now)}" if is_live else ""
+            f", {format_veto_deadline(entry.node, on_chain.ready_at or 0, now)}"
+            if is_accused
+            else ""
         )
-        yield f"  {proposal.state}: proposed in round {proposal.round}{veto_note}"
+        yield f"  {on_chain.state} in round {on_chain.round}{veto_note}"
 
 
 def _read_bucket(index: Index) -> KickBucket:
     account = open_report_account(index.config, check_index_chain(index))
-    return get_kick_bucket(
-        account.pool_view, account.domain.contract, fetch_newest_block(account.pool_view)
-    )
+    return RootsContract(account.pool_view, account.domain.contract).get_status().bucket
 
 
 @kickout.command("evidence", epilog="Example: qos-oracle kickout evidence 0x… --to evidence/")
@@ -166,63 +159,41 @@ def print_evidence(
         ),
     ] = None,
 ) -> None:
-    """Print the evidence against a node, or write it to a file named by its hash."""
+    """Print the evidence against a node, or write it to a file."""
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
         case = _find_case(index, node)
+        if case.interval is None:
+            raise InputError(f"{case.node}: {get_not_due_reason(index, case.node)}")
         with index.store.read_transaction() as uow:
-            evidence_file = case.evidence or load_kickout_evidence(
-                uow, _build_kickout_rules(index), case.interval
-            )
+            evidence = load_kickout_evidence(uow, index.kickout_policy, case.interval)
+            due_since = uow.nodes.get_many([case.node])[case.node].kickout_due_time or 0
     if folder is None:
-        typer.echo(evidence_file.text, nl=False)
+        typer.echo(evidence.text, nl=False)
     else:
-        typer.echo(export_evidence(folder, evidence_file))
+        typer.echo(export_evidence(folder, case.node, due_since, evidence))
 
 
-@kickout.command(epilog="Example: qos-oracle kickout propose 0x… --yes")
-def propose(
+@kickout.command(epilog="Example: qos-oracle kickout accuse 0x… --yes")
+def accuse(
     node: NodeArgument,
     config: ConfigOption = DEFAULT_CONFIG,
     *,
-    include_held: Annotated[
-        bool,
-        typer.Option(
-            "--one-creator",
-            help=(
-                "Propose a kickout even if it is held for manual review: most scores come from "
-                "one creator's tasks, or the kickout would not be due without scores that were "
-                "derived as zero."
-            ),
-        ),
-    ] = False,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Propose the kickout of a due node, after confirmation."""
-    with open_folded_records(load_config(config)) as records, open_index(records) as index:
-        get_oracle_address(index.config)
-        case = _find_case(index, node)
-        if case.obstacle is not None:
-            raise InputError(f"{case.node}: {case.obstacle}")
-        if case.hold_reason is not None and not include_held:
-            raise InputError(
-                f"{case.node}: the kickout is held for an operator: {case.hold_reason}; "
-                f"{_OVERRIDE_HINT}"
-            )
+    """Accuse a due node by its leaf in the last round, after confirmation.
 
-        def plan_proposal_call(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
-            return plan_manual_proposal(contexts.kickouts, case, heads)
-
-        is_agreed = confirm_action(f"propose the kickout of {case.node}", yes=yes, dry_run=dry_run)
-        with open_reporter_on_checked_chain(index) as reporter:
-            if not is_agreed:
-                _print_dry_run(reporter, case, plan_proposal_call, as_json=as_json)
-                return
-            result = _build_kickout_result(
-                index, case, plan_and_send_call(reporter, "kickout propose", plan_proposal_call)
-            )
-    _print_result(result, as_json=as_json)
+    Anyone may send this call. The kickout can be executed after the veto delay.
+    """
+    _run_command(
+        node,
+        config,
+        ("accuse", "accuse", plan_manual_accusation),
+        yes=yes,
+        dry_run=dry_run,
+        as_json=as_json,
+    )
 
 
 @kickout.command(epilog="Example: qos-oracle kickout execute 0x… --yes")
@@ -234,82 +205,156 @@ def execute(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Execute the proposed kickout of a node, after confirmation."""
+    """Execute the kickout of an accused node, after confirmation."""
+    _run_command(
+        node,
+        config,
+        ("execute", "execute the kickout of", plan_manual_execution),
+        yes=yes,
+        dry_run=dry_run,
+        as_json=as_json,
+    )
+
+
+@kickout.command(epilog="Example: qos-oracle kickout clear 0x… --yes")
+def clear(
+    node: NodeArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """End the accusation of a node that has recovered, after confirmation.
+
+    The last round must no longer state the accused interval; until then only the vetoer can end
+    the accusation.
+    """
+    _run_command(
+        node,
+        config,
+        ("clear", "clear the accusation of", plan_manual_clearing),
+        yes=yes,
+        dry_run=dry_run,
+        as_json=as_json,
+    )
+
+
+def _run_command(
+    node: str,
+    config: Path,
+    command: tuple[str, str, _NodePlanner],
+    *,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Plan and send one call about a node, or print what would be sent.
+
+    `command` is its name, the action to confirm, and the planner of its call.
+    """
+    name, action, plan_node_call = command
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
         get_oracle_address(index.config)
         case = _find_case(index, node)
-        kick = case.kick
-        if kick is None or kick.state is not KickState.LIVE:
-            raise InputError(f"{case.node}: no kickout is proposed")
 
-        def plan_execution_call(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
-            return plan_manual_execution(contexts.kickouts, kick, heads)
+        def plan(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
+            return plan_node_call(contexts.kickouts, case.node, heads)
 
-        is_agreed = confirm_action(f"execute the kickout of {case.node}", yes=yes, dry_run=dry_run)
+        is_agreed = confirm_action(f"{action} {case.node}", yes=yes, dry_run=dry_run)
         with open_reporter_on_checked_chain(index) as reporter:
-            if not is_agreed:
-                # An existing proposal is an obstacle to a new proposal, not to its execution.
-                _print_dry_run(
-                    reporter, replace(case, obstacle=None), plan_execution_call, as_json=as_json
-                )
-                return
-            result = _build_kickout_result(
-                index, case, plan_and_send_call(reporter, "kickout execute", plan_execution_call)
-            )
+            if is_agreed:
+                steps = [
+                    f"{step.action} {step.detail}"
+                    for step in plan_and_send_call(reporter, f"kickout {name}", plan)
+                ]
+            else:
+                steps = [describe_dry_run(reporter, plan, "the call would be planned and sent")]
+            result = _build_result(reporter, case, steps, dry_run=not is_agreed)
     _print_result(result, as_json=as_json)
 
 
-def _build_kickout_rules(index: Index) -> KickoutRules:
-    return KickoutRules(index.rules, index.report_settings, index.reader.holds_kickouts)
+@kickout.command(epilog="Example: qos-oracle kickout allow 0x…")
+def allow(
+    node: NodeArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the call with which the vetoer allows a held kickout.
+
+    The vetoer examines the evidence first (`kickout evidence`). The call allows only the interval
+    that the last round states.
+    """
+    with open_folded_records(load_config(config)) as records, open_index(records) as index:
+        case = _find_case(index, node)
+        if case.due_since == 0:
+            raise InputError(f"{case.node}: {case.obstacle}")
+        calldata = encode_call(CONTRACT, "allow", case.node, case.due_since)
+        _print_vetoer_call(index, case.node, calldata, as_json=as_json)
 
 
-def _load_cases(index: Index) -> list[KickoutCase]:
-    with index.store.read_transaction() as uow:
-        level = min(VerificationLevel.PROVEN, index.chain.get_max_allowed_level())
-        return load_kickout_cases(uow, _build_kickout_rules(index), level)
+@kickout.command(epilog="Example: qos-oracle kickout veto 0x… --why 'wrong scores'")
+def veto(
+    node: NodeArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    why: Annotated[
+        str, typer.Option("--why", metavar="TEXT", help="Reason for the event, at most 32 bytes.")
+    ] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Print the call with which the vetoer ends an accusation for good."""
+    reason = why.encode()
+    if len(reason) > _MAX_REASON_BYTES:
+        raise InputError(f"--why: {len(reason)} bytes; at most {_MAX_REASON_BYTES} are possible")
+    with open_folded_records(load_config(config)) as records, open_index(records) as index:
+        case = _find_case(index, node)
+        if case.kick is None or not case.kick.is_accused:
+            raise InputError(f"{case.node}: the node is not accused")
+        calldata = encode_call(CONTRACT, "veto", case.node, reason.ljust(_MAX_REASON_BYTES, b"\0"))
+        _print_vetoer_call(index, case.node, calldata, as_json=as_json)
+
+
+def _print_vetoer_call(index: Index, node: Address, calldata: str, *, as_json: bool) -> None:
+    account = open_report_account(index.config, check_index_chain(index))
+    contract = RootsContract(account.pool_view, account.domain.contract)
+    vetoer = contract.get_configuration().vetoer
+    if vetoer == ZERO_ADDRESS:
+        raise InputError("the oracle contract has no vetoer")
+    result = preflight(
+        account.pool_view, SimulatedCall(vetoer, contract.address, calldata), decode_refusal
+    )
+    if result.outcome is not PreflightOutcome.OK:
+        raise InputError(f"{node}: the contract rejects the vetoer's call: {result.reason}")
+    call = VetoerCall(node=node, vetoer=vetoer, to=contract.address, calldata=calldata)
+    if as_json:
+        print_model(call)
+        return
+    typer.echo(f"the vetoer {vetoer} sends to {contract.address}:")
+    typer.echo(calldata)
 
 
 def _find_case(index: Index, node: str) -> KickoutCase:
     with index.store.read_transaction() as uow:
-        node_address = find_node(uow, node)
-    cases = {case.node: case for case in _load_cases(index)}
-    if node_address not in cases:
-        raise InputError(f"{node}: {get_not_due_reason(index, node_address)}")
-    return cases[node_address]
+        address = find_node(uow, node)
+        cases = load_kickout_cases(
+            uow, LeafCache(), index.kickout_policy, index.report_settings, [address]
+        )
+    if not cases:
+        raise InputError(f"{node}: {get_not_due_reason(index, address)}")
+    return cases[0]
 
 
-def _print_dry_run(
-    reporter: Reporter, case: KickoutCase, plan: CallPlanner, *, as_json: bool
-) -> None:
-    """Print what would be done and how the contract responds.
-
-    Raises:
-        InputError: the command would be refused without --dry-run too; the known facts were
-            printed.
-    """
-    contract_answer = describe_preflight(reporter.account, case)
-    result = _build_kickout_result(reporter.index, case, [], contract_answer=contract_answer)
-    try:
-        step = describe_dry_run(reporter, plan, "the call would be planned and sent")
-        result = result.model_copy(update={"steps": [step]})
-    finally:
-        _print_result(result, as_json=as_json)
-
-
-def _build_kickout_result(
-    records: Records,
-    case: KickoutCase,
-    sent_steps: Sequence[StepResult],
-    contract_answer: str | None = None,
+def _build_result(
+    reporter: Reporter, case: KickoutCase, steps: Sequence[str], *, dry_run: bool
 ) -> KickoutResult:
-    """Return the result after the sent steps; `contract_answer` is set for a dry run only."""
-    with records.store.read_transaction() as uow:
+    with reporter.index.store.read_transaction() as uow:
         (entry,) = build_kickout_cases(uow, [case])
     return KickoutResult(
         **dict(entry),
-        dry_run=contract_answer is not None,
-        contract_says=contract_answer,
-        steps=[f"{step.action} {step.detail}" for step in sent_steps],
+        dry_run=dry_run,
+        steps=list(steps),
     )
 
 
@@ -331,12 +376,11 @@ def _format_value(value: object) -> list[str]:
         return [str(line) for line in value]
     if isinstance(value, LogPlace):
         return [f"block {value.block}"]
-    if isinstance(value, ProposedKickout):
-        return [f"{value.state}, ready at {value.ready_at}"]
+    if isinstance(value, ContractKickout):
+        return [
+            value.state if value.ready_at is None else f"{value.state}, ready at {value.ready_at}"
+        ]
     return [] if value is None else [str(value)]
-
-
-kickout.command(epilog="Example: qos-oracle kickout cancel 0x… --yes")(cancel)
 
 
 @kickout.command(epilog="Example: qos-oracle kickout export > expelled.csv")

@@ -298,7 +298,7 @@ def _show_signing_embargo(signer_embargo: SignerEmbargo | None, *, dry_run: bool
     if signer_embargo is None:
         return
     typer.echo(
-        f"the contract is at round {signer_embargo.round}, {signer_embargo.last_report}", err=True
+        f"the contract is at round {signer_embargo.round}, {signer_embargo.last_root}", err=True
     )
     if signer_embargo.embargoed_until is not None:
         until = format_utc(signer_embargo.embargoed_until, "%Y-%m-%d %H:%M:%S")
@@ -327,7 +327,7 @@ def _add_signing_embargo(
     return rebuilt_account.model_copy(
         update={
             "round": signer_embargo.round,
-            "last_report": signer_embargo.last_report,
+            "last_report": signer_embargo.last_root,
             "quiet_until": signer_embargo.embargoed_until,
         }
     )

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from oracle.bindings.qos_oracle import ContractStatus, OracleContract
+from oracle.bindings.qos_roots import RootsContract
 from oracle.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -24,15 +24,14 @@ from oracle.cli.write_session import open_write_session
 from oracle.daemon.compose import Index, check_index_chain, open_index
 from oracle.daemon.records import Records, open_folded_records, open_records
 from oracle.daemon.senders import get_oracle_address, open_report_account
-from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.fixed_point import format_decimal
-from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
+from oracle.domain.ids import Hash
+from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE
 from oracle.queries.explain import EventArchive
 from oracle.queries.health import format_dispute
 from oracle.queries.leaf_comparison import PeerLeaves, ReportComparison, compare_with_peer
 from oracle.queries.leaf_models import LeafDifference
 from oracle.queries.report_models import (
-    LaneDifference,
     ReleasedReport,
     ReportDetail,
     ReportEntry,
@@ -43,14 +42,12 @@ from oracle.queries.report_models import (
     compute_report_detail,
 )
 from oracle.queries.round_check import verify_round
-from oracle.queries.text.human_numbers import format_count
 from oracle.queries.text.text_tables import WIDE_TABLE_WIDTH, print_table
 from oracle.reporting.recompute import find_last_block
 from oracle.reporting.sanity_gate import get_active_hold, release_held_report
-from oracle.signing.typed_data import Domain
 
 _QOS_STEPS = 10_000
-_COLUMNS = ("period", "as of block", "round", "words", "new nodes", "state", "reason")
+_COLUMNS = ("period", "as of block", "round", "changed nodes", "state", "reason")
 
 report = typer.Typer(no_args_is_help=True)
 
@@ -109,10 +106,8 @@ def _print_reports(records: Records, *, as_json: bool) -> None:
 
 
 def _format_entry_row(entry: ReportEntry) -> list[str]:
-    registers = entry.registers
-    new_nodes = len(registers.reused) + len(registers.appended)
     round_text = "" if entry.round is None else str(entry.round)
-    cells = (entry.period, entry.as_of, round_text, entry.words, new_nodes, entry.state)
+    cells = (entry.period, entry.as_of, round_text, entry.changed_nodes, entry.state)
     return [*map(str, cells), entry.reason or ""]
 
 
@@ -139,15 +134,11 @@ def _print_report_detail(detail: ReportDetail, *, has_shares: bool) -> None:
         typer.echo(f"{detail.state}{reason}; the recomputed report is {comparison}")
     typer.echo(f"root of all nodes in round {detail.head_round + 1}: {detail.root}")
     if not detail.lanes:
-        typer.echo("the report contains no updates")
+        typer.echo("no score differs from the last round, or its leaves are not stored")
         return
-    for new_node, previous_node in detail.registers.reused:
-        typer.echo(f"{new_node} takes the index of {previous_node}, which left")
-    for new_node in detail.registers.appended:
-        typer.echo(f"{new_node} gets a new index")
     # Incentive shares exist only under legacy rules.
-    column_count = 4 if has_shares else 3
-    titles = ("lane", "node", "score", "incentive share")[:column_count]
+    column_count = 5 if has_shares else 4
+    titles = ("seat", "node", "before", "score", "incentive share")[:column_count]
     print_table(
         titles,
         (_format_lane_row(lane)[:column_count] for lane in detail.lanes),
@@ -157,7 +148,8 @@ def _print_report_detail(detail: ReportDetail, *, has_shares: bool) -> None:
 
 def _format_lane_row(lane: ReportLane) -> list[str]:
     share_text = "-" if lane.incentive_share is None else format_decimal(lane.incentive_share)
-    return [str(lane.index), lane.node or "-", _format_lane(lane.lane), share_text]
+    before = "-" if lane.before is None else _format_lane(lane.before)
+    return [str(lane.seat), lane.node, before, _format_lane(lane.lane), share_text]
 
 
 def _format_lane(lane: int) -> str:
@@ -230,20 +222,17 @@ def verify(
 ) -> None:
     """Recompute an accepted round and compare it with the chain.
 
-    The round is recomputed from the stored logs. The comparison covers every lane, the as-of
-    block, the signed digest, the root of all nodes and, for the newest round, the current state of
-    the contract. If the root differs, the first leaf that differs is printed. Exit code 1 if
-    anything differs.
+    The root of the round is recomputed from the stored logs. The comparison covers the as-of
+    block, the root and, while the contract keeps it, the contract's copy of the root. If the
+    roots differ, the first leaf that differs is shown. Exit code 1 if anything differs.
     """
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
-        domain = Domain(index.config.chain.id, get_oracle_address(index.config))
+        get_oracle_address(index.config)
         verification = verify_round(
             round_number,
             check_index_chain(index),
             EventArchive(index.store, index.reader, index.rules),
-            index.report_settings,
-            domain,
-            partial(_check_contract_agreement, index),
+            partial(_read_contract_root, index),
         )
     if as_json:
         print_model(verification)
@@ -253,56 +242,30 @@ def verify(
         raise typer.Exit(1)
 
 
-def _check_contract_agreement(index: Index, accepted_round: RoundAccepted) -> bool | None:
-    """Return whether the contract stores this round's lanes.
-
-    The result is None if the contract has accepted a newer round.
-    """
+def _read_contract_root(index: Index, round_number: int) -> Hash | None:
+    """Return the root of a round in the contract, or None if the contract does not keep it."""
     account = open_report_account(index.config, index.chain)
-    contract = OracleContract(account.pool_view, account.domain.contract)
-    contract_status: ContractStatus = contract.get_status()
-    if contract_status.head.round != accepted_round.round:
-        return None
-    stored_words = contract.get_lane_words(
-        [lane_index for lane_index, _ in accepted_round.words], contract_status.block
-    )
-    return contract_status.last_report == accepted_round.digest and stored_words == dict(
-        accepted_round.words
-    )
+    return RootsContract(account.pool_view, account.domain.contract).get_root(round_number)
 
 
 def _print_verification(verification: RoundVerification) -> None:
     typer.echo(
         f"round {verification.round}, as of block {verification.as_of} {verification.as_of_hash}"
     )
-    typer.echo(f"  {format_count(verification.words, 'word')}, sent by {verification.transmitter}")
-    if verification.same_block and verification.same_digest and not verification.differences:
-        typer.echo("  recomputed from the stored logs: identical, including the signed digest")
+    typer.echo(f"  root {verification.root}")
+    if verification.computed_root == verification.root:
+        typer.echo("  recomputed from the stored logs: identical")
+    else:
+        typer.echo(f"  recomputed from the stored logs: DIFFERENT, {verification.computed_root}")
     if not verification.same_block:
         typer.echo("  as-of block is NOT canonical: the chain has another block at that height")
-    for difference in verification.differences:
-        typer.echo(f"  lane {difference.index}: {_describe_difference(difference)}")
-    if verification.expected_registrations is not None:
-        computed_nodes = ", ".join(verification.expected_registrations) or "none"
-        typer.echo(f"  registered nodes DIFFERENT: computed {computed_nodes}")
-    elif verification.same_block and not verification.same_digest and not verification.differences:
-        typer.echo(
-            "  lanes identical, digest DIFFERENT: the report was computed under other rules"
-        )
-    _print_root_comparison(verification)
-    if verification.contract_holds_it is not None:
-        verb = "stores" if verification.contract_holds_it else "does NOT store"
-        typer.echo(f"  the contract {verb} these lanes now")
-
-
-def _print_root_comparison(verification: RoundVerification) -> None:
-    if verification.same_root is None:
-        typer.echo(f"  recomputed root {verification.root}; no report of this round is stored")
-        return
-    comparison = "identical" if verification.same_root else "DIFFERENT"
-    typer.echo(f"  recomputed root {verification.root}: {comparison}")
+    if verification.is_struck:
+        typer.echo("  the root was struck and proves nothing any more")
     if verification.leaf_difference is not None:
-        _print_leaf_difference(verification.leaf_difference, "recomputed", "in the report")
+        _print_leaf_difference(verification.leaf_difference, "recomputed", "in the round")
+    if verification.contract_holds_it is not None:
+        verb = "has" if verification.contract_holds_it else "does NOT have"
+        typer.echo(f"  the contract {verb} this root now")
 
 
 def _print_leaf_difference(difference: LeafDifference, own_title: str, other_title: str) -> None:
@@ -371,16 +334,3 @@ def _print_report_comparison(comparison: ReportComparison) -> None:
         typer.echo("  all leaves are identical")
     else:
         _print_leaf_difference(comparison.leaf, "ours", "theirs")
-
-
-def _describe_difference(difference: LaneDifference) -> str:
-    accepted = _format_lane_or_none(difference.accepted)
-    return f"accepted {accepted}, computed {_format_lane_or_none(difference.computed)}"
-
-
-def _format_lane_or_none(lane: int | None) -> str:
-    if lane is None:
-        return "nothing"
-    if lane == NEVER_REPORTED:
-        return "never reported"
-    return _format_lane(lane)

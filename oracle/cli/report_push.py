@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import typer
 
-from oracle.bindings.qos_oracle import ContractStatus
+from oracle.bindings.qos_roots import RootsStatus
 from oracle.chain.heads import Heads
 from oracle.cli.options import (
     DEFAULT_CONFIG,
@@ -141,7 +141,7 @@ def _find_due_report(reporter: Reporter) -> Report:
     raise TransientError(_get_no_report_reason(due_cuts, contract_status))
 
 
-def _get_no_report_reason(due_cuts: list[ReportHeader], contract_status: ContractStatus) -> str:
+def _get_no_report_reason(due_cuts: list[ReportHeader], contract_status: RootsStatus) -> str:
     """Return why no report can be pushed; `due_cuts` are the waiting cuts, oldest first."""
     if not due_cuts:
         return "no report is due; the next one is cut at the end of the period"

@@ -36,6 +36,7 @@ from oracle.dispatch.assigner import DrawHook, bind_or_check_dispatch_settings
 from oracle.dispatch.probe_windows import ProbeSettings, ProbeWindowHook
 from oracle.domain.events.network_events import NodeJoined, NodeUpdated, TaskKind
 from oracle.domain.ids import Address, Hash
+from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.report import hash_rules_and_settings
 from oracle.errors import TransientError
 from oracle.indexer.block_hooks import BlockHook
@@ -65,6 +66,11 @@ class Index(Records):
     chain: ChainSource
     endpoint_facts: CapabilityCache
     folder: EventFolder
+
+    @property
+    def kickout_policy(self) -> KickoutPolicy:
+        """Return the rules by which due kickouts are reviewed."""
+        return KickoutPolicy(self.rules, self.reader.holds_kickouts)
 
 
 def compute_rules_hash(config: Config, reader: EventReader) -> Hash:
@@ -306,11 +312,11 @@ def _build_block_hooks(records: Records, reader: EventReader) -> Iterator[BlockH
         yield FeedHook(config.chain.start_block)
     if oracle.address is not None:
         yield ReportCutter(
+            reader,
             records.rules,
             records.report_settings,
             Domain(config.chain.id, Address(oracle.address)),
             anchor_window=oracle.anchor_window,
-            holds_kickouts=reader.holds_kickouts,
         )
     yield DrawHook(records.dispatch_settings, reader)
     yield ProbeWindowHook(build_probe_settings(config.probing))

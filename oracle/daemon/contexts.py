@@ -1,4 +1,4 @@
-"""The contexts of a reporter: one account and one quorum, shared by reports and kickouts."""
+"""The contexts of a reporter: one account and one quorum, shared by all that it sends."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,10 +19,12 @@ from oracle.dispatch.probe_kinds import (
     ProbeCall,
     SecondGroupCall,
 )
+from oracle.hot_set.hot_set_calls import BindNodesCall, BringWordsCall
+from oracle.hot_set.hot_set_context import HotSetContext
 from oracle.kickouts.kick_calls import (
-    CancelKickCall,
+    AccuseCall,
+    ClearKickCall,
     ExecuteKickCall,
-    ProposeKickCall,
     RetryKickCall,
 )
 from oracle.kickouts.kickout_context import KickoutContext
@@ -36,14 +38,18 @@ from oracle.txmgr.context import AccountContext, build_dry_run_context
 
 @dataclass(frozen=True, slots=True)
 class ReporterContexts:
-    """The contexts of reports and kickouts, which share an account and a quorum."""
+    """The contexts of reports, kickouts and the hot set, which share an account and a quorum.
+
+    `hot_set` is None if no hot set is kept.
+    """
 
     reporting: ReportingContext
     kickouts: KickoutContext
+    hot_set: HotSetContext | None = None
 
     @property
     def account_context(self) -> AccountContext:
-        """The context of the account that sends reports and kickout calls."""
+        """The context of the account that sends all calls of the reporter."""
         return self.reporting.account_context
 
     @property
@@ -52,21 +58,25 @@ class ReporterContexts:
         return self.reporting.quorum
 
     def with_account(self, account_context: AccountContext) -> "ReporterContexts":
-        """Return the same contexts with another account, which sends reports and kickout calls."""
+        """Return the same contexts with another account, which sends all calls."""
         account = replace(account_context, registry=CallRegistry(decode_refusal))
         quorum = replace(self.quorum, account_context=account)
         contexts = ReporterContexts(
-            replace(self.reporting, quorum=quorum), replace(self.kickouts, quorum=quorum)
+            replace(self.reporting, quorum=quorum),
+            replace(self.kickouts, quorum=quorum),
+            None if self.hot_set is None else replace(self.hot_set, quorum=quorum),
         )
         contexts.register_calls()
         return contexts
 
     def register_calls(self) -> None:
-        """Add pushes and kickout calls to the account's registry of call kinds."""
+        """Add pushes, kickout calls and the hot set's calls to the account's registry."""
         registry = self.account_context.registry
         registry.register(PushCall(self.reporting))
-        for call_type in (ProposeKickCall, ExecuteKickCall, CancelKickCall, RetryKickCall):
+        for call_type in (AccuseCall, ExecuteKickCall, ClearKickCall, RetryKickCall):
             registry.register(call_type(self.kickouts))
+        registry.register(BringWordsCall(self.quorum))
+        registry.register(BindNodesCall(self.quorum))
 
     def start_signing_embargo(self) -> None:
         """Start a signing embargo, because the account's nonces were used by another process."""
@@ -77,8 +87,15 @@ class ReporterContexts:
     def build_dry_run_contexts(self, folder: Path) -> "ReporterContexts":
         """Return the contexts of a dry run, which writes evidence to `folder`."""
         contexts = self.with_account(build_dry_run_context(self.account_context))
-        kickouts = contexts.kickouts.to_dry_run(contexts.quorum, folder)
-        return replace(contexts, kickouts=kickouts)
+        reporting, verifier = contexts.reporting, contexts.reporting.verifier
+        return replace(
+            contexts,
+            reporting=replace(
+                reporting,
+                verifier=None if verifier is None else replace(verifier, is_dry_run=True),
+            ),
+            kickouts=replace(contexts.kickouts, evidence_folder=folder),
+        )
 
 
 def register_dispatch_calls(context: DispatchContext) -> None:

@@ -15,7 +15,7 @@ from oracle.queries.contract_view import (
     READY_WITHIN_BLOCKS,
     AccountBalance,
     ChainView,
-    ContractState,
+    ContractStatus,
 )
 from oracle.queries.endpoint_view import EndpointView
 from oracle.queries.health import list_contract_findings
@@ -69,7 +69,7 @@ class DaemonHealth:
     waiting_for: str | None = None
     endpoints: list[EndpointView] = field(default_factory=list)
     # The contract's state at the last count; None: unknown in this process.
-    contract: ContractState | None = None
+    contract: ContractStatus | None = None
     # How long no daemon ran before this one, and why; None: after an orderly restart.
     downtime: str | None = None
     # How often a report is due; None: this process sends no reports.
@@ -105,7 +105,7 @@ class DaemonHealth:
         contract = None if statistics is None else statistics.contract
         self.contract = None
         if contract is not None:
-            self.contract = ContractState(
+            self.contract = ContractStatus(
                 contract.round, contract.pushed_at, contract.paused_until, contract.kicks_paused
             )
 

@@ -218,9 +218,7 @@ class MaintenanceJobs:
         )
         if not is_caught_up or not self.scope_backfill.is_complete:
             return None
-        source = SnapshotSource(
-            index.store, index.reader, index.rules, index.config.oracle.min_scores
-        )
+        source = SnapshotSource(index.store, index.reader, index.rules)
         new_snapshot = make_next_snapshot(source, self._build_options())
         if new_snapshot is not None:
             return {

@@ -11,7 +11,9 @@ from functools import cache
 
 from oracle.bindings.contract_errors import decode_refusal
 from oracle.bindings.inspection import ExpectedConfiguration, inspect_contract
-from oracle.bindings.qos_oracle import ContractConfiguration, OracleContract
+from oracle.bindings.power import find_words_mismatches
+from oracle.bindings.qos_roots import RootsConfiguration, RootsContract
+from oracle.bindings.qos_words import WordsContract
 from oracle.bindings.task_network import check_dispatcher
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.source import ChainSource
@@ -27,13 +29,16 @@ from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.results_folder import ResultsFolder
 from oracle.domain.ids import Address
 from oracle.errors import InputError
+from oracle.hot_set.hot_set_context import HotSetContext
+from oracle.indexer.evidence_verification import EvidenceVerifier
 from oracle.indexer.rebuild import RebuildOptions
+from oracle.indexer.round_leaves import LeafCache
 from oracle.kickouts.kickout_context import KickoutContext
-from oracle.kickouts.proof import EvidenceVerifier
 from oracle.quorum.peer_client import PeerClients
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.wire_format import Board
 from oracle.reporting.reporting_context import ReportingContext
+from oracle.rpc.fanout import PoolView
 from oracle.signing.factory import open_signer
 from oracle.signing.keystore import read_keystore_address
 from oracle.signing.signer import Signer
@@ -49,8 +54,8 @@ from oracle.txmgr.context import AccountContext, SendSettings, TransmitterRank
 _MAX_BATCH_STARTS = 100
 _RULES_HASH_HINT = (
     "rulesHash is computed from [rules], network.profile and oracle.period_seconds, "
-    "heartbeat_seconds, deviation, report_ttl_seconds, max_words, min_scores and "
-    "kick_after_rounds; restore the previous settings, or let the contract's admin call setRules"
+    "heartbeat_seconds, deviation, report_ttl_seconds and kickouts_require_proof; restore the "
+    "previous settings, or let the contract's admin call setRules"
 )
 
 # A function that returns the key of a role, which it opens on the first call, or None if no such
@@ -60,7 +65,7 @@ OpenKey = Callable[[Role], Signer | None]
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """The account that sends reports and kickouts, and its peers; no lease is needed yet.
+    """The account that sends reports and what follows from them, and its peers; without a lease.
 
     The signed statements of this reporter are published to its peers on `board`. `peers` is None
     if no peers are configured.
@@ -73,8 +78,8 @@ class Reporter:
     peers: PeerClients | None
 
     @property
-    def contract(self) -> OracleContract:
-        return OracleContract(self.account.pool_view, self.account.domain.contract)
+    def contract(self) -> RootsContract:
+        return RootsContract(self.account.pool_view, self.account.domain.contract)
 
     @property
     def expected_contract(self) -> ExpectedConfiguration:
@@ -271,11 +276,11 @@ def open_reporter(
         yield Reporter(index, keys, account, board or Board(), peers)
 
 
-def check_contract(reporter: Reporter) -> ContractConfiguration:
-    """Return the configuration of the oracle contract if it is as expected.
+def check_contract(reporter: Reporter) -> RootsConfiguration:
+    """Return the configuration of the oracle contract if it and the hot set are as expected.
 
     Raises:
-        InputError: the contract is not as configured.
+        InputError: a contract is not as configured.
         TransientError: too few endpoints answer.
     """
     pool_view, address = reporter.account.pool_view, reporter.account.domain.contract
@@ -289,13 +294,36 @@ def check_contract(reporter: Reporter) -> ContractConfiguration:
         raise InputError(
             f"the oracle contract differs from the configuration; nothing is sent{mismatch_lines}"
         )
+    check_hot_set(reporter.index.config, pool_view, contract_configuration)
     return contract_configuration
+
+
+def check_hot_set(
+    config: Config, pool_view: PoolView, oracle_configuration: RootsConfiguration
+) -> None:
+    """Check that the configured hot set, if there is one, is a QoSWords of the oracle contract.
+
+    Raises:
+        InputError: it is another contract, or belongs to another oracle.
+        TransientError: no endpoint answers, or none has the contract.
+    """
+    address = config.hot_set.address
+    if address is None:
+        return
+    words_configuration = WordsContract(pool_view, Address(address)).get_configuration(
+        oracle_configuration.contract_status.block
+    )
+    mismatches = find_words_mismatches(
+        words_configuration, get_oracle_address(config), oracle_configuration
+    )
+    if mismatches:
+        raise InputError(f"hot_set.address: {address}: {mismatches[0].format_line()}")
 
 
 def open_reporter_contexts(
     reporter: Reporter, epoch: int, clock: Callable[[], float]
 ) -> ReporterContexts:
-    """Return the contexts of reports and kickouts under a lease; `clock` returns unix seconds.
+    """Return the contexts of a reporter under a lease; `clock` returns unix seconds.
 
     Raises:
         InputError: see `check_feed_publishing_allowed`.
@@ -311,26 +339,35 @@ def open_reporter_contexts(
         _build_account_context(index, reporter.account, epoch, clock), rank=rank
     )
     quorum = QuorumContext(account_context, index.report_settings, reporter.board, peers)
+    policy, leaf_cache = index.kickout_policy, LeafCache()
     reporting = ReportingContext(
         quorum,
         compute_rules_hash(index.config, index.reader),
+        policy,
         oracle.level,
         oracle.submission_policy,
         oracle.sanity_limits,
+        EvidenceVerifier(
+            index.chain, index.store, index.folder, RebuildOptions(lease_epoch=epoch)
+        ),
+        leaf_cache,
     )
-    verifier = EvidenceVerifier(
-        index.chain, index.store, index.folder, RebuildOptions(lease_epoch=epoch)
+    kickouts = KickoutContext(quorum, policy, oracle.evidence_folder, leaf_cache)
+    contexts = ReporterContexts(
+        reporting, kickouts, _build_hot_set_context(index.config, quorum, leaf_cache)
     )
-    kickouts = KickoutContext(
-        quorum,
-        index.rules,
-        oracle.evidence_folder,
-        verifier,
-        holds_kickouts=index.reader.holds_kickouts,
-    )
-    contexts = ReporterContexts(reporting, kickouts)
     contexts.register_calls()
     return contexts
+
+
+def _build_hot_set_context(
+    config: Config, quorum: QuorumContext, leaf_cache: LeafCache
+) -> HotSetContext | None:
+    hot_set = config.hot_set
+    if hot_set.address is None:
+        return None
+    max_fee = hot_set.max_fee_wei or config.limits.max_fee_per_gas_wei
+    return HotSetContext(quorum, Address(hot_set.address), max_fee, leaf_cache)
 
 
 def open_dispatch_context(

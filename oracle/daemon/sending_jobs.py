@@ -1,4 +1,7 @@
-"""The daemon's jobs that sign and send (reports, kickouts, task starts), and nonce checks."""
+"""The daemon's jobs that sign and send, and nonce checks.
+
+Sent are reports, kickouts, words of the hot set, and task starts.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +12,7 @@ from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import TickFacts
 from oracle.daemon.senders import Senders
 from oracle.dispatch.dispatch_planner import plan_next_calls
+from oracle.hot_set.hot_set_planner import plan_hot_set_calls
 from oracle.indexer.loop import IngestState
 from oracle.kickouts.kickout_planner import plan_kickout_call
 from oracle.quorum.key_watch import check_for_foreign_signatures
@@ -47,7 +51,7 @@ class SendingJobs:
     is_reconciled: bool = False
 
     def advance_reports(self) -> TickFacts:
-        """Plan a report or a kickout, or advance its transaction by one step."""
+        """Plan a report, a kickout or words of the hot set, or advance their transactions."""
         reporter, heads = self.senders.reporter, self.ingest.heads
         if reporter is None or heads is None:
             return None
@@ -55,16 +59,17 @@ class SendingJobs:
             self.reconcile_nonces()
         if self.unsure_reason() is not None:
             return None
-        reporting, kickouts = reporter.reporting, reporter.kickouts
+        reporting, kickouts, hot_set = reporter.reporting, reporter.kickouts, reporter.hot_set
         self._update_held_report_reason(reporting)
         key_alarm = check_for_foreign_signatures(reporter.quorum, heads)
         if key_alarm is not None:
             return describe_step(key_alarm)
         transmitter = self.senders.transmitter
         sent_step = None if transmitter is None else run_step(transmitter, heads)
-        return describe_step(
-            sent_step or plan_push(reporting, heads) or plan_kickout_call(kickouts, heads)
-        )
+        step = sent_step or plan_push(reporting, heads) or plan_kickout_call(kickouts, heads)
+        if step is None and hot_set is not None:
+            step = plan_hot_set_calls(hot_set, heads)
+        return describe_step(step)
 
     def _update_held_report_reason(self, context: ReportingContext) -> None:
         """Update the reason why no report is sent, and log it when it changes."""

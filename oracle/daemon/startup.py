@@ -145,7 +145,6 @@ def open_read_api(
         records.store,
         reader,
         records.rules,
-        records.config.oracle.min_scores,
         max_logs=MAX_REQUEST_LOGS,
     )
     config = records.config

@@ -18,7 +18,7 @@ from oracle.dispatch.drawer import BlockDrawer
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.fold.working_set import Changes
 from oracle.domain.ids import Address, GroupKey, TaskKey
-from oracle.domain.reports.rounds import Rounds
+from oracle.domain.reports.contract_state import ContractState
 from oracle.domain.state import Node, Task
 from oracle.errors import FatalError, InputError
 from oracle.indexer.block_hooks import BlockHook
@@ -178,7 +178,7 @@ class DrawHook(BlockHook):
             self._changed_by_key |= changes.tasks
 
     @override
-    def on_block(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
+    def on_block(self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef) -> None:
         """Draw at the end of a block; if the draws of the block are stored, restore the plan."""
         if self._drawer is None:
             return

@@ -285,9 +285,7 @@ class DispatcherCall(CallKind):
 
     @override
     def find_missing_event(self, receipt: Receipt, call: Intent) -> str | None:
-        return find_missing_event(
-            receipt, call.request.contract, call.request.calldata, call.request.digest
-        )
+        return find_missing_event(receipt, call.request.contract, call.request.calldata)
 
 
 class _QueuedTaskCall(DispatcherCall):

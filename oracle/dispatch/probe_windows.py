@@ -14,7 +14,7 @@ from typing_extensions import override
 from oracle.bindings.probe_calls import ProbeOrder
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
-from oracle.domain.reports.rounds import Rounds
+from oracle.domain.reports.contract_state import ContractState
 from oracle.indexer.block_hooks import BlockHook
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
@@ -74,7 +74,7 @@ class ProbeWindowHook(BlockHook):
         ]
 
     @override
-    def on_block(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
+    def on_block(self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef) -> None:
         if self._settings is not None:
             seconds = self._settings.window_seconds
             values = (

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.fold.working_set import Changes
-from oracle.domain.reports.rounds import Rounds
+from oracle.domain.reports.contract_state import ContractState
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
 
@@ -51,9 +51,11 @@ class BlockHook:
     def on_folded(self, changes: Changes) -> None:
         """Handle changes that were folded and stored; the fold changes their row objects later."""
 
-    def on_block(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> HookNote | None:
+    def on_block(
+        self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef
+    ) -> HookNote | None:
         """Act at `block`; the data of `uow` and `rounds` are exactly as of this block."""
-        del uow, rounds, block
+        del uow, contract_state, block
         return None
 
     def get_stored_stop_blocks(self, uow: UnitOfWork, blocks: BlockRange) -> Sequence[BlockRef]:
@@ -61,12 +63,14 @@ class BlockHook:
         del uow, blocks
         return ()
 
-    def find_difference(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> HookNote | None:
+    def find_difference(
+        self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef
+    ) -> HookNote | None:
         """Compare the stored result of `block` with the new state; return None if equal.
 
         The method changes nothing.
         """
-        del uow, rounds, block
+        del uow, contract_state, block
         return None
 
     def on_rewind(self, uow: UnitOfWork, ancestor_number: int, stamp: Stamp) -> None:

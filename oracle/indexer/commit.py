@@ -13,7 +13,7 @@ from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.heads import Heads
 from oracle.chain.profiles.event_reader import DecodedEvents
 from oracle.domain.blocks import BlockRange, BlockRef
-from oracle.domain.reports.rounds import Rounds
+from oracle.domain.reports.contract_state import ContractState
 from oracle.errors import FatalError, TransientError
 from oracle.indexer.block_confirmation import clear_refusal
 from oracle.indexer.block_hooks import HookNote, HookStops, get_max_header_depth
@@ -171,9 +171,9 @@ def _fold_window(
     """Fold events and run hooks at their stops; return the hooks' notes and the anomaly count."""
     notes: list[HookNote] = []
 
-    def run_hooks(uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
+    def run_hooks(uow: UnitOfWork, contract_state: ContractState, block: BlockRef) -> None:
         for hook in stops.get_hooks(block):
-            note = hook.on_block(uow, rounds, block)
+            note = hook.on_block(uow, contract_state, block)
             if note is not None:
                 notes.append(note)
 

@@ -17,10 +17,9 @@ from oracle.domain.fold.fold import (
     collect_task_keys,
 )
 from oracle.domain.ids import TaskKey
+from oracle.domain.reports.contract_state import ContractState
 from oracle.domain.reports.kickout_review import ScoreHistory
-from oracle.domain.reports.registration import FirstEvents
-from oracle.domain.reports.report import MIN_SCORES
-from oracle.domain.reports.rounds import Rounds
+from oracle.domain.roots.pieces import KEPT_ROUNDS
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Task
 from oracle.errors import OracleError
@@ -54,8 +53,7 @@ class FoldedState:
     """
 
     fold: Fold
-    rounds: Rounds
-    first_events: FirstEvents
+    contract_state: ContractState
     score_history: ScoreHistory
     snapshot_block: int | None = None
     # Blocks with a log or call that could not be decoded.
@@ -64,13 +62,12 @@ class FoldedState:
     def record_changes(self) -> None:
         """Record the changes folded since the last call; they must be those of whole blocks."""
         changes = self.fold.drain_changes()
-        self.first_events.record_changes(changes)
         self.score_history.record_changes(changes, self.fold.ledger.tasks)
 
 
-def compute_snapshot_version(reader: LogReader, rules: Rules, min_scores: int) -> bytes:
+def compute_snapshot_version(reader: LogReader, rules: Rules) -> bytes:
     """Return a digest of everything that a snapshot depends on besides the raw rows."""
-    parts = (str(FOLD_VERSION), reader.identity, rules.to_json(), str(min_scores))
+    parts = (str(FOLD_VERSION), reader.identity, rules.to_json())
     return sha256("\n".join(parts).encode()).digest()
 
 
@@ -79,19 +76,17 @@ def fold_state_up_to(
     reader: LogReader,
     rules: Rules,
     last_block: int,
-    min_scores: int = MIN_SCORES,
     *,
     max_logs: int | None = None,
 ) -> FoldedState:
     """Return the state after `last_block`, folded in memory from the stored rows alone.
 
-    `min_scores`: the number of scores that a node needs for registration. `max_logs`: maximum
-    number of logs to fold; None: no limit.
+    `max_logs`: maximum number of logs to fold; None: no limit.
 
     Raises:
         NoNearbySnapshotError: more than `max_logs` logs follow the nearest snapshot.
     """
-    version = compute_snapshot_version(reader, rules, min_scores)
+    version = compute_snapshot_version(reader, rules)
     tried_count = 0
     for snapshot in uow.snapshots.iterate_up_to(last_block, version):
         if tried_count == MAX_SNAPSHOTS_TRIED:
@@ -99,13 +94,13 @@ def fold_state_up_to(
         tried_count += 1
         _check_log_count(uow, snapshot.block + 1, last_block, max_logs)
         try:
-            state = _restore_state(uow, snapshot, rules, min_scores)
+            state = _restore_state(uow, snapshot, rules)
             _fold_remaining(uow, reader, state, last_block)
         except _ChangedRowError:
             continue
         return state
     _check_log_count(uow, 0, last_block, max_logs)
-    state = FoldedState(Fold(rules), Rounds(), FirstEvents(min_scores), ScoreHistory(rules))
+    state = FoldedState(Fold(rules), ContractState(KEPT_ROUNDS), ScoreHistory(rules))
     _fold_remaining(uow, reader, state, last_block)
     return state
 
@@ -117,8 +112,7 @@ def pack_state(state: FoldedState, first_task_block: int) -> bytes:
     or later. All other tasks are read from the database, and a fold from the snapshot detects if
     one of them has changed.
     """
-    ledger, rounds = state.fold.ledger, state.rounds
-    first_scored_rows, first_penalty_rows = state.first_events.dump_rows()
+    ledger = state.fold.ledger
     return encode_state(
         PackedState(
             nodes=ledger.nodes.values(),
@@ -129,34 +123,20 @@ def pack_state(state: FoldedState, first_task_block: int) -> bytes:
             ),
             groups=(group for group in ledger.groups.values() if not group.closed),
             last=state.fold.last,
-            head=rounds.head,
-            indexes=rounds.indexes.values(),
-            words=rounds.words.values(),
-            kicks=rounds.kicks.values(),
-            first_scored=first_scored_rows,
-            first_penalized=first_penalty_rows,
+            kicks=state.contract_state.kicks.values(),
         )
     )
 
 
-def _restore_state(
-    uow: UnitOfWork, snapshot: StateSnapshot, rules: Rules, min_scores: int
-) -> FoldedState:
+def _restore_state(uow: UnitOfWork, snapshot: StateSnapshot, rules: Rules) -> FoldedState:
     packed, fold = decode_state(snapshot.body), Fold(rules)
     fold.last = packed.last
     fold.ledger.nodes.update((node.address, node) for node in packed.nodes)
     fold.ledger.tasks.update((task.key, task) for task in packed.tasks)
     fold.ledger.groups.update((group.group, group) for group in packed.groups)
-    rounds = Rounds(
-        head=packed.head,
-        indexes=packed.indexes,
-        words=packed.words,
-        kicks=packed.kicks,
-        settings=uow.rounds.get_contract_settings(up_to_block=snapshot.block),
-    )
-    first_events = FirstEvents(min_scores)
-    first_events.restore(packed.first_scored, packed.first_penalized)
-    return FoldedState(fold, rounds, first_events, ScoreHistory(rules), snapshot.block)
+    contract_state = uow.rounds.load(up_to_block=snapshot.block)
+    contract_state.kicks = {kick.node: kick for kick in packed.kicks}
+    return FoldedState(fold, contract_state, ScoreHistory(rules), snapshot.block)
 
 
 def _fold_remaining(
@@ -170,10 +150,10 @@ def _fold_remaining(
         if state.snapshot_block is not None:
             _load_omitted_rows(uow, state, decoded, state.snapshot_block)
         state.fold.fold_events(decoded.events)
-        state.rounds.fold_block(blocks.last, decoded.contract_events, journal=False)
+        state.contract_state.fold_block(blocks.last, decoded.contract_events, journal=False)
         # Nothing is stored here, so the drained changes are not kept.
         state.record_changes()
-        state.rounds.drain_changes()
+        state.contract_state.drain_changes()
         state.dead_letter_blocks.extend(letter.block for letter in decoded.dead_letters)
 
 

@@ -25,7 +25,7 @@ from oracle.domain.fold.fold import (
     collect_task_keys,
 )
 from oracle.domain.ids import TaskKey
-from oracle.domain.reports.rounds import Rounds
+from oracle.domain.reports.contract_state import ContractState
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.block_hooks import BlockHook
 from oracle.indexer.provenance import build_scope
@@ -40,7 +40,7 @@ Key = TypeVar("Key")
 Row = TypeVar("Row")
 
 # Callback at a stop; the unit of work and the rounds are exactly as of the block.
-StopCallback = Callable[[UnitOfWork, Rounds, BlockRef], None]
+StopCallback = Callable[[UnitOfWork, ContractState, BlockRef], None]
 
 
 class EventFolder:
@@ -52,7 +52,7 @@ class EventFolder:
         self.reader = reader
         self.hooks = tuple(hooks)
         self._fold = Fold(rules)
-        self._rounds: Rounds | None = None
+        self._contract_state: ContractState | None = None
         self._cursor: Cursor | None = None
         # Number of the configured rule set, by which scores refer to it.
         self._rule_set_number = 0
@@ -86,7 +86,7 @@ class EventFolder:
     def discard_cached_rows(self) -> None:
         """Discard all rows in memory, after a rewind or a failure."""
         self._fold = Fold(self.rules)
-        self._rounds = None
+        self._contract_state = None
         self._cursor = None
         self._changed_tasks = set()
         for hook in self.hooks:
@@ -107,24 +107,24 @@ class EventFolder:
         each block in `stops`, which must ascend; for a block below the range, it is called at
         once. The caller moves the cursor.
         """
-        rounds = self._get_rounds(uow)
+        contract_state = self._get_contract_state(uow)
         self._load_rows(uow, decoded.events)
         remaining, anomaly_count = decoded, 0
         for stop in stops:
             part, remaining = _split_at_block(remaining, stop.number)
-            anomaly_count += self._fold_blocks(uow, rounds, part, final_number)
+            anomaly_count += self._fold_blocks(uow, contract_state, part, final_number)
             if on_stop is not None:
-                on_stop(uow, rounds, stop)
-        anomaly_count += self._fold_blocks(uow, rounds, remaining, final_number)
+                on_stop(uow, contract_state, stop)
+        anomaly_count += self._fold_blocks(uow, contract_state, remaining, final_number)
         self._evict_finished_tasks()
         return anomaly_count
 
-    def _get_rounds(self, uow: UnitOfWork) -> Rounds:
-        if self._rounds is None:
-            self._rounds = uow.rounds.load()
+    def _get_contract_state(self, uow: UnitOfWork) -> ContractState:
+        if self._contract_state is None:
+            self._contract_state = uow.rounds.load()
             self._rule_set_number = uow.rule_sets.get_or_assign_number(self.rules)
             self._fold.last = uow.last_event.get()
-        return self._rounds
+        return self._contract_state
 
     def _load_rows(self, uow: UnitOfWork, events: Sequence[DomainEvent]) -> None:
         """Load the rows that these events need and that are not in memory."""
@@ -145,7 +145,11 @@ class EventFolder:
         ledger.nodes.update(uow.nodes.get_many(node_addresses - ledger.nodes.keys()))
 
     def _fold_blocks(
-        self, uow: UnitOfWork, rounds: Rounds, part: DecodedEvents, final_number: int
+        self,
+        uow: UnitOfWork,
+        contract_state: ContractState,
+        part: DecodedEvents,
+        final_number: int,
     ) -> int:
         """Fold and store whole blocks: final blocks together, others one by one with a journal."""
         final_part, journaled_part = _split_at_block(part, final_number)
@@ -153,14 +157,14 @@ class EventFolder:
             self._fold.fold_events(final_part.events)
         for number, events in groupby(journaled_part.events, key=_get_block_number):
             self._fold.fold_block(number, list(events), journal=True)
-        rounds.fold_block(final_number, final_part.contract_events, journal=False)
+        contract_state.fold_block(final_number, final_part.contract_events, journal=False)
         for number, contract_events in groupby(
             journaled_part.contract_events, key=_get_block_number
         ):
-            rounds.fold_block(number, list(contract_events), journal=True)
+            contract_state.fold_block(number, list(contract_events), journal=True)
         changes = self._fold.drain_changes()
         uow.write_changes(changes, self._rule_set_number)
-        uow.rounds.save_changes(rounds.drain_changes())
+        uow.rounds.save_changes(contract_state.drain_changes())
         self._changed_tasks.update(changes.tasks)
         for hook in self.hooks:
             hook.on_folded(changes)

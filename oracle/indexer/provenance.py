@@ -2,8 +2,10 @@
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.protocols import LogReader
+from oracle.domain.blocks import BlockRef
 from oracle.domain.coverage import CoverageInterval, IngestScope, VerificationLevel
 from oracle.domain.fold.fold import FOLD_VERSION
+from oracle.domain.ids import ZERO_HASH
 from oracle.domain.logs import get_block_hashes
 from oracle.store.database import UnitOfWork
 
@@ -88,3 +90,15 @@ def _format_fold_version(reader: LogReader) -> str:
 def _describe_version(version_text: str) -> str:
     version, _, profile = version_text.partition(" ")
     return f"version {version} of the fold" + (f" with the profile {profile}" if profile else "")
+
+
+def find_stored_block(uow: UnitOfWork, number: int) -> BlockRef | None:
+    """Return a block from its stored header, or else from a stored log; None if neither exists.
+
+    The parent hash is zero if it comes from a log.
+    """
+    block = uow.blocks.get_canonical(number)
+    if block is not None:
+        return block
+    log = next(iter(uow.logs.iterate_between(number, number)), None)
+    return None if log is None else BlockRef(number, log.block_hash, ZERO_HASH, log.time)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.logs import DeadLetter
-from oracle.domain.reports.rounds import Rounds
+from oracle.domain.reports.contract_state import ContractState
 from oracle.errors import FatalError, InputError
 from oracle.indexer.block_hooks import BlockHook, HookStops
 from oracle.indexer.folder import EventFolder
@@ -175,11 +175,13 @@ class _HookCheck:
             self._stops.add(hook, hook.get_stored_stop_blocks(uow, blocks))
         return self._stops.blocks
 
-    def compare_at_block(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
+    def compare_at_block(
+        self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef
+    ) -> None:
         """Compare the stored results of one block with those of the fold."""
         for hook in self._stops.get_hooks(block):
             self.checked_count += 1
-            note = hook.find_difference(uow, rounds, block)
+            note = hook.find_difference(uow, contract_state, block)
             if note is not None:
                 self.differing.append(note.number)
 

@@ -31,7 +31,7 @@ from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 from oracle.store.state.group_repository import encode_group_row
 from oracle.store.state.node_repository import encode_node_row
-from oracle.store.state.round_rows import encode_index_row, encode_kick_row, encode_word_row
+from oracle.store.state.round_rows import encode_kick_row
 from oracle.store.state.snapshot_repository import StateSnapshot, decode_state
 from oracle.store.state.task_repository import encode_task_row
 
@@ -70,12 +70,11 @@ class SnapshotSource:
     store: Store
     reader: LogReader
     rules: Rules
-    min_scores: int
 
     @property
     def snapshot_version(self) -> bytes:
         """Return the version under which snapshots are stored."""
-        return compute_snapshot_version(self.reader, self.rules, self.min_scores)
+        return compute_snapshot_version(self.reader, self.rules)
 
 
 def make_next_snapshot(
@@ -99,7 +98,7 @@ def make_next_snapshot(
         block = uow.logs.find_block_of_nth_log(first_block, SNAPSHOT_LOGS)
         if block is None or block > final_number:
             return None
-        state = fold_state_up_to(uow, source.reader, source.rules, block, source.min_scores)
+        state = fold_state_up_to(uow, source.reader, source.rules, block)
         log_count += uow.logs.count_between(first_block, block)
         body = pack_state(state, _find_first_kept_block(uow, block))
     with rebuild_options.transaction(source.store) as uow:
@@ -134,7 +133,6 @@ def check_sample(source: SnapshotSource, node_page: str) -> SampleCheck | None:
             source.reader,
             source.rules,
             cursor.number,
-            source.min_scores,
             max_logs=MAX_REQUEST_LOGS,
         )
         return _compare_sample(uow, state, cursor, node_page)
@@ -180,7 +178,7 @@ def _compare_sample(
     uow: UnitOfWork, state: FoldedState, cursor: Cursor, node_page: str
 ) -> SampleCheck:
     snapshot_block = -1 if state.snapshot_block is None else state.snapshot_block
-    ledger, rounds, stored = state.fold.ledger, state.rounds, uow.rounds.load()
+    ledger, rounds, stored = state.fold.ledger, state.contract_state, uow.rounds.load()
     nodes = {
         address: node
         for address, node in ledger.nodes.items()
@@ -204,16 +202,6 @@ def _compare_sample(
             _index_rows(uow.groups.get_many(ledger.groups), encode_group_row),
         ),
         (
-            "node_index",
-            _index_rows(rounds.indexes, encode_index_row),
-            _index_rows(stored.indexes, encode_index_row),
-        ),
-        (
-            "lane_word",
-            _index_rows(rounds.words, encode_word_row),
-            _index_rows(stored.words, encode_word_row),
-        ),
-        (
             "kick",
             _index_rows(rounds.kicks, encode_kick_row),
             _index_rows(stored.kicks, encode_kick_row),
@@ -227,7 +215,7 @@ def _compare_sample(
     ]
     changed_nodes = uow.nodes.iterate_changed_since(snapshot_block)
     differing += [f"node {node.address}" for node in changed_nodes if node.address not in nodes]
-    if state.rounds.head != stored.head:
+    if state.contract_state.head != stored.head:
         differing.append("accepted_round")
     row_count = sum(len(folded_rows) for _, folded_rows, _ in table_pairs)
     return SampleCheck(cursor.number, row_count, tuple(differing))
@@ -243,7 +231,6 @@ def refold_from_snapshot(
     uow: UnitOfWork,
     folder: EventFolder,
     last_block: int,
-    min_scores: int,
     rebuild_options: RebuildOptions,
 ) -> int | None:
     """Restore the newest usable snapshot below `last_block`, refold, and return its block.
@@ -259,7 +246,7 @@ def refold_from_snapshot(
     if not _is_state_trusted(uow, folder):
         return None
     snapshot_block = _restore_newest_snapshot(
-        uow, last_block, compute_snapshot_version(folder.reader, folder.rules, min_scores)
+        uow, last_block, compute_snapshot_version(folder.reader, folder.rules)
     )
     if snapshot_block is None:
         return None

@@ -1,1 +1,1 @@
-"""Kickouts: eligibility, evidence, proposal, execution and cancellation."""
+"""Kickouts: accusation by proof, execution, clearing, and the evidence files."""

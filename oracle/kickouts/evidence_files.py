@@ -1,20 +1,22 @@
-"""Publishes the evidence of kickouts: one file for each kickout, named by its hash."""
+"""Publishes the evidence of kickouts: one file for each due interval of a node."""
 
 import os
 from pathlib import Path
 
-from oracle.domain.ids import Hash
+from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_evidence import KickoutEvidence
 from oracle.errors import InputError
 
 
-def export_evidence(folder: Path, evidence: KickoutEvidence) -> Path:
+def export_evidence(
+    folder: Path, node: Address, due_since: int, evidence: KickoutEvidence
+) -> Path:
     """Write and fsync the evidence file, unless an intact file exists.
 
     Raises:
         InputError: the folder cannot be written.
     """
-    path = build_evidence_path(folder, evidence.hash)
+    path = build_evidence_path(folder, node, due_since)
     try:
         if _is_intact(path, evidence):
             return path
@@ -31,8 +33,9 @@ def export_evidence(folder: Path, evidence: KickoutEvidence) -> Path:
     return path
 
 
-def build_evidence_path(folder: Path, evidence_hash: Hash) -> Path:
-    return folder / f"{evidence_hash}.json"
+def build_evidence_path(folder: Path, node: Address, due_since: int) -> Path:
+    """Return the path of the evidence for the interval that began at `due_since`, block time."""
+    return folder / f"{node}-{due_since}.json"
 
 
 def _is_intact(path: Path, evidence: KickoutEvidence) -> bool:

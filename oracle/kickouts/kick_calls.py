@@ -7,31 +7,30 @@ import structlog
 from typing_extensions import override
 
 from oracle.bindings.expected_events import find_missing_event
-from oracle.bindings.qos_oracle import decode_kick_proposal
 from oracle.chain.heads import Heads
 from oracle.domain.fold.working_set import MembershipTransition
-from oracle.domain.ids import ZERO_HASH, Address
+from oracle.domain.ids import Address
 from oracle.domain.reports.expulsions import NO_TARGET
-from oracle.domain.reports.kicks import Kick, KickState
+from oracle.domain.reports.node_kicks import KickState, NodeKick
 from oracle.domain.state import Membership
 from oracle.indexer.block_hooks import BlockHook
-from oracle.kickouts.evidence_files import build_evidence_path
+from oracle.kickouts.kickout_cases import (
+    find_accusation_obstacle,
+    is_accused_of,
+    is_due_at_head,
+    load_cursor_time,
+    load_last_round,
+    prove_in_last_round,
+)
 from oracle.kickouts.kickout_context import (
-    CANCEL_KICK,
+    ACCUSE,
+    CLEAR_KICK,
     EXECUTE_KICK,
     EXPULSION_KINDS,
-    PROPOSE_KICK,
     RETRY_KICK,
     KickoutContext,
 )
-from oracle.kickouts.kickout_eligibility import (
-    compute_evidence_hash,
-    has_matching_evidence,
-    has_open_kickout_interval,
-    is_kickout_still_due,
-)
-from oracle.quorum.signing_round import find_stale_round_reason
-from oracle.quorum.statements import build_retry_with_more_gas
+from oracle.quorum.statements import is_report_in_flight
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
     Account,
@@ -42,7 +41,6 @@ from oracle.store.outbox.records import (
 )
 from oracle.telemetry import indexer_metrics
 from oracle.txmgr.call_registry import CallKind, CallStage, Decision
-from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.client.receipts import Receipt
 from oracle.txmgr.context import StepResult
 from oracle.txmgr.deferral import end_call
@@ -55,7 +53,6 @@ _SENT_STATES = (IntentState.LIVE, IntentState.MINED, IntentState.FINAL)
 _MAX_INTENTS = 1_000
 _NOT_DUE = "the kickout is no longer due"
 _RETRY_NOT_DUE = "the node is no longer a member, or the network refused permanently"
-_LEFT_THE_CHAIN = "the evidence behind the kickout left the chain"
 
 
 def report_unjustified_kickout(subject: str, reason: str) -> None:
@@ -67,43 +64,31 @@ def report_unjustified_kickout(subject: str, reason: str) -> None:
 def find_kickout_obstacle(
     context: KickoutContext, uow: UnitOfWork, request: CallRequest
 ) -> str | None:
-    """Return why a kickout call must not proceed, or None if it is due on the same evidence."""
-    if request.kind == PROPOSE_KICK:
-        return _find_proposal_obstacle(context, uow, request)
-    kick = uow.rounds.load_for_nodes([get_subject(request)]).kicks.get(get_subject(request))
+    """Return why a kickout call must not proceed, or None if the last round still justifies it.
+
+    A call carries a proof of the last round. After the next round it is planned anew.
+    """
+    node = get_subject(request)
+    kick = uow.rounds.get_kicks([node]).get(node)
     if request.kind == RETRY_KICK:
         return None if kick is not None and is_retry_due(uow, kick) else _RETRY_NOT_DUE
-    kickout_rules = context.kickout_rules
-    if kick is None or kick.state is not KickState.LIVE:
-        # The simulation of the call checks the contract's state.
-        return (
-            None
-            if has_open_kickout_interval(uow, get_subject(request), context.rules)
-            else _NOT_DUE
-        )
-    if is_kickout_still_due(uow, kickout_rules, kick, context.evidence_cache):
-        return None
-    has_evidence = has_matching_evidence(uow, kickout_rules, kick, context.evidence_cache)
-    return _NOT_DUE if has_evidence else _LEFT_THE_CHAIN
-
-
-def _find_proposal_obstacle(
-    context: KickoutContext, uow: UnitOfWork, request: CallRequest
-) -> str | None:
-    node, statement = get_subject(request), decode_kick_proposal(request.calldata, ZERO_HASH)
-    if not has_open_kickout_interval(uow, node, context.rules):
+    last_round = load_last_round(uow, context.leaf_cache)
+    if last_round is None or last_round.accepted.round != request.round:
+        return f"its proof is of round {request.round}, which is not the last one any more"
+    proof = prove_in_last_round(uow, context.leaf_cache, last_round, node)
+    due_since = 0 if proof is None else proof.leaf.kickout_due_since
+    if request.kind == CLEAR_KICK:
+        is_pending = kick is not None and kick.is_accused and not is_accused_of(kick, due_since)
+        return None if is_pending else "the accusation has ended, or is stated again"
+    if not is_due_at_head(uow, node, due_since, context.policy.rules):
         return _NOT_DUE
-    stale_reason = find_stale_round_reason(uow, statement.round, statement.report)
-    if stale_reason is not None:
-        return stale_reason
-    evidence = compute_evidence_hash(uow, node, context.kickout_rules)
-    if statement.evidence != evidence:
-        return _LEFT_THE_CHAIN
-    is_exported = build_evidence_path(context.evidence_folder, evidence).exists()
-    return None if is_exported else "its evidence file is missing"
+    if request.kind == ACCUSE:
+        time = load_cursor_time(uow)
+        return find_accusation_obstacle(last_round, proof, kick, context.settings, time)
+    return None if is_accused_of(kick, due_since) else _NOT_DUE
 
 
-def is_retry_due(uow: UnitOfWork, kick: Kick) -> bool:
+def is_retry_due(uow: UnitOfWork, kick: NodeKick) -> bool:
     """Return whether the network must be called again to end an expelled node's membership.
 
     After a refusal the call is repeated until the network has refused twice for the same reason.
@@ -176,13 +161,15 @@ class _KickCall(CallKind):
             return Decision.wait_for_next_block(
                 heads, ("behind", "the database is behind the head")
             )
+        if call.request.kind != RETRY_KICK and is_report_in_flight(uow, call.request.account):
+            return Decision.wait_for_next_block(
+                heads, ("report in flight", "the report in flight makes the proof void")
+            )
         return Decision.proceed()
 
     @override
     def find_missing_event(self, receipt: Receipt, call: Intent) -> str | None:
-        return find_missing_event(
-            receipt, call.request.contract, call.request.calldata, call.request.digest
-        )
+        return find_missing_event(receipt, call.request.contract, call.request.calldata)
 
 
 class _ExpulsionCall(_KickCall):
@@ -216,18 +203,14 @@ class _ExpulsionCall(_KickCall):
         return base_decision
 
 
-class ProposeKickCall(_ExpulsionCall):
-    """The proposal of a kickout, with the signatures of a quorum."""
+class AccuseCall(_ExpulsionCall):
+    """The accusation of a node by its leaf in the last round."""
 
-    name = PROPOSE_KICK
-
-    @override
-    def build_retry(self, failed_call: Intent, heads: Heads) -> CallRequest | None:
-        return build_retry_with_more_gas(failed_call, heads)
+    name = ACCUSE
 
 
 class ExecuteKickCall(_ExpulsionCall):
-    """The execution of a kickout whose veto period is over."""
+    """The execution of an accusation whose veto period is over."""
 
     name = EXECUTE_KICK
 
@@ -238,18 +221,20 @@ class RetryKickCall(_ExpulsionCall):
     name = RETRY_KICK
 
 
-class CancelKickCall(_KickCall):
-    """The cancellation of a kickout."""
+class ClearKickCall(_KickCall):
+    """The end of an accusation that the last round no longer states."""
 
-    name = CANCEL_KICK
+    name = CLEAR_KICK
 
     @override
-    def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
-        refusal = result.refusal
-        if refusal is not None and refusal.name == "NotAllowed":
-            # The contract allows the cancellation once the node has recovered.
-            return Decision.wait_for_next_block(heads, (refusal.name, result.reason))
-        return self.decide_by_refusal(result, heads.latest.time)
+    def review_call(
+        self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
+    ) -> Decision:
+        if stage in {CallStage.ADMIT, CallStage.SIGN}:
+            reason = find_kickout_obstacle(self._context, uow, call.request)
+            if reason is not None:
+                return Decision.end(IntentState.SUPERSEDED, reason)
+        return super().review_call(uow, call, heads, stage)
 
 
 class KickoutHook(BlockHook):

@@ -1,43 +1,33 @@
-"""The context of kickouts: the rules that make a node due, and the verification of evidence."""
+"""The context of kickouts: the rules that make a node due, and where evidence is published."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.report import ReportSettings
-from oracle.domain.scoring.rules import Rules
-from oracle.kickouts.kickout_eligibility import EvidenceHashCache, KickoutRules
-from oracle.kickouts.proof import EvidenceVerifier
+from oracle.indexer.round_leaves import LeafCache
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.txmgr.context import AccountContext
 
-# The kinds of kickout calls in the outbox.
-PROPOSE_KICK, EXECUTE_KICK, CANCEL_KICK = "propose_kick", "execute_kick", "cancel_kick"
+# The kinds of kickout calls in the outbox; the subject of each is the node's address.
+ACCUSE, EXECUTE_KICK, CLEAR_KICK = "accuse", "execute_kick", "clear_kick"
 RETRY_KICK = "retry_kick"
-# The calls that lead to an expulsion; the subject of each is the node's address.
-EXPULSION_KINDS = (PROPOSE_KICK, EXECUTE_KICK, RETRY_KICK)
+# The calls that lead to an expulsion.
+EXPULSION_KINDS = (ACCUSE, EXECUTE_KICK, RETRY_KICK)
 
 
 @dataclass(frozen=True, slots=True)
 class KickoutContext:
     """The settings and helpers of kickouts.
 
-    `evidence_folder` holds the evidence files; each is written before anything refers to its
-    hash. `verifier` verifies the blocks behind a kickout; without a verifier every kickout waits.
-    `evidence_cache` keeps the evidence hashes of live kickouts from one tick to the next.
+    `evidence_folder` holds the evidence files; each is written before its node is accused.
+    `leaf_cache` keeps the leaves of the last rounds from one tick to the next.
     """
 
     quorum: QuorumContext
-    rules: Rules
+    policy: KickoutPolicy
     evidence_folder: Path
-    verifier: EvidenceVerifier | None = None
-    evidence_cache: EvidenceHashCache = field(default_factory=EvidenceHashCache)
-    # Whether the profile of the network holds every kickout.
-    holds_kickouts: bool = False
-
-    @property
-    def kickout_rules(self) -> KickoutRules:
-        """The rules of kickouts."""
-        return KickoutRules(self.rules, self.settings, self.holds_kickouts)
+    leaf_cache: LeafCache = field(default_factory=LeafCache)
 
     @property
     def account_context(self) -> AccountContext:
@@ -48,8 +38,3 @@ class KickoutContext:
     def settings(self) -> ReportSettings:
         """The settings of reports: periods, bands and times."""
         return self.quorum.settings
-
-    def to_dry_run(self, quorum: QuorumContext, folder: Path) -> "KickoutContext":
-        """Return a copy for a dry run, which verifies nothing and writes evidence to `folder`."""
-        verifier = None if self.verifier is None else replace(self.verifier, is_dry_run=True)
-        return replace(self, quorum=quorum, evidence_folder=folder, verifier=verifier)

@@ -15,7 +15,7 @@ from oracle.domain.fold.working_set import (
     ReliabilityChange,
 )
 from oracle.domain.ids import Address
-from oracle.domain.reports.kicks import EXPELLED_STATES
+from oracle.domain.reports.node_kicks import EXPELLED_STATES
 from oracle.domain.scoring.node_scores import is_excluded
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership
@@ -272,12 +272,15 @@ def _build_kickout_notices(
                     Notice(kind, position.block, time, _format_position(position), interval.node),
                 )
     for kick in uow.rounds.list_kicks():
-        position = kick.proposed_at
-        if blocks.first <= position.block <= blocks.last:
-            body = {"round": kick.round, "ready_at": kick.ready_at} | _format_position(position)
+        accusation = kick.accusation
+        if accusation is not None and blocks.first <= accusation.at.block <= blocks.last:
+            body = {
+                "round": accusation.round,
+                "ready_at": accusation.ready_at,
+            } | _format_position(accusation.at)
             yield (
-                position,
-                Notice(NoticeKind.KICKOUT_PROPOSED, position.block, time, body, kick.node),
+                accusation.at,
+                Notice(NoticeKind.KICKOUT_ACCUSED, accusation.at.block, time, body, kick.node),
             )
         expulsion = kick.expulsion if kick.state in EXPELLED_STATES else None
         if expulsion is not None and blocks.first <= expulsion.at.block <= blocks.last:

@@ -16,7 +16,7 @@ class NoticeKind(StrEnum):
     LEFT = "left"
     KICKOUT_DUE = "kickout_due"
     KICKOUT_OVER = "kickout_over"
-    KICKOUT_PROPOSED = "kickout_proposed"
+    KICKOUT_ACCUSED = "kickout_accused"
     KICKOUT_EXECUTED = "kickout_executed"
     REPORT_ACCEPTED = "report_accepted"
     REPORT_HELD = "report_held"
@@ -39,7 +39,7 @@ _TEMPLATE_BY_KIND: Mapping[str, str] = {
     NoticeKind.LEFT: "{node} left: {how}",
     NoticeKind.KICKOUT_DUE: "{node} is due to be kicked out",
     NoticeKind.KICKOUT_OVER: "{node} is no longer due to be kicked out",
-    NoticeKind.KICKOUT_PROPOSED: "the kickout of {node} was proposed in round {round}",
+    NoticeKind.KICKOUT_ACCUSED: "{node} was accused in round {round}",
     NoticeKind.KICKOUT_EXECUTED: "{node} was kicked out",
     NoticeKind.REPORT_ACCEPTED: "round {round} was accepted, as of block {as_of}",
     NoticeKind.REPORT_HELD: "the report of period {period} is held: {reason}",

@@ -4,13 +4,7 @@ from pydantic import Field
 
 from oracle.bindings import qos_roots
 from oracle.bindings.codec import compute_code_hash
-from oracle.bindings.contract_errors import CONTRACT
-from oracle.bindings.deployment import OracleSetup, RootsSetup
-from oracle.bindings.qos_oracle import (
-    ContractConfiguration,
-    ContractHead,
-    ContractLimits,
-)
+from oracle.bindings.deployment import OracleSetup
 from oracle.bindings.qos_roots import (
     ContractKickLimits,
     RootsConfiguration,
@@ -21,28 +15,6 @@ from oracle.queries.answers import AddressText, ApiModel, HashText, Integer
 
 
 class ContractAnswer(ApiModel):
-    """The oracle contract: its code, roles, rules, limits and head."""
-
-    code_hash: HashText
-    is_our_code: bool
-    target: AddressText
-    admin: AddressText
-    pauser: AddressText
-    vetoer: AddressText
-    signers: list[AddressText]
-    quorum: int
-    config: HashText = Field(
-        description="Digest of the signers, quorum and rules that rounds are signed under."
-    )
-    rules_hash: HashText
-    last_report: HashText
-    head: ContractHead
-    limits: ContractLimits
-    floors: ContractLimits
-    kick_limits: ContractKickLimits
-
-
-class RootsContractAnswer(ApiModel):
     """The oracle contract: its code, roles, rules, limits and head."""
 
     code_hash: HashText
@@ -111,7 +83,7 @@ class DeploymentAnswer(ApiModel):
     gas_used: int | None = None
     contract: str
     code_hash: HashText
-    arguments: OracleSetup | RootsSetup
+    arguments: OracleSetup
     sender: AddressText
     gas_limit: int
     max_fee_per_gas_wei: Integer
@@ -143,34 +115,11 @@ class ContractCallAnswer(ApiModel):
     delay_seconds: int | None = None
 
 
-def build_contract_answer(configuration: ContractConfiguration) -> ContractAnswer:
-    """Return the answer about the oracle contract."""
-    contract_status = configuration.contract_status
-    masked_code_hash = compute_code_hash(CONTRACT, configuration.code)
-    return ContractAnswer(
-        code_hash=masked_code_hash,
-        is_our_code=masked_code_hash == compute_code_hash(CONTRACT),
-        target=configuration.target,
-        admin=configuration.admin,
-        pauser=configuration.pauser,
-        vetoer=configuration.vetoer,
-        signers=list(configuration.signers),
-        quorum=configuration.quorum,
-        config=contract_status.config,
-        rules_hash=contract_status.rules_hash,
-        last_report=contract_status.last_report,
-        head=contract_status.head,
-        limits=contract_status.limits,
-        floors=configuration.floors,
-        kick_limits=configuration.kick_limits,
-    )
-
-
-def build_roots_contract_answer(configuration: RootsConfiguration) -> RootsContractAnswer:
+def build_contract_answer(configuration: RootsConfiguration) -> ContractAnswer:
     """Return the answer about a QoSRoots."""
     contract_status = configuration.contract_status
     masked_code_hash = compute_code_hash(qos_roots.CONTRACT, configuration.code)
-    return RootsContractAnswer(
+    return ContractAnswer(
         code_hash=masked_code_hash,
         is_our_code=masked_code_hash == compute_code_hash(qos_roots.CONTRACT),
         target=configuration.target,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from oracle.bindings.qos_oracle import OracleContract
+from oracle.bindings.qos_roots import RootsContract
 from oracle.domain.blocks import BlockRef
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import Address
@@ -23,7 +23,7 @@ _ETHER_DECIMALS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class ContractState:
+class ContractStatus:
     """The state of the contract at one block; times are block times in unix seconds."""
 
     round: int
@@ -41,7 +41,7 @@ class ChainView:
     """
 
     head: BlockRef | None
-    contract: ContractState | None = None
+    contract: ContractStatus | None = None
     unknown_reason: str | None = None
 
     @property
@@ -123,9 +123,9 @@ def fetch_chain_view(
 def _read_chain_view(pool_view: PoolView, address: str | None) -> ChainView:
     if address is None:
         return ChainView(fetch_newest_block(pool_view))
-    contract_status = OracleContract(pool_view, Address(address)).get_status()
+    contract_status = RootsContract(pool_view, Address(address)).get_status()
     head = contract_status.head
-    state = ContractState(head.round, head.pushed_at, head.paused_until, head.kicks_paused)
+    state = ContractStatus(head.round, head.pushed_at, head.paused_until, head.kicks_paused)
     return ChainView(contract_status.block, state)
 
 

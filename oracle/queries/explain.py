@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRef, Position
-from oracle.domain.events.oracle_events import Registrations
 from oracle.domain.feed_rows import is_feed_position
 from oracle.domain.fold.legacy_round_scores import build_group_runs
 from oracle.domain.fold.working_set import (
@@ -19,7 +18,8 @@ from oracle.domain.fold.working_set import (
     ReliabilityChange,
     ScoreEntry,
 )
-from oracle.domain.ids import ZERO_HASH, Address, Hash, TaskKey
+from oracle.domain.ids import Address, Hash, TaskKey
+from oracle.domain.reports.contract_state import ContractState
 from oracle.domain.reports.kickout_evidence import (
     CreatorSpread,
     compute_creator_spread,
@@ -27,12 +27,9 @@ from oracle.domain.reports.kickout_evidence import (
 from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.lanes import (
     LOWEST_SCORE,
+    NEVER_REPORTED,
     compute_node_lane_from_scores,
-    extract_lane,
-    get_word_index,
 )
-from oracle.domain.reports.report import MIN_SCORES
-from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.node_figures import NodeScores
 from oracle.domain.scoring.node_scores import compute_pool_mean, count_scores
 from oracle.domain.scoring.rules import Rules
@@ -47,7 +44,14 @@ from oracle.queries.explanation_models import (
     build_origin,
     compute_task_earning,
 )
-from oracle.queries.population import Population, build_population, compute_rank, has_feed_cursor
+from oracle.queries.population import (
+    OnChainScores,
+    Population,
+    build_population,
+    compute_rank,
+    has_feed_cursor,
+    load_on_chain_scores,
+)
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.rule_set_repository import RuleSet
 
@@ -154,14 +158,12 @@ class Explanation:
 class EventArchive:
     """The stored history that an explanation is computed from.
 
-    `min_scores` is the setting of reports, which is part of a snapshot's name. `max_logs` is the
-    maximum number of logs to fold for one explanation, or None for no limit.
+    `max_logs` is the maximum number of logs to fold for one explanation, or None for no limit.
     """
 
     store: Store
     reader: LogReader
     rules: Rules
-    min_scores: int = MIN_SCORES
     max_logs: int | None = None
 
     @property
@@ -179,7 +181,8 @@ def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> E
     """
     rules = archive.rules
     with archive.store.read_transaction() as uow:
-        nodes, rounds = _load_state(archive, uow, as_of)
+        nodes, contract_state = _load_state(archive, uow, as_of)
+        on_chain = load_on_chain_scores(uow, contract_state.head)
         node = nodes.get(address)
         if node is None:
             raise InputError(
@@ -187,7 +190,7 @@ def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> E
                 "`qos-oracle nodes` lists all nodes"
             )
         population = build_population(
-            nodes.values(), as_of.time, rules, rounds, uses_feed=has_feed_cursor(uow)
+            nodes.values(), as_of.time, rules, on_chain, uses_feed=has_feed_cursor(uow)
         )
         node_scores = population.compute_node_scores(node)
         score_count = count_scores(node, as_of.time, rules)
@@ -219,8 +222,8 @@ def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> E
             members_by_position=members_by_position,
             transaction_by_position=_load_transactions(uow, positions),
             task_by_key=_load_tasks(uow, scores, members_by_position, changes),
-            on_chain_lane=_load_on_chain_lane(uow, rounds, address),
-            reported_lane=_load_reported_lane(uow, rounds, address, as_of.number),
+            on_chain_lane=_build_on_chain_lane(on_chain, node),
+            reported_lane=_load_reported_lane(uow, node, as_of.number),
             membership_change=uow.memberships.get_effective_change(
                 address, up_to_block=as_of.number
             ),
@@ -229,18 +232,6 @@ def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> E
             else load_kickout_review(uow, node, archive.kickout_policy).hold_reason,
             possible_zeros=_find_possible_zeros(archive, uow, node, scores, as_of),
         )
-
-
-def find_stored_block(uow: UnitOfWork, number: int) -> BlockRef | None:
-    """Return a block from its stored header, or else from a stored log; None if neither exists.
-
-    The parent hash is zero if it comes from a log.
-    """
-    block = uow.blocks.get_canonical(number)
-    if block is not None:
-        return block
-    log = next(iter(uow.logs.iterate_between(number, number)), None)
-    return None if log is None else BlockRef(number, log.block_hash, ZERO_HASH, log.time)
 
 
 def resolve_block(
@@ -282,7 +273,7 @@ def find_as_of_block(store: Store, round_number: int) -> int:
 
 def _load_state(
     archive: EventArchive, uow: UnitOfWork, as_of: BlockRef
-) -> tuple[Mapping[Address, Node], Rounds]:
+) -> tuple[Mapping[Address, Node], ContractState]:
     """Return every node, and the contract's state, as of a block."""
     cursor = uow.cursor.get()
     if cursor is not None and cursor.number == as_of.number:
@@ -292,10 +283,9 @@ def _load_state(
         archive.reader,
         archive.rules,
         as_of.number,
-        archive.min_scores,
         max_logs=archive.max_logs,
     )
-    return folded.fold.ledger.nodes, folded.rounds
+    return folded.fold.ledger.nodes, folded.contract_state
 
 
 def _find_possible_zeros(
@@ -342,47 +332,31 @@ def _clip_intervals_at_block(intervals: Iterable[KickoutDue], block: int) -> Ite
             yield replace(interval, closed_at=None) if still_open else interval
 
 
-def _load_on_chain_lane(uow: UnitOfWork, rounds: Rounds, node: Address) -> LaneOnChain | None:
-    index = rounds.index_by_node.get(node)
-    if index is None:
+def _build_on_chain_lane(on_chain: OnChainScores, node: Node) -> LaneOnChain | None:
+    lane, accepted = on_chain.get_lane(node), on_chain.accepted
+    if accepted is None or lane == NEVER_REPORTED:
         return None
-    word = rounds.words.get(get_word_index(index))
-    accepted = None if word is None else uow.rounds.get_accepted_round(word.round)
-    lane = rounds.get_lane(index)
     return LaneOnChain(
-        index=index,
+        seat=node.seat,
         lane=lane,
         qos=max(0, lane - LOWEST_SCORE),
-        round=None if word is None else word.round,
-        time=None if word is None else word.time,
-        as_of=None if accepted is None else accepted.as_of,
+        round=accepted.round,
+        time=accepted.time,
+        as_of=accepted.as_of,
     )
 
 
-def _load_reported_lane(
-    uow: UnitOfWork, rounds: Rounds, node: Address, as_of: int
-) -> SentLane | None:
+def _load_reported_lane(uow: UnitOfWork, node: Node, as_of: int) -> SentLane | None:
     accepted = uow.rounds.get_accepted_as_of(as_of)
-    index = None if accepted is None else _find_lane_index(accepted.registrations, rounds, node)
-    if index is None or accepted is None:
+    if accepted is None:
         return None
-    word = dict(accepted.words).get(get_word_index(index))
+    lane = load_on_chain_scores(uow, accepted).get_lane(node)
     return SentLane(
         **build_origin(accepted.at).model_dump(),
         round=accepted.round,
         transaction=_load_transactions(uow, [accepted.at]).get(accepted.at),
-        lane=None if word is None else extract_lane(word, index),
+        lane=None if lane == NEVER_REPORTED else lane,
     )
-
-
-def _find_lane_index(registrations: Registrations, rounds: Rounds, node: Address) -> int | None:
-    """Return the index of a node in a round, including an index that the round itself assigns."""
-    registered_nodes = registrations.compute_assigned_indexes(
-        rounds.index_by_node, rounds.node_count
-    )
-    index = rounds.index_by_node.get(node)
-    new_index_by_node = {address: lane_index for lane_index, address in registered_nodes.items()}
-    return new_index_by_node.get(node, None if index in registered_nodes else index)
 
 
 def _load_transactions(uow: UnitOfWork, all_positions: Iterable[Position]) -> dict[Position, Hash]:

@@ -144,14 +144,14 @@ class DownloadView(ApiModel):
 
 
 class LaneOnChain(ApiModel):
-    """The lane of the node as the contract stores it."""
+    """The lane of the node in the last round that was accepted up to the explained block."""
 
-    index: int
+    seat: int = Field(description="Index of the node's leaf.")
     lane: int
     qos: int
-    round: int | None
-    time: int | None = Field(description="Unix seconds.")
-    as_of: int | None = Field(description="As-of block of the round.")
+    round: int
+    time: int = Field(description="Unix seconds.")
+    as_of: int = Field(description="As-of block of the round.")
 
 
 class SentLane(LoggedOrigin):
@@ -176,7 +176,7 @@ class NodeExplanation(ApiModel):
     possible_zeros: list[Origin]
     reliability: ReliabilityView
     kickouts: list[KickoutInterval]
-    held: str | None = Field(description="Why an operator has to propose its kickout.")
+    held: str | None = Field(description="Why its kickout waits for the vetoer.")
     downloads: list[DownloadView]
     on_chain: LaneOnChain | None = Field(
         description="null: the node has no index in the contract."

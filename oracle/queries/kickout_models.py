@@ -6,59 +6,69 @@ from pydantic import Field
 
 from oracle.bindings.qos_roots import KickBucket
 from oracle.domain.reports.expulsions import NO_TARGET
-from oracle.domain.reports.kicks import Kick, KickState
-from oracle.kickouts.kickout_eligibility import KickoutCase
-from oracle.queries.answers import AddressText, ApiModel, HashText, LogPlace, load_event_sources
+from oracle.domain.reports.lanes import decode_qos
+from oracle.domain.reports.node_kicks import KickState, NodeKick
+from oracle.kickouts.kickout_cases import KickoutCase
+from oracle.queries.answers import (
+    AddressText,
+    ApiModel,
+    FixedPoint,
+    HashText,
+    LogPlace,
+    load_event_sources,
+)
 from oracle.store.database import UnitOfWork
 
 
-class ProposedKickout(ApiModel):
-    """The newest kickout of a node that was proposed on chain."""
+class ContractKickout(ApiModel):
+    """The kickout of a node as the oracle contract has it."""
 
-    state: str = Field(examples=["live", "vetoed", "executed"])
-    round: int
-    evidence: HashText
-    ready_at: int = Field(description="Time from which it may be executed, unix seconds.")
-    dies_at: int
+    state: str = Field(examples=["accused", "vetoed", "expelled"])
+    round: int = Field(description="Round of the newest accusation, execution or retry; 0: none.")
+    due_since: int | None = Field(
+        description="Start of the accused interval, unix seconds; null: never accused."
+    )
+    evidence: HashText | None = Field(
+        description="Keccak-256 of the scores behind the accusation; null: never accused."
+    )
+    ready_at: int | None = Field(description="Time from which it may be executed, unix seconds.")
     reason: str | None = Field(
         description="Revert data of the network, which refused the kickout, as hex."
     )
 
 
-class NodeProposal(ProposedKickout):
-    """The newest kickout of a node that was proposed on chain, with the node."""
+class NodeKickout(ContractKickout):
+    """The kickout of a node as the oracle contract has it, with the node."""
 
     node: AddressText
 
 
-class ProposalEntry(NodeProposal):
-    """A proposed kickout and its outcome."""
+class KickoutRecord(NodeKickout):
+    """A kickout in the contract, and its outcome."""
 
-    proposed_at: LogPlace
+    accused_at: LogPlace | None
     executed_at: LogPlace | None
     expelled_until: int | None = Field(description="Unix seconds.")
 
 
 class KickoutEntry(ApiModel):
-    """A node whose kickout is due or proposed."""
+    """A node whose kickout is due or accused."""
 
     node: AddressText
     due_since: LogPlace | None = Field(description="null: it is not due any more.")
-    proposal: ProposedKickout | None = Field(description="null: none was ever proposed.")
+    on_chain: ContractKickout | None = Field(description="null: it was never accused.")
 
 
 class KickoutCaseEntry(KickoutEntry):
-    """A node of `kickout list`, with the obstacle to proposing its kickout, if any."""
+    """A node of `kickout list`, with its leaf in the last round, and the obstacle to accuse it."""
 
-    index: int | None = Field(description="Index of the node in the contract; null: it has none.")
-    lane: int | None = Field(description="Lane of the node in the contract.")
-    evidence: HashText | None = Field(description="SHA-256 of the evidence that makes it due.")
-    creators: int | None = Field(description="Number of creators of the tasks in the evidence.")
-    rounds_low: int | None = Field(
-        description="Number of consecutive newest rounds that showed the node below the threshold."
+    stated_since: int | None = Field(
+        description="Since when the last round states that a kickout is due, unix seconds; null: "
+        "it does not."
     )
-    obstacle: str | None = Field(description="Why it cannot be proposed now; null: it can.")
-    held: str | None = Field(description="Why an operator has to propose it.")
+    qos: FixedPoint | None = Field(description="In the last round; null: it is not selectable.")
+    obstacle: str | None = Field(description="Why it cannot be accused now; null: it can.")
+    held: str | None = Field(description="Why only the vetoer can allow it.")
 
 
 class KickoutList(ApiModel):
@@ -69,28 +79,26 @@ class KickoutList(ApiModel):
 
 
 class KickoutResult(KickoutCaseEntry):
-    """The result of `kickout propose` and `kickout execute`, or of a dry run of them."""
+    """The result of `kickout accuse`, `execute` or `clear`, or of a dry run of them."""
 
     dry_run: bool
-    contract_says: str | None = Field(description="Result of the simulated call in a dry run.")
     steps: list[str]
 
 
-class KickoutCancellation(ApiModel):
-    """The result of `kickout cancel`, or of a dry run of it."""
+class VetoerCall(ApiModel):
+    """The call that the vetoer has to send: an answer of `kickout allow` and `kickout veto`."""
 
     node: AddressText
-    not_sent: list[int] = Field(description="Calls of the outbox that will not be sent.")
-    contract_says: str
-    steps: list[str]
-    dry_run: bool
+    vetoer: AddressText
+    to: AddressText
+    calldata: str = Field(description="The call's data as hex.")
 
 
 class ExpulsionEntry(ApiModel):
     """A node that the oracle has expelled: a row of `kickout export`."""
 
     node: AddressText
-    evidence: HashText
+    evidence: HashText | None
     round: int
     block: int
     until: int = Field(description="Unix seconds; 1099511627775: forever.")
@@ -103,64 +111,44 @@ class ExpulsionEntry(ApiModel):
 NOT_DUE = "not due"
 
 
-def build_proposed_kickout(kick: Kick) -> ProposedKickout:
-    """Return the answer for a proposal."""
-    expulsion = kick.expulsion
-    return ProposedKickout(
+def build_contract_kickout(kick: NodeKick) -> ContractKickout:
+    """Return the answer for a kickout as the contract has it."""
+    accusation, expulsion = kick.accusation, kick.expulsion
+    return ContractKickout(
         state=kick.state.value,
-        round=kick.round,
-        evidence=kick.evidence,
-        ready_at=kick.ready_at,
-        dies_at=kick.dies_at,
+        round=kick.last_round,
+        due_since=None if accusation is None else accusation.due_since,
+        evidence=None if accusation is None else accusation.evidence,
+        ready_at=None if accusation is None else accusation.ready_at,
         reason=None if expulsion is None or not expulsion.refusals else expulsion.reason,
     )
 
 
-def build_node_proposal(kick: Kick) -> NodeProposal:
-    return NodeProposal(node=kick.node, **dict(build_proposed_kickout(kick)))
+def build_node_kickout(kick: NodeKick) -> NodeKickout:
+    return NodeKickout(node=kick.node, **dict(build_contract_kickout(kick)))
 
 
-def build_kickout_cases(
-    uow: UnitOfWork, cases: Sequence[KickoutCase], kicks_not_due: Sequence[Kick] = ()
-) -> list[KickoutCaseEntry]:
-    """Return the entries of nodes whose kickout is due, then those of `kicks_not_due`.
-
-    `kicks_not_due` are live proposals for nodes whose kickout is no longer due.
-    """
-    place_by_position = load_event_sources(uow, (case.interval.opened_at for case in cases))
-    due_entries = [
+def build_kickout_cases(uow: UnitOfWork, cases: Sequence[KickoutCase]) -> list[KickoutCaseEntry]:
+    """Return the entries of nodes whose kickout is due or accused."""
+    intervals = [case.interval for case in cases if case.interval is not None]
+    place_by_position = load_event_sources(uow, (interval.opened_at for interval in intervals))
+    return [
         KickoutCaseEntry(
             node=case.node,
-            due_since=place_by_position[case.interval.opened_at],
-            proposal=None if case.kick is None else build_proposed_kickout(case.kick),
-            index=case.index,
-            lane=case.lane,
-            evidence=None if case.evidence is None else case.evidence.hash,
-            creators=None if case.evidence is None else case.evidence.spread.creators,
-            rounds_low=case.low_rounds,
+            due_since=None
+            if case.interval is None
+            else place_by_position[case.interval.opened_at],
+            on_chain=None if case.kick is None else build_contract_kickout(case.kick),
+            stated_since=case.due_since or None,
+            qos=None if case.proof is None else decode_qos(case.proof.leaf.lane),
             obstacle=case.obstacle,
             held=case.hold_reason,
         )
         for case in cases
     ]
-    return due_entries + [
-        KickoutCaseEntry(
-            node=kick.node,
-            due_since=None,
-            proposal=build_proposed_kickout(kick),
-            index=None,
-            lane=None,
-            evidence=None,
-            creators=None,
-            rounds_low=None,
-            obstacle=NOT_DUE,
-            held=None,
-        )
-        for kick in kicks_not_due
-    ]
 
 
-def build_expulsion_entries(kicks: Sequence[Kick], min_block: int) -> Iterator[ExpulsionEntry]:
+def build_expulsion_entries(kicks: Sequence[NodeKick], min_block: int) -> Iterator[ExpulsionEntry]:
     """Yield the answer for each expulsion from block `min_block` on, oldest first."""
     expelled = [(kick, kick.expulsion) for kick in kicks if kick.expulsion is not None]
     for kick, expulsion in sorted(expelled, key=lambda pair: (pair[1].at, pair[0].node)):
@@ -168,7 +156,7 @@ def build_expulsion_entries(kicks: Sequence[Kick], min_block: int) -> Iterator[E
             network_outcome = "nobody" if expulsion.target == NO_TARGET else "done"
             yield ExpulsionEntry(
                 node=kick.node,
-                evidence=kick.evidence,
+                evidence=None if kick.accusation is None else kick.accusation.evidence,
                 round=expulsion.round,
                 block=expulsion.at.block,
                 until=expulsion.expires_at,

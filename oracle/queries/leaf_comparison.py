@@ -7,15 +7,15 @@ from pydantic import Field
 
 from oracle.chain.proofs.keccak import keccak
 from oracle.domain.ids import Address
-from oracle.domain.roots.leaves import NodeLeaf
+from oracle.domain.roots.leaves import NodeLeaf, split_leaves
 from oracle.domain.roots.pieces import (
     PIECE_LEAVES,
     PieceDigest,
     PiecedRound,
     digest_piece,
-    iter_leaves,
 )
 from oracle.errors import InputError
+from oracle.indexer.round_leaves import LeafCache, load_piece, load_round_of_report
 from oracle.queries.answers import ApiModel, HashText
 from oracle.queries.leaf_models import (
     FieldDifference,
@@ -25,7 +25,6 @@ from oracle.queries.leaf_models import (
     ProofLeaf,
     describe_pieces,
 )
-from oracle.queries.round_leaves import LeafCache, load_piece, load_pieced_round
 from oracle.rpc.rpc_errors import RpcError
 from oracle.rpc.transport import BoundedHttp, redact_url
 from oracle.store.database import Store
@@ -129,13 +128,14 @@ def compare_with_peer(store: Store, peer: PeerLeaves, period: int) -> ReportComp
         if stored is None:
             raise InputError(f"period {period}: no report was cut; run `qos-oracle report show`")
         cache, report = LeafCache(), stored.report
-        pieced_round = load_pieced_round(uow, cache, report)
+        pieced_round = load_round_of_report(uow, cache, report)
         if pieced_round is None:
             raise InputError(
                 f"period {period}: the leaves are deleted, because the report cannot be accepted "
                 "any more"
             )
-    own_round, peer_round = describe_pieces(report, pieced_round), peer.fetch_pieces(period)
+    own_round = describe_pieces(report.root, report.as_of.hash, pieced_round)
+    peer_round = peer.fetch_pieces(period)
     difference: _Difference | None = None
     differing_piece = _find_differing_piece(own_round, peer_round)
     if differing_piece is not None:
@@ -161,7 +161,7 @@ def compare_with_peer(store: Store, peer: PeerLeaves, period: int) -> ReportComp
 
 def find_first_difference(piece: int, leaves: bytes, other_leaves: bytes) -> _Difference | None:
     """Return the first leaf that differs between two pieces of one index, or None."""
-    pairs = zip_longest(iter_leaves(leaves), iter_leaves(other_leaves))
+    pairs = zip_longest(split_leaves(leaves), split_leaves(other_leaves))
     for index, (own_leaf, peer_leaf) in enumerate(pairs):
         if own_leaf != peer_leaf:
             return _Difference(PIECE_LEAVES * piece + index, own_leaf, peer_leaf)

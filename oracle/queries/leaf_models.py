@@ -7,7 +7,6 @@ from pydantic import Field
 from oracle.chain.hex_names import format_account_id
 from oracle.domain.ids import Hash
 from oracle.domain.reports.lanes import decode_qos
-from oracle.domain.reports.report import Report
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf, RoundSummary
 from oracle.domain.roots.pieces import PiecedRound
 from oracle.queries.answers import (
@@ -141,11 +140,11 @@ class LeafDifference(ApiModel):
     fields: list[FieldDifference]
 
 
-def describe_pieces(report: Report, pieced_round: PiecedRound) -> LeafPieces:
-    """Return the digests of the pieces of a report."""
+def describe_pieces(root: Hash, as_of_hash: Hash, pieced_round: PiecedRound) -> LeafPieces:
+    """Return the digests of the pieces of a root."""
     return LeafPieces(
-        root=report.root,
-        as_of_hash=report.as_of.hash,
+        root=root,
+        as_of_hash=as_of_hash,
         summary=ProofSummary.from_summary(pieced_round.summary),
         pieces=[
             LeafPieceEntry(

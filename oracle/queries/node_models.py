@@ -66,12 +66,12 @@ class NodeEntry(ApiModel):
     )
     qos: Annotated[FixedPoint | None, Column("QoS")] = Field(description="null: not a member.")
     lane: int = Field(description="Lane of a report as of the block, 1 to 10002.")
-    index: int | None = Field(description="Index of its lane in the contract; null: it has none.")
+    seat: int = Field(description="Index of its leaf in the tree of each round.")
     lane_on_chain: Annotated[int, Column("on chain")] = Field(
-        description="As the contract stores it; 0: never reported, 1: not selectable."
+        description="In the last accepted round; 0: it has no leaf there, 1: not selectable."
     )
     on_chain: FixedPoint | None = Field(
-        description="QoS in the oracle contract; null: never reported, or not selectable."
+        description="QoS in the last accepted round; null: no leaf, or not selectable."
     )
     changed_at: int = Field(description="The block of the last change.")
     legacy: LegacyScore | None = Field(description="Only under legacy rules.")

@@ -8,7 +8,6 @@ from pydantic import Field
 
 from oracle.chain.hex_names import format_account_id
 from oracle.chain.proofs.keccak import keccak
-from oracle.domain.blocks import BlockRef
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address, Hash
 from oracle.domain.roots.leaves import RoundSummary
@@ -18,16 +17,16 @@ from oracle.errors import InputError
 from oracle.indexer.folded_state import fold_state_up_to
 from oracle.indexer.kickout_reviews import build_folded_context
 from oracle.indexer.provenance import get_rebuild_count
-from oracle.queries.answers import AccountId, AddressText, ApiModel, HashText
-from oracle.queries.explain import EventArchive, find_stored_block
-from oracle.queries.leaf_models import ProofLeaf, ProofSummary
-from oracle.queries.round_leaves import (
+from oracle.indexer.round_leaves import (
     LeafCache,
-    find_accepted_report,
-    load_pieced_round,
+    load_domain,
+    load_round_of,
     prove_from_pieces,
 )
-from oracle.reporting.recompute import load_domain
+from oracle.queries.answers import AccountId, AddressText, ApiModel, HashText
+from oracle.queries.explain import EventArchive
+from oracle.queries.leaf_models import ProofLeaf, ProofSummary
+from oracle.reporting.recompute import find_as_of_block
 from oracle.store.database import UnitOfWork
 
 
@@ -63,8 +62,7 @@ def prove_node(
     """
     with archive.store.read_transaction() as uow:
         accepted = load_accepted_round(uow, round_number)
-        report = find_accepted_report(uow, accepted)
-        pieced_round = None if report is None else load_pieced_round(uow, cache, report)
+        pieced_round = load_round_of(uow, cache, accepted)
         if pieced_round is not None:
             proof = prove_from_pieces(uow, cache, pieced_round, address)
             if proof is not None:
@@ -73,10 +71,10 @@ def prove_node(
     root = _format_hash(refolded.root)
     if refolded.summary.node_count == 0:
         raise InputError(f"round {accepted.round} has no nodes, so there is nothing to prove")
-    if report is not None and report.root != root:
+    if accepted.root != root:
         raise InputError(
-            f"round {accepted.round}: the stored logs lead to the root {root}, but its report has "
-            f"the root {report.root}; run `qos-oracle report verify {accepted.round}`"
+            f"round {accepted.round}: the stored logs lead to the root {root}, but the contract "
+            f"accepted the root {accepted.root}; run `qos-oracle report verify {accepted.round}`"
         )
     return _build_detail(refolded.root, refolded.summary, refolded.prove_node(address))
 
@@ -87,8 +85,7 @@ def has_stored_leaves(uow: UnitOfWork, cache: LeafCache, round_number: int | Non
         accepted = load_accepted_round(uow, round_number)
     except InputError:
         return True
-    report = find_accepted_report(uow, accepted)
-    return report is not None and load_pieced_round(uow, cache, report) is not None
+    return load_round_of(uow, cache, accepted) is not None
 
 
 def load_accepted_round(uow: UnitOfWork, round_number: int | None) -> RoundAccepted:
@@ -116,14 +113,14 @@ def _refold_round(
 
 
 def _build_round(archive: EventArchive, uow: UnitOfWork, accepted: RoundAccepted) -> ProvableRound:
-    as_of, domain = _load_as_of_block(uow, accepted), load_domain(uow)
+    as_of, domain = find_as_of_block(uow, accepted), load_domain(uow)
+    if as_of is None:
+        raise InputError(
+            f"round {accepted.round}: the time of its block {accepted.as_of} is not stored; prove "
+            "another round"
+        )
     folded = fold_state_up_to(
-        uow,
-        archive.reader,
-        archive.rules,
-        as_of.number,
-        archive.min_scores,
-        max_logs=archive.max_logs,
+        uow, archive.reader, archive.rules, as_of.number, max_logs=archive.max_logs
     )
     nodes = folded.fold.ledger.nodes
     leaves = iter_linked_leaves(
@@ -134,26 +131,6 @@ def _build_round(archive: EventArchive, uow: UnitOfWork, accepted: RoundAccepted
     return ProvableRound(
         leaves, domain.chain_id, domain.contract, accepted.round, as_of.number, keccak
     )
-
-
-def _load_as_of_block(uow: UnitOfWork, accepted: RoundAccepted) -> BlockRef:
-    """Return the as-of block of a round, from a report, a stored header or a stored log."""
-    number = accepted.as_of
-    for stored_report in uow.reports.list_between(number, number):
-        if stored_report.report.as_of.hash == accepted.as_of_hash:
-            return stored_report.report.as_of
-    block = find_stored_block(uow, number)
-    if block is not None and block.hash != accepted.as_of_hash:
-        raise InputError(
-            f"round {accepted.round} is as of block {number} {accepted.as_of_hash}, but the index "
-            f"has {block.hash} there; prove another round"
-        )
-    if block is None:
-        raise InputError(
-            f"round {accepted.round}: the time of its block {number} is not stored; prove another "
-            "round"
-        )
-    return block
 
 
 def _build_detail(root: bytes, summary: RoundSummary, proof: NodeProof) -> NodeProofDetail:

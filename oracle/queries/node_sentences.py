@@ -59,8 +59,8 @@ class NodeSummary(NodeCauses):
     """The data from which the sentences about a node are made.
 
     `points` is the mean of the scores that count, in units of 10^-18. `group_size` is the size of
-    the groups of these scores, or None if the sizes differ. `kick_at` is the time from which a
-    proposed kickout may be executed, or None. `changed_at` is the time of the change to the
+    the groups of these scores, or None if the sizes differ. `kick_at` is the time from which an
+    accused node may be kicked out, or None. `changed_at` is the time of the change to the
     current membership, or None if the node was never a member. Times are unix seconds.
     """
 

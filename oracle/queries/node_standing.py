@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from oracle.domain.fixed_point import UNIT, multiply_fixed_point
 from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange, ScoreEntry
-from oracle.domain.reports.kicks import KickState
+from oracle.domain.reports.node_kicks import KickState
 from oracle.domain.scoring.node_figures import compute_node_scores
 from oracle.domain.scoring.node_scores import count_scores
 from oracle.domain.state import Node
@@ -125,9 +125,9 @@ def _find_group_size(snapshot: ApiSnapshot, scores: list[ScoreEntry]) -> int | N
 
 
 def _find_kick_time(view: NodeView) -> int | None:
-    kick = view.kickout.proposed
-    is_live = kick is not None and kick.state == KickState.LIVE.value
-    return kick.ready_at if kick is not None and is_live else None
+    kick = view.kickout.on_chain
+    is_accused = kick is not None and kick.state == KickState.ACCUSED.value
+    return kick.ready_at if kick is not None and is_accused else None
 
 
 class ScoreCost(NamedTuple):

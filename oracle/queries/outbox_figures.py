@@ -24,12 +24,10 @@ from oracle.dispatch.dispatch_calls import (
 from oracle.dispatch.probe_wants import END_PROBE, PROBE
 from oracle.dispatch.second_groups import END_SECOND_GROUP, SECOND_GROUP
 from oracle.domain.ids import ZERO_HASH, Hash
-from oracle.domain.reports.kicks import Kick, KickState
-from oracle.domain.reports.lanes import unpack_lanes
-from oracle.domain.reports.round_data import decode_records
-from oracle.domain.reports.rounds import Rounds
+from oracle.domain.reports.node_kicks import KickState, NodeKick
 from oracle.errors import TransientError
-from oracle.kickouts.kickout_context import CANCEL_KICK, EXPULSION_KINDS
+from oracle.hot_set.hot_set_context import HOT_SET_KINDS
+from oracle.kickouts.kickout_context import CLEAR_KICK, EXPULSION_KINDS
 from oracle.reporting.push_call import MAX_TRIES, find_abandoned_pushes
 from oracle.reporting.reporting_context import PUSH, ReportingContext
 from oracle.store.database import Store, UnitOfWork
@@ -41,7 +39,7 @@ from oracle.txmgr.context import AccountContext
 
 # Kinds that are exported as zero before the first call, so that alerts have a series.
 CALL_KINDS = (
-    *(PUSH, *EXPULSION_KINDS, CANCEL_KICK),
+    *(PUSH, *EXPULSION_KINDS, CLEAR_KICK, *HOT_SET_KINDS),
     *(START_TASK, START_GROUP, QUEUE_TASK, DROP_TASK, REQUEST_DOWNLOAD),
     *(PROBE, END_PROBE, SETTLE_CONTEST, SECOND_GROUP, END_SECOND_GROUP),
     NOOP,
@@ -127,10 +125,7 @@ def add_contract_stats(stats: OutboxStatistics, context: ReportingContext) -> Ou
     """Return `stats` with the state of the oracle contract, if an endpoint responds."""
     heartbeat_seconds = context.settings.heartbeat_seconds
     try:
-        contract_status, kick_tokens = (
-            context.quorum.fetch_contract_status(),
-            context.quorum.get_contract().get_kick_tokens(),
-        )
+        contract_status = context.quorum.fetch_contract_status()
     except TransientError:
         return replace(stats, heartbeat_seconds=heartbeat_seconds)
     head = contract_status.head
@@ -140,7 +135,7 @@ def add_contract_stats(stats: OutboxStatistics, context: ReportingContext) -> Ou
         paused_until=head.paused_until,
         kicks_paused=head.kicks_paused,
         rules_agree=contract_status.rules_hash in {context.rules_hash, ZERO_HASH},
-        kick_tokens=kick_tokens,
+        kick_tokens=contract_status.bucket.left,
         pushed_at=head.pushed_at,
     )
     return replace(stats, contract=contract, heartbeat_seconds=heartbeat_seconds)
@@ -176,28 +171,14 @@ def _load_account_stats(context: AccountContext, heads: Heads) -> AccountStatist
     )
 
 
-def _count_kickouts(kicks: list[Kick]) -> dict[str, int]:
+def _count_kickouts(kicks: list[NodeKick]) -> dict[str, int]:
     count_by_state = Counter(kick.state.value for kick in kicks)
     return {state.value: count_by_state[state.value] for state in KickState}
 
 
 def _add_report_stats(stats: OutboxStatistics, uow: UnitOfWork) -> None:
-    """Add the word count of the newest report, and its maximum deviation from the contract."""
+    """Add how the newest report differs from the last round."""
     newest_reports = uow.reports.list_latest(1)
-    if not newest_reports:
-        return
-    words = decode_records(newest_reports[0].report.records)
-    rounds = uow.rounds.load() if words else Rounds()
-    deviations = [
-        abs(reported_lane - contract_lane)
-        for index, word in words
-        for reported_lane, contract_lane in zip(
-            unpack_lanes(word), unpack_lanes(_find_word_value(rounds, index)), strict=True
-        )
-    ]
-    stats.report_words, stats.report_deviation = len(words), max(deviations, default=0)
-
-
-def _find_word_value(rounds: Rounds, index: int) -> int:
-    word = rounds.words.get(index)
-    return 0 if word is None else word.value
+    if newest_reports:
+        change = newest_reports[0].report.change
+        stats.report_nodes, stats.report_deviation = change.node_count, change.max_steps

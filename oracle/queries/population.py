@@ -1,13 +1,19 @@
 """Computes the rows of nodes from the nodes and the network data that their scores depend on."""
 
+from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address
-from oracle.domain.reports.lanes import compute_node_lane_from_scores, decode_qos
-from oracle.domain.reports.rounds import Rounds
+from oracle.domain.reports.lanes import (
+    NEVER_REPORTED,
+    compute_node_lane_from_scores,
+    decode_qos,
+)
+from oracle.domain.reports.report import Lanes
 from oracle.domain.scoring.legacy_factors import (
     PopulationMaxima,
     compute_incentive_shares,
@@ -18,6 +24,7 @@ from oracle.domain.scoring.node_figures import NodeScores, compute_node_scores
 from oracle.domain.scoring.node_scores import compute_node_qos
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
+from oracle.indexer.round_leaves import LeafCache, load_round_lanes
 from oracle.queries.answers import build_as_of
 from oracle.queries.node_models import LegacyScore, NodeEntry, NodePage
 from oracle.store.database import Store, UnitOfWork
@@ -28,19 +35,40 @@ _MAX_NAME_LENGTH = 64
 
 
 @dataclass(frozen=True, slots=True)
+class OnChainScores:
+    """The lanes of an accepted round, by seat; no lanes if they are not stored any more."""
+
+    accepted: RoundAccepted | None
+    lanes: Lanes
+
+    def get_lane(self, node: Node) -> int:
+        """Return the lane of a node in the round, or NEVER_REPORTED if it has none there."""
+        return self.lanes[node.seat] if node.seat < len(self.lanes) else NEVER_REPORTED
+
+
+def load_on_chain_scores(
+    uow: UnitOfWork, accepted: RoundAccepted | None, cache: LeafCache | None = None
+) -> OnChainScores:
+    """Return the lanes of an accepted round, if its leaves are stored."""
+    if accepted is None:
+        return OnChainScores(None, array("H"))
+    return OnChainScores(accepted, load_round_lanes(uow, cache or LeafCache(), accepted))
+
+
+@dataclass(frozen=True, slots=True)
 class Population:
     """The network data that a node's scores depend on, as of block time `time` in seconds.
 
-    `rounds` has the contract's state for at least the nodes that are shown. `shares` has each
-    member's part of the window's incentive. Except under legacy rules, `peers` is None and
-    `shares` is empty. `labels` are the operator's names of addresses.
+    `on_chain` are the scores in the last accepted round. `shares` has each member's part of the
+    window's incentive. Except under legacy rules, `peers` is None and `shares` is empty. `labels`
+    are the operator's names of addresses.
     """
 
     time: int
     rules: Rules
     peers: PopulationMaxima | None
     shares: Mapping[Address, int]
-    rounds: Rounds
+    on_chain: OnChainScores
     uses_feed: bool
     labels: Mapping[Address, str]
 
@@ -57,7 +85,7 @@ def build_population(
     nodes: Collection[Node],
     time: int,
     rules: Rules,
-    rounds: Rounds,
+    on_chain: OnChainScores,
     *,
     uses_feed: bool,
     labels: Mapping[Address, str] = NO_LABELS,
@@ -65,7 +93,7 @@ def build_population(
     """Return the data that all nodes of the network share as of a block time."""
     peers = compute_population_maxima(nodes, time, rules)
     shares = compute_incentive_shares(nodes, time, rules, peers)
-    return Population(time, rules, peers, shares, rounds, uses_feed, labels)
+    return Population(time, rules, peers, shares, on_chain, uses_feed, labels)
 
 
 def has_feed_cursor(uow: UnitOfWork) -> bool:
@@ -92,8 +120,8 @@ def build_node_entry(
     node: Node, node_scores: NodeScores, population: Population, rank: int | None
 ) -> NodeEntry:
     """Return the row of a node; `rank` is its rank by QoS, from 1, or None without a QoS."""
-    rounds, address = population.rounds, node.address
-    lane_on_chain = rounds.get_node_lane(address)
+    address = node.address
+    lane_on_chain = population.on_chain.get_lane(node)
     return NodeEntry(
         place=rank,
         node=address,
@@ -112,7 +140,7 @@ def build_node_entry(
         reliability=node_scores.reliability,
         qos=node_scores.qos,
         lane=compute_node_lane_from_scores(node_scores),
-        index=rounds.index_by_node.get(address),
+        seat=node.seat,
         lane_on_chain=lane_on_chain,
         on_chain=decode_qos(lane_on_chain),
         changed_at=node.changed_at,
@@ -157,9 +185,10 @@ def load_all_nodes(
             build_as_of(uow, cursor, rules, head=None, now=now),
             list(uow.nodes.iterate_all()),
         )
-        rounds, has_feed = uow.rounds.load(), has_feed_cursor(uow)
+        on_chain = load_on_chain_scores(uow, uow.rounds.get_last_provable_round())
+        has_feed = has_feed_cursor(uow)
     population = build_population(
-        nodes, cursor.time, rules, rounds, uses_feed=has_feed, labels=labels
+        nodes, cursor.time, rules, on_chain, uses_feed=has_feed, labels=labels
     )
     ranked_nodes = [(node, population.compute_node_scores(node)) for node in nodes]
     ranked_nodes.sort(key=lambda pair: (pair[1].qos is None, -(pair[1].qos or 0), pair[0].address))

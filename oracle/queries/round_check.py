@@ -1,135 +1,66 @@
-"""Recomputes an accepted round from the stored logs alone, and compares it with the accepted data.
+"""Recomputes an accepted round from the stored logs alone, and compares the roots.
 
 No folded state is used, only raw logs, the rules, and the chain's as-of block.
 """
 
 from collections.abc import Callable
+from itertools import zip_longest
 
 from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.oracle_events import RoundAccepted
-from oracle.domain.ids import ZERO_HASH, Hash
-from oracle.domain.reports.lanes import LANES_PER_WORD, unpack_lanes
-from oracle.domain.reports.report import ReportSettings
-from oracle.domain.reports.round_data import decode_records
+from oracle.domain.ids import Hash
+from oracle.domain.roots.node_tree import NodeTree
 from oracle.errors import InputError, TransientError
-from oracle.queries.answers import LogPlace, load_event_sources
+from oracle.indexer.folded_state import fold_state_up_to
+from oracle.indexer.round_leaves import LeafCache, load_domain, load_round_of
+from oracle.queries.answers import load_event_sources
 from oracle.queries.explain import EventArchive
 from oracle.queries.leaf_comparison import describe_difference, find_first_difference
 from oracle.queries.leaf_models import LeafDifference
-from oracle.queries.report_models import (
-    LaneDifference,
-    RoundVerification,
-    build_round_entry,
-)
-from oracle.queries.round_leaves import (
-    LeafCache,
-    find_accepted_report,
-    load_piece,
-    load_pieced_round,
-)
-from oracle.reporting.recompute import ReportWithLeaves, recompute_leaves
-from oracle.signing.typed_data import Domain, ReportStatement
-from oracle.store.database import Store
+from oracle.queries.report_models import RoundVerification, build_round_entry
+from oracle.reporting.recompute import build_folded_tree
+from oracle.store.database import UnitOfWork
 
 
 def verify_round(
     round_number: int,
     chain: ChainReader,
     archive: EventArchive,
-    settings: ReportSettings,
-    domain: Domain,
-    matches_contract: Callable[[RoundAccepted], bool | None],
+    read_contract_root: Callable[[int], Hash | None],
 ) -> RoundVerification:
-    """Recompute a round and compare it with the accepted data.
+    """Recompute the root of a round, and compare it with the accepted one.
 
-    `domain` is the domain for which statements are signed. `matches_contract` returns whether the
-    contract holds exactly the round's words, or None if a newer round was accepted since.
+    `read_contract_root` returns the root of a round in the contract, or None if the contract does
+    not keep it any more.
 
     Raises:
         InputError: the index has no such accepted round.
         TransientError: the chain does not serve the as-of block.
     """
-    accepted, previous_digest, place = _load_accepted_round(archive.store, round_number)
-    as_of = _fetch_block(chain, accepted.as_of)
-    recomputed = recompute_leaves(archive.store, archive.reader, archive.rules, settings, as_of)
-    computed = recomputed.report
-    accepted_root, leaf_difference = compare_roots(archive.store, accepted, recomputed)
-    has_same_root = None if accepted_root is None else computed.root == accepted_root
-    statement = ReportStatement(
-        config=accepted.config,
-        round=round_number,
-        prev=previous_digest,
-        as_of=as_of.number,
-        as_of_hash=as_of.hash,
-        deadline=computed.deadline,
-        blob=computed.data,
-    )
-    has_same_block = as_of.hash == accepted.as_of_hash
-    has_same_digest = statement.compute_digest(domain) == accepted.digest
-    has_same_registrations = computed.registrations == accepted.registrations
-    differences = _find_differences(dict(accepted.words), dict(decode_records(computed.records)))
-    contract_agrees = matches_contract(accepted)
-    is_same = has_same_block and has_same_digest and not differences
-    return RoundVerification(
-        **dict(build_round_entry(accepted, place)),
-        same=is_same and contract_agrees is not False and has_same_root is not False,
-        same_block=has_same_block,
-        same_digest=has_same_digest,
-        same_registrations=has_same_registrations,
-        expected_registrations=None
-        if has_same_registrations
-        else list(computed.registrations.new_nodes),
-        contract_holds_it=contract_agrees,
-        differences=differences,
-        root=computed.root,
-        same_root=has_same_root,
-        leaf_difference=leaf_difference,
-    )
-
-
-def compare_roots(
-    store: Store, accepted: RoundAccepted, recomputed: ReportWithLeaves
-) -> tuple[Hash | None, LeafDifference | None]:
-    """Return the root of an accepted round, and its first leaf that was not recomputed.
-
-    The root is None if it is not known. The leaf is None if none differs, or if the leaves of the
-    round are not stored any more.
-    """
-    cache = LeafCache()
-    with store.read_transaction() as uow:
-        report = find_accepted_report(uow, accepted)
-        if report is None:
-            return None, None
-        pieced_round = load_pieced_round(uow, cache, report)
-        if report.root == recomputed.report.root or pieced_round is None:
-            return report.root, None
-        for piece in range(max(len(pieced_round.digests), len(recomputed.pieces))):
-            is_stored = piece < len(pieced_round.digests)
-            tree = load_piece(uow, cache, pieced_round, piece) if is_stored else None
-            computed_leaves = recomputed.pieces[piece] if piece < len(recomputed.pieces) else b""
-            difference = find_first_difference(
-                piece, computed_leaves, b"" if tree is None else tree.leaves
-            )
-            if difference is not None:
-                return report.root, describe_difference(difference)
-    return report.root, None
-
-
-def _load_accepted_round(store: Store, round_number: int) -> tuple[RoundAccepted, Hash, LogPlace]:
-    """Return the round, the digest of the previous round, and the source of the round's event."""
-    with store.read_transaction() as uow:
+    with archive.store.read_transaction() as uow:
         accepted = uow.rounds.get_accepted_round(round_number)
-        previous = uow.rounds.get_accepted_round(round_number - 1)
-        place_by_position = load_event_sources(uow, [] if accepted is None else [accepted.at])
-    if accepted is None:
-        raise InputError(f"round {round_number} was not accepted in the indexed blocks")
-    if previous is None and round_number > 1:
-        raise InputError(f"the previous round {round_number - 1} is not in the indexed blocks")
-    return (
-        accepted,
-        ZERO_HASH if previous is None else previous.digest,
-        place_by_position[accepted.at],
+        if accepted is None:
+            raise InputError(f"round {round_number} was not accepted in the indexed blocks")
+        place = load_event_sources(uow, [accepted.at])[accepted.at]
+        is_struck = uow.rounds.is_struck(round_number)
+    as_of = _fetch_block(chain, accepted.as_of)
+    with archive.store.read_transaction() as uow:
+        folded = fold_state_up_to(uow, archive.reader, archive.rules, as_of.number)
+        tree = build_folded_tree(uow, archive.reader, folded, as_of.time, archive.rules)
+        domain = load_domain(uow)
+        root = tree.compute_root(domain.chain_id, domain.contract, round_number, as_of.number)
+        difference = None if root == accepted.root else _find_first_difference(uow, accepted, tree)
+    contract_root = read_contract_root(round_number)
+    holds_it = None if contract_root is None else contract_root == accepted.root
+    has_same_block = as_of.hash == accepted.as_of_hash
+    return RoundVerification(
+        **dict(build_round_entry(accepted, place, is_struck=is_struck)),
+        same=has_same_block and root == accepted.root and holds_it is not False,
+        same_block=has_same_block,
+        computed_root=root,
+        contract_holds_it=holds_it,
+        leaf_difference=difference,
     )
 
 
@@ -140,24 +71,21 @@ def _fetch_block(chain: ChainReader, block_number: int) -> BlockRef:
     return block
 
 
-def _find_differences(
-    accepted_words: dict[int, int], computed_words: dict[int, int]
-) -> list[LaneDifference]:
-    return [
-        LaneDifference(
-            index=word * LANES_PER_WORD + position, accepted=accepted_lane, computed=computed_lane
-        )
-        for word in sorted(accepted_words.keys() | computed_words.keys())
-        for position, (accepted_lane, computed_lane) in enumerate(
-            zip(
-                _split_word(accepted_words.get(word)),
-                _split_word(computed_words.get(word)),
-                strict=True,
-            )
-        )
-        if accepted_lane != computed_lane
+def _find_first_difference(
+    uow: UnitOfWork, accepted: RoundAccepted, tree: NodeTree
+) -> LeafDifference | None:
+    """Return the first leaf in which a computed tree differs from the stored leaves of a round."""
+    pieced_round = load_round_of(uow, LeafCache(), accepted)
+    if pieced_round is None:
+        return None
+    computed_pieces = [edit.apply(b"") for _, edit in sorted(tree.take_edits().items())]
+    accepted_pieces = [
+        uow.leaf_pieces.load_leaves(piece, accepted.as_of)
+        for piece in range(len(pieced_round.digests))
     ]
-
-
-def _split_word(word: int | None) -> tuple[int | None, ...]:
-    return (None,) * LANES_PER_WORD if word is None else unpack_lanes(word)
+    pairs = zip_longest(computed_pieces, accepted_pieces, fillvalue=b"")
+    for piece, (computed_leaves, accepted_leaves) in enumerate(pairs):
+        difference = find_first_difference(piece, computed_leaves, accepted_leaves)
+        if difference is not None:
+            return describe_difference(difference)
+    return None

@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from oracle import __version__
-from oracle.bindings.qos_oracle import REGISTRATION_GAS
 from oracle.chain.verification.refused_blocks import BlockRefusal
 from oracle.domain.blocks import BlockRef
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.health import HealthReport
 from oracle.domain.reports.kickout_review import KickoutPolicy
-from oracle.domain.reports.kicks import Kick, KickState
+from oracle.domain.reports.node_kicks import KickState, NodeKick
 from oracle.domain.scoring.legacy_factors import compute_population_maxima
 from oracle.domain.scoring.node_scores import (
     compute_long_term_score,
@@ -28,12 +27,12 @@ from oracle.indexer.audit.unproven_history import Dispute, get_disputes
 from oracle.indexer.block_confirmation import get_refusal
 from oracle.indexer.rules_binding import get_bound_rules
 from oracle.indexer.snapshots import find_state_mismatch
-from oracle.kickouts.kickout_eligibility import count_held_intervals, find_due_intervals
+from oracle.kickouts.kickout_cases import count_held_intervals, find_due_intervals
 from oracle.queries.answers import BlockView, build_rule_set_view
 from oracle.queries.contract_view import AccountBalance, ChainView
 from oracle.queries.endpoint_view import EndpointView
 from oracle.queries.feed_view import FeedView, load_feed_view
-from oracle.queries.kickout_models import build_node_proposal
+from oracle.queries.kickout_models import build_node_kickout
 from oracle.queries.outbox_figures import CALL_KINDS
 from oracle.queries.report_models import build_held_report, build_report_entry
 from oracle.queries.status_models import (
@@ -75,13 +74,12 @@ class StatusReport:
     fork. `pause_by_account` has every account that ever sent, with its pause or None. `refusal` is
     a block that the indexer refuses; `disputes` are blocks on which two endpoints disagree.
     `state_mismatch` states where the state differs from a fold of the stored logs. `held_reports`
-    wait for an operator; `planned_push` is the newest planned push; `proposed_kicks` are kickouts
-    that are proposed on chain. `proven_wrong` maps endpoints that were proven wrong to the reason;
-    `suspect_block_count` counts their blocks that were not yet checked against another endpoint.
-    `missing_receipts` are the reasons of calls whose nonce is used while no endpoint shows a
-    receipt. `unregistered_count` counts members with a score that have no index in the contract
-    yet, if there is a contract; `refused_kick_count` counts expelled nodes whose membership the
-    network did not end. `feed` is None if there is no feed beside the chain.
+    wait for an operator; `planned_push` is the newest planned push; `accused_kicks` are the
+    kickouts that await execution. `proven_wrong` maps endpoints that were proven wrong to the
+    reason; `suspect_block_count` counts their blocks that were not yet checked against another
+    endpoint. `missing_receipts` are the reasons of calls whose nonce is used while no endpoint
+    shows a receipt. `refused_kick_count` counts expelled nodes whose membership the network did
+    not end. `feed` is None if there is no feed beside the chain.
     """
 
     network: NetworkStatus
@@ -100,11 +98,10 @@ class StatusReport:
     state_mismatch: str | None = None
     held_reports: tuple[ReportHold, ...] = ()
     planned_push: Intent | None = None
-    proposed_kicks: tuple[Kick, ...] = ()
+    accused_kicks: tuple[NodeKick, ...] = ()
     proven_wrong: Mapping[str, str] = field(default_factory=dict)
     suspect_block_count: int = 0
     missing_receipts: tuple[str, ...] = ()
-    unregistered_count: int = 0
     refused_kick_count: int = 0
     feed: FeedView | None = None
 
@@ -147,7 +144,7 @@ def load_status_report(
             state_mismatch=find_state_mismatch(uow),
             held_reports=tuple(uow.holds.list_awaiting_operator()),
             planned_push=next(iter(uow.outbox.intents.list_newest(1, *_PLANNED_PUSH)), None),
-            proposed_kicks=tuple(uow.rounds.list_live_kicks()),
+            accused_kicks=tuple(uow.rounds.list_accused()),
             proven_wrong=uow.facts.quarantine.get_reason_by_endpoint(),
             suspect_block_count=count_suspect_blocks(uow),
             missing_receipts=tuple(
@@ -155,7 +152,6 @@ def load_status_report(
                 for account in uow.outbox.counts.get_nonce_progress()
                 for call in find_intents_without_receipt(uow, account)
             ),
-            unregistered_count=_count_unregistered_members(uow),
             feed=load_feed_view(uow),
             refused_kick_count=sum(
                 kick.state is KickState.REFUSED for kick in uow.rounds.list_expulsions()
@@ -248,12 +244,6 @@ def compute_index_statistics(
         )
 
 
-def _count_unregistered_members(uow: UnitOfWork) -> int:
-    identity = uow.identity.get()
-    has_contract = identity is not None and identity.oracle is not None
-    return uow.registrations.count_waiting() if has_contract else 0
-
-
 def _count_blocks_by_level(uow: UnitOfWork) -> dict[str, int]:
     scope = uow.coverage.get_current_scope()
     levels = {} if scope is None else uow.coverage.count_blocks_by_level(scope.id)
@@ -330,10 +320,8 @@ def build_operator_status(
         unproven=list(report.missing_receipts),
         state_mismatch=report.state_mismatch,
         push_waits=_build_waiting_push(report.planned_push),
-        kickouts_proposed=[build_node_proposal(kick) for kick in report.proposed_kicks],
+        kickouts_accused=[build_node_kickout(kick) for kick in report.accused_kicks],
         kickouts_refused=report.refused_kick_count,
-        nodes_without_index=report.unregistered_count,
-        registration_gas=report.unregistered_count * REGISTRATION_GAS,
         endpoints=endpoints,
         endpoints_proven_wrong=dict(report.proven_wrong),
         suspect_blocks=report.suspect_block_count,

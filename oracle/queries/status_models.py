@@ -12,7 +12,7 @@ from oracle.queries.answers import AddressText, Answer, ApiModel, BlockView, Has
 from oracle.queries.contract_view import AccountBalance, ContractView
 from oracle.queries.endpoint_view import EndpointView
 from oracle.queries.feed_view import FeedView
-from oracle.queries.kickout_models import NodeProposal
+from oracle.queries.kickout_models import NodeKickout
 from oracle.queries.report_models import HeldReport, ReportEntry
 from oracle.store.halts import Halt
 
@@ -186,10 +186,8 @@ class OperatorStatus(NetworkStatus, HealthAnswer):
         description="Where the state differs from a fold of the stored logs."
     )
     push_waits: WaitingPush | None = Field(description="null: no planned push waits.")
-    kickouts_proposed: list[NodeProposal]
+    kickouts_accused: list[NodeKickout]
     kickouts_refused: int = Field(description="Expelled nodes that the network kept as members.")
-    nodes_without_index: int
-    registration_gas: int
     endpoints: list[EndpointView]
     endpoints_proven_wrong: dict[str, str] = Field(description="Reason by endpoint name.")
     suspect_blocks: int = Field(

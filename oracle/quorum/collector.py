@@ -1,4 +1,4 @@
-"""Collects the signatures of a quorum of signers, for a push or a proposal.
+"""Collects the signatures of a quorum of signers, for a push.
 
 The statements of other reporters are fetched, and those of the contract's signers are stored.
 """
@@ -7,16 +7,12 @@ from collections.abc import Callable, Collection
 
 import structlog
 
-from oracle.bindings.qos_oracle import ContractStatus, get_signers
-from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
+from oracle.bindings.qos_roots import RootsStatus
+from oracle.domain.ids import Address, Hash
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.statement_tally import log_conflicts
-from oracle.quorum.statements import KICK, REPORT, list_round_statements
-from oracle.quorum.wire_format import (
-    MAX_STATEMENTS,
-    ReportMessage,
-    StatementMessage,
-)
+from oracle.quorum.statements import list_round_statements
+from oracle.quorum.wire_format import MAX_STATEMENTS, ReportMessage
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
 from oracle.store.report_repository import ReportState, StoredReportHeader
@@ -26,22 +22,15 @@ _MAX_REVIEWED_ROUNDS = 2
 
 
 def collect_signatures(
-    context: QuorumContext, record: SignedStatement, contract_status: ContractStatus
+    context: QuorumContext, record: SignedStatement, contract_status: RootsStatus
 ) -> bytes | None:
     """Return the signatures of a quorum (65 bytes each, ordered by signer), or None if too few.
 
     A signature counts if it is of exactly `record.digest` and its signer is a current signer of
     the contract. Signatures from peers count as well. Peers are queried while there are too few
     signatures.
-
-    Raises:
-        TransientError: no endpoint returns the signers.
     """
-    signers = get_signers(
-        context.account_context.sender_account.pool_view,
-        context.account_context.sender_account.domain.contract,
-        contract_status.block,
-    )
+    signers = contract_status.signers
     signature_by_signer = _load_counted_signatures(context, record, signers)
     if len(signature_by_signer) < contract_status.head.quorum and fetch_peer_statements(
         context, record, contract_status
@@ -55,20 +44,10 @@ def collect_signatures(
     )
 
 
-def find_unknown_signer_reason(
-    context: QuorumContext, contract_status: ContractStatus
-) -> str | None:
-    """Return why our signer's statements do not count, or None if the contract lists it.
-
-    Raises:
-        TransientError: no endpoint returns the signers.
-    """
+def find_unknown_signer_reason(context: QuorumContext, contract_status: RootsStatus) -> str | None:
+    """Return why our signer's statements do not count, or None if the contract lists it."""
     own_signer = context.account_context.sender_account.signer.address
-    if own_signer in get_signers(
-        context.account_context.sender_account.pool_view,
-        context.account_context.sender_account.domain.contract,
-        contract_status.block,
-    ):
+    if own_signer in contract_status.signers:
         return None
     return (
         f"our signer {own_signer} is not a signer of the contract, so its signatures do not count"
@@ -90,74 +69,69 @@ def load_signatures(uow: UnitOfWork, record: SignedStatement) -> dict[Address, b
     # In reverse, so that our own signature replaces a copy from a peer.
     return {
         statement.signer: statement.signature
-        for statement in reversed(list_round_statements(uow, *record.round_key))
+        for statement in reversed(list_round_statements(uow, record.contract, record.round))
         if statement.digest == record.digest and statement.expiry_reason is None
     }
 
 
 def fetch_peer_statements(
-    context: QuorumContext, topic: SignedStatement, contract_status: ContractStatus
+    context: QuorumContext, record: SignedStatement, contract_status: RootsStatus
 ) -> int:
-    """Fetch the peers' statements about a round and subject, and return how many were stored.
+    """Fetch the peers' statements about a record's round, and return how many were stored.
 
-    A statement is stored, whatever its content, if it is genuine, is about the same contract,
-    round and subject, and comes from a current signer of the contract. Within a report's time to
-    live, at most `MAX_STATEMENTS` different statements of a signer about a round are stored.
-    Statements about blocks that are not indexed yet are fetched again later.
+    A statement is stored, whatever its content, if it is genuine, is about the same contract and
+    round, and comes from a current signer of the contract. Within a report's time to live, at most
+    `MAX_STATEMENTS` different statements of a signer about a round are stored. Statements about
+    blocks that are not indexed yet are fetched again later.
 
     Raises:
-        TransientError: no endpoint returns the signers.
         FatalError: another process has taken over the lease.
     """
     if context.peers is None:
         return 0
-    path = _build_path(topic)
+    responses = context.peers.fetch_statements(record.round)
     return _store_responses(
-        context, topic, context.peers.fetch_statements(f"/v1/{path}"), lambda: contract_status
+        context, record.round, responses, lambda: contract_status, own_digest=record.digest
     )
 
 
-def refetch_peer_statements(context: QuorumContext, topic: SignedStatement) -> int:
+def refetch_peer_statements(context: QuorumContext, round_number: int) -> int:
     """Fetch statements of a settled round again, a few times, to find later conflicts.
 
     The contract is queried only if a statement is new.
 
     Raises:
-        TransientError, FatalError: see `fetch_peer_statements`.
+        TransientError: a statement is new, and no endpoint answers.
+        FatalError: another process has taken over the lease.
     """
     if context.peers is None:
         return 0
-    answers = context.peers.refetch_statements(f"/v1/{_build_path(topic)}")
-    return _store_responses(context, topic, answers, context.fetch_contract_status)
+    responses = context.peers.refetch_statements(round_number)
+    return _store_responses(context, round_number, responses, context.fetch_contract_status)
 
 
 def _store_responses(
     context: QuorumContext,
-    topic: SignedStatement,
-    responses: list[tuple[str, StatementMessage]],
-    fetch_status: Callable[[], ContractStatus],
+    round_number: int,
+    responses: list[tuple[str, ReportMessage]],
+    fetch_status: Callable[[], RootsStatus],
+    own_digest: Hash | None = None,
 ) -> int:
-    new_messages = _filter_new_messages(
-        context,
-        topic,
-        [(host, message) for host, message in responses if _matches_topic(message, topic)],
-    )
+    new_messages = _filter_new_messages(context, round_number, responses)
     if not new_messages:
         return 0
     contract_status = fetch_status()
-    signers = get_signers(
-        context.account_context.sender_account.pool_view, topic.contract, contract_status.block
-    )
+    signers = contract_status.signers
     _warn_of_unknown_signers(
         context,
         [(host, message) for host, message in new_messages if message.signer not in signers],
     )
     from_signers = [(host, message) for host, message in new_messages if message.signer in signers]
-    return _store_signatures(context, topic, from_signers, contract_status)
+    return _store_signatures(context, from_signers, contract_status, own_digest)
 
 
 def _warn_of_unknown_signers(
-    context: QuorumContext, messages: list[tuple[str, StatementMessage]]
+    context: QuorumContext, messages: list[tuple[str, ReportMessage]]
 ) -> None:
     for host, message in messages:
         signer = Address(message.signer)
@@ -168,29 +142,35 @@ def _warn_of_unknown_signers(
 
 
 def _filter_new_messages(
-    context: QuorumContext, topic: SignedStatement, messages: list[tuple[str, StatementMessage]]
-) -> list[tuple[str, StatementMessage]]:
-    """Return the messages that are not stored yet and whose block is indexed, with their hosts."""
+    context: QuorumContext, round_number: int, messages: list[tuple[str, ReportMessage]]
+) -> list[tuple[str, ReportMessage]]:
+    """Return the messages about our contract and this round that are not stored yet.
+
+    Messages about blocks that are not indexed yet are left out.
+    """
+    domain = context.account_context.sender_account.domain
     with context.account_context.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         height = -1 if cursor is None else cursor.number
         stored = {
             (statement.signer, statement.digest)
-            for statement in list_round_statements(uow, *topic.round_key)
+            for statement in list_round_statements(uow, domain.contract, round_number)
         }
     return [
         (host, message)
         for host, message in messages
-        if (message.as_of if isinstance(message, ReportMessage) else 0) < height
+        if (message.chain_id, message.contract, message.round)
+        == (domain.chain_id, domain.contract, round_number)
+        and message.as_of < height
         and (message.signer, message.digest) not in stored
     ]
 
 
 def _store_signatures(
     context: QuorumContext,
-    topic: SignedStatement,
-    messages: list[tuple[str, StatementMessage]],
-    contract_status: ContractStatus,
+    messages: list[tuple[str, ReportMessage]],
+    contract_status: RootsStatus,
+    own_digest: Hash | None,
 ) -> int:
     """Store new statements, and return their number.
 
@@ -201,11 +181,11 @@ def _store_signatures(
     stored_count, since = 0, context.account_context.stamp.at - context.settings.ttl_seconds
     with context.account_context.write_transaction() as uow:
         for host, message in messages:
-            record = _build_record(message, topic)
+            record = _build_record(message)
             is_over_limit = (
                 uow.peer_statements.count_received_since(record, since) >= MAX_STATEMENTS
             )
-            if is_over_limit and record.digest != topic.digest:
+            if is_over_limit and record.digest != own_digest:
                 continue
             # The statement is compared with its signer's earlier ones before it is stored.
             log_conflicts(context, uow, record, message, contract_status)
@@ -214,33 +194,20 @@ def _store_signatures(
     return stored_count
 
 
-def _build_path(topic: SignedStatement) -> str:
-    return f"report/{topic.round}" if topic.kind == REPORT else f"kick/{topic.subject}"
-
-
-def _matches_topic(message: StatementMessage, topic: SignedStatement) -> bool:
-    """Return whether a message is about our contract, round and subject."""
-    subject = "" if isinstance(message, ReportMessage) else message.node
-    message_topic = (message.chain_id, message.contract, message.round, subject)
-    return message_topic == (topic.chain_id, topic.contract, topic.round, topic.subject)
-
-
-def _build_record(message: StatementMessage, topic: SignedStatement) -> SignedStatement:
-    is_report = isinstance(message, ReportMessage)
+def _build_record(message: ReportMessage) -> SignedStatement:
     return SignedStatement(
         chain_id=message.chain_id,
         contract=Address(message.contract),
         signer=Address(message.signer),
-        kind=REPORT if is_report else KICK,
         round=message.round,
-        subject=topic.subject,
         digest=Hash(message.digest),
         signature=bytes.fromhex(message.signature[2:]),
-        expires_at=message.deadline,
-        prev_digest=Hash(message.prev if isinstance(message, ReportMessage) else message.report),
-        as_of_block=message.as_of if isinstance(message, ReportMessage) else None,
-        as_of_hash=Hash(message.as_of_hash) if isinstance(message, ReportMessage) else None,
         config=Hash(message.config),
+        prev=Hash(message.prev),
+        as_of_block=message.as_of,
+        as_of_hash=Hash(message.as_of_hash),
+        deadline=message.deadline,
+        root=Hash(message.root),
     )
 
 
@@ -259,19 +226,4 @@ def refetch_recent_statements(context: QuorumContext, cuts: list[StoredReportHea
         if stored_cut.digest is not None or stored_cut.state is ReportState.LANDED
     }
     for round_number in sorted(rounds)[-_MAX_REVIEWED_ROUNDS:]:
-        refetch_peer_statements(context, _build_round_topic(context, round_number))
-
-
-def _build_round_topic(context: QuorumContext, round_number: int) -> SignedStatement:
-    """Return a record that identifies a round; its other fields are empty."""
-    return SignedStatement(
-        chain_id=context.account_context.sender_account.domain.chain_id,
-        contract=context.account_context.sender_account.domain.contract,
-        signer=ZERO_ADDRESS,
-        kind=REPORT,
-        round=round_number,
-        subject="",
-        digest=ZERO_HASH,
-        signature=b"",
-        expires_at=0,
-    )
+        refetch_peer_statements(context, round_number)

@@ -8,7 +8,7 @@ from concurrent.futures import Future, wait
 from typing_extensions import override
 
 from oracle.domain.ids import Address
-from oracle.quorum.wire_format import StatementMessage, decode_statements, is_genuine
+from oracle.quorum.wire_format import ReportMessage, decode_statements, is_genuine
 from oracle.rpc.rpc_errors import RpcError
 from oracle.rpc.transport import BoundedHttp, HttpAccess, redact_url
 from oracle.telemetry import quorum_metrics
@@ -18,8 +18,8 @@ _MAX_BYTES = 64 * 1024
 _OK, _NOT_FOUND = 200, 404
 # A slow peer is not queried for this many times its response time, up to a maximum in seconds.
 _BACKOFF_FACTOR, _MAX_BACKOFF_SECONDS = 10, 60.0
-# Multiples of the fetch interval after which a settled path is fetched again, once for each, and
-# the maximum number of tracked paths.
+# Multiples of the fetch interval after which a settled round is fetched again, once for each, and
+# the maximum number of tracked rounds.
 _RETRY_INTERVALS, _MAX_ENTRIES = (10, 30), 64
 
 
@@ -47,20 +47,20 @@ class Peer:
     def close(self) -> None:
         self._http.close()
 
-    def start_fetch(self, path: str) -> "Future[list[StatementMessage]] | None":
+    def start_fetch(self, round_number: int) -> "Future[list[ReportMessage]] | None":
         """Start a fetch in a thread; return None if one is running or the peer is backing off."""
         if self._is_busy or time.monotonic() < self._backoff_until:
             return None
         self._is_busy = True
-        answer = Future[list[StatementMessage]]()
+        answer = Future[list[ReportMessage]]()
         # A daemon thread, because headers may arrive byte by byte and must not delay the exit.
-        threading.Thread(target=self._run_fetch, args=(path, answer), daemon=True).start()
+        threading.Thread(target=self._run_fetch, args=(round_number, answer), daemon=True).start()
         return answer
 
-    def _run_fetch(self, path: str, future: "Future[list[StatementMessage]]") -> None:
+    def _run_fetch(self, round_number: int, future: "Future[list[ReportMessage]]") -> None:
         started_at = time.monotonic()
         try:
-            statements = self.fetch_statements(path)
+            statements = self.fetch_statements(round_number)
         except BaseException as error:  # noqa: BLE001  raised where it is waited for
             future.set_exception(error)
             return
@@ -73,10 +73,10 @@ class Peer:
             self._is_busy = False
         future.set_result(statements)
 
-    def fetch_statements(self, path: str) -> list[StatementMessage]:
-        """Return the peer's genuine statements, and count the response."""
+    def fetch_statements(self, round_number: int) -> list[ReportMessage]:
+        """Return the peer's genuine statements about a round, and count the response."""
         try:
-            body = self._fetch_body(path)
+            body = self._fetch_body(round_number)
             statements = [] if body is None else decode_statements(body)
         except RpcError:
             return self._count_response("none", [])
@@ -87,13 +87,14 @@ class Peer:
             "good" if len(genuine) == len(statements) else "forged", genuine
         )
 
-    def _fetch_body(self, path: str) -> bytes | None:
-        """Return the response body, or None if the peer has no statement at this path.
+    def _fetch_body(self, round_number: int) -> bytes | None:
+        """Return the response body, or None if the peer has no statement about the round.
 
         Raises:
             RpcError: the peer does not respond.
             ValueError: the response is a redirect, has another status or is too large.
         """
+        path = f"/v1/report/{round_number}"
         answer = self._http.get(path, self._timeout_seconds, self._timeout_seconds)
         if answer.status == _NOT_FOUND:
             return None
@@ -103,9 +104,7 @@ class Peer:
             raise ValueError(f"the response is larger than {_MAX_BYTES} bytes")
         return answer.body
 
-    def _count_response(
-        self, result: str, statements: list[StatementMessage]
-    ) -> list[StatementMessage]:
+    def _count_response(self, result: str, statements: list[ReportMessage]) -> list[ReportMessage]:
         quorum_metrics.PEER_ANSWERS.labels(self.name, result).inc()
         return statements
 
@@ -125,9 +124,9 @@ class PeerClients:
         self._interval_seconds = interval_seconds
         self._timeout_seconds = timeout_seconds
         self._clock = clock
-        self._last_fetch_by_path: dict[str, float] = {}
-        # The number of refetches of each path, and the time of the last one.
-        self._refetches_by_path: dict[str, tuple[int, float]] = {}
+        self._last_fetch_by_round: dict[int, float] = {}
+        # The number of refetches of each round, and the time of the last one.
+        self._refetches_by_round: dict[int, tuple[int, float]] = {}
         # The unknown signers logged so far; a reporter whose signer was removed may publish for
         # hours.
         self._reported_signers: dict[tuple[str, Address], None] = {}
@@ -148,38 +147,40 @@ class PeerClients:
         peers = [Peer(url, timeout_seconds, access) for url in urls]
         return cls(peers, interval_seconds, timeout_seconds)
 
-    def fetch_statements(self, path: str) -> list[tuple[str, StatementMessage]]:
-        """Fetch the statements at a path from all peers, with the peers' names.
+    def fetch_statements(self, round_number: int) -> list[tuple[str, ReportMessage]]:
+        """Fetch the statements about a round from all peers, with the peers' names.
 
-        The result is empty if the path was fetched less than a fetch interval ago.
+        The result is empty if the round was fetched less than a fetch interval ago.
         """
         now = self._clock()
         if (
             not self.all
-            or now - self._last_fetch_by_path.get(path, -self._interval_seconds)
+            or now - self._last_fetch_by_round.get(round_number, -self._interval_seconds)
             < self._interval_seconds
         ):
             return []
-        # Paths that were last fetched before the interval are removed.
-        self._last_fetch_by_path = {
-            earlier_path: fetched_at
-            for earlier_path, fetched_at in self._last_fetch_by_path.items()
+        # Rounds that were last fetched before the interval are removed.
+        self._last_fetch_by_round = {
+            earlier_round: fetched_at
+            for earlier_round, fetched_at in self._last_fetch_by_round.items()
             if now - fetched_at < self._interval_seconds
-        } | {path: now}
-        return self._fetch_from_all(path)
+        } | {round_number: now}
+        return self._fetch_from_all(round_number)
 
-    def refetch_statements(self, path: str) -> list[tuple[str, StatementMessage]]:
-        """Fetch the statements of a settled path again if that is due; it is due a few times."""
+    def refetch_statements(self, round_number: int) -> list[tuple[str, ReportMessage]]:
+        """Fetch the statements about a settled round again if that is due; it is a few times."""
         now = self._clock()
-        attempts, last_fetch = self._refetches_by_path.pop(path, (0, now))
+        attempts, last_fetch = self._refetches_by_round.pop(round_number, (0, now))
         is_due = (
             attempts < len(_RETRY_INTERVALS)
             and now - last_fetch >= _RETRY_INTERVALS[attempts] * self._interval_seconds
         )
-        self._refetches_by_path[path] = (attempts + 1, now) if is_due else (attempts, last_fetch)
-        for oldest_path in list(self._refetches_by_path)[:-_MAX_ENTRIES]:
-            del self._refetches_by_path[oldest_path]
-        return self._fetch_from_all(path) if is_due else []
+        self._refetches_by_round[round_number] = (
+            (attempts + 1, now) if is_due else (attempts, last_fetch)
+        )
+        for oldest_round in list(self._refetches_by_round)[:-_MAX_ENTRIES]:
+            del self._refetches_by_round[oldest_round]
+        return self._fetch_from_all(round_number) if is_due else []
 
     def record_unknown_signer(self, host: str, signer: Address) -> bool:
         """Record an unknown signer of a host, and return whether the signer is new."""
@@ -189,11 +190,11 @@ class PeerClients:
             del self._reported_signers[oldest_key]
         return is_new
 
-    def _fetch_from_all(self, path: str) -> list[tuple[str, StatementMessage]]:
-        requests = [(peer, peer.start_fetch(path)) for peer in self.all]
+    def _fetch_from_all(self, round_number: int) -> list[tuple[str, ReportMessage]]:
+        requests = [(peer, peer.start_fetch(round_number)) for peer in self.all]
         pending = [answer for _, answer in requests if answer is not None]
         wait(pending, self._timeout_seconds)
-        statements: list[tuple[str, StatementMessage]] = []
+        statements: list[tuple[str, ReportMessage]] = []
         for peer, answer in requests:
             if answer is None or not answer.done():
                 quorum_metrics.PEER_ANSWERS.labels(peer.name, "none").inc()

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from oracle.bindings.qos_oracle import ContractStatus, OracleContract
+from oracle.bindings.qos_roots import RootsContract, RootsStatus
 from oracle.domain.ids import Hash
 from oracle.domain.reports.report import ReportSettings
 from oracle.quorum.peer_client import PeerClients
@@ -15,19 +15,20 @@ class MissingSignatures:
     """Why the next report lacks signatures; written only when a push is planned.
 
     `missing_reason` lists the signers that have not signed the scheduled report for a while.
-    `signer_reason` is why our own signatures do not count. Each is None if no signature is missing
-    for that reason.
+    `signer_reason` is why our own signatures do not count. `evidence_reason` is why we do not sign
+    a report that makes a kickout due. Each is None if no signature is missing for that reason.
     """
 
     missing_reason: str | None = None
     signer_reason: str | None = None
+    evidence_reason: str | None = None
     # The statement that lacks signatures of others, and since when, in chain time.
     _waiting_since: tuple[Hash, int] | None = field(default=None, repr=False)
 
     @property
     def reason(self) -> str | None:
         """The reason to show first, or None."""
-        return self.signer_reason or self.missing_reason
+        return self.signer_reason or self.evidence_reason or self.missing_reason
 
     def record_waiting_statement(self, digest: Hash, block_time: int) -> int:
         """Record that a statement lacks signatures, and return since when, in chain time."""
@@ -37,7 +38,7 @@ class MissingSignatures:
 
     def clear(self) -> None:
         """Record that no signature is missing."""
-        self.missing_reason = self._waiting_since = None
+        self.missing_reason = self.evidence_reason = self._waiting_since = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +57,14 @@ class QuorumContext:
     # The signatures that the next report still lacks for a quorum.
     missing: MissingSignatures = field(default_factory=MissingSignatures)
 
-    def get_contract(self) -> OracleContract:
+    def get_contract(self) -> RootsContract:
         """Return the oracle contract, read from synced endpoints."""
-        return OracleContract(
+        return RootsContract(
             self.account_context.get_synced_pool_view(),
             self.account_context.sender_account.domain.contract,
         )
 
-    def fetch_contract_status(self) -> ContractStatus:
+    def fetch_contract_status(self) -> RootsStatus:
         """Fetch the contract status at the newest block.
 
         Raises:

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import structlog
 
-from oracle.bindings.qos_oracle import ContractStatus
+from oracle.bindings.qos_roots import RootsStatus
 from oracle.errors import TransientError
 from oracle.indexer.feed_faults import find_fault_blocking_publication
 from oracle.quorum.quorum_context import QuorumContext
-from oracle.quorum.statements import LaneStatement, find_expiry_reason, publish_statement
+from oracle.quorum.statements import find_expiry_reason, publish_statement
 from oracle.signing.signer import SignerRefusedError, WrongSignatureError
+from oracle.signing.typed_data import ReportStatement
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
 from oracle.telemetry import quorum_metrics
@@ -20,9 +21,9 @@ from oracle.telemetry import quorum_metrics
 
 def sign_once(
     context: QuorumContext,
-    statement: LaneStatement,
+    statement: ReportStatement,
     record: SignedStatement,
-    contract_status: ContractStatus,
+    contract_status: RootsStatus,
 ) -> SignedStatement | None:
     """Sign a statement, store it before it is published, and return it.
 
@@ -43,7 +44,7 @@ def sign_once(
         if not is_signed and not _can_sign(uow, record, earlier, contract_status):
             return None
     if earlier is not None and is_signed:
-        publish_statement(context, statement, earlier)
+        publish_statement(context, earlier)
         return earlier
     if context.account_context.sender_account.signer_backoff.seconds_left() > 0:
         return None
@@ -61,11 +62,11 @@ def sign_once(
             reason = find_expiry_reason(uow, earlier, contract_status) or "expired"
             uow.statements.mark_expired(earlier.digest, reason, context.account_context.stamp)
         uow.statements.add(signed, context.account_context.stamp)
-    publish_statement(context, statement, signed)
+    publish_statement(context, signed)
     return signed
 
 
-def _request_signature(context: QuorumContext, statement: LaneStatement) -> bytes:
+def _request_signature(context: QuorumContext, statement: ReportStatement) -> bytes:
     """Request the signature; after a refusal or a wrong signature, the signer backs off."""
     backoff = context.account_context.sender_account.signer_backoff
     try:
@@ -84,7 +85,7 @@ def _can_sign(
     uow: UnitOfWork,
     record: SignedStatement,
     earlier: SignedStatement | None,
-    contract_status: ContractStatus,
+    contract_status: RootsStatus,
 ) -> bool:
     if find_fault_blocking_publication(uow) is not None:
         # Nothing is signed while a fault of the feed prevents publishing.
@@ -96,7 +97,7 @@ def _can_sign(
     # Statements that our key signed in another process, received from a peer, conflict as well.
     signed_elsewhere = [
         peer_statement
-        for peer_statement in uow.peer_statements.list_for_round(*record.round_key)
+        for peer_statement in uow.peer_statements.list_for_round(record.contract, record.round)
         if peer_statement.signer == record.signer and peer_statement.digest != record.digest
     ]
     for other_statement in [*signed_elsewhere, *([] if earlier is None else [earlier])]:
@@ -111,12 +112,10 @@ def _log_conflict_refusal(record: SignedStatement, earlier: SignedStatement) -> 
 
     See tests/faults/sending/cases.toml#f61.
     """
-    quorum_metrics.REFUSED.labels(record.kind).inc()
+    quorum_metrics.REFUSED.inc()
     structlog.get_logger().warning(
         "conflicting_statement_refused",
-        kind=record.kind,
         round=record.round,
-        subject=record.subject,
         signed=earlier.digest,
         asked=record.digest,
     )

@@ -4,24 +4,23 @@ The comparison finds disagreement, equivocation and reports that can no longer g
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import structlog
 
-from oracle.bindings.qos_oracle import ContractStatus, get_signers
+from oracle.bindings.qos_roots import RootsStatus
 from oracle.domain.ids import Address, Hash
+from oracle.domain.reports.report import Report
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.statements import (
-    REPORT,
-    build_report_statement,
     find_expiry_reason,
     list_round_statements,
 )
-from oracle.quorum.wire_format import ReportMessage, StatementMessage
+from oracle.quorum.wire_format import ReportMessage
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
-from oracle.store.report_repository import DISPUTED_PREFIX, StoredReport
+from oracle.store.report_repository import DISPUTED_PREFIX
 from oracle.telemetry import quorum_metrics
 
 
@@ -74,21 +73,15 @@ class SignerTally:
 
 
 def tally_signatures(
-    context: QuorumContext, record: SignedStatement, contract_status: ContractStatus
+    context: QuorumContext, record: SignedStatement, contract_status: RootsStatus
 ) -> SignerTally:
-    """Return which signers agree with the record, by the stored statements about its round.
-
-    Raises:
-        TransientError: no endpoint returns the signers.
-    """
-    signers = get_signers(
-        context.account_context.sender_account.pool_view, record.contract, contract_status.block
-    )
+    """Return which signers agree with the record, by the stored statements about its round."""
+    signers = contract_status.signers
     agreeing: set[Address] = set()
     conflicting: dict[Hash, set[Address]] = {}
     dissenting: set[Address] = set()
     with context.account_context.store.read_transaction() as uow:
-        for statement in list_round_statements(uow, *record.round_key):
+        for statement in list_round_statements(uow, record.contract, record.round):
             if statement.expiry_reason is not None or statement.signer not in signers:
                 continue
             if statement.digest == record.digest:
@@ -117,51 +110,36 @@ def conflicts_with_own_report(
     context: QuorumContext,
     uow: UnitOfWork,
     statement: SignedStatement,
-    contract_status: ContractStatus,
+    contract_status: RootsStatus,
 ) -> bool:
     """Return whether a report's statement may still land but matches no report that we cut.
 
     A statement that equals any of our reports is no conflict. A statement from a period in which
     we did not cut every report cannot be compared.
     """
-    if statement.kind != REPORT or find_expiry_reason(uow, statement, contract_status) is not None:
+    if find_expiry_reason(uow, statement, contract_status) is not None:
         return False
-    as_of, period = statement.as_of_block or 0, _compute_period(context, uow, statement)
+    as_of, period = statement.as_of_block, _compute_period(context, uow, statement)
     own_reports = uow.reports.list_between(as_of, as_of)
     if not own_reports and period < uow.reports.get_first_complete_period():
         return False
-    return all(
-        _compute_digest(context, own_report, contract_status) != statement.digest
-        for own_report in own_reports
-    )
+    return all(not _is_same_report(own_report.report, statement) for own_report in own_reports)
 
 
 def differs_from_own_report(
-    context: QuorumContext,
-    uow: UnitOfWork,
-    statement: SignedStatement,
-    contract_status: ContractStatus,
+    uow: UnitOfWork, statement: SignedStatement, contract_status: RootsStatus
 ) -> bool:
     """Return whether a statement, even an expired one, differs from our report of the same block.
 
-    A statement that builds on another report, or whose block is on another fork, cannot be
-    compared.
+    A statement about another round, or whose block is on another fork, cannot be compared.
     """
-    as_of = statement.as_of_block or 0
-    for own_report in uow.reports.list_between(as_of, as_of) if statement.kind == REPORT else ():
-        own_place = (
-            own_report.report.as_of.hash,
-            own_report.report.prev,
-            own_report.report.head_round + 1,
-        )
-        digest = _compute_digest(context, own_report, contract_status)
-        # If the rules have changed since, our own digest has changed as well.
-        is_same_rules = own_report.digest in {None, digest}
-        if (
-            own_place == (statement.as_of_hash, statement.prev_digest, statement.round)
-            and is_same_rules
-        ):
-            return digest != statement.digest
+    as_of = statement.as_of_block
+    for own_report in uow.reports.list_between(as_of, as_of):
+        own_place = own_report.report.as_of.hash, own_report.report.head_round + 1
+        # If the rules have changed since, our own root has changed as well.
+        is_same_rules = statement.config == contract_status.config
+        if own_place == (statement.as_of_hash, statement.round) and is_same_rules:
+            return own_report.report.root != statement.root
     return False
 
 
@@ -169,8 +147,8 @@ def log_conflicts(
     context: QuorumContext,
     uow: UnitOfWork,
     statement: SignedStatement,
-    message: StatementMessage,
-    contract_status: ContractStatus,
+    message: ReportMessage,
+    contract_status: RootsStatus,
 ) -> None:
     """Log a statement that conflicts with our report or with its signer's earlier statements.
 
@@ -178,7 +156,9 @@ def log_conflicts(
     """
     earlier_statements = [
         earlier_statement
-        for earlier_statement in uow.peer_statements.list_for_round(*statement.round_key)
+        for earlier_statement in uow.peer_statements.list_for_round(
+            statement.contract, statement.round
+        )
         if earlier_statement.signer == statement.signer
         and earlier_statement.digest != statement.digest
     ]
@@ -194,54 +174,45 @@ def log_conflicts(
         for other_statement in earlier_statements
     ):
         quorum_metrics.EQUIVOCATION.labels(statement.signer).inc()
-        earlier_values = {"ours": earlier_statements[0].digest}
+        earlier_values = {"ours": earlier_statements[0].root}
         _record_conflict(context, uow, "signer_equivocated", statement, message, earlier_values)
     if conflicts_with_own_report(
         context, uow, statement, contract_status
-    ) or differs_from_own_report(context, uow, statement, contract_status):
+    ) or differs_from_own_report(uow, statement, contract_status):
         quorum_metrics.DISAGREEMENT.labels(statement.signer).inc()
         _record_conflict(
             context,
             uow,
-            "report_digest_mismatch",
+            "report_root_mismatch",
             statement,
             message,
-            _load_own_values(context, uow, statement, contract_status),
+            _load_own_values(uow, statement),
         )
 
 
-def _compute_digest(
-    context: QuorumContext, stored_report: StoredReport, contract_status: ContractStatus
-) -> Hash:
-    statement = build_report_statement(stored_report.report, contract_status)
-    # The report's own round is used, because later rounds may have followed.
-    statement = replace(statement, round=stored_report.report.head_round + 1)
-    return statement.compute_digest(context.account_context.sender_account.domain)
+def _is_same_report(report: Report, statement: SignedStatement) -> bool:
+    """Return whether a statement is about this report; its root holds round and as-of block."""
+    return (report.as_of.hash, report.prev, report.deadline, report.root) == (
+        statement.as_of_hash,
+        statement.prev,
+        statement.deadline,
+        statement.root,
+    )
 
 
 def _compute_period(context: QuorumContext, uow: UnitOfWork, statement: SignedStatement) -> int:
     """Return the period of a statement, assuming that the other reporter has our settings."""
-    block = uow.blocks.get_canonical(statement.as_of_block or 0)
-    time = statement.expires_at - context.settings.ttl_seconds if block is None else block.time
+    block = uow.blocks.get_canonical(statement.as_of_block)
+    time = statement.deadline - context.settings.ttl_seconds if block is None else block.time
     return time // context.settings.period_seconds
 
 
-def _load_own_values(
-    context: QuorumContext,
-    uow: UnitOfWork,
-    statement: SignedStatement,
-    contract_status: ContractStatus,
-) -> dict[str, str | int]:
-    """Return values of our report of the same block, or an empty dict if there is no report."""
-    as_of = statement.as_of_block or 0
-    own_reports = uow.reports.list_between(as_of, as_of)
+def _load_own_values(uow: UnitOfWork, statement: SignedStatement) -> dict[str, str | int]:
+    """Return root and period of our report of the same block, or an empty dict without one."""
+    own_reports = uow.reports.list_between(statement.as_of_block, statement.as_of_block)
     if not own_reports:
         return {}
-    return {
-        "ours": _compute_digest(context, own_reports[0], contract_status),
-        "our_period": own_reports[0].report.period,
-        "our_data_hash": build_report_statement(own_reports[0].report, contract_status).data_hash,
-    }
+    return {"ours": own_reports[0].report.root, "our_period": own_reports[0].report.period}
 
 
 def _record_conflict(
@@ -249,30 +220,22 @@ def _record_conflict(
     uow: UnitOfWork,
     event: str,
     record: SignedStatement,
-    message: StatementMessage,
+    message: ReportMessage,
     own_values: Mapping[str, str | int] = MappingProxyType({}),
 ) -> None:
-    own_digest = own_values.get("ours", "anything of ours")
-    detail = (
-        f"{record.signer} signed {record.digest} for {record.kind} {record.round}, not "
-        f"{own_digest}"
-    )
+    own_root = own_values.get("ours", "anything of ours")
+    detail = f"{record.signer} signed root {record.root} for round {record.round}, not {own_root}"
     uow.outbox.journal.write(event, context.account_context.stamp, detail)
-    peer_values = (
-        {"period": message.period, "data_hash": message.data_hash}
-        if isinstance(message, ReportMessage)
-        else {}
-    )
     structlog.get_logger().error(
         event,
         signer=record.signer,
-        kind=record.kind,
         round=record.round,
-        theirs=record.digest,
+        theirs=record.root,
+        digest=record.digest,
         as_of=record.as_of_block,
         as_of_hash=record.as_of_hash,
-        deadline=record.expires_at,
-        **peer_values,
+        deadline=record.deadline,
+        period=message.period,
         **{"ours": "", **own_values},
     )
 

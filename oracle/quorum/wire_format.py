@@ -6,14 +6,14 @@ the HTTP server reads it; reading never waits for the database or an endpoint.
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import msgspec
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import FatalError
 from oracle.signing.signature_checks import EcdsaSignature
-from oracle.signing.typed_data import Domain, KickStatement, ReportStatement
+from oracle.signing.typed_data import Domain, ReportStatement
 
 # The maximum number of statements about one round that a reporter publishes.
 MAX_STATEMENTS = 8
@@ -26,9 +26,7 @@ _Round = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 _Time = Annotated[int, msgspec.Meta(ge=0, le=2**40 - 1)]
 
 
-class ReportMessage(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="report", tag_field="kind"
-):
+class ReportMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A report's statement. All fields are signed except `period`, which is only informative."""
 
     chain_id: _Number
@@ -39,7 +37,7 @@ class ReportMessage(
     as_of: _Time
     as_of_hash: _Hash
     deadline: _Time
-    data_hash: _Hash
+    root: _Hash
     period: _Number
     digest: _Hash
     signer: _Address
@@ -54,53 +52,20 @@ class ReportMessage(
             as_of=self.as_of,
             as_of_hash=Hash(self.as_of_hash),
             deadline=self.deadline,
-            blob=b"",
+            root=Hash(self.root),
         )
-        return statement.compute_digest(_build_domain(self), Hash(self.data_hash))
-
-
-class KickMessage(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="kick", tag_field="kind"
-):
-    """A kickout's statement. All fields are signed except `round`, the round of `report`."""
-
-    chain_id: _Number
-    contract: _Address
-    config: _Hash
-    round: _Round
-    report: _Hash
-    node: _Address
-    evidence: _Hash
-    deadline: _Time
-    digest: _Hash
-    signer: _Address
-    signature: _Signature
-
-    def compute_digest(self) -> Hash:
-        """Return the digest of the signed fields."""
-        statement = KickStatement(
-            config=Hash(self.config),
-            round=self.round,
-            report=Hash(self.report),
-            node=Address(self.node),
-            evidence=Hash(self.evidence),
-            deadline=self.deadline,
-        )
-        return statement.compute_digest(_build_domain(self))
-
-
-StatementMessage: TypeAlias = ReportMessage | KickMessage
+        return statement.compute_digest(Domain(self.chain_id, Address(self.contract)))
 
 
 class StatementsResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The response of `/v1/report/{round}` and `/v1/kick/{node}`, newest first."""
+    """The response of `/v1/report/{round}`, newest first."""
 
     statements: Annotated[
-        list[ReportMessage | KickMessage], msgspec.Meta(min_length=1, max_length=MAX_STATEMENTS)
+        list[ReportMessage], msgspec.Meta(min_length=1, max_length=MAX_STATEMENTS)
     ]
 
 
-def decode_statements(body: bytes) -> list[StatementMessage]:
+def decode_statements(body: bytes) -> list[ReportMessage]:
     """Decode a response.
 
     Raises:
@@ -112,11 +77,11 @@ def decode_statements(body: bytes) -> list[StatementMessage]:
         raise ValueError(str(error)) from error
 
 
-def encode_statements(statements: list[StatementMessage]) -> bytes:
+def encode_statements(statements: list[ReportMessage]) -> bytes:
     return msgspec.json.encode(StatementsResponse(statements))
 
 
-def is_genuine(message: StatementMessage) -> bool:
+def is_genuine(message: ReportMessage) -> bool:
     """Return whether the digest matches the content, and the signature is that of the signer."""
     if message.compute_digest() != message.digest:
         return False
@@ -130,44 +95,30 @@ def is_genuine(message: StatementMessage) -> bool:
     )
 
 
-def _build_domain(message: StatementMessage) -> Domain:
-    return Domain(message.chain_id, Address(message.contract))
-
-
-# The maximum number of paths (rounds and nodes); the oldest are dropped first.
-_MAX_PATHS = 256
+# The maximum number of rounds; the oldest are dropped first.
+_MAX_ROUNDS = 256
 
 
 class Board:
-    """The newest statements, by HTTP path (`report/7`, `kick/0x…`)."""
+    """The newest statements, by round."""
 
     def __init__(self) -> None:
-        self._statements_by_path: Mapping[str, tuple[StatementMessage, ...]] = MappingProxyType({})
+        self._statements_by_round: Mapping[int, tuple[ReportMessage, ...]] = MappingProxyType({})
 
-    def publish(self, statement: StatementMessage) -> None:
-        """Publish a statement, ahead of older statements of its round or node."""
-        path = build_statement_path(statement)
+    def publish(self, statement: ReportMessage) -> None:
+        """Publish a statement, ahead of older statements of its round."""
         # The mapping is replaced, so that a concurrent reader sees the complete old one.
-        statements_by_path = dict(self._statements_by_path)
+        statements_by_round = dict(self._statements_by_round)
         earlier_statements = tuple(
             earlier_statement
-            for earlier_statement in statements_by_path.pop(path, ())
+            for earlier_statement in statements_by_round.pop(statement.round, ())
             if earlier_statement.digest != statement.digest
         )
-        statements_by_path[path] = (statement, *earlier_statements)[:MAX_STATEMENTS]
-        for oldest_path in list(statements_by_path)[:-_MAX_PATHS]:
-            del statements_by_path[oldest_path]
-        self._statements_by_path = MappingProxyType(statements_by_path)
+        statements_by_round[statement.round] = (statement, *earlier_statements)[:MAX_STATEMENTS]
+        for oldest_round in list(statements_by_round)[:-_MAX_ROUNDS]:
+            del statements_by_round[oldest_round]
+        self._statements_by_round = MappingProxyType(statements_by_round)
 
-    def get_statements(self, path: str) -> list[StatementMessage]:
-        """Return the statements at a path, newest first; safe from any thread."""
-        return list(self._statements_by_path.get(path.lower(), ()))
-
-
-def build_statement_path(statement: StatementMessage) -> str:
-    """Return the HTTP path of a statement, below `/v1/`."""
-    return (
-        f"report/{statement.round}"
-        if isinstance(statement, ReportMessage)
-        else f"kick/{statement.node}"
-    )
+    def get_statements(self, round_number: int) -> list[ReportMessage]:
+        """Return the statements of a round, newest first; safe from any thread."""
+        return list(self._statements_by_round.get(round_number, ()))

@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from oracle.bindings.qos_oracle import ContractStatus
+from oracle.bindings.qos_roots import RootsStatus
 from oracle.chain.heads import Heads
-from oracle.domain.reports.round_data import encode_records, encode_round
 from oracle.domain.reports.round_schedule import ReportHeader
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
@@ -31,7 +30,7 @@ def mark_landed_reports(
     open_cuts = [
         stored_cut
         for stored_cut in cuts
-        if stored_cut.cut.has_records
+        if stored_cut.cut.is_due
         and (
             stored_cut.state is ReportState.DUE
             or (stored_cut.state is ReportState.MISSED and stored_cut.digest is not None)
@@ -86,7 +85,7 @@ def mark_missed_reports(
 
 
 def mark_unsigned_missed_reports(
-    context: ReportingContext, cuts: list[StoredReportHeader], status: ContractStatus
+    context: ReportingContext, cuts: list[StoredReportHeader], status: RootsStatus
 ) -> StepResult | None:
     """Mark unsigned reports that can no longer be accepted as missed.
 
@@ -129,10 +128,10 @@ def _iter_missed_spans(missed: Sequence[tuple[int, str]]) -> Iterator[str]:
         yield f"{span_text}: {reason}"
 
 
-def find_missed_reason(report: ReportHeader, contract_status: ContractStatus) -> str | None:
+def find_missed_reason(report: ReportHeader, contract_status: RootsStatus) -> str | None:
     """Return why a report can no longer be accepted, or None if it may be accepted."""
     head = contract_status.head
-    if (head.round, contract_status.last_report) != (report.head_round, report.prev):
+    if (head.round, contract_status.last_root) != (report.head_round, report.prev):
         # A lower round comes from an endpoint that lags behind.
         return SUPERSEDED_REASON if head.round >= report.head_round else None
     if contract_status.block.number + 1 - report.as_of > contract_status.limits.anchor_window:
@@ -145,14 +144,14 @@ def find_missed_reason(report: ReportHeader, contract_status: ContractStatus) ->
 def is_awaiting_finality(uow: UnitOfWork, stored_cut: StoredReportHeader) -> bool:
     """Return whether the contract accepted the signed report; the round may not be final yet."""
     accepted = uow.rounds.get_accepted_round(stored_cut.cut.head_round + 1)
-    return accepted is not None and accepted.digest == stored_cut.digest
+    return accepted is not None and accepted.root == stored_cut.cut.root
 
 
 def _missed_reason_from_index(uow: UnitOfWork, stored_cut: StoredReportHeader) -> str | None:
     round_number = stored_cut.cut.head_round + 1
     accepted = uow.rounds.get_accepted_round(round_number)
     if accepted is not None:
-        is_same = accepted.digest == stored_cut.digest
+        is_same = accepted.root == stored_cut.cut.root
         return None if is_same else f"another report became round {round_number}"
     cursor = uow.cursor.get()
     is_late = cursor is not None and cursor.time > stored_cut.cut.deadline
@@ -163,16 +162,9 @@ def _has_landed(
     context: ReportingContext, uow: UnitOfWork, stored_cut: StoredReportHeader, heads: Heads
 ) -> bool:
     accepted = uow.rounds.get_accepted_round(stored_cut.cut.head_round + 1)
-    if accepted is None or accepted.as_of != stored_cut.cut.as_of:
-        return False
-    if not context.account_context.is_final(accepted.at.block, heads):
-        return False
-    if stored_cut.digest is not None:
-        return stored_cut.digest == accepted.digest
-    stored = uow.reports.get(stored_cut.cut.period)
+    # The root holds the as-of block; its hash was checked by the contract.
     return (
-        stored is not None
-        and stored.report.as_of.hash == accepted.as_of_hash
-        and stored.report.data
-        == encode_round(accepted.registrations, encode_records(accepted.words))
+        accepted is not None
+        and accepted.root == stored_cut.cut.root
+        and context.account_context.is_final(accepted.at.block, heads)
     )

@@ -4,9 +4,12 @@ See docs/explanation/storage.md#leaf-pieces.
 """
 
 from oracle.domain.blocks import BlockRef
-from oracle.domain.reports.report import ReportSettings, compute_period
+from oracle.domain.reports.report import Lanes, Report, ReportSettings, compute_period
+from oracle.domain.roots.leaves import extract_lanes
 from oracle.domain.roots.node_tree import NodeTree
 from oracle.domain.roots.pieces import KEPT_ROUNDS
+from oracle.indexer.round_leaves import load_leaves, load_round_of, load_round_of_report
+from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
 
 
@@ -41,3 +44,29 @@ def prune_pieces(uow: UnitOfWork, settings: ReportSettings, as_of: BlockRef) -> 
         *(stored.cut.as_of for stored in uow.reports.list_outcomes_since(first_period)),
     }
     uow.leaf_pieces.prune(kept_blocks)
+
+
+def load_report_leaves(context: ReportingContext, uow: UnitOfWork, report: Report) -> bytes | None:
+    """Return the encoded leaves of a cut report, by seat, or None if they are not stored."""
+    pieced_round = load_round_of_report(uow, context.leaf_cache, report)
+    return None if pieced_round is None else load_leaves(uow, pieced_round)
+
+
+def load_report_lanes(context: ReportingContext, uow: UnitOfWork, report: Report) -> Lanes | None:
+    """Return the lanes of a cut report, by seat, or None if its leaves are not stored."""
+    leaves = load_report_leaves(context, uow, report)
+    return None if leaves is None else extract_lanes(leaves)
+
+
+def load_last_round_leaves(
+    context: ReportingContext, uow: UnitOfWork, report: Report
+) -> bytes | None:
+    """Return the encoded leaves of the round that a report follows, or None if not stored.
+
+    Before the first round there are none, and the result is empty.
+    """
+    accepted = uow.rounds.get_accepted_round(report.head_round)
+    if accepted is None:
+        return b"" if report.head_round == 0 else None
+    pieced_round = load_round_of(uow, context.leaf_cache, accepted)
+    return None if pieced_round is None else load_leaves(uow, pieced_round)

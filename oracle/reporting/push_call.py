@@ -8,16 +8,17 @@ is open now.
 from typing_extensions import override
 
 from oracle.bindings.expected_events import find_missing_event
-from oracle.bindings.qos_oracle import ContractStatus
+from oracle.bindings.qos_roots import RootsStatus
 from oracle.chain.heads import Heads
+from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Hash
-from oracle.domain.reports.lanes import get_band, unpack_lanes
-from oracle.domain.reports.round_data import decode_records
+from oracle.domain.reports.report import measure_change
 from oracle.quorum.statements import (
     build_retry_with_more_gas,
     find_expiry_reason,
     find_pushed_statement,
 )
+from oracle.reporting.leaf_storage import load_report_lanes
 from oracle.reporting.reporting_context import PUSH, ReportingContext
 from oracle.reporting.submission import find_submission_obstacle
 from oracle.store.database import UnitOfWork
@@ -38,16 +39,27 @@ _MINED_STATES = frozenset({IntentState.MINED, IntentState.REVERTED})
 
 
 def find_push_expiry_reason(
-    uow: UnitOfWork, push: Intent, contract_status: ContractStatus
+    context: ReportingContext, uow: UnitOfWork, push: Intent, contract_status: RootsStatus
 ) -> str | None:
     """Return why a sent push can no longer land, or None if it has landed or may still land."""
-    request = push.request
-    accepted = uow.rounds.get_accepted_round(request.round or 0)
-    own_push = (request.digest, request.account.address)
-    if accepted is not None and (accepted.digest, accepted.transmitter) == own_push:
+    accepted = uow.rounds.get_accepted_round(push.request.round or 0)
+    if accepted is not None and _has_sent_round(uow, push, accepted):
         return None
-    return find_expiry_reason(
-        uow, find_pushed_statement(uow, push, contract_status), contract_status
+    statement = find_pushed_statement(context.quorum, uow, push, contract_status)
+    return find_expiry_reason(uow, statement, contract_status)
+
+
+def _has_sent_round(uow: UnitOfWork, push: Intent, accepted: RoundAccepted) -> bool:
+    """Return whether the round was accepted in a transaction of this push."""
+    slots = uow.outbox.slots
+    slot = None if push.nonce is None else slots.get_slot(push.request.account, push.nonce)
+    if slot is None:
+        return False
+    block = accepted.at.block
+    return any(
+        log.index == accepted.at.log
+        and log.tx_hash in {attempt.signed.tx_hash for attempt in slots.list_attempts(slot)}
+        for log in uow.logs.iterate_between(block, block)
     )
 
 
@@ -148,7 +160,10 @@ class PushCall(CallKind):
         """Return whether the stuck push can no longer land, or both push the same statement."""
         contract_status = self._context.quorum.fetch_contract_status()
         with self._context.account_context.store.read_transaction() as uow:
-            is_hopeless = find_push_expiry_reason(uow, stuck_call, contract_status) is not None
+            is_hopeless = (
+                find_push_expiry_reason(self._context, uow, stuck_call, contract_status)
+                is not None
+            )
         return is_hopeless or has_same_statement(stuck_call, ready_call)
 
     @override
@@ -164,42 +179,29 @@ class PushCall(CallKind):
     def is_urgent(self, uow: UnitOfWork, call: Intent) -> bool:
         """Return whether a later report that waits for this push moves a node to another band.
 
-        The newest due report is compared with the words that this push will have written. See
+        The newest due report is compared with the report of this push. See
         docs/explanation/reports.md#when-to-publish.
         """
         period = call.request.period
-        if period is None:
+        pushed_report = None if period is None else uow.reports.get(period)
+        if pushed_report is None:
             return False
-        pushed_report = uow.reports.get(period)
         later_reports = [
-            stored_report
+            stored_report.report
             for stored_report in uow.reports.list_due()
-            if stored_report.report.period > period
+            if stored_report.report.period > pushed_report.report.period
         ]
         if not later_reports:
             return False
-        wanted_words = dict(decode_records(later_reports[-1].report.records))
-        words_in_flight = (
-            {} if pushed_report is None else dict(decode_records(pushed_report.report.records))
-        )
-        on_chain = uow.rounds.get_words(wanted_words)
-        written_words = {
-            word_index: word.value for word_index, word in on_chain.items()
-        } | words_in_flight
-        kick_line = self._context.settings.kick_line
-        return any(
-            get_band(before, kick_line) != get_band(after, kick_line)
-            for word_index, word in wanted_words.items()
-            for before, after in zip(
-                unpack_lanes(written_words.get(word_index, 0)), unpack_lanes(word), strict=True
-            )
-        )
+        lanes = load_report_lanes(self._context, uow, pushed_report.report)
+        later_lanes = load_report_lanes(self._context, uow, later_reports[-1])
+        if lanes is None or later_lanes is None:
+            return False
+        return measure_change(lanes, later_lanes, self._context.settings.kick_line).crosses_band
 
     @override
     def find_missing_event(self, receipt: Receipt, call: Intent) -> str | None:
-        return find_missing_event(
-            receipt, call.request.contract, call.request.calldata, call.request.digest
-        )
+        return find_missing_event(receipt, call.request.contract, call.request.calldata)
 
     @override
     def on_closed(
@@ -229,5 +231,5 @@ class PushCall(CallKind):
         accepted = uow.rounds.get_accepted_round(round_number)
         if reason is None:
             uow.reports.set_state(period, ReportState.LANDED)
-        elif accepted is None or accepted.digest != call.request.digest:
+        elif accepted is None or accepted.root != stored_report.report.root:
             uow.reports.set_state(period, ReportState.MISSED, reason)

@@ -3,15 +3,14 @@
 See docs/explanation/reports.md#when-to-publish; tests/faults/sending/cases.toml#f50.
 """
 
-from oracle.bindings.qos_oracle import ContractStatus
+from oracle.bindings.qos_roots import RootsStatus
 from oracle.chain.heads import Heads
-from oracle.domain.ids import ZERO_HASH
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
 
 
 def find_reporting_obstacle(
-    context: ReportingContext, uow: UnitOfWork, heads: Heads, contract_status: ContractStatus
+    context: ReportingContext, uow: UnitOfWork, heads: Heads, contract_status: RootsStatus
 ) -> str | None:
     """Return why nothing may be reported from the indexed state, or None if reports are allowed.
 
@@ -22,9 +21,8 @@ def find_reporting_obstacle(
     gap = find_first_gap(uow)
     if gap is not None:
         return f"block {gap} was never read: `qos-oracle resync gaps`"
-    newest = uow.rounds.list_accepted(1)
-    folded_head = (newest[-1].round, newest[-1].digest) if newest else (0, ZERO_HASH)
-    if folded_head != (contract_status.head.round, contract_status.last_report):
+    folded_head = uow.rounds.get_last_root()
+    if folded_head != (contract_status.head.round, contract_status.last_root):
         return (
             f"the last round is {folded_head[0]} by the logs, but {contract_status.head.round} by "
             "the contract"

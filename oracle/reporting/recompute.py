@@ -3,36 +3,21 @@
 See docs/explanation/reports.md#cut-at-period-end.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
 from oracle.chain.proofs.keccak import keccak
 from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRef
-from oracle.domain.ids import ZERO_ADDRESS
+from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.reports.kickout_review import KickoutPolicy
-from oracle.domain.reports.report import Report, ReportSettings, cut_report
-from oracle.domain.reports.target_words import (
-    ScoringContext,
-    build_target_words,
-    compute_folded_words,
-)
+from oracle.domain.reports.report import PreviousRound, Report, ReportSettings, cut_report
 from oracle.domain.roots.node_tree import NodeTree
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
 from oracle.indexer.folded_state import FoldedState, fold_state_up_to
 from oracle.indexer.kickout_reviews import build_folded_context
-from oracle.reporting.report_cutter import find_registrations_in_memory
-from oracle.signing.typed_data import Domain
+from oracle.indexer.provenance import find_stored_block
+from oracle.indexer.round_leaves import load_domain
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.report_repository import ReportState
-
-
-class ReportWithLeaves(NamedTuple):
-    """A report, and the leaves of its root in pieces."""
-
-    report: Report
-    pieces: Sequence[bytes]
 
 
 def recompute_report(
@@ -42,69 +27,70 @@ def recompute_report(
 
     Only stored logs are read, no folded state, and nothing is written.
     """
-    return recompute_leaves(store, reader, rules, settings, as_of).report
-
-
-def recompute_leaves(
-    store: Store, reader: LogReader, rules: Rules, settings: ReportSettings, as_of: BlockRef
-) -> ReportWithLeaves:
-    """Return the report as of a block like `recompute_report`, with the leaves of its root."""
     with store.read_transaction() as uow:
-        folded = fold_state_up_to(uow, reader, rules, as_of.number, settings.min_scores)
-        policy = KickoutPolicy(rules, reader.holds_kickouts)
-        context = build_folded_context(uow, folded, as_of.time, policy)
-        return build_report_with_leaves(folded, as_of, context, settings, load_domain(uow))
-
-
-def load_domain(uow: UnitOfWork) -> Domain:
-    """Return the chain and the contract that the roots of this database's reports are bound to.
-
-    A database without an oracle contract has the zero address as its contract.
-    """
-    identity = uow.identity.get()
-    if identity is None:
-        raise InputError("the database is empty; `qos-oracle run` indexes the chain")
-    return Domain(identity.chain_id, identity.oracle or ZERO_ADDRESS)
+        folded = fold_state_up_to(uow, reader, rules, as_of.number)
+        return build_report(uow, reader, folded, as_of, rules, settings)
 
 
 def build_report(
+    uow: UnitOfWork,
+    reader: LogReader,
     folded: FoldedState,
     as_of: BlockRef,
-    context: ScoringContext,
+    rules: Rules,
     settings: ReportSettings,
-    domain: Domain,
 ) -> Report:
     """Return the report as of `as_of`, which is the last block of the state in `folded`.
 
-    `context` is the scoring context of this state at the time of that block.
+    What the report changes is not computed, because it needs the leaves of the last round.
     """
-    return build_report_with_leaves(folded, as_of, context, settings, domain).report
-
-
-def build_report_with_leaves(
-    folded: FoldedState,
-    as_of: BlockRef,
-    context: ScoringContext,
-    settings: ReportSettings,
-    domain: Domain,
-) -> ReportWithLeaves:
-    """Return the report as of the last block of the state in `folded`, with its leaves."""
-    nodes, rounds = folded.fold.ledger.nodes, folded.rounds
-    registrations = find_registrations_in_memory(
-        rounds, nodes, folded.first_events, as_of.time, context.rules, settings
+    contract_state, domain = folded.contract_state, load_domain(uow)
+    tree = build_folded_tree(uow, reader, folded, as_of.time, rules)
+    root = tree.compute_root(
+        domain.chain_id, domain.contract, contract_state.head_round + 1, as_of.number
     )
-    words = compute_folded_words(rounds, nodes, context)
+    return cut_report(as_of, PreviousRound.from_state(contract_state), tree.lanes, root, settings)
+
+
+def build_folded_tree(
+    uow: UnitOfWork, reader: LogReader, folded: FoldedState, time: int, rules: Rules
+) -> NodeTree:
+    """Return the tree of all nodes of a state that was folded in memory; `time` is its time."""
+    policy = KickoutPolicy(rules, reader.holds_kickouts)
+    nodes = folded.fold.ledger.nodes
     tree = NodeTree(keccak)
-    tree.rebuild((nodes[address] for address in sorted(nodes)), context)
-    report = cut_report(
-        as_of,
-        rounds,
-        build_target_words(rounds, words, registrations, context),
-        settings,
-        tree.compute_root(domain.chain_id, domain.contract, rounds.head.round + 1, as_of.number),
+    tree.rebuild(
+        (nodes[address] for address in sorted(nodes)),
+        build_folded_context(uow, folded, time, policy),
     )
-    edits = tree.take_edits()
-    return ReportWithLeaves(report, [edits[piece].apply(b"") for piece in sorted(edits)])
+    return tree
+
+
+def fold_tree_of_round(
+    uow: UnitOfWork, reader: LogReader, accepted: RoundAccepted, rules: Rules
+) -> NodeTree | None:
+    """Return the tree of all nodes in a round, folded from the stored logs.
+
+    The result is None if the time of the round's as-of block is not stored.
+    """
+    as_of = find_as_of_block(uow, accepted)
+    if as_of is None:
+        return None
+    folded = fold_state_up_to(uow, reader, rules, as_of.number)
+    return build_folded_tree(uow, reader, folded, as_of.time, rules)
+
+
+def find_as_of_block(uow: UnitOfWork, accepted: RoundAccepted) -> BlockRef | None:
+    """Return the as-of block of a round, from a report, a header or a log; None if none is stored.
+
+    The contract checked the hash of the block when it accepted the round.
+    """
+    number = accepted.as_of
+    for stored_report in uow.reports.list_between(number, number):
+        if stored_report.report.as_of.hash == accepted.as_of_hash:
+            return stored_report.report.as_of
+    block = find_stored_block(uow, number)
+    return None if block is None or block.hash != accepted.as_of_hash else block
 
 
 def find_last_block(

@@ -6,7 +6,7 @@ report is sent and whether it is worth its gas, but this does not change the con
 
 from dataclasses import dataclass
 
-from oracle.bindings.qos_oracle import ContractStatus, encode_push_call
+from oracle.bindings.qos_roots import RootsStatus, encode_push_call
 from oracle.chain.heads import Heads
 from oracle.domain.reports.report import Report, ReportSettings
 from oracle.domain.reports.round_schedule import (
@@ -23,6 +23,7 @@ from oracle.quorum.collector import (
 from oracle.quorum.sign_once import sign_once
 from oracle.quorum.statement_tally import tally_signatures
 from oracle.quorum.statements import build_report_record, build_report_statement
+from oracle.reporting.evidence_gate import find_unverified_kickout, verify_next_blocks
 from oracle.reporting.landing import (
     is_awaiting_finality,
     mark_landed_reports,
@@ -41,9 +42,9 @@ from oracle.reporting.readiness import (
 )
 from oracle.reporting.reporting_context import PUSH, ReportingContext
 from oracle.reporting.sanity_gate import (
-    drop_held_records,
     find_hold_reason,
     hold_report,
+    skip_held_reports,
     update_hold_metrics,
 )
 from oracle.reporting.submission import decide_report_submission
@@ -67,7 +68,7 @@ class _ScheduledReport:
     """The scheduled report, its statement for the next round, and the contract status."""
 
     report: Report
-    contract_status: ContractStatus
+    contract_status: RootsStatus
     statement: ReportStatement
     record: SignedStatement
 
@@ -174,16 +175,16 @@ def _find_push_in_flight(context: ReportingContext, uow: UnitOfWork) -> Intent |
     return max(pushes, key=lambda intent: intent.id, default=None)
 
 
-def _is_push_stuck(context: ReportingContext, push: Intent, status: ContractStatus) -> bool:
+def _is_push_stuck(context: ReportingContext, push: Intent, status: RootsStatus) -> bool:
     """Return whether a sent push can no longer land, so that the next push may take its nonce."""
     if push.state is not IntentState.LIVE:
         return False
     with context.account_context.store.read_transaction() as uow:
-        return find_push_expiry_reason(uow, push, status) is not None
+        return find_push_expiry_reason(context, uow, push, status) is not None
 
 
 def _check_scheduled_report(
-    context: ReportingContext, heads: Heads, cuts: list[StoredReportHeader], status: ContractStatus
+    context: ReportingContext, heads: Heads, cuts: list[StoredReportHeader], status: RootsStatus
 ) -> _ScheduledReport | None:
     """Return the scheduled report, or None if there is none or nothing may be reported.
 
@@ -205,7 +206,7 @@ def _check_scheduled_report(
 
 
 def _bind_scheduled_report(
-    context: ReportingContext, heads: Heads, cuts: list[StoredReportHeader], status: ContractStatus
+    context: ReportingContext, heads: Heads, cuts: list[StoredReportHeader], status: RootsStatus
 ) -> _ScheduledReport | None:
     with context.account_context.store.read_transaction() as uow:
         stored = load_scheduled_report(uow, context.settings, cuts, status)
@@ -221,7 +222,7 @@ def load_scheduled_report(
     uow: UnitOfWork,
     settings: ReportSettings,
     cuts: list[StoredReportHeader],
-    status: ContractStatus,
+    status: RootsStatus,
 ) -> StoredReport | None:
     """Return the report that is scheduled for the next round, or None.
 
@@ -234,11 +235,11 @@ def load_scheduled_report(
         number=cursor.number,
         time=cursor.time,
         head_round=status.head.round,
-        last_report=status.last_report,
+        last_root=status.last_root,
         anchor_window=status.limits.anchor_window,
     )
     scheduled_cut = find_scheduled_report(
-        drop_held_records(uow, cuts), uow.reports.get_first_complete_period(), moment, settings
+        skip_held_reports(uow, cuts), uow.reports.get_first_complete_period(), moment, settings
     )
     return None if scheduled_cut is None else uow.reports.get(scheduled_cut.period)
 
@@ -253,9 +254,17 @@ def _sign_report(context: ReportingContext, scheduled: _ScheduledReport) -> Step
     with context.account_context.store.read_transaction() as uow:
         live = uow.statements.get_live(scheduled.record)
         reason = None if live is not None else find_hold_reason(context, uow, scheduled.report)
+        unverified = (
+            None if live is not None else find_unverified_kickout(context, uow, scheduled.report)
+        )
         stored = uow.reports.get(scheduled.report.period)
     if reason is not None:
         return hold_report(context, scheduled.report, reason)
+    context.quorum.missing.evidence_reason = (
+        None if unverified is None else unverified.describe(scheduled.report)
+    )
+    if unverified is not None:
+        return verify_next_blocks(context, unverified)
     with start_span(
         "report", round=scheduled.statement.round, period=scheduled.report.period
     ) as traced:

@@ -5,9 +5,12 @@ from typing import Literal
 
 from oracle.chain.heads import Heads
 from oracle.domain.ids import Hash
+from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.reports.sanity_limits import SanityLimits
 from oracle.domain.reports.submission_policy import SubmissionPolicy
+from oracle.indexer.evidence_verification import EvidenceVerifier
+from oracle.indexer.round_leaves import LeafCache
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.txmgr.context import BLOCKS_UNDER_HEAD, AccountContext
 
@@ -21,14 +24,19 @@ class ReportingContext:
 
     `level` limits a report's as-of block: to 2 blocks below the head (`soft`), or to the chain's
     safe block. `submission_policy` decides when a report is worth its gas, and `sanity` when it is
-    held for an operator.
+    held for an operator. `verifier` verifies the blocks behind newly due kickouts; without a
+    verifier, reports that make a kickout due are not signed where the rules require the
+    verification. `leaf_cache` keeps the leaves of the last rounds from one tick to the next.
     """
 
     quorum: QuorumContext
     rules_hash: Hash
+    policy: KickoutPolicy
     level: Literal["soft", "safe"] = "soft"
     submission_policy: SubmissionPolicy = field(default_factory=SubmissionPolicy)
     sanity: SanityLimits = field(default_factory=SanityLimits)
+    verifier: EvidenceVerifier | None = None
+    leaf_cache: LeafCache = field(default_factory=LeafCache)
 
     @property
     def account_context(self) -> AccountContext:

@@ -9,9 +9,7 @@ from itertools import pairwise
 import structlog
 
 from oracle.domain.coverage import VerificationLevel
-from oracle.domain.reports.lanes import LANES_PER_WORD, unpack_lanes
 from oracle.domain.reports.report import Report
-from oracle.domain.reports.round_data import decode_records
 from oracle.domain.reports.round_schedule import ReportHeader
 from oracle.domain.reports.sanity_limits import (
     Activity,
@@ -19,8 +17,10 @@ from oracle.domain.reports.sanity_limits import (
     find_excess_change_reason,
     find_quiet_period_reason,
 )
+from oracle.domain.roots.leaves import LeafFlag, read_flags, read_lane, split_leaves
 from oracle.domain.state import Membership
 from oracle.errors import InputError
+from oracle.reporting.leaf_storage import load_last_round_leaves, load_report_leaves
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
@@ -64,25 +64,20 @@ def find_hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report)
     hold = uow.holds.get(report.period)
     if hold is not None:
         return hold.reason if hold.released_at is None else None
-    member_count = _count_members(uow)
-    moves = _find_lane_changes(uow, report, None)
-    reason = find_excess_change_reason(
-        list(moves.values()), member_count, context.settings.kick_line, context.sanity
+    return _find_change_hold_reason(context, uow, report) or _find_quiet_period_hold_reason(
+        context, uow, report
     )
-    if reason is not None:
-        reason = _find_member_hold_reason(context, uow, report)
-    return reason or _find_quiet_period_hold_reason(context, uow, report)
 
 
-def drop_held_records(uow: UnitOfWork, cuts: Sequence[StoredReportHeader]) -> list[ReportHeader]:
-    """Return the headers of cut reports; a held report has no records, so the next is scheduled.
+def skip_held_reports(uow: UnitOfWork, cuts: Sequence[StoredReportHeader]) -> list[ReportHeader]:
+    """Return the headers of cut reports; a held report is not due, so the next is scheduled.
 
-    A disputed report keeps its records, because it was already signed. No other report may take
+    A disputed report stays due, because it was already signed. No other report may take
     its round until the disputed report can no longer land.
     """
     held_periods = {hold.period for hold in uow.holds.list_held() if not hold.is_disputed}
     return [
-        stored.cut._replace(has_records=False) if stored.cut.period in held_periods else stored.cut
+        stored.cut._replace(is_due=False) if stored.cut.period in held_periods else stored.cut
         for stored in cuts
     ]
 
@@ -95,8 +90,7 @@ def hold_report(context: ReportingContext, report: Report, reason: str) -> StepR
             "as_of": report.as_of.number,
             "head_round": report.head_round,
             "members": _count_members(uow),
-            "words": len(decode_records(report.records)),
-            "registers": len(report.registrations.new_nodes),
+            "changed_nodes": report.change.node_count,
             "tasks_ended": activity[-1].tasks if activity else None,
         }
         is_news = uow.holds.hold(report.period, reason, facts, context.account_context.stamp)
@@ -114,28 +108,32 @@ def update_hold_metrics(holds: list[ReportHold]) -> None:
     quorum_metrics.DISPUTED.set(disputed > 0)
 
 
-def _find_member_hold_reason(
+def _find_change_hold_reason(
     context: ReportingContext, uow: UnitOfWork, report: Report
 ) -> str | None:
     """Return why the report changes too many members, or None.
 
-    Only members are compared. If a recent report was released, it is the basis of the comparison.
+    The report is compared with the last round or, if a recent report was released, with that.
     """
     released_report = _find_released_report(context, uow, report)
-    moves = _find_lane_changes(
-        uow, report, None if released_report is None else released_report.report
+    old_leaves = (
+        load_last_round_leaves(context, uow, report)
+        if released_report is None
+        else load_report_leaves(context, uow, released_report.report)
     )
-    indexes = uow.rounds.load().indexes
-    nodes = uow.nodes.get_many({indexes[index].node for index in moves if index in indexes})
-    member_moves = [
-        move
-        for index, move in moves.items()
-        if index in indexes
-        and indexes[index].node in nodes
-        and nodes[indexes[index].node].membership is Membership.MEMBER
+    new_leaves = load_report_leaves(context, uow, report)
+    if old_leaves is None or new_leaves is None:
+        return "the leaves that it must be compared with are not stored"
+    # A node without an old leaf is no change.
+    changes = [
+        LaneChange(read_lane(old_leaf), read_lane(new_leaf))
+        for old_leaf, new_leaf in zip(
+            split_leaves(old_leaves), split_leaves(new_leaves), strict=False
+        )
+        if LeafFlag.MEMBER in read_flags(new_leaf) and read_lane(old_leaf) != read_lane(new_leaf)
     ]
     return find_excess_change_reason(
-        member_moves, _count_members(uow), context.settings.kick_line, context.sanity
+        changes, _count_members(uow), context.settings.kick_line, context.sanity
     )
 
 
@@ -175,32 +173,6 @@ def _are_logs_complete(uow: UnitOfWork, first: int, last: int) -> bool:
 def _count_members(uow: UnitOfWork) -> int:
     counts = uow.nodes.count_by_state().items()
     return sum(number for (membership, *_), number in counts if membership is Membership.MEMBER)
-
-
-def _find_lane_changes(
-    uow: UnitOfWork, report: Report, released: Report | None
-) -> dict[int, LaneChange]:
-    """Return the lanes that the report would change, by index.
-
-    The report is compared with the on-chain state, or with a released report that is newer.
-    """
-    records = decode_records(report.records)
-    words = uow.rounds.get_words(word_index for word_index, _ in records)
-    words_before = {word_index: word.value for word_index, word in words.items()}
-    if released is not None:
-        words_before |= {
-            word_index: word
-            for word_index, word in decode_records(released.records)
-            if word_index not in words or words[word_index].time < released.as_of.time
-        }
-    return {
-        word_index * LANES_PER_WORD + lane_offset: LaneChange(old, new)
-        for word_index, word in records
-        for lane_offset, (old, new) in enumerate(
-            zip(unpack_lanes(words_before.get(word_index, 0)), unpack_lanes(word), strict=True)
-        )
-        if old != new
-    }
 
 
 def _find_released_report(

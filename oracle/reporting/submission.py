@@ -1,4 +1,4 @@
-"""Computes what a report would change, and decides whether the change is worth its gas.
+"""Decides whether what a report changes is worth its gas.
 
 The decision is made when a push is planned, and again whenever the push is reviewed before it is
 sent.
@@ -6,15 +6,9 @@ sent.
 
 from dataclasses import replace
 
-from oracle.bindings.qos_oracle import ContractStatus
+from oracle.bindings.qos_roots import RootsStatus
 from oracle.domain.reports.report import Report
-from oracle.domain.reports.round_data import decode_records
-from oracle.domain.reports.submission_policy import (
-    ReportChange,
-    SubmissionDecision,
-    decide_submission,
-    measure_change,
-)
+from oracle.domain.reports.submission_policy import SubmissionDecision, decide_submission
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.reporting.sanity_gate import find_hold_reason, hold_report
 from oracle.store.database import UnitOfWork
@@ -22,7 +16,7 @@ from oracle.store.outbox.records import Intent
 
 
 def decide_report_submission(
-    context: ReportingContext, report: Report, contract_status: ContractStatus
+    context: ReportingContext, report: Report, contract_status: RootsStatus
 ) -> SubmissionDecision:
     """Return whether to send a report now, and the maximum wei per gas to pay.
 
@@ -33,7 +27,7 @@ def decide_report_submission(
     with context.account_context.store.read_transaction() as uow:
         reason = find_hold_reason(context, uow, report)
         times = contract_status.head.pushed_at, contract_status.block.time
-        value = _decide_by_change(context, uow, report, times)
+        value = _decide_by_change(context, report, times)
     if reason is not None:
         hold_report(context, report, reason)
         return SubmissionDecision(should_send=False, reason=f"held: {reason}", max_fee_per_gas=0)
@@ -84,26 +78,17 @@ def decide_push_submission(
             should_send=False, reason=f"held: {hold.reason}", max_fee_per_gas=0
         )
     newest = uow.rounds.list_accepted(1)
-    return _decide_by_change(context, uow, stored.report, (newest[-1].time if newest else 0, now))
+    return _decide_by_change(context, stored.report, (newest[-1].time if newest else 0, now))
 
 
 def _decide_by_change(
-    context: ReportingContext, uow: UnitOfWork, report: Report, times: tuple[int, int]
+    context: ReportingContext, report: Report, times: tuple[int, int]
 ) -> SubmissionDecision:
     """Return whether a report is worth sending; `times` are the last round's time and now."""
     pushed_at, now = times
-    records = decode_records(report.records)
-    words = uow.rounds.get_words(word_index for word_index, _ in records)
-    on_chain = {word_index: word.value for word_index, word in words.items()}
-    change, is_urgent = measure_change(on_chain, records, context.settings.kick_line)
-    report_change = ReportChange(
-        words=sum(on_chain.get(word_index) != word for word_index, word in records),
-        change=change,
-        is_urgent=is_urgent,
-        age=now - min([pushed_at, *(word.time for word in words.values())]),
-    )
     return decide_submission(
-        report_change,
+        report.change,
+        now - pushed_at,
         context.submission_policy,
         heartbeat=context.settings.heartbeat_seconds,
         cap=context.account_context.sender_account.caps.fee_per_gas,

@@ -68,17 +68,6 @@ class FullHeaderResponse(BlockResponse, gc=False, rename="camel"):
     transactions: Raw = Raw(b"[]")
 
 
-class TransactionResponse(Struct, gc=False, rename={"sender": "from", "block_hash": "blockHash"}):
-    """The fields used of `eth_getTransactionByHash`; `to` is None for a contract creation."""
-
-    hash: Hex32
-    block_hash: Hex32 | None
-    sender: Hex20
-    to: Hex20 | None
-    value: Quantity
-    input: str
-
-
 _QUANTITY_PATTERN = re.compile(r"0x[0-9a-fA-F]{1,64}")
 _HASH_PATTERN = re.compile(r"0x[0-9a-f]{64}")
 

@@ -89,7 +89,7 @@ def _open_environment_key(variable: str, role: str, chain_id: int) -> KeySigner:
 
 
 # Round 0 never exists (the first round is 1), and the deadline passed in 1970.
-VOID_STATEMENT = ReportStatement(ZERO_HASH, 0, ZERO_HASH, 0, ZERO_HASH, 0, b"")
+VOID_STATEMENT = ReportStatement(ZERO_HASH, 0, ZERO_HASH, 0, ZERO_HASH, 0, ZERO_HASH)
 # The highest valid nonce (EIP-2681); no account will ever reach it.
 _VOID_NONCE = 2**64 - 2
 # Too little gas for any contract call.

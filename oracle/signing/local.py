@@ -20,8 +20,8 @@ from oracle.signing.signature_checks import (
     encode_unsigned_transaction,
     verify_statement_signature,
 )
-from oracle.signing.signer import SignedBytes, Statement, TransactionRequest
-from oracle.signing.typed_data import Domain, KickStatement
+from oracle.signing.signer import SignedBytes, TransactionRequest
+from oracle.signing.typed_data import Domain, ReportStatement
 from oracle.telemetry.safe_text import register_secret
 
 
@@ -66,8 +66,8 @@ class KeySigner:
     def address(self) -> Address:
         return self._address
 
-    def sign_statement(self, statement: Statement, domain: Domain) -> bytes:
-        """Sign a report or a kickout; the same statement always gives the same bytes."""
+    def sign_statement(self, statement: ReportStatement, domain: Domain) -> bytes:
+        """Sign a report; the same statement always gives the same bytes."""
         digest = statement.compute_digest(domain)
         signature = self._sign_digest(bytes.fromhex(digest[2:]))
         return verify_statement_signature(signature, digest, self.address)
@@ -93,12 +93,10 @@ class ReadOnlySigner:
 
     address: Address
 
-    def sign_statement(self, statement: Statement, domain: Domain) -> NoReturn:
+    def sign_statement(self, statement: ReportStatement, domain: Domain) -> NoReturn:
         """Raise DryRunSignatureError."""
-        statement_name = "kickout proposal" if isinstance(statement, KickStatement) else "report"
         raise DryRunSignatureError(
-            f"the {statement_name} in round {statement.round} would be signed for "
-            f"{domain.contract}"
+            f"the report in round {statement.round} would be signed for {domain.contract}"
         )
 
     def sign_transaction(self, transaction: TransactionRequest) -> NoReturn:

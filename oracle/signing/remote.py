@@ -24,11 +24,10 @@ from oracle.signing.signature_checks import verify_signed_transaction, verify_st
 from oracle.signing.signer import (
     SignedBytes,
     SignerRefusedError,
-    Statement,
     TransactionRequest,
     WrongSignatureError,
 )
-from oracle.signing.typed_data import Domain, build_typed_data
+from oracle.signing.typed_data import Domain, ReportStatement, build_typed_data
 from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
 from oracle.telemetry.safe_text import redact_secrets, register_secret
 
@@ -68,8 +67,8 @@ class RemoteSigner:
     def address(self) -> Address:
         return self._address
 
-    def sign_statement(self, statement: Statement, domain: Domain) -> bytes:
-        """Request a signature of a report or a kickout as full EIP-712 data. See `Signer`."""
+    def sign_statement(self, statement: ReportStatement, domain: Domain) -> bytes:
+        """Request a signature of a report as full EIP-712 data. See `Signer`."""
         typed_data_json = json.dumps(build_typed_data(statement, domain))
         result = self._call_rpc(self._place.typed_data_method, [self.address, typed_data_json])
         signature = _decode_hex_result(result, self._name)

@@ -1,13 +1,11 @@
 """Interface of signing keys: statements (role signer) and transactions (role transmitter)."""
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import FatalError, TransientError
-from oracle.signing.typed_data import Domain, KickStatement, ReportStatement, RootStatement
-
-Statement: TypeAlias = ReportStatement | KickStatement | RootStatement
+from oracle.signing.typed_data import Domain, ReportStatement
 
 
 class SignerRefusedError(TransientError):
@@ -62,8 +60,8 @@ class Signer(Protocol):
     def address(self) -> Address:
         """Return the address of the key, in lower case."""
 
-    def sign_statement(self, statement: Statement, domain: Domain) -> bytes:
-        """Sign a report or a kickout (EIP-712); return 65 bytes: r, s and v (27 or 28).
+    def sign_statement(self, statement: ReportStatement, domain: Domain) -> bytes:
+        """Sign a report (EIP-712); return 65 bytes: r, s and v (27 or 28).
 
         Raises:
             TransientError: the signer did not respond; the statement may have been signed.

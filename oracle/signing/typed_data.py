@@ -1,4 +1,4 @@
-"""EIP-712 data of reports and kickouts, hashed as in QoSOracle.sol and QoSRoots.sol."""
+"""EIP-712 data of reports, hashed as in RootRounds.sol."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,15 +11,10 @@ from oracle.signing.keystore import import_eth_account
 _DOMAIN_TYPE = "string name,string version,uint256 chainId,address verifyingContract"
 _REPORT_TYPE = (
     "bytes32 config,uint32 round,bytes32 prev,uint48 asOf,bytes32 asOfHash,uint40 deadline,"
-    "bytes32 dataHash"
-)
-_KICK_TYPE = "bytes32 config,bytes32 report,address node,bytes32 evidence,uint40 deadline"
-_ROOT_REPORT_TYPE = (
-    "bytes32 config,uint32 round,bytes32 prev,uint48 asOf,bytes32 asOfHash,uint40 deadline,"
     "bytes32 root"
 )
-_DOMAIN_NAME, _DOMAIN_VERSION, _ROOT_DOMAIN_VERSION = "QoSOracle", "2", "3"
-# Seconds: the contract rejects signatures with a longer lifetime (OracleHead.sol).
+_DOMAIN_NAME, _DOMAIN_VERSION = "QoSOracle", "3"
+# Seconds: the contract rejects signatures with a longer lifetime (RoundHead.sol).
 MAX_TTL_SECONDS = 3600
 
 
@@ -33,60 +28,11 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class ReportStatement:
-    """A report of one round that follows `prev`, under the configuration `config`.
+    """A report of one round, under the configuration `config`.
 
-    `deadline` is in unix seconds. `blob` holds the registrations and the words
-    (docs/reference/report-format.md#data).
-    """
-
-    config: Hash
-    round: int
-    prev: Hash
-    as_of: int
-    as_of_hash: Hash
-    deadline: int
-    blob: bytes
-
-    @property
-    def data_hash(self) -> Hash:
-        """Return the keccak256 of the blob; the signature covers only this hash."""
-        return Hash("0x" + keccak(self.blob).hex())
-
-    def compute_digest(self, domain: Domain, data_hash: Hash | None = None) -> Hash:
-        """Return the digest that signers sign and that identifies the report in the contract.
-
-        Pass `data_hash` if the blob itself is not available.
-        """
-        return _hash_typed_data(_build_report_data(self, domain, data_hash or self.data_hash))
-
-
-@dataclass(frozen=True, slots=True)
-class KickStatement:
-    """A kickout of a node under the configuration `config`; `deadline` is in unix seconds.
-
-    `report` is the digest of one of the last accepted rounds. On a chain without that round, the
-    statement is invalid. `round` is the number of that round. It follows from `report` and is not
-    signed.
-    """
-
-    config: Hash
-    round: int
-    report: Hash
-    node: Address
-    evidence: Hash
-    deadline: int
-
-    def compute_digest(self, domain: Domain) -> Hash:
-        """Return the digest that is signed."""
-        return _hash_typed_data(build_typed_data(self, domain))
-
-
-@dataclass(frozen=True, slots=True)
-class RootStatement:
-    """A report of one round for QoSRoots: the root of its tree, under the configuration `config`.
-
-    `prev` is the root of the round before; it is zero for the first round, and after the round
-    before was struck. `deadline` is in unix seconds.
+    `prev` is the root of the round before, or zero if there is none or it was struck. `as_of` is a
+    block number, `deadline` is in unix seconds, and `root` is the root of all nodes as of that
+    block (docs/reference/report-format.md#roots).
     """
 
     config: Hash
@@ -98,7 +44,7 @@ class RootStatement:
     root: Hash
 
     def compute_digest(self, domain: Domain) -> Hash:
-        """Return the digest that is signed, equal to the contract's `reportDigest`."""
+        """Return the digest that is signed."""
         return _hash_typed_data(build_typed_data(self, domain))
 
 
@@ -136,72 +82,29 @@ def _encode_word(value: int) -> bytes:
     return value.to_bytes(32)
 
 
-def build_typed_data(
-    statement: ReportStatement | KickStatement | RootStatement, domain: Domain
-) -> dict[str, Any]:
+def build_typed_data(statement: ReportStatement, domain: Domain) -> dict[str, Any]:
     """Return the statement as EIP-712 data, for signers that show what they sign."""
-    if isinstance(statement, ReportStatement):
-        return _build_report_data(statement, domain, statement.data_hash)
-    if isinstance(statement, RootStatement):
-        return _build_root_report_data(statement, domain)
-    message = {
-        "config": statement.config,
-        "report": statement.report,
-        "node": statement.node,
-        "evidence": statement.evidence,
-        "deadline": statement.deadline,
-    }
-    return _build_structure("Kick", _KICK_TYPE, message, domain)
-
-
-def _build_report_data(
-    statement: ReportStatement, domain: Domain, data_hash: Hash
-) -> dict[str, Any]:
-    message = {
-        "config": statement.config,
-        "round": statement.round,
-        "prev": statement.prev,
-        "asOf": statement.as_of,
-        "asOfHash": statement.as_of_hash,
-        "deadline": statement.deadline,
-        "dataHash": data_hash,
-    }
-    return _build_structure("Report", _REPORT_TYPE, message, domain)
-
-
-def _build_root_report_data(statement: RootStatement, domain: Domain) -> dict[str, Any]:
-    message = {
-        "config": statement.config,
-        "round": statement.round,
-        "prev": statement.prev,
-        "asOf": statement.as_of,
-        "asOfHash": statement.as_of_hash,
-        "deadline": statement.deadline,
-        "root": statement.root,
-    }
-    return _build_structure("Report", _ROOT_REPORT_TYPE, message, domain, _ROOT_DOMAIN_VERSION)
-
-
-def _build_structure(
-    primary_type: str,
-    type_members: str,
-    message: dict[str, Any],
-    domain: Domain,
-    version: str = _DOMAIN_VERSION,
-) -> dict[str, Any]:
     return {
         "types": {
             "EIP712Domain": _parse_type_members(_DOMAIN_TYPE),
-            primary_type: _parse_type_members(type_members),
+            "Report": _parse_type_members(_REPORT_TYPE),
         },
-        "primaryType": primary_type,
+        "primaryType": "Report",
         "domain": {
             "name": _DOMAIN_NAME,
-            "version": version,
+            "version": _DOMAIN_VERSION,
             "chainId": domain.chain_id,
             "verifyingContract": domain.contract,
         },
-        "message": message,
+        "message": {
+            "config": statement.config,
+            "round": statement.round,
+            "prev": statement.prev,
+            "asOf": statement.as_of,
+            "asOfHash": statement.as_of_hash,
+            "deadline": statement.deadline,
+            "root": statement.root,
+        },
     }
 
 

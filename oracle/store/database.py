@@ -62,9 +62,7 @@ from oracle.store.state.cursor_repository import CursorRepository, LastEventRepo
 from oracle.store.state.draw_repository import DownloadRepository, DrawRepository
 from oracle.store.state.group_repository import GroupRepository, GroupResultRepository
 from oracle.store.state.node_repository import NodeRepository
-from oracle.store.state.oracle_state_repository import OracleStateRepository
 from oracle.store.state.projections import ProjectionRepository
-from oracle.store.state.registration_repository import RegistrationRepository
 from oracle.store.state.round_repository import RoundRepository
 from oracle.store.state.rule_set_repository import RuleSetRepository
 from oracle.store.state.snapshot_repository import SnapshotRepository
@@ -97,8 +95,6 @@ class UnitOfWork:
         self.results = GroupResultRepository(connection)
         self.last_event = LastEventRepository(connection)
         self.rounds = RoundRepository(connection)
-        self.contract = OracleStateRepository(connection)
-        self.registrations = RegistrationRepository(connection)
         self.undo = UndoJournal(connection)
         self.projections = ProjectionRepository(connection)
         self.snapshots = SnapshotRepository(connection)

@@ -77,14 +77,15 @@ class HistoryRows:
             yield (*decode_position(row), row.time, encode_hex(row.node), row.seq, *fields)
 
     def iterate_rounds(self, blocks: BlockRange) -> Iterator[Row]:
-        """Yield accepted rounds: position, time, and the event's fields with the pushed `data`."""
+        """Yield accepted rounds: position, time, and the event's fields of their event."""
         table = accepted_round
         query = select(table).where(table.c.block.between(blocks.first, blocks.last))
         for row in self._iterate_pages(
             query.order_by(*(table.c[name] for name in Position._fields))
         ):
-            hashes = (row.as_of_hash, row.data_hash, row.digest, row.config, row.transmitter)
-            fields = (row.round, row.as_of, *map(encode_hex, hashes), bytes(row.data))
+            hashes = (row.as_of_hash, row.root, row.config)
+            bitmap = int.from_bytes(row.signer_bitmap)
+            fields = (row.round, row.as_of, *map(encode_hex, hashes), hex(bitmap))
             yield (*decode_position(row), row.time, *fields)
 
     def list_kickouts(self, blocks: BlockRange) -> list[Row]:

@@ -11,7 +11,9 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select
 
-from oracle.domain.roots.pieces import PieceDigest
+from oracle.domain.reports.lanes import NEVER_REPORTED
+from oracle.domain.roots.leaves import LEAF_BYTES, read_lane
+from oracle.domain.roots.pieces import PIECE_LEAVES, PieceDigest
 from oracle.store.tables.round_tables import leaf_piece, report
 
 
@@ -64,6 +66,31 @@ class LeafPieceRepository:
         )
         leaves = self._connection.execute(query).scalar_one_or_none()
         return b"" if leaves is None else bytes(leaves)
+
+    def load_lanes_of_seat(self, seat: int, as_of_blocks: Collection[int]) -> dict[int, int]:
+        """Return the lanes of one seat as of cuts, by as-of block; 0 where it has no leaf yet.
+
+        Blocks before the oldest stored piece are left out.
+        """
+        piece, index = divmod(seat, PIECE_LEAVES)
+        start = LEAF_BYTES * index
+        query = (
+            select(
+                leaf_piece.c.as_of,
+                func.substr(leaf_piece.c.leaves, start + 1, LEAF_BYTES).label("leaf"),
+            )
+            .where(leaf_piece.c.piece == piece)
+            .order_by(leaf_piece.c.as_of)
+        )
+        rows = self._connection.execute(query).all()
+        stored_blocks = [row.as_of for row in rows]
+        lanes: dict[int, int] = {}
+        for as_of in as_of_blocks:
+            position = bisect_right(stored_blocks, as_of)
+            if position:
+                leaf = bytes(rows[position - 1].leaf)
+                lanes[as_of] = read_lane(leaf) if leaf else NEVER_REPORTED
+        return lanes
 
     def delete_after_last_report(self) -> None:
         """Delete the pieces of reports that a rewind deleted."""

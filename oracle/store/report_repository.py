@@ -24,10 +24,8 @@ from sqlalchemy import (
 )
 
 from oracle.domain.blocks import BlockRef
-from oracle.domain.events.oracle_events import NO_REGISTRATIONS
 from oracle.domain.ids import Hash
-from oracle.domain.reports.report import Report
-from oracle.domain.reports.round_data import split_registrations
+from oracle.domain.reports.report import Report, ReportChange
 from oracle.domain.reports.round_schedule import ReportHeader
 from oracle.store.bookmarks import Bookmarks
 from oracle.store.encoding import decode_hex, encode_hex
@@ -83,7 +81,7 @@ class StoredReport:
 
 
 class StoredReportHeader(NamedTuple):
-    """A report without its words, and its outcome."""
+    """The schedule of a report, and its outcome."""
 
     cut: ReportHeader
     state: ReportState
@@ -97,8 +95,7 @@ class ReportRepository:
         self._bookmarks = Bookmarks(connection)
 
     def add(self, new_report: Report) -> None:
-        """Insert a new report: due, or skipped if it has nothing to send."""
-        is_empty = not new_report.records
+        """Insert a new report: due, or skipped because too little has changed."""
         self._connection.execute(
             insert(report).values(
                 period=new_report.period,
@@ -110,10 +107,13 @@ class ReportRepository:
                 prev=decode_hex(new_report.prev),
                 deadline=new_report.deadline,
                 root=decode_hex(new_report.root),
-                data=new_report.data,
+                changed_nodes=new_report.change.node_count,
+                changed_steps=new_report.change.steps,
+                max_changed_steps=new_report.change.max_steps,
+                crosses_band=new_report.change.crosses_band,
                 fingerprint=decode_hex(new_report.fingerprint),
-                state=ReportState.SKIPPED if is_empty else ReportState.DUE,
-                reason="nothing to send" if is_empty else None,
+                state=ReportState.DUE if new_report.is_due else ReportState.SKIPPED,
+                reason=None if new_report.is_due else "too little has changed",
             )
         )
 
@@ -193,16 +193,18 @@ class ReportRepository:
         return self._connection.execute(newest).scalar_one_or_none() or 0
 
     def list_outcomes_since(self, period: int) -> list[StoredReportHeader]:
-        """Return the reports from `period` on, without their words, oldest first.
+        """Return the schedules and outcomes of reports from `period` on, oldest first.
 
-        Reports that have nothing to send are included.
+        Skipped reports are included.
         """
         columns = [
             report.c[name]
-            for name in ("period", "as_of_number", "as_of_time", "head_round", "prev", "deadline")
+            for name in (
+                *("period", "as_of_number", "as_of_time", "head_round", "prev", "deadline"),
+                *("root", "state", "round", "digest"),
+            )
         ]
-        speaks = (func.length(report.c.data) > 0).label("speaks")
-        query = select(*columns, speaks, report.c.state, report.c.round, report.c.digest)
+        query = select(*columns)
         rows = self._connection.execute(
             query.where(report.c.period >= period).order_by(report.c.period)
         )
@@ -249,7 +251,8 @@ def _decode_header_row(row: Any) -> StoredReportHeader:  # noqa: ANN401  a row o
             head_round=row.head_round,
             prev=Hash(encode_hex(row.prev)),
             deadline=row.deadline,
-            has_records=bool(row.speaks),
+            root=Hash(encode_hex(row.root)),
+            is_due=row.state != ReportState.SKIPPED,
         ),
         state=ReportState(row.state),
         round=row.round,
@@ -264,7 +267,6 @@ def _decode_report_row(row: Any) -> StoredReport:  # noqa: ANN401  a row of any 
         parent_hash=Hash(encode_hex(row.as_of_parent)),
         time=row.as_of_time,
     )
-    registrations, records = split_registrations(row.data) if row.data else (NO_REGISTRATIONS, b"")
     return StoredReport(
         report=Report(
             period=row.period,
@@ -273,8 +275,13 @@ def _decode_report_row(row: Any) -> StoredReport:  # noqa: ANN401  a row of any 
             prev=Hash(encode_hex(row.prev)),
             deadline=row.deadline,
             root=Hash(encode_hex(row.root)),
-            records=records,
-            registrations=registrations,
+            change=ReportChange(
+                node_count=row.changed_nodes,
+                steps=row.changed_steps,
+                max_steps=row.max_changed_steps,
+                crosses_band=row.crosses_band,
+            ),
+            is_due=row.state != ReportState.SKIPPED,
         ),
         state=ReportState(row.state),
         reason=row.reason,

@@ -51,7 +51,7 @@ for _result in ("equal", "repaired", "denied", "unproven", "unanswered"):
     AUDITS.labels(_result)
 COUNTER_DIFFERENCE = Gauge(
     "oracle_contract_count_difference",
-    "A contract's counter minus the indexed count, at one block: members, rounds, indexes.",
+    "A contract's counter minus the indexed count, at one block: members, rounds.",
     ["counter"],
     registry=REGISTRY,
 )

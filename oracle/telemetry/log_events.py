@@ -69,16 +69,14 @@ LOG_EVENTS: Mapping[str, str] = {
     "the target, the reason and the number of consecutive failures. The message is retried. "
     "Logged at the 1st, 2nd, 4th, 8th … failure.",
     "process_stopped": "The process exits because of the signal in `by`.",
-    "proposal_decode_failed": "The signatures of a proposed kickout could not be decoded, so the "
-    "daemon cannot check whether its own key signed.",
     "read_api_started": "The read API accepts requests at the address in `api`.",
     "read_api_unavailable": "A request got status 503. `reason` has the cause, which is not sent "
     "to the client, and `in_all` the total so far. Logged at the 1st, 2nd, 4th, 8th … request.",
     "report_deferred": "Reports cannot be sent at the moment; `reason` has the cause. Logged "
     "when the cause changes.",
-    "report_digest_mismatch": "Another signer signed a different digest for the same round or "
-    "node. The fields are both digests, periods and data hashes, and the block.",
     "report_held": "The sanity gate holds a report until you run `report release`.",
+    "report_root_mismatch": "Another signer signed a different report for the same round. The "
+    "fields are both roots and periods, its digest, and the block.",
     "reporter_started": "Reporting is configured. The fields are the contract, signer, "
     "transmitter, rank, quorum, signers, round and peers.",
     "result_file_unreadable": "A file in `dispatch.results_folder` contains no hash or cannot be "
@@ -117,9 +115,8 @@ LOG_EVENTS: Mapping[str, str] = {
     "The call is held; check that the address belongs to the expected contract.",
     "unknown_signature_from_peer": "Another reporter has a statement with a signature of this "
     "daemon's key that is not in this database. Check who else has the key.",
-    "unknown_signature_on_chain": "An accepted round or a proposed kickout has a signature of "
-    "the daemon's key that is not in this database. The daemon pauses signing; check who else "
-    "has the key.",
+    "unknown_signature_on_chain": "An accepted round has a signature of the daemon's key that is "
+    "not in this database. The daemon pauses signing; check who else has the key.",
     "verification_downgraded": "Blooms, roots or hashes of headers, which were proven with 20 "
     "blocks, no longer match, so from this block on the verification level is lower.",
     "waiting_for_endpoint": "No usable endpoint responds, so the daemon waits; `reason` has the "

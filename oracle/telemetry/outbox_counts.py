@@ -113,7 +113,7 @@ class OutboxStatistics:
     by (kind, `success` | `reverted` | `superseded` | `foreign`), the others by kind of call, with
     fees in wei. `ages` are in seconds by (kind, state); `attempts` are counts by (kind, reason),
     `kickouts` by their outcome on chain; `accounts` are by role (`transmitter`, `dispatcher`).
-    `report_words` and `report_deviation` (in units of 0.0001 of QoS) describe the newest report.
+    `report_nodes` and `report_deviation` (in units of 0.0001 of QoS) describe the newest report.
     `abandoned_statements` counts the statements that could still land but are not sent again.
     """
 
@@ -129,7 +129,7 @@ class OutboxStatistics:
     accounts: Mapping[str, AccountStatistics] = field(default_factory=dict)
     kickouts: Mapping[str, int] = field(default_factory=dict)
     contract: ContractStatistics | None = None
-    report_words: int | None = None
+    report_nodes: int | None = None
     report_deviation: int | None = None
     heartbeat_seconds: int | None = None
     abandoned_statements: int = 0

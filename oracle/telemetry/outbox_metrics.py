@@ -48,7 +48,7 @@ class _OutboxCollector(Collector):
         )
         yield build_gauge(
             "oracle_kickout_calls",
-            "Kickouts on chain, by state: live, vetoed, cancelled, outdated, executed, refused "
+            "Kickouts on chain, by state: none, accused, recovered, vetoed, expelled, refused "
             "(by the network), readmitted.",
             ("state",),
             {(state,): count for state, count in stats.kickouts.items()},
@@ -61,8 +61,8 @@ class _OutboxCollector(Collector):
         yield from _collect_accounts(stats.accounts)
         if stats.contract is not None:
             yield from _collect_contract(stats.contract)
-        if stats.report_words is not None and stats.report_deviation is not None:
-            yield from _collect_report(stats.report_words, stats.report_deviation)
+        if stats.report_nodes is not None and stats.report_deviation is not None:
+            yield from _collect_report(stats.report_nodes, stats.report_deviation)
         if stats.heartbeat_seconds is not None:
             yield GaugeMetricFamily(
                 "oracle_report_heartbeat_seconds",
@@ -208,9 +208,11 @@ def _collect_contract(stats: ContractStatistics) -> Iterator[Metric]:
         yield GaugeMetricFamily(name, text, value=value)
 
 
-def _collect_report(word_count: int, deviation: int) -> Iterator[Metric]:
+def _collect_report(node_count: int, deviation: int) -> Iterator[Metric]:
     yield GaugeMetricFamily(
-        "oracle_report_words", "32-byte words of the newest report.", value=word_count
+        "oracle_report_changed_nodes",
+        "Nodes whose score differs from the last round in the newest report.",
+        value=node_count,
     )
     yield GaugeMetricFamily(
         "oracle_report_deviation_max",

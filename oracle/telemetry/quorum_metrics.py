@@ -9,12 +9,8 @@ from oracle.telemetry.metrics import REGISTRY
 REFUSED = Counter(
     "oracle_quorum_statements_refused_total",
     "Statements not signed because an earlier statement of the same round may still land.",
-    ["kind"],
     registry=REGISTRY,
 )
-for _kind in ("report", "kick"):
-    # Initialise to zero, so that alerts see the first increase.
-    REFUSED.labels(_kind)
 DISAGREEMENT = Counter(
     "oracle_quorum_disagreements_total",
     "Statements by another signer that could land and differ from this reporter's.",
@@ -29,8 +25,7 @@ EQUIVOCATION = Counter(
 )
 SIGNED_ELSEWHERE = Counter(
     "oracle_quorum_unknown_signatures_total",
-    "Accepted rounds and proposed kickouts with a signature of this reporter's key that is not "
-    "in its database.",
+    "Accepted rounds with a signature of this reporter's key that is not in its database.",
     registry=REGISTRY,
 )
 SIGNATURES = Gauge(
@@ -57,11 +52,6 @@ def init_signer_metrics(signers: Iterable[str]) -> None:
 HELD = Gauge(
     "oracle_report_held",
     "Reports that would change too much at once; they wait for `report release`.",
-    registry=REGISTRY,
-)
-FALLS_WAITING = Gauge(
-    "oracle_report_pending_score_drops",
-    "Score drops postponed to later rounds, because the contract limits the drops in a round.",
     registry=REGISTRY,
 )
 DISPUTED = Gauge(

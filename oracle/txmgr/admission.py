@@ -53,8 +53,7 @@ def find_head_start_reason(
     not enough.
 
     Calls that an operator sends by hand do not wait. The seconds are part of the request
-    (`not_before`), because a proposal belongs to one round, and rounds may be shorter than the
-    wait.
+    (`not_before`), because a push belongs to one round, and rounds may be shorter than the wait.
     """
     has_priority = context.actor is not None or not context.rank.head_start_blocks
     if has_priority or not context.registry.get_kind(intent).is_shared:

@@ -1,18 +1,14 @@
-"""Gives every contract test the chain of tests/support/evm.
-
-And those of the oracle an oracle on it.
-"""
+"""Gives every contract test the chain of tests/support/evm."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.contracts.oracle_fixtures import fresh_oracle, oracle
 from tests.support.evm.anvil import anvil
 from tests.support.evm.chain import Chain
 from tests.support.evm.fixtures import chain
 
-__all__ = ["chain", "fresh_oracle", "oracle"]
+__all__ = ["chain"]
 
 
 @pytest.fixture(scope="module")

@@ -131,9 +131,10 @@ class Meter:
 def measured(chain: Chain) -> dict[str, int]:
     """Gas by the transaction's name."""
     meter = Meter(chain)
-    oracle = chain.deploy("testing/PlainOracle")
+    oracle, scores = (chain.deploy("testing/PlainOracle").address for _ in range(2))
     network = meter.network
-    network.by(network.admin, network.does.setOracle(oracle.address))
+    network.by(network.admin, network.does.setOracle(oracle))
+    network.by(network.admin, network.does.setScores(scores))
     meter.members()
     joined = meter.found
     for _ in range(2):

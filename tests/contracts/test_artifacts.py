@@ -12,10 +12,7 @@ from tests.support.evm.artifacts import ABI, artifact
 
 ROOT = ABI.parent
 CODE_LIMIT = 24_576  # EIP-170
-LAYOUTS = {
-    "QoSOracle": ROOT / "tests" / "contracts" / "layout.json",
-    "QoSRoots": ROOT / "tests" / "contracts" / "roots" / "layout.json",
-}
+LAYOUT = ROOT / "tests" / "contracts" / "roots" / "layout.json"
 NAMES = sorted(str(path.relative_to(ABI).with_suffix("")) for path in ABI.glob("**/*.json"))
 
 
@@ -68,31 +65,27 @@ def test_build_check_reports_missing_stale_and_orphaned_artifacts(copy: Path):
 
 @pytest.mark.slow
 @pytest.mark.nightly
-@pytest.mark.parametrize("contract", LAYOUTS)
-def test_oracle_storage_layout_matches_recorded_layout(contract: str):
-    """`node contracts/build.mjs --layout QoSOracle` prints it anew.
+def test_oracle_storage_layout_matches_recorded_layout():
+    """`node contracts/build.mjs --layout QoSRoots` prints it anew.
 
     Tools that read or write a slot by its number, and one slot for what a push reads, hang on it.
     """
-    printed = build(ROOT, "--layout", contract)
+    printed = build(ROOT, "--layout", "QoSRoots")
     assert printed.returncode == 0, printed.stderr
-    assert json.loads(printed.stdout) == json.loads(LAYOUTS[contract].read_text("utf-8"))
+    assert json.loads(printed.stdout) == json.loads(LAYOUT.read_text("utf-8"))
 
 
 @pytest.mark.parametrize(
-    ("contract", "name", "bits"),
+    ("name", "bits"),
     [
-        ("QoSOracle", "OracleHead.Head", 256),
-        ("QoSOracle", "Limits", 240),
-        ("QoSOracle", "NodeScores.Node", 200),
-        ("QoSRoots", "RoundHead.Head", 224),
-        ("QoSRoots", "Limits", 144),
-        ("QoSRoots", "KickoutLimits.KickLimits", 136),
-        ("QoSRoots", "KickoutsByProof.NodeKick", 240),
+        ("RoundHead.Head", 224),
+        ("Limits", 144),
+        ("KickoutLimits.KickLimits", 136),
+        ("KickoutsByProof.NodeKick", 240),
     ],
 )
-def test_struct_fields_share_one_storage_slot(contract: str, name: str, bits: int):
-    structs = json.loads(LAYOUTS[contract].read_text("utf-8"))["structs"]
+def test_struct_fields_share_one_storage_slot(name: str, bits: int):
+    structs = json.loads(LAYOUT.read_text("utf-8"))["structs"]
     (fields,) = (
         held
         for struct, held in structs.items()

@@ -90,7 +90,7 @@ def test_standard_json_compiles_to_the_deployed_code(chain: Chain, tmp_path: Pat
     "name",
     [
         "adapters/NodeAdapter",
-        *(pytest.param(name, marks=NIGHTLY) for name in ("QoSOracle", "TaskNetwork")),
+        *(pytest.param(name, marks=NIGHTLY) for name in ("roots/QoSRoots", "TaskNetwork")),
     ],
 )
 def test_standard_json_compiles_to_the_artifact(tmp_path: Path, name: str):

@@ -8,9 +8,10 @@ from typing import cast
 
 import pytest
 
-from oracle.bindings.qos_oracle import (
+from oracle.bindings.qos_roots import (
+    encode_accuse_call,
+    encode_clear_call,
     encode_execute_kick_call,
-    encode_propose_kick_call,
     encode_push_call,
     encode_retry_kick_call,
 )
@@ -18,10 +19,11 @@ from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.web.health_app import create_health_app
 from oracle.daemon.web.statements_app import create_statements_app
-from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
+from oracle.domain.ids import ZERO_ADDRESS
+from oracle.domain.roots.leaves import LeafFlag, NodeLeaf, RoundSummary
 from oracle.quorum.wire_format import Board
 from oracle.signing.factory import VOID_STATEMENT
-from oracle.signing.typed_data import Domain, KickStatement, build_typed_data
+from oracle.signing.typed_data import Domain, build_typed_data
 from oracle.store.database import Store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -141,19 +143,21 @@ def policy(name: str):
 
 
 def test_transmitter_policy_allows_every_function_the_daemon_calls():
-    kick = KickStatement(ZERO_HASH, 0, ZERO_HASH, ZERO_ADDRESS, ZERO_HASH, 0)
+    leaf = NodeLeaf(ZERO_ADDRESS, ZERO_ADDRESS, 1, LeafFlag(0), 0, 0, 0, 0, 0, 0, bytes(32))
+    summary = RoundSummary(1, ZERO_ADDRESS, 0, 0, 0, 0, 0)
     called = {
         "push": encode_push_call(VOID_STATEMENT, 0, b""),
-        "proposeKick": encode_propose_kick_call(kick, b""),
-        "executeKick": encode_execute_kick_call(ZERO_ADDRESS),
+        "accuse": encode_accuse_call(leaf, ()),
+        "executeKick": encode_execute_kick_call(leaf, (), summary),
         "retryKick": encode_retry_kick_call(ZERO_ADDRESS),
+        "clear": encode_clear_call(leaf, ()),
     }
     transaction_policy = policy("transmitter-policy.json")["transaction"]
     named = {
         function["name"]: function["selector"] for function in transaction_policy["functions"]
     }
-    assert {name: calldata[:10] for name, calldata in called.items()}.items() <= named.items()
-    assert (named.keys() - called.keys(), transaction_policy["value"]) == ({"cancelKick"}, "0x0")
+    assert {name: calldata[:10] for name, calldata in called.items()} == named
+    assert transaction_policy["value"] == "0x0"
 
 
 def test_signer_policy_contains_domain_and_signed_types():
@@ -163,7 +167,7 @@ def test_signer_policy_contains_domain_and_signed_types():
         VOID_STATEMENT, Domain(typed_data_policy["domain"]["chainId"], contract)
     )
     assert typed_data_policy["domain"] == typed_data["domain"]
-    assert typed_data["primaryType"] in typed_data_policy["primaryTypes"]
+    assert typed_data_policy["primaryTypes"] == [typed_data["primaryType"]]
 
 
 def test_kms_policy_allows_get_public_key():

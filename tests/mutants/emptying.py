@@ -118,4 +118,6 @@ def _without_body(text: str, start: int) -> str:
 
 def _built_as(path: str) -> str:
     """Return the contract to compile: the one at the top that is made of this file."""
-    return "QoSOracle" if "/oracle/" in path or "QoSOracle" in path else "TaskNetwork"
+    if "/roots/core/" in path:
+        return "QoSWords" if path.endswith("/Lanes.sol") else "QoSRoots"
+    return Path(path).stem if "/roots/" in path else "TaskNetwork"

@@ -17,7 +17,7 @@ from tests.simulation.statements import Statements
 from tests.simulation.world import World
 
 _ENDS = frozenset({"final", "reverted", "superseded", "cancelled", "expired", "rejected"})
-_OURS = frozenset({"push", "cancel_kick"})
+_OURS = frozenset({"push", "other"})
 
 
 class Wished(NamedTuple):
@@ -74,7 +74,7 @@ class Books:
             "SELECT i.calldata, i.state, s.state, s.won_attempt IS NULL,"
             " EXISTS (SELECT 1 FROM pub_attempt a WHERE a.intent_id = i.id)"
             " FROM pub_intent i LEFT JOIN pub_nonce s ON s.nonce = i.nonce"
-            " WHERE i.kind IN ('push', 'cancel_kick') ORDER BY i.id"
+            " WHERE i.kind IN ('push', 'other') ORDER BY i.id"
         )
         for calldata, state, slot, _, is_signed in rows:
             effect = "0x" + calldata.hex()

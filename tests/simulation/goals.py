@@ -7,14 +7,14 @@ from itertools import count
 from tests.simulation.books import Wished
 from tests.simulation.chain import Chain
 
-# Kickouts may be open at the same time as pushes and other kickouts.
-_KICKS_AT_ONCE = 3
-_FIRST_KICK = 1 << 20
+# Other calls may be open at the same time as pushes and as each other.
+_OTHERS_AT_ONCE = 3
+_FIRST_OTHER = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Goals:
-    """A number of pushes, one after the other, and a kickout for every fourth push."""
+    """A number of pushes, one after the other, and another call for every fourth push."""
 
     rounds: int
 
@@ -23,12 +23,12 @@ class Goals:
         return [f"0x{number:08x}" for number in range(1, self.rounds + 1)]
 
     @property
-    def kicks(self) -> list[str]:
-        return [f"0x{_FIRST_KICK + number:08x}" for number in range(self.rounds // 4)]
+    def others(self) -> list[str]:
+        return [f"0x{_FIRST_OTHER + number:08x}" for number in range(self.rounds // 4)]
 
     @property
     def all(self) -> list[str]:
-        return [*self.pushes, *self.kicks]
+        return [*self.pushes, *self.others]
 
     def next_push(self, wished_by_effect: Mapping[str, Wished]) -> str | None:
         """Return the first push that is neither done nor under way, or None."""
@@ -44,20 +44,20 @@ class Goals:
         beyond = (f"0x{self.rounds + more:08x}" for more in count(1))
         return next(effect for effect in beyond if _is_wanted(wished_by_effect.get(effect)))
 
-    def next_kick(self, wished_by_effect: Mapping[str, Wished]) -> str | None:
-        """Return a kickout that is due, or None.
+    def next_other(self, wished_by_effect: Mapping[str, Wished]) -> str | None:
+        """Return another call that is due, or None.
 
-        There is one kickout for every fourth push. A kickout that ended without its effect is
-        wanted again, as pushes are.
+        There is one for every fourth push. A call that ended without its effect is wanted again,
+        as pushes are.
         """
         done = sum(effect in wished_by_effect for effect in self.pushes)
-        due = self.kicks[: done // 4]
+        due = self.others[: done // 4]
         under_way = [
             effect
             for effect in due
             if effect in wished_by_effect and not wished_by_effect[effect].is_over
         ]
-        if len(under_way) >= _KICKS_AT_ONCE:
+        if len(under_way) >= _OTHERS_AT_ONCE:
             return None
         return next((effect for effect in due if _is_wanted(wished_by_effect.get(effect))), None)
 

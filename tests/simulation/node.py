@@ -225,9 +225,9 @@ def _told(block: Block) -> Json:
 
 @cache
 def _views() -> dict[str, str]:
-    """Return the oracle contract's result by selector: 0 in every field except one."""
-    abi = msgspec.json.decode(find_shipped_path("abi/QoSOracle.json").read_bytes())["abi"]
-    functions = load_abi("QoSOracle").functions
+    """Return the oracle contract's result by selector: 0 or empty in every field except one."""
+    abi = msgspec.json.decode(find_shipped_path("abi/roots/QoSRoots.json").read_bytes())["abi"]
+    functions = load_abi("roots/QoSRoots").functions
     return {
         functions[part["name"]].digest[:_SELECTOR]: _answer(part["outputs"])
         for part in abi
@@ -236,6 +236,9 @@ def _views() -> dict[str, str]:
 
 
 def _answer(outputs: list[dict[str, Json]]) -> str:
+    if [output["type"] for output in outputs] == ["address[]"]:
+        # The offset of an empty list, and its length.
+        return f"0x{32:064x}{0:064x}"
     fields = [field for output in outputs for field in output.get("components", [output])]
     words = (ANCHOR_WINDOW if field["name"] == "anchorWindow" else 0 for field in fields)
     return "0x" + "".join(f"{word:064x}" for word in words)

@@ -1,16 +1,15 @@
 """Requests effects as the planners do: signs a statement once, and adds the intent separately."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from oracle.bindings.qos_oracle import OracleContract
+from oracle.bindings.qos_roots import RootsContract
 from oracle.chain.heads import Heads
-from oracle.domain.ids import ZERO_HASH, Address
-from oracle.kickouts.kickout_context import CANCEL_KICK
+from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.sign_once import sign_once
-from oracle.quorum.statements import build_kick_record, build_report_record
+from oracle.quorum.statements import build_report_record
 from oracle.reporting.reporting_context import PUSH
-from oracle.signing.typed_data import KickStatement, ReportStatement
+from oracle.signing.typed_data import ReportStatement
 from oracle.store.outbox.records import (
     PENDING_STATES,
     CallRequest,
@@ -22,6 +21,8 @@ from tests.simulation.books import Books, Wished
 from tests.simulation.goals import Goals
 from tests.simulation.world import World
 
+# The kind of a call that needs no signed statement, as a kickout does.
+OTHER = "other"
 # How long a statement is valid, in seconds.
 _TTLS = (120, 300, 600)
 _UNDER_HEAD = 2
@@ -49,8 +50,8 @@ class Planner:
         if chosen is None:
             return None
         effect, kind, tries = chosen
-        signed = self._signed(context, heads, effect, kind)
-        if signed is None:
+        signed = self._signed(context, heads, effect) if kind == PUSH else None
+        if kind == PUSH and signed is None:
             return None
         request = CallRequest(
             account=context.account_context.account,
@@ -58,14 +59,17 @@ class Planner:
             kind=kind,
             dedup_key=f"{kind}:{effect}:{tries}",
             calldata=effect,
-            subject=signed.subject,
-            round=signed.round,
-            as_of_block=signed.as_of_block,
-            as_of_hash=signed.as_of_hash,
-            digest=signed.digest,
-            deadline=signed.expires_at,
-            exclusive_key=PUSH if kind == PUSH else f"{kind}:{signed.subject}",
+            exclusive_key=PUSH if kind == PUSH else f"{kind}:{effect}",
         )
+        if signed is not None:
+            request = replace(
+                request,
+                round=signed.round,
+                as_of_block=signed.as_of_block,
+                as_of_hash=signed.as_of_hash,
+                digest=signed.digest,
+                deadline=signed.deadline,
+            )
         with context.account_context.write_transaction() as uow:
             added = uow.outbox.intents.add(request, context.account_context.stamp)
         return StepResult("wanted", added, f"{kind} {effect}, try {tries}")
@@ -92,55 +96,44 @@ class Planner:
             effect = self.goals.push_beyond(wished_by_effect)
         kind = PUSH
         if effect is None:
-            effect, kind = self.goals.next_kick(wished_by_effect), CANCEL_KICK
+            effect, kind = self.goals.next_other(wished_by_effect), OTHER
         if effect is None:
             return None
         return effect, kind, wished_by_effect.get(effect, Wished("", 0, is_over=False)).tries
 
-    def _signed(
-        self, context: QuorumContext, heads: Heads, effect: str, kind: str
-    ) -> SignedStatement | None:
-        """Return a live statement of an effect, or sign one.
+    def _signed(self, context: QuorumContext, heads: Heads, effect: str) -> SignedStatement | None:
+        """Return a live statement of a push, or sign one.
 
         Occasionally request a contradicting one. Return None if the statement must not be signed.
         """
         dice, head = self.world.dice, heads.latest
         terms = (max(head.number - _UNDER_HEAD, 0), head.time + dice.choice(_TTLS))
-        statement, record = _stated(context, effect, kind, terms)
+        statement = _build_statement(effect, *terms)
+        record = build_report_record(context, statement)
         with context.account_context.store.read_transaction() as uow:
             live = uow.statements.get_live(record)
-        is_good = live is not None and live.expires_at >= head.time
-        if live is not None and is_good:
-            terms = (live.as_of_block or 0, live.expires_at)
-            statement, record = _stated(context, effect, kind, terms)
+        if live is not None and live.deadline >= head.time:
+            terms = (live.as_of_block, live.deadline)
+            statement = _build_statement(effect, *terms)
+            record = build_report_record(context, statement)
         publisher = context.account_context.sender_account
-        standing = OracleContract(publisher.pool_view, publisher.domain.contract).get_status()
+        standing = RootsContract(publisher.pool_view, publisher.domain.contract).get_status()
         signed = sign_once(context, statement, record, standing)
         if signed is not None and dice.randrange(_CONTRARY) == 0:
-            contrary = _stated(context, effect, kind, (terms[0], terms[1] + 1))
-            sign_once(context, *contrary, standing)
+            contrary = _build_statement(effect, terms[0], terms[1] + 1)
+            sign_once(context, contrary, build_report_record(context, contrary), standing)
         return signed
 
 
-def _stated(
-    context: QuorumContext, effect: str, kind: str, terms: tuple[int, int]
-) -> tuple[ReportStatement | KickStatement, SignedStatement]:
-    """Return the statement and its record for an effect.
-
-    `terms` are the as-of block and the time at which the statement expires.
-    """
-    number, (as_of, deadline) = int(effect, 16), terms
-    if kind == PUSH:
-        report = ReportStatement(
-            config=ZERO_HASH,
-            round=number,
-            prev=ZERO_HASH,
-            as_of=as_of,
-            as_of_hash=ZERO_HASH,
-            deadline=deadline,
-            blob=number.to_bytes(39),
-        )
-        return report, build_report_record(context, report)
-    node = Address(f"0x{number:040x}")
-    kick = KickStatement(ZERO_HASH, 1, ZERO_HASH, node, evidence=ZERO_HASH, deadline=deadline)
-    return kick, build_kick_record(context, kick)
+def _build_statement(effect: str, as_of: int, deadline: int) -> ReportStatement:
+    """Return the statement of a push as of a block, valid until `deadline`."""
+    number = int(effect, 16)
+    return ReportStatement(
+        config=ZERO_HASH,
+        round=number,
+        prev=ZERO_HASH,
+        as_of=as_of,
+        as_of_hash=ZERO_HASH,
+        deadline=deadline,
+        root=Hash(f"0x{number:064x}"),
+    )

@@ -10,6 +10,7 @@ from oracle.chain.heads import Heads
 from oracle.daemon.contexts import ReporterContexts
 from oracle.daemon.lease_keeper import acquire_lease, renew_held_lease
 from oracle.domain.ids import ZERO_HASH, Address
+from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.report import ReportSettings
 from oracle.errors import FatalError, InputError, TransientError
 from oracle.kickouts.kickout_context import KickoutContext
@@ -20,7 +21,7 @@ from oracle.store.database import Store
 from oracle.store.outbox.records import Intent, IntentState, PauseKind
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
-from oracle.txmgr.call_registry import CallRegistry
+from oracle.txmgr.call_registry import CallRegistry, SimpleCallKind
 from oracle.txmgr.call_replacement import cancel_intent
 from oracle.txmgr.client.fee_quote import SendLimits
 from oracle.txmgr.confirmer import confirm_transactions
@@ -31,7 +32,7 @@ from oracle.txmgr.nonce_sync import reconcile_nonces
 from tests.simulation.books import Books
 from tests.simulation.memory import Memory
 from tests.simulation.money import MILLIETHER
-from tests.simulation.planner import Planner
+from tests.simulation.planner import OTHER, Planner
 from tests.simulation.wires import SIGNER, MortalStore, PaperSigner, Talk, pool_in
 from tests.simulation.world import Died, World
 
@@ -100,10 +101,11 @@ class Replica:
         )
         quorum = QuorumContext(tx, SETTINGS)
         contexts = ReporterContexts(
-            ReportingContext(quorum, ZERO_HASH),
-            KickoutContext(quorum, CRYNUX, Path("/nowhere")),
+            ReportingContext(quorum, ZERO_HASH, KickoutPolicy(CRYNUX)),
+            KickoutContext(quorum, KickoutPolicy(CRYNUX), Path("/nowhere")),
         )
         contexts.register_calls()
+        tx.registry.register(SimpleCallKind(OTHER))
         return quorum
 
     def _publisher(self) -> SenderAccount:

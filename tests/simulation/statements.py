@@ -7,7 +7,7 @@ from tests.simulation.node import ANCHOR_WINDOW
 from tests.simulation.world import World
 
 _ROWS = (
-    "SELECT id, signer, kind, round, subject, digest, as_of_block, expires_at, expiry_reason"
+    "SELECT id, signer, round, digest, as_of_block, deadline, expiry_reason"
     " FROM pub_signature ORDER BY id"
 )
 
@@ -26,26 +26,21 @@ class Statements:
         faults: list[tuple[str, str]] = []
         newest: dict[tuple[Any, ...], list[Any]] = {}
         for row in rows:
-            number, about, expiry_reason = row[0], row[1:5], row[8]
+            number, about, expiry_reason = row[0], row[1:3], row[6]
             earlier = newest.setdefault(about, [])
             if number > self._read:
                 faults += [
-                    (
-                        "I11",
-                        f"{about[1]} {about[2]} {about[3]} is signed twice, and may land twice",
-                    )
+                    ("I11", f"round {about[1]} is signed twice, and may land twice")
                     for earlier_row in earlier
                     if self._may_land(earlier_row)
                 ]
-            if expiry_reason is None and any(earlier_row[8] is None for earlier_row in earlier):
-                faults.append(("I11", f"{about[1]} {about[2]} {about[3]} has two live signatures"))
+            if expiry_reason is None and any(earlier_row[6] is None for earlier_row in earlier):
+                faults.append(("I11", f"round {about[1]} has two live signatures"))
             earlier.append(row)
         self._read = rows[-1][0] if rows else 0
         return faults
 
     def _may_land(self, row: tuple[Any, ...]) -> bool:
         """Return whether the next block after the true head could still accept the statement."""
-        head, as_of, deadline = self._world.chain.head, row[6], row[7]
-        if head.time > deadline:
-            return False
-        return as_of is None or head.number + 1 - as_of <= ANCHOR_WINDOW
+        head, as_of, deadline = self._world.chain.head, row[4], row[5]
+        return bool(head.time <= deadline and head.number + 1 - as_of <= ANCHOR_WINDOW)

@@ -10,7 +10,7 @@ class Setting:
 
     `noise` scales the chance of every mishap; 0 means none. `replicas` share one database and a
     lease. `endpoints` each have their own view and pool. `rounds` is the number of wanted pushes,
-    one after the other, in addition to the kickouts. `fee_cap` and `bump_blocks` are as in
+    one after the other, in addition to the other calls. `fee_cap` and `bump_blocks` are as in
     `[limits]`, in gwei and blocks; `call_cap` and `hour_cap` limit a transaction and an hour, in
     thousandths of an ether. `failing` is the percentage of transactions that revert, possibly not
     in another block. `later_fee` is the base fee that the chain tends to from block 60 on, in

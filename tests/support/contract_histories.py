@@ -8,26 +8,24 @@ from hypothesis import strategies as st
 from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import (
     ConfigSet,
-    KickCancelled,
-    KickExecuted,
-    KickRefused,
-    NodeExpelled,
-    NodeReadmitted,
-)
-from oracle.domain.events.roots_events import (
     ContractEvent,
     KickAccused,
     KickAllowed,
-    KickoutLimitsSet,
-    RootAccepted,
-    RoundLimitsSet,
+    KickCancelled,
+    KickExecuted,
+    KickLimitsSet,
+    KickRefused,
+    LimitsSet,
+    NodeExpelled,
+    NodeReadmitted,
+    RoundAccepted,
     RoundsStruck,
     SignersSet,
 )
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
+from oracle.domain.reports.contract_settings import ContractSettings
+from oracle.domain.reports.contract_state import ContractState
 from oracle.domain.reports.node_kicks import NodeKick
-from oracle.domain.reports.oracle_settings import OracleSettings
-from oracle.domain.reports.oracle_state import OracleState
 from tests.support.rounds import address
 
 KEPT = 4
@@ -41,14 +39,14 @@ MAX_EVENTS = 40
 class ContractView:
     """Everything that a state tells, to compare two of them."""
 
-    head: RootAccepted | None
+    head: RoundAccepted | None
     previous_root: Hash
     roots: dict[int, Hash | None]
     kicks: dict[Address, NodeKick]
-    settings: OracleSettings
+    settings: ContractSettings
 
     @classmethod
-    def of(cls, state: OracleState) -> "ContractView":
+    def of(cls, state: ContractState) -> "ContractView":
         rounds = range(state.head_round + 2)
         return cls(
             head=state.head,
@@ -63,9 +61,9 @@ def root_of(number: int) -> Hash:
     return Hash(f"0x{number:064x}")
 
 
-def accepted(number: int, *, config: Hash = CONFIG, bitmap: int = 0b101) -> RootAccepted:
+def accepted(number: int, *, config: Hash = CONFIG, bitmap: int = 0b101) -> RoundAccepted:
     """Return the event of a round in the block of the same number."""
-    return RootAccepted(
+    return RoundAccepted(
         at=Position(number, 0, 0),
         time=10 * number,
         round=number,
@@ -105,8 +103,8 @@ _steps: st.SearchStrategy[Callable[[int], list[ContractEvent]]] = st.one_of(
     _kick_events(KickRefused, st.just(address(8)), _hashes),
     _kick_events(NodeExpelled),
     _kick_events(NodeReadmitted),
-    _limits.map(lambda values: lambda _head: [RoundLimitsSet(AT, TIME, *values)]),
-    _limits.map(lambda values: lambda _head: [KickoutLimitsSet(AT, TIME, *values[:5])]),
+    _limits.map(lambda values: lambda _head: [LimitsSet(AT, TIME, *values)]),
+    _limits.map(lambda values: lambda _head: [KickLimitsSet(AT, TIME, *values[:5])]),
     st.permutations(SIGNERS).map(
         lambda signers: lambda _head: [SignersSet(AT, TIME, tuple(signers), 2)]
     ),
@@ -124,7 +122,7 @@ def histories(draw: st.DrawFn) -> list[ContractEvent]:
     for make in draw(st.lists(_steps, max_size=MAX_EVENTS)):
         block += draw(st.integers(0, 1))
         made = make(head)
-        head += any(isinstance(event, RootAccepted) for event in made)
+        head += any(isinstance(event, RoundAccepted) for event in made)
         events += [
             replace(event, at=Position(block, 0, len(events)), time=10 * block) for event in made
         ]

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from oracle.bindings import deployment
-from oracle.bindings.deployment import DEFAULT_LIMITS, NO_FLOORS, OracleSetup
+from oracle.bindings import deployment, qos_roots
+from oracle.bindings.deployment import DEFAULT_LIMITS, NO_FLOORS, NO_KICK_FLOORS, OracleSetup
 from oracle.chain.heads import Heads
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.profiles.profile_loader import load_profile
@@ -20,6 +20,7 @@ from oracle.daemon.sending_jobs import SendingJobs
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.domain.reports.report import ReportSettings, hash_rules_and_settings
+from oracle.hot_set.hot_set_planner import plan_hot_set_calls
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.loop import IngestState, ingest_next_window
 from oracle.kickouts.kick_calls import KickoutHook
@@ -51,7 +52,7 @@ CHAIN_ID = 31337
 # A pool of four: a node that is always last is due after four groups, with a QoS of 0.2. A single
 # creator orders all tasks.
 RULES = replace(CRYNUX, name="test", pool_size=4, kickout_below=4 * UNIT, kick_creator_share=UNIT)
-# Every report has something to send: no word may be older than a period.
+# Every report is due: the heartbeat is as long as a period.
 SETTINGS = ReportSettings(heartbeat_seconds=60, ttl_seconds=600, kick_below=4000)
 LIMITS = replace(
     DEFAULT_LIMITS, min_interval=0, kick_below=4000, veto_delay=120, kick_rounds=2, min_open=1
@@ -95,7 +96,7 @@ class Premises:
         )
         network = Network.deployed(chain)
         address = deployed_oracle(chain, network, keys)
-        oracle = chain.contract("QoSOracle", address)
+        oracle = chain.contract(qos_roots.CONTRACT, address)
         chain.send(network.does.setOracle(oracle.address), sender=network.admin)
         for node in network.nodes[:3]:
             network.join(node)
@@ -141,6 +142,8 @@ def deployed_oracle(chain: Chain, network: Network, keys: ReporterKeys) -> Addre
         vetoer=Address(network.admin.lower()),
         limits=LIMITS,
         floors=NO_FLOORS,
+        tightest=LIMITS,
+        kick_floors=NO_KICK_FLOORS,
     )
     planned = deployment.plan_deployment(
         publisher.pool_view, setup.creation_code, admin.address, publisher.quote_fees()
@@ -205,7 +208,9 @@ class Office(WithContexts):
             self._reader, *self.urls, depth=self.finality, providers=self.providers
         )
         domain = Domain(CHAIN_ID, premises.address)
-        reporter = ReportCutter(RULES, self.settings, domain, anchor_window=LIMITS.anchor_window)
+        reporter = ReportCutter(
+            self._reader, RULES, self.settings, domain, anchor_window=LIMITS.anchor_window
+        )
         self.folder = EventFolder(RULES, self._reader, [reporter, KickoutHook()])
         self.ingest = IngestState()
         rules_hash = hash_rules_and_settings(
@@ -245,7 +250,8 @@ class Office(WithContexts):
         self.index()
         done: list[StepResult] = []
         sends = (confirm_transactions, next_step) if self.context.sender_account.has_payer else ()
-        for step in (*sends, plan_push, *sends[1:], plan_kickout_call, *sends[1:]):
+        hot_set = () if self.contexts.hot_set is None else (plan_hot_set_calls, *sends[1:])
+        for step in (*sends, plan_push, *sends[1:], plan_kickout_call, *sends[1:], *hot_set):
             done += self.repeat(step)
         self.steps += done
         return done
@@ -264,6 +270,7 @@ class Office(WithContexts):
         own = {
             plan_push: self.reporting,
             plan_kickout_call: self.kickouts,
+            plan_hot_set_calls: self.contexts.hot_set,
             check_for_foreign_signatures: self.quorum,
         }
         return own.get(step, self.context)
@@ -273,7 +280,6 @@ class Office(WithContexts):
     def period(self) -> None:
         """End the next period with a block in its last second, and mine two more blocks."""
         chain, length = self.premises.chain, self.settings.period_seconds
-        # By then, every word is old enough to be sent again.
         chain.at(chain.time // length * length + 2 * length - 1)
         chain.mine()
         self.mine(2)

@@ -7,6 +7,7 @@ again without the chain.
 
 import hashlib
 from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from devnet.fakechain.mining import create_account
@@ -15,11 +16,20 @@ from oracle.chain.heads import Heads
 from oracle.chain.witnesses import Witness
 from oracle.domain.blocks import BlockRange, BlockRef, Position
 from oracle.domain.coverage import IngestScope, VerificationLevel
-from oracle.domain.events import network_events, oracle_events
+from oracle.domain.events import network_events
+from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import ZERO_HASH, Address, Hash
-from oracle.domain.logs import Call, Log
+from oracle.domain.logs import Log
 from oracle.errors import InputError, TransientError
-from tests.support.scripted_reader import NETWORK, ORACLE, TOPIC, Event, ScriptedReader, written
+from tests.support.scripted_reader import (
+    NETWORK,
+    ORACLE,
+    TOPIC,
+    Event,
+    ScriptedReader,
+    is_round,
+    written,
+)
 
 __all__ = ["NETWORK", "ORACLE", "REPORTER", "Block", "Event", "ScriptedChain", "ScriptedReader"]
 
@@ -35,7 +45,6 @@ def _hash(*parts: object) -> Hash:
 class Block:
     ref: BlockRef
     logs: list[Log]
-    calls: list[Call]
 
 
 @dataclass
@@ -81,21 +90,20 @@ class ScriptedChain:
         return self.blocks[-1].ref
 
     def mine(self, *events: Event, after: int | None = None) -> BlockRef:
-        """Add a block with these events, each in its own transaction."""
+        """Add a block with these events, each in its own transaction.
+
+        Rounds are numbered in the order of the chain, as the contract numbers them.
+        """
         parent = self.blocks[-1].ref if self.blocks else BlockRef(-1, ZERO_HASH, ZERO_HASH, 1_000)
         number = parent.number + 1
         time = parent.time + (self.seconds_per_block if after is None else after)
         placed = [
             replace(event, at=Position(number, place, place), time=time)
-            for place, event in enumerate(events)
+            for place, event in enumerate(self._number_rounds(events))
         ]
         hash_ = _hash(parent.hash, number, time, self._salt, placed)
         ref = BlockRef(number, hash_, parent.hash, time)
-        log_call_pairs = [_log_and_call(ref, event) for event in placed]
-        logs = [log for log, _ in log_call_pairs]
-        self.blocks.append(
-            Block(ref, logs, [call for _, call in log_call_pairs if call is not None])
-        )
+        self.blocks.append(Block(ref, [_write_log(ref, event) for event in placed]))
         return ref
 
     def mine_many(self, count: int) -> None:
@@ -163,7 +171,7 @@ class ScriptedChain:
             endpoint=self.names[0],
             level=self.window_level,
             logs=[log for block in served for log in block.logs],
-            calls=[call for block in served for call in block.calls],
+            calls=[],
         )
         self.windows_served.append(window.range)
         return window
@@ -275,6 +283,16 @@ class ScriptedChain:
     def list_endpoint_names(self) -> tuple[str, ...]:
         return self.names
 
+    def _number_rounds(self, events: Sequence[Event]) -> Iterator[Event]:
+        logs = (log for block in self.blocks for log in block.logs)
+        number = sum(is_round(log) for log in logs)
+        for event in events:
+            if isinstance(event, RoundAccepted):
+                number += 1
+                yield replace(event, round=number)
+            else:
+                yield event
+
     def _answering(self) -> "ScriptedChain":
         return self.answers.popleft() if self.answers else self
 
@@ -283,37 +301,20 @@ class ScriptedChain:
 
 
 def _of_scope(block: Block, scope: IngestScope) -> Block:
-    logs = [log for log in block.logs if log.address in scope.addresses]
-    tx_hashes = {log.tx_hash for log in logs}
-    return Block(block.ref, logs, [call for call in block.calls if call.tx_hash in tx_hashes])
+    return Block(block.ref, [log for log in block.logs if log.address in scope.addresses])
 
 
-def _log_and_call(block: BlockRef, event: Event) -> tuple[Log, Call | None]:
+def _write_log(block: BlockRef, event: Event) -> Log:
     at = event.at
     is_network = type(event).__module__ == network_events.__name__
-    is_round = isinstance(event, oracle_events.RoundAccepted)
-    tx_hash = _hash(block.hash, at.tx)
-    log = Log(
+    return Log(
         block=block.number,
         block_hash=block.hash,
         time=block.time,
         tx=at.tx,
-        tx_hash=tx_hash,
+        tx_hash=_hash(block.hash, at.tx),
         index=at.log,
         address=NETWORK if is_network else ORACLE,
         topics=(TOPIC,),
-        data="0x" if is_round else written(event),
+        data=written(event),
     )
-    call = Call(
-        block=block.number,
-        block_hash=block.hash,
-        time=block.time,
-        tx=at.tx,
-        tx_hash=tx_hash,
-        sender=REPORTER,
-        to=ORACLE,
-        value=0,
-        input=written(event),
-        succeeded=True,
-    )
-    return log, call if is_round else None

@@ -9,7 +9,7 @@ from oracle.chain.feed.relay_reader import RelayReader
 from oracle.chain.profiles.event_reader import DecodedEvents
 from oracle.domain.events import network_events, oracle_events
 from oracle.domain.events.network_events import DomainEvent
-from oracle.domain.events.oracle_events import ContractEvent
+from oracle.domain.events.oracle_events import ContractEvent, RoundAccepted
 from oracle.domain.ids import Address
 from oracle.domain.logs import Call, DeadLetter, Log
 
@@ -24,6 +24,11 @@ def written(event: Event) -> str:
     return "0x" + text.hex()
 
 
+def is_round(log: Log) -> bool:
+    """Return whether a log is written for an accepted round."""
+    return log.data.startswith("0x" + RoundAccepted.__name__.encode().hex())
+
+
 def _read(written: str) -> Event:
     name, _, text = bytes.fromhex(written[2:]).partition(b" ")
     kind = getattr(network_events, name.decode(), None) or getattr(oracle_events, name.decode())
@@ -32,7 +37,7 @@ def _read(written: str) -> Event:
 
 
 class ScriptedReader:
-    """Decodes the logs of a scripted chain; a RoundAccepted needs its call, as on a real chain.
+    """Decodes the logs of a scripted chain.
 
     Logs of `unreadable` events are dead letters, as after a change of the contract.
     """
@@ -47,11 +52,10 @@ class ScriptedReader:
     def __init__(self, unreadable: Collection[type] = ()) -> None:
         self.unreadable = frozenset(unreadable)
 
-    def decode_rows(self, logs: Sequence[Log], calls: Sequence[Call]) -> DecodedEvents:
-        inputs = {call.tx_hash: call.input for call in calls}
+    def decode_rows(self, logs: Sequence[Log], calls: Sequence[Call]) -> DecodedEvents:  # noqa: ARG002
         decoded = DecodedEvents([], [])
         for log in logs:
-            event = _read(log.data if log.data != "0x" else inputs[log.tx_hash])
+            event = _read(log.data)
             if type(event) in self.unreadable:
                 decoded.dead_letters.append(_dead(log, event))
                 continue

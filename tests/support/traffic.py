@@ -17,7 +17,7 @@ from oracle.domain.events.network_events import (
     TaskSucceeded,
     TaskTimedOut,
 )
-from oracle.domain.events.oracle_events import KickCancelled, KickProposed, RoundAccepted
+from oracle.domain.events.oracle_events import KickAccused, KickCancelled, RoundAccepted
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
 from tests.support.rounds import accepted as accepted_in
 from tests.support.scripted import REPORTER, Event
@@ -42,18 +42,12 @@ def a_hash(number: int) -> Hash:
     return Hash(f"0x{0xAA << 240 | number:064x}")
 
 
-def accepted(round_: int, words: dict[int, int], as_of: int = 0) -> RoundAccepted:
+def accepted(number: int, as_of: int = 0) -> RoundAccepted:
     """Return a round that the contract accepted."""
-    accepted_round = accepted_in(round_, words)
-    return replace(
-        accepted_round,
-        at=AT,
-        as_of=as_of,
-        as_of_hash=a_hash(as_of),
-        data_hash=a_hash(round_),
-        digest=a_hash(1_000 + round_),
-        transmitter=REPORTER,
+    accepted_round = accepted_in(
+        number, as_of=as_of, as_of_hash=a_hash(as_of), root=a_hash(1_000 + number)
     )
+    return replace(accepted_round, at=AT)
 
 
 @dataclass
@@ -153,9 +147,8 @@ class Traffic:
             return []
         self.rounds += 1
         node, evidence = self.members[0], a_hash(self.rounds)
-        words = {self.random.randrange(3): self.random.getrandbits(255)}
         kicks: list[Event] = [
-            KickProposed(AT, TIME, node, self.rounds, evidence, ready_at=9_999, dies_at=99_999),
+            KickAccused(AT, TIME, node, self.rounds, 1_000, evidence, ready_at=9_999),
             KickCancelled(AT, TIME, node, REPORTER, a_hash(0)),
         ]
-        return [accepted(self.rounds, words), *self.random.choices(kicks, k=1)]
+        return [accepted(self.rounds), *self.random.choices(kicks, k=1)]

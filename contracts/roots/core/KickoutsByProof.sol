@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {TargetCall} from "../../oracle/TargetCall.sol";
+import {TargetCall} from "./TargetCall.sol";
 import {IQoSRoots} from "../IQoSRoots.sol";
 import {NodeLeaf, QoSProof, RoundSummary} from "../QoSProof.sol";
 import {KickoutLimits} from "./KickoutLimits.sol";
@@ -61,8 +61,7 @@ abstract contract KickoutsByProof is RootRounds, KickoutLimits {
     /// @notice The node is accused; `evidence` is the hash of the scores behind it, which the daemon publishes.
     event KickAccused(address indexed node, uint32 round, uint40 dueSince, bytes32 evidence, uint40 readyAt);
     /// @notice The accusation ended. `by` is the vetoer if it vetoed the kickout, so that the interval cannot be accused
-    /// again, and zero if the last root no longer states the interval.
-    /// @notice The accusation ended: by a veto, with its reason, or because its interval is over ("recovered").
+    /// again. It is zero, and `why` is "recovered", if the last root no longer states the interval.
     event KickCancelled(address indexed node, address indexed by, bytes32 why);
     /// @notice The vetoer allowed the held kickout that is due since `dueSince`; 0 = none any more.
     event KickAllowed(address indexed node, uint40 dueSince);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {AsOfBlock} from "../../oracle/AsOfBlock.sol";
+import {AsOfBlock} from "./AsOfBlock.sol";
 import {OracleRoles} from "./OracleRoles.sol";
 import {ReportSigners} from "./ReportSigners.sol";
 

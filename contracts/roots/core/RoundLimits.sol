@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {AsOfBlock} from "../../oracle/AsOfBlock.sol";
+import {AsOfBlock} from "./AsOfBlock.sol";
 
 /// @notice Limits of reports and kickouts. One storage slot.
 /// @param minInterval minimum seconds between rounds

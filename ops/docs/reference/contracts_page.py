@@ -18,8 +18,7 @@ _CORE = (
 
 _ABOUT = """\
 This page is for developers who call the contracts in `contracts/roots/`, and for auditors. It
-lists their functions, events, errors and structs. The daemon of this release does not use them
-yet.
+lists their functions, events, errors and structs.
 
 Times are unix seconds, and lengths of time are seconds. A lane is 1 (do not select) or 2 to 10002
 (QoS in steps of 0.0001, plus 2). See [report format](report-format.md#roots) for leaves and roots,
@@ -48,7 +47,7 @@ CONTRACTS = (
         "QoSRoots",
         (
             *("roots/QoSRoots", *(f"roots/core/{name}" for name in _CORE)),
-            *("roots/IQoSRoots", "roots/QoSProof", "oracle/TargetCall"),
+            *("roots/IQoSRoots", "roots/QoSProof", "roots/core/TargetCall"),
         ),
         ("Setup", "Limits", "KickLimits", "Report", "Head", "NodeKick"),
     ),

@@ -1,11 +1,11 @@
 """Generates the page of gas, and the costs in docs/explanation/scale.md, from recorded figures.
 
-`tests/contracts/gas.py` and `tests/contracts/roots/module_gas.py` measure and record them.
+`roots_gas.py` and `module_gas.py` in `tests/contracts/roots/` measure and record them.
 """
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from math import ceil, log2
 
@@ -15,24 +15,6 @@ from reference.parts import ROOT, replace_parts
 SCALE_PAGE = "docs/explanation/scale.md"
 _RECORDED = ("tests/contracts/roots/gas.json", "tests/contracts/roots/module_gas.json")
 _COSTS = re.compile(r"cost of a day at (?P<gwei>[\d.]+) gwei")
-
-# Figures of `QoSOracle`, the contract that stores a lane for each node, by the names that
-# tests/contracts/gas.py gave them.
-LANE_FIGURES: Mapping[str, int] = {
-    "push, 10 nodes, quorum 1, steady": 64_531,
-    "push, 100 nodes, quorum 1, steady": 101_175,
-    "push, 1000 nodes, quorum 1, steady": 443_991,
-    "push, 10 nodes, quorum 3, steady": 78_685,
-    "push, 100 nodes, quorum 3, steady": 115_329,
-    "push, 1000 nodes, quorum 3, steady": 458_133,
-    "push, 100 new nodes, quorum 1": 2_713_004,
-    "push, 200 new nodes, quorum 1": 5_327_617,
-    "proposeKick, quorum 3": 97_064,
-    "executeKick": 61_654,
-    "weightOf": 11_378,
-}
-LANES_PER_ROUND = 16 * 1_024
-NEW_NODES_PER_ROUND = 200
 
 _ROUND_SIZES = (20, 1_000, 1_000_000)
 _READ_SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
@@ -50,9 +32,7 @@ to read a score. [Scale](../explanation/scale.md#cost-on-chain) computes the cos
 
 The figures are the gas of whole transactions on Anvil, with the base fee and the input, unless a
 row states something else. The contracts are compiled as in `abi/`. A figure may differ by a few
-dozen gas, because a signature or a hash has a different number of zero bytes each time. `QoSRoots`
-accepts one Merkle root in each round; `QoSOracle` is the contract that stores a lane for each
-node. Figures with "≈" are computed from smaller sizes, because such rounds were not run.
+dozen gas, because a signature or a hash has a different number of zero bytes each time.
 """
 _CONSUMERS = """\
 The contracts are in `contracts/roots/consumers/`. The registries are the stand-ins in that folder,
@@ -61,9 +41,28 @@ which store what the real ones store.
 _MEASURE = """\
 These commands measure and record the figures; nightly tests check them with a tolerance of 1 %:
 
-    .venv/bin/python tests/contracts/gas.py roots
+    .venv/bin/python tests/contracts/roots/roots_gas.py
     .venv/bin/python tests/contracts/roots/module_gas.py
 """
+
+# The contract was deleted, so these figures cannot be measured again.
+_EARLIER_ABOUT = """\
+`QoSOracle`, which `QoSRoots` replaced, stored a lane for each node and was never deployed. The
+figures were measured with its last version. Figures with "≈" were computed from smaller sizes.
+"""
+_EARLIER = (
+    (
+        "a round, 3 signatures, every lane changes",
+        *("≈ 84,900", "458,133", "≈ 386,000,000 in 62 rounds"),
+    ),
+    (
+        "registration of all nodes, 1 signature, once",
+        *("≈ 621,000", "≈ 26,600,000", "≈ 26,600,000,000"),
+    ),
+    ("`proposeKick`", *3 * ("97,064",)),
+    ("`executeKick`", *3 * ("61,654",)),
+    ("`weightOf`, within a transaction", *3 * ("11,378",)),
+)
 
 _PEERS = (
     (
@@ -115,6 +114,9 @@ def page() -> str:
         "## Examples of consumers\n",
         _CONSUMERS,
         _render_consumers(),
+        "## The earlier contract\n",
+        _EARLIER_ABOUT,
+        render_table(_name_columns(_ROUND_SIZES), _EARLIER),
         "## Other oracles\n",
         _render_peers(),
         "## Measure\n",
@@ -131,6 +133,10 @@ def update_costs(page_text: str) -> str:
 # --- tables ---
 
 
+def _name_columns(sizes: Sequence[int]) -> tuple[str, ...]:
+    return ("", *(f"{size:,} nodes" for size in sizes))
+
+
 def _render_rounds() -> str:
     rows = [
         (
@@ -139,24 +145,12 @@ def _render_rounds() -> str:
         )
         for quorum in (1, 3, 5)
     ]
-    rows += [
-        (
-            "`QoSOracle`, 3 signatures, every lane changes",
-            _estimate(_lanes_gas(20)),
-            f"{LANE_FIGURES['push, 1000 nodes, quorum 3, steady']:,}",
-            f"{_estimate(_lanes_gas(1_000_000))} in {ceil(1_000_000 / LANES_PER_ROUND)} rounds",
-        ),
-        (
-            "`QoSOracle`, registration of all nodes, 1 signature, once",
-            *(_estimate(_registration_gas(size)) for size in _ROUND_SIZES),
-        ),
-    ]
     notes = (
         f"\nEach of the first 256 rounds costs {_difference('in the first 256 rounds')} more, and "
         "a round whose last block is more than\n256 blocks old "
         f"{_difference('as of 292 blocks back')} more (EIP-2935).\n"
     )
-    return render_table(("", *(f"{size:,} nodes" for size in _ROUND_SIZES)), rows) + notes
+    return render_table(_name_columns(_ROUND_SIZES), rows) + notes
 
 
 def _render_reads() -> str:
@@ -171,7 +165,7 @@ def _render_reads() -> str:
     ]
     known = (
         f"\n`weightOf` of the hot set costs {_gas('weightOf in the hot set, inside')} within a "
-        f"transaction, `weightOf` of `QoSOracle` {LANE_FIGURES['weightOf']:,}.\n"
+        "transaction.\n"
     )
     return render_table(("", *(f"{size:,}" for size in _READ_SIZES)), rows) + known
 
@@ -198,7 +192,7 @@ def _render_words() -> str:
         f"\nWith 1,000 nodes, all words of a round cost as much as {proofs:.0f} reads by proof. "
         "If consumers read fewer nodes\nin a round, proofs are less expensive.\n"
     )
-    return render_table(("", *(f"{size:,} nodes" for size in _MODULE_SIZES)), rows) + note
+    return render_table(_name_columns(_MODULE_SIZES), rows) + note
 
 
 def _render_kickouts() -> str:
@@ -206,11 +200,7 @@ def _render_kickouts() -> str:
         (f"`{name}`", *(_gas(f"{name}, {size} nodes") for size in _ROUND_SIZES))
         for name in ("accuse", "executeKick", "clear")
     ]
-    old = [LANE_FIGURES[name] for name in ("proposeKick, quorum 3", "executeKick")]
-    rows.append(
-        ("`QoSOracle`: `proposeKick` / `executeKick`", *3 * [" / ".join(map(_number, old))])
-    )
-    table = render_table(("", *(f"{size:,} nodes" for size in _ROUND_SIZES)), rows)
+    table = render_table(_name_columns(_ROUND_SIZES), rows)
     calls = ("veto", "setSigners, 3", "pauseFor", "strike, 1 round", "strike, 256 rounds")
     return f"{table}\n{render_table(('call of a role', 'gas'), [(n, _gas(n)) for n in calls])}"
 
@@ -238,7 +228,7 @@ def _render_consumers() -> str:
         "dispatcher, task started by the hot set": "dispatcher, start by the hot set",
     }.items():
         rows.append((title, *2 * [_gas(name)]))
-    return render_table(("", *(f"{size:,} nodes" for size in _MODULE_SIZES)), sorted(rows))
+    return render_table(_name_columns(_MODULE_SIZES), sorted(rows))
 
 
 def _render_peers() -> str:
@@ -262,8 +252,6 @@ def _render_costs(gwei: float) -> str:
         "one kickout, accused and executed": lambda size: (
             _interpolate("accuse", size) + _interpolate("executeKick", size)
         ),
-        "`QoSOracle`: every lane, once an hour": lambda size: _HOURS * _lanes_gas(size),
-        "`QoSOracle`: registration of all nodes, once": _registration_gas,
     }
     usd_per_gas = _USD_PER_GAS_AT_ONE_GWEI * gwei
     rows = [
@@ -297,31 +285,8 @@ def _number(gas: int) -> str:
     return f"{gas:,}"
 
 
-def _estimate(gas: int) -> str:
-    """Return a computed figure with three significant digits."""
-    return f"≈ {round(gas, 3 - len(str(gas))):,}"
-
-
 def _difference(case: str) -> str:
     return _number(_figure(f"push, quorum 3, {case}") - _figure("push, 20 nodes, quorum 3"))
-
-
-def _lanes_gas(size: int) -> int:
-    """Return the gas of changing every lane of `QoSOracle`, in as many rounds as that takes."""
-    hundred, thousand = (
-        LANE_FIGURES[f"push, {count} nodes, quorum 3, steady"] for count in (100, 1_000)
-    )
-    per_node = (thousand - hundred) / 900
-    per_round = hundred - 100 * per_node
-    return round(ceil(size / LANES_PER_ROUND) * per_round + size * per_node)
-
-
-def _registration_gas(size: int) -> int:
-    """Return the gas of registering all nodes with `QoSOracle`, 200 in a round."""
-    hundred, full = (LANE_FIGURES[f"push, {count} new nodes, quorum 1"] for count in (100, 200))
-    per_node = (full - hundred) / 100
-    per_round = full - NEW_NODES_PER_ROUND * per_node
-    return round(ceil(size / NEW_NODES_PER_ROUND) * per_round + size * per_node)
 
 
 def _words_gas(size: int) -> float:

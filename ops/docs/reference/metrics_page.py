@@ -49,7 +49,7 @@ def _full_outbox() -> OutboxStatistics:
     return OutboxStatistics(
         accounts={"transmitter": AccountStatistics(1, 0, 0, 1, 1, 1, 1.0, "funds")},
         contract=ContractStatistics(1, 1, 0, kicks_paused=False, rules_agree=True, kick_tokens=1),
-        report_words=1,
+        report_nodes=1,
         report_deviation=1,
         heartbeat_seconds=3600,
     )

@@ -25,9 +25,6 @@ ROWS = (
                     current_value("oracle_finality_violation", legend="finality violation"),
                     current_value("oracle_report_held", legend="reports held by the gate"),
                     current_value("oracle_report_disputed", legend="no quorum"),
-                    current_value(
-                        "oracle_report_pending_score_drops", legend="pending score drops"
-                    ),
                     current_value("oracle_chain_stalled", legend="chain stalled"),
                     current_value("oracle_kickout_paused", legend="kickouts paused"),
                 ),

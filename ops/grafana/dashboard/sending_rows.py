@@ -31,7 +31,7 @@ _REPORTS = Row(
             "Newest report: words; largest change (0.0001)",
             COUNT,
             (
-                current_value("oracle_report_words", legend="words"),
+                current_value("oracle_report_changed_nodes", legend="nodes"),
                 current_value("oracle_report_deviation_max", legend="largest change"),
             ),
         ),
@@ -184,11 +184,7 @@ _REPORTERS = Row(
             PER_SECOND,
             (
                 rate("oracle_quorum_peer_responses_total", "host", "result"),
-                rate(
-                    "oracle_quorum_statements_refused_total",
-                    "kind",
-                    legend="not signed: {{kind}}",
-                ),
+                rate("oracle_quorum_statements_refused_total", legend="not signed"),
             ),
         ),
     ),

@@ -21,7 +21,7 @@ from oracle.chain.verification.full_headers import (
 from oracle.chain.verification.transaction_check import SenderChecker, extract_watched_calls
 from oracle.chain.verification.verifier import WindowVerifier
 from oracle.chain.verification.window_check import VerifiedWindow
-from oracle.chain.watched_calls import fetch_calls_of_logs, set_call_outcomes
+from oracle.chain.watched_calls import set_call_outcomes
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Hash
@@ -266,7 +266,6 @@ class WindowFetcher:
         if logs is None or fetched.is_repaired:
             logs = fetched.collect_logs()
         calls = _complete_watched_calls(fetched)
-        calls += self._fetch_needed_calls(endpoint, logs, calls, senders)
         fetched.mark_blocks_unproven(senders.unproven_blocks)
         if fetched.returned_logs is None:
             # The time for headers and receipts shows nothing about the range limit of logs.
@@ -294,15 +293,6 @@ class WindowFetcher:
         if not selectors:
             return None
         return extract_watched_calls(endpoint, fetched.headers, selectors, senders.check_sender)
-
-    def _fetch_needed_calls(
-        self, endpoint: Endpoint, logs: list[Log], known_calls: list[Call], senders: SenderChecker
-    ) -> list[Call]:
-        """Return the calls needed to decode single logs, except those already fetched."""
-        call_topics, known_hashes = self.reader.call_topics, {call.tx_hash for call in known_calls}
-        logs_with_calls = [log for log in logs if log.topics[0] in call_topics]
-        calls = fetch_calls_of_logs(endpoint, logs_with_calls, self.reader, senders.check_sender)
-        return [call for call in calls if call.tx_hash not in known_hashes]
 
 
 def _complete_watched_calls(fetched: VerifiedWindow) -> list[Call]:

@@ -6,16 +6,9 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
-from oracle.chain.decode.abi import SELECTOR_DIGITS, load_abi
+from oracle.chain.decode.abi import SELECTOR_DIGITS
 from oracle.chain.decode.abi_values import MalformedError
-from oracle.chain.decode.log_decoder import build_log_reader, build_struct_reader
-from oracle.chain.decode.oracle_logs import (
-    LIMITS_EVENTS,
-    ORACLE_CONTRACT,
-    ORACLE_EVENTS,
-    ROUND_ACCEPTED,
-    build_round_reader,
-)
+from oracle.chain.decode.oracle_logs import ORACLE_NAME, iterate_event_readers
 from oracle.chain.feed.relay_reader import RelayReader
 from oracle.chain.hex_names import HexNameError, parse_address
 from oracle.chain.profiles.profile import Contract, Literal, MappedSignature, Profile
@@ -23,7 +16,7 @@ from oracle.chain.profiles.profile_loader import load_profile
 from oracle.domain.coverage import IngestScope
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.events.oracle_events import ContractEvent
-from oracle.domain.ids import Address, Hash
+from oracle.domain.ids import Address
 from oracle.domain.logs import Call, DeadLetter, Log
 from oracle.errors import InputError
 
@@ -38,9 +31,9 @@ class DecodedEvents:
     dead_letters: list[DeadLetter] = field(default_factory=list)
 
 
-# The result of decoding a row: one domain event, a list of them, an event of the oracle contract,
-# or one of its events that needs the call besides the log.
-_SINGLE_EVENT, _EVENT_LIST, _ORACLE_EVENT, _ORACLE_ROUND = range(4)
+# The result of decoding a row: one domain event, a list of them, or an event of the oracle
+# contract.
+_SINGLE_EVENT, _EVENT_LIST, _ORACLE_EVENT = range(3)
 
 
 class _Route(NamedTuple):
@@ -88,12 +81,6 @@ class EventReader:
         self.selectors: Mapping[Address, frozenset[str]] = {
             address: frozenset(routes) for address, routes in self._by_selector.items()
         }
-        # First topics of the logs for which `needs_call` may be true.
-        self.call_topics = frozenset(
-            topic
-            for topic, routes in self._by_topic.items()
-            if any(route.result_kind == _ORACLE_ROUND for route in routes.values())
-        )
 
     @classmethod
     def from_profile(
@@ -122,7 +109,7 @@ class EventReader:
         for name in sorted(address_by_contract.keys() - placed_contracts.keys()):
             raise InputError(f"[network] contracts: {profile_name} has no contract {name}")
         if oracle_address is not None:
-            placed_contracts[ORACLE_CONTRACT] = oracle_address
+            placed_contracts[ORACLE_NAME] = oracle_address
         contract_by_address = {
             _parse_contract_address(name, address_text): name
             for name, address_text in placed_contracts.items()
@@ -137,11 +124,6 @@ class EventReader:
         reader.feed, reader.identity = feed, f"{self.identity} beside {feed.identity}"
         return reader
 
-    def needs_call(self, log: Log) -> bool:
-        """Return whether the log can only be decoded with the call that emitted it."""
-        route = self._by_topic.get(log.topics[0], _NO_ROUTES).get(log.address)
-        return route is not None and route.result_kind == _ORACLE_ROUND
-
     def get_event_name(self, topic: str) -> str:
         """Return the name of a known event by its first topic."""
         return next(iter(self._by_topic[topic].values())).name
@@ -151,7 +133,6 @@ class EventReader:
 
         Reverted calls yield no event. Known rows that cannot be decoded are in `dead_letters`.
         """
-        call_by_transaction = {(call.block_hash, call.tx_hash): call for call in calls}
         get_routes = self._by_topic.get
         decoded = DecodedEvents([], [])
         append_event, extend_events = decoded.events.append, decoded.events.extend
@@ -168,10 +149,8 @@ class EventReader:
                     append_event(decode(log))
                 elif result_kind == _EVENT_LIST:
                     extend_events(decode(log))
-                elif result_kind == _ORACLE_EVENT:
-                    append_oracle_event(decode(log))
                 else:
-                    append_oracle_event(decode(_find_call(call_by_transaction, log), log))
+                    append_oracle_event(decode(log))
             except ValueError as error:
                 decoded.dead_letters.append(_build_dead_letter(log, log.index, name, error))
         if has_call_events:
@@ -203,13 +182,6 @@ def _build_dead_letter(row: Log | Call, index: int, name: str, error: ValueError
     address = row.to if isinstance(row, Call) else row.address
     block, block_hash, time, tx = row.block, row.block_hash, row.time, row.tx
     return DeadLetter(block, block_hash, time, tx, index, address, name, str(error))
-
-
-def _find_call(call_by_transaction: Mapping[tuple[Hash, Hash], Call], log: Log) -> Call:
-    call = call_by_transaction.get((log.block_hash, log.tx_hash))
-    if call is None:
-        raise MalformedError("the call that emitted the log is missing")
-    return call
 
 
 def _build_routes(contract: Contract) -> dict[str, _Route]:
@@ -270,17 +242,8 @@ def _build_call_routes(contract: Contract) -> dict[str, _Route]:
 
 
 def _iterate_oracle_routes() -> Iterator[tuple[str, _Route]]:
-    abi = load_abi(ORACLE_CONTRACT)
-    for event_class, input_by_field in ORACLE_EVENTS.items():
-        event = abi.get_event(event_class.__name__)
-        decode_log = build_log_reader(event, input_by_field, event_class)
+    for event, decode_log in iterate_event_readers():
         yield event.digest, _Route(decode_log, _ORACLE_EVENT, event.name)
-    for limits_class, member_by_field in LIMITS_EVENTS.items():
-        event = abi.get_event(limits_class.__name__)
-        read_limits = build_struct_reader(event, member_by_field, limits_class)
-        yield event.digest, _Route(read_limits, _ORACLE_EVENT, event.name)
-    event = abi.get_event(ROUND_ACCEPTED)
-    yield event.digest, _Route(build_round_reader(event), _ORACLE_ROUND, event.name)
 
 
 def _parse_contract_address(contract: str, address_text: str) -> Address:
@@ -299,7 +262,6 @@ def restrict_reader(reader: EventReader, scope: IngestScope) -> EventReader:
     restricted = copy(reader)
     restricted.addresses = tuple(entry for entry in reader.addresses if entry in scope.addresses)
     restricted.topics = tuple(entry for entry in reader.topics if entry in scope.topics)
-    restricted.call_topics = reader.call_topics & frozenset(scope.topics)
     selectors: dict[Address, set[str]] = {}
     for entry in scope.selectors:
         address, _, selector = entry.partition(":")

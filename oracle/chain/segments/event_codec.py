@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 
 import msgspec
 
-from oracle.domain.events import roots_events
 from oracle.domain.events.event_fields import build_events
 from oracle.domain.events.network_events import FIELD_KINDS, DomainEvent, NodeEvent, TaskEvent
 from oracle.domain.events.oracle_events import ContractEvent, SettingEvent
@@ -34,56 +33,32 @@ def _from_word_bytes(values: list[bytes | None]) -> list[int | None]:
     return [None if value is None else int.from_bytes(value) for value in values]
 
 
-def _encode_round_words(
-    words_by_round: Iterable[Iterable[tuple[int, int]]],
-) -> list[list[tuple[int, bytes]]]:
-    return [[(index, word.to_bytes(_WORD)) for index, word in words] for words in words_by_round]
-
-
-def _decode_round_words(
-    words_by_round: Iterable[Iterable[tuple[int, bytes]]],
-) -> list[tuple[tuple[int, int], ...]]:
-    return [
-        tuple((index, int.from_bytes(word)) for index, word in words) for words in words_by_round
-    ]
-
-
-# Fields of up to 256 bits: encoded type, and the encoder and decoder of a column.
-_WIDE_FIELDS: dict[str, tuple[Any, Callable[..., Any], Callable[..., Any]]] = {
-    **{
-        name: (bytes | None, _to_word_bytes, _from_word_bytes)
-        for name, kind in FIELD_KINDS.items()
-        if kind.is_wide
-    },
-    "signer_bitmap": (bytes, _to_word_bytes, _from_word_bytes),
-    "words": (tuple[tuple[int, bytes], ...], _encode_round_words, _decode_round_words),
-}
+# Fields of up to 256 bits.
+_WIDE_FIELDS = frozenset(
+    {*(name for name, kind in FIELD_KINDS.items() if kind.is_wide), "signer_bitmap"}
+)
 
 
 class _EventClassCodec(NamedTuple):
     """The codec of one class of events; `get_fields` returns the values of an event's fields.
 
-    `wide_fields` has the index, encoder and decoder of each field of more than 64 bits.
+    `wide_fields` has the index of each field of up to 256 bits, which is encoded as bytes.
     """
 
     event_class: type
     field_names: tuple[str, ...]
     get_fields: Callable[[Any], tuple[Any, ...]]
-    wide_fields: tuple[tuple[int, Callable[..., Any], Callable[..., Any]], ...]
+    wide_fields: tuple[int, ...]
     decoder: msgspec.msgpack.Decoder[tuple[list[Any], ...]]
 
     @classmethod
     def build(cls, event_class: type) -> "_EventClassCodec":
         hints = get_type_hints(event_class)
         column_types = [
-            _WIDE_FIELDS[name][0] if name in _WIDE_FIELDS else field_type
+            bytes | None if name in _WIDE_FIELDS else field_type
             for name, field_type in hints.items()
         ]
-        wide_fields = tuple(
-            (index, *_WIDE_FIELDS[name][1:])
-            for index, name in enumerate(hints)
-            if name in _WIDE_FIELDS
-        )
+        wide_fields = tuple(index for index, name in enumerate(hints) if name in _WIDE_FIELDS)
         columns: Any = tuple.__class_getitem__(
             tuple(list.__class_getitem__(column_type) for column_type in column_types)
         )
@@ -92,8 +67,8 @@ class _EventClassCodec(NamedTuple):
 
     def encode_columns(self, events: Sequence[object]) -> msgspec.Raw:
         columns: list[Any] = list(zip(*map(self.get_fields, events), strict=True))
-        for index, encode_column, _ in self.wide_fields:
-            columns[index] = encode_column(columns[index])
+        for index in self.wide_fields:
+            columns[index] = _to_word_bytes(columns[index])
         return msgspec.Raw(msgspec.msgpack.encode(columns))
 
     def decode_columns(self, encoded: msgspec.Raw) -> Iterator[Any]:
@@ -103,8 +78,8 @@ class _EventClassCodec(NamedTuple):
             ValueError: the columns have different lengths or wrong types.
         """
         columns: list[Any] = list(self.decoder.decode(encoded))
-        for index, _, decode_column in self.wide_fields:
-            columns[index] = decode_column(columns[index])
+        for index in self.wide_fields:
+            columns[index] = _from_word_bytes(columns[index])
         return iter(
             build_events(self.event_class, dict(zip(self.field_names, columns, strict=True)))
         )
@@ -118,8 +93,9 @@ def _iterate_classes(*unions: object) -> Iterator[type]:
 @cache
 def _list_event_codecs() -> tuple[_EventClassCodec, ...]:
     """Return the codecs of all event classes, in the same order in all workers of a version."""
-    unions = (NodeEvent, TaskEvent, DomainEvent, SettingEvent, ContractEvent)
-    event_classes = set(_iterate_classes(*unions, roots_events.ContractEvent))
+    event_classes = set(
+        _iterate_classes(NodeEvent, TaskEvent, DomainEvent, SettingEvent, ContractEvent)
+    )
     classes = sorted(event_classes | {DeadLetter}, key=lambda event_class: event_class.__name__)
     return tuple(_EventClassCodec.build(event_class) for event_class in classes)
 

@@ -91,9 +91,8 @@ def explain(
         as_of = _find_block(records, block_number)
         with records.store.read_transaction() as uow:
             address = find_node(uow, node)
-        min_scores = records.config.oracle.min_scores
         reader = open_reader(records.config)
-        archive = EventArchive(records.store, reader, records.rules, min_scores)
+        archive = EventArchive(records.store, reader, records.rules)
         explanation = explain_node(archive, address, as_of)
         ranking = None if as_json or full else _load_ranking(records, explanation)
     if as_json:

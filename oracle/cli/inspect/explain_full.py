@@ -12,7 +12,7 @@ from oracle.domain.feed_rows import get_feed_row_key, is_feed_position
 from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.domain.fold.legacy_round_scores import compute_round_scores
 from oracle.domain.fold.working_set import CAUSES, ReliabilityCause, ReliabilityChange, ScoreEntry
-from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
+from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE
 from oracle.domain.scoring.legacy_factors import Factors
 from oracle.domain.scoring.legacy_rules import LegacyRules
 from oracle.domain.scoring.legacy_tally import WindowTally, compute_window_start
@@ -235,9 +235,9 @@ def _render_result(explanation: Explanation) -> Iterator[str]:
 def _render_sent_report(sent: SentLane) -> Iterator[str]:
     round_text = f"Round {sent.round} is as of this block"
     if sent.lane is None:
-        yield f"{round_text} and left the node's lane unchanged"
+        yield f"{round_text}; its leaves are not stored any more"
     else:
-        yield f"{round_text} and wrote lane {sent.lane} in block {sent.block}"
+        yield f"{round_text}, with lane {sent.lane}, accepted in block {sent.block}"
     yield f"     transaction {sent.transaction or 'unknown'}, log {sent.log}"
 
 
@@ -255,12 +255,11 @@ def _build_unselectable_reason(explanation: Explanation) -> str:
 def render_on_chain_line(explanation: Explanation, state: LaneOnChain | None) -> str:
     """Return the line about the node's score in the contract."""
     if state is None:
-        return "On chain: node not registered in the oracle contract"
-    place = f"On chain as of block {explanation.as_of.number}, index {state.index}"
-    if state.lane == NEVER_REPORTED or state.round is None:
-        return f"{place}: no report yet"
-    line = f"{place}: lane {state.lane} ({format_lane(state.lane)}) since round {state.round}"
-    full_text = f"{line}, as of block {state.as_of}"
+        return "On chain: no accepted round up to this block contains the node, or none is kept"
+    full_text = (
+        f"On chain as of block {explanation.as_of.number}, seat {state.seat}: lane {state.lane} "
+        f"({format_lane(state.lane)}) in round {state.round}, as of block {state.as_of}"
+    )
     if explanation.reported_lane is not None or state.lane == explanation.lane:
         return full_text
     return f"{full_text}; see --round {state.round} for how it was computed"

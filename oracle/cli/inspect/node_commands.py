@@ -92,5 +92,5 @@ _CELL_FORMATTERS: dict[str, Callable[[NodeEntry], str]] = {
     "long_term": lambda row: _format_decimal(row.long_term),
     "reliability": lambda row: _format_decimal(row.reliability),
     "qos": lambda row: _format_decimal(row.qos),
-    "lane_on_chain": lambda row: "-" if row.index is None else format_lane(row.lane_on_chain),
+    "lane_on_chain": lambda row: format_lane(row.lane_on_chain),
 }

@@ -19,10 +19,10 @@ from oracle.daemon.records import open_folded_records
 from oracle.domain.roots.leaves import hash_leaf
 from oracle.domain.roots.merkle_tree import compute_root
 from oracle.errors import FatalError
+from oracle.indexer.round_leaves import LeafCache
 from oracle.queries.explain import EventArchive
 from oracle.queries.node_proof import NodeProofDetail, prove_node
 from oracle.queries.proof_sentences import describe_leaf, describe_summary
-from oracle.queries.round_leaves import LeafCache
 from oracle.queries.text.prefixes import find_node
 from oracle.queries.text.text_tables import print_facts
 
@@ -62,7 +62,6 @@ def print_proof(
             records.store,
             open_reader(records.config),
             records.rules,
-            records.config.oracle.min_scores,
         )
         detail = prove_node(archive, LeafCache(), address, round_number)
     _check_proof(detail)

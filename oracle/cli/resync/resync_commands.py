@@ -96,10 +96,7 @@ def rewind(
     Example: qos-oracle resync rewind --to-block 19000000 --dry-run
     """
     with open_resync_session(config, "resync rewind", dry_run=dry_run) as (index, rebuild_options):
-        min_scores = index.config.oracle.min_scores
-        result = rewind_to_block(
-            index.chain, index.store, index.folder, to_block, rebuild_options, min_scores
-        )
+        result = rewind_to_block(index.chain, index.store, index.folder, to_block, rebuild_options)
     if as_json:
         print_model(build_rewind_answer(result, dry_run=dry_run))
         return

@@ -17,9 +17,7 @@ from oracle.chain.verification.rpc_costs import estimate_rpc_costs
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_model
 from oracle.cli.setup.profile_report import (
     describe_on_chain_support,
-    describe_registration_cost,
     find_profile_warnings,
-    find_registration_warnings,
     format_contracts,
     format_profile,
 )
@@ -33,6 +31,7 @@ from oracle.daemon.records import build_configured_rules, open_records
 from oracle.daemon.senders import (
     OpenKey,
     build_expected_contract,
+    check_hot_set,
     get_oracle_address,
     make_key_opener,
     open_dispatch_account,
@@ -126,7 +125,7 @@ def check(
             if settings.oracle.address is not None and "chain" in findings.facts:
                 _check_contract_if_keys_open(context, findings)
         findings.run_check("cost", lambda: _estimate_rpc_cost(settings, reader, open_endpoints()))
-        _check_report_and_start_costs(context, findings)
+        _check_start_costs(context, findings)
     if as_json:
         print_model(
             ConfigCheck(facts=findings.facts, warnings=findings.warnings, faults=findings.faults)
@@ -140,10 +139,8 @@ def check(
         raise TransientError(message) if findings.may_be_transient else InputError(message)
 
 
-def _check_report_and_start_costs(context: _CheckContext, findings: _CheckFindings) -> None:
+def _check_start_costs(context: _CheckContext, findings: _CheckFindings) -> None:
     config = context.config
-    if config.oracle.address is not None:
-        findings.run_check("new nodes", lambda: _check_registrations(config, findings))
     dispatch = build_dispatch_settings(config.dispatch, build_configured_rules(config))
     if dispatch is None:
         return
@@ -256,11 +253,6 @@ def _check_start_budget(config: Config, gas: int, findings: _CheckFindings) -> s
     )
 
 
-def _check_registrations(config: Config, findings: _CheckFindings) -> str:
-    findings.warnings += find_registration_warnings(config)
-    return describe_registration_cost(config)
-
-
 def _check_chain_timing(config: Config, chain: ChainSource, findings: _CheckFindings) -> str:
     heads = check_chain(config, chain).fetch_heads()
     block_seconds = _measure_block_seconds(chain, heads)
@@ -351,6 +343,7 @@ def _check_contract(context: _CheckContext, findings: _CheckFindings) -> str:
             f"oracle.anchor_window: {config.oracle.anchor_window} differs from the contract's "
             f"value {limits.anchor_window}"
         )
+    check_hot_set(config, pool_view, contract_state)
     return f"{address} matches the configuration"
 
 

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from oracle.bindings import qos_roots
 from oracle.bindings.codec import encode_call
-from oracle.bindings.qos_roots import RootsConfiguration
+from oracle.bindings.qos_roots import CONTRACT, RootsConfiguration
 from oracle.bindings.timelock import TimelockedCall
 from oracle.cli.setup.contract_values import (
     encode_bytes32,
@@ -34,8 +33,8 @@ class ContractFunction:
     argument_names: str = ""
 
 
-# The calls of a QoSRoots by their names on the command line.
-ROOTS_CALLS: Mapping[str, ContractFunction] = {
+# The calls by their names on the command line.
+CONTRACT_CALLS: Mapping[str, ContractFunction] = {
     "pause": ContractFunction("pauseFor", PAUSER, (parse_whole_number,), "SECONDS"),
     "pause-kicks": ContractFunction("pauseKicks", PAUSER),
     "strike": ContractFunction("strike", PAUSER, (parse_whole_number,), "ROUND"),
@@ -63,14 +62,15 @@ ROOTS_CALLS: Mapping[str, ContractFunction] = {
 }
 
 
-def encode_contract_call(
-    contract: str, action: str, contract_function: ContractFunction, arguments: Sequence[str]
-) -> str:
+def encode_contract_call(action: str, arguments: Sequence[str]) -> str:
     """Return the calldata of an action with arguments from the command line.
 
     Raises:
-        InputError: the number of arguments is wrong, or an argument is not valid.
+        InputError: the action is unknown, or its arguments are not valid.
     """
+    if action not in CONTRACT_CALLS:
+        raise InputError(f"{action}: unknown action; expected one of: {', '.join(CONTRACT_CALLS)}")
+    contract_function = CONTRACT_CALLS[action]
     if len(arguments) != len(contract_function.parsers):
         raise InputError(
             f"{action}: wrong number of arguments; expected "
@@ -80,32 +80,26 @@ def encode_contract_call(
         parse(argument)
         for parse, argument in zip(contract_function.parsers, arguments, strict=True)
     ]
-    return encode_call(contract, contract_function.function, *values)
+    return encode_call(CONTRACT, contract_function.function, *values)
 
 
-def build_roots_call(
+def build_contract_call(
     action: str,
-    arguments: Sequence[str],
+    calldata: str,
     oracle: Address,
     configuration: RootsConfiguration,
     delay: int | None,
     salt: int = 0,
 ) -> ContractCallAnswer:
-    """Return a call of a QoSRoots, with the account that sends it.
+    """Return a call of the contract, with the account that sends it.
 
     If the admin is a timelock with a `delay` in seconds, a call of the admin is scheduled and
     executed through the timelock.
-
-    Raises:
-        InputError: the action is unknown, or its arguments are not valid.
     """
-    if action not in ROOTS_CALLS:
-        raise InputError(f"{action}: unknown action; expected one of: {', '.join(ROOTS_CALLS)}")
-    contract_function = ROOTS_CALLS[action]
-    calldata = encode_contract_call(qos_roots.CONTRACT, action, contract_function, arguments)
+    contract_function = CONTRACT_CALLS[action]
     if contract_function.role == ADMIN and delay is not None:
         call = TimelockedCall(oracle, calldata, salt)
-        return build_timelocked_result(action, call, configuration.admin, delay)
+        return _build_timelocked_result(action, call, configuration.admin, delay)
     sender_by_role = {
         ADMIN: f"admin {configuration.admin}",
         PAUSER: f"pauser {configuration.pauser}",
@@ -118,7 +112,7 @@ def build_roots_call(
     )
 
 
-def build_timelocked_result(
+def _build_timelocked_result(
     action: str, call: TimelockedCall, timelock: Address, delay: int
 ) -> ContractCallAnswer:
     """Return the calls that schedule and execute an admin call; `delay` in seconds, may be 0."""

@@ -5,12 +5,10 @@ docs/explanation/kickouts.md#power. Nothing is sent, because the daemon holds no
 `contract deploy` is in contract_deploy.
 """
 
-from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 
-from oracle.bindings.contract_errors import CONTRACT
 from oracle.bindings.inspection import ContractMismatch, inspect_contract
 from oracle.bindings.kick_target_checks import (
     find_kick_target_mismatches,
@@ -19,22 +17,17 @@ from oracle.bindings.kick_target_checks import (
 )
 from oracle.bindings.kick_targets import TASK_NETWORK
 from oracle.bindings.power import find_timelock_weaknesses, find_weaknesses
-from oracle.bindings.qos_oracle import ContractConfiguration, OracleContract
-from oracle.bindings.timelock import TimelockedCall, fetch_timelock_roles, get_timelock_delay
+from oracle.bindings.qos_roots import RootsConfiguration, RootsContract
+from oracle.bindings.timelock import fetch_timelock_roles, get_timelock_delay
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_model
 from oracle.cli.setup.contract_calls import (
-    ContractFunction,
-    build_timelocked_result,
+    CONTRACT_CALLS,
+    build_contract_call,
     encode_contract_call,
 )
 from oracle.cli.setup.contract_deploy import deploy
 from oracle.cli.setup.contract_values import (
-    encode_bytes32,
     parse_addresses,
-    parse_hash_bytes,
-    parse_optional_address,
-    parse_required_address,
-    parse_whole_number,
     print_contract_result,
 )
 from oracle.daemon.compose import open_checked_chain, open_reader
@@ -49,7 +42,7 @@ from oracle.daemon.senders import (
 )
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import InputError
-from oracle.queries.contract_models import ContractCallAnswer, build_contract_answer
+from oracle.queries.contract_models import build_contract_answer
 from oracle.rpc.fanout import EndpointCaller, PoolView
 
 contract = typer.Typer(no_args_is_help=True)
@@ -69,7 +62,7 @@ def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
     settings = load_config(config)
     address = get_oracle_address(settings)
     with open_checked_chain(settings) as chain:
-        contract_state = OracleContract(
+        contract_state = RootsContract(
             open_report_account(settings, chain).pool_view, address
         ).get_configuration()
     print_contract_result(build_contract_answer(contract_state), as_json=as_json)
@@ -123,9 +116,9 @@ def check(
         if not dev:
             proposer_addresses = parse_addresses(proposers) if proposers else []
             first_block = settings.chain.start_block if since_block is None else since_block
-            mismatches += find_weaknesses(pool_view, contract_state)
+            mismatches += find_weaknesses(pool_view, contract_state, expected.settings)
             mismatches += _check_timelock(
-                pool_view, contract_state, first_block, proposer_addresses
+                pool_view, address, contract_state, first_block, proposer_addresses
             )
     if as_json:
         print_model(mismatches)
@@ -142,7 +135,8 @@ def check(
 
 def _check_timelock(
     pool_view: PoolView,
-    contract_state: ContractConfiguration,
+    oracle: Address,
+    contract_state: RootsConfiguration,
     first_block: int,
     proposers: list[Address],
 ) -> list[ContractMismatch]:
@@ -155,7 +149,7 @@ def _check_timelock(
         return []
     roles = fetch_timelock_roles(pool_view, contract_state.admin, first_block)
     typer.echo(roles.format_line(), err=True)
-    return find_timelock_weaknesses(roles, contract_state.vetoer, proposers)
+    return find_timelock_weaknesses(roles, oracle, contract_state, proposers)
 
 
 def _check_kick_target(
@@ -197,30 +191,12 @@ def _find_target_mismatches(
     )
 
 
-_EMERGENCY_CALLS: Mapping[str, ContractFunction] = {
-    "pause": ContractFunction("pauseFor", "pauser", (parse_whole_number,), "SECONDS"),
-    "pause-kicks": ContractFunction("pauseKicks", "pauser"),
-    "cancel-kick": ContractFunction(
-        "cancelKick", "vetoer", (parse_required_address, encode_bytes32), "NODE WHY"
-    ),
-    "drop-signer": ContractFunction("dropSigner", "pauser", (parse_required_address,), "SIGNER"),
-    "set-signers": ContractFunction(
-        "setSigners", "admin", (parse_addresses, parse_whole_number), "SIGNER,… QUORUM"
-    ),
-    "set-rules": ContractFunction("setRules", "admin", (parse_hash_bytes,), "RULES_HASH"),
-    "set-target": ContractFunction("setTarget", "admin", (parse_optional_address,), "TARGET"),
-    "readmit": ContractFunction("readmit", "admin", (parse_required_address,), "NODE"),
-    "resume": ContractFunction("resume", "admin"),
-    "resume-kicks": ContractFunction("resumeKicks", "admin"),
-}
-
-
 @contract.command("calldata", epilog="Example: qos-oracle contract calldata pause 86400")
 def print_calldata(
     action: Annotated[
         str,
         typer.Argument(
-            metavar="ACT", help=(f"Action to encode. One of: {', '.join(_EMERGENCY_CALLS)}.")
+            metavar="ACT", help=(f"Action to encode. One of: {', '.join(CONTRACT_CALLS)}.")
         ),
     ],
     arguments: Annotated[
@@ -245,33 +221,14 @@ def print_calldata(
     Nothing is sent. Admin calls go through the timelock: the output has the call that schedules
     the action, and the call that executes it after the delay.
     """
-    if action not in _EMERGENCY_CALLS:
-        raise InputError(
-            f"{action}: unknown action; expected one of: {', '.join(_EMERGENCY_CALLS)}"
-        )
-    contract_function = _EMERGENCY_CALLS[action]
-    encoded_call = encode_contract_call(CONTRACT, action, contract_function, arguments or [])
+    calldata = encode_contract_call(action, arguments or [])
     settings = load_config(config)
     oracle = get_oracle_address(settings)
     with open_checked_chain(settings) as chain:
         pool_view = open_report_account(settings, chain).pool_view
-        contract_state = OracleContract(pool_view, oracle).get_configuration()
-        delay = (
-            get_timelock_delay(pool_view, contract_state.admin)
-            if contract_function.role == "admin"
-            else None
-        )
-    sender = {
-        "pauser": contract_state.pauser,
-        "vetoer": contract_state.vetoer,
-        "admin": contract_state.admin,
-    }[contract_function.role]
-    answer = ContractCallAnswer(
-        act=action, sender=f"{contract_function.role} {sender}", to=oracle, calldata=encoded_call
-    )
-    if delay is not None:
-        timelocked_call = TimelockedCall(oracle, encoded_call, salt)
-        answer = build_timelocked_result(action, timelocked_call, contract_state.admin, delay)
+        configuration = RootsContract(pool_view, oracle).get_configuration()
+        delay = get_timelock_delay(pool_view, configuration.admin)
+    answer = build_contract_call(action, calldata, oracle, configuration, delay, salt)
     print_contract_result(answer, as_json=as_json)
 
 

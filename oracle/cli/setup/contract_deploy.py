@@ -8,13 +8,11 @@ import typer
 
 from oracle.bindings.deployment import (
     DEFAULT_LIMITS,
-    DEFAULT_ROOTS_LIMITS,
     DEFAULT_TIGHTEST,
     NO_FLOORS,
     NO_KICK_FLOORS,
-    NO_ROOTS_FLOORS,
     OracleSetup,
-    RootsSetup,
+    WordsSetup,
     compute_min_age,
     override_limits,
 )
@@ -129,6 +127,13 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
             help="Contract limit that overrides the default; repeatable.",
         ),
     ] = None,
+    hot_set: Annotated[
+        bool,
+        typer.Option(
+            "--hot-set",
+            help="Also deploy the contract from which consumers read scores without a proof.",
+        ),
+    ] = False,
     dev: Annotated[
         bool,
         typer.Option(
@@ -170,7 +175,7 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
         dev=dev,
     )
     roles.check_separation()
-    oracle_setup = _build_setup(settings, roles, parse_optional_address(target), limit or [])
+    oracle_setup = build_setup(settings, roles, parse_optional_address(target), limit or [])
     planned_adapter = None if target else _plan_adapter(settings, adapter, contracts or [])
     _check_network(settings)
     replaced_oracle = get_oracle_address(settings) if replace_oracle else None
@@ -179,7 +184,14 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
     publisher = _open_deploy_account(settings)
     try:
         plan = DeployPlan(
-            settings, publisher, payer, roles, oracle_setup, planned_adapter, replaced_oracle
+            settings,
+            publisher,
+            payer,
+            roles,
+            oracle_setup,
+            planned_adapter,
+            replaced_oracle,
+            WordsSetup() if hot_set else None,
         )
         plan.run(yes=yes, dry_run=dry_run, as_json=as_json)
     finally:
@@ -254,34 +266,10 @@ def _read_expelled_nodes(config: Config) -> tuple[Address, ...]:
         )
 
 
-def _build_setup(
+def build_setup(
     config: Config, roles: ContractRoles, target: Address, limits: list[str]
 ) -> OracleSetup:
-    settings = build_report_settings(config.oracle, build_configured_rules(config))
-    limit_by_name = {
-        "kick_below": settings.kick_below,
-        "anchor_window": config.oracle.anchor_window,
-        **dict(parse_limit(limit_text) for limit_text in limits),
-    }
-    oracle_setup = OracleSetup(
-        admin=roles.owner,
-        pauser=roles.pauser,
-        vetoer=roles.vetoer,
-        target=target
-        if target != ZERO_ADDRESS
-        else find_kick_target_address(config) or ZERO_ADDRESS,
-        signers=roles.signers,
-        quorum=roles.quorum,
-        rules_hash=compute_rules_hash(config, open_reader(config)),
-        limits=override_limits(DEFAULT_LIMITS, limit_by_name),
-    )
-    return replace(oracle_setup, floors=NO_FLOORS) if roles.dev else oracle_setup
-
-
-def build_roots_setup(
-    config: Config, roles: ContractRoles, target: Address, limits: list[str]
-) -> RootsSetup:
-    """Return the constructor's argument of a QoSRoots for the configured network.
+    """Return the constructor's argument for the configured network.
 
     `limits` are texts of the form NAME=NUMBER, which override the defaults.
 
@@ -289,7 +277,7 @@ def build_roots_setup(
         InputError: a limit is unknown or malformed.
     """
     settings = build_report_settings(config.oracle, build_configured_rules(config))
-    setup = RootsSetup(
+    setup = OracleSetup(
         admin=roles.owner,
         pauser=roles.pauser,
         vetoer=roles.vetoer,
@@ -304,7 +292,7 @@ def build_roots_setup(
     limit_by_name = {
         "kick_below": settings.kick_below,
         "anchor_window": config.oracle.anchor_window,
-        "max_age_seconds": max(DEFAULT_ROOTS_LIMITS.max_age_seconds, min_age),
+        "max_age_seconds": max(DEFAULT_LIMITS.max_age_seconds, min_age),
         **dict(parse_limit(limit_text) for limit_text in limits),
     }
     tightest = replace(
@@ -316,7 +304,7 @@ def build_roots_setup(
     )
     setup = replace(setup, limits=override_limits(setup.limits, limit_by_name), tightest=tightest)
     if roles.dev:
-        return replace(setup, floors=NO_ROOTS_FLOORS, kick_floors=NO_KICK_FLOORS)
+        return replace(setup, floors=NO_FLOORS, kick_floors=NO_KICK_FLOORS)
     return setup
 
 

@@ -12,7 +12,6 @@ from oracle.bindings.arb_sys import is_arbitrum_chain
 from oracle.bindings.deployment import (
     DeploymentPlan,
     OracleSetup,
-    RootsSetup,
     WordsSetup,
     check_funds,
     compute_contract_address,
@@ -131,15 +130,14 @@ class _PredictedAddresses:
 class DeployPlan:
     """The contracts to deploy and the payer; a deployed timelock becomes the oracle's admin.
 
-    `replaced` is the oracle that the new one replaces. A QoSWords can be
-    deployed only beside a QoSRoots.
+    `replaced` is the oracle that the new one replaces.
     """
 
     config: Config
     publisher: SenderAccount
     payer: Signer
     roles: ContractRoles
-    setup: OracleSetup | RootsSetup
+    setup: OracleSetup
     adapter: PlannedAdapter | None = None
     replaced: Address | None = None
     words_setup: WordsSetup | None = None
@@ -197,10 +195,12 @@ class DeployPlan:
             words_contract=predict_next(is_deployed=self.words_setup is not None),
         )
 
-    def _complete_setup(self, addresses: _PredictedAddresses) -> OracleSetup | RootsSetup:
-        setup = replace(self.setup, admin=addresses.timelock or self.roles.owner)
-        if isinstance(setup, RootsSetup):
-            setup = replace(setup, arbitrum=is_arbitrum_chain(self.publisher.pool_view))
+    def _complete_setup(self, addresses: _PredictedAddresses) -> OracleSetup:
+        setup = replace(
+            self.setup,
+            admin=addresses.timelock or self.roles.owner,
+            arbitrum=is_arbitrum_chain(self.publisher.pool_view),
+        )
         if self.adapter is None or addresses.adapter is None:
             return setup
         kick_gas = self.adapter.target.kick_gas
@@ -211,7 +211,7 @@ class DeployPlan:
         )
 
     def _build_result(
-        self, setup: OracleSetup | RootsSetup, addresses: _PredictedAddresses
+        self, setup: OracleSetup, addresses: _PredictedAddresses
     ) -> DeploymentAnswer:
         deployment_by_name = {
             name: self._simulate_deployment(code)
@@ -251,7 +251,7 @@ class DeployPlan:
                 gas_limit=deployment_by_name["adapter"].gas_limit,
             )
         return DeploymentAnswer(
-            contract="QoSRoots" if isinstance(setup, RootsSetup) else "QoSOracle",
+            contract="QoSRoots",
             code_hash=oracle_deployment.code_hash,
             arguments=setup,
             sender=oracle_deployment.sender,
@@ -265,7 +265,7 @@ class DeployPlan:
         )
 
     def _build_creation_codes(
-        self, setup: OracleSetup | RootsSetup, addresses: _PredictedAddresses
+        self, setup: OracleSetup, addresses: _PredictedAddresses
     ) -> dict[str, str]:
         """Return the creation code of each contract but the words, in order of deployment."""
         code_by_name = {}
@@ -278,9 +278,7 @@ class DeployPlan:
             )
         return code_by_name
 
-    def _deploy_contracts(
-        self, setup: OracleSetup | RootsSetup, addresses: _PredictedAddresses
-    ) -> int:
+    def _deploy_contracts(self, setup: OracleSetup, addresses: _PredictedAddresses) -> int:
         """Deploy the planned contracts in order; return the gas used by the oracle."""
         code_by_name = self._build_creation_codes(setup, addresses)
         if addresses.timelock is not None:
@@ -335,8 +333,9 @@ class DeployPlan:
         steps = [f"next: {line}" for line in self._list_role_steps(addresses)]
         if addresses.timelock is not None:
             owner, delay = self.roles.owner, self.roles.delay
-            canceller = self._get_canceller(addresses)
-            grant = build_canceller_grant(addresses.timelock, canceller)
+            # As a canceller itself, a vetoer whose key was stolen could cancel operations forever,
+            # after its replacement too.
+            grant = build_canceller_grant(addresses.timelock, addresses.oracle)
             steps.append(
                 f"next, so that the vetoer can cancel scheduled calls: {owner} sends "
                 f"{addresses.timelock} {grant.encode_schedule_call(delay)}, and anyone sends "
@@ -348,14 +347,6 @@ class DeployPlan:
                 "and run `qos-oracle resync rebuild`"
             )
         return steps
-
-    def _get_canceller(self, addresses: _PredictedAddresses) -> Address:
-        """Return the account that gets the timelock's canceller role.
-
-        The vetoer cancels operations through a QoSRoots. As a canceller itself, a vetoer whose key
-        was stolen could cancel operations forever, after its replacement too.
-        """
-        return addresses.oracle if isinstance(self.setup, RootsSetup) else self.roles.vetoer
 
     def _list_role_steps(self, addresses: _PredictedAddresses) -> list[str]:
         """Return the calls, with their senders, that make the network accept the new oracle."""

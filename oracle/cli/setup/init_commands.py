@@ -101,7 +101,7 @@ profile = {json.dumps(inputs.profile)}
 contracts = {{ {contracts} }}
 
 [oracle]
-# Address of contracts/QoSOracle.sol; without it, scores are computed but not reported.
+# Address of contracts/roots/QoSRoots.sol; without it, scores are computed but not reported.
 {"# address =" if inputs.oracle is None else f"address = {json.dumps(inputs.oracle)}"}
 # Whether reports are sent; if not, they are only computed and shown.
 publish = false

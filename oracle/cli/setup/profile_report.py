@@ -4,11 +4,10 @@ import json
 from collections.abc import Iterator
 
 from oracle.bindings.kick_targets import KickTarget, find_default_kick_target
-from oracle.bindings.qos_oracle import REGISTRATION_GAS
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.profiles.profile import Contract, Profile
 from oracle.daemon.config.loader import TASK_NETWORK_CONTRACT, Config
-from oracle.daemon.records import build_configured_rules, open_records
+from oracle.daemon.records import build_configured_rules
 from oracle.domain.events.network_events import (
     NAME_BY_TYPE,
     DomainEvent,
@@ -19,14 +18,12 @@ from oracle.domain.events.network_events import (
     NodeQuitAsked,
     TaskStarted,
 )
-from oracle.domain.reports.contract_state import RoundLimits
 from oracle.domain.scoring.missing_signals import (
     describe_missing_event_types,
     describe_missing_fields,
 )
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.text.text_tables import shorten_hash
-from oracle.store.schema import SchemaAge, get_schema_state
 
 _GWEI = 10**9
 
@@ -151,44 +148,3 @@ def _find_unscored_round_warnings(profile: Profile, rules: Rules) -> Iterator[st
             f"{rules.name} scores tasks of two rounds and compared groups, but the profile has "
             "neither: no node would ever get a score"
         )
-
-
-def describe_registration_cost(config: Config) -> str:
-    """Describe how many new nodes can be registered at the maximum gas price."""
-    limits, min_scores = config.limits, config.oracle.min_scores
-    cost = REGISTRATION_GAS * limits.max_fee_per_gas_wei
-    return (
-        f"a node is registered from score {min_scores} on; at limits.max_fee_per_gas_wei "
-        f"{limits.max_cost_per_transaction_wei // cost} fit one report "
-        f"(limits.max_cost_per_transaction_wei) and {limits.max_cost_per_day_wei // cost} a day "
-        f"(limits.max_cost_per_day_wei), at {REGISTRATION_GAS} gas each; more if gas is cheaper"
-    )
-
-
-def find_registration_warnings(config: Config) -> Iterator[str]:
-    """Yield a warning if the registration of new nodes makes a report too expensive.
-
-    The new nodes are those that wait in the database, up to the contract's limit for a round.
-    """
-    name, max_cost_wei = "max_cost_per_transaction_wei", config.limits.max_cost_per_transaction_wei
-    if max_cost_wei < REGISTRATION_GAS * config.limits.max_fee_per_gas_wei:
-        yield f"limits.{name}: too low for a report with one new node at the maximum fee"
-        return
-    new = min(RoundLimits().max_new_nodes, _count_waiting_nodes(config))
-    if max_cost_wei < new * REGISTRATION_GAS * config.limits.max_fee_per_gas_wei:
-        max_gwei = max_cost_wei / (new * REGISTRATION_GAS * _GWEI)
-        yield (
-            f"limits.{name}: {new} nodes wait for an index, and the report that registers them "
-            f"is not sent while the gas price is above {max_gwei:.3g} gwei"
-        )
-
-
-def _count_waiting_nodes(config: Config) -> int:
-    """Return the number of stored nodes that wait for an index.
-
-    If the database is missing or has another schema, return 0.
-    """
-    if get_schema_state(config.database.url).age is not SchemaAge.CURRENT:
-        return 0
-    with open_records(config) as records, records.store.read_transaction() as uow:
-        return uow.registrations.count_waiting(config.oracle.min_scores)

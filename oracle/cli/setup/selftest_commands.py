@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from oracle.bindings.inspection import inspect_contract
-from oracle.bindings.qos_oracle import encode_push_call
+from oracle.bindings.qos_roots import encode_push_call
 from oracle.bindings.task_network import encode_start_task_call
 from oracle.chain.source import ChainSource
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_model
@@ -31,6 +31,7 @@ from oracle.daemon.records import Records, open_records
 from oracle.daemon.senders import (
     OpenKey,
     build_expected_contract,
+    check_hot_set,
     get_oracle_address,
     make_key_opener,
     open_dispatch_context,
@@ -167,11 +168,11 @@ def _check_contract(context: _CheckContext, store: Store | None) -> str:
         check_chain(config, context.open_endpoints(), store),
         get_oracle_address(config),
     )
-    _, mismatches = inspect_contract(
-        open_report_account(config, chain).pool_view, address, expected
-    )
+    pool_view = open_report_account(config, chain).pool_view
+    contract_configuration, mismatches = inspect_contract(pool_view, address, expected)
     if mismatches:
         raise InputError("; ".join(difference.format_line() for difference in mismatches))
+    check_hot_set(config, pool_view, contract_configuration)
     return f"{address} matches the configuration, rules {compute_rules_hash(config, reader)}"
 
 

@@ -68,8 +68,8 @@ class WebSection(ListenerSection):
 class StatementsSection(ListenerSection):
     section_name = "statements"
 
-    # Port of `/v1/report` and `/v1/kick`, for the other reporters; 0 uses any free port. Without
-    # it, signatures are not published.
+    # Port of `/v1/report`, for the other reporters; 0 uses any free port. Without it, signatures
+    # are not published.
     port: int | None = Field(default=None, ge=0, le=65_535)
 
 

@@ -36,7 +36,7 @@ from oracle.daemon.config.listener_section import (
     WebSection,
     find_listener_faults,
 )
-from oracle.daemon.config.oracle_section import OracleSection
+from oracle.daemon.config.oracle_section import HotSetSection, OracleSection
 from oracle.daemon.config.redaction import has_secret_value, iter_secret_parts, iter_secret_values
 from oracle.daemon.config.sections import (
     DatabaseSection,
@@ -92,7 +92,7 @@ ENVIRONMENT_PREFIX = "QOS_ORACLE_"
 # A soft report is as of a block this far below the head
 # (docs/explanation/reports.md#when-to-publish).
 SOFT_BLOCKS = 2
-# The contract that registers nodes with the oracle contract, and starts drawn tasks.
+# The contract that starts drawn tasks.
 TASK_NETWORK_CONTRACT = "TaskNetwork"
 # The number of blocks that may pass between the cut of a report and its inclusion, at worst.
 LANDING_BLOCKS = 6
@@ -123,6 +123,7 @@ class Config(BaseSettings):
     verify: VerifySection = VerifySection()
     history: HistorySection = HistorySection()
     oracle: OracleSection = OracleSection()
+    hot_set: HotSetSection = HotSetSection()
     rules: RulesSection = RulesSection()
     dispatch: DispatchSection = DispatchSection()
     probing: ProbingSection = ProbingSection()
@@ -261,6 +262,8 @@ def _find_conflicts(config: Config) -> list[str]:
         faults.append(
             "keys: oracle.publish is on, but neither a signer nor a transmitter is configured"
         )
+    if config.hot_set.address is not None and oracle.address is None:
+        faults.append("hot_set.address: requires oracle.address")
     faults += find_dispatch_faults(
         config.dispatch, config.chain.start_block, has_key=keys.has_key("dispatcher")
     )
@@ -315,7 +318,11 @@ def _find_duplicate_contract_faults(config: Config, profile: Profile) -> list[st
     The events of such contracts could not be distinguished.
     """
     address_by_name = {name: contract.address for name, contract in profile.contracts.items()}
-    address_by_name |= {**config.network.contracts, "oracle.address": config.oracle.address}
+    address_by_name |= {
+        **config.network.contracts,
+        "oracle.address": config.oracle.address,
+        "hot_set.address": config.hot_set.address,
+    }
     names_by_address: dict[str, list[str]] = {}
     for name, address in address_by_name.items():
         if address is not None:

@@ -1,4 +1,4 @@
-"""The section `[oracle]`: the contract, the content of reports and when they are sent."""
+"""The sections `[oracle]` and `[hot_set]`: contracts, the content of reports, when to send."""
 
 from pathlib import Path
 from typing import Literal
@@ -24,7 +24,7 @@ class OracleSection(Section):
     # The length of a period in seconds of block time; one report is cut for each period. You
     # cannot change it for an existing database. Part of the rules hash.
     period_seconds: int = Field(default=60, ge=1)
-    # The longest time between two reports of a score, in seconds. Part of the rules hash.
+    # The longest time between two rounds, in seconds. Part of the rules hash.
     heartbeat_seconds: int = Field(default=3600, ge=1)
     # The change of a score that triggers a report, in 1/10,000 of QoS. Part of the rules hash.
     deviation: int = Field(default=100, ge=1, le=10_000)
@@ -32,28 +32,19 @@ class OracleSection(Section):
     report_ttl_seconds: int = Field(default=600, ge=1, le=3600)
     # The number of blocks for which the contract checks block hashes, as set at its deployment.
     anchor_window: int = Field(default=200, ge=2, le=8191)
+    # Whether a report that makes a kickout due is signed only after the blocks behind the kickout
+    # were verified as far as the chain allows. Part of the rules hash.
+    kickouts_require_proof: bool = True
     # The folder for the evidence of kickouts.
     evidence_folder: Path = Path("evidence")
-    # Consecutive accepted rounds, all as of blocks since the kickout became due, that must show
-    # the node below the threshold before a kickout is proposed. Part of the rules hash.
-    kick_after_rounds: int = Field(default=3, ge=1, le=100)
-    # The maximum number of words (of sixteen nodes) in one report; the remaining words come first
-    # in the next report. A new word costs 23,200 gas, and an existing word 6,100 gas. Use a lower
-    # value if the gas limit of a block, or of a transaction (16.7 million by EIP-7825), is lower.
-    # Part of the rules hash.
-    max_words: int = Field(default=1024, ge=1, le=1024)
-    # The number of scores that a node needs before a round registers it; an excluded node is
-    # registered at once. The transmitter pays 26,000 gas for each registration. Part of the rules
-    # hash.
-    min_scores: int = Field(default=1, ge=1, le=50)
     # The fee per gas, in wei, up to which an ordinary update is sent at once. This limit grows
     # with the age of the last round and reaches `limits.max_fee_per_gas_wei` at the heartbeat. By
     # default it equals `limits.max_fee_per_gas_wei`. A node that crosses a band never waits.
     cheap_fee_wei: int | None = Field(default=None, ge=1)
-    # Ordinary updates of fewer words wait for the heartbeat.
-    min_words: int = Field(default=1, ge=1)
-    # Ordinary updates of fewer words than `oracle.min_words` are still sent if the sum of their
-    # lane changes is at least this value, in 1/10,000 of QoS.
+    # Ordinary updates of fewer nodes wait for the heartbeat.
+    min_nodes: int = Field(default=1, ge=1)
+    # Ordinary updates of fewer nodes than `oracle.min_nodes` are still sent if the sum of their
+    # changes is at least this value, in 1/10,000 of QoS.
     min_change: int | None = Field(default=None, ge=1)
     # A report is held if a larger share of the members would change by more than
     # `sanity_changed_by`; `report release` releases it.
@@ -75,7 +66,7 @@ class OracleSection(Section):
     @property
     def submission_policy(self) -> SubmissionPolicy:
         """The policy that decides when a report is worth its gas."""
-        return SubmissionPolicy(self.cheap_fee_wei, self.min_words, self.min_change)
+        return SubmissionPolicy(self.cheap_fee_wei, self.min_nodes, self.min_change)
 
     @property
     def sanity_limits(self) -> SanityLimits:
@@ -90,6 +81,15 @@ class OracleSection(Section):
         )
 
 
+class HotSetSection(Section):
+    # The address of a `QoSWords` contract of `oracle.address`, in which the transmitter keeps the
+    # scores of all nodes up to date after each round. Without it, nothing is brought.
+    address: ContractAddress | None = None
+    # The highest fee per gas, in wei, at which words are brought and nodes are bound; while fees
+    # are higher, consumers read older scores. By default it equals `limits.max_fee_per_gas_wei`.
+    max_fee_wei: int | None = Field(default=None, ge=1)
+
+
 def build_report_settings(oracle_section: OracleSection, rules: Rules) -> ReportSettings:
     """Return the settings of reports; the kickout threshold is the rules' threshold as a QoS."""
     return ReportSettings(
@@ -98,7 +98,5 @@ def build_report_settings(oracle_section: OracleSection, rules: Rules) -> Report
         deviation=oracle_section.deviation,
         ttl_seconds=oracle_section.report_ttl_seconds,
         kick_below=compute_kickout_line_steps(rules),
-        kick_after_rounds=oracle_section.kick_after_rounds,
-        max_words=oracle_section.max_words,
-        min_scores=oracle_section.min_scores,
+        requires_proof=oracle_section.kickouts_require_proof,
     )

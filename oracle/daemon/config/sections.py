@@ -144,11 +144,11 @@ class ReportersSection(Section):
     timeout_seconds: float = Field(default=2.0, gt=0, le=30)
     # The rank of this transmitter: rank 0 sends at once, and higher ranks wait.
     transmit_rank: int = Field(default=0, ge=0, le=100)
-    # Seconds of chain time, multiplied by the rank, for which a push waits for transmitters of
-    # lower rank.
+    # Seconds of chain time, multiplied by the rank, for which a push or a word of the hot set
+    # waits for transmitters of lower rank.
     transmit_delay_seconds: int = Field(default=60, ge=1, le=3600)
-    # Blocks, multiplied by the rank, for which a push or a kickout call waits for transmitters of
-    # lower rank.
+    # Blocks, multiplied by the rank, for which a push, a kickout call or a word of the hot set
+    # waits for transmitters of lower rank.
     transmit_delay_blocks: int = Field(default=5, ge=1, le=1000)
 
     @property

@@ -10,32 +10,22 @@ from fastapi.responses import JSONResponse, Response
 from oracle import __version__
 from oracle.quorum.wire_format import Board, encode_statements
 
-_NONE = 404
+_NOT_FOUND = 404
 
 
 def create_statements_app(board: Board) -> FastAPI:
     """Return the application; none of its responses needs a thread."""
     app = FastAPI(title="qos-oracle", version=__version__, docs_url=None, redoc_url=None)
 
-    @app.get("/v1/report/{around}")
-    async def get_report_statement(around: int) -> Response:
-        """Return the statement that this reporter signed for a round.
+    @app.get("/v1/report/{round_number}")
+    async def get_report_statements(round_number: int) -> Response:
+        """Return the statements that this reporter signed for a round, newest first.
 
-        The response has fields, digest, signer and signature, from memory; 404 if nothing was
-        signed.
+        Each has its fields, digest, signer and signature. The status is 404 if nothing was signed.
         """
-        return _build_statement_response(board, f"report/{around}")
-
-    @app.get("/v1/kick/{node}")
-    async def get_kick_statement(node: str) -> Response:
-        """Return the statement that this reporter signed for a kickout, by the node's address."""
-        return _build_statement_response(board, f"kick/{node}")
+        statements = board.get_statements(round_number)
+        if not statements:
+            return JSONResponse({"error": "no statement signed"}, _NOT_FOUND)
+        return Response(encode_statements(statements), media_type="application/json")
 
     return app
-
-
-def _build_statement_response(board: Board, path: str) -> Response:
-    statement = board.get_statements(path)
-    if not statement:
-        return JSONResponse({"error": "no statement signed"}, _NONE)
-    return Response(encode_statements(statement), media_type="application/json")

@@ -33,7 +33,8 @@ from oracle.domain.state import OpenGroup, Task
 # Version 9: the first and the newest block of each task.
 # Version 10: groups that commit and reveal score in both rounds under legacy rules.
 # Version 11: seats of nodes, the times of due kickouts, and the time of each node's last score.
-FOLD_VERSION = 11
+# Version 12: the kickout of a node that quits stays due.
+FOLD_VERSION = 12
 
 HANDLERS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {
     network_events.NodeJoined: node_lifecycle.apply_node_joined,

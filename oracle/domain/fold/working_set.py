@@ -325,16 +325,20 @@ def update_kickout_interval(ledger: WorkingSet, node: Node, position: Position, 
     """Open or close the kickout interval of a node whose pool or membership has just changed.
 
     `time` is the block time of the change. The pool of a node that joins may be lost, because a
-    restart happened since its last score.
+    restart happened since its last score. An interval stays open when the node quits, because
+    leaving is no way out (docs/explanation/kickouts.md#leaving-is-no-way-out).
     """
     rules = ledger.rules
     pool = get_pool_for_kickout(node, time, rules)
+    opened_at = node.kickout_due_since
+    is_accountable = node.membership is Membership.MEMBER or (
+        node.membership is Membership.QUIT and opened_at is not None
+    )
     is_due = (
-        node.membership is Membership.MEMBER
+        is_accountable
         and len(pool) == rules.pool_size
         and is_below_kickout_line(node.pool_sum, rules)
     )
-    opened_at = node.kickout_due_since
     if rules.legacy is not None:
         is_too_low = get_stored_tally(node).justifies_kickout(rules.legacy)
         is_due = is_too_low and node.membership is Membership.MEMBER

@@ -1,116 +1,204 @@
-"""The oracle contract's state as rows: its head, indexes, words, and settings."""
+"""The oracle contract's state, folded from its events: rounds, kickouts and settings.
 
+The contract is contracts/roots/QoSRoots.sol. No input of a transaction is read.
+"""
+
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from oracle.domain.events.oracle_events import (
     ConfigSet,
+    ContractEvent,
+    KickAccused,
+    KickAllowed,
+    KickCancelled,
+    KickEvent,
+    KickExecuted,
     KickLimitsSet,
+    KickRefused,
     LimitsSet,
+    NodeExpelled,
+    NodeReadmitted,
     RoundAccepted,
+    RoundsStruck,
     SettingEvent,
+    SignersSet,
 )
 from oracle.domain.ids import ZERO_HASH, Address, Hash
-from oracle.domain.reports.kicks import Kick
-from oracle.domain.reports.lanes import LOWEST_SCORE
-
-# This many lanes may always fall at once, so that small networks are not held up.
-MIN_ALLOWED_FALLS = 4
-_SHARE_UNIT = 10_000
+from oracle.domain.reports.contract_settings import ContractSettings
+from oracle.domain.reports.expulsions import NEVER_EXPIRES
+from oracle.domain.reports.node_kicks import NodeKick
+from oracle.errors import FatalError
 
 
 @dataclass(frozen=True, slots=True)
-class RoundHead:
-    """The last accepted round; before the first one, `round` is 0 and `digest` is zero.
+class ContractPreImages:
+    """The kickouts before one block, of the nodes whose kickout it changed; None: none was there.
 
-    `time` is the time of the block that accepted the round, or 0 before the first.
+    Rounds, strikes and settings are only appended: an undo removes those above its block.
     """
-
-    round: int = 0
-    as_of: int = 0
-    digest: Hash = ZERO_HASH
-    time: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class NodeIndex:
-    """One lane and the node that holds it.
-
-    `closed_in` is the round since which the lane has been "do not select", or None if it is not.
-    """
-
-    index: int
-    node: Address
-    closed_in: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """Sixteen lanes as stored in the contract, with the round that wrote them and its time."""
-
-    index: int
-    value: int
-    round: int
-    time: int
-
-
-@dataclass(frozen=True, slots=True)
-class RoundsPreImages:
-    """The rows of the contract's state before one block; None if a row did not exist."""
 
     block: int
-    words: dict[int, Word | None]
-    indexes: dict[int, NodeIndex | None]
-    kicks: dict[Address, Kick | None]
-    # The head before the block as a tuple of one; empty if the block accepted no round.
-    head: tuple[RoundHead, ...]
+    kicks: dict[Address, NodeKick | None]
 
 
 @dataclass(slots=True)
-class RoundsChanges:
+class ContractChanges:
     """The changes to store since the last `drain_changes`."""
 
-    words: dict[int, Word] = field(default_factory=dict)
-    indexes: dict[int, NodeIndex] = field(default_factory=dict)
-    kicks: dict[Address, Kick] = field(default_factory=dict)
-    head: RoundHead | None = None
+    kicks: dict[Address, NodeKick] = field(default_factory=dict)
     accepted: list[RoundAccepted] = field(default_factory=list)
-    # Settings made by the contract's administrators: the vetoer, limits, the configuration of
-    # signers and rules.
+    strikes: list[RoundsStruck] = field(default_factory=list)
     settings: list[SettingEvent] = field(default_factory=list)
-    pre_images: list[RoundsPreImages] = field(default_factory=list)
+    pre_images: list[ContractPreImages] = field(default_factory=list)
 
 
-class RoundLimits(NamedTuple):
-    """The contract's limits for one round; the defaults are those of `contract deploy`.
+class ContractState:
+    """The contract's state at the position of the fold, kept in memory.
 
-    `max_new_nodes` is the number of nodes that may get an index. `fall_share`, in 1/10,000, is the
-    share of the open lanes that may fall at once (four always may). A lane falls if it closes or
-    drops by more than `big_fall` steps.
+    `head` is the last accepted round, or None. Its root proves nothing if it was struck; see
+    `get_root`.
     """
 
-    max_new_nodes: int = 200
-    fall_share: int = 1000
-    big_fall: int = 2500
+    def __init__(
+        self,
+        kept_rounds: int,
+        *,
+        accepted: Iterable[RoundAccepted] = (),
+        strikes: Iterable[RoundsStruck] = (),
+        kicks: Iterable[NodeKick] = (),
+        settings: ContractSettings | None = None,
+    ) -> None:
+        """Create the state; `kept_rounds` is the number of roots that the contract keeps, KEPT.
 
-    def compute_max_falls(self, open_lanes: int) -> int:
-        """Return how many lanes may fall in a round if `open_lanes` lanes were open before."""
-        return max(MIN_ALLOWED_FALLS, open_lanes * self.fall_share // _SHARE_UNIT)
-
-    def is_fall(self, old_lane: int, new_lane: int) -> bool:
-        """Return whether a lane closes or drops by more than `big_fall`.
-
-        The first value of a lane is never a fall.
+        `accepted` has at least the last `kept_rounds` rounds, oldest first, and `strikes` every
+        strike of one of them.
         """
-        is_closed = old_lane >= LOWEST_SCORE > new_lane
-        return is_closed or new_lane + self.big_fall < old_lane
+        self.kept_rounds = kept_rounds
+        self.head: RoundAccepted | None = None
+        self.kicks = {kick.node: kick for kick in kicks}
+        self.settings = settings or ContractSettings()
+        # By round, as in the contract's ring; a struck round has the root 0.
+        self._roots: dict[int, Hash] = {}
+        self._changes = ContractChanges()
+        self._pre_images: ContractPreImages | None = None
+        for accepted_round in accepted:
+            self._keep_root(accepted_round)
+        for strike in strikes:
+            self._strike_roots(strike)
+
+    def fold_block(self, number: int, events: list[ContractEvent], *, journal: bool) -> None:
+        """Fold one block's events, in order; with `journal`, keep pre-images.
+
+        Raises:
+            FatalError: a round does not follow the last one, so a log is missing.
+        """
+        self._pre_images = ContractPreImages(number, {}) if journal else None
+        for event in events:
+            self._apply_event(event)
+        if self._pre_images is not None and self._pre_images.kicks:
+            self._changes.pre_images.append(self._pre_images)
+        self._pre_images = None
+
+    def drain_changes(self) -> ContractChanges:
+        """Return the changes since the last call, and start a new collection."""
+        changes, self._changes = self._changes, ContractChanges()
+        return changes
+
+    @property
+    def head_round(self) -> int:
+        """The number of the last accepted round, or 0."""
+        return 0 if self.head is None else self.head.round
+
+    @property
+    def previous_root(self) -> Hash:
+        """The root that the next report names as `prev`: 0 before the first, or after a strike."""
+        return self._roots.get(self.head_round, ZERO_HASH)
+
+    @property
+    def is_signed_by_current_config(self) -> bool:
+        """Whether the current signers signed the last round under the current rules.
+
+        Otherwise the contract rejects every call of a kickout until the next round.
+        """
+        head, config = self.head, self.settings.config
+        return head is not None and config is not None and head.config == config.digest
+
+    def get_root(self, number: int) -> Hash | None:
+        """Return the root of a round, or None if it is not kept, was struck, or does not exist."""
+        root = self._roots.get(number, ZERO_HASH)
+        return None if root == ZERO_HASH else root
+
+    def get_accused(self, node: Address) -> NodeKick | None:
+        """Return the node's kickout that waits for execution, or None."""
+        kick = self.kicks.get(node)
+        return kick if kick is not None and kick.is_accused else None
+
+    def _apply_event(self, event: ContractEvent) -> None:
+        match event:
+            case RoundAccepted():
+                self._accept_round(event)
+            case RoundsStruck():
+                self._strike_rounds(event)
+            case LimitsSet() | KickLimitsSet() | SignersSet() | ConfigSet():
+                self.settings = self.settings.apply_event(event)
+                self._changes.settings.append(event)
+            case _:
+                self._set_kick(self._compute_kick(event))
+
+    def _compute_kick(self, event: KickEvent) -> NodeKick:
+        """Return the node's kickout after an event."""
+        kick = self.kicks.get(event.node) or NodeKick(event.node)
+        match event:
+            case KickAccused():
+                kick = kick.accuse(event)
+            case KickCancelled():
+                kick = kick.cancel(event)
+            case KickAllowed():
+                kick = kick.allow(event.due_since)
+            case KickExecuted():
+                limits = self.settings.kick_limits
+                cooldown = NEVER_EXPIRES if limits is None else limits.kick_cooldown
+                kick = kick.execute(event, head_round=self.head_round, cooldown=cooldown)
+            case KickRefused():
+                kick = kick.refuse(event, self.head_round)
+            case NodeExpelled():
+                kick = kick.expel(event.at)
+            case NodeReadmitted():
+                kick = kick.readmit(event.time)
+        return kick
+
+    def _accept_round(self, event: RoundAccepted) -> None:
+        if self.head is not None and event.round != self.head.round + 1:
+            raise _build_gap_error(f"round {event.round}", event.at.block, self.head.round)
+        self._keep_root(event)
+        self._changes.accepted.append(event)
+
+    def _keep_root(self, event: RoundAccepted) -> None:
+        self.head = event
+        self._roots[event.round] = event.root
+        self._roots.pop(event.round - self.kept_rounds, None)
+
+    def _strike_rounds(self, event: RoundsStruck) -> None:
+        if self.head is not None and event.last != self.head.round:
+            strike = f"the strike of rounds {event.first} to {event.last}"
+            raise _build_gap_error(strike, event.at.block, self.head.round)
+        self._strike_roots(event)
+        self._changes.strikes.append(event)
+
+    def _strike_roots(self, event: RoundsStruck) -> None:
+        for number in range(event.first, event.last + 1):
+            if number in self._roots:
+                self._roots[number] = ZERO_HASH
+
+    def _set_kick(self, kick: NodeKick) -> None:
+        if self._pre_images is not None:
+            self._pre_images.kicks.setdefault(kick.node, self.kicks.get(kick.node))
+        self.kicks[kick.node] = self._changes.kicks[kick.node] = kick
 
 
-@dataclass(frozen=True, slots=True)
-class ContractSettings:
-    """The newest settings of the contract; a setting is None if no block read so far set it."""
-
-    vetoer: Address | None = None
-    limits: LimitsSet | None = None
-    kick_limits: KickLimitsSet | None = None
-    config: ConfigSet | None = None
+def _build_gap_error(subject: str, block: int, head_round: int) -> FatalError:
+    return FatalError(
+        f"{subject} in block {block} does not follow round {head_round}; a log is missing "
+        "(`qos-oracle resync verify --repair`)"
+    )

@@ -1,88 +1,22 @@
-"""The evidence for a kickout: the score pool when it became due, and the low rounds.
+"""The evidence for a kickout: the score pool when it became due.
 
 The evidence names the creators of the scored tasks, because one creator alone could have
-fabricated the tasks (docs/explanation/kickouts.md#held-for-a-person). The rounds are consecutive
-accepted rounds with the lane below the kickout line (docs/explanation/reports.md#low-rounds).
+fabricated the tasks (docs/explanation/kickouts.md#held-for-a-person).
 """
 
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from oracle.domain.blocks import Position
-from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
-from oracle.domain.ids import Address, Hash, TaskKey
-from oracle.domain.reports.lanes import NEVER_REPORTED, extract_lane, get_word_index
+from oracle.domain.ids import Address, TaskKey
 from oracle.domain.scoring.node_scores import is_below_kickout_line
 from oracle.domain.scoring.rules import Rules
-
-
-class LaneObservation(NamedTuple):
-    """The value of a lane after a round that was computed at `as_of` and accepted in `block`."""
-
-    round: int
-    block: int
-    as_of: int
-    digest: Hash
-    lane: int
-
-
-def iter_lane_observations(
-    rounds: Iterable[RoundAccepted], index: int, initial_lane: int
-) -> Iterator[LaneObservation]:
-    """Yield the value of the lane with this index after each round, in order.
-
-    A round that does not include the lane's word leaves the lane unchanged. `initial_lane` is the
-    lane before the first round.
-    """
-    lane, word_index = initial_lane, get_word_index(index)
-    for accepted_round in rounds:
-        for number, value in accepted_round.words:
-            if number == word_index:
-                lane = extract_lane(value, index)
-        yield LaneObservation(
-            accepted_round.round,
-            accepted_round.at.block,
-            accepted_round.as_of,
-            accepted_round.digest,
-            lane,
-        )
-
-
-def is_lane_low(lane: int, kick_line: int) -> bool:
-    """Return whether a lane is low for the contract; `kick_line`: `ReportSettings.kick_line`."""
-    return lane != NEVER_REPORTED and lane < kick_line
-
-
-def find_first_low_run(
-    observations: Iterable[LaneObservation], kick_line: int, count: int
-) -> tuple[LaneObservation, ...]:
-    """Return the first `count` consecutive low rounds.
-
-    If no run of low rounds is that long, return the run at the end, which may be empty.
-    """
-    run: list[LaneObservation] = []
-    for observation in observations:
-        run = [*run, observation] if is_lane_low(observation.lane, kick_line) else []
-        if len(run) == count:
-            break
-    return tuple(run)
-
-
-def count_newest_low_run(observations: Sequence[LaneObservation], kick_line: int) -> int:
-    """Count the consecutive low rounds at the end of the observations."""
-    count = 0
-    for observation in reversed(observations):
-        if not is_lane_low(observation.lane, kick_line):
-            break
-        count += 1
-    return count
-
 
 # Version of the scoring formula (docs/reference/scoring-rules.md); raise it with any change of
 # scores.
@@ -107,7 +41,7 @@ class CreatorSpread(NamedTuple):
     decisive_scores: int
 
     def find_hold_reason(self, rules: Rules) -> str | None:
-        """Return why only an operator may propose the kickout, or None if the daemon may.
+        """Return why only the vetoer may allow the kickout, or None if anyone may accuse the node.
 
         See docs/explanation/kickouts.md#held-for-a-person.
         """
@@ -171,37 +105,22 @@ def compute_creator_spread(
 class KickoutEvidence:
     """The evidence file of a kickout, which anyone can check against the chain.
 
-    The kickout stores the file's sha256 on-chain. `spread` is the distribution of the scores over
-    creators, as in the file.
+    Nothing on chain depends on the file. `spread` is the distribution of the scores over creators,
+    as in the file.
     """
 
     text: str
     spread: CreatorSpread
 
-    @property
-    def hash(self) -> Hash:
-        return Hash("0x" + hashlib.sha256(self.text.encode()).hexdigest())
-
-
-@dataclass(frozen=True, slots=True)
-class EvidenceContext:
-    """The content of the evidence besides the scores: chain, contract, and the node's `index`.
-
-    `observations` are the rounds that showed the node's lane below the kickout line, which is
-    `kick_below` QoS steps. `creators` holds the creators of the scored tasks, as far as events
-    named them before the interval opened.
-    """
-
-    chain_id: int | None
-    contract: Address | None
-    index: int | None
-    observations: tuple[LaneObservation, ...]
-    kick_below: int
-    creators: Mapping[TaskKey, Address]
-
 
 def build_kickout_evidence(
-    interval: KickoutDue, entries: Sequence[ScoreEntry], rules: Rules, context: EvidenceContext
+    interval: KickoutDue,
+    entries: Sequence[ScoreEntry],
+    rules: Rules,
+    *,
+    chain_id: int | None,
+    contract: Address | None,
+    creators: Mapping[TaskKey, Address],
 ) -> KickoutEvidence:
     """Return the evidence for a kickout.
 
@@ -214,7 +133,10 @@ def build_kickout_evidence(
         entries: the node's last `rules.pool_size` scores when the interval opened, oldest first;
             under legacy rules, the scores of the window.
         rules: the rules that scored the entries.
-        context: the node's lane, and the rounds that showed it low.
+        chain_id: the chain.
+        contract: the oracle contract, or None.
+        creators: the creators of the scored tasks, as far as events named them before the interval
+            opened.
 
     Raises:
         ValueError: the entries are not a full pool, belong to another node, or are not low enough
@@ -229,22 +151,19 @@ def build_kickout_evidence(
     if not justifies_kickout(entries, rules):
         raise ValueError(f"{interval.node}: scores with a sum of {total} do not justify a kickout")
     spread = compute_creator_spread(
-        ((context.creators.get(entry.task), entry.score) for entry in entries), rules
+        ((creators.get(entry.task), entry.score) for entry in entries), rules
     )
     content = {
-        "chain_id": context.chain_id,
-        "contract": context.contract,
+        "chain_id": chain_id,
+        "contract": contract,
         "creators": spread.creators,
         "decisive_of_one_creator": spread.decisive_scores,
         "due_since": _position_to_dict(interval.opened_at),
-        "entries": [_entry_to_dict(entry, context) for entry in entries],
+        "entries": [_entry_to_dict(entry, creators) for entry in entries],
         "formula_version": FORMULA_VERSION,
-        "index": context.index,
-        "kick_below": context.kick_below,
         "kickout_below": format_decimal(_get_kickout_line(rules)),
         "most_of_one_creator": spread.max_per_creator,
         "node": interval.node,
-        "rounds": [observation._asdict() for observation in context.observations],
         "rules": rules.name,
         "rules_sha256": hashlib.sha256(rules.to_json().encode()).hexdigest(),
         "rules_version": rules.version,
@@ -269,10 +188,10 @@ def _get_kickout_line(rules: Rules) -> int:
     return (rules if rules.legacy is None else rules.legacy).kickout_below
 
 
-def _entry_to_dict(entry: ScoreEntry, context: EvidenceContext) -> dict[str, object]:
+def _entry_to_dict(entry: ScoreEntry, creators: Mapping[TaskKey, Address]) -> dict[str, object]:
     return {
         "at": _position_to_dict(entry.at),
-        "creator": context.creators.get(entry.task),
+        "creator": creators.get(entry.task),
         "elapsed": entry.elapsed,
         "group": entry.group,
         "rank": entry.rank,

@@ -1,4 +1,4 @@
-"""The lane of a node, as the contract stores it, and the packing of sixteen lanes in one word.
+"""The lane of a node, as its leaf has it, and the packing of sixteen lanes in one word.
 
 A lane is a uint16: 0 means not reported yet, 1 do not select, and 2 to 10002 the QoS in steps of
 0.0001. See docs/reference/report-format.md#lanes.
@@ -47,7 +47,7 @@ def get_band(lane: int, kick_line: int) -> int:
 def compute_node_lane(
     node: Node | None, time: int, rules: Rules, population_maxima: PopulationMaxima | None = None
 ) -> int:
-    """Return the lane of a registered node in a report as of `time`: 1 to 10002.
+    """Return the lane of a node in a report as of `time`: 1 to 10002.
 
     The lane is "do not select" if the node is not a member, paused or excluded. `node` is None if
     no event ever named the node. Legacy rules need the node's `population_maxima` as of `time`.
@@ -119,3 +119,11 @@ def pack_lanes(lanes: Sequence[int]) -> int:
     """Pack up to sixteen lanes into a word, lowest index first; missing lanes are 0."""
     padding = (NEVER_REPORTED,) * (LANES_PER_WORD - len(lanes))
     return int.from_bytes(_LANES.pack(*lanes, *padding), "little")
+
+
+def pack_lane_words(lanes: Sequence[int]) -> list[int]:
+    """Pack the lanes of all seats into words, sixteen in each."""
+    return [
+        pack_lanes(lanes[first : first + LANES_PER_WORD])
+        for first in range(0, len(lanes), LANES_PER_WORD)
+    ]

@@ -8,8 +8,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from oracle.domain.blocks import Position
-from oracle.domain.events.oracle_events import KickCancelled, KickExecuted, KickRefused
-from oracle.domain.events.roots_events import KickAccused
+from oracle.domain.events.oracle_events import (
+    KickAccused,
+    KickCancelled,
+    KickExecuted,
+    KickRefused,
+)
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
 from oracle.domain.reports.expulsions import (
     MAX_SAME_REFUSALS,
@@ -21,7 +25,7 @@ from oracle.domain.reports.expulsions import (
 )
 
 
-class NodeKickState(StrEnum):
+class KickState(StrEnum):
     """The state of a kickout; NONE, RECOVERED, VETOED and READMITTED are one in the contract.
 
     NONE: the node was never accused. RECOVERED: the last root no longer stated the accused
@@ -39,7 +43,7 @@ class NodeKickState(StrEnum):
     READMITTED = "readmitted"
 
 
-EXPELLED_STATES = frozenset({NodeKickState.EXPELLED, NodeKickState.REFUSED})
+EXPELLED_STATES = frozenset({KickState.EXPELLED, KickState.REFUSED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ class NodeKick:
     """
 
     node: Address
-    state: NodeKickState = NodeKickState.NONE
+    state: KickState = KickState.NONE
     accusation: Accusation | None = None
     expulsion: Expulsion | None = None
     spared_until: int = 0
@@ -76,7 +80,7 @@ class NodeKick:
     @property
     def is_accused(self) -> bool:
         """Whether the kickout waits for its execution."""
-        return self.state is NodeKickState.ACCUSED
+        return self.state is KickState.ACCUSED
 
     @property
     def last_round(self) -> int:
@@ -93,7 +97,7 @@ class NodeKick:
         """Whether the network refused so often for one reason that an operator has to decide."""
         expulsion = self.expulsion
         return (
-            self.state is NodeKickState.REFUSED
+            self.state is KickState.REFUSED
             and expulsion is not None
             and expulsion.refusals >= MAX_SAME_REFUSALS
         )
@@ -114,7 +118,7 @@ class NodeKick:
         accusation = Accusation(
             event.at, event.round, event.due_since, event.ready_at, event.evidence
         )
-        return replace(self, state=NodeKickState.ACCUSED, accusation=accusation)
+        return replace(self, state=KickState.ACCUSED, accusation=accusation)
 
     def cancel(self, event: KickCancelled) -> "NodeKick":
         """Return the kickout after the end of its accusation.
@@ -123,8 +127,8 @@ class NodeKick:
         if the last root no longer states the interval, which may be stated and accused again.
         """
         if event.by == ZERO_ADDRESS:
-            return replace(self, state=NodeKickState.RECOVERED)
-        return replace(self, state=NodeKickState.VETOED, spared_until=self._get_spared_until())
+            return replace(self, state=KickState.RECOVERED)
+        return replace(self, state=KickState.VETOED, spared_until=self._get_spared_until())
 
     def execute(self, event: KickExecuted, *, head_round: int, cooldown: int) -> "NodeKick":
         """Return the kickout after a call of the target, which expels the node the first time.
@@ -133,13 +137,13 @@ class NodeKick:
         seconds.
         """
         if self.expulsion is not None and self.state in EXPELLED_STATES:
-            was_refused = self.state is NodeKickState.REFUSED
+            was_refused = self.state is KickState.REFUSED
             retried = record_retry(self.expulsion, event, head_round, was_refused=was_refused)
-            return replace(self, state=NodeKickState.EXPELLED, expulsion=retried)
+            return replace(self, state=KickState.EXPELLED, expulsion=retried)
         accusation = self.accusation
         return replace(
             self,
-            state=NodeKickState.EXPELLED,
+            state=KickState.EXPELLED,
             accusation=accusation and replace(accusation, evidence=event.evidence),
             expulsion=start_expulsion(event, head_round=head_round, cooldown=cooldown),
             spared_until=self._get_spared_until(),
@@ -148,16 +152,16 @@ class NodeKick:
     def refuse(self, event: KickRefused, head_round: int) -> "NodeKick":
         """Return the kickout after the target refused to end the node's membership."""
         expulsion = record_refusal(self.expulsion, event, head_round)
-        return replace(self, state=NodeKickState.REFUSED, expulsion=expulsion)
+        return replace(self, state=KickState.REFUSED, expulsion=expulsion)
 
     def expel(self, position: Position) -> "NodeKick":
         """Return the kickout of a node that the previous oracle contract had expelled."""
         expulsion = build_unrecorded_expulsion(position, 0)
-        return replace(self, state=NodeKickState.EXPELLED, expulsion=expulsion)
+        return replace(self, state=KickState.EXPELLED, expulsion=expulsion)
 
     def readmit(self, time: int) -> "NodeKick":
         """Return the kickout after the admin revoked the expulsion at `time`."""
-        return replace(self, state=NodeKickState.READMITTED, spared_until=time)
+        return replace(self, state=KickState.READMITTED, spared_until=time)
 
     def allow(self, due_since: int) -> "NodeKick":
         """Return the kickout after the vetoer allowed that of one interval; 0: of none."""

@@ -1,44 +1,36 @@
-"""Cuts a report: the words of lanes that are sent to the contract for a period.
+"""Reports: the root of all nodes at the end of a period, and what it changes.
 
-The bytes of a report depend only on the chain up to the as-of block and on the rules id. See
-docs/explanation/reports.md#cut-at-period-end, docs/explanation/reports.md#fold-what-is-on-chain,
-docs/reference/report-format.md#lanes.
+A report depends only on the chain up to the as-of block and on the rules id. See
+docs/explanation/reports.md#cut-at-period-end, docs/reference/report-format.md#roots.
 """
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import NamedTuple, Self, TypeAlias
 
 from oracle.domain.blocks import BlockRef
-from oracle.domain.events.oracle_events import NO_REGISTRATIONS, Registrations
 from oracle.domain.ids import Hash
-from oracle.domain.reports.lanes import HIGHEST_SCORE, LOWEST_SCORE, get_band, unpack_lanes
-from oracle.domain.reports.round_data import encode_records, encode_round
-from oracle.domain.reports.rounds import Rounds
-from oracle.domain.reports.target_words import TargetWords
+from oracle.domain.reports.contract_state import ContractState
+from oracle.domain.reports.lanes import DO_NOT_SELECT, HIGHEST_SCORE, LOWEST_SCORE, get_band
 from oracle.domain.scoring.rules import Rules
 
-# Default maximum number of words in a report: about 6.5 million gas, 24 million if all are new.
-# Words that do not fit come first in the next report.
-MAX_WORDS = 1024
-# Default number of consecutive rounds below the kickout line
-# (docs/explanation/reports.md#low-rounds).
-KICK_AFTER_ROUNDS = 3
-# Default number of scores that a node needs before a round registers it.
-MIN_SCORES = 1
+# The lanes of all nodes, by seat.
+Lanes: TypeAlias = Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
 class ReportSettings:
-    """The settings that decide the content of a report; all of them are part of the rules id.
+    """The settings that decide which reports are signed; all of them are part of the rules id.
 
-    `period_seconds` is the length of a period, `heartbeat_seconds` the maximum age of a word
-    on-chain. A word is sent if a lane changes by `deviation` steps (0.0001) or more. The contract
-    accepts a report until `ttl_seconds` after its as-of block. `kick_below` is the contract's
-    kickout line in QoS steps, 2000 for 0.2. A kickout is proposed after `kick_after_rounds`
-    consecutive accepted rounds below the line, which are part of the evidence. A report holds at
-    most `max_words` words; the next one carries the rest (decision 0084). A node needs
-    `min_scores` scores before a round registers it (decision 0170).
+    `period_seconds` is the length of a period. A report becomes a round if a node crosses a band
+    or a lane changes by `deviation` steps (0.0001) or more since the last round, or if the last
+    round is `heartbeat_seconds` old. The contract accepts a report until `ttl_seconds` after its
+    as-of block. `kick_below` is the contract's kickout line in QoS steps, 2000 for 0.2.
+    `requires_proof` means that a report with a newly due kickout is signed only by reporters that
+    have verified the blocks behind it as far as the chain allows.
     """
 
     period_seconds: int = 60
@@ -46,13 +38,10 @@ class ReportSettings:
     deviation: int = 100
     ttl_seconds: int = 600
     kick_below: int = 2000
-    kick_after_rounds: int = KICK_AFTER_ROUNDS
-    max_words: int = MAX_WORDS
-    min_scores: int = MIN_SCORES
+    requires_proof: bool = True
 
     def __post_init__(self) -> None:
-        positive_fields = ("period_seconds", "heartbeat_seconds", "deviation", "ttl_seconds")
-        for name in (*positive_fields, "kick_after_rounds", "max_words", "min_scores"):
+        for name in ("period_seconds", "heartbeat_seconds", "deviation", "ttl_seconds"):
             value = getattr(self, name)
             if value < 1:
                 raise ValueError(f"{name}: must be at least 1, not {value}")
@@ -65,14 +54,46 @@ class ReportSettings:
         return self.kick_below + LOWEST_SCORE
 
 
+class ReportChange(NamedTuple):
+    """How the lanes of a report differ from those of the last accepted round.
+
+    `node_count` is the number of lanes that differ, `steps` the sum of their differences and
+    `max_steps` the largest. `crosses_band` means that a node changes its band (`get_band`).
+    """
+
+    node_count: int = 0
+    steps: int = 0
+    max_steps: int = 0
+    crosses_band: bool = False
+
+
+def measure_change(old_lanes: Lanes, new_lanes: Lanes, kick_line: int) -> ReportChange:
+    """Return how the lanes differ; a node without an old lane could not be selected before.
+
+    `kick_line` is the kickout line as a lane (`ReportSettings.kick_line`).
+    """
+    node_count = steps = max_steps = 0
+    crosses_band = False
+    for old, new in zip_longest(old_lanes, new_lanes, fillvalue=DO_NOT_SELECT):
+        if old == new:
+            continue
+        node_count += 1
+        steps += abs(new - old)
+        max_steps = max(max_steps, abs(new - old))
+        crosses_band = crosses_band or get_band(old, kick_line) != get_band(new, kick_line)
+    return ReportChange(node_count, steps, max_steps, crosses_band)
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """The report of period `period` as of its last block.
 
-    `head_round` is the last round accepted up to the as-of block, and `prev` its digest, so the
-    report can only become round `head_round + 1`. If `records` is empty, there is nothing to send;
-    a report always includes the lanes of the nodes it registers. `root` is the root of all nodes
-    as of the last block, in round `head_round + 1` (docs/reference/report-format.md#roots).
+    `head_round` is the last round accepted up to the as-of block, and `prev` its root, or zero if
+    there is none or it was struck, so the report can only become round `head_round + 1`. `root`
+    is the root of all nodes in that round (docs/reference/report-format.md#roots). `change` says
+    how the lanes differ from those of round `head_round`. If the report is not due, it is not
+    signed. Both are left out of comparisons and of the fingerprint, because a database that
+    lacks the leaves of that round takes the report as due.
     """
 
     period: int
@@ -81,22 +102,17 @@ class Report:
     prev: Hash
     deadline: int
     root: Hash
-    records: bytes
-    registrations: Registrations = NO_REGISTRATIONS
-
-    @property
-    def data(self) -> bytes:
-        """The bytes that are pushed and hashed; empty if there is nothing to send."""
-        return encode_round(self.registrations, self.records) if self.records else b""
+    change: ReportChange = field(compare=False)
+    is_due: bool = field(compare=False)
 
     @property
     def fingerprint(self) -> Hash:
         """The sha256 of the whole report, used to compare reporters and rebuilds."""
-        head = (
+        text = (
             f"{self.period} {self.as_of.number} {self.as_of.hash} {self.as_of.time} "
             f"{self.head_round} {self.prev} {self.deadline} {self.root}\n"
         )
-        return Hash("0x" + hashlib.sha256(head.encode() + self.data).hexdigest())
+        return Hash("0x" + hashlib.sha256(text.encode()).hexdigest())
 
 
 def compute_period(time: int, length: int) -> int:
@@ -116,13 +132,11 @@ def hash_rules_and_settings(rules: Rules, profile: str, settings: ReportSettings
     content: dict[str, object] = {
         "deviation": settings.deviation,
         "heartbeat_seconds": settings.heartbeat_seconds,
-        "kick_after_rounds": settings.kick_after_rounds,
         "kick_below": settings.kick_below,
-        "max_words": settings.max_words,
-        "min_scores": settings.min_scores,
         "period_seconds": settings.period_seconds,
         "profile": profile,
         "report_ttl_seconds": settings.ttl_seconds,
+        "requires_proof": settings.requires_proof,
         "rules": json.loads(rules.to_json()),
     }
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
@@ -131,74 +145,53 @@ def hash_rules_and_settings(rules: Rules, profile: str, settings: ReportSettings
 
 def cut_report(
     as_of: BlockRef,
-    rounds: Rounds,
-    target_words: TargetWords,
-    settings: ReportSettings,
+    last_round: "PreviousRound",
+    lanes: Lanes,
     root: Hash,
+    settings: ReportSettings,
 ) -> Report:
-    """Compare the target words with the words on-chain, and return a report of what to send.
+    """Return the report as of the last block of a period.
 
     Args:
         as_of: the last block of the period.
-        rounds: the contract's state, exactly as of that block.
-        target_words: every word with an assigned lane, including lanes of nodes to be registered.
-        settings: the settings that are part of the rules id.
+        last_round: the last round accepted up to that block.
+        lanes: the lanes of all nodes as of that block.
         root: the root of all nodes as of that block, in the next round.
+        settings: the settings that are part of the rules id.
     """
-    word_indexes = _select_words(as_of, rounds, target_words, settings)
+    change = measure_change(last_round.lanes, lanes, settings.kick_line)
+    is_old = as_of.time - last_round.time >= settings.heartbeat_seconds
     return Report(
         period=compute_period(as_of.time, settings.period_seconds),
         as_of=as_of,
-        head_round=rounds.head.round,
-        prev=rounds.head.digest,
+        head_round=last_round.round,
+        prev=last_round.root,
         deadline=as_of.time + settings.ttl_seconds,
         root=root,
-        records=encode_records(
-            [(index, target_words.words[index]) for index in sorted(word_indexes)]
-        ),
-        registrations=target_words.registrations,
+        change=change,
+        is_due=bool(lanes)
+        and (is_old or change.crosses_band or change.max_steps >= settings.deviation),
     )
 
 
-def _select_words(
-    as_of: BlockRef, rounds: Rounds, target_words: TargetWords, settings: ReportSettings
-) -> list[int]:
-    """Return the numbers of the words to send, by urgency and then age, at most `max_words`.
+class PreviousRound(NamedTuple):
+    """The round that a report follows; before the first one, there are no lanes.
 
-    If one word is as old as the heartbeat, all words are sent, so that they keep the same age.
+    `root` is zero if the round was struck. `time` is the time of the block that accepted it.
     """
-    ranked: list[tuple[int, int, int]] = []
-    is_heartbeat = False
-    for index, word in target_words.words.items():
-        stored_word = rounds.words.get(index)
-        written_time = as_of.time if stored_word is None else stored_word.time
-        is_heartbeat = is_heartbeat or as_of.time - written_time >= settings.heartbeat_seconds
-        urgency = _compute_urgency(0 if stored_word is None else stored_word.value, word, settings)
-        ranked.append(
-            (_NEW_NODE if index in target_words.new_node_words else urgency, written_time, index)
+
+    round: int
+    root: Hash
+    time: int
+    lanes: Lanes
+
+    @classmethod
+    def from_state(cls, contract_state: ContractState, lanes: Lanes | None = None) -> Self:
+        """Return the last accepted round, with its lanes if they are known."""
+        head = contract_state.head
+        return cls(
+            round=contract_state.head_round,
+            root=contract_state.previous_root,
+            time=0 if head is None else head.time,
+            lanes=() if lanes is None else lanes,
         )
-    ranked.sort()
-    selected = ranked[: settings.max_words]
-    return [index for urgency, _, index in selected if is_heartbeat or urgency < _UNCHANGED]
-
-
-_NEW_NODE, _CROSSED, _DEVIATED, _UNCHANGED = range(4)
-
-
-def _compute_urgency(stored_word: int, target_word: int, settings: ReportSettings) -> int:
-    if stored_word == target_word:
-        return _UNCHANGED
-    # Most changed words differ in one lane of sixteen.
-    pairs = [
-        (old_lane, new_lane)
-        for old_lane, new_lane in zip(
-            unpack_lanes(stored_word), unpack_lanes(target_word), strict=True
-        )
-        if old_lane != new_lane
-    ]
-    line = settings.kick_line
-    if any(get_band(old_lane, line) != get_band(new_lane, line) for old_lane, new_lane in pairs):
-        return _CROSSED
-    if any(abs(old_lane - new_lane) >= settings.deviation for old_lane, new_lane in pairs):
-        return _DEVIATED
-    return _UNCHANGED

@@ -10,9 +10,9 @@ from oracle.domain.reports.report import Report, ReportSettings
 
 
 class ReportHeader(NamedTuple):
-    """A cut report without its words; times are in unix seconds of the chain.
+    """The schedule of a cut report; times are in unix seconds of the chain.
 
-    `as_of` is the number of the as-of block. `has_records` is False if there is nothing to send.
+    `as_of` is the number of the as-of block. A report that is not due is not signed.
     """
 
     period: int
@@ -21,7 +21,8 @@ class ReportHeader(NamedTuple):
     head_round: int
     prev: Hash
     deadline: int
-    has_records: bool
+    root: Hash
+    is_due: bool
 
     @classmethod
     def from_report(cls, report: Report) -> "ReportHeader":
@@ -33,7 +34,8 @@ class ReportHeader(NamedTuple):
             head_round=report.head_round,
             prev=report.prev,
             deadline=report.deadline,
-            has_records=bool(report.records),
+            root=report.root,
+            is_due=report.is_due,
         )
 
 
@@ -47,14 +49,14 @@ class ScheduleMoment:
     number: int
     time: int
     head_round: int
-    last_report: Hash
+    last_root: Hash
     anchor_window: int
 
     def is_expired(self, header: ReportHeader) -> bool:
         """Return whether a report can no longer land: its time, block or round has passed."""
         is_late = self.time > header.deadline
         is_deep = self.number + 1 - header.as_of > self.anchor_window
-        is_on_top = (header.head_round, header.prev) == (self.head_round, self.last_report)
+        is_on_top = (header.head_round, header.prev) == (self.head_round, self.last_root)
         return is_late or is_deep or not is_on_top
 
 
@@ -75,7 +77,7 @@ def find_scheduled_report(
     """Return the report to sign at this moment, or None.
 
     Time is divided into submission windows of `compute_submission_window` periods, numbered from
-    the first period. In a window, the first report that has something to send and was cut on top
+    the first period. In a window, the first report that is due and was cut on top
     of round r is meant for round r + 1. If that report leaves the anchor window before the
     submission window ends, the first report cut afterwards succeeds it. The scheduled report is
     the earliest of them that can still land, so a successor is scheduled only when its predecessor
@@ -86,7 +88,7 @@ def find_scheduled_report(
     None for this window, and takes part from the next window on.
 
     Args:
-        headers: every report cut so far, oldest first, including reports without records; of
+        headers: every report cut so far, oldest first, including those that are not due; of
             earlier windows, only reports that can still land are needed.
         first_complete_period: the first period since which no report is missing.
         moment: the newest folded block, and the contract's head.
@@ -98,7 +100,7 @@ def find_scheduled_report(
         candidates = [
             header
             for header in window_headers
-            if header.has_records and header.head_round == moment.head_round
+            if header.is_due and header.head_round == moment.head_round
         ]
         if not candidates or not _is_window_complete(
             window_headers, first_complete_period, window_number * length, moment.head_round

@@ -4,10 +4,9 @@ Each transmitter decides for itself. The decision changes neither the content no
 report. See docs/explanation/reports.md#when-to-publish.
 """
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from oracle.domain.reports.lanes import get_band, unpack_lanes
+from oracle.domain.reports.report import ReportChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,29 +14,13 @@ class SubmissionPolicy:
     """The transmitter's limits for ordinary changes, which may wait for a cheaper block.
 
     `cheap_fee_wei` is the fee in wei per gas that is paid at once; None means up to the cap. A
-    report with fewer than `min_words` words waits for the heartbeat, unless its lanes change by
-    `min_change` steps in total; None disables that exception.
+    report that changes fewer than `min_nodes` nodes waits for the heartbeat, unless its lanes
+    change by `min_change` steps in total; None disables that exception.
     """
 
     cheap_fee_wei: int | None = None
-    min_words: int = 1
+    min_nodes: int = 1
     min_change: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ReportChange:
-    """The effect of a report on-chain.
-
-    `words` counts the words that the report writes, and `change` is the sum of the steps by which
-    lanes change. `is_urgent` means that a lane changes its band (the kickout line, selectable or
-    not, the first report of a node). `age` is the time in seconds since the oldest of the words
-    was written or, if that is longer, since the last round.
-    """
-
-    words: int
-    change: int
-    is_urgent: bool
-    age: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,27 +30,6 @@ class SubmissionDecision:
     should_send: bool
     reason: str
     max_fee_per_gas: int
-
-
-def measure_change(
-    on_chain_words: Mapping[int, int], records: Iterable[tuple[int, int]], kick_line: int
-) -> tuple[int, bool]:
-    """Return the sum of steps by which lanes change, and whether a lane changes its band.
-
-    Args:
-        on_chain_words: words by word number; a missing word was never written.
-        records: the records of a report.
-        kick_line: the kickout line as a lane (`ReportSettings.kick_line`).
-    """
-    total, crosses = 0, False
-    for number, word in records:
-        before = on_chain_words.get(number, 0)
-        if before == word:
-            continue
-        for old_lane, new_lane in zip(unpack_lanes(before), unpack_lanes(word), strict=True):
-            total += abs(new_lane - old_lane)
-            crosses = crosses or get_band(old_lane, kick_line) != get_band(new_lane, kick_line)
-    return total, crosses
 
 
 def compute_max_fee(
@@ -88,23 +50,31 @@ def compute_max_fee(
 
 
 def decide_submission(
-    change: ReportChange, submission_policy: SubmissionPolicy, *, heartbeat: int, cap: int
+    change: ReportChange,
+    age_seconds: int,
+    submission_policy: SubmissionPolicy,
+    *,
+    heartbeat: int,
+    cap: int,
 ) -> SubmissionDecision:
-    """Decide whether to send a report now, and the maximum fee for it."""
-    if change.is_urgent:
+    """Decide whether to send a report now, and the maximum fee for it.
+
+    `age_seconds` is the time since the last round.
+    """
+    if change.crosses_band:
         return SubmissionDecision(
             should_send=True, reason="a node crosses a band", max_fee_per_gas=cap
         )
-    if change.age >= heartbeat:
+    if age_seconds >= heartbeat:
         return SubmissionDecision(
             should_send=True, reason="the heartbeat is reached", max_fee_per_gas=cap
         )
-    max_fee = compute_max_fee(change.age, submission_policy, heartbeat=heartbeat, cap=cap)
-    is_enough = change.words >= submission_policy.min_words or (
-        submission_policy.min_change is not None and change.change >= submission_policy.min_change
+    max_fee = compute_max_fee(age_seconds, submission_policy, heartbeat=heartbeat, cap=cap)
+    is_enough = change.node_count >= submission_policy.min_nodes or (
+        submission_policy.min_change is not None and change.steps >= submission_policy.min_change
     )
     if not is_enough:
-        reason = f"{change.words} words, {change.change} steps: too few before the heartbeat"
+        reason = f"{change.node_count} nodes, {change.steps} steps: too few before the heartbeat"
         return SubmissionDecision(should_send=False, reason=reason, max_fee_per_gas=max_fee)
     return SubmissionDecision(
         should_send=True, reason="scores have changed enough", max_fee_per_gas=max_fee

@@ -6,7 +6,8 @@ have different lengths. See docs/reference/report-format.md#roots.
 """
 
 import struct
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntFlag
 from typing import Self
@@ -38,6 +39,8 @@ class LeafFlag(IntFlag):
 _NODE_LEAF = struct.Struct(">12x20s12x20sx5s5sQIHIBH32s")
 _TIME_BYTES = 5
 LEAF_BYTES = _NODE_LEAF.size
+# Positions in an encoded leaf.
+_FLAGS_AT, _DUE_SINCE_AT = 93, slice(70, 75)
 _NODE, _NEXT_NODE, _LANE = slice(12, 32), slice(44, 64), slice(94, 96)
 
 
@@ -157,6 +160,27 @@ class RoundSummary:
 def read_lane(encoded: bytes) -> int:
     """Return the lane of an encoded leaf of a node, without decoding the other fields."""
     return int.from_bytes(encoded[_LANE])
+
+
+def read_flags(encoded: bytes) -> LeafFlag:
+    """Return the flags in an encoded leaf."""
+    return LeafFlag(encoded[_FLAGS_AT])
+
+
+def is_kickout_due_in(encoded: bytes) -> bool:
+    """Return whether an encoded leaf states that a kickout is due."""
+    return any(encoded[_DUE_SINCE_AT])
+
+
+def extract_lanes(leaves: bytes) -> "array[int]":
+    """Return the lanes of encoded leaves, in their order."""
+    return array("H", (read_lane(leaf) for leaf in split_leaves(leaves)))
+
+
+def split_leaves(leaves: bytes) -> Iterator[bytes]:
+    """Yield the encoded leaves that follow each other in `leaves`."""
+    for offset in range(0, len(leaves), LEAF_BYTES):
+        yield leaves[offset : offset + LEAF_BYTES]
 
 
 def is_covering(encoded: bytes, address: bytes) -> bool:

@@ -4,15 +4,16 @@ Each cut of a report updates the leaves of the nodes that changed, so that the r
 every report. See docs/reference/report-format.md#roots.
 """
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
 from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.lanes import compute_lane_with_reliability
-from oracle.domain.reports.target_words import ScoringContext
 from oracle.domain.roots.leaves import Keccak, LeafFlag, NodeLeaf
 from oracle.domain.roots.pieces import PieceDigest, PieceEdit
 from oracle.domain.roots.round_tree import RoundTree
+from oracle.domain.roots.scoring_context import ScoringContext
 from oracle.domain.scoring.legacy_tally import compute_tally
 from oracle.domain.scoring.node_scores import (
     compute_reliability,
@@ -78,6 +79,11 @@ class NodeTree:
         """Return the root of the round with this number, which holds the current leaves."""
         summary = self._tree.summarize(chain_id, oracle, round_number, as_of)
         return Hash("0x" + self._tree.compute_root(summary).hex())
+
+    @property
+    def lanes(self) -> "array[int]":
+        """The lanes of all nodes, by seat; the caller must not change them."""
+        return self._tree.lanes
 
     def take_edits(self) -> dict[int, PieceEdit]:
         """Return the leaves that changed since the last call, by piece."""

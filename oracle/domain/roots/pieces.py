@@ -5,11 +5,12 @@ a leaf is proven from its piece and these digests. See docs/reference/report-for
 """
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from oracle.domain.ids import Address
-from oracle.domain.reports.lanes import DO_NOT_SELECT, LANES_PER_WORD, pack_lanes
+from oracle.domain.reports.lanes import DO_NOT_SELECT, LANES_PER_WORD, pack_lane_words
 from oracle.domain.roots.leaves import (
     HASH_BYTES,
     LEAF_BYTES,
@@ -19,6 +20,7 @@ from oracle.domain.roots.leaves import (
     hash_leaf,
     is_covering,
     read_lane,
+    split_leaves,
 )
 from oracle.domain.roots.merkle_tree import MerkleTree, compute_empty_root, hash_pair
 
@@ -115,7 +117,7 @@ class PieceTree:
         """
         self._leaves = leaves
         _check_size(leaves)
-        hashes = [hash_leaf(leaf, keccak) for leaf in iter_leaves(leaves)]
+        hashes = [hash_leaf(leaf, keccak) for leaf in split_leaves(leaves)]
         self._tree = _build_subtree(hashes, PIECE_LEAVES, keccak, is_only_piece=is_only_piece)
 
     @property
@@ -142,7 +144,7 @@ class PieceTree:
         return next(
             (
                 index
-                for index, leaf in enumerate(iter_leaves(self._leaves))
+                for index, leaf in enumerate(split_leaves(self._leaves))
                 if is_covering(leaf, address)
             ),
             None,
@@ -167,10 +169,9 @@ class PiecedRound:
     ) -> None:
         """Compute the root of the round as of block `as_of` that has these pieces, in order."""
         self.digests = tuple(digests)
+        self._keccak = keccak
         self._nodes = _build_top([digest.nodes_hash for digest in digests], PIECE_DEPTH, keccak)
-        self._words_root = _build_top(
-            [digest.words_hash for digest in digests], WORD_DEPTH, keccak
-        ).root
+        self._words = _build_top([digest.words_hash for digest in digests], WORD_DEPTH, keccak)
         self.summary = RoundSummary(
             chain_id=chain_id,
             oracle=oracle,
@@ -181,7 +182,7 @@ class PiecedRound:
             total_weight=sum(digest.total_weight for digest in digests),
         )
         self._summary_hash = hash_leaf(self.summary.encode(), keccak)
-        trees = hash_pair(self._nodes.root, self._words_root, keccak)
+        trees = hash_pair(self._nodes.root, self._words.root, keccak)
         self.root = hash_pair(self._summary_hash, trees, keccak)
 
     def build_path(self, piece: int) -> tuple[bytes, ...]:
@@ -192,13 +193,29 @@ class PiecedRound:
         """
         if not 0 <= piece < len(self.digests):
             raise IndexError(f"the round has no piece {piece}")
-        return (*self._nodes.build_proof(piece), self._words_root, self._summary_hash)
+        return (*self._nodes.build_proof(piece), self._words.root, self._summary_hash)
 
+    def prove_word_runs(
+        self, lane_words: Sequence[int], runs: Iterable[tuple[int, int]]
+    ) -> Iterator[tuple[bytes, ...]]:
+        """Yield the proof of each run of words, given as (first word, number of words).
 
-def iter_leaves(piece: bytes) -> Iterator[bytes]:
-    """Yield the encoded leaves of a piece in the order of their seats."""
-    for offset in range(0, len(piece), LEAF_BYTES):
-        yield piece[offset : offset + LEAF_BYTES]
+        `lane_words` are all words of the round. A run has 2^k words, begins at a multiple of its
+        length and lies in one piece; runs are in ascending order. Words after the last one count
+        as 0. A proof begins with the hash beside the run.
+
+        Raises:
+            IndexError: there is no word at the beginning of a run.
+        """
+        for piece, runs_of_piece in groupby(runs, key=lambda run: run[0] // PIECE_WORDS):
+            first_word = PIECE_WORDS * piece
+            piece_words = lane_words[first_word : first_word + PIECE_WORDS]
+            is_only_piece = len(self.digests) == 1
+            tree = _build_word_tree(piece, piece_words, self._keccak, is_only_piece=is_only_piece)
+            path = (*self._words.build_proof(piece), self._nodes.root, self._summary_hash)
+            for first, count in runs_of_piece:
+                proof_in_piece = tree.build_proof(first - first_word)
+                yield (*proof_in_piece[count.bit_length() - 1 :], *path)
 
 
 def digest_piece(piece: int, leaves: bytes, keccak: Keccak, *, is_only_piece: bool) -> PieceDigest:
@@ -208,16 +225,10 @@ def digest_piece(piece: int, leaves: bytes, keccak: Keccak, *, is_only_piece: bo
         ValueError: the bytes are not 1 to 8,192 leaves.
     """
     tree = PieceTree(leaves, keccak, is_only_piece=is_only_piece)
-    lanes = [read_lane(leaf) for leaf in iter_leaves(leaves)]
-    word_hashes = [
-        hash_leaf(
-            encode_word_leaf(index, pack_lanes(lanes[first : first + LANES_PER_WORD])), keccak
-        )
-        for index, first in enumerate(
-            range(0, len(lanes), LANES_PER_WORD), start=PIECE_WORDS * piece
-        )
-    ]
-    word_tree = _build_subtree(word_hashes, PIECE_WORDS, keccak, is_only_piece=is_only_piece)
+    lanes = [read_lane(leaf) for leaf in split_leaves(leaves)]
+    word_tree = _build_word_tree(
+        piece, pack_lane_words(lanes), keccak, is_only_piece=is_only_piece
+    )
     return build_digest(lanes, tree.nodes_hash, word_tree.root)
 
 
@@ -231,6 +242,17 @@ def build_digest(lanes: Sequence[int], nodes_hash: bytes, words_hash: bytes) -> 
         # A lane is the weight plus 1; the weight of a node that may not be selected is 0.
         total_weight=sum(lanes) - len(lanes),
     )
+
+
+def _build_word_tree(
+    piece: int, lane_words: Sequence[int], keccak: Keccak, *, is_only_piece: bool
+) -> MerkleTree:
+    """Return the subtree of the words of one piece."""
+    hashes = [
+        hash_leaf(encode_word_leaf(index, lane_word), keccak)
+        for index, lane_word in enumerate(lane_words, start=PIECE_WORDS * piece)
+    ]
+    return _build_subtree(hashes, PIECE_WORDS, keccak, is_only_piece=is_only_piece)
 
 
 def _check_size(leaves: bytes) -> None:

@@ -57,6 +57,11 @@ class RoundTree:
     def node_count(self) -> int:
         return len(self._lanes)
 
+    @property
+    def lanes(self) -> "array[int]":
+        """The lanes of all nodes, by seat; the caller must not change them."""
+        return self._lanes
+
     def update(self, leaves: Iterable[NodeLeaf]) -> None:
         """Replace the leaves of these nodes, and add the leaves of new nodes by seat.
 

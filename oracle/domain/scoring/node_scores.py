@@ -204,9 +204,15 @@ def is_excluded_with_reliability(node: Node, reliability: int, rules: Rules) -> 
 def is_kickout_due(node: Node, rules: Rules, time: int | None = None) -> bool:
     """Return whether a member's pool is full and its mean is below the kickout line.
 
-    `time` matters only to rules with restarts or windows; without it, the stored pool counts.
+    The kickout of a node that quit while it was due stays due. `time` matters only to rules with
+    restarts or windows; without it, the stored pool counts.
     """
-    if node.membership is not Membership.MEMBER:
+    has_quit_while_due = (
+        node.membership is Membership.QUIT
+        and node.kickout_due_since is not None
+        and rules.legacy is None
+    )
+    if node.membership is not Membership.MEMBER and not has_quit_while_due:
         return False
     if rules.legacy is not None:
         tally = get_stored_tally(node) if time is None else compute_tally(node, time, rules.legacy)

@@ -215,7 +215,7 @@ class Rules:
     # (docs/explanation/kickouts.md#held-for-a-person).
     kick_creator_share: Fraction = declare_rule(
         UNIT // 2,
-        "share of one creator above which a person proposes the kickout",
+        "share of one creator above which the kickout is held for the vetoer",
         "ours",
         bounds=SHARE,
     )

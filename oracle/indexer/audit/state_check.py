@@ -198,9 +198,4 @@ def _count_stored_rows(uow: UnitOfWork) -> dict[str, int]:
         for (membership, _, _), count in uow.nodes.count_by_state().items()
         if membership is Membership.MEMBER
     )
-    rounds = uow.rounds.load()
-    return {
-        "members": members,
-        "rounds": rounds.head.round,
-        "indexes": max(rounds.indexes, default=-1) + 1,
-    }
+    return {"members": members, "rounds": uow.rounds.get_last_root()[0]}

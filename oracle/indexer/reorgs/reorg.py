@@ -14,7 +14,6 @@ from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.heads import Heads
 from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange, BlockRef
-from oracle.domain.reports.report import MIN_SCORES
 from oracle.errors import InputError, TransientError
 from oracle.indexer.block_hooks import BlockHook
 from oracle.indexer.folder import EventFolder
@@ -120,12 +119,10 @@ def rewind_to_block(
     folder: EventFolder,
     block_number: int,
     rebuild_options: RebuildOptions,
-    min_scores: int = MIN_SCORES,
 ) -> RewindResult:
     """Rewind to block `block_number` with the undo journal, or else by refolding.
 
-    If the chain skipped that height, the target is the block before it. `min_scores` must be the
-    same as for reports, because the version of snapshots includes it.
+    If the chain skipped that height, the target is the block before it.
 
     Raises:
         IncompleteLogsError: the journal does not reach back far enough, and raw rows were lost or
@@ -150,7 +147,7 @@ def rewind_to_block(
             uow.undo.rollback_to(block_number)
         result = _rewind_tables(uow, folder.hooks, cursor, block, by_rebuild=by_rebuild)
         if by_rebuild:
-            snapshot = refold_from_snapshot(uow, folder, block_number, min_scores, rebuild_options)
+            snapshot = refold_from_snapshot(uow, folder, block_number, rebuild_options)
             result = replace(result, snapshot=snapshot)
             if snapshot is None:
                 rebuild_up_to(uow, folder, block_number, rebuild_options)

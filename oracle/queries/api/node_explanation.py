@@ -9,6 +9,7 @@ from pydantic import Field
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.errors import InputError
+from oracle.indexer.provenance import find_stored_block
 from oracle.queries.answers import Answer
 from oracle.queries.api.source import (
     ApiSnapshot,
@@ -17,7 +18,7 @@ from oracle.queries.api.source import (
     RequestError,
     open_snapshot,
 )
-from oracle.queries.explain import Explanation, explain_score, find_stored_block
+from oracle.queries.explain import Explanation, explain_score
 from oracle.queries.explanation_models import NodeExplanation
 from oracle.queries.explanation_view import build_explanation_view
 

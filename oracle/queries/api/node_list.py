@@ -3,7 +3,7 @@
 import base64
 import binascii
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import get_args
@@ -19,7 +19,12 @@ from oracle.queries.api.source import (
     RequestError,
 )
 from oracle.queries.node_models import NodeEntry, NodePage
-from oracle.queries.population import Population, build_node_entry, has_feed_cursor
+from oracle.queries.population import (
+    Population,
+    build_node_entry,
+    has_feed_cursor,
+    load_on_chain_scores,
+)
 
 MAX_ROWS = 200
 _MAX_CANDIDATES = 10
@@ -78,15 +83,19 @@ def list_nodes(snapshot: ApiSnapshot, query: NodeListQuery) -> NodePage:
     )
 
 
-def load_population(snapshot: ApiSnapshot, nodes: Collection[Node]) -> Population:
-    """Return the network data from which the scores of `nodes` are computed, as of the cursor."""
+def load_population(snapshot: ApiSnapshot) -> Population:
+    """Return the network data from which scores are computed, as of the cursor."""
     ranking = snapshot.get_ranking()
     return Population(
         time=snapshot.cursor.time,
         rules=snapshot.source.archive.rules,
         peers=ranking.peers,
         shares=ranking.get_incentive_shares(),
-        rounds=snapshot.uow.rounds.load_for_nodes([node.address for node in nodes]),
+        on_chain=load_on_chain_scores(
+            snapshot.uow,
+            snapshot.uow.rounds.get_last_provable_round(),
+            snapshot.source.leaves,
+        ),
         uses_feed=has_feed_cursor(snapshot.uow),
         labels=snapshot.source.labels,
     )
@@ -94,7 +103,7 @@ def load_population(snapshot: ApiSnapshot, nodes: Collection[Node]) -> Populatio
 
 def _build_entries(snapshot: ApiSnapshot, nodes: Sequence[Node]) -> Iterator[NodeEntry]:
     """Yield the row of each node, in the given order."""
-    ranking, population = snapshot.get_ranking(), load_population(snapshot, nodes)
+    ranking, population = snapshot.get_ranking(), load_population(snapshot)
     for node in nodes:
         node_scores = population.compute_node_scores(node)
         place = ranking.find_rank_by_qos(node.address, node_scores.qos)

@@ -4,28 +4,27 @@ from pydantic import Field
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import TaskKey
-from oracle.domain.reports.lanes import DO_NOT_SELECT, NEVER_REPORTED, get_word_index
-from oracle.domain.reports.rounds import Rounds
+from oracle.domain.reports.lanes import DO_NOT_SELECT, NEVER_REPORTED
 from oracle.domain.scoring.group_ranking import split_fee
 from oracle.domain.state import GroupResult, Node, Task
 from oracle.queries.answers import Answer, ApiModel, FixedPoint, Integer
 from oracle.queries.api.lifting import NodeLift, compute_what_if_counts
 from oracle.queries.api.node_list import load_population
 from oracle.queries.api.source import ApiSnapshot
-from oracle.queries.kickout_models import ProposedKickout, build_proposed_kickout
+from oracle.queries.kickout_models import ContractKickout, build_contract_kickout
 from oracle.queries.node_models import NodeEntry
-from oracle.queries.population import Population, build_node_entry
+from oracle.queries.population import OnChainScores, Population, build_node_entry
 
 
 class OnChainScore(ApiModel):
-    """The score of a node as the oracle contract stores it."""
+    """The score of a node in the last accepted round, whose root proves it on chain."""
 
-    index: int = Field(description="Index of its lane in the contract.")
-    lane: int = Field(ge=0, le=65_535, description="Value as stored; 0: never reported.")
+    seat: int = Field(description="Index of the node's leaf.")
+    lane: int = Field(ge=1, le=65_535, description="Lane in the leaf.")
     is_selectable: bool
-    qos: FixedPoint | None = Field(description="null: never reported, or not selectable.")
-    round: int | None = Field(description="Round that wrote the word of the lane.")
-    time: int | None
+    qos: FixedPoint | None = Field(description="null: not selectable.")
+    round: int
+    time: int = Field(description="Time of the block that accepted the round, unix seconds.")
     is_current: bool = Field(
         description="Whether the lane equals the value that would be reported now."
     )
@@ -44,7 +43,7 @@ class KickoutProgress(ApiModel):
         description="Mean of these scores, in points; null: no scores."
     )
     below: FixedPoint = Field(description="Kickout is due below this mean, in points.")
-    proposed: ProposedKickout | None
+    on_chain: ContractKickout | None = Field(description="null: it was never accused.")
 
 
 class Earned(ApiModel):
@@ -68,7 +67,7 @@ class NodeView(Answer):
     excluded_below: FixedPoint
     kickout: KickoutProgress
     on_chain: OnChainScore | None = Field(
-        description="null: the node has no index in the contract."
+        description="null: no accepted round contains the node, or its leaves are not stored."
     )
     earned: Earned
     lift: NodeLift = Field(
@@ -78,7 +77,7 @@ class NodeView(Answer):
 
 def build_node_view(snapshot: ApiSnapshot, node: Node) -> NodeView:
     """Return the data of a node's page."""
-    ranking, population = snapshot.get_ranking(), load_population(snapshot, [node])
+    ranking, population = snapshot.get_ranking(), load_population(snapshot)
     rules, node_scores = population.rules, population.compute_node_scores(node)
     row = build_node_entry(
         node, node_scores, population, ranking.find_rank_by_qos(node.address, node_scores.qos)
@@ -93,16 +92,18 @@ def build_node_view(snapshot: ApiSnapshot, node: Node) -> NodeView:
         pool=list(node.pool),
         pool_size=rules.pool_size,
         excluded_below=rules.exclude_enter,
-        kickout=_build_kickout_progress(population, node, row),
-        on_chain=_build_on_chain_score(population.rounds, row),
+        kickout=_build_kickout_progress(snapshot, population, node, row),
+        on_chain=_build_on_chain_score(population.on_chain, row),
         earned=_compute_earnings(snapshot, node),
         lift=compute_what_if_counts(node, population.time, rules, ranking),
     )
 
 
-def _build_kickout_progress(population: Population, node: Node, row: NodeEntry) -> KickoutProgress:
+def _build_kickout_progress(
+    snapshot: ApiSnapshot, population: Population, node: Node, row: NodeEntry
+) -> KickoutProgress:
     rules, since = population.rules, node.kickout_due_since
-    kick = population.rounds.kicks.get(node.address)
+    kick = snapshot.uow.rounds.get_kicks([node.address]).get(node.address)
     scores, mean_score = len(node.pool), None
     required_scores, threshold = rules.pool_size, rules.kickout_below
     if rules.legacy is not None and row.legacy is not None:
@@ -117,21 +118,21 @@ def _build_kickout_progress(population: Population, node: Node, row: NodeEntry) 
         pool_size=required_scores,
         mean=mean_score,
         below=threshold,
-        proposed=None if kick is None else build_proposed_kickout(kick),
+        on_chain=None if kick is None else build_contract_kickout(kick),
     )
 
 
-def _build_on_chain_score(rounds: Rounds, row: NodeEntry) -> OnChainScore | None:
-    if row.index is None:
+def _build_on_chain_score(on_chain: OnChainScores, row: NodeEntry) -> OnChainScore | None:
+    accepted, lane = on_chain.accepted, row.lane_on_chain
+    if accepted is None or lane == NEVER_REPORTED:
         return None
-    lane, word = row.lane_on_chain, rounds.words.get(get_word_index(row.index))
     return OnChainScore(
-        index=row.index,
+        seat=row.seat,
         lane=lane,
-        is_selectable=lane not in (NEVER_REPORTED, DO_NOT_SELECT),
+        is_selectable=lane != DO_NOT_SELECT,
         qos=row.on_chain,
-        round=None if word is None else word.round,
-        time=None if word is None else word.time,
+        round=accepted.round,
+        time=accepted.time,
         is_current=lane == row.lane,
     )
 

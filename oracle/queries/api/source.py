@@ -10,12 +10,12 @@ from oracle.domain.blocks import Position
 from oracle.domain.health import HealthReport
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
+from oracle.indexer.round_leaves import LeafCache
 from oracle.indexer.rules_binding import check_bound_rules
 from oracle.queries.answers import AsOf, LogPlace, build_as_of, load_event_sources
 from oracle.queries.api.node_order import NodeRanking, NodeRankingCache
 from oracle.queries.explain import EventArchive
 from oracle.queries.health import LeaderLookup, build_health_report
-from oracle.queries.round_leaves import LeafCache
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 

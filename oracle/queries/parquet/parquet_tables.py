@@ -85,8 +85,7 @@ _RELIABILITY_CHANGES = _build_schema(
 )
 _ROUNDS = _build_schema(
     *(*_TIMED_COLUMNS, ("round", _INTEGER), ("as_of", _INTEGER), ("as_of_hash", _TEXT)),
-    *(("data_hash", _TEXT), ("digest", _TEXT), ("config", _TEXT), ("transmitter", _TEXT)),
-    ("data", pa.binary()),
+    *(("root", _TEXT), ("config", _TEXT), ("signer_bitmap", _TEXT)),
 )
 _KICKOUTS = _build_schema(
     *(*_POSITION_COLUMNS, ("node", _TEXT), ("due", _BOOLEAN)),

@@ -44,9 +44,6 @@ def format_progress_lines(
                 f"{waiting_push.reason}; `qos-oracle outbox show {waiting_push.intent}`",
             )
         yield "kickouts", _format_kickouts(status)
-        if status.nodes_without_index:
-            node_text = f"{status.nodes_without_index} nodes have no index in the contract yet"
-            yield "registration", f"{node_text}, {status.registration_gas} gas in all"
     yield "leader", status.lease or "none"
 
 
@@ -162,17 +159,14 @@ def _format_senders(status: OperatorStatus) -> Lines:
 def _format_kickouts(status: OperatorStatus) -> str:
     refused = status.kickouts_refused
     refused_text = f", {refused} refused by the network" if refused else ""
-    proposals = status.kickouts_proposed
-    counts = f"{status.kickouts_due} due, {len(proposals)} proposed{refused_text}"
-    if not proposals:
+    accused = status.kickouts_accused
+    counts = f"{status.kickouts_due} due, {len(accused)} accused{refused_text}"
+    if not accused:
         return counts
-    next_proposal = min(proposals, key=lambda proposal: proposal.ready_at)
-    is_ready = status.head_time is not None and status.head_time >= next_proposal.ready_at
+    ready_at, node = min((kickout.ready_at or 0, kickout.node) for kickout in accused)
+    is_ready = status.head_time is not None and status.head_time >= ready_at
     state = "ready since" if is_ready else "ready at"
-    return (
-        f"{counts}, the first {next_proposal.node}, {state} "
-        f"{format_block_time(next_proposal.ready_at)}"
-    )
+    return f"{counts}, the first {node}, {state} {format_block_time(ready_at)}"
 
 
 def _format_endpoint(endpoint: EndpointView) -> str:

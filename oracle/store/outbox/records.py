@@ -258,31 +258,26 @@ class CallReceipt:
 
 @dataclass(frozen=True, slots=True)
 class SignedStatement:
-    """A statement and its signature; `expires_at` is chain time.
+    """A report's statement and its signature; `deadline` is chain time.
 
-    `config` is the digest of the configuration under which the statement was signed.
-    `expiry_reason` is why the statement can no longer land, or None if it may still land.
+    `prev` is the root of the round before, `root` that of the report, and `config` the digest of
+    the configuration under which the statement was signed. `expiry_reason` is why the statement
+    can no longer land, or None if it may still land.
     """
 
     chain_id: int
     contract: Address
     signer: Address
-    kind: str
     round: int
-    subject: str
     digest: Hash
     signature: bytes
-    expires_at: int
-    prev_digest: Hash | None = None
-    as_of_block: int | None = None
-    as_of_hash: Hash | None = None
-    config: Hash | None = None
+    config: Hash
+    prev: Hash
+    as_of_block: int
+    as_of_hash: Hash
+    deadline: int
+    root: Hash
     expiry_reason: str | None = None
-
-    @property
-    def round_key(self) -> tuple[Address, str, int, str]:
-        """Return contract, kind, round and subject, which all statements of a round share."""
-        return self.contract, self.kind, self.round, self.subject
 
 
 @dataclass(frozen=True, slots=True)

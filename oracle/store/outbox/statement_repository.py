@@ -1,4 +1,4 @@
-"""Signed statements: at most one live statement for each round and subject.
+"""Signed statements: at most one live statement for each round.
 
 Another statement for the same round is stored only after the first can no longer land.
 """
@@ -20,30 +20,24 @@ class SignatureRepository:
         self._journal = journal
 
     def get_live(self, statement: SignedStatement) -> SignedStatement | None:
-        """Return the live statement of the same signer, kind, round and subject, or None."""
+        """Return the live statement of the same signer and round, or None."""
         query = select(pub_signature).where(
             pub_signature.c.chain_id == statement.chain_id,
             pub_signature.c.contract == statement.contract,
             pub_signature.c.signer == statement.signer,
-            pub_signature.c.kind == statement.kind,
             pub_signature.c.round == statement.round,
-            pub_signature.c.subject == statement.subject,
             pub_signature.c.expiry_reason.is_(None),
         )
         row = self._connection.execute(query).one_or_none()
         return None if row is None else decode_statement_row(row, row.expiry_reason)
 
-    def list_for_round(
-        self, contract: Address, kind: str, round_number: int, subject: str = ""
-    ) -> list[SignedStatement]:
+    def list_for_round(self, contract: Address, round_number: int) -> list[SignedStatement]:
         """Return the statements signed for a round, newest first, expired ones included."""
         query = (
             select(pub_signature)
             .where(
                 pub_signature.c.contract == contract,
-                pub_signature.c.kind == kind,
                 pub_signature.c.round == round_number,
-                pub_signature.c.subject == subject,
             )
             .order_by(pub_signature.c.id.desc())
         )
@@ -75,11 +69,7 @@ class SignatureRepository:
                     encode_statement_row(statement) | {"signed_at": stamp.at}
                 )
             )
-        self._journal.write(
-            "stated",
-            stamp,
-            f"{statement.kind} {statement.round} {statement.digest}",
-        )
+        self._journal.write("stated", stamp, f"round {statement.round} {statement.digest}")
 
     def mark_expired(self, digest: Hash, reason: str, stamp: Stamp) -> None:
         """Mark a statement as one that can no longer land.
@@ -150,31 +140,25 @@ class PeerStatementRepository:
         return True
 
     def count_received_since(self, statement: SignedStatement, time: int) -> int:
-        """Count the statements of the same signer, round and subject received after `time`.
+        """Count the statements of the same signer and round received after `time`.
 
         `time` is in unix seconds.
         """
         count_query = select(func.count()).where(
             pub_peer_statement.c.contract == statement.contract,
-            pub_peer_statement.c.kind == statement.kind,
             pub_peer_statement.c.round == statement.round,
-            pub_peer_statement.c.subject == statement.subject,
             pub_peer_statement.c.signer == statement.signer,
             pub_peer_statement.c.received_at > time,
         )
         return int(self._connection.execute(count_query).scalar_one())
 
-    def list_for_round(
-        self, contract: Address, kind: str, round_number: int, subject: str = ""
-    ) -> list[SignedStatement]:
+    def list_for_round(self, contract: Address, round_number: int) -> list[SignedStatement]:
         """Return the statements of peers for a round, newest first; a signer may occur twice."""
         query = (
             select(pub_peer_statement)
             .where(
                 pub_peer_statement.c.contract == contract,
-                pub_peer_statement.c.kind == kind,
                 pub_peer_statement.c.round == round_number,
-                pub_peer_statement.c.subject == subject,
             )
             .order_by(pub_peer_statement.c.id.desc())
         )

@@ -1,6 +1,6 @@
 """Rows of the nodes: one per node, as of the cursor."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, bindparam, func, select
 from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Address
 from oracle.domain.state import DownloadRequest, Membership, Node, PendingLeave
-from oracle.store.bulk import Row, fetch_rows, upsert_rows
+from oracle.store.bulk import KEYS_PER_QUERY, Row, fetch_rows, upsert_rows
 from oracle.store.encoding import (
     clamp_to_bigint,
     compute_prefix_range,
@@ -65,6 +65,18 @@ class NodeRepository:
         query = select(node.c.address).where(node.c.address.between(low, high))
         rows = self._connection.execute(query.order_by(node.c.address).limit(limit))
         return [Address(encode_hex(address)) for (address,) in rows]
+
+    def get_addresses_by_seat(self, seats: Collection[int]) -> dict[int, Address]:
+        """Return the addresses of the nodes with these seats."""
+        addresses: dict[int, Address] = {}
+        wanted = sorted(seats)
+        for offset in range(0, len(wanted), KEYS_PER_QUERY):
+            query = select(node.c.seat, node.c.address).where(
+                node.c.seat.in_(wanted[offset : offset + KEYS_PER_QUERY])
+            )
+            for row in self._connection.execute(query):
+                addresses[row.seat] = Address(encode_hex(row.address))
+        return addresses
 
     def find_seat_at_or_below(self, address: Address, seat_count: int) -> int | None:
         """Return the seat of the highest address up to `address`, among the first `seat_count`.

@@ -13,20 +13,13 @@ from oracle.store.encoding import HASH_BYTES, encode_hex, parse_position
 from oracle.store.state.cursor_repository import encode_last_event_row
 from oracle.store.state.group_repository import encode_group_row
 from oracle.store.state.node_repository import encode_node_row
-from oracle.store.state.round_rows import encode_index_row, encode_kick_row, encode_word_row
+from oracle.store.state.round_rows import encode_kick_row
 from oracle.store.state.snapshot_repository import PackedState
 from oracle.store.state.task_repository import encode_task_row
 from oracle.store.state.undo_journal import UndoJournal
 from oracle.store.tables.chain_tables import state_snapshot, undo
-from oracle.store.tables.contract_tables import accepted_root, node_kick, struck_rounds
 from oracle.store.tables.integrity_tables import dead_letter
-from oracle.store.tables.round_tables import (
-    accepted_round,
-    contract_setting,
-    kick,
-    lane_word,
-    node_index,
-)
+from oracle.store.tables.round_tables import accepted_round, contract_setting, kick, strike
 from oracle.store.tables.selection_tables import rule_set
 from oracle.store.tables.state_tables import (
     anomaly,
@@ -56,13 +49,9 @@ PROJECTIONS = (
     anomaly,
     kickout,
     accepted_round,
-    node_index,
-    lane_word,
+    strike,
     contract_setting,
     kick,
-    accepted_root,
-    struck_rounds,
-    node_kick,
 )
 # Other tables that a fold writes and a comparison covers.
 _ALSO_COMPARED = (undo, dead_letter)
@@ -121,8 +110,6 @@ class ProjectionRepository:
         upsert_rows(self._connection, task, tasks)
         upsert_rows(self._connection, open_group, list(map(encode_group_row, state.groups)))
         self._replace_rows(node, list(map(encode_node_row, state.nodes)))
-        self._replace_rows(node_index, list(map(encode_index_row, state.indexes)))
-        self._replace_rows(lane_word, list(map(encode_word_row, state.words)))
         self._replace_rows(kick, list(map(encode_kick_row, state.kicks)))
         self._replace_rows(
             last_event, [] if state.last is None else [encode_last_event_row(state.last)]

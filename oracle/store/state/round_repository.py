@@ -3,46 +3,31 @@
 See docs/explanation/reports.md#fold-what-is-on-chain.
 """
 
-from collections.abc import Collection, Iterable
-from typing import Any
+from collections.abc import Collection
 
-from sqlalchemy import Connection, Table, bindparam, func, select
+from sqlalchemy import Connection, bindparam, exists, func, select
 
 from oracle.domain.blocks import Position
-from oracle.domain.events.oracle_events import RoundAccepted
-from oracle.domain.ids import Address, Hash
-from oracle.domain.reports.contract_state import ContractSettings, RoundHead, RoundsChanges, Word
-from oracle.domain.reports.kicks import Kick, KickState
-from oracle.domain.reports.lanes import (
-    LANES_PER_WORD,
-    NEVER_REPORTED,
-    get_word_index,
-    unpack_lanes,
-)
-from oracle.domain.reports.rounds import Rounds
-from oracle.store.bulk import KEYS_PER_QUERY, insert_rows, upsert_rows
+from oracle.domain.events.oracle_events import RoundAccepted, RoundsStruck
+from oracle.domain.ids import ZERO_HASH, Address, Hash
+from oracle.domain.reports.contract_settings import ContractSettings
+from oracle.domain.reports.contract_state import ContractChanges, ContractState
+from oracle.domain.reports.node_kicks import EXPELLED_STATES, KickState, NodeKick
+from oracle.domain.roots.pieces import KEPT_ROUNDS
+from oracle.store.bulk import insert_rows, upsert_rows
 from oracle.store.encoding import decode_hex, encode_hex
 from oracle.store.state.round_rows import (
     decode_accepted_row,
-    decode_config_digest,
-    decode_contract_settings,
-    decode_index_row,
     decode_kick_row,
-    decode_word_row,
+    decode_setting_row,
+    decode_strike_row,
     encode_accepted_row,
-    encode_index_row,
     encode_kick_row,
     encode_setting_row,
-    encode_word_row,
+    encode_strike_row,
 )
 from oracle.store.state.undo_journal import UndoJournal
-from oracle.store.tables.round_tables import (
-    accepted_round,
-    contract_setting,
-    kick,
-    lane_word,
-    node_index,
-)
+from oracle.store.tables.round_tables import accepted_round, contract_setting, kick, strike
 
 _OLDEST_FIRST = [accepted_round.c[name] for name in Position._fields]
 _NEWEST_FIRST = [column.desc() for column in _OLDEST_FIRST]
@@ -53,47 +38,39 @@ class RoundRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def load(self) -> Rounds:
-        """Load the contract's state at the cursor: head, indexes, words, kickouts, settings."""
-        accepted = next(iter(self.list_accepted(limit=1)), None)
-        return Rounds(
-            head=None
-            if accepted is None
-            else RoundHead(accepted.round, accepted.as_of, accepted.digest, accepted.time),
-            indexes=[decode_index_row(row) for row in self._select_rows(node_index)],
-            words=[decode_word_row(row) for row in self._select_rows(lane_word)],
-            kicks=self.list_kicks(),
-            settings=self.get_contract_settings(),
+    def load(self, *, up_to_block: int | None = None) -> ContractState:
+        """Load the contract's state at the cursor: kept rounds, kickouts and settings.
+
+        With `up_to_block`, rounds and settings are those after that block; without kickouts, of
+        which only the newest state is stored.
+        """
+        accepted = self.list_accepted(KEPT_ROUNDS, up_to_block=up_to_block)
+        return ContractState(
+            KEPT_ROUNDS,
+            accepted=accepted,
+            strikes=self.list_strikes(accepted[0].round, up_to_block) if accepted else (),
+            kicks=self.list_kicks() if up_to_block is None else (),
+            settings=self.get_contract_settings(up_to_block=up_to_block),
         )
 
-    def save_changes(self, changes: RoundsChanges) -> None:
-        """Write the changes drained from `Rounds`, and their pre-images into the undo journal."""
-        upsert_rows(
-            self._connection,
-            lane_word,
-            [encode_word_row(entry) for entry in changes.words.values()],
-        )
-        upsert_rows(
-            self._connection,
-            node_index,
-            [encode_index_row(entry) for entry in changes.indexes.values()],
-        )
+    def save_changes(self, changes: ContractChanges) -> None:
+        """Write the changes drained from `ContractState`, and their pre-images for undo."""
         upsert_rows(
             self._connection, kick, [encode_kick_row(entry) for entry in changes.kicks.values()]
         )
-        accepted_rows = [encode_accepted_row(entry) for entry in changes.accepted]
-        insert_rows(self._connection, accepted_round, accepted_rows)
         insert_rows(
-            self._connection,
-            contract_setting,
-            [encode_setting_row(entry) for entry in changes.settings],
+            self._connection, accepted_round, list(map(encode_accepted_row, changes.accepted))
+        )
+        insert_rows(self._connection, strike, list(map(encode_strike_row, changes.strikes)))
+        insert_rows(
+            self._connection, contract_setting, list(map(encode_setting_row, changes.settings))
         )
         UndoJournal(self._connection).write(changes.pre_images)
 
     def list_accepted(
         self, limit: int = 50, *, up_to_block: int | None = None
     ) -> list[RoundAccepted]:
-        """Return the newest accepted rounds with their words, oldest first."""
+        """Return the newest accepted rounds, oldest first."""
         query = select(accepted_round).order_by(*_NEWEST_FIRST).limit(limit)
         if up_to_block is not None:
             query = query.where(accepted_round.c.block <= up_to_block)
@@ -107,11 +84,6 @@ class RoundRepository:
         if number is not None:
             query = query.where(accepted_round.c.round < number)
         return [decode_accepted_row(row) for row in self._connection.execute(query)]
-
-    def list_newest_as_of_blocks(self, limit: int) -> list[int]:
-        """Return the as-of blocks of the newest accepted rounds, newest first."""
-        query = select(accepted_round.c.as_of).order_by(accepted_round.c.round.desc()).limit(limit)
-        return list(self._connection.execute(query).scalars())
 
     def list_accepted_from(self, time: int, first_block: int, limit: int) -> list[RoundAccepted]:
         """Return up to `limit` rounds that were accepted since `time`, oldest first.
@@ -132,106 +104,94 @@ class RoundRepository:
             for row in self._connection.execute(query.order_by(*_OLDEST_FIRST))
         ]
 
-    def get_nodes_by_index(self, indexes: Collection[int]) -> dict[int, Address]:
-        """Return the nodes of these lane indexes; unassigned indexes are left out."""
-        query = select(node_index.c.lane_index, node_index.c.node)
-        rows = self._connection.execute(query.where(node_index.c.lane_index.in_(indexes)))
-        return {index: Address(encode_hex(address)) for index, address in rows}
+    def list_newest_as_of_blocks(self, limit: int) -> list[int]:
+        """Return the as-of blocks of the newest accepted rounds, newest first."""
+        query = select(accepted_round.c.as_of).order_by(*_NEWEST_FIRST).limit(limit)
+        return [int(as_of) for (as_of,) in self._connection.execute(query)]
 
-    def find_nodes_below_lane(self, max_lane: int) -> set[Address]:
-        """Return the nodes with a reported lane whose value is below `max_lane`."""
-        words = self._connection.execute(select(lane_word.c.word_index, lane_word.c.value)).all()
-        low_indexes = [
-            LANES_PER_WORD * number + lane_position
-            for number, value in words
-            for lane_position, lane in enumerate(unpack_lanes(int.from_bytes(value, "big")))
-            if lane != NEVER_REPORTED and lane < max_lane
-        ]
-        addresses = set[Address]()
-        for offset in range(0, len(low_indexes), KEYS_PER_QUERY):
-            is_low = node_index.c.lane_index.in_(low_indexes[offset : offset + KEYS_PER_QUERY])
-            rows = self._connection.execute(select(node_index.c.node).where(is_low)).all()
-            addresses.update(Address(encode_hex(row[0])) for row in rows)
-        return addresses
-
-    def get_newest_digest(self) -> Hash | None:
-        """Return the digest of the newest accepted round, or None."""
-        query = select(accepted_round.c.digest).order_by(*_NEWEST_FIRST).limit(1)
-        digest = self._connection.execute(query).scalar_one_or_none()
-        return None if digest is None else Hash(encode_hex(digest))
+    def get_newest_root(self) -> Hash | None:
+        """Return the root of the newest accepted round, even if it was struck, or None."""
+        query = select(accepted_round.c.root).order_by(*_NEWEST_FIRST).limit(1)
+        root = self._connection.execute(query).scalar_one_or_none()
+        return None if root is None else Hash(encode_hex(root))
 
     def get_accepted_round(self, number: int) -> RoundAccepted | None:
-        """Return one accepted round with its words, or None."""
+        """Return one accepted round, or None."""
         row = self._connection.execute(_ACCEPTED_ROUND, {"number": number}).one_or_none()
         return None if row is None else decode_accepted_row(row)
 
     def get_accepted_as_of(self, block: int) -> RoundAccepted | None:
-        """Return the newest accepted round as of this block with its words, or None."""
+        """Return the newest accepted round as of this block, or None."""
         order = accepted_round.c.round.desc()
         query = select(accepted_round).where(accepted_round.c.as_of == block)
         row = self._connection.execute(query.order_by(order).limit(1)).one_or_none()
         return None if row is None else decode_accepted_row(row)
 
-    def list_accepted_since(
-        self, word_index: int, as_of: int, after_round: int = 0, limit: int = 100
-    ) -> list[RoundAccepted]:
-        """Return the rounds after `after_round` whose as-of block is `as_of` or later, in order.
+    def get_last_provable_round(self) -> RoundAccepted | None:
+        """Return the last accepted round, or None if there is none or it was struck."""
+        newest = self.list_accepted(limit=1)
+        return newest[0] if newest and not self.is_struck(newest[0].round) else None
 
-        At most `limit` rounds are returned. Only the word `word_index` of each round is decoded,
-        because a round can have thousands of words.
-        """
-        query = select(accepted_round).where(
-            accepted_round.c.as_of >= as_of, accepted_round.c.round > after_round
+    def get_last_root(self) -> tuple[int, Hash]:
+        """Return the number of the last round and its root, which is zero if it was struck."""
+        newest = self.list_accepted(limit=1)
+        if not newest:
+            return 0, ZERO_HASH
+        number = newest[0].round
+        return number, ZERO_HASH if self.is_struck(number) else newest[0].root
+
+    def is_struck(self, number: int) -> bool:
+        """Return whether the root of a round was struck."""
+        query = select(
+            exists().where(strike.c.first_round <= number, strike.c.last_round >= number)
         )
-        rows = self._connection.execute(query.order_by(accepted_round.c.round).limit(limit))
-        return [decode_accepted_row(row, word_index) for row in rows]
+        return bool(self._connection.execute(query).scalar_one())
 
-    def list_accepted_up_to(
-        self, word_index: int, round_number: int, limit: int = 100
-    ) -> list[RoundAccepted]:
-        """Return the last rounds up to `round_number`, newest first, with one word each.
+    def list_strikes(
+        self, first_round: int = 0, up_to_block: int | None = None
+    ) -> list[RoundsStruck]:
+        """Return the strikes of `first_round` or later rounds, oldest first."""
+        query = select(strike).where(strike.c.last_round >= first_round)
+        if up_to_block is not None:
+            query = query.where(strike.c.block <= up_to_block)
+        order = [strike.c[name] for name in Position._fields]
+        return [decode_strike_row(row) for row in self._connection.execute(query.order_by(*order))]
 
-        Only the word `word_index` is decoded.
-        """
-        query = select(accepted_round).where(accepted_round.c.round <= round_number)
-        order = accepted_round.c.round.desc()
-        rows = self._connection.execute(query.order_by(order).limit(limit))
-        return [decode_accepted_row(row, word_index) for row in rows]
+    def list_round_signers(self, accepted: RoundAccepted) -> tuple[Address, ...]:
+        """Return the signers of a round; empty if no block read so far set its configuration."""
+        return self.get_contract_settings().find_round_signers(accepted) or ()
 
-    def get_words(self, numbers: Iterable[int]) -> dict[int, Word]:
-        """Return the stored words with these indexes, by index."""
-        query = select(lane_word).where(lane_word.c.word_index.in_(list(numbers)))
-        return {row.word_index: decode_word_row(row) for row in self._connection.execute(query)}
+    def list_kicks(self) -> list[NodeKick]:
+        """Return the kickout of each node that has one, by node."""
+        rows = self._connection.execute(select(kick).order_by(kick.c.node))
+        return [decode_kick_row(row) for row in rows]
 
-    def list_kicks(self) -> list[Kick]:
-        """Return the newest proposed kickout of each node."""
-        return [decode_kick_row(row) for row in self._select_rows(kick)]
+    def get_kicks(self, nodes: Collection[Address]) -> dict[Address, NodeKick]:
+        """Return the kickouts of these nodes, by node."""
+        query = select(kick).where(kick.c.node.in_([decode_hex(node) for node in nodes]))
+        kicks = [decode_kick_row(row) for row in self._connection.execute(query)]
+        return {entry.node: entry for entry in kicks}
 
-    def count_kicks_proposed_in_round(self, number: int) -> int:
-        """Count the kickouts that were proposed in a round, in any state."""
-        count_query = select(func.count()).select_from(kick).where(kick.c.round == number)
-        return int(self._connection.execute(count_query).scalar_one())
-
-    def list_live_kicks(self) -> list[Kick]:
+    def list_accused(self) -> list[NodeKick]:
         """Return the kickouts that await execution, by node."""
-        return self._list_kicks_in_states(KickState.LIVE)
+        return self._list_kicks_in_states([KickState.ACCUSED])
 
-    def list_expulsions(self) -> list[Kick]:
-        """Return the executed kickouts that are still in force, by node."""
-        return self._list_kicks_in_states(KickState.EXECUTED, KickState.REFUSED)
+    def list_expulsions(self) -> list[NodeKick]:
+        """Return the executed kickouts whose node was not readmitted, by node."""
+        return self._list_kicks_in_states(EXPELLED_STATES)
 
-    def _list_kicks_in_states(self, *states: KickState) -> list[Kick]:
+    def _list_kicks_in_states(self, states: Collection[KickState]) -> list[NodeKick]:
         query = select(kick).where(kick.c.state.in_([state.value for state in states]))
         rows = self._connection.execute(query.order_by(kick.c.node)).all()
         return [decode_kick_row(row) for row in rows]
 
-    def list_newest_kicks(self, limit: int = 50) -> list[Kick]:
-        """Return the last proposed kickouts, in any state, oldest first.
+    def list_newest_kicks(self, limit: int = 50) -> list[NodeKick]:
+        """Return the newest accusations and expulsions, in any state, oldest first.
 
         The order is by the time from which a kickout may be executed. If the veto period was
-        shortened, this order may differ from the order of the proposals.
+        shortened, this order may differ from the order of the accusations.
         """
-        query = select(kick).order_by(kick.c.ready_at.desc(), kick.c.node.desc())
+        query = select(kick).order_by(func.coalesce(kick.c.ready_at, 0).desc(), kick.c.node.desc())
         rows = self._connection.execute(query.limit(limit)).all()
         return [decode_kick_row(row) for row in reversed(rows)]
 
@@ -241,51 +201,7 @@ class RoundRepository:
         query = select(contract_setting).order_by(*order)
         if up_to_block is not None:
             query = query.where(contract_setting.c.block <= up_to_block)
-        rows = self._connection.execute(query).all()
-        return decode_contract_settings({row.name: row for row in rows})
-
-    def get_config_before(self, position: Position) -> Hash | None:
-        """Return the digest of the configuration in force at a position, or None if unknown."""
-        order = [contract_setting.c[name].desc() for name in Position._fields]
-        query = select(contract_setting).where(
-            contract_setting.c.name == "config", contract_setting.c.block <= position.block
-        )
-        rows = self._connection.execute(query.order_by(*order))
-        earlier_rows = (
-            row
-            for row in rows
-            if (row.block, row.tx, row.log) < (position.block, position.tx, position.log)
-        )
-        newest_row = next(earlier_rows, None)
-        return None if newest_row is None else decode_config_digest(newest_row)
-
-    def get_node_at(self, index: int) -> Address | None:
-        """Return the node of a lane index, or None."""
-        query = select(node_index.c.node).where(node_index.c.lane_index == index)
-        address = self._connection.execute(query).scalar_one_or_none()
-        return None if address is None else Address(encode_hex(address))
-
-    def load_for_nodes(self, nodes: Collection[Address]) -> Rounds:
-        """Load the contract's state for some nodes: their indexes, words and kickouts.
-
-        The head and the settings are left out. Only a few rows are read, whereas `load` reads
-        every lane.
-        """
-        index_query = select(node_index).where(
-            node_index.c.node.in_([decode_hex(node) for node in nodes])
-        )
-        indexes = [decode_index_row(row) for row in self._connection.execute(index_query).all()]
-        lanes = [entry.index for entry in indexes]
-        word_query = select(lane_word).where(
-            lane_word.c.word_index.in_({get_word_index(lane) for lane in lanes})
-        )
-        kick_query = select(kick).where(kick.c.node.in_([decode_hex(node) for node in nodes]))
-        return Rounds(
-            indexes=indexes,
-            words=[decode_word_row(row) for row in self._connection.execute(word_query)],
-            kicks=[decode_kick_row(row) for row in self._connection.execute(kick_query)],
-        )
-
-    def _select_rows(self, table: Table) -> Iterable[Any]:
-        (key,) = table.primary_key.columns
-        return self._connection.execute(select(table).order_by(key))
+        settings = ContractSettings()
+        for row in self._connection.execute(query):
+            settings = settings.apply_event(decode_setting_row(row))
+        return settings

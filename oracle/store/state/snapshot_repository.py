@@ -13,22 +13,13 @@ from sqlalchemy import Connection, delete, func, select
 
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import LastEvent
-from oracle.domain.ids import Address, Hash
-from oracle.domain.reports.contract_state import NodeIndex, RoundHead, Word
-from oracle.domain.reports.kicks import Kick
+from oracle.domain.reports.node_kicks import NodeKick
 from oracle.domain.state import Node, OpenGroup, Task
 from oracle.store.bulk import upsert_rows
 from oracle.store.state.cursor_repository import encode_last_event_row
 from oracle.store.state.group_repository import decode_group_values, encode_group_row
 from oracle.store.state.node_repository import decode_node_values, encode_node_row
-from oracle.store.state.round_rows import (
-    decode_index_values,
-    decode_kick_values,
-    decode_word_values,
-    encode_index_row,
-    encode_kick_row,
-    encode_word_row,
-)
+from oracle.store.state.round_rows import decode_kick_values, encode_kick_row
 from oracle.store.state.task_repository import decode_task_row, encode_task_row
 from oracle.store.tables.chain_tables import state_snapshot
 
@@ -144,23 +135,18 @@ def choose_snapshots_to_delete(snapshots: Sequence[SnapshotInfo], max_bytes: int
 # The fastest level, which reduces the size to a third.
 _COMPRESSION = 1
 
-FirstScores = list[tuple[Address, Position, int]]
-FirstPenalties = list[tuple[Address, Position]]
-
 
 class PackedState(NamedTuple):
-    """Everything a fold needs to continue after a block, except the contract's settings."""
+    """What a fold needs to continue after a block, except the contract's rounds and settings.
+
+    These are only appended, so that the database has them as of every block.
+    """
 
     nodes: Iterable[Node]
     tasks: Iterable[Task]
     groups: Iterable[OpenGroup]
     last: LastEvent | None
-    head: RoundHead
-    indexes: Iterable[NodeIndex]
-    words: Iterable[Word]
-    kicks: Iterable[Kick]
-    first_scored: FirstScores
-    first_penalized: FirstPenalties
+    kicks: Iterable[NodeKick]
 
 
 def encode_state(state: PackedState) -> bytes:
@@ -170,15 +156,7 @@ def encode_state(state: PackedState) -> bytes:
         sorted(map(encode_task_row, state.tasks)),
         sorted(map(encode_group_row, state.groups)),
         None if state.last is None else encode_last_event_row(state.last),
-        state.head.round,
-        state.head.as_of,
-        state.head.digest,
-        state.head.time,
-        sorted(map(encode_index_row, state.indexes)),
-        sorted(map(encode_word_row, state.words)),
         sorted(map(encode_kick_row, state.kicks)),
-        sorted(state.first_scored),
-        sorted(state.first_penalized),
     )
     return zlib.compress(encode(parts), _COMPRESSION)
 
@@ -186,17 +164,11 @@ def encode_state(state: PackedState) -> bytes:
 def decode_state(body: bytes) -> PackedState:
     """Decode a state encoded by `encode_state`."""
     parts: list[Any] = decode(zlib.decompress(body))
-    nodes, tasks, groups, last, number, as_of, digest, time, *trailing_parts = parts
-    indexes, words, kicks, scored, timed_out = trailing_parts
+    nodes, tasks, groups, last, kicks = parts
     return PackedState(
         nodes=map(decode_node_values, nodes),
         tasks=map(decode_task_row, tasks),
         groups=map(decode_group_values, groups),
         last=None if last is None else LastEvent(Position(*last[1:5]), *last[5:]),
-        head=RoundHead(number, as_of, Hash(digest), time),
-        indexes=map(decode_index_values, indexes),
-        words=map(decode_word_values, words),
         kicks=map(decode_kick_values, kicks),
-        first_scored=[(Address(node), Position(*at), place) for node, at, place in scored],
-        first_penalized=[(Address(node), Position(*at)) for node, at in timed_out],
     )

@@ -10,8 +10,7 @@ from msgspec.msgpack import decode, encode
 from sqlalchemy import Connection, Table, bindparam, delete, select, update
 
 from oracle.domain.fold.working_set import PreImages
-from oracle.domain.reports.contract_state import RoundsPreImages
-from oracle.domain.reports.oracle_state import OraclePreImages
+from oracle.domain.reports.contract_state import ContractPreImages
 from oracle.errors import FatalError
 from oracle.store.bookmarks import UNDO_FLOOR, Bookmarks
 from oracle.store.bulk import Row, insert_missing_rows, upsert_rows
@@ -19,18 +18,10 @@ from oracle.store.encoding import decode_hex
 from oracle.store.state.cursor_repository import encode_last_event_row
 from oracle.store.state.group_repository import encode_group_row
 from oracle.store.state.node_repository import encode_node_row
-from oracle.store.state.oracle_state_rows import encode_node_kick_row
-from oracle.store.state.round_rows import encode_index_row, encode_kick_row, encode_word_row
+from oracle.store.state.round_rows import encode_kick_row
 from oracle.store.state.task_repository import encode_task_row
 from oracle.store.tables.chain_tables import cursor, undo
-from oracle.store.tables.contract_tables import accepted_root, node_kick, struck_rounds
-from oracle.store.tables.round_tables import (
-    accepted_round,
-    contract_setting,
-    kick,
-    lane_word,
-    node_index,
-)
+from oracle.store.tables.round_tables import accepted_round, contract_setting, kick, strike
 from oracle.store.tables.state_tables import (
     anomaly,
     group_member,
@@ -55,10 +46,7 @@ _JOURNALED = {
     "task": task,
     "group": open_group,
     "last": last_event,
-    "word": lane_word,
-    "index": node_index,
     "kick": kick,
-    "node_kick": node_kick,
 }
 # Append-only tables, whose rows have a position: a rollback deletes them.
 _APPENDED = (
@@ -70,8 +58,7 @@ _APPENDED = (
     group_member,
     kickout,
     accepted_round,
-    accepted_root,
-    struck_rounds,
+    strike,
     contract_setting,
 )
 _CLOSED_COLUMNS = ("closed_block", "closed_tx", "closed_log", "closed_sub")
@@ -82,7 +69,7 @@ class UndoJournal:
         self._connection = connection
         self._bookmarks = Bookmarks(connection)
 
-    def write(self, pre_images: Sequence[PreImages | RoundsPreImages | OraclePreImages]) -> None:
+    def write(self, pre_images: Sequence[PreImages | ContractPreImages]) -> None:
         """Append pre-images; only the first pre-image of a row in a block is kept."""
         rows = [
             (images.block, kind, encode(key), None if old_row is None else encode(old_row))
@@ -184,7 +171,7 @@ class UndoJournal:
 
 
 def _iterate_pre_images(
-    images: PreImages | RoundsPreImages | OraclePreImages,
+    images: PreImages | ContractPreImages,
 ) -> Iterator[tuple[str, Key, Row | None]]:
     """Yield kind, key and previous values of each row that a block changed."""
     if isinstance(images, PreImages):
@@ -193,11 +180,7 @@ def _iterate_pre_images(
         yield from _encode_pre_images("group", images.groups, decode_hex, encode_group_row)
         for old_event in images.last:
             yield "last", 1, None if old_event is None else encode_last_event_row(old_event)
-    elif isinstance(images, OraclePreImages):
-        yield from _encode_pre_images("node_kick", images.kicks, decode_hex, encode_node_kick_row)
     else:
-        yield from _encode_pre_images("word", images.words, int, encode_word_row)
-        yield from _encode_pre_images("index", images.indexes, int, encode_index_row)
         yield from _encode_pre_images("kick", images.kicks, decode_hex, encode_kick_row)
 
 

@@ -96,7 +96,7 @@ pub_intent = Table(
     Column("updated_at", BigInteger, nullable=False),
     Column("replaces", BigInteger),  # the intent whose nonce this one took
     Column("yielded_at", BigInteger),  # when it yielded to another transmitter
-    Column("exclusive_key", Text),  # push, propose_kick:0x…, start_task:task=0x…
+    Column("exclusive_key", Text),  # push, accuse:0x…, start_task:task=0x…
     ForeignKeyConstraint(["chain_id", "sender"], ["pub_account.chain_id", "pub_account.address"]),
     UniqueConstraint("chain_id", "contract", "dedup_key"),
     CheckConstraint(

@@ -2,6 +2,7 @@
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     CheckConstraint,
     Column,
     Index,
@@ -13,37 +14,20 @@ from sqlalchemy import (
 
 from oracle.store.tables.metadata import metadata
 
-# Words of scores that the contract holds, from its accepted rounds.
-lane_word = Table(
-    "lane_word",
-    metadata,
-    Column("word_index", BigInteger, primary_key=True, autoincrement=False),
-    Column("value", LargeBinary, nullable=False),  # sixteen lanes
-    Column("round", BigInteger, nullable=False),
-    Column("time", BigInteger, nullable=False),
-)
-
-# Index of each node in the contract, as assigned by accepted rounds.
-node_index = Table(
-    "node_index",
-    metadata,
-    Column("lane_index", BigInteger, primary_key=True, autoincrement=False),
-    Column("node", LargeBinary, nullable=False, index=True),
-    # The round since which the node's lane is marked "do not select"; NULL: it is not.
-    Column("closed_in", BigInteger),
-)
-
-# The newest kickout of each node that was proposed on chain, by any account.
+# The kickout of each node that was accused, allowed or expelled on chain, by any account.
 kick = Table(
     "kick",
     metadata,
     Column("node", LargeBinary, primary_key=True),
-    Column("round", BigInteger, nullable=False),
-    Column("evidence", LargeBinary, nullable=False),
-    Column("ready_at", BigInteger, nullable=False),
-    Column("dies_at", BigInteger, nullable=False),
-    Column("proposed_at", Text, nullable=False),
     Column("state", Text, nullable=False),
+    Column("spared_until", BigInteger, nullable=False),  # unix seconds
+    Column("allowed", BigInteger, nullable=False),  # start of an interval, unix seconds; 0: none
+    # The newest accusation; NULL: never accused.
+    Column("accused_at", Text),
+    Column("accused_in", BigInteger),  # round
+    Column("due_since", BigInteger),
+    Column("ready_at", BigInteger),
+    Column("evidence", LargeBinary),
     # Execution of the kickout; NULL: not executed.
     Column("executed_at", Text),
     Column("executed_in", BigInteger),  # round
@@ -55,8 +39,8 @@ kick = Table(
     Column("reason", LargeBinary),
 )
 
-# Settings of the contract ('vetoer', 'limits', 'kick_limits', 'config'), valid from their position
-# on; the newest of each name is in force.
+# Settings of the contract ('limits', 'kick_limits', 'signers', 'config'), valid from their
+# position on; the newest of each name is in force.
 contract_setting = Table(
     "contract_setting",
     metadata,
@@ -81,11 +65,23 @@ accepted_round = Table(
     Column("round", BigInteger, nullable=False, index=True),
     Column("as_of", BigInteger, nullable=False),
     Column("as_of_hash", LargeBinary, nullable=False),
-    Column("data_hash", LargeBinary, nullable=False),
-    Column("digest", LargeBinary, nullable=False),
+    Column("root", LargeBinary, nullable=False),
     Column("config", LargeBinary, nullable=False),
-    Column("transmitter", LargeBinary, nullable=False),
-    Column("data", LargeBinary, nullable=False),  # registrations and words, as pushed
+    # Bit i: the signer at index i of the configuration has signed.
+    Column("signer_bitmap", LargeBinary, nullable=False),
+)
+
+# Strikes of rounds, whose roots prove nothing any more.
+strike = Table(
+    "strike",
+    metadata,
+    *(
+        Column(name, BigInteger, primary_key=True, autoincrement=False)
+        for name in ("block", "tx", "log", "sub")
+    ),
+    Column("time", BigInteger, nullable=False),
+    Column("first_round", BigInteger, nullable=False),
+    Column("last_round", BigInteger, nullable=False),
 )
 
 # One report per period: its content as of the period's last block, and its outcome.
@@ -101,7 +97,11 @@ report = Table(
     Column("prev", LargeBinary, nullable=False),
     Column("deadline", BigInteger, nullable=False),
     Column("root", LargeBinary, nullable=False),  # of all nodes, in round head_round + 1
-    Column("data", LargeBinary, nullable=False),  # empty: nothing to report
+    # How its lanes differ from those of round head_round (`ReportChange`).
+    Column("changed_nodes", BigInteger, nullable=False),
+    Column("changed_steps", BigInteger, nullable=False),
+    Column("max_changed_steps", BigInteger, nullable=False),
+    Column("crosses_band", Boolean, nullable=False),
     Column("fingerprint", LargeBinary, nullable=False),  # sha256; a rebuild must reproduce it
     Column("state", Text, nullable=False),
     Column("reason", Text),

@@ -3,6 +3,8 @@
 Deadlines and `until` are chain time, `*_at` unix seconds by the caller's clock.
 """
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     CheckConstraint,
@@ -18,28 +20,34 @@ from sqlalchemy import (
 from oracle.store.tables.metadata import Hex, metadata
 from oracle.store.tables.outbox_tables import RowId
 
+
+def _build_statement_columns() -> list[Column[Any]]:
+    """Return the columns of a signed report (`SignedStatement`)."""
+    return [
+        Column("id", RowId, primary_key=True),
+        Column("chain_id", BigInteger, nullable=False),
+        Column("contract", Hex, nullable=False),
+        Column("signer", Hex, nullable=False),
+        Column("round", BigInteger, nullable=False),
+        Column("digest", Hex, nullable=False),
+        Column("config", Hex, nullable=False),
+        Column("prev", Hex, nullable=False),
+        Column("as_of_block", BigInteger, nullable=False),
+        Column("as_of_hash", Hex, nullable=False),
+        Column("deadline", BigInteger, nullable=False),  # chain time
+        Column("root", Hex, nullable=False),
+        Column("signature", LargeBinary, nullable=False),
+    ]
+
+
 # Statements signed by this signer. Two live statements for one round would be equivocation.
 pub_signature = Table(
     "pub_signature",
     metadata,
-    Column("id", RowId, primary_key=True),
-    Column("chain_id", BigInteger, nullable=False),
-    Column("contract", Hex, nullable=False),
-    Column("signer", Hex, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("round", BigInteger, nullable=False),
-    Column("subject", Text, nullable=False, default=""),
-    Column("digest", Hex, nullable=False),
-    Column("prev_digest", Hex),
-    Column("as_of_block", BigInteger),
-    Column("as_of_hash", Hex),
-    Column("config", Hex),
-    Column("expires_at", BigInteger, nullable=False),  # chain time
-    Column("signature", LargeBinary, nullable=False),
+    *_build_statement_columns(),
     Column("expiry_reason", Text),
     Column("signed_at", BigInteger, nullable=False),
     UniqueConstraint("signer", "digest"),
-    CheckConstraint("kind IN ('report', 'kick')", name="kind"),
     CheckConstraint(
         "expiry_reason IN"
         " ('expired', 'as_of_reorged', 'prev_reorged', 'round_taken', 'config_replaced')",
@@ -51,9 +59,7 @@ Index(
     pub_signature.c.chain_id,
     pub_signature.c.contract,
     pub_signature.c.signer,
-    pub_signature.c.kind,
     pub_signature.c.round,
-    pub_signature.c.subject,
     unique=True,
     sqlite_where=text("expiry_reason IS NULL"),
     postgresql_where=text("expiry_reason IS NULL"),
@@ -63,31 +69,15 @@ Index(
 pub_peer_statement = Table(
     "pub_peer_statement",
     metadata,
-    Column("id", RowId, primary_key=True),
-    Column("chain_id", BigInteger, nullable=False),
-    Column("contract", Hex, nullable=False),
-    Column("signer", Hex, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("round", BigInteger, nullable=False),
-    Column("subject", Text, nullable=False, default=""),
-    Column("digest", Hex, nullable=False),
-    Column("prev_digest", Hex),
-    Column("as_of_block", BigInteger),
-    Column("as_of_hash", Hex),
-    Column("config", Hex),
-    Column("expires_at", BigInteger, nullable=False),  # chain time
-    Column("signature", LargeBinary, nullable=False),
+    *_build_statement_columns(),
     Column("source", Text, nullable=False),  # the host that sent it
     Column("received_at", BigInteger, nullable=False),
     UniqueConstraint("signer", "digest"),
-    CheckConstraint("kind IN ('report', 'kick')", name="kind"),
 )
 Index(
     "peer_statement_round",
     pub_peer_statement.c.contract,
-    pub_peer_statement.c.kind,
     pub_peer_statement.c.round,
-    pub_peer_statement.c.subject,
 )
 
 # Signers that lost their database: each signs nothing until its lost statements can no longer

@@ -1,114 +1,114 @@
-"""The oracle contract itself puts out nodes of networks that know nothing of it."""
+"""The oracle contract itself kicks out nodes of networks that were not built for it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pytest
+from web3.contract import Contract
 
 from tests.contracts.adapters.crynux_driver import AVAILABLE, GAS, QUIT, NodeNetwork
-from tests.contracts.oracle_driver import KICK_LIMITS, Oracle, deployed
-from tests.contracts.oracle_kickouts import BAD, DELAY, GOOD, ROUNDS
-from tests.contracts.oracle_signing import word
+from tests.contracts.roots.due_leaves import ROUNDS, leaves_of, wait_until_ready
+from tests.contracts.roots.roots_driver import KICK_LIMITS, RootsOracle, deploy_roots
 from tests.support.evm.chain import Receipt
 
 pytestmark = pytest.mark.evm
 
+SEAT = 0
 REFUSED = 3
 
 
 @dataclass
-class Put:
-    """A network whose first member has a bad score, and the oracle that is to put it out."""
+class DueNode:
+    """A network, and the oracle whose last root states that its first member's kickout is due."""
 
-    oracle: Oracle
+    oracle: RootsOracle
     nodes: NodeNetwork
 
     @property
-    def bad(self) -> str:
+    def address(self) -> str:
         return self.nodes.first
 
-    def round(self, fresh: Sequence[str] = ()) -> None:
-        self.oracle.reported((0, word(BAD, GOOD, GOOD)), fresh=fresh)
+    def push(self) -> None:
+        self.oracle.push_leaves(leaves_of([*self.nodes.members[:3], self.nodes.owner], SEAT))
 
-    def ready(self) -> None:
-        """Everything that must come before an execution has come."""
-        self.oracle.propose(self.bad)
-        for _ in range(ROUNDS):
-            self.round()
-        self.oracle.chain.later(DELAY)
-        self.oracle.chain.mine()
+    def prepare(self) -> None:
+        """Accuse the node, and let the delay and the rounds of an execution pass."""
+        self.oracle.accuse(SEAT)
+        wait_until_ready(self.oracle, self.oracle.last_round.leaves)
+
+    def deploy_adapter(self) -> Contract:
+        nodes = self.nodes
+        addresses = (nodes.owner, nodes.node.address, nodes.qos.address, nodes.task.address)
+        oracle = self.oracle.contract.address
+        return nodes.chain.deploy(f"adapters/{nodes.name}", oracle, *addresses)
+
+    def set_target(self, adapter: Contract) -> None:
+        self.oracle.do("setTarget", adapter.address, sender=self.oracle.admin)
 
 
 @pytest.fixture
-def put(nodes: NodeNetwork) -> Put:
-    """Three members with scores; the oracle's target is the network's adapter."""
+def due(nodes: NodeNetwork) -> DueNode:
+    """Three members; the oracle's target is the network's adapter."""
     gas = KICK_LIMITS | {"kickGas": GAS[nodes.name]}
-    oracle = deployed(nodes.chain, kickLimits=gas)
-    adapter_arguments = (
-        oracle.contract.address,
-        nodes.owner,
-        nodes.node.address,
-        nodes.qos.address,
-    )
-    adapter = nodes.chain.deploy(f"adapters/{nodes.name}", *adapter_arguments, nodes.task.address)
+    due = DueNode(deploy_roots(nodes.chain, kickLimits=gas), nodes)
+    adapter = due.deploy_adapter()
     nodes.send(nodes.adapter.functions.giveBack(adapter.address))
-    oracle.do("setTarget", adapter.address, sender=oracle.admin)
-    oracle_and_nodes = Put(oracle, replace(nodes, adapter=adapter))
-    oracle_and_nodes.round(fresh=nodes.members)
-    return oracle_and_nodes
+    due.set_target(adapter)
+    due.nodes = replace(nodes, adapter=adapter)
+    due.push()
+    return due
 
 
-def kicked(receipt: Receipt) -> list[str]:
-    """What oracle and network say; the adapter's own events are none of it."""
+def list_kick_events(receipt: Receipt) -> list[str]:
+    """Return the events of the oracle and the network, without the adapter's own."""
     return [name for name in receipt.names if name.startswith(("Kick", "Node"))]
 
 
-def test_executed_kick_expels_node_and_returns_stake(put: Put, capsys: pytest.CaptureFixture[str]):
-    put.ready()
-    receipt = put.oracle.execute(put.bad)
+def test_executed_kickout_expels_the_node_and_returns_its_stake(
+    due: DueNode, capsys: pytest.CaptureFixture[str]
+):
+    due.prepare()
+    receipt = due.oracle.execute(SEAT)
 
-    assert kicked(receipt) == ["KickExecuted", "NodeKickedOut"]
-    assert (put.nodes.status(put.bad), put.nodes.stake(put.bad)) == (QUIT, 0)
-    assert put.oracle.read("weightOf", put.bad) == 0
+    assert list_kick_events(receipt) == ["KickExecuted", "NodeKickedOut"]
+    assert (due.nodes.status(due.address), due.nodes.stake(due.address)) == (QUIT, 0)
+    assert due.oracle.is_expelled(SEAT)
     with capsys.disabled():
-        print(f"\nexecuteKick through {put.nodes.name}: {receipt.gas:,} gas")  # noqa: T201
+        print(f"\nexecuteKick through {due.nodes.name}: {receipt.gas:,} gas")  # noqa: T201
 
 
-def test_busy_node_is_expelled_at_once_and_kicked_out_after_its_task(put: Put):
-    put.ready()
-    work = put.nodes.work()
-    receipt = put.oracle.execute(put.bad)
-    assert kicked(receipt) == ["KickExecuted", "KickRefused"]
-    assert put.oracle.held(put.bad)["kick"] == REFUSED
-    assert put.oracle.read("weightOf", put.bad) == 0
+def test_busy_node_is_expelled_at_once_and_kicked_out_after_its_task(due: DueNode):
+    due.prepare()
+    work = due.nodes.work()
+    receipt = due.oracle.execute(SEAT)
+    assert list_kick_events(receipt) == ["KickExecuted", "KickRefused"]
+    assert due.oracle.kick(SEAT)["state"] == REFUSED
+    assert due.oracle.is_expelled(SEAT)
 
-    put.nodes.rest(work)
-    assert kicked(put.oracle.retry(put.bad)) == ["KickExecuted", "NodeKickedOut"]
-    assert put.nodes.status(put.bad) == QUIT
+    due.nodes.rest(work)
+    assert list_kick_events(due.oracle.retry(SEAT)) == ["KickExecuted", "NodeKickedOut"]
+    assert due.nodes.status(due.address) == QUIT
 
 
-def test_rejoined_node_can_be_kicked_out_again_without_a_new_proposal(put: Put):
-    put.ready()
-    put.oracle.execute(put.bad)
-    place = put.nodes.chain.accounts.index(put.bad)
-    put.nodes.join(place)
-    assert put.nodes.status(put.bad) == AVAILABLE
+def test_rejoined_node_can_be_kicked_out_again_without_an_accusation(due: DueNode):
+    due.prepare()
+    due.oracle.execute(SEAT)
+    place = due.nodes.chain.accounts.index(due.address)
+    due.nodes.join(place)
+    assert due.nodes.status(due.address) == AVAILABLE
     for _ in range(ROUNDS):
-        put.round()
-    assert kicked(put.oracle.retry(put.bad))[-1] == "NodeKickedOut"
-    assert put.nodes.status(put.bad) == QUIT
+        due.push()
+    assert list_kick_events(due.oracle.retry(SEAT))[-1] == "NodeKickedOut"
+    assert due.nodes.status(due.address) == QUIT
 
 
-def test_kickout_refused_by_an_adapter_without_the_role_succeeds_with_a_new_adapter(put: Put):
-    put.ready()
-    put.nodes.send(put.nodes.adapter.functions.giveBack(put.nodes.owner))
-    assert kicked(put.oracle.execute(put.bad)) == ["KickExecuted", "KickRefused"]
+def test_kickout_refused_by_an_adapter_without_the_role_succeeds_with_a_new_adapter(
+    due: DueNode,
+):
+    due.prepare()
+    due.nodes.send(due.nodes.adapter.functions.giveBack(due.nodes.owner))
+    assert list_kick_events(due.oracle.execute(SEAT)) == ["KickExecuted", "KickRefused"]
 
-    oracle_owner_node = (put.oracle.contract.address, put.nodes.owner, put.nodes.node.address)
-    qos_and_task = (put.nodes.qos.address, put.nodes.task.address)
-    adapter = put.nodes.chain.deploy(
-        f"adapters/{put.nodes.name}", *oracle_owner_node, *qos_and_task
-    )
-    put.nodes.by_node(put.nodes.owner, "transferOwnership", adapter.address)
-    put.oracle.do("setTarget", adapter.address, sender=put.oracle.admin)
-    assert kicked(put.oracle.retry(put.bad))[-1] == "NodeKickedOut"
+    adapter = due.deploy_adapter()
+    due.nodes.by_node(due.nodes.owner, "transferOwnership", adapter.address)
+    due.set_target(adapter)
+    assert list_kick_events(due.oracle.retry(SEAT))[-1] == "NodeKickedOut"

@@ -16,7 +16,7 @@ const [folder, ...rest] = process.argv.slice(2);
 const withCode = rest[0] === "--code";
 const wanted = withCode ? rest.slice(1) : rest;
 const solc = createRequire(join(ROOT, "package.json"))("solc");
-const { settings } = JSON.parse(readFileSync(join(ROOT, "abi", "QoSOracle.json"), "utf8"));
+const { settings } = JSON.parse(readFileSync(join(ROOT, "abi", "roots", "QoSRoots.json"), "utf8"));
 const sources = {};
 
 // Every source stands in the input, as forge has it: also those that are imported.

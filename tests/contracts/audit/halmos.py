@@ -16,12 +16,7 @@ from tests.contracts.audit.tools import HERE, ROOT, forge_output, heard, program
 CHECKS: Mapping[str, tuple[str, ...]] = {
     "LanesCheck": ("--loop", "16"),
     "PackedLanesCheck": (),
-    # Two signatures of 65 bytes.
-    "QuorumCheck": ("--loop", "4", "--default-bytes-lengths", "130"),
-    "KickCheck": ("--loop", "4", "--default-bytes-lengths", "130"),
-    "LimitsCheck": (),
-    "PauseCheck": (),
-    # The oracle of roots; a proof of two hashes.
+    # Two signatures of 65 bytes; a proof of two hashes.
     "RootsQuorumCheck": ("--loop", "4", "--default-bytes-lengths", "130"),
     "RootsKickCheck": ("--loop", "4", "--default-array-lengths", "2"),
     "RootsLimitsCheck": (),

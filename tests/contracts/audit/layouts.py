@@ -11,7 +11,6 @@ from typing import Any
 
 KEPT = Path(__file__).with_name("storage.json")
 CONTRACTS = {
-    "contracts/QoSOracle.sol": "QoSOracle",
     "contracts/roots/QoSRoots.sol": "QoSRoots",
     "contracts/TaskNetwork.sol": "TaskNetwork",
 }

@@ -73,9 +73,7 @@ def heard(command: Iterable[str], *, folder: Path = ROOT) -> "subprocess.Complet
 def deployed() -> list[str]:
     """Return the sources of what is deployed, by their paths from the root."""
     paths = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "contracts").rglob("*.sol"))
-    return [
-        path for path in paths if not path.startswith(("contracts/testing/", "contracts/bench/"))
-    ]
+    return [path for path in paths if not path.startswith("contracts/testing/")]
 
 
 def forge_output(name: str, sources: Iterable[str], *flags: str) -> Path:

@@ -1,1 +1,1 @@
-"""Random calls on a QoSOracle in an EVM of this process, each foretold by a model of its own."""
+"""Random calls on the oracle contracts in an EVM of this process, each predicted by a model."""

@@ -1,6 +1,6 @@
 """Calls the oracle's contracts at random, and checks model and invariants after each call.
 
-Run: .venv/bin/python tests/contracts/fuzz/run.py [--contract roots] [--calls 100000] [--seed 1]
+Run: .venv/bin/python tests/contracts/fuzz/run.py [--calls 100000] [--seed 1]
 Exit code 1: something does not hold; a short way to it is printed. The same seed makes the same
 calls again.
 """
@@ -12,54 +12,35 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
 
 from tests.contracts.fuzz.roots.walk import RootsWalk  # noqa: E402
 from tests.contracts.fuzz.shrinking import fault, shortest  # noqa: E402
-from tests.contracts.fuzz.walk import Walk  # noqa: E402
 from tests.support.evm.artifacts import artifact  # noqa: E402
 
 # Then another oracle begins, with other limits, on another kind of chain.
 CALLS_OF_A_WALK = 500
 
 
-class Subject(NamedTuple):
-    """What is called at random: its walks, its artifacts, and names that no walk comes to."""
-
-    walk: Callable[[int, int], Walk | RootsWalk]
-    artifacts: tuple[str, ...]
-    unreached: frozenset[str]
-
-
-# Names of OpenZeppelin's EIP712 that our constant name and version never come to, and events that
-# a module only inherits. Nobody is registered 2^24 times; and expulsions of before are told once,
-# in the constructor. NotRegistered is the error of a view, which each reading expects.
-SUBJECTS = {
-    "lanes": Subject(Walk, ("QoSOracle",), frozenset({"IndexSpaceFull", "NodeExpelled"})),
-    "roots": Subject(
-        RootsWalk,
-        ("roots/QoSRoots", "roots/QoSWords", "roots/QoSChallenge"),
-        frozenset(
-            {"InvalidShortString", "StringTooLong", "EIP712DomainChanged", "NodeReleased"}
-            | {"NotRegistered"}
-        ),
-    ),
-}
+ARTIFACTS = ("roots/QoSRoots", "roots/QoSWords", "roots/QoSChallenge")
+# Names that no walk comes to: of OpenZeppelin's EIP712, which our constant name and version never
+# come to. NotRegistered is the error of a view, which each reading expects.
+UNREACHED = frozenset(
+    {"InvalidShortString", "StringTooLong", "EIP712DomainChanged", "NotRegistered"}
+)
 
 
 class Tally:
     """What all walks came to."""
 
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
+    def __init__(self) -> None:
         self.ends: Counter[str] = Counter()
         self.met: Counter[str] = Counter()
         self.received: Counter[str] = Counter()
 
-    def add(self, walk: Walk | RootsWalk) -> None:
+    def add(self, walk: RootsWalk) -> None:
         self.ends += walk.ends
         self.met += walk.met + walk.ends
         self.received += walk.received
@@ -74,34 +55,33 @@ class Tally:
 
     def missing(self) -> list[str]:
         """Return the errors and events of the contracts that no call came to."""
-        parts = [part for name in self._subject.artifacts for part in artifact(name)["abi"]]
+        parts = [part for name in ARTIFACTS for part in artifact(name)["abi"]]
         kinds = {"error": self.met, "event": self.received}
         return sorted(
             {
                 part["name"]
                 for part in parts
                 if part["type"] in kinds
-                and part["name"] not in self._subject.unreached
+                and part["name"] not in UNREACHED
                 and not kinds[part["type"]][part["name"]]
             }
         )
 
 
-def walked(seed: int, calls: int, contract: str = "lanes") -> Tally:
+def walked(seed: int, calls: int) -> Tally:
     """Make so many calls, in walks of CALLS_OF_A_WALK.
 
     Raises:
         AssertionError: something does not hold; seed, walk, and the shortest way to it are in it.
     """
-    subject = SUBJECTS[contract]
-    tally, number = Tally(subject), 0
+    tally, number = Tally(), 0
     while tally.calls < calls:
-        walk = subject.walk(seed, number)
+        walk = RootsWalk(seed, number)
         try:
             walk.run(min(CALLS_OF_A_WALK, calls - tally.calls))
         except AssertionError as error:
             head = f"seed {seed}, walk {number}, step {len(walk.steps)}: {error}"
-            make_walk = partial(subject.walk, seed, number)
+            make_walk = partial(RootsWalk, seed, number)
             raise AssertionError(_describe_fault(head, make_walk, walk, error)) from error
         tally.add(walk)
         number += 1
@@ -110,8 +90,8 @@ def walked(seed: int, calls: int, contract: str = "lanes") -> Tally:
 
 def _describe_fault(
     head: str,
-    make_walk: Callable[[], Walk | RootsWalk],
-    walk: Walk | RootsWalk,
+    make_walk: Callable[[], RootsWalk],
+    walk: RootsWalk,
     error: AssertionError,
 ) -> str:
     steps = shortest(make_walk, walk.steps)
@@ -122,13 +102,12 @@ def _describe_fault(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Call the oracle's contracts at random.")
-    parser.add_argument("--contract", choices=sorted(SUBJECTS), default="lanes")
     parser.add_argument("--calls", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     begun = time.perf_counter()
     try:
-        tally = walked(arguments.seed, arguments.calls, arguments.contract)
+        tally = walked(arguments.seed, arguments.calls)
     except AssertionError as error:
         sys.stdout.write(f"{error}\n")
         return 1

@@ -31,7 +31,7 @@ def test_new_network_has_configured_roles_and_settings(network: Network):
     roles = [does.admin().call(), does.dispatcher().call(), does.treasury().call()]
 
     assert roles == network.chain.accounts[:3]
-    assert does.oracle().call() == NOBODY
+    assert (does.oracle().call(), does.scores().call()) == (NOBODY, NOBODY)
     assert does.settings().call() == DEFAULTS
 
 
@@ -52,6 +52,7 @@ def test_only_admin_may_change_settings(network: Network, stranger: str):
         does.setTreasury(stranger),
         does.setSettings(DEFAULTS),
         does.setOracle(network.contract.address),
+        does.setScores(network.contract.address),
         does.readmit(stranger),
         does.setFloor(0, FLOOR),
     ):
@@ -139,6 +140,16 @@ def test_oracle_must_be_a_contract_and_can_be_replaced(network: Network, strange
 
     assert event == {"oracle": first}
     assert network.does.oracle().call() == second
+
+
+def test_scores_must_be_a_contract_and_can_be_removed(network: Network, stranger: str):
+    scores = network.chain.deploy("testing/PlainOracle").address
+    with pytest.raises(RevertedError, match="NoCode"):
+        network.by(network.admin, network.does.setScores(stranger))
+    event = network.by(network.admin, network.does.setScores(scores)).only("ScoresSet")
+    assert (event, network.does.scores().call()) == ({"scores": scores}, scores)
+    event = network.by(network.admin, network.does.setScores(NOBODY)).only("ScoresSet")
+    assert (event, network.does.scores().call()) == ({"scores": NOBODY}, NOBODY)
 
 
 def test_plain_ether_transfer_is_rejected(network: Network):

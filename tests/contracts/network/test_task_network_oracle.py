@@ -1,4 +1,4 @@
-"""What the reference network asks of its oracle, and how little hangs on the answer."""
+"""What the reference network reads from its oracle and its scores, and how it does without."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -7,7 +7,7 @@ import pytest
 from web3.contract import Contract
 
 from tests.support.evm.chain import Chain, Receipt, RevertedError
-from tests.support.evm.network import MIN_STAKE, NOTHING, Network, Standing, Status, word
+from tests.support.evm.network import MIN_STAKE, NOBODY, NOTHING, Network, Standing, Status, word
 
 pytestmark = pytest.mark.evm
 
@@ -28,10 +28,11 @@ UNWELL = [Mood.REVERTING, Mood.ENDLESS, Mood.WORDY]
 
 @dataclass(frozen=True)
 class Watched:
-    """A network with two nodes, and the oracle that watches it."""
+    """A network with two nodes and an oracle; `scores` is a contract that the network may read."""
 
     network: Network
     oracle: Contract
+    scores: Contract
 
     @property
     def bob(self) -> str:
@@ -39,6 +40,12 @@ class Watched:
 
     def says(self, function: str, *values: object) -> None:
         self.network.chain.send(getattr(self.oracle.functions, function)(*values))
+
+    def score(self, function: str, *values: object) -> None:
+        self.network.chain.send(getattr(self.scores.functions, function)(*values))
+
+    def set_scores(self, to: str) -> None:
+        self.network.by(self.network.admin, self.network.does.setScores(to))
 
     def kick(self, node: str) -> Receipt:
         call = self.oracle.functions.kick(self.network.contract.address, node, EVIDENCE)
@@ -51,11 +58,11 @@ class Watched:
 @pytest.fixture(scope="module")
 def pair(fresh_chain: Chain) -> Watched:
     network = Network.deployed(fresh_chain)
-    oracle = fresh_chain.deploy("testing/PlainOracle")
+    oracle, scores = (fresh_chain.deploy("testing/PlainOracle") for _ in range(2))
     network.by(network.admin, network.does.setOracle(oracle.address))
     for node in network.nodes[:2]:
         network.join(node)
-    return Watched(network, oracle)
+    return Watched(network, oracle, scores)
 
 
 @pytest.fixture
@@ -152,20 +159,64 @@ def test_replaced_oracle_can_no_longer_kick_or_block_a_quit(watched: Watched):
 # --- giving work ---
 
 
-def test_task_cannot_be_started_on_a_node_excluded_by_the_oracle(watched: Watched):
+def test_task_cannot_be_started_on_a_node_that_the_scores_exclude(watched: Watched):
     network = watched.network
     task = network.create()
-    watched.says("setExcluded", watched.bob, True)
+    watched.set_scores(watched.scores.address)
+    watched.score("setExcluded", watched.bob, True)
 
     with pytest.raises(RevertedError, match="NotSelectable"):
         network.start(task, watched.bob)
     network.start(task, network.nodes[0])
 
 
+def test_without_scores_task_cannot_be_started_on_an_expelled_node_only(watched: Watched):
+    network = watched.network
+    task = network.create()
+    watched.says("setExcluded", network.nodes[0], True)
+    watched.says("setExpelled", watched.bob, True)
+
+    with pytest.raises(RevertedError, match="NotSelectable"):
+        network.start(task, watched.bob)
+    network.start(task, network.nodes[0])
+
+
+def test_removed_scores_exclude_no_node(watched: Watched):
+    watched.set_scores(watched.scores.address)
+    watched.score("setExcluded", watched.bob, True)
+    watched.set_scores(NOBODY)
+
+    task = watched.network.begun(watched.bob)
+    assert watched.network.status(task) is Status.STARTED
+
+
+@pytest.mark.parametrize("mood", UNWELL, ids=lambda mood: mood.name.lower())
+def test_failing_scores_do_not_prevent_task_start(watched: Watched, mood: Mood):
+    watched.set_scores(watched.scores.address)
+    watched.score("setExcluded", watched.bob, True)
+    watched.score("setMood", mood)
+
+    task = watched.network.begun(watched.bob)
+    assert watched.network.status(task) is Status.STARTED
+
+
 @pytest.mark.parametrize("mood", UNWELL, ids=lambda mood: mood.name.lower())
 def test_failing_oracle_does_not_prevent_task_start(watched: Watched, mood: Mood):
-    watched.says("setExcluded", watched.bob, True)
+    watched.says("setExpelled", watched.bob, True)
     watched.says("setMood", mood)
 
     task = watched.network.begun(watched.bob)
     assert watched.network.status(task) is Status.STARTED
+
+
+def test_long_answer_of_the_scores_costs_a_task_start_nothing(watched: Watched):
+    network = watched.network
+    watched.set_scores(watched.scores.address)
+    gas_by_mood = {}
+    for mood in (Mood.SOUND, Mood.WORDY):
+        with network.chain.undone():
+            watched.score("setMood", mood)
+            gas_by_mood[mood] = network.start(network.create(), watched.bob).gas
+
+    # What the scores spend on the memory of 4096 bytes is theirs; nothing of it is copied.
+    assert abs(gas_by_mood[Mood.WORDY] - gas_by_mood[Mood.SOUND]) < 2_000

@@ -26,7 +26,6 @@ from oracle.chain.proofs.keccak import keccak  # noqa: E402
 from oracle.domain.ids import Address  # noqa: E402
 from oracle.domain.roots.leaves import NodeLeaf  # noqa: E402
 from oracle.domain.roots.round_tree import RoundTree  # noqa: E402
-from tests.contracts.oracle_driver import ZERO  # noqa: E402
 from tests.contracts.roots.root_rounds import (  # noqa: E402
     OPEN_LANE,
     POOL,
@@ -35,7 +34,7 @@ from tests.contracts.roots.root_rounds import (  # noqa: E402
     make_leaves,
     node_address,
 )
-from tests.contracts.roots.roots_driver import LAG, deploy_roots  # noqa: E402
+from tests.contracts.roots.roots_driver import LAG, ZERO, deploy_roots  # noqa: E402
 from tests.contracts.roots.words_driver import HotSet, deploy_words  # noqa: E402
 from tests.support.evm.anvil import FREE_BY_HAND, anvil  # noqa: E402
 from tests.support.evm.chain import Chain, encoded  # noqa: E402

@@ -12,12 +12,14 @@ from eth_account.signers.local import LocalAccount
 from web3.contract import Contract
 
 from oracle.domain.roots.leaves import NodeLeaf
-from tests.contracts.oracle_driver import FOR_EVER, KICK_LIMITS, RULES_HASH, as_tuple
 from tests.contracts.oracle_signing import SIGNERS, sign_typed_data
 from tests.contracts.roots.root_rounds import RootRound
 from tests.support.evm.chain import Chain, Receipt, encoded
 
+ZERO = "0x" + 40 * "0"
 NO_ROOT = bytes(32)
+RULES_HASH = bytes.fromhex("ab" * 32)
+FOR_EVER = 2**40 - 1
 KEPT, LAG = 256, 2
 
 # As the first deployment of a network would have them, with short times.
@@ -49,6 +51,13 @@ TIGHTEST: dict[str, int] = {
     "vetoDelay": 86_400,
     "kickRounds": 6,
     "minOpen": 10,
+}
+KICK_LIMITS: dict[str, int] = {
+    "kickGas": 200_000,
+    "kickCooldown": FOR_EVER,
+    "bucketMost": 2,
+    "bucketPerFrame": 1,
+    "bucketFrame": 3_600,
 }
 KICK_FLOORS: dict[str, int] = {
     "kickGas": 0,
@@ -249,6 +258,11 @@ class RootsOracle:
     def forward(self, call: Any) -> Receipt:
         """Send the call from the network's contract."""
         return self.by_network("forward", call.address, encoded(call))
+
+
+def as_tuple(fields: dict[str, Any]) -> tuple[Any, ...]:
+    """Return a struct as web3 takes it in a constructor; its keys are in the fields' order."""
+    return tuple(as_tuple(part) if isinstance(part, dict) else part for part in fields.values())
 
 
 def make_setup(target: str, accounts: Sequence[str], **changes: Any) -> dict[str, Any]:

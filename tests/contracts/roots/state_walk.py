@@ -8,20 +8,25 @@ from typing import Any
 from eth_account.signers.local import LocalAccount
 from web3.exceptions import ContractCustomError
 
-from oracle.chain.decode.roots_logs import iterate_event_readers
+from oracle.chain.decode.oracle_logs import iterate_event_readers
 from oracle.domain.blocks import BlockRef
-from oracle.domain.events.roots_events import ContractEvent
+from oracle.domain.events.oracle_events import ContractEvent
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.logs import Log
-from oracle.domain.reports.node_kicks import NodeKick, NodeKickState
-from oracle.domain.reports.oracle_state import OracleState
+from oracle.domain.reports.contract_state import ContractState
+from oracle.domain.reports.node_kicks import KickState, NodeKick
 from oracle.domain.roots.leaves import LeafFlag
 from oracle.store.database import Store
-from tests.contracts.oracle_driver import FOR_EVER, KICK_LIMITS, ZERO
 from tests.contracts.oracle_signing import SIGNERS, STRANGER
 from tests.contracts.roots.due_leaves import DUE
 from tests.contracts.roots.root_rounds import make_leaves, node_address
-from tests.contracts.roots.roots_driver import LIMITS, deploy_roots
+from tests.contracts.roots.roots_driver import (
+    FOR_EVER,
+    KICK_LIMITS,
+    LIMITS,
+    ZERO,
+    deploy_roots,
+)
 from tests.support.contract_histories import ContractView
 from tests.support.evm.chain import Chain, RevertedError
 
@@ -33,7 +38,7 @@ QUICK_LIMITS = LIMITS | {"minInterval": 1, "vetoDelay": 20, "kickRounds": 1}
 QUICK_KICK_LIMITS = KICK_LIMITS | {"bucketMost": 50, "kickCooldown": 200}
 ACCOUNTS = (*SIGNERS, STRANGER)
 REASONS = (b"appeal".ljust(32, b"\0"), b"recovered".ljust(32, b"\0"))
-CONTRACT_STATES = {NodeKickState.ACCUSED: 1, NodeKickState.EXPELLED: 2, NodeKickState.REFUSED: 3}
+CONTRACT_STATES = {KickState.ACCUSED: 1, KickState.EXPELLED: 2, KickState.REFUSED: 3}
 READER_BY_TOPIC = {event.digest: read for event, read in iterate_event_readers()}
 
 
@@ -98,10 +103,17 @@ class StateWalk:
                 self.done[call.__name__.lstrip("_")] += 1
             self._check()
 
-    def load_state(self) -> OracleState:
+    def load_state(self) -> ContractState:
         """Return the stored state."""
         with self._store.read_transaction() as uow:
-            return uow.contract.load(KEPT)
+            accepted = uow.rounds.list_accepted(KEPT)
+            return ContractState(
+                KEPT,
+                accepted=accepted,
+                strikes=uow.rounds.list_strikes(accepted[0].round, None) if accepted else (),
+                kicks=uow.rounds.list_kicks(),
+                settings=uow.rounds.get_contract_settings(),
+            )
 
     def undo_to(self, block: int) -> None:
         """Restore the stored state after a block."""
@@ -268,7 +280,7 @@ class StateWalk:
         for block, events in self._read_new_events().items():
             self.state.fold_block(block, events, journal=True)
             with self._store.transaction() as uow:
-                uow.contract.save_changes(self.state.drain_changes())
+                uow.rounds.save_changes(self.state.drain_changes())
             self.views[block] = ContractView.of(self.state)
             self.events.update(type(event).__name__ for event in events)
         seen, expected = self._describe_fold(), self._describe_contract()
@@ -389,7 +401,7 @@ def _list_rounds(head_round: int) -> range:
     return range(max(head_round - KEPT, 0), head_round + 2)
 
 
-def _round_signers(state: OracleState) -> tuple[Address, ...]:
+def _round_signers(state: ContractState) -> tuple[Address, ...]:
     assert state.head is not None
     signers = state.settings.find_round_signers(state.head)
     assert signers is not None

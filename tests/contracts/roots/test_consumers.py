@@ -10,10 +10,9 @@ from web3.contract import Contract
 
 from oracle.chain.proofs.keccak import keccak
 from oracle.domain.ids import Address
-from tests.contracts.oracle_driver import ZERO
 from tests.contracts.roots.conftest import NODES
 from tests.contracts.roots.root_rounds import OPEN_LANE, SCORED_AT, RootRound, Tuple, make_leaves
-from tests.contracts.roots.roots_driver import LAG, RootsOracle
+from tests.contracts.roots.roots_driver import LAG, ZERO, RootsOracle
 from tests.contracts.roots.test_words import refused
 from tests.contracts.roots.words_driver import HotSet, deploy_words
 from tests.support.evm.artifacts import artifact

@@ -8,7 +8,6 @@ from web3 import Web3
 from tests.contracts.adapters import crynux_driver
 from tests.contracts.adapters.conftest import fresh_nodes, nodes
 from tests.contracts.adapters.crynux_driver import QUIT, STAKE, NodeNetwork
-from tests.contracts.oracle_driver import KICK_LIMITS, ZERO
 from tests.contracts.roots.due_leaves import (
     KICKED,
     ROUNDS,
@@ -16,7 +15,7 @@ from tests.contracts.roots.due_leaves import (
     leaves_of,
     wait_until_ready,
 )
-from tests.contracts.roots.roots_driver import RootsOracle, deploy_roots
+from tests.contracts.roots.roots_driver import KICK_LIMITS, ZERO, RootsOracle, deploy_roots
 from tests.support.evm.chain import Chain, Receipt, RevertedError, encoded
 from tests.support.evm.network import Network, Standing
 
@@ -97,7 +96,7 @@ def test_target_receives_the_configured_gas_and_the_evidence(hostile: RootsOracl
     assert GAS - 1_000 < event["gas"] < GAS
 
 
-def test_refusal_keeps_the_node_expelled_until_a_retry_succeeds(roots: RootsOracle):
+def test_case_f59_refusal_keeps_the_node_expelled_until_a_retry_succeeds(roots: RootsOracle):
     roots.by_network("setRefuses", True)
     reason = refusal_reason(roots, roots.execute(SEAT))
     assert reason == selector("Refused()").ljust(32, b"\0")
@@ -128,7 +127,7 @@ def test_large_return_data_costs_the_oracle_no_gas(hostile: RootsOracle):
     assert hostile.execute(SEAT).gas < usual + 40_000
 
 
-def test_caller_cannot_starve_the_target_of_gas(hostile: RootsOracle):
+def test_case_f59_caller_cannot_starve_the_target_of_gas(hostile: RootsOracle):
     """Around the minimum gas the call reverts, or the target gets all its gas."""
     call = hostile.chain.request(hostile.execution(SEAT))
 

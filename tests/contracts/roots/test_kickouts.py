@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from oracle.domain.ids import Address
-from tests.contracts.oracle_driver import FOR_EVER, KICK_LIMITS, ZERO
 from tests.contracts.oracle_signing import SIGNERS
 from tests.contracts.roots.conftest import NODES
 from tests.contracts.roots.due_leaves import (
@@ -19,7 +18,14 @@ from tests.contracts.roots.due_leaves import (
     wait_until_ready,
 )
 from tests.contracts.roots.root_rounds import make_leaves, summary_tuple
-from tests.contracts.roots.roots_driver import LIMITS, RootsOracle, deploy_roots
+from tests.contracts.roots.roots_driver import (
+    FOR_EVER,
+    KICK_LIMITS,
+    LIMITS,
+    ZERO,
+    RootsOracle,
+    deploy_roots,
+)
 from tests.support.evm.chain import Chain, RevertedError
 
 pytestmark = pytest.mark.evm

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.contracts.oracle_driver import KICK_LIMITS
 from tests.contracts.roots.conftest import NODES
 from tests.contracts.roots.root_rounds import make_leaves
 from tests.contracts.roots.roots_driver import (
     KICK_FLOORS,
+    KICK_LIMITS,
     LAG,
     LIMITS,
     TIGHTEST,

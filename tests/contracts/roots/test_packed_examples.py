@@ -12,8 +12,7 @@ import pytest
 from web3.contract import Contract
 
 from tests.contracts.consumer_project import build_artifacts, install_package
-from tests.contracts.oracle_driver import ZERO
-from tests.contracts.roots.roots_driver import RootsOracle
+from tests.contracts.roots.roots_driver import ZERO, RootsOracle
 from tests.contracts.roots.test_consumers import FEE, Consumer, push_lagged, request_draw
 from tests.contracts.roots.words_driver import deploy_words
 

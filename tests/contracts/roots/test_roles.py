@@ -1,21 +1,17 @@
 """Which role may call what, and how two of the three roles replace the third."""
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from web3 import Web3
-from web3.contract import Contract
 
-from tests.contracts.oracle_driver import KICK_LIMITS, ZERO
 from tests.contracts.oracle_signing import SIGNERS, STRANGER
 from tests.contracts.roots.due_leaves import due_leaves
-from tests.contracts.roots.roots_driver import LIMITS, RootsOracle, deploy_roots
-from tests.support.evm.chain import Chain, Receipt, RevertedError, encoded
+from tests.contracts.roots.roots_driver import KICK_LIMITS, LIMITS, ZERO, RootsOracle, deploy_roots
+from tests.contracts.roots.timelocked import DAY, DELAY, LockedRoots, deploy_locked
+from tests.support.evm.chain import Chain, RevertedError
 
 pytestmark = pytest.mark.evm
 
-DAY = 86_400
 HASH = b"\x02" * 32
 ADMIN_CALLS: dict[str, tuple[Any, ...]] = {
     "transferAdmin": (STRANGER.address,),
@@ -123,64 +119,17 @@ def test_offer_by_the_proposers_needs_a_timelock_as_admin(roots: RootsOracle):
 
 # --- two of three ---
 
-DELAY = 2 * DAY
 OFFER_DELAY = 7 * DAY
-NO_PREDECESSOR, SALT = bytes(32), b"\x05" * 32
-CANCELLER = bytes(Web3.keccak(text="CANCELLER_ROLE"))
-
-
-@dataclass(frozen=True)
-class LockedRoots:
-    """An oracle whose admin is a timelock; the oracle is the only canceller of it."""
-
-    oracle: RootsOracle
-    timelock: Contract
-    proposer: str
-    new_vetoer: str
-
-    def schedule(self, *calls: Any, sender: str = "") -> Receipt:
-        call = self.timelock.functions.scheduleBatch(*self.batch(*calls), DELAY)
-        return self.oracle.send(call, sender=sender or self.proposer)
-
-    def carry_out(self, *calls: Any) -> Receipt:
-        return self.oracle.send(self.timelock.functions.executeBatch(*self.batch(*calls)))
-
-    def batch(self, *calls: Any) -> tuple[Any, ...]:
-        inputs = [encoded(call) for call in calls]
-        addresses = [call.address for call in calls]
-        return addresses, [0] * len(calls), inputs, NO_PREDECESSOR, SALT
-
-    def operation(self, *calls: Any) -> bytes:
-        return bytes(self.timelock.functions.hashOperationBatch(*self.batch(*calls)).call())
-
-    def cancel(self, *calls: Any, sender: str = "") -> Receipt:
-        """Let the vetoer cancel a scheduled batch, by way of the oracle."""
-        vetoer = sender or self.oracle.vetoer
-        return self.oracle.do("cancelOperation", self.operation(*calls), sender=vetoer)
-
-    def offer(self, to: str = "") -> Receipt:
-        return self.oracle.do("offerVetoer", to or self.new_vetoer, sender=self.proposer)
 
 
 @pytest.fixture(scope="module")
 def fresh_locked(fresh_chain: Chain) -> LockedRoots:
-    deployer, proposer, new_vetoer = fresh_chain.accounts[5:8]
-    timelock = fresh_chain.deploy("TimelockController", DELAY, [proposer], [ZERO], deployer)
-    oracle = deploy_roots(fresh_chain, admin=timelock.address)
-    does = timelock.functions
-    for call in (
-        does.grantRole(CANCELLER, oracle.contract.address),
-        does.revokeRole(CANCELLER, proposer),
-        does.renounceRole(bytes(32), deployer),
-    ):
-        fresh_chain.send(call, sender=deployer)
-    oracle = replace(oracle, admin=timelock.address)
-    return LockedRoots(oracle, timelock, proposer, new_vetoer)
+    return deploy_locked(fresh_chain)
 
 
 @pytest.fixture
 def locked(chain: Chain, fresh_locked: LockedRoots) -> LockedRoots:
-    return replace(fresh_locked, oracle=replace(fresh_locked.oracle))
+    return fresh_locked.copy()
 
 
 def test_vetoer_cancels_a_scheduled_operation(locked: LockedRoots):

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from tests.contracts.gas import PATHS, SIGNERS
-from tests.contracts.roots.roots_gas import measure_roots
+from tests.contracts.roots.roots_gas import KEPT_GAS, SIGNERS, measure_roots
 from tests.support.evm.anvil import FREE_BY_HAND, anvil
 from tests.support.evm.chain import Chain
 
@@ -15,7 +14,7 @@ pytestmark = pytest.mark.evm
 @pytest.mark.slow
 @pytest.mark.nightly
 def test_roots_gas_is_within_one_percent_of_recorded_figures():
-    recorded = json.loads(PATHS["roots"].read_text("utf-8"))
+    recorded = json.loads(KEPT_GAS.read_text("utf-8"))
     with anvil(*FREE_BY_HAND) as url:
         chain = Chain(url)
         gas_by_name = measure_roots(chain, SIGNERS)
@@ -26,7 +25,7 @@ def test_roots_gas_is_within_one_percent_of_recorded_figures():
 
 
 def test_recorded_push_costs_the_same_for_every_number_of_nodes():
-    recorded = json.loads(PATHS["roots"].read_text("utf-8"))
+    recorded = json.loads(KEPT_GAS.read_text("utf-8"))
     for quorum in (1, 3, 5):
         figures = [
             gas for name, gas in recorded.items() if name.endswith(f"nodes, quorum {quorum}")

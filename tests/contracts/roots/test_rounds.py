@@ -103,7 +103,9 @@ def test_report_that_differs_from_the_signed_one_is_rejected(
 
 
 @pytest.mark.parametrize("number", [1, 3])
-def test_report_that_is_not_for_the_next_round_is_rejected(roots: RootsOracle, number: int):
+def test_case_f60_report_that_is_not_for_the_next_round_is_rejected(
+    roots: RootsOracle, number: int
+):
     wait_for_turn(roots)
     with pytest.raises(RevertedError, match=rf"WrongRound\(2, {number}\)"):
         roots.push(roots.report(ANY_ROOT, round=number))
@@ -115,7 +117,7 @@ def test_root_of_zero_is_rejected(roots: RootsOracle):
         roots.push(roots.report(NO_ROOT))
 
 
-def test_only_one_of_two_signed_roots_is_accepted_for_a_round(roots: RootsOracle):
+def test_case_f60_only_one_of_two_signed_roots_is_accepted_for_a_round(roots: RootsOracle):
     wait_for_turn(roots)
     first, second = roots.report(ANY_ROOT), roots.report(OTHER_ROOT)
     signatures = second.signed_by(*SIGNERS[:2])
@@ -172,7 +174,7 @@ def test_interval_between_rounds_is_exact_to_the_second(roots: RootsOracle):
     roots.push(report)
 
 
-def test_deadline_is_exact_to_the_second_and_at_most_an_hour_ahead(roots: RootsOracle):
+def test_case_f60_deadline_is_exact_to_the_second_and_at_most_an_hour_ahead(roots: RootsOracle):
     wait_for_turn(roots)
     deadline = roots.chain.time + 100
     report = roots.report(ANY_ROOT, deadline=deadline)

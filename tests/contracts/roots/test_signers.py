@@ -7,11 +7,12 @@ from eth_account.messages import encode_typed_data
 from eth_account.signers.local import LocalAccount
 from web3 import Web3
 
-from tests.contracts.oracle_driver import RULES_HASH, ZERO
 from tests.contracts.oracle_signing import SIGNERS, STRANGER, config_digest
 from tests.contracts.roots.roots_driver import (
     LIMITS,
     REPORT_FIELDS,
+    RULES_HASH,
+    ZERO,
     RootReport,
     RootsOracle,
     deploy_roots,
@@ -98,7 +99,7 @@ def test_zero_signature_is_rejected(roots: RootsOracle):
         roots.push(report, bytes(130))
 
 
-def test_signature_for_another_contract_or_chain_is_rejected(roots: RootsOracle):
+def test_case_f60_signature_for_another_contract_or_chain_is_rejected(roots: RootsOracle):
     chain_id, contract = roots.domain
     report = next_report(roots)
     for domain in ((chain_id + 1, contract), (chain_id, roots.network.address)):

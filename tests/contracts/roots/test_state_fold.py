@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from oracle.domain.events.roots_events import ContractEvent
+from oracle.domain.events.oracle_events import ContractEvent
 from oracle.store.database import Store
 from tests.contracts.roots.state_walk import StateWalk
 from tests.support.contract_histories import ContractView

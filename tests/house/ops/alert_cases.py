@@ -257,7 +257,6 @@ CASES = (
     ),
     _case("OracleMissingEffect", "oracle_txmgr_missing_effect_total", "0x5 1x5", "0x10"),
     _case("OracleReportHeld", "oracle_report_held", "1x10", "0x10"),
-    _case("OracleScoreDropsPending", "oracle_report_pending_score_drops", "3x10", "3x4 0x6"),
     _case(
         "OracleReportDisagreement",
         'oracle_quorum_disagreements_total{signer="0x1"}',
@@ -274,7 +273,7 @@ CASES = (
     _case("OracleUnknownSignature", "oracle_quorum_unknown_signatures_total", "0x5 1x5", "1x10"),
     _case("OracleRulesMismatch", "oracle_report_rules_agree", "0x10", "1x10"),
     _case("OracleContractPaused", "oracle_report_contract_paused_until", "601x10", "600x10"),
-    _case("OracleKickoutProposed", 'oracle_kickout_calls{state="live"}', "1x10", "0x10"),
+    _case("OracleKickoutAccused", 'oracle_kickout_calls{state="accused"}', "1x10", "0x10"),
     _case(
         "OracleKickoutRefused",
         'oracle_kickout_calls{state="refused"}',

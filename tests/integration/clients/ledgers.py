@@ -4,8 +4,8 @@ Compared, value by value, are all projections, every raw row (canonical and orph
 calls with their topics, data and inputs, positions, times and hashes of transactions), every
 block's height, time and place on the chain, and each report's period, as-of height, records and
 state. Left out is what no two nodes agree on: the hashes of their blocks, and what is made of
-one: the digests of reports, and of the transaction that pushes a report its hash and input and
-the topics and data of its log. Its words, round and rules stand in `accepted_round`.
+one: the digests of reports, and of the transaction that pushes a report its hash and the topics
+and data of its log. Its root, round and configuration stand in `accepted_round`.
 """
 
 import sqlite3
@@ -22,11 +22,10 @@ Ledger = dict[str, list[Row]]
 
 _RAW = ("block", "log", "call", "report")
 _OF_A_BLOCK = {"hash", "parent_hash", "block_hash", "as_of_hash", "as_of_parent"}
-_OF_A_REPORT = {"digest", "prev", "data_hash", "fingerprint"}
-_OF_A_PUSH = {"tx_hash", "input", "topics", "data"}
-_SAID_BY_A_PUSH = tuple(
-    bytes.fromhex(load_abi("QoSOracle").get_event(name).digest[2:])
-    for name in ("RoundAccepted", "NodeRegistered")
+_OF_A_REPORT = {"digest", "fingerprint"}
+_OF_A_PUSH = {"tx_hash", "topics", "data"}
+_SAID_BY_A_PUSH = (
+    bytes.fromhex(load_abi("roots/QoSRoots").get_event("RoundAccepted").digest[2:]),
 )
 
 
@@ -59,7 +58,6 @@ def _told(rows: Iterable[Row]) -> list[Row]:
 
 def _without_hashes(row: Row) -> Row:
     left_out = _OF_A_BLOCK | _OF_A_REPORT
-    # The only calls that our own network's profile needs are pushes.
-    if "input" in row or bytes(row.get("topics") or b"").startswith(_SAID_BY_A_PUSH):
+    if bytes(row.get("topics") or b"").startswith(_SAID_BY_A_PUSH):
         left_out |= _OF_A_PUSH
     return {name: value for name, value in row.items() if name not in left_out}

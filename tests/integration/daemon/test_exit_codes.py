@@ -30,9 +30,11 @@ ASKING = {
     "contract calldata": ["resume"],
     "contract show": [],
     "endpoint probe": [],
-    "kickout cancel": ["{node}", "--dry-run"],
+    "kickout accuse": ["{node}", "--dry-run"],
+    "kickout allow": ["{node}"],
+    "kickout clear": ["{node}", "--dry-run"],
     "kickout execute": ["{node}", "--dry-run"],
-    "kickout propose": ["{node}", "--dry-run"],
+    "kickout veto": ["{node}"],
     "outbox rebuild": ["--from-chain", "--dry-run"],
     "report push": ["--dry-run"],
     "report verify": ["1"],
@@ -140,7 +142,7 @@ def test_run_without_endpoint_response_reports_same_error_before_and_after_first
         assert messages[0] == messages[1]
 
 
-@pytest.mark.parametrize("name", in_ci(sorted(ASKING), "contract check", "kickout propose"))
+@pytest.mark.parametrize("name", in_ci(sorted(ASKING), "contract check", "kickout accuse"))
 def test_faulty_endpoint_does_not_cause_exit_code_2(
     door: Proxy, settings: Settings, tmp_path: Path, capsys: Capture, name: str
 ):

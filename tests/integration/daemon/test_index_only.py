@@ -26,8 +26,9 @@ def test_publishing_commands_report_missing_contract_address(without, capsys):
     for command in (
         ["run", "--once", "--publish"],
         ["report", "push"],
-        ["kickout", "propose", NODE],
+        ["kickout", "accuse", NODE],
         ["kickout", "execute", NODE],
+        ["kickout", "clear", NODE],
         ["contract", "show"],
         ["contract", "check"],
     ):

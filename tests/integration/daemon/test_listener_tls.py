@@ -15,7 +15,7 @@ from oracle.quorum.peer_client import Peer
 from oracle.quorum.wire_format import Board
 from oracle.rpc.transport import HttpAccess
 from tests.integration.daemon.test_slow_clients import PATIENCE_SECONDS, all_of, connected, refused
-from tests.integration.http.test_peers import told_report
+from tests.integration.http.test_peers import signed_report
 from tests.integration.signers.test_mutual_tls import Pair, made
 
 PATH = "/v1/report/7"
@@ -38,7 +38,7 @@ def tls(tmp_path: Path, authority: Pair) -> dict[str, Any]:
 
 def board() -> Board:
     shown = Board()
-    shown.publish(told_report())
+    shown.publish(signed_report())
     return shown
 
 
@@ -60,7 +60,7 @@ def access(tmp_path: Path, authority: Pair) -> HttpAccess:
 
 def test_peer_with_valid_certificate_is_served(url: str, tmp_path: Path, authority: Pair):
     peer = Peer(url, PATIENCE_SECONDS, access(tmp_path, authority))
-    assert peer.fetch_statements(PATH) == [told_report()]
+    assert peer.fetch_statements(7) == [signed_report()]
     peer.close()
 
 
@@ -84,7 +84,7 @@ def test_unfinished_handshakes_do_not_block_peers(url: str, tmp_path: Path, auth
     crowd = [connected(plain, b"\x16\x03\x01\x02\x00") for _ in range(40)]
     peer = Peer(url, PATIENCE_SECONDS, access(tmp_path, authority))
     try:
-        assert peer.fetch_statements(PATH) == [told_report()]
+        assert peer.fetch_statements(7) == [signed_report()]
         assert [all_of(connection) for connection in crowd[:30]] == 30 * [b""]
     finally:
         peer.close()

@@ -5,7 +5,10 @@ import json
 import pytest
 
 from oracle.bindings.codec import encode_call
+from oracle.chain.proofs.keccak import keccak
 from oracle.cli.main import run
+from oracle.domain.roots.leaves import hash_leaf
+from oracle.domain.roots.merkle_tree import compute_root
 from oracle.signing.local import KeySigner
 from oracle.telemetry import quorum_metrics
 from tests.support.cli.daemon import daemon
@@ -53,9 +56,9 @@ def told(capsys, *arguments):
     return json.loads(capsys.readouterr().out)
 
 
-def on_chain(network, index):
-    call = {"to": network.stage.oracle, "data": encode_call("QoSOracle", "laneAt", index)}
-    return int(network.stage.chain.make_request("eth_call", call, "latest"), 16)
+def fetch_root(network, number):
+    call = {"to": network.stage.oracle, "data": encode_call("roots/QoSRoots", "rootOf", number)}
+    return network.stage.chain.make_request("eth_call", call, "latest")
 
 
 def test_run_once_sends_due_report_and_confirms_it(published, capsys):
@@ -68,12 +71,17 @@ def test_run_once_sends_due_report_and_confirms_it(published, capsys):
 
 
 @pytest.mark.slow
-def test_explain_returns_onchain_lane_of_every_node(published, network, capsys):
+def test_explain_returns_lane_that_root_on_chain_proves_for_every_node(published, network, capsys):
     nodes = told(capsys, "nodes", "--config", published)["nodes"]
     assert len(nodes) == 12
+    root = fetch_root(network, 1)
     for node in nodes:
-        explanation = told(capsys, "explain", node["node"], "--round", 1, "--config", published)
-        assert explanation["row"]["lane"] == on_chain(network, node["index"])
+        options = [node["node"], "--round", 1, "--config", published]
+        proof = told(capsys, "proof", *options)
+        leaf = bytes.fromhex(proof["leaf"]["encoded"][2:])
+        siblings = [bytes.fromhex(text[2:]) for text in proof["proof"]]
+        assert "0x" + compute_root(hash_leaf(leaf, keccak), siblings, keccak).hex() == root
+        assert told(capsys, "explain", *options)["row"]["lane"] == proof["leaf"]["lane"]
 
 
 @pytest.mark.slow

@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 
-from oracle.bindings.codec import encode_call
 from oracle.cli.main import run
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.health import Condition, HealthReport, Severity
 from oracle.domain.ids import ZERO_HASH, Address
-from oracle.domain.reports.kicks import Kick, KickState
+from oracle.domain.reports.node_kicks import Accusation, KickState, NodeKick
 from oracle.domain.reports.report import ReportSettings
-from oracle.queries.contract_view import ChainView, ContractState
+from oracle.queries.contract_view import ChainView, ContractStatus
 from oracle.queries.health import OLD_HEAD_SECONDS, list_chain_findings
 from oracle.queries.status import StatusReport, build_operator_status
 from oracle.queries.status_models import NetworkStatus
@@ -61,11 +60,15 @@ WELL = StatusReport(
     lease_holder="run on host, process 7",
     pause_by_account={ME: None},
 )
-OPEN = ContractState(round=7, pushed_at=4_900, paused_until=4_999, kicks_paused=False)
+OPEN = ContractStatus(round=7, pushed_at=4_900, paused_until=4_999, kicks_paused=False)
 SEEN = ChainView(block(91), OPEN)
-KICK = Kick(
-    Address("0x" + 40 * "b"), 6, ZERO_HASH, 5_000, 9_000, Position(1, 1, 1), KickState.LIVE
-)
+NODE = Address("0x" + 40 * "b")
+
+
+def accused(node: Address, ready_at: int) -> NodeKick:
+    """Return an accusation that may be executed from `ready_at` on."""
+    accusation = Accusation(Position(1, 1, 1), 6, 4_000, ready_at, ZERO_HASH)
+    return NodeKick(node, KickState.ACCUSED, accusation)
 
 
 def lines(
@@ -166,13 +169,10 @@ def test_status_shows_why_next_push_waits():
 def test_status_shows_kickout_counts_and_kickout_that_is_executable_first(
     ready_at: int, state: str
 ):
-    later = replace(KICK, node=Address("0x" + 40 * "c"), ready_at=9_000)
-    kicks = (later, replace(KICK, ready_at=ready_at))
+    kicks = (accused(Address("0x" + 40 * "c"), 9_000), accused(NODE, ready_at))
     network = NETWORK.model_copy(update={"kickouts_due": 3})
-    kickouts_line = lines(replace(WELL, network=network, proposed_kicks=kicks))["kickouts"]
-    assert kickouts_line.startswith(
-        f"3 due, 2 proposed, the first {KICK.node}, {state} 1970-01-01"
-    )
+    kickouts_line = lines(replace(WELL, network=network, accused_kicks=kicks))["kickouts"]
+    assert kickouts_line.startswith(f"3 due, 2 accused, the first {NODE}, {state} 1970-01-01")
 
 
 @pytest.mark.slow
@@ -185,15 +185,14 @@ def test_paused_contract_and_unreachable_endpoints_are_reported(
         config = network.settings(tmp_path)
         path = str(write(config, tmp_path / "config.toml"))
         assert run(["run", "--once", "--config", path]) == 0
-        for call in (("setPauser", admin), ("pauseFor", 600)):
-            sent = {"from": admin, "to": stage.oracle, "data": encode_call("QoSOracle", *call)}
-            stage.chain.mine(network.clock.advance(), [sent | {"gas": hex(500_000)}])
+        pause = stage.build_call(admin, "roots/QoSRoots", "pauseFor", 600)
+        stage.chain.mine_and_check_receipts(network.clock.advance(), [pause])
         status, text = _asked(path, capsys)
         until = status["contract"]["paused_until"]
         assert until == network.clock.now + 600
         assert "the contract accepts no report until 2027-" in text
         assert "for 10 min of chain time" in text
-        assert (status["head"], status["lag_blocks"]) == (network.head(), 2)
+        assert (status["head"], status["lag_blocks"]) == (network.head(), 1)
     status, text = _asked(path, capsys)
     assert (status["head"], status["lag_blocks"], status["contract"]["round"]) == (
         None,

@@ -1,15 +1,17 @@
-"""Run the daemon with one function replaced: it reports every node a little too good."""
+"""Run the daemon with one function replaced: the leaf of every node is a little too good."""
+
+from typing import Any
 
 from oracle.cli.main import main
-from oracle.domain.reports import lanes, target_words
-from oracle.reporting import report_cutter
+from oracle.domain.reports import lanes
+from oracle.domain.roots import node_tree
 
 
-def flattering(node, time, rules, peers=None):
-    lane = lanes.compute_node_lane(node, time, rules, peers)
+def flattering(*arguments: Any) -> int:
+    lane = lanes.compute_lane_with_reliability(*arguments)
     return lane if lane == lanes.DO_NOT_SELECT else min(lane + 7, lanes.HIGHEST_SCORE)
 
 
 if __name__ == "__main__":
-    report_cutter.compute_node_lane = target_words.compute_node_lane = flattering  # type: ignore[attr-defined]
+    node_tree.compute_lane_with_reliability = flattering  # type: ignore[assignment,attr-defined]
     main()

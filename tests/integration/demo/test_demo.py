@@ -54,11 +54,13 @@ def test_demo_completes_without_faults(monkeypatch, capsys, system):
     assert summary["faults"] == []
     assert code == 0
     assert len(summary["nodes"]) == 12
-    assert all(node["equal"] for node in summary["nodes"])
+    assert all(node["proven"] and node["equal"] for node in summary["nodes"])
+    assert len(summary["hot_set"]["readable"]) == 12
     check_slash(summary)
     hopeless = next(node for node in summary["nodes"] if node["name"] == "hopeless")
     assert not hopeless["selectable"]
     assert summary["kickout"]["rejoin"] == "KickedOut"
+    assert summary["kickout"]["by_stranger"]
 
 
 @pytest.mark.nightly
@@ -79,7 +81,7 @@ def test_demo_cut_short_by_waves_option_completes(capsys):
 
     assert (code, summary["faults"], summary["kickout_played"]) == (0, [], False)
     assert len(summary["nodes"]) == 12
-    assert all(node["equal"] for node in summary["nodes"])
+    assert all(node["proven"] and node["equal"] for node in summary["nodes"])
     check_slash(summary)
 
 
@@ -95,6 +97,8 @@ def test_daemon_that_inflates_scores_is_detected(monkeypatch, capsys):
 
     assert code == 1
     assert len(wrong_scores(summary)) >= 6
+    # The liar's root is on chain, so that only the replay notices.
+    assert all(node["proven"] for node in summary["nodes"])
 
 
 @pytest.mark.nightly

@@ -1,23 +1,20 @@
-"""A bad node is proposed, waits for the veto, and goes; on a real chain and both databases."""
+"""A bad node is accused, waits for the veto, and is expelled; on a chain and both databases."""
 
-import hashlib
 import json
 
 import pytest
 
-from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Address
-from oracle.kickouts.kickout_context import EXECUTE_KICK
-from oracle.kickouts.kickout_eligibility import KickoutRules, load_kickout_cases
+from oracle.kickouts.kickout_cases import load_kickout_cases
+from oracle.kickouts.kickout_context import ACCUSE, CLEAR_KICK, EXECUTE_KICK
 from oracle.kickouts.kickout_planner import plan_kickout_call
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import PauseKind
-from oracle.store.state.round_repository import RoundRepository
 from oracle.txmgr.confirmer import confirm_transactions
 from tests.support.evm.fixtures import chain
 from tests.support.evm.groups import answer, compare, members
 from tests.support.evm.network import Standing, word
-from tests.support.office import FINALITY, LIMITS, RULES, SETTINGS, Office, next_step
+from tests.support.office import FINALITY, LIMITS, Office, next_step
 from tests.support.txmgr.office_fixtures import (
     fresh_chain,
     fresh_premises,
@@ -31,14 +28,14 @@ pytestmark = pytest.mark.slow
 __all__ = ["chain", "fresh_chain", "fresh_premises", "office", "premises", "sqlite_office"]
 
 POOL = 4
+REFILL_SECONDS = 3600
 # KickState of the contract.
-PENDING = 1
-# Rounds in a row that have to show a node low.
-ROUNDS = SETTINGS.kick_after_rounds
+ACCUSED = 1
+_FIELDS = ("state", "due_since", "ready_at", "expelled_until", "spared_until", "allowed", "round")
 
 
 def group(office: Office, number: int, order: tuple[int, int, int]) -> None:
-    """One group; the nodes answer in this order, ten seconds apart."""
+    """Run one group, in which the nodes answer in this order, ten seconds apart."""
     network = office.premises.network
     name = word(number)
     tasks = members(network, 3, group=name)
@@ -51,10 +48,15 @@ def group(office: Office, number: int, order: tuple[int, int, int]) -> None:
     compare(network, tasks, name)
 
 
-def bad_pool(office: Office) -> None:
-    """Node 2 is last in as many groups as its pool holds."""
-    for number in range(1, POOL + 1):
+def bad_pool(office: Office, first: int = 1) -> None:
+    """Rank node 2 last in as many groups as its pool has scores; `first` is the first group."""
+    for number in range(first, first + POOL):
         group(office, number, (0, 1, 2))
+
+
+def recover(office: Office, number: int = 99) -> None:
+    """Rank node 2 first in a group, so that its kickout is no longer due."""
+    group(office, number, (2, 0, 1))
 
 
 def node_two(office: Office) -> Address:
@@ -66,21 +68,8 @@ def standing(office: Office) -> Standing:
     return network.standing(network.nodes[2])
 
 
-def proposed(office: Office) -> None:
-    """Node 2 is due, reported, and its kickout is on chain."""
-    bad_pool(office)
-    # What was due first is as of a block before the node fell.
-    for _ in range(1 + ROUNDS):
-        office.pushed()
-    office.until_final()
-    office.mine()
-    office.until_final()
-    assert office.states()[-1] == "final", office.steps
-    assert kick(office)["live"]
-
-
 def pushed_without_kickouts(office: Office) -> None:
-    """One more round; nothing is planned against anybody."""
+    """Run one more round without planning a kickout."""
     office.period()
     office.index()
     office.repeat(plan_push)
@@ -90,36 +79,65 @@ def pushed_without_kickouts(office: Office) -> None:
     office.repeat(confirm_transactions)
 
 
-def rounds_low(office: Office) -> int:
-    """How many rounds in a row have shown node 2 under the line."""
+def stated_due_since(office: Office) -> int:
+    """Return the due interval of node 2 that the last round states, or 0."""
+    kickouts = office.kickouts
     with office.store.read_transaction() as uow:
-        cases = load_kickout_cases(uow, KickoutRules(RULES, SETTINGS), VerificationLevel.NOTHING)
-    return next((case.low_rounds for case in cases), 0)
+        cases = load_kickout_cases(
+            uow, kickouts.leaf_cache, kickouts.policy, kickouts.settings, [node_two(office)]
+        )
+    return next((case.due_since for case in cases), 0)
 
 
-def pushed_until(office: Office, rounds: int) -> None:
-    """Rounds until so many in a row have shown it; the first may speak of what was before."""
+def stated_due(office: Office) -> None:
+    """Run rounds until the last one states that the kickout of node 2 is due; nobody accuses."""
     office.index()
-    while rounds_low(office) < rounds:
-        office.pushed()
-
-
-def shown_low(office: Office) -> None:
-    """As many rounds have shown it as are asked for, and all of it is final."""
-    office.index()
-    while rounds_low(office) < ROUNDS:
+    while not stated_due_since(office):
         pushed_without_kickouts(office)
     office.mine(FINALITY + 1)
     office.index()
 
 
+def accused(office: Office) -> None:
+    """Make the kickout of node 2 due, and accuse it on chain."""
+    bad_pool(office)
+    stated_due(office)
+    office.tick()
+    office.mine()
+    office.until_final()
+    assert kick(office)["live"], office.steps
+
+
+def pass_veto_delay(office: Office) -> None:
+    """Run rounds, without planning a kickout, until an accusation can be executed."""
+    accusation = kick(office)
+    ready_round = int(str(accusation["round"])) + LIMITS.kick_rounds
+    ready_at = int(str(accusation["ready_at"]))
+    while office.premises.round < ready_round or office.premises.chain.time < ready_at:
+        pushed_without_kickouts(office)
+
+
+def empty_bucket(office: Office) -> int:
+    """Block kickouts for an hour; return the time at which they are possible again."""
+    premises = office.premises
+    gas, cooldown, *_ = premises.oracle.functions.kickLimits().call()
+    for bucket in ((0, 1, REFILL_SECONDS), (1, 1, REFILL_SECONDS)):
+        call = premises.oracle.functions.setKickLimits((gas, cooldown, *bucket))
+        premises.chain.send(call, sender=premises.network.admin)
+    _, since = premises.oracle.functions.bucket().call()
+    return int(since) + REFILL_SECONDS
+
+
 def kick(office: Office) -> dict[str, object]:
-    """What the contract holds about the kickout of node 2."""
-    node, does = office.premises.network.nodes[2], office.premises.oracle.functions
-    names = ("index", "kick", "readyAt", "diesAt", "expelledUntil", "round", "config")
-    kickout = dict(zip(names, does.nodeOf(node).call(), strict=True))
-    evidence = does.evidenceOf(node).call()
-    return kickout | {"live": kickout["kick"] == PENDING, "evidence": evidence}
+    """Return the contract's state of the kickout of node 2.
+
+    `live` is whether it is accused, and `evidence` the hash in the newest accusation.
+    """
+    node, oracle = office.premises.network.nodes[2], office.premises.oracle
+    kickout = dict(zip(_FIELDS, oracle.functions.kickOf(node).call(), strict=True))
+    logs = oracle.events.KickAccused().get_logs(from_block=0, argument_filters={"node": node})
+    evidence = logs[-1]["args"]["evidence"] if logs else None
+    return kickout | {"live": kickout["state"] == ACCUSED, "evidence": evidence}
 
 
 def kinds(office: Office) -> list[str]:
@@ -127,69 +145,54 @@ def kinds(office: Office) -> list[str]:
 
 
 def test_node_with_persistently_low_score_is_kicked_out_once(office: Office):
-    proposed(office)
+    accused(office)
     (evidence,) = office.folder_for_evidence.iterdir()
-    digest = hashlib.sha256(evidence.read_bytes()).digest()
-    assert kick(office)["evidence"] == digest
-    assert evidence.name == f"0x{digest.hex()}.json"
+    assert evidence.name == f"{node_two(office)}-{kick(office)['due_since']}.json"
     assert len(json.loads(evidence.read_text())["entries"]) == POOL
 
-    while int(str(kick(office)["readyAt"])) > office.premises.chain.time:
-        office.pushed()
+    pass_veto_delay(office)
     office.tick()
     office.mine()
     office.until_final()
     assert standing(office) is Standing.KICKED_OUT
-    assert kinds(office).count("propose_kick") == kinds(office).count("execute_kick") == 1
+    assert kinds(office).count(ACCUSE) == kinds(office).count(EXECUTE_KICK) == 1
 
     office.pushed()
     office.until_final()
-    assert kinds(office).count("propose_kick") == kinds(office).count("execute_kick") == 1
+    assert kinds(office).count(ACCUSE) == kinds(office).count(EXECUTE_KICK) == 1
 
 
-def test_kickout_check_does_not_load_all_lanes(sqlite_office: Office, monkeypatch):
+def test_due_kickout_is_not_accused_before_a_round_states_it(sqlite_office: Office):
     office = sqlite_office
-    bad_pool(office)
     office.pushed()
-
-    def load(_room: RoundRepository) -> None:
-        raise AssertionError("every lane was read")
-
-    monkeypatch.setattr(RoundRepository, "load", load)
+    bad_pool(office)
+    office.index()
     office.repeat(plan_kickout_call)
+    assert ACCUSE not in kinds(office)
 
 
-def test_kickout_is_not_proposed_before_evidence_is_final(sqlite_office: Office):
-    office = sqlite_office
-    office.pushed()
-    bad_pool(office)
-    office.tick()
-    assert "propose_kick" not in kinds(office)
-
-
-def test_kickout_is_not_proposed_while_fold_is_behind_head(sqlite_office: Office):
+def test_kickout_is_not_accused_while_fold_is_behind_head(sqlite_office: Office):
     office = sqlite_office
     bad_pool(office)
-    shown_low(office)
-    group(office, 99, (2, 0, 1))
+    stated_due(office)
+    recover(office)
 
     assert office.repeat(plan_kickout_call) == []
     office.tick()
-    assert "propose_kick" not in kinds(office)
+    assert ACCUSE not in kinds(office)
 
 
-def test_pending_kickout_execution_is_dropped_after_the_node_recovers(sqlite_office: Office):
+def test_unsent_execution_is_dropped_after_the_node_recovers(sqlite_office: Office):
     office = sqlite_office
-    proposed(office)
-    for _ in range(LIMITS.kick_rounds):
-        pushed_without_kickouts(office)
+    accused(office)
+    pass_veto_delay(office)
     with office.context.write_transaction() as uow:
         uow.outbox.accounts.pause(
             office.context.account, PauseKind.OPERATOR, "for a test", office.context.stamp
         )
     office.tick()
-    assert (kinds(office)[-1], office.states()[-1]) == ("execute_kick", "ready")
-    group(office, 99, (2, 0, 1))
+    assert (kinds(office)[-1], office.states()[-1]) == (EXECUTE_KICK, "ready")
+    recover(office)
     office.index()
     with office.context.write_transaction() as uow:
         uow.outbox.accounts.resume(office.context.account, office.context.stamp)
@@ -205,45 +208,48 @@ def test_pending_kickout_execution_is_dropped_after_the_node_recovers(sqlite_off
 
 def test_kickout_is_not_executed_before_veto_delay_ends(sqlite_office: Office):
     office = sqlite_office
-    proposed(office)
+    accused(office)
     for _ in range(LIMITS.kick_rounds - 1):
         office.pushed()
     office.tick()
-    assert "execute_kick" not in kinds(office)
+    assert EXECUTE_KICK not in kinds(office)
 
 
-def test_kickout_of_recovered_node_is_cancelled(office: Office):
-    proposed(office)
-    group(office, 99, (2, 0, 1))
+def test_accusation_of_recovered_node_is_cleared(office: Office):
+    accused(office)
+    recover(office)
     office.pushed()
     office.until_final()
 
-    assert kinds(office).count("cancel_kick") == 1
+    assert kinds(office).count(CLEAR_KICK) == 1
     assert not kick(office)["live"]
     assert standing(office) is Standing.ACTIVE
 
 
-def test_vetoed_kickout_is_not_proposed_again_on_the_same_evidence(sqlite_office: Office):
+def test_vetoed_interval_is_not_accused_again(sqlite_office: Office):
     office = sqlite_office
-    proposed(office)
+    accused(office)
     premises, network = office.premises, office.premises.network
-    veto = premises.oracle.functions.cancelKick(network.nodes[2], b"no".ljust(32, b"\0"))
+    veto = premises.oracle.functions.veto(network.nodes[2], b"no".ljust(32, b"\0"))
     premises.chain.send(veto, sender=premises.network.admin)
     office.pushed()
     office.pushed()
     office.until_final()
 
-    assert kinds(office).count("propose_kick") == 1
-    assert "execute_kick" not in kinds(office)
+    assert kinds(office).count(ACCUSE) == 1
+    assert EXECUTE_KICK not in kinds(office)
     assert standing(office) is Standing.ACTIVE
 
 
-def test_node_that_quit_is_not_proposed_for_kickout(sqlite_office: Office):
+def test_node_that_quits_while_its_kickout_is_due_is_still_expelled(sqlite_office: Office):
     office = sqlite_office
     bad_pool(office)
     network = office.premises.network
     network.by(network.nodes[2], network.does.quit())
-    for _ in range(ROUNDS):
-        office.pushed()
-    office.until_final()
-    assert "propose_kick" not in kinds(office)
+    stated_due(office)
+    office.tick()
+    office.mine()
+    pass_veto_delay(office)
+    office.tick()
+    office.mine()
+    assert office.premises.oracle.functions.isExpelled(network.nodes[2]).call()

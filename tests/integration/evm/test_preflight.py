@@ -1,18 +1,20 @@
 """A call is tried on every endpoint before it is sent; none of them decides alone."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from oracle.bindings.contract_errors import decode_refusal
-from oracle.bindings.qos_oracle import OracleContract, encode_execute_kick_call
+from oracle.bindings.qos_roots import RootsContract, encode_clear_call
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
 from oracle.rpc.fanout import PoolView
 from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult, preflight
 from oracle.txmgr.client.receipts import SimulatedCall, fetch_receipts
-from tests.contracts.oracle_driver import Oracle, deployed
+from tests.contracts.roots.root_rounds import make_leaves
+from tests.contracts.roots.roots_driver import RootsOracle, deploy_roots
 from tests.pools import caller_of, view_of
 from tests.support.evm.chain import Chain
 from tests.support.evm.fixtures import chain, fresh_chain
@@ -21,11 +23,13 @@ from tests.support.faulty_endpoint import Fault, FaultyEndpoint, faulty_endpoint
 __all__ = ["chain", "fresh_chain"]
 
 ME = Address("0x" + 40 * "1")
+# The contract refuses it, because the node is not accused.
+REFUSED_CALL = encode_clear_call(replace(make_leaves(1)[0], node=ME), [])
 
 
 @pytest.fixture(scope="module")
-def oracle(fresh_chain: Chain) -> Oracle:
-    return deployed(fresh_chain)
+def oracle(fresh_chain: Chain) -> RootsOracle:
+    return deploy_roots(fresh_chain)
 
 
 @pytest.fixture
@@ -40,43 +44,43 @@ def lines(fresh_chain: Chain, endpoint: FaultyEndpoint) -> PoolView:
     return view_of(fresh_chain.url, endpoint.url)
 
 
-def address_of(oracle: Oracle) -> Address:
+def address_of(oracle: RootsOracle) -> Address:
     return Address(oracle.contract.address.lower())
 
 
-def tried(lines: PoolView, oracle: Oracle, calldata: str) -> PreflightResult:
+def tried(lines: PoolView, oracle: RootsOracle, calldata: str) -> PreflightResult:
     return preflight(lines, SimulatedCall(ME, address_of(oracle), calldata), decode_refusal)
 
 
-def test_successful_call_returns_gas_estimate(oracle: Oracle, lines: PoolView):
+def test_successful_call_returns_gas_estimate(oracle: RootsOracle, lines: PoolView):
     reading = oracle.contract.functions.head()._encode_transaction_data()
     verdict = tried(lines, oracle, reading)
     assert (verdict.outcome, verdict.gas > 21_000) == (PreflightOutcome.OK, True)
 
 
-def test_refused_call_returns_contract_error(oracle: Oracle, lines: PoolView):
-    verdict = tried(lines, oracle, encode_execute_kick_call(ME))
+def test_refused_call_returns_contract_error(oracle: RootsOracle, lines: PoolView):
+    verdict = tried(lines, oracle, REFUSED_CALL)
     assert (verdict.outcome, verdict.reason) == (PreflightOutcome.REFUSED, f"NoKick({ME})")
 
 
 def test_unresponsive_endpoint_is_skipped(
-    oracle: Oracle, lines: PoolView, endpoint: FaultyEndpoint
+    oracle: RootsOracle, lines: PoolView, endpoint: FaultyEndpoint
 ):
     endpoint.faults["eth_call"] = Fault.SWALLOW
-    verdict = tried(lines, oracle, encode_execute_kick_call(ME))
+    verdict = tried(lines, oracle, REFUSED_CALL)
     assert verdict.outcome is PreflightOutcome.REFUSED
 
 
 def test_rate_limit_is_not_treated_as_contract_refusal(
-    oracle: Oracle, fresh_chain: Chain, endpoint: FaultyEndpoint
+    oracle: RootsOracle, fresh_chain: Chain, endpoint: FaultyEndpoint
 ):
     endpoint.faults["eth_call"] = "rate limit exceeded"
-    verdict = tried(view_of(endpoint.url), oracle, encode_execute_kick_call(ME))
+    verdict = tried(view_of(endpoint.url), oracle, REFUSED_CALL)
     assert verdict.outcome is PreflightOutcome.UNKNOWN
 
 
 def test_disagreeing_endpoints_return_unknown(
-    oracle: Oracle, lines: PoolView, endpoint: FaultyEndpoint
+    oracle: RootsOracle, lines: PoolView, endpoint: FaultyEndpoint
 ):
     endpoint.faults["eth_call"] = "execution reverted"
     reading = oracle.contract.functions.head()._encode_transaction_data()
@@ -100,24 +104,24 @@ def test_silence_of_all_endpoints_raises_transient_error(endpoint: FaultyEndpoin
         fetch_receipts(view_of(endpoint.url), [Hash("0x" + 64 * "7")])
 
 
-def test_contract_status_is_read_at_one_block(oracle: Oracle, lines: PoolView):
-    standing = OracleContract(lines, address_of(oracle)).get_status()
+def test_contract_status_is_read_at_one_block(oracle: RootsOracle, lines: PoolView):
+    standing = RootsContract(lines, address_of(oracle)).get_status()
     assert (standing.head.round, standing.head.quorum, standing.head.config_count) == (0, 2, 1)
     assert standing.limits.anchor_window == 8_000
     assert standing.block.number == oracle.chain.block
 
 
 def test_address_without_oracle_contract_is_reported(lines: PoolView):
-    with pytest.raises(TransientError, match="no QoSOracle contract at 0x1111"):
-        OracleContract(lines, ME).get_status()
+    with pytest.raises(TransientError, match="no QoSRoots contract at 0x1111"):
+        RootsContract(lines, ME).get_status()
 
 
-def test_error_of_a_refused_call_keeps_its_return_data(oracle: Oracle, fresh_chain: Chain):
+def test_error_of_a_refused_call_keeps_its_return_data(oracle: RootsOracle, fresh_chain: Chain):
     line = caller_of(fresh_chain.url)
     with pytest.raises(CallRefusedError) as refused:
         line.request(
             "eth_call",
-            {"to": oracle.contract.address, "data": encode_execute_kick_call(ME)},
+            {"to": oracle.contract.address, "data": REFUSED_CALL},
             "latest",
         )
     assert (refused.value.data or "").endswith(ME[2:])

@@ -27,14 +27,14 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.roots.proofs import NodeProof
 from oracle.errors import TransientError
-from oracle.signing.typed_data import Domain, RootStatement, compute_config_digest
+from oracle.signing.typed_data import Domain, ReportStatement, compute_config_digest
 from tests.contracts.oracle_signing import SIGNERS
 from tests.contracts.roots.conftest import NODES
 from tests.contracts.roots.due_leaves import DUE, due_leaves
 from tests.contracts.roots.root_rounds import RootRound, make_leaves
 from tests.contracts.roots.roots_driver import LAG, RootsOracle, deploy_roots
 from tests.contracts.roots.words_driver import HotSet, deploy_words
-from tests.integration.evm.test_typed_data import ROOT_REPORTS
+from tests.integration.evm.test_typed_data import REPORTS
 from tests.pools import view_of
 from tests.support.evm.chain import Chain, encoded
 from tests.support.evm.fixtures import chain, fresh_chain
@@ -84,8 +84,8 @@ def test_contract_computes_the_digest_of_every_report(fresh_roots: RootsOracle):
     status = status_of(fresh_roots)
 
     @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(ROOT_REPORTS)
-    def check(report: RootStatement):
+    @given(REPORTS)
+    def check(report: ReportStatement):
         statement = replace(report, config=status.config, prev=status.last_root)
         # The counter of the configuration is not signed.
         calldata = encode_push_call(statement, 9, b"")
@@ -99,7 +99,7 @@ def test_contract_computes_the_digest_of_every_report(fresh_roots: RootsOracle):
 def test_push_calldata_equals_web3_encoding(roots: RootsOracle):
     roots.chain.mine(2)
     report = roots.report(b"\x07" * 32)
-    statement = RootStatement(
+    statement = ReportStatement(
         config=as_hash(report.config),
         round=report.round,
         prev=as_hash(report.prev),
@@ -274,6 +274,24 @@ def test_nodes_are_bound_by_proofs_of_the_lagged_round(roots: RootsOracle, words
     receipt = roots.chain.transact(to=words.contract.address, data=calldata)
     assert receipt.names == ["NodeRegistered"] * 2
     assert words.read("indexOf", roots.node(4)) == 4
+    contract = WordsContract(view_of(roots.chain.url), Address(words.contract.address.lower()))
+    nodes = [Address(roots.node(seat).lower()) for seat in (3, 4, 5)]
+    assert contract.get_seats(nodes, block_of(roots)) == [3, 4, None]
+
+
+def test_seats_at_another_contract_are_no_answer(roots: RootsOracle):
+    contract = WordsContract(view_of(roots.chain.url), Address(roots.network.address.lower()))
+    with pytest.raises(TransientError):
+        contract.get_seats([Address(roots.node(3).lower())], block_of(roots))
+
+
+def test_many_words_are_read_in_several_views(roots: RootsOracle, words: HotSet):
+    contract = WordsContract(view_of(roots.chain.url), Address(words.contract.address.lower()))
+    source = roots.last_round
+    words.bring(source)
+    stored = contract.get_words(0, 2 * MAX_RUN_WORDS + 1, block_of(roots))
+    assert len(stored) == 2 * MAX_RUN_WORDS + 1
+    assert stored[:2] == [StoredWord(source.words(0, 1)[0], source.round), StoredWord(0, 0)]
 
 
 def test_configuration_of_words_has_its_immutables(roots: RootsOracle, words: HotSet):

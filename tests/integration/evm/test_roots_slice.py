@@ -11,9 +11,9 @@ import pytest
 from oracle.bindings.contract_errors import decode_refusal
 from oracle.bindings.deployment import (
     DEFAULT_KICK_FLOORS,
-    DEFAULT_ROOTS_LIMITS,
-    NO_ROOTS_FLOORS,
-    RootsSetup,
+    DEFAULT_LIMITS,
+    NO_FLOORS,
+    OracleSetup,
     WordsSetup,
     override_limits,
 )
@@ -21,7 +21,6 @@ from oracle.bindings.expected_events import find_missing_event
 from oracle.bindings.qos_roots import (
     RootsContract,
     RootsStatus,
-    build_root_statement,
     encode_accuse_call,
     encode_clear_call,
     encode_execute_kick_call,
@@ -44,7 +43,7 @@ from oracle.domain.roots.round_tree import RoundTree
 from oracle.rpc.fanout import PoolView
 from oracle.rpc.rpc_errors import RevertError
 from oracle.signing.local import KeySigner
-from oracle.signing.typed_data import Domain
+from oracle.signing.typed_data import Domain, ReportStatement
 from oracle.txmgr.client.receipts import fetch_newest_block, fetch_receipts
 from tests.contracts.roots.due_leaves import leaves_of
 from tests.pools import view_of
@@ -58,9 +57,7 @@ pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
 CHAIN_ID = 31337
 KEYS = [KeySigner(bytes([number]) * 32) for number in (1, 2, 3)]
-LIMITS = override_limits(
-    DEFAULT_ROOTS_LIMITS, {"veto_delay": 600, "kick_rounds": 2, "min_interval": 10}
-)
+LIMITS = override_limits(DEFAULT_LIMITS, {"veto_delay": 600, "kick_rounds": 2, "min_interval": 10})
 # The seat of the node whose kickout is due.
 DUE_SEAT, HEALTHY_SEAT = 2, 3
 DO_NOT_SELECT = 1
@@ -120,7 +117,15 @@ class Oracle:
         self.chain.mine(2)
         as_of = self.block(self.chain.block - 1)
         candidate = Round(leaves, status.head.round + 1, as_of.number, self.address)
-        statement = build_root_statement(status, candidate.root, as_of, self.chain.time + 600)
+        statement = ReportStatement(
+            config=status.config,
+            round=candidate.number,
+            prev=status.last_root,
+            as_of=as_of.number,
+            as_of_hash=as_of.hash,
+            deadline=self.chain.time + 600,
+            root=candidate.root,
+        )
         domain = Domain(CHAIN_ID, self.address)
         signatures = b"".join(key.sign_statement(statement, domain) for key in KEYS)
         self.chain.later(LIMITS.min_interval + 1)
@@ -139,7 +144,7 @@ class Oracle:
         sent = Hash(self.chain.transact(to=recipient, data=calldata).raw["transactionHash"])
         receipt = fetch_receipts(self.view, [sent])[sent]
         assert receipt.succeeded
-        assert find_missing_event(receipt, recipient, calldata, None) is None
+        assert find_missing_event(receipt, recipient, calldata) is None
 
     def refuse(self, calldata: str) -> str:
         """Return the name of the error with which a call fails now."""
@@ -153,7 +158,7 @@ class Oracle:
 def oracle(chain: Chain) -> Oracle:
     network = Network.deployed(chain)
     chain.mine(3)
-    setup = RootsSetup(
+    setup = OracleSetup(
         admin=Address(chain.accounts[5].lower()),
         pauser=Address(chain.accounts[6].lower()),
         vetoer=Address(chain.accounts[7].lower()),
@@ -162,7 +167,7 @@ def oracle(chain: Chain) -> Oracle:
         quorum=3,
         rules_hash=Hash("0x" + 64 * "a"),
         limits=LIMITS,
-        floors=NO_ROOTS_FLOORS,
+        floors=NO_FLOORS,
         kick_floors=DEFAULT_KICK_FLOORS,
     )
     address = chain.transact(data=setup.creation_code).raw["contractAddress"]

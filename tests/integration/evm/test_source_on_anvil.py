@@ -18,11 +18,11 @@ from oracle.domain.events.network_events import (
     TaskTimedOut,
     TaskValidated,
 )
-from oracle.domain.events.oracle_events import NodeRegistered, RoundAccepted
+from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address, TaskKey
 from oracle.errors import InputError
-from tests.contracts.oracle_driver import Oracle, deployed, full, node
-from tests.contracts.oracle_signing import records, word
+from tests.contracts.roots.root_rounds import make_leaves
+from tests.contracts.roots.roots_driver import RootsOracle, deploy_roots
 from tests.pools import source_on
 from tests.support.evm.anvil import anvil
 from tests.support.evm.chain import Chain
@@ -32,30 +32,30 @@ pytestmark = pytest.mark.evm
 
 
 @pytest.fixture(scope="module")
-def fresh() -> Iterator[tuple[Chain, Network, Oracle]]:
+def fresh() -> Iterator[tuple[Chain, Network, RootsOracle]]:
     """One Anvil with both contracts; the oracle belongs to a plain network of its own."""
     with anvil() as url:
         chain = Chain(url)
-        yield chain, Network.deployed(chain), deployed(chain)
+        yield chain, Network.deployed(chain), deploy_roots(chain)
         chain.close()
 
 
 @pytest.fixture
-def both(fresh: tuple[Chain, Network, Oracle]) -> Iterator[tuple[Network, Oracle]]:
+def both(fresh: tuple[Chain, Network, RootsOracle]) -> Iterator[tuple[Network, RootsOracle]]:
     chain, network, oracle = fresh
     with chain.undone():
         yield network, oracle
 
 
 @pytest.fixture
-def reader(both: tuple[Network, Oracle]) -> EventReader:
+def reader(both: tuple[Network, RootsOracle]) -> EventReader:
     network, oracle = both
     contracts = {"TaskNetwork": network.contract.address}
     return EventReader.from_profile("reference", contracts, oracle.contract.address)
 
 
 @pytest.fixture
-def source(both: tuple[Network, Oracle], reader: EventReader) -> Iterator[ChainSource]:
+def source(both: tuple[Network, RootsOracle], reader: EventReader) -> Iterator[ChainSource]:
     source = source_on(reader, both[0].chain.url, depth=8)
     yield source
     source.close()
@@ -67,7 +67,7 @@ def window_to_the_head(source: ChainSource, first: int) -> BlockWindow:
 
 
 def test_decoded_task_lifecycle_matches_the_calls_made(
-    both: tuple[Network, Oracle], reader: EventReader, source: ChainSource
+    both: tuple[Network, RootsOracle], reader: EventReader, source: ChainSource
 ):
     network, _ = both
     node, creator = network.nodes[0], network.creator
@@ -94,7 +94,7 @@ def test_decoded_task_lifecycle_matches_the_calls_made(
 
 
 def test_task_timeout_is_decoded_at_first_second_after_limit(
-    both: tuple[Network, Oracle], reader: EventReader, source: ChainSource
+    both: tuple[Network, RootsOracle], reader: EventReader, source: ChainSource
 ):
     network, _ = both
     network.join(network.nodes[0])
@@ -109,31 +109,26 @@ def test_task_timeout_is_decoded_at_first_second_after_limit(
     assert event.time == network.time_limit(task) + 1
 
 
-def test_round_is_decoded_with_its_nodes_and_words(
-    both: tuple[Network, Oracle], reader: EventReader, source: ChainSource
+def test_round_is_decoded_from_its_log_alone(
+    both: tuple[Network, RootsOracle], reader: EventReader, source: ChainSource
 ):
     _, oracle = both
     first = oracle.chain.block + 1
-    fresh = [node(number) for number in range(17)]
-    words = ((0, full(5_002, 1, 10_002)), (1, word(2)))
-    oracle.reported(*words, fresh=fresh)
+    oracle.push_leaves(make_leaves(17))
 
     window = window_to_the_head(source, first)
 
-    events = reader.decode_rows(window.logs, window.calls).contract_events
-    assert [event.index for event in events if isinstance(event, NodeRegistered)] == [*range(17)]
-    (accepted,) = [event for event in events if isinstance(event, RoundAccepted)]
-    assert accepted.registrations.appended == tuple(address.lower() for address in fresh)
-    assert accepted.words == words
-    assert accepted.round == 1
-    assert accepted.digest == "0x" + bytes(oracle.read("lastReport")).hex()
-    assert accepted.transmitter == oracle.transmitter.lower()
-    (call,) = window.calls
-    assert records(*words).hex() in call.input
-    assert call.to == oracle.contract.address.lower()
+    (accepted,) = reader.decode_rows(window.logs, window.calls).contract_events
+    assert isinstance(accepted, RoundAccepted)
+    assert (accepted.round, accepted.as_of) == (1, oracle.last_round.as_of)
+    assert accepted.root == "0x" + oracle.last_round.root.hex()
+    assert accepted.config == "0x" + bytes(oracle.read("configDigest")).hex()
+    assert accepted.signer_bitmap == 0b011
 
 
-def test_fork_is_visible_as_parent_mismatch(both: tuple[Network, Oracle], source: ChainSource):
+def test_fork_is_visible_as_parent_mismatch(
+    both: tuple[Network, RootsOracle], source: ChainSource
+):
     network, _ = both
     network.chain.mine(2)
     # Empty blocks at the same time would be the same blocks again.
@@ -155,7 +150,7 @@ def test_contracts_are_recognised(source: ChainSource):
     source.check_endpoints()
 
 
-def test_address_without_contract_is_reported(both: tuple[Network, Oracle]):
+def test_address_without_contract_is_reported(both: tuple[Network, RootsOracle]):
     network, oracle = both
     reader = EventReader.from_profile(
         "reference", {"TaskNetwork": network.nodes[0]}, oracle.contract.address

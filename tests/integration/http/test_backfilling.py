@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from oracle.domain.blocks import BlockRange
-from oracle.domain.logs import Call, Log
+from oracle.domain.logs import Log
 from oracle.errors import FatalError, InputError, TransientError
 from oracle.indexer.backfill import backfill_range
 from oracle.indexer.rebuild import RebuildOptions
@@ -19,33 +19,30 @@ BLOCKS = Traffic(7).blocks(60)
 ALL = BlockRange(0, 60)
 
 
-def leave_out(chain: ScriptedChain, block: int) -> tuple[list[Log], list[Call]]:
-    """Let the chain serve a block as if nothing had happened in it; return what it hides."""
+def leave_out(chain: ScriptedChain, block: int) -> list[Log]:
+    """Let the chain serve a block as if nothing had happened in it; return its logs."""
     hidden = chain.blocks[block]
-    logs, calls = list(hidden.logs), list(hidden.calls)
+    logs = list(hidden.logs)
     hidden.logs.clear()
-    hidden.calls.clear()
-    return logs, calls
+    return logs
 
 
 def busy_block(chain: ScriptedChain) -> int:
-    """A block with logs and a call, in the middle."""
-    return next(block.ref.number for block in chain.blocks[20:] if block.calls)
+    """A block with logs, in the middle."""
+    return next(block.ref.number for block in chain.blocks[20:] if block.logs)
 
 
-def test_omitted_logs_and_calls_are_restored_by_backfill(store: Store, new_store: NewStore):
+def test_omitted_logs_are_restored_by_backfill(store: Store, new_store: NewStore):
     chain = mined(BLOCKS)
     number = busy_block(chain)
-    logs, calls = leave_out(chain, number)
+    logs = leave_out(chain, number)
     follower = Follower(chain, store)
     follower.catch_up()
     chain.blocks[number].logs.extend(logs)
-    chain.blocks[number].calls.extend(calls)
 
     backfill = backfill_range(chain, store, follower.folder, ALL, RebuildOptions())
 
     assert backfill.missing_logs == logs
-    assert backfill.missing_calls == calls
     assert backfill.rebuilt is not None
     assert not backfill.rebuilt.is_same
     with new_store() as other_store:
@@ -69,16 +66,12 @@ def test_complete_index_is_not_refolded(store: Store):
 def test_dry_run_reports_missing_rows_and_writes_nothing(store: Store):
     chain = mined(BLOCKS)
     number = busy_block(chain)
-    logs, _ = leave_out(chain, number)
+    logs = leave_out(chain, number)
     follower = Follower(chain, store)
     follower.catch_up()
     before = follower.dump()
     chain.blocks[number].logs.extend(logs)
 
-    with pytest.raises(KeyError):
-        # The log of a round cannot be read without its call.
-        backfill_range(chain, store, follower.folder, ALL, RebuildOptions(dry_run=True))
-    chain.blocks[number].calls.extend(mined(BLOCKS).blocks[number].calls)
     backfill = backfill_range(chain, store, follower.folder, ALL, RebuildOptions(dry_run=True))
 
     assert backfill.missing_logs == logs
@@ -89,11 +82,11 @@ def test_rows_no_longer_served_by_endpoint_are_kept(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
-    logs, calls = leave_out(follower.chain, busy_block(follower.chain))
+    logs = leave_out(follower.chain, busy_block(follower.chain))
 
     backfill = backfill_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
 
-    assert backfill.unserved_count == len(logs) + len(calls)
+    assert backfill.unserved_count == len(logs)
     assert follower.dump() == before
 
 
@@ -102,7 +95,7 @@ def test_differing_rows_are_counted_and_stored_rows_kept(store: Store):
     follower.catch_up()
     before = follower.dump()
     block = follower.chain.blocks[busy_block(follower.chain)]
-    block.calls[0] = replace(block.calls[0], value=block.calls[0].value + 1)
+    block.logs[0] = replace(block.logs[0], tx_hash=block.ref.hash)
 
     backfill = backfill_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
 

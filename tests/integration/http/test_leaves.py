@@ -26,8 +26,7 @@ from oracle.queries.api.source import ApiSource
 from oracle.queries.explain import EventArchive
 from oracle.queries.leaf_comparison import PeerLeaves, compare_with_peer
 from oracle.queries.leaf_models import LeavesAnswer
-from oracle.queries.round_check import compare_roots
-from oracle.reporting.recompute import recompute_leaves
+from oracle.queries.round_check import verify_round
 from oracle.store.database import Store
 from tests.support.accepted_rounds import (
     accept_newest_report,
@@ -36,7 +35,7 @@ from tests.support.accepted_rounds import (
 )
 from tests.support.scripted import ScriptedReader
 from tests.support.traffic import Traffic
-from tests.support.txmgr.follower import RULES, SETTINGS, Follower, mined
+from tests.support.txmgr.follower import RULES, Follower, mined
 from tests.support.txmgr.stores import NewStore
 
 BLOCKS = without_rounds(Traffic(5).blocks(20))
@@ -219,10 +218,14 @@ def test_verification_names_the_first_leaf_that_the_logs_do_not_give(store: Stor
     follower.catch_up()
     report = load_newest_report(store)
     accepted_round = accept_newest_report(follower)
-    recomputed = recompute_leaves(store, ScriptedReader(), RULES, SETTINGS, report.as_of)
+    archive = EventArchive(store, ScriptedReader(), RULES)
 
-    root, difference = compare_roots(store, accepted_round, recomputed)
+    verification = verify_round(
+        accepted_round.round, follower.chain, archive, lambda _: accepted_round.root
+    )
 
-    assert root == report.root != recomputed.report.root
+    assert accepted_round.root == report.root != verification.computed_root
+    assert (verification.same, verification.same_block) == (False, True)
+    difference = verification.leaf_difference
     assert difference is not None
     assert {"reliability", "pool_hash"} <= {entry.name for entry in difference.fields}

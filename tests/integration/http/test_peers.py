@@ -17,15 +17,13 @@ from oracle.errors import InputError
 from oracle.quorum.peer_client import Peer, PeerClients
 from oracle.quorum.wire_format import (
     Board,
-    KickMessage,
     ReportMessage,
-    StatementMessage,
     decode_statements,
     encode_statements,
     is_genuine,
 )
 from oracle.signing.local import KeySigner
-from oracle.signing.typed_data import Domain, KickStatement, ReportStatement
+from oracle.signing.typed_data import Domain, ReportStatement
 from oracle.telemetry.metrics import REGISTRY
 from tests.support.examples import examples
 
@@ -38,38 +36,19 @@ SECONDS = 60.0
 
 
 @cache
-def told_report() -> ReportMessage:
-    around = 7
-    statement = ReportStatement(HASH, around, HASH, 9, HASH, 600, b"\x01" * 39)
+def signed_report() -> ReportMessage:
+    statement = ReportStatement(HASH, 7, HASH, 9, HASH, 600, HASH)
     return ReportMessage(
         chain_id=DOMAIN.chain_id,
         contract=DOMAIN.contract,
         config=HASH,
-        round=around,
+        round=7,
         prev=HASH,
         as_of=9,
         as_of_hash=HASH,
         deadline=600,
-        data_hash=statement.data_hash,
+        root=HASH,
         period=0,
-        digest=statement.compute_digest(DOMAIN),
-        signer=SIGNER.address,
-        signature="0x" + SIGNER.sign_statement(statement, DOMAIN).hex(),
-    )
-
-
-@cache
-def told_kick() -> KickMessage:
-    statement = KickStatement(HASH, 7, HASH, Address("0x" + 40 * "c"), HASH, 600)
-    return KickMessage(
-        chain_id=DOMAIN.chain_id,
-        contract=DOMAIN.contract,
-        config=HASH,
-        round=7,
-        report=HASH,
-        node=statement.node,
-        evidence=HASH,
-        deadline=600,
         digest=statement.compute_digest(DOMAIN),
         signer=SIGNER.address,
         signature="0x" + SIGNER.sign_statement(statement, DOMAIN).hex(),
@@ -110,10 +89,10 @@ def counted(peer: Peer, result: str) -> float:
     return REGISTRY.get_sample_value(name, {"host": peer.name, "result": result}) or 0.0
 
 
-@pytest.mark.parametrize("told", [told_report(), told_kick()], ids=["report", "kick"])
-def test_statement_is_unchanged_after_encoding_and_decoding(told: StatementMessage):
-    assert decode_statements(encode_statements([told])) == [told]
-    assert is_genuine(told)
+def test_statement_is_unchanged_after_encoding_and_decoding():
+    report = signed_report()
+    assert decode_statements(encode_statements([report])) == [report]
+    assert is_genuine(report)
 
 
 FIELDS = ["chain_id", "round", "as_of", "deadline"]
@@ -122,7 +101,7 @@ FIELDS = ["chain_id", "round", "as_of", "deadline"]
 @examples(10)
 @given(st.sampled_from(FIELDS), st.integers(0, 2**16 - 1))
 def test_report_with_a_changed_signed_field_is_not_genuine(name: str, value: int):
-    report = told_report()
+    report = signed_report()
     changed = _with(report, name, value)
 
     assert is_genuine(changed) is (getattr(report, name) == value)
@@ -141,14 +120,14 @@ def _with(report: ReportMessage, name: str, value: int) -> ReportMessage:
         (500, b"{}", "bad"),
         (200, b"<html>", "bad"),
         (200, b'{"statements":[]}', "bad"),
-        (200, encode_statements([told_report()]).replace(b'"round":7', b'"round":-7'), "bad"),
+        (200, encode_statements([signed_report()]).replace(b'"round":7', b'"round":-7'), "bad"),
         (
             200,
-            encode_statements([told_report()]).replace(b'"period"', b'"extra":1,"period"'),
+            encode_statements([signed_report()]).replace(b'"period"', b'"extra":1,"period"'),
             "bad",
         ),
-        (200, encode_statements([told_report()] * 8)[:-1] + b" " * 70_000 + b"}", "bad"),
-        (200, encode_statements([told_report()]).replace(b'"round":7', b'"round":8'), "forged"),
+        (200, encode_statements([signed_report()] * 8)[:-1] + b" " * 70_000 + b"}", "bad"),
+        (200, encode_statements([signed_report()]).replace(b'"round":7', b'"round":8'), "forged"),
     ],
 )
 def test_malformed_peer_response_is_counted_and_ignored(status: int, body: bytes, result: str):
@@ -156,7 +135,7 @@ def test_malformed_peer_response_is_counted_and_ignored(status: int, body: bytes
         peer = Peer(url, SECONDS)
         before = counted(peer, result)
 
-        assert peer.fetch_statements("/v1/report/7") == []
+        assert peer.fetch_statements(7) == []
         assert counted(peer, result) == before + 1
         peer.close()
 
@@ -166,25 +145,23 @@ def test_path_and_token_of_peer_url_are_kept_and_never_shown():
 
     def answer(path: str) -> Answer:
         requested_paths.append(path)
-        return 200, encode_statements([told_report()]), {}
+        return 200, encode_statements([signed_report()]), {}
 
     with door(answer) as url:
         peer = Peer(f"{url}/secret-path?token=secret-token", SECONDS)
-        assert peer.fetch_statements("/v1/report/7") == [told_report()]
+        assert peer.fetch_statements(7) == [signed_report()]
         peer.close()
     assert requested_paths == ["/secret-path/v1/report/7?token=secret-token"]
     assert "secret" not in f"{peer!r} {peer.name}"
 
 
 def test_unreachable_peer_is_counted_and_does_not_block_others():
-    with door(lambda _: (200, encode_statements([told_report()]), {})) as url:
+    with door(lambda _: (200, encode_statements([signed_report()]), {})) as url:
         gone = Peer("http://127.0.0.1:9", 0.5)
         before = counted(gone, "none")
         peers = PeerClients([gone, Peer(url, SECONDS)], 0.0, SECONDS)
 
-        assert [statement for _, statement in peers.fetch_statements("/v1/report/7")] == [
-            told_report()
-        ]
+        assert [statement for _, statement in peers.fetch_statements(7)] == [signed_report()]
         assert counted(gone, "none") == before + 1
         peers.close()
 
@@ -200,7 +177,7 @@ def test_peers_are_not_polled_before_interval():
     with door(answer) as url:
         peers = PeerClients([Peer(url, SECONDS)], 2.0, SECONDS, clock=lambda: now[0])
         for now[0] in (0.0, 1.9, 2.0):
-            peers.fetch_statements("/v1/report/7")
+            peers.fetch_statements(7)
         peers.close()
     assert len(requested_paths) == 2
 
@@ -212,13 +189,10 @@ def test_invalid_peer_url_is_input_error():
 
 def test_board_keeps_the_newest_statements_and_drops_the_oldest():
     board = Board()
-    for around in range(300):
-        board.publish(_with(told_report(), "round", around))
-    assert board.get_statements("report/0") == []
-    assert board.get_statements("report/299") == [_with(told_report(), "round", 299)]
-
-    board.publish(told_kick())
-    assert board.get_statements("kick/0x" + 40 * "C") == [told_kick()]
+    for round_number in range(300):
+        board.publish(_with(signed_report(), "round", round_number))
+    assert board.get_statements(0) == []
+    assert board.get_statements(299) == [_with(signed_report(), "round", 299)]
 
 
 @contextmanager
@@ -243,16 +217,17 @@ def dripping() -> Iterator[str]:
 
 
 def test_slowly_responding_peer_is_waited_for_once_and_does_not_block_others():
-    with door(lambda _: (200, encode_statements([told_report()]), {})) as url, dripping() as slow:
+    with (
+        door(lambda _: (200, encode_statements([signed_report()]), {})) as url,
+        dripping() as slow,
+    ):
         late, prompt_peer = Peer(slow, 0.3), Peer(url, SECONDS)
-        assert PeerClients([late], 0.0, 0.3).fetch_statements("/v1/report/7") == []
+        assert PeerClients([late], 0.0, 0.3).fetch_statements(7) == []
         peers = PeerClients([late, prompt_peer], 0.0, SECONDS)
         begun = time.monotonic()
-        statements = [
-            statement for _ in range(20) for _, statement in peers.fetch_statements("/v1/report/7")
-        ]
+        statements = [statement for _ in range(20) for _, statement in peers.fetch_statements(7)]
         took = time.monotonic() - begun
-    assert statements == 20 * [told_report()]
+    assert statements == 20 * [signed_report()]
     # Were it waited for once more.
     assert took < SECONDS
     peers.close()
@@ -263,10 +238,10 @@ def test_silent_peer_is_not_polled_during_backoff(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("oracle.quorum.peer_client._BACKOFF_FACTOR", 600)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         peer = Peer(f"http://127.0.0.1:{silent.getsockname()[1]}", 0.1)
-        first = peer.start_fetch("/v1/report/7")
+        first = peer.start_fetch(7)
         assert first is not None
         assert first.result(SECONDS) == []
-        assert peer.start_fetch("/v1/report/7") is None
+        assert peer.start_fetch(7) is None
         peer.close()
 
 
@@ -282,6 +257,6 @@ def test_statements_of_a_round_are_refetched_only_twice():
         peers = PeerClients([Peer(url, SECONDS)], 2.0, SECONDS, clock=lambda: now[0])
         for second in range(500):
             now[0] = float(second)
-            peers.refetch_statements("/v1/report/7")
+            peers.refetch_statements(7)
         peers.close()
     assert request_times == [20.0, 80.0]

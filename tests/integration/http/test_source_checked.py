@@ -24,7 +24,7 @@ def code_of(contract: str) -> str:
 @pytest.fixture
 def settled(served: Served) -> Served:
     """An endpoint whose chain holds both contracts."""
-    served.chain.code = {NETWORK: code_of("TaskNetwork"), ORACLE: code_of("QoSOracle")}
+    served.chain.code = {NETWORK: code_of("TaskNetwork"), ORACLE: code_of("roots/QoSRoots")}
     return served
 
 
@@ -44,7 +44,7 @@ def test_error_for_a_wrong_contract_names_the_missing_event(
 ):
     settled.chain.code[ORACLE] = code_of("TaskNetwork")
 
-    with pytest.raises(InputError, match=r"QoSOracle at .*does not emit .*RoundAccepted"):
+    with pytest.raises(InputError, match=r"QoSRoots at .*does not emit .*RoundAccepted"):
         open_source(settled).check_endpoints()
 
 

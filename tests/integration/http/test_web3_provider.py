@@ -17,7 +17,7 @@ from oracle.rpc.replies import JsonRpcErrorBody
 from oracle.rpc.rpc_errors import ErrorKind, RevertError
 from oracle.rpc.web3_provider import PoolProvider, build_web3
 
-ABI = msgspec.json.decode(find_shipped_path("abi/QoSOracle.json").read_bytes())["abi"]
+ABI = msgspec.json.decode(find_shipped_path("abi/roots/QoSRoots.json").read_bytes())["abi"]
 CONTRACT = Web3.to_checksum_address("0x" + "0a" * 20)
 WORD = f"{7:064x}"
 
@@ -83,7 +83,7 @@ def test_revert_is_raised_as_contract_custom_error():
     contract = build_web3(lambda: Answering(reverted)).eth.contract(CONTRACT, abi=ABI)
 
     with pytest.raises(ContractCustomError) as raised:
-        contract.functions.executeKick(CONTRACT).call()
+        contract.functions.retryKick(CONTRACT).call()
 
     assert raised.value.data == f"0x{selector}{WORD}"
 
@@ -110,7 +110,7 @@ def test_batch_is_sent_to_one_endpoint():
 
     with web3.batch_requests() as batch:
         batch.add(contract.functions.pauseSeconds())
-        batch.add(contract.functions.RECENT_ROUNDS())
+        batch.add(contract.functions.KEPT())
         returned = batch.execute()
 
     assert list[Any](returned) == [7, 7]
@@ -125,8 +125,8 @@ IMPORTS = """
 import sys
 import oracle.cli.inspect.status_commands
 from oracle.bindings.codec import encode_call, decode_result
-decode_result("QoSOracle", "pauseSeconds", "0x" + "00" * 32)
-encode_call("QoSOracle", "head")
+decode_result("roots/QoSRoots", "pauseSeconds", "0x" + "00" * 32)
+encode_call("roots/QoSRoots", "head")
 print("web3" in sys.modules)
 limit = sys.getrecursionlimit()
 import oracle.rpc.web3_provider

@@ -8,10 +8,14 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.source import ChainSource
 from tests.integration.profiles.commit_daemon import CommitDaemon, Row
 from tests.integration.profiles.commit_ledger import At, Job, Ledger, Line, Member, Part, key
 from tests.integration.profiles.commit_network import CommitNetwork, a_commit_network
@@ -190,6 +194,39 @@ def test_rebuild_from_raw_rows_produces_same_state(network: CommitNetwork, daemo
 
     assert rebuild_report["same_state"] is True
     assert [daemon.rows(table) for table in tables] == before
+
+
+def leave_out_calls(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    """Serve a block as if no call were in it, where no proof of its calls is checked."""
+    fetch_window = ChainSource.fetch_window
+
+    def fetch_incomplete_window(source: ChainSource, *args: Any, **options: Any) -> BlockWindow:
+        window = fetch_window(source, *args, **options)
+        calls = [call for call in window.calls if call.block != block]
+        return replace(window, calls=calls, decoded=None)
+
+    monkeypatch.setattr(ChainSource, "fetch_window", fetch_incomplete_window)
+
+
+def test_omitted_calls_are_restored_by_backfill(network: CommitNetwork, daemon: CommitDaemon):
+    network.join(*network.nodes[:3])
+    network.mine()
+    joined = network.chain.block
+    Walk(network, 6).blocks(20)
+    span = ("--from", str(joined), "--to", str(network.chain.block), "--json")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        leave_out_calls(monkeypatch, joined)
+        daemon.catch_up()
+    before = daemon.rows("call"), daemon.rows("node")
+
+    planned = json.loads(daemon.says("resync", "backfill", *span, "--dry-run"))
+    assert (daemon.rows("call"), daemon.rows("node")) == before
+    restored = json.loads(daemon.says("resync", "backfill", *span))
+
+    for answer in (planned, restored):
+        assert [row["block"] for row in answer["missing_calls"]] == 3 * [joined]
+        assert answer["missing_logs"] == []
+    assert_true(daemon)
 
 
 def test_commit_profile_config_is_valid_under_legacy_rules(

@@ -53,7 +53,7 @@ class Company:
     @property
     def round(self) -> int:
         """The last round that the contract accepted."""
-        call = {"to": self.contract, "data": encode_call("QoSOracle", "head")}
+        call = {"to": self.contract, "data": encode_call("roots/QoSRoots", "head")}
         return int(self.network.stage.chain.make_request("eth_call", call, "latest")[2:66], 16)
 
     def start(self, *members: Member) -> None:
@@ -127,7 +127,7 @@ class Company:
 
     def pushes(self) -> list[Accepted]:
         """Every call of `push` on the chain, in its order, whatever became of it."""
-        chain, push = self.network.stage.chain, encode_call("QoSOracle", "push", *_NOTHING)[:10]
+        chain, push = self.network.stage.chain, _FUNCTIONS["push"].selector
         heights = range(self.network.head() + 1)
         blocks = chain.make_batch_request(
             [("eth_getBlockByNumber", hex(height), True) for height in heights]
@@ -139,20 +139,20 @@ class Company:
             if tx["to"] == self.contract and tx["input"].startswith(push)
         ]
         calls = [("eth_getTransactionReceipt", tx["hash"]) for tx in sent]
-        return [
-            self._accepted(receipt)
-            for receipt in (chain.make_batch_request(calls) if calls else [])
-        ]
+        receipts = chain.make_batch_request(calls) if calls else []
+        return [self._accepted(tx, receipt) for tx, receipt in zip(sent, receipts, strict=True)]
 
-    def _accepted(self, receipt: dict[str, Any]) -> Accepted:
-        topic = load_abi("QoSOracle").get_event("RoundAccepted").digest
+    def _accepted(self, tx: dict[str, Any], receipt: dict[str, Any]) -> Accepted:
+        topic = load_abi("roots/QoSRoots").get_event("RoundAccepted").digest
         logs = [log for log in receipt["logs"] if log["topics"][0] == topic]
         if not logs:
             return Accepted(None, None, str(receipt["from"]))
-        data = logs[0]["data"][2:]
-        # asOf, asOfHash, dataHash, digest, …
-        digest = "0x" + data[3 * 64 : 4 * 64]
-        return Accepted(int(logs[0]["topics"][1], 16), digest, str(receipt["from"]))
+        # The contract returns what was signed, from the six words of the report, before the push.
+        report = tx["input"][10 : 10 + 6 * 64]
+        call = {"to": self.contract, "data": _FUNCTIONS["reportDigest"].selector + report}
+        before = hex(int(receipt["blockNumber"], 16) - 1)
+        digest = self.network.stage.chain.make_request("eth_call", call, before)
+        return Accepted(int(logs[0]["topics"][1], 16), str(digest), str(receipt["from"]))
 
     def check_rounds(self, *, failed: int = 0) -> list[Accepted]:
         """Every round was accepted once, in order; nobody paid for a call that was refused."""
@@ -184,20 +184,14 @@ class Company:
         return "\n".join(member.tail() for member in self.members)
 
     def set_signers(self, signers: Sequence[Address]) -> None:
-        """The admin names other signers, in a block of its own."""
-        chain = self.network.stage.chain
-        admin = str(chain.make_request("eth_accounts")[0])
-        call = self.network.stage.build_call(
-            admin, "QoSOracle", "setSigners", list(signers), QUORUM
-        )
-        (sent,) = chain.mine(self.network.clock.advance(), [call])
-        assert chain.make_request("eth_getTransactionReceipt", sent)["status"] == "0x1"
+        """The timelock names other signers, in a block of its own."""
+        self.network.administer("setSigners", list(signers), QUORUM)
 
     def give_ether(self, account: Address) -> None:
         self.network.stage.chain.make_request("anvil_setBalance", account, hex(ETHER))
 
 
-_NOTHING = (0, 0, 0, bytes(32), 0, b"", b"")
+_FUNCTIONS = load_abi("roots/QoSRoots").functions
 
 
 @contextmanager

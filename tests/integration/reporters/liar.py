@@ -3,25 +3,32 @@
 import sys
 
 from oracle.cli.main import run
-from oracle.domain.reports import target_words
-from oracle.domain.reports.lanes import HIGHEST_SCORE, LOWEST_SCORE, compute_node_lane
+from oracle.domain.reports.lanes import (
+    HIGHEST_SCORE,
+    LOWEST_SCORE,
+    compute_lane_with_reliability,
+)
+from oracle.domain.roots import node_tree
 from oracle.domain.scoring.legacy_factors import PopulationMaxima
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
-from oracle.reporting import report_cutter
 
 _TOO_HIGH = 200
 
 
-def raised(
-    node: Node | None, time: int, rules: Rules, peers: PopulationMaxima | None = None
+def compute_raised_lane(
+    node: Node,
+    reliability: int,
+    time: int,
+    rules: Rules,
+    population_maxima: PopulationMaxima | None,
 ) -> int:
-    """What `lane_of` says, and more where that is a score."""
-    lane = compute_node_lane(node, time, rules, peers)
+    """Return the lane of `compute_lane_with_reliability`, raised if it is a score."""
+    lane = compute_lane_with_reliability(node, reliability, time, rules, population_maxima)
     return min(lane + _TOO_HIGH, HIGHEST_SCORE) if lane >= LOWEST_SCORE else lane
 
 
 if __name__ == "__main__":
-    for module in (report_cutter, target_words):
-        module.lane_of = raised  # type: ignore[attr-defined]  # imported there, for this
+    # The name under which the tree of leaves imports the function.
+    vars(node_tree)["compute_lane_with_reliability"] = compute_raised_lane
     sys.exit(run(sys.argv[1:]))

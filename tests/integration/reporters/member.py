@@ -25,7 +25,7 @@ from tests.support.cli.local_network import Settings, write
 
 PROGRAM = ("-m", "oracle")
 # What the other reporters ask for.
-_SHOWN = ("/v1/report", "/v1/kick")
+_SHOWN = "/v1/report"
 
 
 @dataclass
@@ -302,7 +302,7 @@ class Member:
     def signed(self, contract: Address, number: int) -> list[SignedStatement]:
         """What it signed for a round, the newest first, buried ones too."""
         with Store.open(self.database) as store, store.read_transaction() as uow:
-            return uow.statements.list_for_round(contract, "report", number)
+            return uow.statements.list_for_round(contract, number)
 
     def intents(self) -> list[Intent]:
         """Everything that it wanted to send, oldest first."""

@@ -12,7 +12,7 @@ import pytest
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from oracle.quorum.peer_client import Peer
-from oracle.quorum.wire_format import StatementMessage
+from oracle.quorum.wire_format import ReportMessage
 from oracle.rpc.client import JsonRpcClient
 from oracle.signing.key_locations import RemoteKey
 from oracle.signing.remote import RemoteSigner
@@ -92,11 +92,8 @@ def test_request_is_aborted_when_response_headers_never_end(who: str):
 
 def test_peer_with_endless_response_headers_returns_no_statements():
     with dripping() as url:
-        peer, fetched_statements = Peer(url, SECONDS), list[list[StatementMessage]]()
-        assert (
-            given_up(lambda: fetched_statements.append(peer.fetch_statements("/v1/report/7")))
-            is None
-        )
+        peer, fetched_statements = Peer(url, SECONDS), list[list[ReportMessage]]()
+        assert given_up(lambda: fetched_statements.append(peer.fetch_statements(7))) is None
         peer.close()
     assert fetched_statements == [[]]
 

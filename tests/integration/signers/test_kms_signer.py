@@ -12,28 +12,20 @@ from eth_account import Account
 from hypothesis import given, strategies as st
 from typing_extensions import override
 
-from oracle.domain.ids import Address, Hash
+from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
 from oracle.signing.factory import open_signer
 from oracle.signing.key_locations import KmsKey
 from oracle.signing.kms import KmsSigner, _create_client, decode_der_signature
 from oracle.signing.signature_checks import EcdsaSignature
 from oracle.signing.signer import Fees, SignerRefusedError, TransactionRequest, WrongSignatureError
-from oracle.signing.typed_data import Domain, KickStatement
-from tests.integration.signers.test_signers import ROOT_REPORT
+from oracle.signing.typed_data import Domain
+from tests.integration.signers.test_signers import REPORT
 from tests.support.signing.kms import REGION, Kms, kms_server
 
 pytestmark = pytest.mark.slow
 
 DOMAIN = Domain(31337, Address("0x" + 40 * "7"))
-KICK = KickStatement(
-    config=Hash("0x" + 64 * "b"),
-    round=3,
-    report=Hash("0x" + 64 * "c"),
-    node=Address("0x" + 40 * "2"),
-    evidence=Hash("0x" + 64 * "d"),
-    deadline=1_700_000_000,
-)
 CALL = TransactionRequest(31337, 7, DOMAIN.contract, "0xabcdef01", 90_000, Fees(9, 2))
 NUMBERS = st.integers(1, 2**256 - 1)
 
@@ -51,11 +43,10 @@ def test_kms_signatures_recover_to_key_address(kms: Kms):
         call = TransactionRequest(31337, nonce, CALL.to, "0x", 21_000, Fees(9, 2))
         signed = signer.sign_transaction(call)
         assert Account.recover_transaction(signed.raw).lower() == signer.address
-    for statement in (KICK, ROOT_REPORT):
-        raw = signer.sign_statement(statement, DOMAIN)
-        digest = bytes.fromhex(statement.compute_digest(DOMAIN)[2:])
-        assert Account._recover_hash(digest, signature=raw).lower() == signer.address
-        assert EcdsaSignature.from_bytes(raw).has_low_s
+    raw = signer.sign_statement(REPORT, DOMAIN)
+    digest = bytes.fromhex(REPORT.compute_digest(DOMAIN)[2:])
+    assert Account._recover_hash(digest, signature=raw).lower() == signer.address
+    assert EcdsaSignature.from_bytes(raw).has_low_s
 
 
 def test_kms_key_of_another_address_is_rejected_at_start(kms: Kms):
@@ -98,7 +89,7 @@ def test_deleted_kms_key_raises_signer_refused(kms: Kms):
     signer = KmsSigner.open(place)
     gone = KmsSigner(signer._client, "00000000-0000-0000-0000-000000000000", signer.address)
     with pytest.raises(SignerRefusedError, match="NotFoundException"):
-        gone.sign_statement(KICK, DOMAIN)
+        gone.sign_statement(REPORT, DOMAIN)
 
 
 ODD = {
@@ -146,7 +137,7 @@ def test_malformed_kms_response_is_transient_failure(kms: Kms, what: str):
             KmsSigner.open(place)
         elsewhere = KmsSigner(_create_client(place), "any", signer.address)
         with pytest.raises(TransientError, match="the KMS did not sign"):
-            elsewhere.sign_statement(KICK, DOMAIN)
+            elsewhere.sign_statement(REPORT, DOMAIN)
 
 
 def test_signature_of_another_kms_key_is_rejected(kms: Kms):

@@ -9,26 +9,19 @@ from threading import Event, Thread
 
 import pytest
 
-from oracle.domain.ids import Address, Hash
+from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
 from oracle.signing.key_locations import RemoteKey
 from oracle.signing.local import KeySigner
 from oracle.signing.remote import RemoteSigner
 from oracle.signing.signer import Fees, SignerRefusedError, TransactionRequest, WrongSignatureError
-from oracle.signing.typed_data import Domain, KickStatement
+from oracle.signing.typed_data import Domain
+from tests.integration.signers.test_signers import REPORT
 from tests.support.signing.remote_signer import Policy, RemoteHost, Wrong, high_s, served
 
 pytestmark = pytest.mark.slow
 
 DOMAIN = Domain(31337, Address("0x" + 40 * "7"))
-KICK = KickStatement(
-    config=Hash("0x" + 64 * "b"),
-    round=3,
-    report=Hash("0x" + 64 * "c"),
-    node=Address("0x" + 40 * "2"),
-    evidence=Hash("0x" + 64 * "d"),
-    deadline=1_700_000_000,
-)
 CALL = TransactionRequest(
     31337, 7, Address("0x" + 40 * "7"), "0xabcdef01" + 64 * "2", 90_000, Fees(9, 2)
 )
@@ -64,7 +57,7 @@ WRONG_STATEMENTS = {
 def test_wrong_statement_signature_is_rejected(host: RemoteHost, how):
     host.wrong = WRONG_STATEMENTS[how]
     with pytest.raises(WrongSignatureError):
-        RemoteSigner(host.place()).sign_statement(KICK, DOMAIN)
+        RemoteSigner(host.place()).sign_statement(REPORT, DOMAIN)
 
 
 ANSWERS = {

@@ -23,8 +23,8 @@ from oracle.signing.signature_checks import (
     verify_statement_signature,
 )
 from oracle.signing.signer import Fees, TransactionRequest, WrongSignatureError
-from oracle.signing.typed_data import Domain, KickStatement, RootStatement, build_typed_data
-from tests.integration.evm.test_typed_data import REPORTS, ROOT_REPORTS
+from oracle.signing.typed_data import Domain, ReportStatement, build_typed_data
+from tests.integration.evm.test_typed_data import REPORTS
 from tests.support.examples import examples
 from tests.support.signing.remote_signer import ORDER, RemoteHost, Wrong, served
 
@@ -32,15 +32,7 @@ from tests.support.signing.remote_signer import ORDER, RemoteHost, Wrong, served
 pytestmark = pytest.mark.slow
 
 DOMAIN = Domain(31337, Address("0x" + 40 * "7"))
-KICK = KickStatement(
-    config=Hash("0x" + 64 * "b"),
-    round=3,
-    report=Hash("0x" + 64 * "c"),
-    node=Address("0x" + 40 * "2"),
-    evidence=Hash("0x" + 64 * "d"),
-    deadline=1_700_000_000,
-)
-ROOT_REPORT = RootStatement(
+REPORT = ReportStatement(
     config=Hash("0x" + 64 * "b"),
     round=3,
     prev=Hash("0x" + 64 * "c"),
@@ -88,7 +80,7 @@ def test_signed_transaction_equals_that_of_eth_account(transaction: TransactionR
 
 
 @examples(30)
-@given(REPORTS | ROOT_REPORTS)
+@given(REPORTS)
 def test_typed_data_sent_to_signer_has_computed_digest(statement):
     signable = encode_typed_data(full_message=build_typed_data(statement, DOMAIN))
     raw = bytes(Account.from_key("0x" + "01" * 32).sign_message(signable).signature)
@@ -98,9 +90,7 @@ def test_typed_data_sent_to_signer_has_computed_digest(statement):
 def test_remote_signer_returns_same_signatures_as_key(host: RemoteHost):
     remote = RemoteSigner(host.place())
     assert remote.sign_transaction(CALL) == LOCAL.sign_transaction(CALL)
-    for statement in (KICK, ROOT_REPORT):
-        signature = remote.sign_statement(statement, DOMAIN)
-        assert signature == LOCAL.sign_statement(statement, DOMAIN)
+    assert remote.sign_statement(REPORT, DOMAIN) == LOCAL.sign_statement(REPORT, DOMAIN)
     deployment = replace(CALL, to=None)
     assert remote.sign_transaction(deployment) == LOCAL.sign_transaction(deployment)
 
@@ -108,7 +98,7 @@ def test_remote_signer_returns_same_signatures_as_key(host: RemoteHost):
 def test_web3signer_typed_data_method_and_bare_parity_are_supported(host: RemoteHost):
     host.wrong = Wrong(result=lambda raw: raw[:-2] + ("00" if raw.endswith("1b") else "01"))
     remote = RemoteSigner(host.place(typed_data_method="eth_signTypedData"))
-    assert remote.sign_statement(KICK, DOMAIN) == LOCAL.sign_statement(KICK, DOMAIN)
+    assert remote.sign_statement(REPORT, DOMAIN) == LOCAL.sign_statement(REPORT, DOMAIN)
     assert host.asked[0][0] == "eth_signTypedData"
 
 
@@ -195,7 +185,7 @@ def test_oversized_signature_is_rejected():
 @given(st.binary(max_size=80) | st.binary(min_size=65, max_size=65))
 def test_invalid_statement_signature_is_rejected(raw: bytes):
     with pytest.raises(WrongSignatureError):
-        verify_statement_signature(raw, KICK.compute_digest(DOMAIN), LOCAL.address)
+        verify_statement_signature(raw, REPORT.compute_digest(DOMAIN), LOCAL.address)
 
 
 @given(st.integers(1, ORDER - 1))

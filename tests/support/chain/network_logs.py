@@ -1,4 +1,4 @@
-"""Logs of TaskNetwork and QoSOracle, encoded by eth_abi from the artifacts."""
+"""Logs of TaskNetwork and QoSRoots, encoded by eth_abi from the artifacts."""
 
 from functools import cache
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from eth_abi.abi import encode
 
 from oracle.chain.decode.abi import load_abi
+from oracle.chain.decode.oracle_logs import ORACLE_CONTRACT
 from oracle.domain.blocks import Position
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
 from oracle.domain.logs import Log
@@ -58,7 +59,7 @@ def network(event: str, **values: Any) -> Said:
 
 
 def oracle(event: str, **values: Any) -> Said:
-    return said("QoSOracle", ORACLE, event, **values)
+    return said(ORACLE_CONTRACT, ORACLE, event, **values)
 
 
 def _raw(kind: str, value: Any) -> Any:

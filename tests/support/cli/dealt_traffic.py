@@ -96,19 +96,19 @@ class DealtTraffic:
         ]
 
     def _selectable(self, number: int) -> list[DemoNode]:
-        """Return the present nodes that the oracle contract reports as selectable."""
+        """Return the present nodes that the scores contract reports as selectable."""
         here = [
             node for node in CAST if node.name not in self._gone and number not in node.away_waves
         ]
         calls = [
-            ("eth_call", {"to": self._stage.oracle, "data": _is_selectable(self._account(node))})
+            ("eth_call", {"to": self._stage.hot_set, "data": _is_selectable(self._account(node))})
             for node in here
         ]
         answers = self._stage.chain.make_batch_request([(*call, "latest") for call in calls])
         return [
             node
             for node, answer in zip(here, answers, strict=True)
-            if decode_result("QoSOracle", "isSelectable", answer)[0]
+            if decode_result("roots/QoSWords", "isSelectable", answer)[0]
         ]
 
     def _deal(self, wave: int, place: int, group: list[DemoNode]) -> list[Assignment]:
@@ -197,7 +197,7 @@ def _order(assignment: Assignment, group: bytes) -> tuple[object, ...]:
 
 
 def _is_selectable(node: Address) -> str:
-    return encode_call("QoSOracle", "isSelectable", node)
+    return encode_call("roots/QoSWords", "isSelectable", node)
 
 
 def _group_id(wave: int, place: int) -> bytes:

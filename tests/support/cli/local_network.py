@@ -9,7 +9,17 @@ from typing import Any
 
 from devnet.anvil import CHAIN_ID, LocalChain, run_anvil
 from devnet.demo.show import START_TIME, create_keys
-from devnet.demo.stage import ACCOUNTS, ChainClock, DaemonRoles, Stage, deploy_demo_network
+from devnet.demo.stage import (
+    ACCOUNTS,
+    GAS,
+    TIMELOCK_DELAY,
+    ChainClock,
+    DaemonRoles,
+    Stage,
+    deploy_demo_network,
+)
+from oracle.bindings.codec import encode_call
+from oracle.bindings.timelock import TimelockedCall
 from oracle.domain.ids import Address
 from tests.support.cli.dealt_traffic import DealtTraffic
 
@@ -49,6 +59,19 @@ class LocalNetwork:
 
     def head(self) -> int:
         return int(self.stage.chain.make_request("eth_blockNumber"), 16)
+
+    def administer(self, function: str, *arguments: object) -> None:
+        """Change a setting of the oracle through the timelock that is its admin."""
+        stage, clock = self.stage, self.clock
+        proposer = str(stage.chain.make_request("eth_accounts")[0])
+        calldata = encode_call("roots/QoSRoots", function, *arguments)
+        change = TimelockedCall(stage.oracle, calldata, salt=self.head())
+        to_timelock = {"from": proposer, "to": stage.timelock, "gas": GAS}
+        scheduled = to_timelock | {"data": change.encode_schedule_call(TIMELOCK_DELAY)}
+        stage.chain.mine_and_check_receipts(clock.advance(), [scheduled])
+        clock.now += TIMELOCK_DELAY
+        executed = to_timelock | {"data": change.encode_execute_call()}
+        stage.chain.mine_and_check_receipts(clock.advance(), [executed])
 
     def settings(self, folder: Path) -> Settings:
         """Return complete settings for a daemon with its database in `folder`.

@@ -146,7 +146,7 @@ def _has_said(network: LocalNetwork, event: str) -> bool:
     log_filter = {
         "address": network.stage.oracle,
         "fromBlock": "0x0",
-        "topics": [load_abi("QoSOracle").get_event(event).digest],
+        "topics": [load_abi("roots/QoSRoots").get_event(event).digest],
     }
     return bool(network.stage.chain.make_request("eth_getLogs", log_filter))
 

@@ -1,7 +1,7 @@
 """A chain of real blocks with the traffic of a small network, and endpoints that serve it."""
 
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import msgspec
@@ -10,11 +10,12 @@ from devnet.fakechain.block_json import Block, FakeLog
 from devnet.fakechain.provider import Provider
 from devnet.fakechain.server import serve_endpoint
 from devnet.fakechain.tree import BlockTree, get_branch
+from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.resources import find_shipped_path
 from tests.support.chain.network_logs import NETWORK, ORACLE
 from tests.support.ingest.indexer import CHAIN_ID, FINALITY
 from tests.support.ingest.speaking import tx, txs
-from tests.support.traffic import Traffic
+from tests.support.traffic import Traffic, accepted
 
 
 @cache
@@ -53,7 +54,7 @@ class AChain:
         """Add an endpoint; its `finalized` tag has the finality depth of `Indexer`."""
         provider = Provider(self.tree)
         provider.tag_targets = {"safe": 2, "finalized": FINALITY}
-        provider.code_by_address = {NETWORK: _code("TaskNetwork"), ORACLE: _code("QoSOracle")}
+        provider.code_by_address = {NETWORK: _code("TaskNetwork"), ORACLE: _code("roots/QoSRoots")}
         self.providers.append(provider)
         self.urls.append(self.until_the_end.enter_context(serve_endpoint(provider)).url)
         if follows:
@@ -61,11 +62,24 @@ class AChain:
         return provider
 
     def live(self, blocks: int, on: Block | None = None, seconds: int = 12) -> Block:
-        """Mine blocks in which nodes come and go and tasks run; many blocks are empty."""
+        """Mine blocks in which nodes come and go and tasks run; many blocks are empty.
+
+        Rounds are numbered in the order of the branch, as the contract numbers them.
+        """
         last = on or self.head
+        round_number = self._count_rounds(last)
         for _ in range(blocks):
-            last = self.tree.mine(txs(self.traffic.block()), last, seconds)
+            events = self.traffic.block()
+            for place, event in enumerate(events):
+                if isinstance(event, RoundAccepted):
+                    round_number += 1
+                    events[place] = replace(event, round=round_number)
+            last = self.tree.mine(txs(events), last, seconds)
         return self.show(last)
+
+    def _count_rounds(self, head: Block) -> int:
+        (topic,) = txs([accepted(1)])[0].logs[0].topics[:1]
+        return sum(log["topics"][0] == topic for block in get_branch(head) for log in block.logs)
 
     def say(self, *logs: FakeLog, on: Block | None = None) -> Block:
         """Mine one block with these logs, each in its own transaction."""

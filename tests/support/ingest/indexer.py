@@ -82,7 +82,7 @@ class Indexer:
     def _open(self) -> None:
         reader = EventReader.from_profile("reference", CONTRACTS, ORACLE)
         cutter = ReportCutter(
-            CRYNUX, SETTINGS, Domain(CHAIN_ID, ORACLE), anchor_window=ANCHOR_WINDOW
+            reader, CRYNUX, SETTINGS, Domain(CHAIN_ID, ORACLE), anchor_window=ANCHOR_WINDOW
         )
         self.store = Store.open(self.url, create=True)
         endpoints = EndpointPool.from_urls(self.urls, CHAIN_ID, self.clock)

@@ -3,12 +3,9 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from eth_abi.abi import encode
-from eth_utils.crypto import keccak
-
 from devnet.fakechain.block_json import FakeLog, Tx
 from devnet.fakechain.mining import create_account
-from oracle.chain.decode.abi import load_abi
+from oracle.chain.decode.oracle_logs import ORACLE_CONTRACT
 from oracle.domain.events import network_events as of_network, oracle_events as of_oracle
 from oracle.domain.events.network_events import (
     AbortReason,
@@ -17,9 +14,7 @@ from oracle.domain.events.network_events import (
     TaskCreated,
     TaskKind,
 )
-from oracle.domain.events.oracle_events import ContractEvent, RoundAccepted
-from oracle.domain.reports import round_data
-from oracle.domain.reports.round_data import encode_round
+from oracle.domain.events.oracle_events import ContractEvent
 from tests.support.chain.network_logs import NETWORK, ORACLE, a_hash, created, group, node, said
 
 Event = DomainEvent | ContractEvent
@@ -36,8 +31,8 @@ def network(event: str, **values: Any) -> FakeLog:
 
 
 def oracle(event: str, **values: Any) -> FakeLog:
-    """Return the log of a QoSOracle event."""
-    return _as_said(said("QoSOracle", ORACLE, event, **values))
+    """Return the log of an oracle event."""
+    return _as_said(said(ORACLE_CONTRACT, ORACLE, event, **values))
 
 
 def task_created(number: int, **changed: Any) -> FakeLog:
@@ -56,32 +51,9 @@ def txs(events: Iterable[Event]) -> list[Tx]:
 
 
 def _tx(event: Event) -> Tx:
-    if isinstance(event, RoundAccepted):
-        return _round(event)
     if type(event).__module__ == of_network.__name__:
         return tx(_NETWORK[type(event)](event))
     return Tx(ANYBODY, ORACLE, logs=(_ORACLE[type(event)](event),))
-
-
-def _round(event: RoundAccepted) -> Tx:
-    """Return the push with nodes and words, and its log."""
-    blob = encode_round(event.registrations, round_data.encode_records(event.words))
-    push = load_abi("QoSOracle").functions["push"]
-    as_of_hash = bytes.fromhex(event.as_of_hash[2:])
-    values = [event.round, 1, event.as_of, as_of_hash, 2**39, blob, bytes(65)]
-    arguments = encode([parameter.abi_type for parameter in push.inputs], values)
-    log = oracle(
-        "RoundAccepted",
-        round=event.round,
-        asOf=event.as_of,
-        asOfHash=event.as_of_hash,
-        dataHash="0x" + keccak(blob).hex(),
-        digest=event.digest,
-        config=event.config,
-        signers=1,
-        transmitter=event.transmitter,
-    )
-    return Tx(event.transmitter, ORACLE, input=push.digest[:10] + arguments.hex(), logs=(log,))
 
 
 def _created(event: TaskCreated) -> FakeLog:
@@ -176,14 +148,22 @@ _NETWORK: dict[type[Event], Callable[[Any], FakeLog]] = {
     ),
 }
 _ORACLE: dict[type[Event], Callable[[Any], FakeLog]] = {
-    of_oracle.KickProposed: lambda event: oracle(
-        "KickProposed",
+    of_oracle.RoundAccepted: lambda event: oracle(
+        "RoundAccepted",
+        round=event.round,
+        asOf=event.as_of,
+        asOfHash=event.as_of_hash,
+        root=event.root,
+        config=event.config,
+        signers=event.signer_bitmap,
+    ),
+    of_oracle.KickAccused: lambda event: oracle(
+        "KickAccused",
         node=event.node,
         round=event.round,
-        lane=0,
+        dueSince=event.due_since,
         evidence=event.evidence,
         readyAt=event.ready_at,
-        diesAt=event.dies_at,
     ),
     of_oracle.KickCancelled: lambda event: oracle(
         "KickCancelled", node=event.node, by=event.by, why=event.why

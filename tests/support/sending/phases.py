@@ -1,4 +1,4 @@
-"""The work during which a leader dies or stalls: a push, a proposal, an execution.
+"""The work during which a leader dies or stalls: a push, an accusation, an execution.
 
 Each phase starts from the same state of the chain, with a database that has only read the chain.
 """
@@ -9,16 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from oracle.kickouts.kickout_context import EXECUTE_KICK, PROPOSE_KICK
+from oracle.kickouts.kickout_context import ACCUSE, EXECUTE_KICK
 from oracle.kickouts.kickout_planner import plan_kickout_call
 from oracle.reporting.reporting_context import PUSH
 from oracle.txmgr.confirmer import confirm_transactions
-from tests.integration.evm.test_kicking import bad_pool, kick, pushed_without_kickouts, shown_low
+from tests.integration.evm.test_kicking import bad_pool, kick, pass_veto_delay, stated_due
 from tests.support.evm.network import Standing
 from tests.support.office import FINALITY, Office, Premises, next_step
 from tests.support.txmgr.stores import NewStore
-
-_MOST_ROUNDS = 10
 
 
 def push(office: Office) -> None:
@@ -44,20 +42,17 @@ def kick_out(office: Office) -> None:
     look(office)
 
 
-def low(office: Office) -> None:
-    """Report a node as low for as many rounds as a kickout requires."""
+def due(office: Office) -> None:
+    """Run rounds until the last one states that a kickout is due."""
     bad_pool(office)
-    shown_low(office)
+    stated_due(office)
 
 
 def ready(office: Office) -> None:
-    """Propose a kickout, and let the veto time pass."""
-    low(office)
+    """Accuse a node, and let the veto delay pass."""
+    due(office)
     kick_out(office)
-    for _ in range(_MOST_ROUNDS):
-        if int(str(kick(office)["readyAt"])) <= office.premises.chain.time:
-            break
-        pushed_without_kickouts(office)
+    pass_veto_delay(office)
     office.mine(FINALITY + 1)
 
 
@@ -65,7 +60,7 @@ def landed(office: Office) -> bool:
     return office.premises.round == 1
 
 
-def proposed(office: Office) -> bool:
+def accused(office: Office) -> bool:
     return bool(kick(office)["live"])
 
 
@@ -90,7 +85,7 @@ class Phase(NamedTuple):
 # Planned, ready, assigned, signed, sent, mined, final; for a push also its statement, first.
 PHASES = {
     PUSH: Phase(Office.period, push, "RoundAccepted", landed, 8),
-    PROPOSE_KICK: Phase(low, kick_out, "KickProposed", proposed, 7),
+    ACCUSE: Phase(due, kick_out, "KickAccused", accused, 7),
     EXECUTE_KICK: Phase(ready, kick_out, "KickExecuted", executed, 7),
 }
 

@@ -4,20 +4,26 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+import pytest
 from eth_utils.address import to_checksum_address
-from sqlalchemy import update
 
 from oracle.daemon.config.listener_section import StatementsSection
 from oracle.daemon.web.http_server import serve_app
 from oracle.daemon.web.statements_app import create_statements_app
 from oracle.domain.ids import Address, Hash
+from oracle.domain.reports.lanes import (
+    HIGHEST_SCORE,
+    LOWEST_SCORE,
+    compute_lane_with_reliability,
+)
+from oracle.domain.roots import node_tree
 from oracle.quorum.peer_client import PeerClients
 from oracle.quorum.wire_format import Board
 from oracle.signing.local import KeySigner
 from oracle.signing.signer import Signer
 from oracle.store.database import Store
-from oracle.store.tables.round_tables import report
 from oracle.txmgr.accounts_and_limits import ReporterKeys
 from oracle.txmgr.context import StepResult
 from tests.support.evm.chain import Chain
@@ -70,7 +76,7 @@ class Reporter:
         )
         with self.office.store.read_transaction() as uow:
             statements_by_round = {
-                number: uow.statements.list_for_round(contract, "report", number)
+                number: uow.statements.list_for_round(contract, number)
                 for number in range(1, last + 1)
             }
         return {
@@ -80,15 +86,15 @@ class Reporter:
         }
 
     def lie(self) -> None:
-        """Change the lowest bit of a lane in every report that is not signed yet."""
-        with self.office.store.transaction() as uow:
-            for stored_report in uow.reports.list_due():
-                if stored_report.digest is None:
-                    altered_data = stored_report.report.data[:-1] + bytes(
-                        [stored_report.report.data[-1] ^ 1]
-                    )
-                    changing = update(report).where(report.c.period == stored_report.report.period)
-                    uow.reports._connection.execute(changing.values(data=altered_data))
+        """Index with a fault: until a restart, every reported score is one step too high."""
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(node_tree, "compute_lane_with_reliability", _compute_raised_lane)
+            self.office.index()
+
+
+def _compute_raised_lane(*arguments: Any) -> int:
+    lane = compute_lane_with_reliability(*arguments)
+    return min(lane + 1, HIGHEST_SCORE) if lane >= LOWEST_SCORE else lane
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """The steps of a round: sign and plan, land, and read the signed statements."""
 
+from oracle.domain.ids import Hash
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import SignedStatement
 from oracle.txmgr.client.preflight import PreflightOutcome
@@ -9,7 +10,12 @@ from tests.support.office import Office
 def signed(office: Office, number: int) -> list[SignedStatement]:
     """Return the statements signed for a round, newest first."""
     with office.store.read_transaction() as uow:
-        return uow.statements.list_for_round(office.premises.address, "report", number)
+        return uow.statements.list_for_round(office.premises.address, number)
+
+
+def flip_lowest_bit(root: Hash) -> Hash:
+    """Return another root, as a reporter that is wrong would sign it."""
+    return Hash(f"0x{int(root, 16) ^ 1:064x}")
 
 
 def planned(office: Office) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, select, text
 from sqlalchemy.exc import IntegrityError
+from typing_extensions import override
 
 from oracle.daemon import lease_keeper
 from oracle.daemon.lease_keeper import renew_held_lease, try_acquire_lease
@@ -37,6 +38,7 @@ Rows = dict[str, list[tuple[Any, ...]]]
 class Watch(Fuse):
     """Records all points, and one more: the moment between a read and the write that follows."""
 
+    @override
     def begins(self) -> None:
         self.point("before a write")
 
@@ -53,6 +55,7 @@ class Stall(Watch):
         self.stood: list[str] = []
         self._sent_by_then = 0
 
+    @override
     def point(self, name: str) -> None:
         """Pass a point; points of the successor are ignored."""
         if self._is_standing:

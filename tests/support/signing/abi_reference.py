@@ -10,10 +10,8 @@ from eth_utils.crypto import keccak
 _DOMAIN = "string name,string version,uint256 chainId,address verifyingContract"
 _REPORT = (
     "bytes32 config,uint32 round,bytes32 prev,uint48 asOf,"
-    "bytes32 asOfHash,uint40 deadline,bytes32 dataHash"
+    "bytes32 asOfHash,uint40 deadline,bytes32 root"
 )
-_ROOT_REPORT = _REPORT.replace("dataHash", "root")
-_KICK = "bytes32 config,bytes32 report,address node,bytes32 evidence,uint40 deadline"
 
 
 def call_input(entry: Mapping[str, Any], arguments: Sequence[object]) -> str:
@@ -36,29 +34,9 @@ def errors_of(entries: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, list
 
 
 def report_digest(chain_id: int, contract: str, field_values: Sequence[object]) -> str:
-    return _digest(chain_id, contract, "Report", _REPORT, field_values)
-
-
-def root_digest(chain_id: int, contract: str, field_values: Sequence[object]) -> str:
-    return _digest(chain_id, contract, "Report", _ROOT_REPORT, field_values, version="3")
-
-
-def kick_digest(chain_id: int, contract: str, field_values: Sequence[object]) -> str:
-    return _digest(chain_id, contract, "Kick", _KICK, field_values)
-
-
-def _digest(
-    chain_id: int,
-    contract: str,
-    kind: str,
-    members: str,
-    field_values: Sequence[object],
-    version: str = "2",
-) -> str:
-    kinds = [member.split()[0] for member in members.split(",")]
-    struct = encode(["bytes32", *kinds], [keccak(text=f"{kind}({members})"), *field_values])
-    named = [keccak(text=f"EIP712Domain({_DOMAIN})"), keccak(text="QoSOracle")]
-    named.append(keccak(text=version))
+    kinds = [member.split()[0] for member in _REPORT.split(",")]
+    struct = encode(["bytes32", *kinds], [keccak(text=f"Report({_REPORT})"), *field_values])
+    named = [keccak(text=f"EIP712Domain({_DOMAIN})"), keccak(text="QoSOracle"), keccak(text="3")]
     domain = encode(["bytes32"] * 3 + ["uint256", "address"], [*named, chain_id, contract])
     return "0x" + keccak(b"\x19\x01" + keccak(domain) + keccak(struct)).hex()
 

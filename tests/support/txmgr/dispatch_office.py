@@ -110,6 +110,7 @@ class DispatchOffice(Office):
         with self.store.transaction() as uow:
             bind_or_check_dispatch_settings(uow, self.dispatch)
         reporter = ReportCutter(
+            self._reader,
             RULES,
             SETTINGS,
             Domain(CHAIN_ID, premises.address),

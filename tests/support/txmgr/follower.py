@@ -27,8 +27,9 @@ DOMAIN = Domain(31337, ORACLE)
 
 def folder(rules: Rules = RULES, *, reports: bool = True) -> EventFolder:
     """Return the folder of a new process."""
-    hooks = [ReportCutter(rules, SETTINGS, DOMAIN, anchor_window=ANCHOR_WINDOW)] if reports else []
-    return EventFolder(rules, ScriptedReader(), hooks)
+    reader = ScriptedReader()
+    cutter = ReportCutter(reader, rules, SETTINGS, DOMAIN, anchor_window=ANCHOR_WINDOW)
+    return EventFolder(rules, reader, [cutter] if reports else [])
 
 
 @dataclass

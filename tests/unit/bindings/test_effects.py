@@ -3,11 +3,7 @@
 import pytest
 
 from oracle.bindings.expected_events import find_missing_event
-from oracle.bindings.qos_oracle import (
-    encode_cancel_kick_call,
-    encode_execute_kick_call,
-    encode_retry_kick_call,
-)
+from oracle.bindings.qos_roots import CONTRACT as ORACLE_CONTRACT, encode_retry_kick_call
 from oracle.bindings.task_network import (
     encode_drop_group_call,
     encode_drop_task_call,
@@ -35,18 +31,13 @@ def receipt(*events: ReceiptLog) -> Receipt:
 
 
 def event(contract: Address, name: str, *topics: str, words: str = "0x") -> ReceiptLog:
-    where = "QoSOracle" if contract == ORACLE else "TaskNetwork"
+    where = ORACLE_CONTRACT if contract == ORACLE else "TaskNetwork"
     return ReceiptLog(contract, (load_abi(where).get_event(name).digest, *topics), words)
 
 
 NODE_WORD = "0x" + 24 * "0" + NODE[2:]
 TWO_WORDS = "0x" + 128 * "0"
 DONE = [
-    (
-        ORACLE,
-        encode_execute_kick_call(NODE),
-        event(ORACLE, "KickExecuted", NODE_WORD, words=TWO_WORDS),
-    ),
     (
         ORACLE,
         encode_retry_kick_call(NODE),
@@ -69,17 +60,6 @@ DONE = [
         encode_drop_group_call([TASK, TaskKey(WORD)]),
         event(NETWORK, "TaskAborted", TASK, NODE_WORD, words=TWO_WORDS),
     ),
-    (
-        ORACLE,
-        encode_cancel_kick_call(NODE, "recovered"),
-        event(
-            ORACLE,
-            "KickCancelled",
-            NODE_WORD,
-            NODE_WORD,
-            words="0x" + b"recovered".hex().ljust(64, "0"),
-        ),
-    ),
 ]
 
 
@@ -87,7 +67,7 @@ DONE = [
 def test_receipt_with_expected_event_has_no_missing_event(
     contract: Address, calldata: str, made: ReceiptLog
 ):
-    assert find_missing_event(receipt(made), contract, calldata, None) is None
+    assert find_missing_event(receipt(made), contract, calldata) is None
 
 
 @pytest.mark.parametrize(("contract", "calldata", "made"), DONE)
@@ -96,11 +76,11 @@ def test_event_of_another_contract_or_subject_does_not_count_as_expected_event(
 ):
     elsewhere = ReceiptLog(NODE, made.topics, made.data)
     about_another = ReceiptLog(contract, (made.topics[0], word(99), *made.topics[2:]), made.data)
-    name = find_missing_event(receipt(elsewhere, about_another), contract, calldata, None)
+    name = find_missing_event(receipt(elsewhere, about_another), contract, calldata)
     assert name is not None
     assert made.topics[0] in {
         load_abi(where).get_event(name).digest
-        for where in ("QoSOracle", "TaskNetwork")
+        for where in (ORACLE_CONTRACT, "TaskNetwork")
         if name in load_abi(where).events
     }
 
@@ -109,23 +89,19 @@ def test_event_of_another_contract_or_subject_does_not_count_as_expected_event(
 def test_truncated_event_does_not_count_as_expected_event(words: str):
     cut = event(ORACLE, "KickExecuted", NODE_WORD, words=words)
 
-    assert (
-        find_missing_event(receipt(cut), ORACLE, encode_execute_kick_call(NODE), None)
-        == "KickExecuted"
-    )
+    assert find_missing_event(receipt(cut), ORACLE, encode_retry_kick_call(NODE)) == "KickExecuted"
 
 
 def test_event_without_topics_does_not_count_as_expected_event():
     bare = event(ORACLE, "KickExecuted", words=TWO_WORDS)
 
     assert (
-        find_missing_event(receipt(bare), ORACLE, encode_execute_kick_call(NODE), None)
-        == "KickExecuted"
+        find_missing_event(receipt(bare), ORACLE, encode_retry_kick_call(NODE)) == "KickExecuted"
     )
 
 
 def test_empty_self_transfer_needs_no_event():
-    assert find_missing_event(receipt(), NODE, "0x", None) is None
+    assert find_missing_event(receipt(), NODE, "0x") is None
 
 
 TRIO = [TaskKey(word(number)) for number in (1, 2, 3)]
@@ -142,8 +118,8 @@ def group_started(tasks: list[TaskKey], nodes: list[Address]) -> ReceiptLog:
 def test_group_start_requires_event_with_same_nodes_in_same_order():
     call = encode_start_group_call(TRIO, NODES, 5, Hash(WORD))
     matching_event, reordered_event = group_started(TRIO, NODES), group_started(TRIO, NODES[::-1])
-    assert find_missing_event(receipt(matching_event), NETWORK, call, None) is None
-    assert find_missing_event(receipt(reordered_event), NETWORK, call, None) == "GroupStarted"
+    assert find_missing_event(receipt(matching_event), NETWORK, call) is None
+    assert find_missing_event(receipt(reordered_event), NETWORK, call) == "GroupStarted"
 
 
 def test_group_start_stripped_of_its_as_of_check_equals_call_built_without_it():

@@ -19,7 +19,7 @@ from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import Address, Hash
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf, RoundSummary
 from oracle.domain.roots.proofs import NodeProof
-from oracle.signing.typed_data import RootStatement
+from oracle.signing.typed_data import ReportStatement
 from oracle.txmgr.client.receipts import Receipt, ReceiptLog
 
 ORACLE, NODE, OTHER = (Address("0x" + digit * 40) for digit in "acd")
@@ -27,7 +27,7 @@ HASHES = {digit: Hash("0x" + 64 * digit) for digit in "1234"}
 LEAF = NodeLeaf(
     NODE, OTHER, 302, LeafFlag.MEMBER, 5, 50, 15, 10**18, 1_700, 1_600, bytes.fromhex("e1" * 32)
 )
-STATEMENT = RootStatement(HASHES["1"], 7, HASHES["2"], 1_234, HASHES["3"], 9_999, HASHES["4"])
+STATEMENT = ReportStatement(HASHES["1"], 7, HASHES["2"], 1_234, HASHES["3"], 9_999, HASHES["4"])
 SUMMARY = RoundSummary(31337, ORACLE, 7, 1_234, 20, 18, 90_000)
 WHY = b"wrong".ljust(32, b"\0")
 
@@ -69,7 +69,7 @@ def make_event(contract: str, name: str, values: Values) -> ReceiptLog:
 
 def find(calldata: str, event: ReceiptLog) -> str | None:
     receipt = Receipt(HASHES["1"], 7, HASHES["1"], True, 21_000, 1, None, (event,))
-    return find_missing_event(receipt, ORACLE, calldata, None)
+    return find_missing_event(receipt, ORACLE, calldata)
 
 
 @pytest.mark.parametrize(("calldata", "case"), CASES.items())

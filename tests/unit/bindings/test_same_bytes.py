@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
+from oracle.bindings import qos_roots, qos_words
 from oracle.bindings.codec import (
     build_creation_code,
     decode_result,
@@ -15,12 +16,12 @@ from oracle.bindings.codec import (
 from oracle.bindings.contract_errors import decode_refusal
 from oracle.domain.ids import Address
 from oracle.resources import find_shipped_path
-from oracle.signing.typed_data import Domain, KickStatement, ReportStatement, RootStatement
-from tests.integration.evm.test_typed_data import KICKS, REPORTS, ROOT_REPORTS, words
+from oracle.signing.typed_data import Domain, ReportStatement
+from tests.integration.evm.test_typed_data import REPORTS, words
 from tests.support.examples import examples
 from tests.support.signing import abi_reference
 
-CONTRACTS = ("QoSOracle", "roots/QoSRoots", "roots/QoSWords", "TaskNetwork")
+CONTRACTS = (qos_roots.CONTRACT, qos_words.CONTRACT, "TaskNetwork")
 ENTRIES = {
     name: msgspec.json.decode(find_shipped_path(f"abi/{name}.json").read_bytes())["abi"]
     for name in CONTRACTS
@@ -70,24 +71,20 @@ def test_calldata_matches_reference_encoding(
     )
 
 
-@pytest.mark.parametrize(
-    ("contract", "function"),
-    [
-        *(("QoSOracle", name) for name in ("head", "limits", "kickLimits", "bucket", "signers")),
-        ("QoSOracle", "wordsAt"),
-        *(("roots/QoSRoots", name) for name in ("head", "limits", "lastRoot", "kickFloors")),
-        *(("roots/QoSWords", name) for name in ("wordsAt", "roundsAt", "fallsToday")),
-    ],
-)
+@pytest.mark.parametrize("function", ["head", "limits", "kickLimits", "bucket", "signers"])
 @examples(20)
 @given(drawn=st.data())
-def test_call_outputs_match_reference_decoding(contract: str, function: str, drawn: st.DataObject):
-    entry = next(abi_entry for abi_entry in ENTRIES[contract] if abi_entry.get("name") == function)
+def test_call_outputs_match_reference_decoding(function: str, drawn: st.DataObject):
+    entry = next(
+        abi_entry for abi_entry in ENTRIES[qos_roots.CONTRACT] if abi_entry.get("name") == function
+    )
     output_values = [drawn.draw(values(parameter)) for parameter in entry["outputs"]]
     answer = abi_reference.call_input({"name": "x", "inputs": entry["outputs"]}, output_values)
     answer = "0x" + answer[10:]
 
-    assert decode_result(contract, function, answer) == abi_reference.call_output(entry, answer)
+    assert decode_result(qos_roots.CONTRACT, function, answer) == abi_reference.call_output(
+        entry, answer
+    )
 
 
 @pytest.mark.parametrize("contract", CONTRACTS)
@@ -137,41 +134,12 @@ def _least(parameter: dict[str, Any]) -> Any:
 def test_report_digest_matches_reference(statement: ReportStatement, chain: int, contract: str):
     field_values = (
         *(_raw(statement.config), statement.round, _raw(statement.prev), statement.as_of),
-        *(_raw(statement.as_of_hash), statement.deadline, _raw(statement.data_hash)),
-    )
-
-    digest = statement.compute_digest(Domain(chain, Address(contract)))
-
-    assert digest == abi_reference.report_digest(chain, contract, field_values)
-
-
-@examples(50)
-@given(ROOT_REPORTS, words(62), ADDRESSES)
-def test_digest_of_root_matches_reference(statement: RootStatement, chain: int, contract: str):
-    field_values = (
-        *(_raw(statement.config), statement.round, _raw(statement.prev), statement.as_of),
         *(_raw(statement.as_of_hash), statement.deadline, _raw(statement.root)),
     )
 
     digest = statement.compute_digest(Domain(chain, Address(contract)))
 
-    assert digest == abi_reference.root_digest(chain, contract, field_values)
-
-
-@examples(50)
-@given(KICKS, words(62), ADDRESSES)
-def test_kick_digest_matches_reference(statement: KickStatement, chain: int, contract: str):
-    field_values = (
-        _raw(statement.config),
-        _raw(statement.report),
-        statement.node,
-        _raw(statement.evidence),
-        statement.deadline,
-    )
-
-    digest = statement.compute_digest(Domain(chain, Address(contract)))
-
-    assert digest == abi_reference.kick_digest(chain, contract, field_values)
+    assert digest == abi_reference.report_digest(chain, contract, field_values)
 
 
 def _raw(digest: str) -> bytes:

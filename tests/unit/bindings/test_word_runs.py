@@ -1,20 +1,39 @@
 """Which words of lanes a call brings: those that differ, in runs that the contract takes."""
 
+from collections.abc import Iterator
+from itertools import product
+
 from hypothesis import given, strategies as st
 
 from oracle.bindings.qos_words import StoredWord, find_outdated_words, group_word_runs
 
 INDEXES = st.sets(st.integers(0, 300))
+MAX_WORDS = st.sampled_from([1, 4, 64, 2048])
+# The gas of a call without its words, in words (docs/reference/gas.md).
+CALL_WORDS = 6
 
 
-@given(INDEXES, st.sampled_from([1, 4, 64, 2048]))
-def test_runs_hold_exactly_the_words_once(indexes: set[int], max_words: int):
+def iterate_covers(indexes: set[int], first: int, count: int) -> Iterator[list[tuple[int, int]]]:
+    """Yield every set of aligned runs that brings these words of a range."""
+    if not any(first <= index < first + count for index in indexes):
+        yield []
+    yield [(first, count)]
+    if count > 1:
+        half = count // 2
+        covers = (iterate_covers(indexes, start, half) for start in (first, first + half))
+        for left, right in product(*covers):
+            yield left + right
+
+
+@given(INDEXES, MAX_WORDS)
+def test_runs_hold_every_word_and_none_twice(indexes: set[int], max_words: int):
     runs = group_word_runs(indexes, max_words)
     covered = [index for first, count in runs for index in range(first, first + count)]
-    assert covered == sorted(indexes)
+    assert indexes <= set(covered)
+    assert covered == sorted(set(covered))
 
 
-@given(INDEXES, st.sampled_from([1, 4, 64, 2048]))
+@given(INDEXES, MAX_WORDS)
 def test_run_is_aligned_and_no_longer_than_allowed(indexes: set[int], max_words: int):
     for first, count in group_word_runs(indexes, max_words):
         assert count <= max_words
@@ -22,12 +41,12 @@ def test_run_is_aligned_and_no_longer_than_allowed(indexes: set[int], max_words:
         assert first % count == 0
 
 
-@given(INDEXES)
-def test_no_two_runs_could_be_one(indexes: set[int]):
-    runs = set(group_word_runs(indexes))
-    for first, count in runs:
-        if first % (2 * count) == 0:
-            assert (first + count, count) not in runs
+@given(st.sets(st.integers(0, 7)))
+def test_no_other_runs_cost_less_gas(indexes: set[int]):
+    def cost(runs: list[tuple[int, int]]) -> int:
+        return sum(CALL_WORDS + count for _, count in runs)
+
+    assert cost(group_word_runs(indexes, 8)) == min(map(cost, iterate_covers(indexes, 0, 8)))
 
 
 def test_only_older_words_with_other_lanes_are_outdated():
@@ -39,3 +58,8 @@ def test_only_older_words_with_other_lanes_are_outdated():
         StoredWord(7, 5),
     ]
     assert find_outdated_words(stored, [7, 0, 7, 8, 8], 5) == [0, 3]
+
+
+def test_unchanged_words_are_outdated_if_they_are_older_than_a_round():
+    stored = [StoredWord(7, 2), StoredWord(7, 3), StoredWord(0, 0)]
+    assert find_outdated_words(stored, [7, 7, 0], 5, min_round=3) == [0]

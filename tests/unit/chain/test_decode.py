@@ -10,7 +10,6 @@ from hypothesis.strategies import SearchStrategy
 from web3 import Web3
 from web3.types import LogReceipt
 
-from oracle.chain.decode import roots_logs
 from oracle.chain.decode.abi import AbiSignature, Parameter, load_abi
 from oracle.chain.decode.log_decoder import build_log_decoder
 from oracle.chain.decode.oracle_logs import ORACLE_CONTRACT
@@ -26,9 +25,8 @@ READ = [
     for speech in contract.events
 ]
 READ += [
-    (contract, name)
-    for contract in (ORACLE_CONTRACT, roots_logs.ORACLE_CONTRACT)
-    for name in load_abi(contract).events
+    (ORACLE_CONTRACT, name)
+    for name in load_abi(ORACLE_CONTRACT).events
     if not name.endswith("LimitsSet")
 ]
 

@@ -35,19 +35,6 @@ from oracle.domain.events.network_events import (
     TaskTimedOut,
     TaskValidated,
 )
-from oracle.domain.events.oracle_events import (
-    ConfigSet,
-    ContractEvent,
-    KickCancelled,
-    KickExecuted,
-    KickLimitsSet,
-    KickProposed,
-    KickRefused,
-    LimitsSet,
-    NodeExpelled,
-    NodeReadmitted,
-    NodeRegistered,
-)
 from oracle.domain.ids import ZERO_ADDRESS
 from oracle.domain.logs import DeadLetter
 from oracle.errors import InputError
@@ -63,11 +50,10 @@ from tests.support.chain.network_logs import (
     group,
     network,
     node,
-    oracle,
     task,
 )
 
-T, N, G, M = task(1), node(1), group(1), node(2)
+T, N, G = task(1), node(1), group(1)
 BOTH = {"task": T, "node": N}
 
 
@@ -184,54 +170,6 @@ def test_only_listed_node_or_task_events_of_the_network_are_ignored(reader: Even
     # TaskStarted says what TaskDrawn changes. A contest is over the stake: it scores nobody.
     silent = {"NodeReadmitted", "TaskDrawn", "NodeContested", "NodeCleared"}
     assert not [name for name in unread - silent if name.startswith(("Node", "Task"))]
-
-
-@pytest.mark.parametrize(
-    ("said", "event"),
-    [
-        (oracle("NodeRegistered", index=5, node=N), NodeRegistered(AT, TIME, N, 5)),
-        (
-            oracle(
-                "KickProposed",
-                node=N,
-                round=9,
-                lane=3,
-                evidence=a_hash(1),
-                readyAt=99,
-                diesAt=199,
-            ),
-            KickProposed(AT, TIME, N, 9, a_hash(1), 99, 199),
-        ),
-        (
-            oracle("KickCancelled", node=N, by=M, why=a_hash(2)),
-            KickCancelled(AT, TIME, N, M, a_hash(2)),
-        ),
-        (
-            oracle("KickExecuted", node=N, evidence=a_hash(1), target=M),
-            KickExecuted(AT, TIME, N, a_hash(1), M),
-        ),
-        (
-            oracle("KickRefused", node=N, target=M, reason=a_hash(3)),
-            KickRefused(AT, TIME, N, M, a_hash(3)),
-        ),
-        (oracle("NodeExpelled", node=N), NodeExpelled(AT, TIME, N)),
-        (oracle("NodeReadmitted", node=N), NodeReadmitted(AT, TIME, N)),
-        (oracle("ConfigSet", count=7, config=a_hash(4)), ConfigSet(AT, TIME, 7, a_hash(4))),
-        (
-            oracle("LimitsSet", limits=(1024, 200, 30, 200, 7200, 2000, 0, 3, 9, 3, 3, 1000, 25)),
-            LimitsSet(AT, TIME, 200, 1000, 25),
-        ),
-        (
-            oracle("KickLimitsSet", limits=(600_000, 77, 3, 1, 3600)),
-            KickLimitsSet(AT, TIME, 77),
-        ),
-    ],
-    ids=lambda value: type(value).__name__ if not isinstance(value, Said) else "",
-)
-def test_every_oracle_event_maps_to_contract_event(
-    reader: EventReader, said: Said, event: ContractEvent
-):
-    assert reader.decode_rows([as_log(said)], []).contract_events == [event]
 
 
 def test_unreadable_log_becomes_dead_letter_and_reading_continues(reader: EventReader):

@@ -15,7 +15,7 @@ from oracle.store.database import Store
 from tests.support.api import IndexedHistory
 from tests.support.examples import examples
 from tests.support.histories import group, node, task
-from tests.unit.daemon.pages.test_every_page import a_contract, a_network
+from tests.unit.daemon.pages.test_every_page import index_network
 from tests.unit.daemon.pages.test_other_networks import of_2024, of_a_feed
 from tests.unit.systems.legacy.networks import RULES
 
@@ -54,10 +54,11 @@ def client(request, tmp_path_factory) -> Iterator[TestClient]:
         if request.param == "2024":
             yield IndexedHistory(store, RULES).whole(of_2024()).client()
             return
-        history = a_network() if request.param == "crynux" else of_a_feed()
-        indexed = IndexedHistory(store).whole(history)
-        with store.transaction() as uow:
-            uow.rounds.save_changes(a_contract().drain_changes())
+        indexed = IndexedHistory(store)
+        if request.param == "crynux":
+            index_network(indexed)
+        else:
+            indexed.whole(of_a_feed())
         yield indexed.client()
 
 

@@ -9,7 +9,7 @@ from oracle.cli.main import run
 from oracle.daemon.lease_keeper import hold_lease
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH
-from oracle.domain.reports.report import Report
+from oracle.domain.reports.report import Report, ReportChange
 from oracle.store.database import Store
 from oracle.store.outbox.records import Stamp
 from oracle.store.report_repository import ReportState
@@ -77,7 +77,14 @@ def test_release_is_refused_while_daemon_holds_lease(held: str, capsys, sqlite_u
 def test_held_report_older_than_a_landed_report_is_not_listed(held: str, capsys, sqlite_url: str):
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         block = BlockRef(90, ZERO_HASH, ZERO_HASH, 60 * (PERIOD + 2))
-        uow.reports.add(Report(PERIOD + 1, block, 3, ZERO_HASH, block.time + 600, ZERO_HASH, b""))
+        deadline = block.time + 600
+        uow.reports.add(
+            Report(
+                *(PERIOD + 1, block, 3, ZERO_HASH, deadline, ZERO_HASH),
+                ReportChange(),
+                is_due=True,
+            )
+        )
         uow.reports.set_state(PERIOD + 1, ReportState.LANDED)
 
     assert run(["report", "release", "--config", held]) == 0

@@ -8,7 +8,7 @@ from oracle.daemon.web.http_server import RequestLimits
 from oracle.daemon.web.rate_limit import ClientBuckets, ConcurrencyLimit, Refusals, TokenBucket
 from oracle.daemon.web.statements_app import create_statements_app
 from oracle.quorum.wire_format import Board, decode_statements
-from tests.integration.http.test_peers import told_kick, told_report
+from tests.integration.http.test_peers import signed_report
 
 
 def door(board: Board, clock=lambda: 0.0) -> TestClient:
@@ -18,17 +18,15 @@ def door(board: Board, clock=lambda: 0.0) -> TestClient:
     )
 
 
-def test_statement_is_served_under_its_round_or_node():
+def test_statement_is_served_under_its_round():
     board = Board()
-    board.publish(told_report())
-    board.publish(told_kick())
-    shown = door(board)
+    board.publish(signed_report())
+    client = door(board)
 
-    assert decode_statements(shown.get("/v1/report/7").content) == [told_report()]
-    assert decode_statements(shown.get(f"/v1/kick/{told_kick().node}").content) == [told_kick()]
-    assert shown.get("/v1/report/8").status_code == 404
-    assert shown.get("/v1/report/x").status_code == 422
-    assert shown.post("/v1/report/7").status_code == 405
+    assert decode_statements(client.get("/v1/report/7").content) == [signed_report()]
+    assert client.get("/v1/report/8").status_code == 404
+    assert client.get("/v1/report/x").status_code == 422
+    assert client.post("/v1/report/7").status_code == 405
 
 
 def test_requests_above_rate_limit_return_429():

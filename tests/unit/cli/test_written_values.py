@@ -52,7 +52,7 @@ def test_contract_name_without_address_is_rejected():
     [
         ["drop-signer", ""],
         ["readmit", ""],
-        ["cancel-kick", "", "why"],
+        ["veto", "", "why"],
         ["set-signers", f"{FIRST},,{SECOND}", "2"],
     ],
 )

@@ -14,6 +14,7 @@ from devnet.demo.snapshot import DemoSnapshot, SnapshotRow
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityCause, ReliabilityChange
 from oracle.domain.ids import Address
+from oracle.domain.reports.node_kicks import KickState, NodeKick
 from oracle.domain.scoring.node_figures import compute_node_scores
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, node_after
@@ -98,3 +99,13 @@ def test_opened_and_closed_kickout_intervals_are_announced():
     assert [entry.text.split(":")[0] for entry in closed] == [
         f"{node.name} is no longer due to be kicked out"
     ]
+
+
+@pytest.mark.parametrize("state", list(KickState)[1:])
+def test_new_state_of_a_kickout_is_announced_once(state: KickState):
+    before = snapshot(nodes=1)
+    node = before.rows[0]
+    now = replace(before, kicks=(NodeKick(node.address, state),))
+    (entry,) = iter_feed_entries(before, now)
+    assert node.name in entry.text
+    assert list(iter_feed_entries(now, now)) == []

@@ -82,7 +82,7 @@ class PlainDispatch:
 
 def said_on(chain: ScriptedChain) -> Iterator[tuple[BlockRef, list[DomainEvent]]]:
     for block in chain.blocks:
-        yield block.ref, ScriptedReader().decode_rows(block.logs, block.calls).events
+        yield block.ref, ScriptedReader().decode_rows(block.logs, []).events
 
 
 def drawn_plainly(settings: DispatchSettings, chain: ScriptedChain) -> set[StoredDraw]:

@@ -122,7 +122,9 @@ def test_report_that_differs_after_rebuild_is_named_and_kept(store: Store):
         stored_report for stored_report in before if stored_report.state is not ReportState.MISSED
     ]
     changed_settings = replace(SETTINGS, ttl_seconds=SETTINGS.ttl_seconds + 1)
-    reporter = ReportCutter(RULES, changed_settings, DOMAIN, anchor_window=ANCHOR_WINDOW)
+    reporter = ReportCutter(
+        ScriptedReader(), RULES, changed_settings, DOMAIN, anchor_window=ANCHOR_WINDOW
+    )
 
     rebuilt = rebuild_state(
         store, EventFolder(RULES, ScriptedReader(), [reporter]), RebuildOptions()

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, strategies as st
 from sqlalchemy import update
 
-from oracle.domain.reports.report import MIN_SCORES
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer import folded_state, snapshots
 from oracle.indexer.provenance import mark_fold_stale
@@ -40,7 +39,7 @@ DEEP = 70
 def make_snapshots(follower: Follower) -> list[int]:
     """Make every snapshot of final blocks; return their blocks."""
     rules, reader = follower.folder.rules, follower.folder.reader
-    source = SnapshotSource(follower.store, reader, rules, MIN_SCORES)
+    source = SnapshotSource(follower.store, reader, rules)
     blocks = []
     while (snapshot := make_next_snapshot(source, RebuildOptions())) is not None:
         blocks.append(snapshot.block)

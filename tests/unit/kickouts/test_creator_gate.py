@@ -1,4 +1,4 @@
-"""A creator has honest nodes time out, for the price of gas; who proposes their kickout, and why.
+"""A creator has honest nodes time out, for the price of gas; their kickouts are held.
 
 See docs/explanation/kickouts.md#held-for-a-person.
 """
@@ -12,14 +12,9 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
 from oracle.domain.reports.kickout_evidence import CreatorSpread, compute_creator_spread
 from oracle.domain.reports.kickout_review import KickoutPolicy
-from oracle.domain.reports.report import ReportSettings
 from oracle.domain.scoring.node_scores import compute_node_qos, is_kickout_due
 from oracle.domain.scoring.rules import Rules
-from oracle.kickouts.kickout_eligibility import (
-    KickoutRules,
-    count_held_intervals,
-    load_kickout_evidence,
-)
+from oracle.kickouts.kickout_cases import count_held_intervals, load_kickout_evidence
 from oracle.store.database import UnitOfWork
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, node, node_after, rules_with
@@ -63,7 +58,7 @@ def told_of(store, history: History, rules: Rules = CRYNUX):
         (interval,) = (
             open_interval for open_interval in intervals if open_interval.node == node("victim")
         )
-        evidence = load_kickout_evidence(uow, KickoutRules(rules, ReportSettings()), interval)
+        evidence = load_kickout_evidence(uow, KickoutPolicy(rules), interval)
         return (
             json.loads(evidence.text),
             evidence,

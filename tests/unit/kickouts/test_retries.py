@@ -1,11 +1,18 @@
-"""Whether the network is asked once more to end the membership of who is expelled."""
+"""Whether the network is called again to end the membership of an expelled node."""
+
+from dataclasses import replace
 
 import pytest
 
 from oracle.domain.blocks import Position
-from oracle.domain.ids import ZERO_HASH, Address
-from oracle.domain.reports.expulsions import NEVER_EXPIRES, NO_TARGET, Expulsion
-from oracle.domain.reports.kicks import Kick, KickState
+from oracle.domain.ids import Address
+from oracle.domain.reports.expulsions import (
+    MAX_SAME_REFUSALS,
+    NEVER_EXPIRES,
+    NO_TARGET,
+    Expulsion,
+)
+from oracle.domain.reports.node_kicks import KickState, NodeKick
 from oracle.kickouts.kick_calls import is_retry_due
 from oracle.store.database import Store
 from tests.support.api import IndexedHistory
@@ -14,12 +21,17 @@ from tests.support.histories import History, node
 TARGET = Address("0x" + "7a" * 20)
 
 
-def kick_at(at: Position, target: Address = TARGET) -> Kick:
-    expulsion = Expulsion(at, 3, NEVER_EXPIRES, target, 3, at)
-    return Kick(node("A"), 3, ZERO_HASH, 0, NEVER_EXPIRES, at, KickState.EXECUTED, expulsion)
+def build_expelled(at: Position, target: Address = TARGET, expires_at: int = NEVER_EXPIRES):
+    expulsion = Expulsion(at, 3, expires_at, target, 3, at)
+    return NodeKick(node("A"), KickState.EXPELLED, expulsion=expulsion)
 
 
-def is_due(store: Store, history: History, kick: Kick) -> bool:
+def build_refused(at: Position, refusals: int) -> NodeKick:
+    expulsion = Expulsion(at, 3, NEVER_EXPIRES, TARGET, 3, at, refusals=refusals)
+    return NodeKick(node("A"), KickState.REFUSED, expulsion=expulsion)
+
+
+def is_due(store: Store, history: History, kick: NodeKick) -> bool:
     indexed = IndexedHistory(store).whole(history)
     with indexed.store.read_transaction() as uow:
         return is_retry_due(uow, kick)
@@ -28,20 +40,46 @@ def is_due(store: Store, history: History, kick: Kick) -> bool:
 @pytest.mark.parametrize("timeouts", [0, 60])
 def test_retry_is_due_for_rejoined_node_regardless_of_later_scores(store, timeouts):
     history = History().joins("A").quits("A").after(60)
-    kick = kick_at(history.joins("B").events[-1].at)
+    kick = build_expelled(history.joins("B").events[-1].at)
     history.after(60).joins("A")
-    # However much happened since.
     history.scores("A", *[0] * timeouts)
     assert is_due(store, history, kick)
 
 
 def test_retry_is_not_due_for_node_that_never_left(store):
     history = History().joins("A", "B")
-    assert not is_due(store, history, kick_at(history.events[-1].at))
+    assert not is_due(store, history, build_expelled(history.events[-1].at))
 
 
 def test_retry_is_not_due_without_kick_target(store):
     history = History().joins("A").quits("A")
-    kick = kick_at(history.joins("B").events[-1].at, NO_TARGET)
+    kick = build_expelled(history.joins("B").events[-1].at, NO_TARGET)
     history.after(60).joins("A")
     assert not is_due(store, history, kick)
+
+
+@pytest.mark.parametrize("change", [{"state": KickState.READMITTED}, {"expulsion": None}])
+def test_retry_is_not_due_for_readmitted_node(store, change):
+    history = History().joins("A").quits("A").after(60)
+    kick = build_expelled(history.joins("B").events[-1].at)
+    history.after(60).joins("A")
+    assert not is_due(store, history, replace(kick, **change))
+
+
+def test_retry_is_not_due_after_the_expulsion_ended(store):
+    history = History().joins("A").quits("A").after(60)
+    kick = build_expelled(history.joins("B").events[-1].at, expires_at=history.time + 1)
+    history.after(60).joins("A")
+    assert not is_due(store, history, kick)
+
+
+@pytest.mark.parametrize("refusals", range(1, MAX_SAME_REFUSALS + 2))
+def test_refused_kickout_is_retried_until_the_same_refusal_repeats(store, refusals):
+    history = History().joins("A")
+    kick = build_refused(history.events[-1].at, refusals)
+    assert is_due(store, history, kick) is (refusals < MAX_SAME_REFUSALS)
+
+
+def test_refused_kickout_is_not_retried_after_the_node_quit(store):
+    history = History().joins("A", "B").quits("A")
+    assert not is_due(store, history, build_refused(history.events[0].at, 1))

@@ -10,7 +10,6 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import ZERO_HASH
-from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.node_scores import (
     compute_exclusion_end_time,
     compute_long_term_score,
@@ -27,7 +26,7 @@ from oracle.queries.node_sentences import (
     format_improvement,
 )
 from oracle.queries.node_standing import build_node_summary_from_explanation, find_score_costs
-from oracle.queries.population import build_population
+from oracle.queries.population import OnChainScores, build_population
 from oracle.queries.text.human_numbers import format_duration, format_time
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.examples import examples
@@ -41,7 +40,9 @@ def told(history: History, rules: Rules = CRYNUX, later: int = 0) -> Explanation
     changes, current_node = fold.drain_changes(), fold.ledger.nodes[node("A")]
     time = history.time + later
     scores = [entry for entry in changes.scores if entry.node == node("A")]
-    population = build_population([current_node], time, rules, Rounds(), uses_feed=False)
+    population = build_population(
+        [current_node], time, rules, OnChainScores(None, ()), uses_feed=False
+    )
     return Explanation(
         as_of=BlockRef(history.block, ZERO_HASH, ZERO_HASH, time),
         population=population,

@@ -8,18 +8,16 @@ from hypothesis import given, strategies as st
 
 from oracle.chain.profiles.event_reader import DecodedEvents
 from oracle.cli.inspect.explain_full import render_full_lines as explained
-from oracle.domain.coverage import VerificationLevel
 from oracle.domain.events.jsonl import event_to_json, parse_events
-from oracle.domain.reports.contract_state import NodeIndex, RoundsChanges
-from oracle.domain.reports.kickout_review import KickoutPolicy
-from oracle.domain.reports.lanes import extract_lane
+from oracle.domain.fold.fold import Fold
+from oracle.domain.reports.kickout_review import KickoutPolicy, ScoreHistory
 from oracle.domain.reports.report import ReportSettings
-from oracle.domain.reports.round_data import decode_records
 from oracle.domain.scoring.rules import Rules
+from oracle.indexer.folded_state import FoldedState
 from oracle.indexer.folder import EventFolder
+from oracle.indexer.round_leaves import LeafCache
 from oracle.indexer.rules_binding import bind_rules
-from oracle.kickouts.kickout_eligibility import (
-    KickoutRules,
+from oracle.kickouts.kickout_cases import (
     find_due_intervals,
     load_kickout_cases,
     load_kickout_evidence,
@@ -28,11 +26,13 @@ from oracle.queries.explain import EventArchive, explain_score
 from oracle.queries.population import load_all_nodes
 from oracle.queries.replay import replay_events
 from oracle.queries.status import compute_index_statistics, load_status_report
+from oracle.reporting.recompute import build_folded_tree
 from tests.support.answers import explanation_json
 from tests.support.examples import examples
 from tests.support.histories import History, node, task
+from tests.support.rounds import contract_state
 from tests.support.scripted_reader import Unread
-from tests.unit.reporting.test_reporting import block, drawn_up, from_nothing
+from tests.unit.reporting.test_reporting import block, draw_reports, recompute
 from tests.unit.systems.legacy.histories import histories
 from tests.unit.systems.legacy.networks import RULES, legacy_with, ran, rules_with
 
@@ -63,11 +63,20 @@ def test_report_under_legacy_rules_matches_fresh_computation(
 ):
     stops = stops_of(events, numbers, wait)
     with new_sqlite_store() as store, new_sqlite_store() as empty_store:
-        played = drawn_up(store, events, stops, SETTINGS, HOURLY)
+        played = draw_reports(store, events, stops, SETTINGS, HOURLY)
         reports = [
-            from_nothing(empty_store, played, events, stop, SETTINGS, HOURLY) for stop in stops
+            recompute(empty_store, played, events, stop, SETTINGS, HOURLY) for stop in stops
         ]
     assert played.reports == reports
+
+
+def compute_lanes(store, history: History, as_of) -> list[int]:
+    """Return the lanes of all nodes as of a block, by seat."""
+    folded = FoldedState(Fold(HOURLY), contract_state(), ScoreHistory(HOURLY))
+    folded.fold.fold_events([event for event in history.events if event.at.block <= as_of.number])
+    folded.record_changes()
+    with store.read_transaction() as uow:
+        return list(build_folded_tree(uow, Unread(), folded, as_of.time, HOURLY).lanes)
 
 
 def test_larger_card_lowers_scores_of_other_nodes_in_next_report(new_sqlite_store):
@@ -75,26 +84,23 @@ def test_larger_card_lowers_scores_of_other_nodes_in_next_report(new_sqlite_stor
     history.joins("B", gpu_vram=24, timeout=60)
     stops = [block(1, history.time - 5), block(2, history.time)]
     with new_sqlite_store() as store:
-        indexes = {place: NodeIndex(place, node(name)) for place, name in enumerate("AB")}
-        with store.transaction() as uow:
-            uow.rounds.save_changes(RoundsChanges(indexes=indexes))
-        reports = drawn_up(store, history.events, stops, SETTINGS, HOURLY).reports
-    lanes = [extract_lane(dict(decode_records(report.records))[0], 0) for report in reports]
+        lanes_of_a = [compute_lanes(store, history, stop)[0] for stop in stops]
     # R and P count a quarter each; lanes begin at 2.
-    assert lanes == [5002, 3335]
+    assert lanes_of_a == [5002, 3335]
 
 
 def test_new_window_changes_next_report_without_events(new_sqlite_store):
     history = low()
     stops = [block(history.block, history.time), block(history.block + 1, history.time + 3600)]
     with new_sqlite_store() as store, new_sqlite_store() as empty_store:
-        played = drawn_up(store, history.events, stops, SETTINGS, HOURLY)
+        played = draw_reports(store, history.events, stops, SETTINGS, HOURLY)
         reports = [
-            from_nothing(empty_store, played, history.events, stop, SETTINGS, HOURLY)
+            recompute(empty_store, played, history.events, stop, SETTINGS, HOURLY)
             for stop in stops
         ]
+        lanes = [compute_lanes(empty_store, history, stop) for stop in stops]
     assert played.reports == reports
-    assert reports[0].records != reports[1].records
+    assert lanes[0] != lanes[1]
 
 
 def low() -> History:
@@ -122,9 +128,7 @@ def test_due_kickout_is_no_longer_due_after_end_of_window(new_sqlite_store, late
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, low(), later)
         open_, due = uow.kickouts.list_open(), find_due_intervals(uow, RULES)
-        kickout_cases = load_kickout_cases(
-            uow, KickoutRules(RULES, SETTINGS), VerificationLevel.NOTHING
-        )
+        kickout_cases = load_kickout_cases(uow, LeafCache(), KickoutPolicy(RULES), SETTINGS)
     assert [interval.node for interval in open_] == [node("A")]
     assert due == ([] if later else open_)
     assert [kickout_case.node for kickout_case in kickout_cases] == [
@@ -151,9 +155,7 @@ def test_evidence_covers_the_scores_of_its_window(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, low())
         (interval,) = uow.kickouts.list_open()
-        evidence = json.loads(
-            load_kickout_evidence(uow, KickoutRules(RULES, SETTINGS), interval).text
-        )
+        evidence = json.loads(load_kickout_evidence(uow, KickoutPolicy(RULES), interval).text)
     assert [entry["score"] for entry in evidence["entries"]] == [4, 4, 4]
     assert (evidence["sum"], evidence["kickout_below"]) == (12, "7.000000000000000000")
 
@@ -167,9 +169,7 @@ def test_evidence_of_window_includes_scores_before_kickout_by_the_network(new_sq
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, history)
         (interval,) = find_due_intervals(uow, RULES)
-        evidence = json.loads(
-            load_kickout_evidence(uow, KickoutRules(RULES, SETTINGS), interval).text
-        )
+        evidence = json.loads(load_kickout_evidence(uow, KickoutPolicy(RULES), interval).text)
     assert [entry["seq"] for entry in evidence["entries"]] == [1, 2, 3]
 
 
@@ -180,9 +180,7 @@ def test_evidence_covers_window_in_which_kickout_became_due(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, history)
         (interval,) = find_due_intervals(uow, RULES)
-        evidence = json.loads(
-            load_kickout_evidence(uow, KickoutRules(RULES, SETTINGS), interval).text
-        )
+        evidence = json.loads(load_kickout_evidence(uow, KickoutPolicy(RULES), interval).text)
     assert [entry["seq"] for entry in evidence["entries"]] == [2, 3, 4]
 
 
@@ -193,9 +191,7 @@ def test_scores_before_previous_kickout_are_not_evidence(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, history)
         (interval,) = find_due_intervals(uow, RULES)
-        evidence = json.loads(
-            load_kickout_evidence(uow, KickoutRules(RULES, SETTINGS), interval).text
-        )
+        evidence = json.loads(load_kickout_evidence(uow, KickoutPolicy(RULES), interval).text)
     assert [entry["seq"] for entry in evidence["entries"]] == [4, 5, 6]
 
 
@@ -206,9 +202,7 @@ def test_due_kickout_in_next_window_has_its_own_evidence(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, history, rules=rules)
         (interval,) = find_due_intervals(uow, rules)
-        evidence = json.loads(
-            load_kickout_evidence(uow, KickoutRules(rules, SETTINGS), interval).text
-        )
+        evidence = json.loads(load_kickout_evidence(uow, KickoutPolicy(rules), interval).text)
     assert [entry["seq"] for entry in evidence["entries"]] == [2]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.accepted_rounds import without_rounds
 from tests.support.traffic import Traffic
 from tests.support.txmgr.follower import RULES, Follower, mined
 
@@ -29,7 +30,7 @@ def nodes(new_sqlite_store, tmp_path, monkeypatch):
         chain.finality_depth = 0
         follower = Follower(chain, store)
         for more in (0, 60):
-            mined(Traffic(6).blocks(more), chain)
+            mined(without_rounds(Traffic(6).blocks(more)), chain)
             follower.catch_up()
             with store.transaction() as uow:
                 bind_or_check_rules(uow, RULES)

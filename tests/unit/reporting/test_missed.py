@@ -4,7 +4,7 @@ import pytest
 
 from oracle.reporting.landing import format_missed_periods
 from oracle.store.report_repository import SUPERSEDED_REASON, ReportState, StoredReport
-from tests.unit.store.test_contract_state import report
+from tests.unit.store.test_reports import report
 
 
 def test_missed_periods_with_same_reason_are_merged():

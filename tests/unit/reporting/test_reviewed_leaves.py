@@ -59,9 +59,7 @@ def folder_of(
 ) -> EventFolder:
     reader = ScriptedReader(unreadable)
     reader.holds_kickouts = holds_kickouts
-    cutter = ReportCutter(
-        rules, SETTINGS, DOMAIN, anchor_window=ANCHOR_WINDOW, holds_kickouts=holds_kickouts
-    )
+    cutter = ReportCutter(reader, rules, SETTINGS, DOMAIN, anchor_window=ANCHOR_WINDOW)
     return EventFolder(rules, reader, [cutter])
 
 
@@ -161,13 +159,13 @@ def test_reviews_from_database_snapshot_and_fold_are_equal(
     monkeypatch.setattr(snapshots, "_KEPT_INTERVALS", 0)
     chain, policy = ScriptedChain(), KickoutPolicy(rules)
     reviews, used = Counter[str](), set[int | None]()
-    for events in Traffic(23, creators=5).blocks(90):
+    for events in Traffic(7, creators=5).blocks(90):
         chain.mine(*events)
     with new_sqlite_store() as store:
         follower = Follower(chain, store, folder=folder_of(rules))
         follower.catch_up()
         reader = follower.folder.reader
-        source = SnapshotSource(store, reader, rules, SETTINGS.min_scores)
+        source = SnapshotSource(store, reader, rules)
         while make_next_snapshot(source, RebuildOptions()) is not None:
             pass
         with store.read_transaction() as uow:

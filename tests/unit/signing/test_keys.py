@@ -15,18 +15,19 @@ from oracle.signing.key_locations import KeyFiles
 from oracle.signing.keystore import create_keystore, unlock_keystore
 from oracle.signing.local import KeySigner
 from oracle.signing.signer import Fees, TransactionRequest
-from oracle.signing.typed_data import Domain, KickStatement
+from oracle.signing.typed_data import Domain, ReportStatement
 from oracle.txmgr.accounts_and_limits import ReporterKeys
 from tests.support.office import QUICK, key_files
 
 DOMAIN = Domain(31337, Address("0x" + 40 * "7"))
-KICK = KickStatement(
+REPORT = ReportStatement(
     config=Hash("0x" + 64 * "b"),
     round=3,
-    report=Hash("0x" + 64 * "c"),
-    node=Address("0x" + 40 * "2"),
-    evidence=Hash("0x" + 64 * "d"),
+    prev=Hash("0x" + 64 * "c"),
+    as_of=7,
+    as_of_hash=Hash("0x" + 64 * "d"),
     deadline=1_700_000_000,
+    root=Hash("0x" + 64 * "e"),
 )
 
 
@@ -150,11 +151,11 @@ def test_signer_and_transmitter_with_same_key_are_rejected(files: KeyFiles):
 
 def test_statement_signature_is_deterministic_and_recoverable(files: KeyFiles):
     signer = KeySigner.open(*files)
-    signature = signer.sign_statement(KICK, DOMAIN)
-    assert signature == signer.sign_statement(KICK, DOMAIN)
+    signature = signer.sign_statement(REPORT, DOMAIN)
+    assert signature == signer.sign_statement(REPORT, DOMAIN)
     assert (len(signature), signature[64] in {27, 28}) == (65, True)
     recovered = Account._recover_hash(
-        bytes.fromhex(KICK.compute_digest(DOMAIN)[2:]), signature=signature
+        bytes.fromhex(REPORT.compute_digest(DOMAIN)[2:]), signature=signature
     )
     assert recovered.lower() == signer.address
 
@@ -166,7 +167,7 @@ def test_secrets_are_not_shown_in_repr_errors_or_logs(
     key = unlock_keystore(*files).hex()
     password = files.password_file.read_text().strip()
     signer = KeySigner.open(*files)
-    signer.sign_statement(KICK, DOMAIN)
+    signer.sign_statement(REPORT, DOMAIN)
     signer.sign_transaction(TransactionRequest(1, 0, None, "0x", 21_000, Fees(1, 1)))
     copies = copied(files, tmp_path)
     copies.keystore.write_text(files.keystore.read_text().replace('"mac": "', '"mac": "00'))

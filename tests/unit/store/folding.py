@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import count, groupby
 from typing import Any
 
 from hypothesis import strategies as st
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from oracle.domain.blocks import Position
 from oracle.domain.events import network_events, oracle_events
 from oracle.domain.events.network_events import DomainEvent
-from oracle.domain.events.oracle_events import ContractEvent
+from oracle.domain.events.oracle_events import ContractEvent, RoundAccepted
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import (
     Fold,
@@ -19,6 +19,7 @@ from oracle.domain.fold.fold import (
     collect_task_keys,
 )
 from oracle.domain.ids import ZERO_ADDRESS
+from oracle.domain.reports.contract_state import ContractState
 from oracle.store.database import UnitOfWork
 from tests.support.histories import rules_with
 from tests.support.rounds import accepted
@@ -105,13 +106,13 @@ def _group(draw: st.DrawFn, number: int) -> Story:
 
 
 def _lane(draw: st.DrawFn, number: int) -> Story:
-    """The contract takes rounds; a node is proposed for a kickout, and expelled or not."""
+    """The contract takes rounds; a node is accused, and expelled or not."""
     kick: dict[str, Any] = {"at": _NOWHERE, "time": _NEVER, "node": draw(_nodes)}
     story: Story = [
         oracle_events.ConfigSet(_NOWHERE, _NEVER, number, a_hash(number)),
         _round(number),
-        oracle_events.KickProposed(
-            **kick, round=number, evidence=a_hash(number), ready_at=number, dies_at=number + 9
+        oracle_events.KickAccused(
+            **kick, round=number, due_since=number, evidence=a_hash(number), ready_at=number + 9
         ),
         _round(number + 1),
     ]
@@ -127,17 +128,22 @@ def _lane(draw: st.DrawFn, number: int) -> Story:
 
 
 def _round(number: int) -> oracle_events.RoundAccepted:
-    return replace(
-        accepted(number, {0: 2**256 - 1 - number, 1 + number % 2: number}),
-        at=_NOWHERE,
-        time=_NEVER,
-    )
+    return replace(accepted(number), at=_NOWHERE)
+
+
+def _number_rounds(events: list[ContractEvent], state: ContractState) -> list[ContractEvent]:
+    """Return the events of a block, with their rounds numbered from the state's last round on."""
+    numbers = count(state.head_round + 1)
+    return [
+        replace(event, round=next(numbers)) if isinstance(event, RoundAccepted) else event
+        for event in events
+    ]
 
 
 def fold_into(uow: UnitOfWork, events: Sequence[Event], last: int, *, final: int) -> None:
     """Go on from the cursor to block `last`, with a journal of the blocks above `final`."""
     cursor = uow.cursor.get()
-    fold, rounds = Fold(QUICK), uow.rounds.load()
+    fold, contract_state = Fold(QUICK), uow.rounds.load()
     fold.last = uow.last_event.get()
     _load_everything(uow, fold, events)
     for number, in_block in groupby(events, key=lambda event: event.at.block):
@@ -145,9 +151,11 @@ def fold_into(uow: UnitOfWork, events: Sequence[Event], last: int, *, final: int
         network_events = [event for event in mixed if not isinstance(event, ContractEvent)]
         fold.fold_block(number, network_events, journal=journal)
         contract_events = [event for event in mixed if isinstance(event, ContractEvent)]
-        rounds.fold_block(number, contract_events, journal=journal)
+        contract_state.fold_block(
+            number, _number_rounds(contract_events, contract_state), journal=journal
+        )
         uow.write_changes(fold.drain_changes(), uow.rule_sets.get_or_assign_number(QUICK))
-        uow.rounds.save_changes(rounds.drain_changes())
+        uow.rounds.save_changes(contract_state.drain_changes())
     uow.undo.prune_to(min(final, last))
     uow.cursor.move_to(block(last), None, 0 if cursor is None else cursor.epoch)
 

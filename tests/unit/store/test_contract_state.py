@@ -1,247 +1,180 @@
-"""What the oracle contract holds, and what was reported."""
+"""The state of the oracle contract of roots is stored, loaded and undone."""
 
-from dataclasses import replace
+from itertools import groupby
 
 import pytest
-from sqlalchemy.exc import IntegrityError
+from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import (
-    NO_REGISTRATIONS,
-    VETOER,
     ConfigSet,
-    IndexReuse,
-    KickLimitsSet,
-    LimitsSet,
-    Registrations,
-    RoleSet,
-    RoundAccepted,
-    SettingEvent,
+    ContractEvent,
+    KickAccused,
+    KickAllowed,
+    KickExecuted,
+    KickRefused,
+    RoundsStruck,
+    SignersSet,
 )
-from oracle.domain.reports.contract_state import (
-    ContractSettings,
-    NodeIndex,
-    RoundHead,
-    RoundsChanges,
-    Word,
+from oracle.domain.ids import ZERO_HASH
+from oracle.domain.reports.contract_settings import ContractSettings
+from oracle.domain.reports.contract_state import ContractState
+from oracle.domain.reports.node_kicks import NodeKick
+from oracle.store.database import Store, UnitOfWork
+from oracle.store.state import round_repository
+from tests.support.contract_histories import (
+    AT,
+    CONFIG,
+    KEPT,
+    MAX_EVENTS,
+    NEXT_CONFIG,
+    SIGNERS,
+    TIME,
+    ContractView,
+    accepted,
+    histories,
 )
-from oracle.domain.reports.expulsions import Expulsion
-from oracle.domain.reports.kicks import Kick, KickState
-from oracle.domain.reports.report import Report
-from oracle.domain.reports.round_schedule import ReportHeader
-from oracle.store.database import Store
-from oracle.store.report_repository import ReportState, StoredReport
-from tests.unit.store.samples import a_hash, address, block
+from tests.support.examples import examples
+from tests.unit.store.folding import forget_everything
+from tests.unit.store.samples import address, block
+
+_LAST_BLOCK = MAX_EVENTS + 1
+thorough = examples(50)
 
 
-def accepted(number: int) -> RoundAccepted:
-    return RoundAccepted(
-        at=Position(10 * number, 1, 2),
-        time=20 * number,
-        round=number,
-        as_of=10 * number - 3,
-        as_of_hash=a_hash(number),
-        data_hash=a_hash(number + 1),
-        digest=a_hash(number + 2),
-        config=a_hash(7),
-        transmitter=address(8),
-        registrations=Registrations((IndexReuse(address(1), address(2)),), (address(number),)),
-        words=((0, 2**256 - 1), (2**24 // 16 - 1, number)),
-    )
+@pytest.fixture(autouse=True)
+def _contract_that_keeps_few_roots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(round_repository, "KEPT_ROUNDS", KEPT)
 
 
-def report(period: int, records: bytes = b"\x00" * 35) -> Report:
-    return Report(
-        period=period,
-        as_of=block(10 * period),
-        head_round=4,
-        prev=a_hash(4),
-        deadline=20 * period + 600,
-        root=a_hash(period),
-        records=records,
-        registrations=Registrations((), (address(9),)) if records else NO_REGISTRATIONS,
-    )
+def fold_into(uow: UnitOfWork, events: list[ContractEvent], *, final: int = 0) -> ContractState:
+    """Fold on from the stored state, with a journal of the blocks above `final`."""
+    state = uow.rounds.load()
+    for number, in_block in groupby(events, key=lambda event: event.at.block):
+        state.fold_block(number, list(in_block), journal=number > final)
+        uow.rounds.save_changes(state.drain_changes())
+    uow.undo.prune_to(final)
+    uow.cursor.clear()
+    uow.cursor.move_to(block(_LAST_BLOCK), None, 0)
+    return state
 
 
-def kick(number: int, state: KickState) -> Kick:
-    at = Position(8, 0, number)
-    return Kick(
-        address(number), 2, a_hash(9), ready_at=99, dies_at=199, proposed_at=at, state=state
-    )
+def up_to(events: list[ContractEvent], last: int) -> list[ContractEvent]:
+    return [event for event in events if event.at.block <= last]
 
 
-def expelled(number: int) -> Kick:
-    at = Position(9, 0, 1)
-    gone = Expulsion(at, 3, 2**40 - 1, address(7), 4, Position(12, 0, 0), 2, a_hash(5))
-    return replace(kick(number, KickState.REFUSED), expulsion=gone)
+@thorough
+@given(events=histories(), ancestor=st.integers(0, _LAST_BLOCK), final=st.integers(0, _LAST_BLOCK))
+def test_rollback_to_block_equals_never_advancing_past_it(
+    store: Store, events: list[ContractEvent], ancestor: int, final: int
+):
+    with store.transaction() as uow:
+        forget_everything(uow)
+        fold_into(uow, events, final=min(final, ancestor))
+        uow.undo.rollback_to(ancestor)
+        after, view = (
+            [*uow.projections.iterate_dump_lines()],
+            ContractView.of(uow.rounds.load()),
+        )
+
+        forget_everything(uow)
+        state = fold_into(uow, up_to(events, ancestor))
+        assert after == [*uow.projections.iterate_dump_lines()]
+        assert view == ContractView.of(state)
 
 
-def test_empty_contract_state_has_default_head(store: Store):
+@thorough
+@given(events=histories(), stop=st.integers(0, _LAST_BLOCK))
+def test_state_loaded_in_between_folds_to_the_same_state(
+    store: Store, events: list[ContractEvent], stop: int
+):
+    with store.transaction() as uow:
+        forget_everything(uow)
+        state = fold_into(uow, events)
+        whole = [*uow.projections.iterate_dump_lines()]
+
+        forget_everything(uow)
+        earlier = up_to(events, stop)
+        fold_into(uow, earlier)
+        reloaded = fold_into(uow, events[len(earlier) :])
+        assert [*uow.projections.iterate_dump_lines()] == whole
+        assert ContractView.of(reloaded) == ContractView.of(state)
+        assert ContractView.of(uow.rounds.load()) == ContractView.of(state)
+
+
+def test_empty_contract_state_has_no_round(store: Store):
     with store.read_transaction() as uow:
-        rounds = uow.rounds.load()
-        assert rounds.head == RoundHead()
-        assert (rounds.words, rounds.indexes, rounds.kicks) == ({}, {}, {})
+        state = uow.rounds.load()
+        assert (state.head, state.kicks, state.settings) == (None, {}, ContractSettings())
         assert uow.rounds.get_accepted_round(1) is None
 
 
-def test_contract_state_round_trips(store: Store):
-    words = {0: Word(0, 2**256 - 1, 2, 40), 5: Word(5, 0, 1, 20)}
-    indexes = {0: NodeIndex(0, address(2), closed_in=2), 1: NodeIndex(1, address(1))}
-    kicks = {address(1): kick(1, KickState.LIVE), address(2): expelled(2)}
+def test_accepted_rounds_are_listed_in_every_order(store: Store):
+    highest_bits = accepted(9, bitmap=2**256 - 1)
+    events = [*map(accepted, range(1, 9)), highest_bits]
     with store.transaction() as uow:
-        uow.rounds.save_changes(RoundsChanges(words=words, indexes=indexes, kicks=kicks))
-        uow.rounds.save_changes(RoundsChanges(accepted=[accepted(1), accepted(2)]))
-        rounds = uow.rounds.load()
-    assert (rounds.words, rounds.indexes, rounds.kicks) == (words, indexes, kicks)
-    assert rounds.head == RoundHead(2, 17, a_hash(4), 40)
-    assert rounds.index_by_node == {address(2): 0, address(1): 1}
+        fold_into(uow, [*events])
+        rounds = uow.rounds
+        assert rounds.list_accepted(2) == events[-2:]
+        assert rounds.list_accepted(2, up_to_block=5) == events[3:5]
+        assert rounds.list_accepted_below(4, 2) == [events[2], events[1]]
+        assert rounds.list_accepted_below(None, 1) == [highest_bits]
+        assert rounds.list_accepted_from(40, 3, 2) == events[3:5]
+        assert rounds.list_accepted_between(3, 5) == events[2:5]
+        assert rounds.get_accepted_round(9) == highest_bits
 
 
-def test_latest_setting_of_each_kind_is_active(store: Store):
-    def at(block: int) -> Position:
-        return Position(block, 0, 0)
-
-    limits, kick_limits = LimitsSet(at(2), 20, 200, 1000, 2500), KickLimitsSet(at(3), 30, 77)
-    config = ConfigSet(at(6), 60, 2, a_hash(2))
-    settings: list[SettingEvent] = [
-        *(RoleSet(at(1), 10, VETOER, address(1)), limits, kick_limits),
-        *(ConfigSet(at(4), 40, 1, a_hash(1)), RoleSet(at(5), 50, VETOER, address(2)), config),
+def test_struck_rounds_are_told_from_the_others(store: Store):
+    strikes = [
+        RoundsStruck(Position(6, 0, 0), 60, 2, 3),
+        RoundsStruck(Position(7, 0, 0), 70, 5, 5),
     ]
     with store.transaction() as uow:
-        uow.rounds.save_changes(RoundsChanges(settings=settings))
-        standing = uow.rounds.get_contract_settings()
-        before = [uow.rounds.get_config_before(at(block)) for block in (4, 5, 6, 7)]
-    assert standing == ContractSettings(address(2), limits, kick_limits, config)
-    assert before == [None, a_hash(1), a_hash(1), a_hash(2)]
-
-
-def test_state_is_loaded_only_for_the_requested_nodes(store: Store):
-    words = {0: Word(0, 2**256 - 1, 2, 40), 5: Word(5, 0, 1, 20)}
-    indexes = {
-        0: NodeIndex(0, address(4)),
-        1: NodeIndex(1, address(1)),
-        80: NodeIndex(80, address(2)),
-    }
-    kicks = {address(1): kick(1, KickState.LIVE), address(2): expelled(2)}
-    with store.transaction() as uow:
-        uow.rounds.save_changes(RoundsChanges(words=words, indexes=indexes, kicks=kicks))
-        held = uow.rounds.load_for_nodes([address(1), address(3)])
-        assert uow.rounds.list_live_kicks() == [kicks[address(1)]]
-        assert uow.rounds.list_expulsions() == [kicks[address(2)]]
-        assert (uow.rounds.get_node_at(80), uow.rounds.get_node_at(2)) == (address(2), None)
-    assert held.words == {0: words[0]}
-    assert held.indexes == {1: indexes[1]}
-    assert held.kicks == {address(1): kicks[address(1)]}
-    assert held.index_by_node == {address(1): 1}
-
-
-def test_accepted_rounds_round_trip(store: Store):
-    with store.transaction() as uow:
-        uow.rounds.save_changes(
-            RoundsChanges(accepted=[accepted(number) for number in range(1, 6)])
+        fold_into(
+            uow, [*map(accepted, (1, 2, 3)), strikes[0], accepted(4), accepted(5), strikes[1]]
         )
-        assert uow.rounds.list_accepted(limit=2) == [accepted(4), accepted(5)]
-        assert uow.rounds.list_accepted(limit=1, up_to_block=39) == [accepted(3)]
-        assert uow.rounds.get_accepted_round(2) == accepted(2)
-
-
-def test_newer_lane_data_replaces_older_data(store: Store):
-    with store.transaction() as uow:
-        uow.rounds.save_changes(RoundsChanges(words={0: Word(0, 1, 1, 10)}))
-        uow.rounds.save_changes(RoundsChanges(words={0: Word(0, 2, 2, 20)}))
-        assert uow.rounds.load().words == {0: Word(0, 2, 2, 20)}
-
-
-def test_report_is_due_until_landed(store: Store):
-    with store.transaction() as uow:
-        uow.reports.add(report(1))
-        assert uow.reports.list_due() == [
-            StoredReport(report(1), ReportState.DUE, reason=None, round=None, digest=None)
+        assert [uow.rounds.is_struck(number) for number in range(1, 7)] == [
+            *(False, True, True),
+            *(False, True, False),
         ]
-        uow.reports.bind_round(1, 5, a_hash(6))
-        uow.reports.set_state(1, ReportState.LANDED)
-        assert uow.reports.list_due() == []
-        assert uow.reports.get(1) == StoredReport(
-            report(1), ReportState.LANDED, reason=None, round=5, digest=a_hash(6)
-        )
+        assert uow.rounds.list_strikes(4) == strikes[1:]
 
 
-def test_report_without_records_is_skipped(store: Store):
-    with store.transaction() as uow:
-        uow.reports.add(report(1, records=b""))
-        stored = uow.reports.get(1)
-    assert stored is not None
-    assert (stored.state, stored.reason) == (ReportState.SKIPPED, "nothing to send")
-
-
-def test_second_report_of_period_is_rejected(store: Store):
-    with store.transaction() as uow:
-        uow.reports.add(report(1))
-    with pytest.raises(IntegrityError), store.transaction() as uow:
-        uow.reports.add(report(1, records=b"\x01" * 35))
-
-
-def test_newest_period_is_returned(store: Store):
-    with store.transaction() as uow:
-        assert uow.reports.get_newest_period() is None
-        for period in (3, 1, 2):
-            uow.reports.add(report(period))
-        assert uow.reports.get_newest_period() == 3
-        assert [stored_report.report.period for stored_report in uow.reports.list_latest(2)] == [
-            2,
-            3,
-        ]
-        assert [stored_report.report.period for stored_report in uow.reports.list_above(10)] == [
-            2,
-            3,
-        ]
-
-
-def test_rewind_deletes_later_reports_except_landed_ones(store: Store):
-    with store.transaction() as uow:
-        for period in (1, 2, 3):
-            uow.reports.add(report(period))
-        uow.reports.add(report(4, records=b""))
-        uow.reports.set_state(3, ReportState.LANDED)
-        assert uow.reports.delete_from_block(report(2).as_of.number) == 1
-        periods = [stored_report.report.period for stored_report in uow.reports.list_latest()]
-    assert periods == [1, 3]
-
-
-def test_report_outcomes_since_period_match_stored_reports(store: Store):
-    with store.transaction() as uow:
-        for period in (1, 2):
-            uow.reports.add(report(period))
-        uow.reports.add(report(3, records=b""))
-        uow.reports.bind_round(2, 7, report(2).fingerprint)
-        stored_cuts = uow.reports.list_outcomes_since(2)
-    assert [stored_cut.cut for stored_cut in stored_cuts] == [
-        ReportHeader.from_report(report(2)),
-        ReportHeader.from_report(report(3, records=b"")),
+def test_kickouts_are_listed_by_their_state(store: Store):
+    accused, expelled, refused, allowed = (address(number) for number in (4, 3, 2, 1))
+    events: list[ContractEvent] = [
+        KickAccused(AT, TIME, accused, 1, 100, ZERO_HASH, 230),
+        KickAccused(AT, TIME, expelled, 1, 100, ZERO_HASH, 220),
+        KickAccused(AT, TIME, refused, 1, 100, ZERO_HASH, 210),
+        KickExecuted(AT, TIME, expelled, ZERO_HASH, address(9)),
+        KickExecuted(AT, TIME, refused, ZERO_HASH, address(9)),
+        KickRefused(AT, TIME, refused, address(9), ZERO_HASH),
+        KickAllowed(AT, TIME, allowed, 50),
     ]
-    assert [(stored_cut.round, stored_cut.digest) for stored_cut in stored_cuts] == [
-        (7, report(2).fingerprint),
-        (None, None),
+    with store.transaction() as uow:
+        kicks = fold_into(uow, events).kicks
+        contract = uow.rounds
+        assert contract.list_kicks() == [
+            kicks[node] for node in (allowed, refused, expelled, accused)
+        ]
+        assert contract.list_accused() == [kicks[accused]]
+        assert contract.list_expulsions() == [kicks[refused], kicks[expelled]]
+        assert contract.list_newest_kicks(2) == [kicks[expelled], kicks[accused]]
+        assert contract.get_kicks([allowed, address(8)]) == {
+            allowed: NodeKick(allowed, allowed=50)
+        }
+
+
+@pytest.mark.parametrize(("up_to_block", "config"), [(None, NEXT_CONFIG), (2, CONFIG), (0, None)])
+def test_settings_as_of_a_block_are_loaded(
+    store: Store, up_to_block: int | None, config: str | None
+):
+    events: list[ContractEvent] = [
+        SignersSet(Position(1, 0, 0), 10, SIGNERS, 2),
+        ConfigSet(Position(1, 0, 1), 10, 1, CONFIG),
+        ConfigSet(Position(3, 0, 1), 10, 2, NEXT_CONFIG),
     ]
-
-
-def test_first_complete_period_never_decreases(store: Store):
     with store.transaction() as uow:
-        assert uow.reports.get_first_complete_period() == 0
-        for period in (5, 3):
-            uow.reports.set_first_complete_period(period)
-        assert uow.reports.get_first_complete_period() == 5
-
-
-def test_marking_missing_report_raises_error(store: Store):
-    with pytest.raises(ValueError, match="no report of period 9"), store.transaction() as uow:
-        uow.reports.set_state(9, ReportState.MISSED, "why")
-
-
-def test_stored_report_reproduces_its_fingerprint(store: Store):
-    with store.transaction() as uow:
-        uow.reports.add(report(1))
-        stored = uow.reports.get(1)
-    assert stored is not None
-    assert stored.report.fingerprint == report(1).fingerprint
-    assert stored.report.fingerprint != replace(report(1), head_round=5).fingerprint
+        fold_into(uow, events)
+        settings = uow.rounds.get_contract_settings(up_to_block=up_to_block)
+    assert (settings.config.digest if settings.config else None) == config

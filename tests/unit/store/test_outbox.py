@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 from oracle.dispatch.dispatch_calls import START_TASK
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.errors import FatalError
-from oracle.kickouts.kickout_context import PROPOSE_KICK
+from oracle.kickouts.kickout_context import ACCUSE
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store
 from oracle.store.outbox.outbox import Outbox
@@ -42,8 +42,8 @@ def request(key: str = "push:1", **changes: Any) -> CallRequest:
 
 
 def kick(key: str, subject: str = "ix=7") -> CallRequest:
-    about = f"{PROPOSE_KICK}:{subject}"
-    return request(key, kind=PROPOSE_KICK, subject=subject, exclusive_key=about)
+    about = f"{ACCUSE}:{subject}"
+    return request(key, kind=ACCUSE, subject=subject, exclusive_key=about)
 
 
 def enrolled(outbox: Outbox) -> None:
@@ -131,7 +131,7 @@ def test_second_ready_push_is_rejected(store: Store):
         ready(uow.outbox, request("push:2"))
 
 
-def test_second_ready_kickout_call_for_the_same_lane_is_rejected(store: Store):
+def test_second_ready_kickout_call_for_the_same_node_is_rejected(store: Store):
     with store.transaction() as uow:
         ready(uow.outbox, kick("kick:1"))
         ready(uow.outbox, kick("kick:2", "ix=8"))

@@ -13,7 +13,20 @@ from oracle.store.outbox.records import SignedStatement, Stamp
 CONTRACT = Address("0x" + 40 * "c")
 SIGNER, PEER = Address("0x" + 40 * "1"), Address("0x" + 40 * "2")
 NOW = Stamp(1000, 1)
-FIRST = SignedStatement(1, CONTRACT, SIGNER, "report", 7, "", Hash("0x" + 64 * "1"), b"s", 500)
+FIRST = SignedStatement(
+    chain_id=1,
+    contract=CONTRACT,
+    signer=SIGNER,
+    config=Hash("0x" + 64 * "c"),
+    round=7,
+    prev=Hash("0x" + 64 * "6"),
+    as_of_block=70,
+    as_of_hash=Hash("0x" + 64 * "7"),
+    deadline=500,
+    root=Hash("0x" + 64 * "8"),
+    digest=Hash("0x" + 64 * "1"),
+    signature=b"s",
+)
 SECOND = replace(FIRST, digest=Hash("0x" + 64 * "2"))
 
 
@@ -23,11 +36,11 @@ def test_statements_of_round_are_listed_newest_first_with_expiry_reason(store: S
         signatures.add(FIRST, NOW)
         signatures.mark_expired(FIRST.digest, "prev_reorged", NOW)
         signatures.add(SECOND, NOW)
-        assert signatures.list_for_round(CONTRACT, "report", 7) == [
+        assert signatures.list_for_round(CONTRACT, 7) == [
             SECOND,
             replace(FIRST, expiry_reason="prev_reorged"),
         ]
-        assert signatures.list_for_round(CONTRACT, "kick", 7) == []
+        assert signatures.list_for_round(CONTRACT, 8) == []
 
 
 def test_statement_of_restored_fork_is_live_again(store: Store):
@@ -37,7 +50,7 @@ def test_statement_of_restored_fork_is_live_again(store: Store):
         signatures.mark_expired(FIRST.digest, "as_of_reorged", NOW)
         signatures.add(FIRST, NOW)
         assert signatures.get_live(FIRST) == FIRST
-        assert signatures.list_for_round(CONTRACT, "report", 7) == [FIRST]
+        assert signatures.list_for_round(CONTRACT, 7) == [FIRST]
 
 
 def test_duplicate_peer_statement_is_stored_once(store: Store):
@@ -48,8 +61,7 @@ def test_duplicate_peer_statement_is_stored_once(store: Store):
         assert not peers.add(peer_statement, "other.example", NOW)
         assert peers.add(replace(peer_statement, digest=SECOND.digest), "peer.example", NOW)
         assert [
-            stored_statement.digest
-            for stored_statement in peers.list_for_round(CONTRACT, "report", 7)
+            stored_statement.digest for stored_statement in peers.list_for_round(CONTRACT, 7)
         ] == [
             SECOND.digest,
             FIRST.digest,

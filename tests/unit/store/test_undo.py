@@ -6,16 +6,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import Position
-from oracle.domain.events.oracle_events import IndexReuse, Registrations
 from oracle.domain.fold.working_set import Changes, KickoutDue, LastEvent, PreImages
-from oracle.domain.reports.contract_state import NodeIndex, RoundsChanges, RoundsPreImages
-from oracle.domain.reports.lanes import DO_NOT_SELECT
-from oracle.domain.reports.rounds import Rounds
 from oracle.domain.state import Node
 from oracle.errors import FatalError
 from oracle.store.database import Store, UnitOfWork
 from tests.support.examples import examples
-from tests.support.rounds import accepted, round_of
 from tests.unit.store import samples
 from tests.unit.store.folding import LAST_BLOCK, Event, fold_into, forget_everything, histories
 from tests.unit.store.samples import address, block, node, task, task_key
@@ -237,42 +232,6 @@ def test_first_event_is_removed_by_rollback(store: Store):
         uow.undo.rollback_to(4)
         assert uow.last_event.get() is None
         assert uow.tasks.get_many([task_key(1)]) == {}
-
-
-def test_contract_state_is_restored(store: Store):
-    old, new = NodeIndex(0, address(1)), NodeIndex(0, address(1), closed_in=7)
-    images = RoundsPreImages(5, {}, {0: old}, {}, ())
-    with store.transaction() as uow:
-        uow.cursor.move_to(block(9), None, 0)
-        uow.rounds.save_changes(RoundsChanges(indexes={0: new}, pre_images=[images]))
-        assert uow.rounds.load().indexes == {0: new}
-        uow.undo.rollback_to(4)
-        assert uow.rounds.load().indexes == {0: old}
-
-
-def test_round_with_registrations_is_undone(store: Store):
-    closed = {0: DO_NOT_SELECT}
-    first = accepted(1, closed, Registrations((), (address(1),)))
-    later = [
-        accepted(2, {}),
-        accepted(3, {0: 5002}, Registrations((IndexReuse(address(2), address(1)),), ())),
-        accepted(4, {0: 5002 + (7002 << 16)}, Registrations((), (address(3),))),
-    ]
-    with store.transaction() as uow:
-        rounds = Rounds()
-        rounds.fold_block(1, round_of(rounds, first), journal=True)
-        uow.rounds.save_changes(rounds.drain_changes())
-        uow.cursor.move_to(block(9), None, 0)
-        untouched = list(uow.projections.iterate_dump_lines())
-        for accepted_round in later:
-            rounds.fold_block(
-                accepted_round.at.block, round_of(rounds, accepted_round), journal=True
-            )
-        uow.rounds.save_changes(rounds.drain_changes())
-        assert uow.rounds.load().index_by_node == {address(2): 0, address(3): 1}
-        uow.undo.rollback_to(1)
-        assert list(uow.projections.iterate_dump_lines()) == untouched
-        assert uow.rounds.load().index_by_node == {address(1): 0}
 
 
 def test_long_journal_is_undone_entirely(store: Store):

@@ -10,10 +10,10 @@ from oracle.daemon.web.api.answering import ApiAnswers, build_problem_from_error
 from oracle.errors import OracleError
 from oracle.queries.answers import LARGEST_INTEGER
 from oracle.queries.api.records.leaf_view import (
-    FindReport,
+    FindLeaves,
     build_leaf_pieces,
-    find_report_of_period,
-    find_report_of_round,
+    find_leaves_of_period,
+    find_leaves_of_round,
     load_leaf_piece,
 )
 from oracle.queries.api.source import open_snapshot
@@ -52,9 +52,7 @@ def build_leaf_routes(api_answers: ApiAnswers) -> APIRouter:
         """
         return api_answers.answer_from_snapshot(
             request,
-            lambda snapshot: build_leaf_pieces(
-                snapshot, find_report_of_round(snapshot, number)[0]
-            ),
+            lambda snapshot: build_leaf_pieces(snapshot, find_leaves_of_round(snapshot, number)),
         )
 
     @router.get(
@@ -65,7 +63,7 @@ def build_leaf_routes(api_answers: ApiAnswers) -> APIRouter:
     )
     def _get_round_piece(request: Request, number: _Number, piece: _Number) -> Response:
         """Return 8,192 leaves of an accepted round, byte for byte as they are hashed."""
-        return _answer_piece(api_answers, request, find_report_of_round, number, piece)
+        return _answer_piece(api_answers, request, find_leaves_of_round, number, piece)
 
     @router.get(
         "/reports/{period}/leaves", operation_id="report_leaves", response_model=LeavesAnswer
@@ -78,9 +76,7 @@ def build_leaf_routes(api_answers: ApiAnswers) -> APIRouter:
         """
         return api_answers.answer_from_snapshot(
             request,
-            lambda snapshot: build_leaf_pieces(
-                snapshot, find_report_of_period(snapshot, period)[0]
-            ),
+            lambda snapshot: build_leaf_pieces(snapshot, find_leaves_of_period(snapshot, period)),
         )
 
     @router.get(
@@ -91,17 +87,17 @@ def build_leaf_routes(api_answers: ApiAnswers) -> APIRouter:
     )
     def _get_report_piece(request: Request, period: _Number, piece: _Number) -> Response:
         """Return 8,192 leaves of a report that this reporter cut."""
-        return _answer_piece(api_answers, request, find_report_of_period, period, piece)
+        return _answer_piece(api_answers, request, find_leaves_of_period, period, piece)
 
     return router
 
 
 def _answer_piece(
-    api_answers: ApiAnswers, request: Request, find_report: FindReport, number: int, piece: int
+    api_answers: ApiAnswers, request: Request, find_leaves: FindLeaves, number: int, piece: int
 ) -> Response:
     try:
         with open_snapshot(api_answers.source) as snapshot:
-            content = load_leaf_piece(snapshot, find_report, number, piece)
+            content = load_leaf_piece(snapshot, find_leaves, number, piece)
     except OracleError as error:
         return build_problem_from_error(error)
     tag = f'"{content.cid}"'

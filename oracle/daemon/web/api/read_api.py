@@ -28,7 +28,7 @@ from oracle.daemon.web.api.record_routes import (
 )
 from oracle.daemon.web.pages.page_app import PageRenderer, create_page_app
 from oracle.daemon.web.played_act import DemoAct
-from oracle.domain.ids import Hash
+from oracle.domain.ids import Address
 from oracle.kickouts.evidence_files import build_evidence_path
 from oracle.queries.api.source import ApiSource
 
@@ -77,7 +77,8 @@ def create_read_api(
         build_draw_routes(api_answers),
         build_rule_routes(api_answers),
         build_evidence_routes(
-            api_answers, lambda evidence_hash: _read_evidence_text(evidence_folder, evidence_hash)
+            api_answers,
+            lambda node, due_since: _read_evidence_text(evidence_folder, node, due_since),
         ),
         build_event_routes(EventStreams(source, streams)),
     ]
@@ -120,11 +121,11 @@ def _refuse_path(routes: Sequence[BaseRoute], request: Request, path: str) -> No
     raise HTTPException(HTTPStatus.NOT_FOUND, f"there is no path /v1/{path}")
 
 
-def _read_evidence_text(folder: Path | None, evidence_hash: Hash) -> str | None:
+def _read_evidence_text(folder: Path | None, node: Address, due_since: int) -> str | None:
     """Return the text of an evidence file, or None if it does not exist."""
     if folder is None:
         return None
     try:
-        return build_evidence_path(folder, evidence_hash).read_text("utf-8")
+        return build_evidence_path(folder, node, due_since).read_text("utf-8")
     except OSError:
         return None

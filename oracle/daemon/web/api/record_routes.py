@@ -6,14 +6,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
-from pydantic import AfterValidator
 
-from oracle.chain.hex_names import HASH_DIGITS, parse_address, parse_hash
-from oracle.daemon.web.answer_cache import CACHE_FOREVER
 from oracle.daemon.web.api.answering import ApiAnswers, build_problem, build_problem_from_error
-from oracle.daemon.web.api.input_types import HashPath, WantedTask
+from oracle.daemon.web.api.input_types import HashPath, NodePath, WantedTask
 from oracle.domain.events.jsonl import parse_task_request
-from oracle.domain.ids import GroupKey, Hash, TaskKey
+from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.errors import OracleError
 from oracle.queries.answers import LARGEST_INTEGER
 from oracle.queries.api.network_view import build_public_status
@@ -46,12 +43,6 @@ from oracle.queries.status_models import PublicStatus
 _UNPROCESSABLE = 422
 
 RowLimit = Annotated[int, Query(ge=1, le=200)]
-
-
-def _parse_address_or_hash(text: str) -> str:
-    """Return an address or hash in lower case; raise HexNameError if it is not valid."""
-    is_hash = len(text) == len("0x") + HASH_DIGITS
-    return parse_hash(text) if is_hash else parse_address(text)
 
 
 def build_record_routes(api_answers: ApiAnswers) -> APIRouter:
@@ -94,7 +85,7 @@ def build_record_routes(api_answers: ApiAnswers) -> APIRouter:
 
     @router.get("/kickouts", operation_id="kickouts", response_model=KickoutPage)
     def _list_kickouts(request: Request) -> Response:
-        """List the kickouts that are due, and the kickouts that were proposed on chain."""
+        """List the kickouts that are due, and the newest kickouts in the contract."""
         return api_answers.answer_from_snapshot(request, list_kickouts)
 
     return router
@@ -173,38 +164,34 @@ def build_rule_routes(api_answers: ApiAnswers) -> APIRouter:
 
 
 def build_evidence_routes(
-    api_answers: ApiAnswers, read_evidence: Callable[[Hash], str | None]
+    api_answers: ApiAnswers, read_evidence: Callable[[Address, int], str | None]
 ) -> APIRouter:
-    """Return the router of evidence; `read_evidence` returns the text of a file by its hash."""
+    """Return the router of evidence.
+
+    `read_evidence` returns the text of the file about a node and the start of an interval.
+    """
     router = APIRouter(prefix="/v1", tags=["records"])
 
     @router.get(
-        "/kickouts/{name}/evidence",
+        "/kickouts/{node}/evidence",
         operation_id="evidence",
         responses={200: {"content": {"application/json": {"schema": {"type": "object"}}}}},
     )
-    def _get_evidence(
-        name: Annotated[
-            str,
-            Path(pattern="^0[xX]([0-9a-fA-F]{40}|[0-9a-fA-F]{64})$"),
-            AfterValidator(_parse_address_or_hash),
-        ],
-    ) -> Response:
-        """Return the evidence of a kickout, byte for byte as it was hashed.
+    def _get_evidence(node: NodePath) -> Response:
+        """Return the evidence behind the newest accusation of a node.
 
-        `name` is the node's address, or the hash of the evidence; the header `x-sha256` is the
-        hash of the bytes.
+        The header `x-sha256` is the hash of the bytes.
         """
         try:
             with open_snapshot(api_answers.source) as snapshot:
-                evidence_hash, text = find_evidence(snapshot, name, read_evidence)
+                due_since, text = find_evidence(snapshot, Address(node), read_evidence)
         except OracleError as error:
             return build_problem_from_error(error)
         content = text.encode()
         headers = {
-            "content-disposition": f'attachment; filename="{evidence_hash}.json"',
+            "content-disposition": f'attachment; filename="{node}-{due_since}.json"',
             "x-sha256": hashlib.sha256(content).hexdigest(),
-            "cache-control": CACHE_FOREVER if name == evidence_hash else "no-cache",
+            "cache-control": "no-cache",
         }
         return Response(content, headers=headers, media_type="application/json")
 

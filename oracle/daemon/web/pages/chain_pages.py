@@ -6,6 +6,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import quote
@@ -29,8 +30,9 @@ from oracle.daemon.web.pages.proof_card import build_proof_card, get_accepted_ro
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import ZERO_ADDRESS, Address
-from oracle.domain.reports.kicks import Kick, KickState
-from oracle.domain.reports.lanes import LANES_PER_WORD, unpack_lanes
+from oracle.domain.reports.lanes import NEVER_REPORTED
+from oracle.domain.reports.node_kicks import KickState, NodeKick
+from oracle.indexer.round_leaves import load_round_lanes
 from oracle.queries.api.lifting import compute_what_if_counts
 from oracle.queries.api.network_view import build_public_status
 from oracle.queries.api.node_list import find_node_by_prefix
@@ -139,7 +141,7 @@ def render_rounds(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
 
 
 def render_round(snapshot: ApiSnapshot, request: PageRequest) -> Response:
-    """Show one round: its digest and transaction, and each node whose lane it changed."""
+    """Show one round: its root and transaction, and each node whose lane it changed."""
     number = parse_round_number(request.path["number"])
     accepted_round = get_accepted_round(snapshot, number)
     changes = _list_lane_changes(snapshot, accepted_round)
@@ -151,6 +153,8 @@ def render_round(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         **build_frame_values(snapshot, "Rounds", f"/v1/rounds/{accepted_round.round}"),
         round=accepted_round,
         place=snapshot.load_places([accepted_round.at])[accepted_round.at],
+        is_struck=snapshot.uow.rounds.is_struck(number),
+        signers=snapshot.uow.rounds.list_round_signers(accepted_round),
         changes=changes,
         proof=proof,
         summary_rows=[] if proof.summary is None else describe_summary(proof.summary),
@@ -160,26 +164,28 @@ def render_round(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 def _list_lane_changes(
     snapshot: ApiSnapshot, accepted_round: RoundAccepted
 ) -> list[ReportedLaneChange]:
-    """Return the lanes that the round changed, sorted by their index."""
-    changes = []
-    for word_index, word in accepted_round.words:
-        earlier_rounds = snapshot.uow.rounds.list_accepted_up_to(
-            word_index, accepted_round.round - 1, 1
-        )
-        previous_word = dict(earlier_rounds[0].words)[word_index] if earlier_rounds else 0
-        for lane_index, (old, new) in enumerate(
-            zip(unpack_lanes(previous_word), unpack_lanes(word), strict=True)
-        ):
-            node = None
-            if old != new:
-                node = snapshot.uow.rounds.get_node_at(word_index * LANES_PER_WORD + lane_index)
-            if node is not None:
-                changes.append(ReportedLaneChange(node, format_lane(old), format_lane(new)))
-    return changes
+    """Return the nodes whose lane differs from the round before, by seat.
+
+    The list is empty if the leaves of one of the rounds are not stored any more.
+    """
+    uow, leaves = snapshot.uow, snapshot.source.leaves
+    previous_round = uow.rounds.get_accepted_round(accepted_round.round - 1)
+    lanes = load_round_lanes(uow, leaves, accepted_round)
+    old_lanes = None if previous_round is None else load_round_lanes(uow, leaves, previous_round)
+    if not lanes or (old_lanes is not None and not old_lanes):
+        return []
+    pairs = zip_longest(old_lanes or (), lanes, fillvalue=NEVER_REPORTED)
+    changed = {seat: (old, new) for seat, (old, new) in enumerate(pairs) if old != new}
+    node_by_seat = uow.nodes.get_addresses_by_seat(changed)
+    return [
+        ReportedLaneChange(node_by_seat[seat], format_lane(old), format_lane(new))
+        for seat, (old, new) in changed.items()
+        if seat in node_by_seat
+    ]
 
 
 def render_kickouts(snapshot: ApiSnapshot, request: PageRequest) -> Response:
-    """Show the kickouts that are due, proposed, executed or stopped."""
+    """Show the kickouts that are due, accused, executed or stopped."""
     kicks = list(reversed(snapshot.uow.rounds.list_newest_kicks(_NEWEST)))
     return render_template(
         "kickouts.html",
@@ -208,27 +214,26 @@ def describe_scores_to_stop_kickout(snapshot: ApiSnapshot, address: Address) -> 
     return f"{capitalize_first(format_count(steps, 'first place'))}{row} would stop it."
 
 
-def _describe_kick(snapshot: ApiSnapshot, kick: Kick) -> str:
+def _describe_kick(snapshot: ApiSnapshot, kick: NodeKick) -> str:
     """Return a sentence on the state of a kickout, with the time of an execution."""
     expulsion = kick.expulsion
     time = None if expulsion is None else snapshot.find_block_time(expulsion.at)
-    if kick.state is KickState.EXECUTED and time is not None:
+    if kick.state is KickState.EXPELLED and time is not None:
         return f"Executed {format_time(time)}."
     return describe_kick_stage(kick, snapshot.cursor.time)
 
 
-def describe_kick_stage(kick: Kick, now: int) -> str:
+def describe_kick_stage(kick: NodeKick, now: int) -> str:
     """Return a sentence on the state of a kickout; `now` is block time."""
-    if kick.state is not KickState.LIVE:
-        return f"{kick.state.value.replace('_', ' ').capitalize()}."
-    if now < kick.ready_at:
+    accusation = kick.accusation
+    if not kick.is_accused or accusation is None:
+        return f"{kick.state.value.capitalize()}."
+    if now < accusation.ready_at:
         return (
-            f"Veto period ends in {format_duration(kick.ready_at - now)}, at "
-            f"{format_time(kick.ready_at)}."
+            f"Veto period ends in {format_duration(accusation.ready_at - now)}, at "
+            f"{format_time(accusation.ready_at)}."
         )
-    if now < kick.dies_at:
-        return f"Executable until {format_time(kick.dies_at)}."
-    return "Expired without execution."
+    return "Executable while the last round states it."
 
 
 def render_draws(snapshot: ApiSnapshot, _request: PageRequest) -> Response:

@@ -53,7 +53,7 @@ _SIGN_BY_KIND = {
     "paused": "‖",
     "left": "‖",
     "kickout_due": "✕",
-    "kickout_proposed": "✕",
+    "kickout_accused": "✕",
     "kickout_executed": "✕",
     "report_accepted": "✓",
     "halt_cleared": "✓",

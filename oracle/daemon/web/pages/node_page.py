@@ -83,7 +83,7 @@ _SENTENCE_BY_CHANGE = {
     "kicked_out": "Kicked out by the network.",
     "kickout_due": "Kickout due.",
     "kickout_over": "Kickout no longer due.",
-    "kickout_proposed": "Kickout proposed on chain.",
+    "kickout_accused": "Accused on chain.",
     "kickout_executed": "Kicked out.",
 }
 

@@ -9,18 +9,17 @@ from dataclasses import dataclass
 from oracle.daemon.web.pages.page_frame import PageRequest, parse_round_number
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address, Hash
+from oracle.indexer.round_leaves import load_domain, load_round_of
 from oracle.queries.api.source import ApiSnapshot, NotFoundError
 from oracle.queries.leaf_models import ProofSummary
-from oracle.queries.round_leaves import find_accepted_report, load_pieced_round
-from oracle.reporting.recompute import load_domain
 
 
 @dataclass(frozen=True, slots=True)
 class ProofCard:
     """The values with which the script of a page compares the proof of an address in a round.
 
-    `root` is None if this server has not cut the report of the round, and `summary` is None if the
-    leaves of the round are not stored any more, so that a proof folds the round again.
+    `summary` is None if the leaves of the round are not stored any more, so that a proof folds the
+    round again.
     """
 
     address: Address
@@ -29,7 +28,7 @@ class ProofCard:
     as_of_hash: Hash
     chain_id: int
     oracle: Address
-    root: Hash | None
+    root: Hash
     summary: ProofSummary | None
 
     @property
@@ -78,10 +77,7 @@ def build_proof_card(
 ) -> ProofCard:
     """Return what the pages show of the proof of an address in an accepted round."""
     domain = load_domain(snapshot.uow)
-    report = find_accepted_report(snapshot.uow, accepted)
-    pieced_round = (
-        None if report is None else load_pieced_round(snapshot.uow, snapshot.source.leaves, report)
-    )
+    pieced_round = load_round_of(snapshot.uow, snapshot.source.leaves, accepted)
     return ProofCard(
         address=address,
         round=accepted.round,
@@ -89,6 +85,6 @@ def build_proof_card(
         as_of_hash=accepted.as_of_hash,
         chain_id=domain.chain_id,
         oracle=domain.contract,
-        root=None if report is None else report.root,
+        root=accepted.root,
         summary=None if pieced_round is None else ProofSummary.from_summary(pieced_round.summary),
     )

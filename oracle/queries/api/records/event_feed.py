@@ -28,12 +28,11 @@ from oracle.domain.scoring.rules import Rules
 from oracle.queries.answers import AddressText, ApiModel
 from oracle.queries.api.history_points import find_exclusion_end_time
 from oracle.queries.api.source import ApiSnapshot, RequestError
-from oracle.queries.text.human_numbers import format_count
 
 # Names of events in the stream.
 EVENT_KINDS = (
     *(cause.value for cause in FALL_CAUSES), "recovered", "joined", "paused", "resumed", "left",
-    "kickout_due", "kickout_proposed", "kickout_executed",
+    "kickout_due", "kickout_accused", "kickout_executed",
     "report_accepted", "reorg", "halted", "halt_cleared",
 )  # fmt: skip
 # Event name and text of each membership transition; requests to pause or quit are not events.
@@ -313,8 +312,7 @@ def _build_round_events(
     rounds: Sequence[RoundAccepted],
 ) -> Iterator[tuple[Position, FeedEvent]]:
     for accepted in rounds:
-        word_count = format_count(len(accepted.words), "word")
-        text = f"round {accepted.round} was accepted: {word_count} as of block {accepted.as_of}"
+        text = f"round {accepted.round} was accepted, as of block {accepted.as_of}"
         yield (
             accepted.at,
             FeedEvent(
@@ -335,7 +333,10 @@ def _build_kickout_events(
         for due_interval in snapshot.uow.activity.list_kickouts(first_block)
     ]
     for kick in snapshot.uow.rounds.list_kicks():
-        events.append((kick.proposed_at, kick.node, "kickout_proposed", "a kickout was proposed"))
+        if kick.accusation is not None:
+            events.append(
+                (kick.accusation.at, kick.node, "kickout_accused", "the node was accused")
+            )
         if kick.expulsion is not None:
             events.append(
                 (kick.expulsion.at, kick.node, "kickout_executed", "the node was kicked out")

@@ -1,56 +1,55 @@
-"""Kickouts: when they were due, the proposals, their outcomes, and the evidence."""
+"""Kickouts: since when they are due, the accusations, their outcomes, and the evidence."""
 
 from collections.abc import Callable
 
-from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
+from oracle.domain.ids import Address
 from oracle.queries.answers import Answer
 from oracle.queries.api.source import ApiSnapshot, NotFoundError
 from oracle.queries.kickout_models import (
     KickoutEntry,
-    ProposalEntry,
-    build_node_proposal,
-    build_proposed_kickout,
+    KickoutRecord,
+    build_contract_kickout,
+    build_node_kickout,
 )
 
 
 class KickoutPage(Answer):
-    """Kickouts that are due now, and the last fifty proposed kickouts, newest first."""
+    """Kickouts that are due now, and the last fifty kickouts in the contract, newest first."""
 
     due: list[KickoutEntry]
-    proposed: list[ProposalEntry]
+    on_chain: list[KickoutRecord]
 
 
 def list_kickouts(snapshot: ApiSnapshot) -> KickoutPage:
-    """Return the kickouts that are due, and the last proposed kickouts."""
+    """Return the kickouts that are due, and the newest ones in the contract."""
     due_intervals = snapshot.uow.kickouts.list_open()
     kicks = snapshot.uow.rounds.list_newest_kicks()
-    expulsion_positions = [kick.expulsion.at for kick in kicks if kick.expulsion is not None]
     place_by_position = snapshot.load_places(
         [
             *(due_interval.opened_at for due_interval in due_intervals),
-            *(kick.proposed_at for kick in kicks),
-            *expulsion_positions,
+            *(kick.accusation.at for kick in kicks if kick.accusation is not None),
+            *(kick.expulsion.at for kick in kicks if kick.expulsion is not None),
         ]
     )
-    kick_by_node = snapshot.uow.rounds.load_for_nodes(
-        [interval.node for interval in due_intervals]
-    ).kicks
+    kick_by_node = snapshot.uow.rounds.get_kicks([interval.node for interval in due_intervals])
     return KickoutPage(
         as_of=snapshot.as_of,
         due=[
             KickoutEntry(
                 node=interval.node,
                 due_since=place_by_position[interval.opened_at],
-                proposal=build_proposed_kickout(kick_by_node[interval.node])
+                on_chain=build_contract_kickout(kick_by_node[interval.node])
                 if interval.node in kick_by_node
                 else None,
             )
             for interval in due_intervals
         ],
-        proposed=[
-            ProposalEntry(
-                **dict(build_node_proposal(kick)),
-                proposed_at=place_by_position[kick.proposed_at],
+        on_chain=[
+            KickoutRecord(
+                **dict(build_node_kickout(kick)),
+                accused_at=None
+                if kick.accusation is None
+                else place_by_position[kick.accusation.at],
                 executed_at=None
                 if kick.expulsion is None
                 else place_by_position[kick.expulsion.at],
@@ -62,28 +61,20 @@ def list_kickouts(snapshot: ApiSnapshot) -> KickoutPage:
 
 
 def find_evidence(
-    snapshot: ApiSnapshot, node_or_hash: str, read_file: Callable[[Hash], str | None]
-) -> tuple[Hash, str]:
-    """Return the hash and content of a kickout's evidence.
+    snapshot: ApiSnapshot, node: Address, read_file: Callable[[Address, int], str | None]
+) -> tuple[int, str]:
+    """Return the start of the interval of a node's newest accusation, and its evidence file.
 
-    `node_or_hash` is the node of the kickout, or the hash of the evidence. `read_file` returns the
-    content of a published file, or None.
+    `read_file` returns the content of the published file of a node and an interval, or None.
 
     Raises:
-        NotFoundError: no kickout was proposed, or the file is not on this host.
+        NotFoundError: the node was never accused, or the file is not on this host.
     """
-    is_node = len(node_or_hash) == len(ZERO_ADDRESS)
-    evidence_hash = (
-        _get_evidence_hash(snapshot, Address(node_or_hash)) if is_node else Hash(node_or_hash)
-    )
-    text = read_file(evidence_hash)
+    kick = snapshot.uow.rounds.get_kicks([node]).get(node)
+    if kick is None or kick.accusation is None:
+        raise NotFoundError(f"node {node} was never accused")
+    due_since = kick.accusation.due_since
+    text = read_file(node, due_since)
     if text is None:
-        raise NotFoundError(f"evidence {evidence_hash} is not stored on this host")
-    return evidence_hash, text
-
-
-def _get_evidence_hash(snapshot: ApiSnapshot, node: Address) -> Hash:
-    kick = snapshot.uow.rounds.load_for_nodes([node]).kicks.get(node)
-    if kick is None:
-        raise NotFoundError(f"no kickout was proposed for node {node}")
-    return kick.evidence
+        raise NotFoundError(f"the evidence against {node} is not stored on this host")
+    return due_since, text

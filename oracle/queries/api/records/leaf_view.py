@@ -6,13 +6,13 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from oracle.domain.events.oracle_events import RoundAccepted
-from oracle.domain.reports.report import Report
+from oracle.domain.ids import Hash
 from oracle.domain.roots.pieces import PiecedRound
 from oracle.errors import InputError
+from oracle.indexer.round_leaves import load_piece, load_round_of, load_round_of_report
 from oracle.queries.api.source import ApiSnapshot, NotFoundError
 from oracle.queries.leaf_models import LeavesAnswer, describe_pieces
 from oracle.queries.node_proof import load_accepted_round
-from oracle.queries.round_leaves import find_accepted_report, load_piece, load_pieced_round
 
 # CIDv1, raw bytes, SHA-256 with 32 bytes; in base32, which has the prefix b.
 _CID_PREFIX = bytes((0x01, 0x55, 0x12, 0x20))
@@ -31,59 +31,82 @@ class LeafPieceContent(NamedTuple):
         return "b" + b32encode(digest).decode().rstrip("=").lower()
 
 
-# Finds the report whose leaves are requested, and whether no reorg can change it.
-FindReport = Callable[[ApiSnapshot, int], tuple[Report, bool]]
+class StoredLeaves(NamedTuple):
+    """The leaves of a root; `is_final` means that no reorg can change them.
+
+    `pieced_round` is None if they are not stored any more.
+    """
+
+    root: Hash
+    as_of: int
+    as_of_hash: Hash
+    pieced_round: PiecedRound | None
+    is_final: bool
 
 
-def find_report_of_round(snapshot: ApiSnapshot, round_number: int) -> tuple[Report, bool]:
-    """Return the report that an accepted round has the root of; raise NotFoundError if none."""
+# Finds the leaves of a round or of a period's report, by number.
+FindLeaves = Callable[[ApiSnapshot, int], StoredLeaves]
+
+
+def find_leaves_of_round(snapshot: ApiSnapshot, round_number: int) -> StoredLeaves:
+    """Return the leaves of an accepted round; raise NotFoundError if it was not accepted."""
     try:
         accepted = load_accepted_round(snapshot.uow, round_number)
     except InputError as error:
         raise NotFoundError(str(error)) from error
-    report = find_accepted_report(snapshot.uow, accepted)
-    if report is None:
-        raise NotFoundError(f"the leaves of round {round_number} are not stored")
-    return report, _is_final(snapshot, accepted)
+    return StoredLeaves(
+        root=accepted.root,
+        as_of=accepted.as_of,
+        as_of_hash=accepted.as_of_hash,
+        pieced_round=load_round_of(snapshot.uow, snapshot.source.leaves, accepted),
+        is_final=_is_final(snapshot, accepted),
+    )
 
 
-def find_report_of_period(snapshot: ApiSnapshot, period: int) -> tuple[Report, bool]:
-    """Return the report of a period, accepted or not; raise NotFoundError if there is none."""
+def find_leaves_of_period(snapshot: ApiSnapshot, period: int) -> StoredLeaves:
+    """Return the leaves of a period's report, accepted or not; raise NotFoundError if none."""
     stored = snapshot.uow.reports.get(period)
     if stored is None:
         raise NotFoundError(f"no report of period {period} was cut")
-    return stored.report, False
+    report = stored.report
+    return StoredLeaves(
+        root=report.root,
+        as_of=report.as_of.number,
+        as_of_hash=report.as_of.hash,
+        pieced_round=load_round_of_report(snapshot.uow, snapshot.source.leaves, report),
+        is_final=False,
+    )
 
 
-def build_leaf_pieces(snapshot: ApiSnapshot, report: Report) -> LeavesAnswer:
-    """Return the pieces of a report; raise NotFoundError if they are not stored any more."""
-    pieced_round = _load_kept_round(snapshot, report)
-    return LeavesAnswer(as_of=snapshot.as_of, leaves=describe_pieces(report, pieced_round))
+def build_leaf_pieces(snapshot: ApiSnapshot, leaves: StoredLeaves) -> LeavesAnswer:
+    """Return the pieces of a root; raise NotFoundError if they are not stored any more."""
+    pieced_round = _get_pieced_round(leaves)
+    pieces = describe_pieces(leaves.root, leaves.as_of_hash, pieced_round)
+    return LeavesAnswer(as_of=snapshot.as_of, leaves=pieces)
 
 
 def load_leaf_piece(
-    snapshot: ApiSnapshot, find_report: FindReport, number: int, piece: int
+    snapshot: ApiSnapshot, find_leaves: FindLeaves, number: int, piece: int
 ) -> LeafPieceContent:
     """Return the bytes of a piece; raise NotFoundError if there is no such piece."""
-    report, is_final = find_report(snapshot, number)
-    pieced_round = _load_kept_round(snapshot, report)
+    leaves = find_leaves(snapshot, number)
+    pieced_round = _get_pieced_round(leaves)
     if piece >= len(pieced_round.digests):
         raise NotFoundError(f"piece {piece}: the round has {len(pieced_round.digests)} pieces")
     tree = load_piece(snapshot.uow, snapshot.source.leaves, pieced_round, piece)
     if tree is None:
-        raise _build_not_kept_error(report)
-    return LeafPieceContent(tree.leaves, is_final)
+        raise _build_not_kept_error(leaves)
+    return LeafPieceContent(tree.leaves, leaves.is_final)
 
 
-def _load_kept_round(snapshot: ApiSnapshot, report: Report) -> PiecedRound:
-    pieced_round = load_pieced_round(snapshot.uow, snapshot.source.leaves, report)
-    if pieced_round is None:
-        raise _build_not_kept_error(report)
-    return pieced_round
+def _get_pieced_round(leaves: StoredLeaves) -> PiecedRound:
+    if leaves.pieced_round is None:
+        raise _build_not_kept_error(leaves)
+    return leaves.pieced_round
 
 
-def _build_not_kept_error(report: Report) -> NotFoundError:
-    return NotFoundError(f"the leaves of the report as of block {report.as_of.number} are deleted")
+def _build_not_kept_error(leaves: StoredLeaves) -> NotFoundError:
+    return NotFoundError(f"the leaves of the report as of block {leaves.as_of} are deleted")
 
 
 def _is_final(snapshot: ApiSnapshot, accepted: RoundAccepted) -> bool:

@@ -10,7 +10,7 @@ from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.fold.working_set import MembershipTransition
 from oracle.domain.ids import Address, Hash
-from oracle.domain.reports.lanes import NEVER_REPORTED, decode_qos, extract_lane, get_word_index
+from oracle.domain.reports.lanes import NEVER_REPORTED, decode_qos
 from oracle.queries.answers import AddressText, Answer, ApiModel, HashText, LogPlace
 from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.selection.draw_history import DrawEntry, build_draw_entries
@@ -20,7 +20,7 @@ _MAX_EVENTS, _MAX_ROUNDS, _MAX_DRAWS = 50, 100, 20
 
 PastKind = Literal[
     "joined", "pause_asked", "paused", "resumed", "quit_asked", "quit", "slashed", "kicked_out",
-    "kickout_due", "kickout_over", "kickout_proposed", "kickout_executed",
+    "kickout_due", "kickout_over", "kickout_accused", "kickout_executed",
 ]  # fmt: skip
 
 
@@ -33,7 +33,7 @@ class PastEvent(ApiModel):
     )
     place: LogPlace
     evidence: HashText | None = Field(description="Hash of the evidence of a kickout.")
-    round: int | None = Field(description="Round in which a kickout was proposed.")
+    round: int | None = Field(description="Round in which the node was accused or expelled.")
 
 
 class ReportedChange(ApiModel):
@@ -51,7 +51,7 @@ class NodePast(Answer):
     node: AddressText
     membership: list[PastEvent] = Field(description="The newest 50.")
     reported: list[ReportedChange] = Field(
-        description="Among the newest 100 rounds that wrote its word."
+        description="Changes of its score in the newest 100 rounds, as far as leaves are stored."
     )
     drawn: list[DrawEntry] = Field(description="The newest 20 draws of the node.")
 
@@ -91,7 +91,7 @@ def build_node_past(snapshot: ApiSnapshot, address: Address) -> NodePast:
 
 
 def _list_membership_events(snapshot: ApiSnapshot, address: Address) -> Iterator[_MembershipEvent]:
-    kicks = snapshot.uow.rounds.load_for_nodes([address]).kicks.values()
+    kicks = snapshot.uow.rounds.get_kicks([address]).values()
     expulsion_positions = {kick.expulsion.at for kick in kicks if kick.expulsion is not None}
     expulsion_transactions = {(position.block, position.tx) for position in expulsion_positions}
     for change in snapshot.uow.memberships.list_for_node(address, _MAX_EVENTS):
@@ -110,33 +110,27 @@ def _list_membership_events(snapshot: ApiSnapshot, address: Address) -> Iterator
         }:
             yield _MembershipEvent(closed_at, "kickout_over")
     for kick in kicks:
-        yield _MembershipEvent(kick.proposed_at, "kickout_proposed", kick.evidence, kick.round)
-        if kick.expulsion is not None:
-            yield _MembershipEvent(
-                kick.expulsion.at, "kickout_executed", kick.evidence, kick.round
-            )
+        accusation, expulsion = kick.accusation, kick.expulsion
+        evidence = None if accusation is None else accusation.evidence
+        if accusation is not None:
+            yield _MembershipEvent(accusation.at, "kickout_accused", evidence, accusation.round)
+        if expulsion is not None:
+            yield _MembershipEvent(expulsion.at, "kickout_executed", evidence, expulsion.round)
 
 
 def _find_reported_changes(snapshot: ApiSnapshot, address: Address) -> Iterator[ReportedChange]:
-    index = snapshot.uow.rounds.load_for_nodes([address]).index_by_node.get(address)
-    if index is None:
-        return
-    word_index = get_word_index(index)
-    newest_rounds = snapshot.uow.rounds.list_accepted_up_to(
-        word_index, _MAX_ROUND_NUMBER, _MAX_ROUNDS
+    """Yield the changes of a node's lane from round to round, newest first."""
+    node = snapshot.uow.nodes.get_many([address])[address]
+    newest_rounds = snapshot.uow.rounds.list_accepted_below(None, _MAX_ROUNDS)
+    lane_by_as_of = snapshot.uow.leaf_pieces.load_lanes_of_seat(
+        node.seat, [accepted.as_of for accepted in newest_rounds]
     )
-    lane_by_round = [
-        (accepted, extract_lane(dict(accepted.words)[word_index], index))
+    lanes = [
+        (accepted, lane_by_as_of[accepted.as_of])
         for accepted in newest_rounds
-        if accepted.words
+        if accepted.as_of in lane_by_as_of
     ]
-    lane_history = [lane for _, lane in lane_by_round]
-    if newest_rounds and newest_rounds[-1].round == 1:
-        # The list includes the first round, before which the lane was not written.
-        lane_history.append(NEVER_REPORTED)
-    for (accepted, _), (new_lane, old_lane) in zip(
-        lane_by_round, pairwise(lane_history), strict=False
-    ):
+    for (accepted, new_lane), (_, old_lane) in pairwise(lanes):
         if old_lane != new_lane:
             yield ReportedChange(
                 round=accepted.round,

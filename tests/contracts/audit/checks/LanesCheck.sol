@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {Lanes} from "contracts/oracle/Lanes.sol";
+import {Lanes} from "contracts/roots/core/Lanes.sol";
 
 /// @title What the arithmetic on sixteen lanes at once says is what a look at each lane says, for every word
 /// @dev A check holds for all arguments, or Halmos shows some for which it does not. Its sibling `check_refuted_` says
@@ -16,16 +16,6 @@ contract LanesCheck {
 
     function check_refuted_anyTooHigh_one_more(uint256 word) external pure {
         assert(Lanes.anyTooHigh(word) == _someAbove(word, 10_003));
-    }
-
-    function check_anyErased(uint256 previous, uint256 word) external pure {
-        if (Lanes.anyTooHigh(previous) || Lanes.anyTooHigh(word)) return;
-        assert(Lanes.anyErased(previous, word) == _someErased(previous, word, 0));
-    }
-
-    function check_refuted_anyErased_of_closed_lanes_too(uint256 previous, uint256 word) external pure {
-        if (Lanes.anyTooHigh(previous) || Lanes.anyTooHigh(word)) return;
-        assert(Lanes.anyErased(previous, word) == _someErased(previous, word, 1));
     }
 
     function check_open(uint256 word) external pure {
@@ -61,25 +51,18 @@ contract LanesCheck {
         assert(Lanes.total(Lanes.open(word) >> Lanes.TOP_BIT) == _countOpen(word, 15));
     }
 
-    /// @dev As Rounds keeps it: what is open now and what was shut, less sixteen for the word.
+    /// @dev As QoSWords keeps it: what is open now, less what was open before.
     function check_the_count_of_open_lanes_is_kept(uint256 previous, uint256 word, uint24 others) external pure {
         if (Lanes.anyTooHigh(previous) || Lanes.anyTooHigh(word)) return;
-        uint256 gained = (Lanes.open(word) >> Lanes.TOP_BIT) + (Lanes.shut(previous) >> Lanes.TOP_BIT);
+        uint256 opened = Lanes.open(word) >> Lanes.TOP_BIT;
+        uint256 closed = Lanes.open(previous) >> Lanes.TOP_BIT;
         uint256 kept = others + _countOpen(previous, 16);
-        assert(kept + Lanes.total(gained) - 16 == others + _countOpen(word, 16));
+        assert(kept + Lanes.total(opened) - Lanes.total(closed) == others + _countOpen(word, 16));
     }
 
     function check_refuted_the_count_of_open_lanes_never_changes(uint256 previous, uint256 word) external pure {
         if (Lanes.anyTooHigh(previous) || Lanes.anyTooHigh(word)) return;
         assert(_countOpen(previous, 16) == _countOpen(word, 16));
-    }
-
-    function check_anyBeyond(uint256 word, uint24 nodes) external pure {
-        assert(Lanes.anyBeyond(word, 0, nodes) == (nodes == 0 || _someFrom(word, nodes)));
-    }
-
-    function check_refuted_anyBeyond_one_lane_later(uint256 word, uint24 nodes) external pure {
-        assert(Lanes.anyBeyond(word, 0, nodes) == (nodes == 0 || _someFrom(word, uint256(nodes) + 1)));
     }
 
     // --- The same, lane by lane ---
@@ -92,14 +75,6 @@ contract LanesCheck {
         uint256 found;
         for (uint256 k; k < 16; ++k) {
             found |= _gt(_lane(word, k), bound);
-        }
-        return found != 0;
-    }
-
-    function _someErased(uint256 previous, uint256 word, uint256 floor) private pure returns (bool) {
-        uint256 found;
-        for (uint256 k; k < 16; ++k) {
-            found |= _gt(_lane(previous, k), 0) & _gt(floor + 1, _lane(word, k));
         }
         return found != 0;
     }
@@ -123,14 +98,6 @@ contract LanesCheck {
         for (uint256 k; k < lanes; ++k) {
             count += _gt(_lane(word, k), 1);
         }
-    }
-
-    function _someFrom(uint256 word, uint256 nodes) private pure returns (bool) {
-        uint256 found;
-        for (uint256 k; k < 16; ++k) {
-            found |= _gt(k + 1, nodes) & _gt(_lane(word, k), 0);
-        }
-        return found != 0;
     }
 
     function _gt(uint256 a, uint256 b) private pure returns (uint256 answer) {

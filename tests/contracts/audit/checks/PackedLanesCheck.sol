@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {Lanes} from "contracts/oracle/Lanes.sol";
+import {Lanes} from "contracts/roots/core/Lanes.sol";
 import {PackedLanes} from "contracts/roots/PackedLanes.sol";
 
 /// @title No lane and no round changes in a storage slot of the hot set, for every word

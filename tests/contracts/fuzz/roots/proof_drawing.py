@@ -44,7 +44,7 @@ class ProofHand:
         summary = contents.summary
         if some.random() < 0.08:
             earlier = later.contents.get(later.round - 1, contents).summary
-            changed = (summary._replace(open_count=summary.open_count + 1), earlier)
+            changed = (summary._replace(open_count=summary.open_count ^ 1), earlier)
             summary = some.choice(changed)
         step = self._forward("executeKick", *claim, tuple(summary))
         target = later.kick_limits.gas

@@ -169,18 +169,15 @@ def describe_node_difference(
     qos = 0 if is_out else max(lane - 2, 0)
     age = state.time - state.pushed_at
     is_pending = state.kick(node).state not in {0, EXPELLED, EXPELLED + 1}
-    expected_by_view: dict[str, tuple[int, ...]] = {
+    of_words: dict[str, tuple[int, ...]] = {
         "scoreOf": (lane != 0, is_selectable, qos, round_, age),
         "weightOf": (weight,),
         "isSelectable": (is_selectable,),
         "isExpelled": (is_out,),
-        "isKickPending": (is_pending,),
     }
-    for contract in (place.words, place.oracle):
+    of_oracle = {"isExpelled": (is_out,), "isKickPending": (is_pending,)}
+    for contract, expected_by_view in ((place.words, of_words), (place.oracle, of_oracle)):
         for name, expected in expected_by_view.items():
-            is_of_both = name in {"isExpelled", "isKickPending"}
-            if contract == place.oracle and not is_of_both:
-                continue
             actual = machine.view(as_address(contract), name, node)
             if actual != tuple(map(int, expected)):
                 return f"{name} of node {node}: {actual} instead of {expected}"

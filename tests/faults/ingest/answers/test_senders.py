@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,11 +25,10 @@ from tests.support.chain.network_logs import NETWORK, ORACLE
 from tests.support.ingest.endpoints import shown
 from tests.support.ingest.indexer import CHAIN_ID
 from tests.support.ingest.reading import many, trust
-from tests.support.ingest.speaking import tx, txs
-from tests.support.traffic import accepted
+from tests.support.ingest.speaking import tx
 
 WATCHED = "0x12345678"
-CALLER, THIEF, PUSHER = (Address(create_account(number)) for number in (1, 2, 3))
+CALLER, THIEF = (Address(create_account(number)) for number in (1, 2))
 # An address of which nobody has the key: of a chain's own transactions.
 SYSTEM = "0x" + "fe" * 20
 ZEROS = "0x" + "00" * 32
@@ -51,10 +49,9 @@ def open_source() -> Iterator[Open]:
     """Return a function that opens a source for calls, with one endpoint for each provider."""
     with ExitStack() as until_the_end:
 
-        def opened(*providers: Provider, watched: bool = True) -> ChainSource:
+        def opened(*providers: Provider) -> ChainSource:
             reader = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
-            if watched:
-                reader.selectors = {Address(NETWORK): frozenset({WATCHED})}
+            reader.selectors = {Address(NETWORK): frozenset({WATCHED})}
             urls = [
                 until_the_end.enter_context(serve_endpoint(provider)).url for provider in providers
             ]
@@ -94,11 +91,6 @@ def read(source: ChainSource, number: int, *, with_headers: bool = False) -> Blo
 def unproven(source: ChainSource, place: int = 0) -> float:
     name = source.list_endpoint_names()[place]
     return shown("oracle_verify_unproven_senders_total", endpoint=name)
-
-
-def pushed(transmitter: str = PUSHER) -> Tx:
-    (push,) = txs([replace(accepted(1, {3: 7}), transmitter=Address(transmitter))])
-    return push
 
 
 # --- honest ---
@@ -225,44 +217,3 @@ def test_false_sender_reported_by_all_endpoints_is_accepted_as_unproven(
 
     assert [call.sender for call in window.calls] == [THIEF]
     assert (window.proven, unproven(source), trust("sender")) == ((), 1, -1)
-
-
-# --- calls that single logs are understood with ---
-
-
-def test_round_push_is_proven_by_its_signature(tree: BlockTree, open_source: Open):
-    provider = Provider(tree)
-    source = open_source(provider, watched=False)
-    provider.head = block = tree.mine([pushed()])
-
-    window = read(source, block.number, with_headers=True)
-
-    assert [call.sender for call in window.calls] == [PUSHER]
-    assert (window.level, unproven(source)) == (VerificationLevel.PROVEN, 0)
-
-
-def test_unsigned_round_push_is_unproven(tree: BlockTree, open_source: Open):
-    provider = Provider(tree)
-    source = open_source(provider, watched=False)
-    provider.head = block = tree.mine([pushed(SYSTEM)])
-
-    window = read(source, block.number, with_headers=True)
-
-    assert [call.sender for call in window.calls] == [SYSTEM]
-    assert (window.proven, unproven(source)) == ((), 1)
-
-
-@pytest.mark.parametrize("lie", [{"from": THIEF}, {"value": "0x7"}], ids=str)
-def test_round_push_with_false_sender_is_read_from_another_endpoint(
-    tree: BlockTree, open_source: Open, lie: Json
-):
-    block = tree.mine([pushed()])
-    liar = Provider(tree)
-    liar.faults.append(changed(**lie))
-
-    alone = open_source(liar, watched=False)
-    with pytest.raises(TransientError, match=r"signed by|its hash"):
-        read(alone, block.number)
-    window = read(open_source(liar, Provider(tree), watched=False), block.number)
-
-    assert [(call.sender, call.value) for call in window.calls] == [(PUSHER, 0)]

@@ -1,36 +1,39 @@
 """Cases 20, 75 and 76: nobody is kicked out by mistake, on a real chain."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.source import ChainSource
+from oracle.chain.verification.calibration import Calibration, HeaderFeature
+from oracle.chain.verification.verification_policy import MINIMAL_POLICY, VerificationPolicy
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import VerificationLevel
 from oracle.indexer.rebuild import RebuildOptions, rebuild_up_to
 from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear_stored_halt
 from oracle.indexer.reorgs.reorg import rewind_to_block
-from oracle.kickouts.kickout_context import CANCEL_KICK, PROPOSE_KICK
-from oracle.kickouts.kickout_eligibility import load_evidence_verification
+from oracle.kickouts.kickout_context import ACCUSE, CLEAR_KICK, EXECUTE_KICK
 from oracle.kickouts.kickout_planner import plan_kickout_call
+from oracle.reporting.report_planner import plan_push
 from oracle.rpc.pool import EndpointPool
 from oracle.store.halts import HaltClearRecord
 from oracle.telemetry import indexer_metrics
 from tests.integration.evm.test_kicking import (
     POOL,
+    accused,
     bad_pool,
     group,
     kick,
     kinds,
-    proposed,
-    shown_low,
+    pass_veto_delay,
+    pushed_without_kickouts,
     standing,
+    stated_due,
+    stated_due_since,
 )
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import Standing
-from tests.support.office import CHAIN_ID, FINALITY, RULES, Office, next_step
+from tests.support.office import CHAIN_ID, FINALITY, Office, next_step
 from tests.support.txmgr.office_fixtures import (
     fresh_chain,
     fresh_premises,
@@ -47,77 +50,60 @@ def withdrawn(when: str) -> float:
     return float(indexer_metrics.KICKOUTS_REVOKED.labels(when)._value.get())
 
 
-def due(office: Office) -> None:
-    """Make node 2 due on final evidence, and report its score; no call is planned yet."""
+def test_kickout_is_not_signed_until_its_evidence_blocks_are_verified(sqlite_office: Office):
+    office = sqlite_office
+    # The blocks of the evidence are read with no more than their links verified.
+    office.source.set_verification(MINIMAL_POLICY)
     bad_pool(office)
-    shown_low(office)
+    office.index()
+    proven_receipts = Calibration()
+    proven_receipts.assume_proven(HeaderFeature.RECEIPTS)
+    office.source.set_verification(VerificationPolicy(), proven_receipts)
+
+    pushed_without_kickouts(office)
+    assert stated_due_since(office) == 0
+    verifier = office.reporting.verifier
+    office.reporting = replace(office.reporting, verifier=None)
+    office.period()
+    office.index()
+    assert [step.action for step in office.repeat(plan_push)] == ["report missed"]
+    assert "not yet verified" in str(office.quorum.missing.evidence_reason)
+
+    office.reporting = replace(office.reporting, verifier=verifier)
+    actions = [step.action for step in office.repeat(plan_push)]
+    assert actions == [*["kickout evidence verified"] * 2, "report signed", "push planned"]
+    assert office.quorum.missing.evidence_reason is None
+    office.repeat(next_step)
+    office.mine()
+    office.index()
+    assert stated_due_since(office) > 0
 
 
-class Forbidden:
-    """A prover that must not be called, because every endpoint is silent."""
-
-    def __init__(self, real: Any) -> None:
-        self._real = real
-
-    def get_level(self) -> VerificationLevel:
-        return VerificationLevel(self._real.get_level())
-
-    def verify_next_blocks(self, _proof: object) -> int:
-        return 0
-
-
-def test_kickout_waits_until_its_evidence_blocks_are_verified(sqlite_office: Office):
+def test_kickout_based_on_blocks_of_endpoint_proven_wrong_is_not_signed(sqlite_office: Office):
     office = sqlite_office
-    due(office)
-    with office.store.transaction() as uow:
-        scope = uow.coverage.get_current_scope()
-        assert scope is not None
-        # As an older program would have left it.
-        for span in uow.coverage.list_spans(scope.id):
-            uow.coverage.store_span(scope.id, replace(span, level=VerificationLevel.NOTHING))
-            uow.verified_blocks.delete_above(-1)
-    verifier = office.kickouts.verifier
-    assert verifier is not None
-    forbidden = Forbidden(verifier)
-    office.kickouts = replace(office.kickouts, verifier=forbidden)  # type: ignore[arg-type]
-    assert office.repeat(plan_kickout_call) == []
-    assert "propose_kick" not in kinds(office)
-
-    office.kickouts = replace(office.kickouts, verifier=verifier)
-    actions = [step.action for step in office.repeat(plan_kickout_call)]
-
-    assert actions[-1] == "kickout proposal planned"
-    assert set(actions[:-1]) == {"kickout evidence verified", "kickout signed"}
-    with office.store.read_transaction() as uow:
-        (interval,) = uow.kickouts.list_open()
-        proof = load_evidence_verification(uow, RULES, interval, verifier.get_level())
-    assert (proof.unproven, proof.reason) == ((), None)
-
-
-def test_kickout_based_on_blocks_of_endpoint_proven_wrong_is_not_planned(sqlite_office: Office):
-    office = sqlite_office
-    due(office)
+    bad_pool(office)
+    office.index()
     with office.store.transaction() as uow:
         scope = uow.coverage.get_current_scope()
         assert scope is not None
         (giver,) = {span.endpoint for span in uow.coverage.list_spans(scope.id)}
         uow.facts.quarantine.add(giver, "a lie")
-    assert office.repeat(plan_kickout_call) == []
+    for _ in range(3):
+        pushed_without_kickouts(office)
+    assert stated_due_since(office) == 0
+    reason = office.quorum.missing.evidence_reason
+    assert "came only from an endpoint that was proven wrong" in str(reason)
+
+    # Another endpoint returned the same for all blocks.
     with office.store.transaction() as uow:
-        (interval,) = uow.kickouts.list_open()
-        reason = load_evidence_verification(uow, RULES, interval, VerificationLevel.PROVEN).reason
-        assert "came only from an endpoint that was proven wrong" in str(reason)
-        # Another one said the same of all of them.
         uow.coverage.record_audit(scope.id, BlockRange(0, 2**40), "another", 1)
-
-    actions = [step.action for step in office.repeat(plan_kickout_call)]
-
-    assert actions[-1] == "kickout proposal planned"
+    stated_due(office)
 
 
 def test_case_20_no_kickout_is_planned_while_chain_is_stalled(sqlite_office: Office):
     office = sqlite_office
-    due(office)
+    bad_pool(office)
+    stated_due(office)
     clock = VirtualClock()
     endpoints = EndpointPool.from_urls([office.premises.chain.url], CHAIN_ID, clock)
     source = ChainSource(endpoints, office.folder.reader, FINALITY, clock=clock)  # type: ignore[arg-type]
@@ -130,18 +116,17 @@ def test_case_20_no_kickout_is_planned_while_chain_is_stalled(sqlite_office: Off
 
     assert heads.stalled
     assert plan_kickout_call(office.kickouts, heads) is None
-    assert kinds(office).count("propose_kick") == 0
+    assert ACCUSE not in kinds(office)
 
-    # What was planned before it stood still is not signed or sent meanwhile.
-    planned = office.repeat(plan_kickout_call)
-    assert [step.action for step in planned] == ["kickout signed", "kickout proposal planned"]
+    # A call that was planned before the stall is not signed or sent during it.
+    assert [step.action for step in office.repeat(plan_kickout_call)] == ["accuse planned"]
     while next_step(office.context, heads) is not None:
         pass
-    assert office.intents(PROPOSE_KICK)[0].state.value == "planned"
+    assert office.states(ACCUSE) == ["planned"]
     office.mine()
     office.index()
     office.repeat(next_step)
-    assert office.intents(PROPOSE_KICK)[0].state.value == "live"
+    assert office.states(ACCUSE) == ["live"]
 
 
 def test_case_75_push_removed_by_reorg_is_resent_once(sqlite_office: Office):
@@ -197,9 +182,9 @@ def test_case_76_queued_kickout_with_reorged_evidence_expires(
     office.index()
     snapshot = office.premises.chain.rpc("evm_snapshot")
     group(office, POOL, (0, 1, 2))
-    shown_low(office)
+    stated_due(office)
     office.repeat(plan_kickout_call)
-    (queued,) = office.intents(PROPOSE_KICK)
+    (queued,) = office.intents(ACCUSE)
     before = withdrawn("before")
 
     forget_the_evidence(office, snapshot)
@@ -214,13 +199,14 @@ def test_case_76_queued_kickout_with_reorged_evidence_expires(
     assert standing(office) is Standing.ACTIVE
 
 
-def test_case_76_onchain_kickout_with_removed_evidence_is_cancelled(
+def test_case_76_accusation_with_removed_evidence_is_cleared_and_not_executed(
     sqlite_office: Office,
 ):
-    """A repair removed a score that the proposal rests on, so the proposal is cancelled."""
+    """A repair removes a score that the accusation rests on."""
     office = sqlite_office
-    proposed(office)
-    before = withdrawn("after")
+    accused(office)
+    pass_veto_delay(office)
+    office.index()
     with office.store.read_transaction() as uow:
         (interval,) = uow.kickouts.list_open()
         last = list(uow.logs.iterate_between(interval.opened_at.block, interval.opened_at.block))
@@ -231,18 +217,13 @@ def test_case_76_onchain_kickout_with_removed_evidence_is_cancelled(
         assert cursor is not None
         rebuild_up_to(uow, office.folder, cursor.number, RebuildOptions())
     office.folder.discard_cached_rows()
+    # The last round still states the interval, so the accusation can only wait.
     office.tick()
-
-    # The contract lets nobody but its vetoer cancel while the lane is low: ours waits for that.
-    assert withdrawn("after") == before + 1
-    (cancel,) = office.intents(CANCEL_KICK)
-    assert (cancel.state.value, cancel.error_class) == ("planned", "NotAllowed")
-    group(office, 99, (2, 0, 1))
+    assert not {EXECUTE_KICK, CLEAR_KICK} & {*kinds(office)}
     office.pushed()
     office.until_final()
 
-    assert office.intents(CANCEL_KICK)[0].state.value == "final"
-    assert "execute_kick" not in kinds(office)
+    assert office.states(CLEAR_KICK) == ["final"]
+    assert EXECUTE_KICK not in kinds(office)
     assert not kick(office)["live"]
-    assert withdrawn("after") == before + 1
     assert standing(office) is Standing.ACTIVE

@@ -24,6 +24,7 @@ from tests.support.traffic import address
 
 
 def test_case_01_single_block_reorg_is_rolled_back_once(indexer: Indexer, a_chain: AChain):
+    a_chain.say(joins())
     indexer.index()
     before = count(metrics.REORGS)
     a_chain.live(1, on=a_chain.back(1))

@@ -12,7 +12,7 @@ from oracle.domain.state import Membership
 from oracle.errors import InputError
 from oracle.signing.local import KeySigner
 from oracle.store.database import Store
-from tests.integration.evm.test_kicking import kick, kinds, proposed, standing
+from tests.integration.evm.test_kicking import accused, kinds, pass_veto_delay, standing
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import Standing
 from tests.support.office import ETHER, Office, Premises, key_files
@@ -32,14 +32,13 @@ def test_case_62_restored_backup_recognises_sent_kickout_and_does_not_repeat_it(
     sqlite_office: Office, premises: Premises, tmp_path: Path
 ):
     office, backup = sqlite_office, tmp_path / "backup.sqlite"
-    proposed(office)
+    accused(office)
     with (
         closing(sqlite3.connect(tmp_path / "oracle.sqlite")) as database,
         closing(sqlite3.connect(backup)) as copy,
     ):
         database.backup(copy)
-    while int(str(kick(office)["readyAt"])) > premises.chain.time:
-        office.pushed()
+    pass_veto_delay(office)
     office.tick()
     office.mine()
     office.until_final()
@@ -60,7 +59,7 @@ def test_case_62_restored_backup_recognises_sent_kickout_and_does_not_repeat_it(
         node = Address(premises.network.nodes[2].lower())
         with yesterdays.read_transaction() as uow:
             assert uow.nodes.get_many([node])[node].membership is Membership.KICKED_OUT
-            assert uow.rounds.list_live_kicks() == []
+            assert uow.rounds.list_accused() == []
         assert set(kinds(office)[len(before) :]) == {"push"}
         office.close()
 

@@ -11,9 +11,7 @@ import pytest
 from sqlalchemy import update
 
 from oracle.domain.blocks import BlockRef
-from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
-from oracle.domain.reports.kickout_review import KickoutPolicy
-from oracle.domain.reports.report import MIN_SCORES
+from oracle.domain.ids import ZERO_HASH
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer import folded_state, snapshots
 from oracle.indexer.folded_state import (
@@ -23,12 +21,10 @@ from oracle.indexer.folded_state import (
     fold_state_up_to,
 )
 from oracle.indexer.folder import EventFolder
-from oracle.indexer.kickout_reviews import build_folded_context
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.indexer.reorgs.reorg import rewind_to_block
 from oracle.indexer.snapshots import SnapshotSource, check_sample, make_next_snapshot
 from oracle.reporting.recompute import build_report
-from oracle.signing.typed_data import Domain
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state import snapshot_repository
 from oracle.store.state.node_repository import encode_node_row
@@ -49,7 +45,7 @@ TERMINAL = replace(CRYNUX, name="terminal", close="terminal")
 
 
 def source_of(indexer: Indexer, rules: Rules = CRYNUX) -> SnapshotSource:
-    return SnapshotSource(indexer.store, indexer.folder.reader, rules, MIN_SCORES)
+    return SnapshotSource(indexer.store, indexer.folder.reader, rules)
 
 
 def all_made(source: SnapshotSource) -> int:
@@ -59,24 +55,24 @@ def all_made(source: SnapshotSource) -> int:
     return snapshot_count
 
 
-def shown(uow: UnitOfWork, state: FoldedState, block: int) -> tuple[object, ...]:
-    """Return every part of a state that is read: nodes, open tasks, lanes, and the report."""
-    fold, rounds = state.fold, state.rounds
+def show_state(
+    uow: UnitOfWork, source: SnapshotSource, state: FoldedState, block: int
+) -> tuple[object, ...]:
+    """Return every part of a state that is read: nodes, open tasks, kickouts, and the report."""
+    fold, contract_state = state.fold, state.contract_state
     last_time = 0 if fold.last is None else fold.last.time
     as_of = BlockRef(block, ZERO_HASH, ZERO_HASH, last_time)
-    context = build_folded_context(uow, state, last_time, KickoutPolicy(fold.rules))
     return (
         sorted(map(encode_node_row, fold.ledger.nodes.values())),
         sorted(
             encode_task_row(task) for task in fold.ledger.tasks.values() if task.ending is None
         ),
         fold.last,
-        rounds.head,
-        rounds.settings,
-        rounds.words,
-        rounds.indexes,
-        rounds.kicks,
-        build_report(state, as_of, context, SETTINGS, Domain(31337, ZERO_ADDRESS)),
+        contract_state.head,
+        contract_state.settings,
+        contract_state.previous_root,
+        contract_state.kicks,
+        build_report(uow, source.reader, state, as_of, source.rules, SETTINGS),
     )
 
 
@@ -87,7 +83,9 @@ def check_every_block(store: Store, source: SnapshotSource, last: int) -> set[in
         for block in range(0, last + 1, 3):
             from_snapshot = fold_state_up_to(uow, source.reader, source.rules, block)
             from_scratch = from_the_start(uow, source, block)
-            assert shown(uow, from_snapshot, block) == shown(uow, from_scratch, block)
+            assert show_state(uow, source, from_snapshot, block) == show_state(
+                uow, source, from_scratch, block
+            )
             used.add(from_snapshot.snapshot_block)
     return used
 
@@ -134,8 +132,8 @@ def test_task_missing_from_snapshot_is_folded_from_older_snapshot(
             from_snapshot = fold_state_up_to(uow, source.reader, source.rules, block)
             from_scratch = from_the_start(uow, source, block)
             # What waits and was never named again is missing: nobody reads tasks of it.
-            nodes, _, *other_parts = shown(uow, from_snapshot, block)
-            expected_nodes, _, *expected_parts = shown(uow, from_scratch, block)
+            nodes, _, *other_parts = show_state(uow, source, from_snapshot, block)
+            expected_nodes, _, *expected_parts = show_state(uow, source, from_scratch, block)
             assert (nodes, other_parts) == (expected_nodes, expected_parts)
 
 
@@ -169,7 +167,7 @@ def test_rebuild_and_rewind_delete_snapshots(
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
     source = source_of(indexed)
     all_made(source)
-    made_by = compute_snapshot_version(source.reader, CRYNUX, MIN_SCORES)
+    made_by = compute_snapshot_version(source.reader, CRYNUX)
     rewind_to_block(indexed.source, indexed.store, indexed.folder, a_chain.head.number - 4, MANNER)
     with indexed.store.read_transaction() as uow:
         assert uow.snapshots.find_newest(10**9, made_by) is not None

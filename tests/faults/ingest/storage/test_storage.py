@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
-from devnet.fakechain.block_json import FakeLog
+from devnet.fakechain.block_json import FakeLog, Tx
+from devnet.fakechain.mining import create_account
 from oracle.chain.profiles.event_reader import DecodedEvents, EventReader, restrict_reader
 from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import IngestScope
 from oracle.domain.fold.fold import FOLD_VERSION
+from oracle.domain.ids import Address
 from oracle.domain.logs import Call, Log
 from oracle.errors import TransientError
 from oracle.indexer.audit.gaps import find_index_gaps
@@ -171,6 +173,28 @@ def test_case_67_only_logs_of_new_contracts_and_new_events_are_read(
 
 def a_task() -> str:
     return "0x" + "07" * 32
+
+
+def test_case_67_calls_of_a_known_contract_are_read_for_indexed_blocks(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
+    watched, caller = "0x12345678", create_account(1)
+    call = Tx(caller, NETWORK, watched + "07")
+    called = a_chain.show(a_chain.tree.mine([call, Tx(caller, NETWORK, "0x87654321")]))
+    a_chain.quiet(FINALITY)
+    indexer = open_indexer(a_chain.urls[0], reports=False)
+    indexer.index()
+    now = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
+    now.selectors = {Address(NETWORK): frozenset({watched})}
+
+    steps = mended(read_for(indexer, now))
+
+    assert sum(step.row_count for step in steps) == 1
+    assert steps[-1].rebuilt is not None
+    with indexer.store.read_transaction() as uow:
+        (stored,) = uow.calls.iterate_between(0, called.number)
+        assert (stored.block, stored.sender, stored.input) == (called.number, caller, call.input)
+        assert not find_index_gaps(uow, now)
 
 
 def test_case_67_interrupted_scope_backfill_resumes_at_last_block(

@@ -1,36 +1,22 @@
-"""Kickouts that come too late, or whose node has improved meanwhile."""
+"""Kickouts that come too late, were vetoed, or whose node has improved meanwhile."""
 
-from dataclasses import replace
-
-from oracle.domain.reports.kicks import KickState
+from oracle.domain.reports.node_kicks import KickState
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
-from oracle.kickouts.kickout_planner import plan_kickout_call
-from oracle.txmgr.accounts_and_limits import ReporterKeys
+from oracle.kickouts.kickout_context import ACCUSE, CLEAR_KICK, EXECUTE_KICK
 from tests.integration.evm.test_kicking import (
-    POOL,
-    group,
+    accused,
+    bad_pool,
     kick,
     kinds,
-    proposed,
+    pass_veto_delay,
     pushed_without_kickouts,
+    recover,
     standing,
+    stated_due,
+    stated_due_since,
 )
 from tests.support.evm.network import Standing
-from tests.support.office import LIMITS, Office
-
-
-def died(office: Office) -> None:
-    """Let more than a day pass in which nobody executes the proposed kickout."""
-    office.premises.chain.at(int(str(kick(office)["diesAt"])) + 1)
-    office.premises.chain.mine()
-
-
-def cancelled(office: Office, by: str) -> None:
-    """Cancel the kickout of node 2 on chain, and index the event."""
-    node = office.premises.network.nodes[2]
-    call = office.premises.oracle.functions.cancelKick(node, b"no".ljust(32, b"\0"))
-    office.premises.chain.send(call, sender=by)
-    office.index()
+from tests.support.office import Office
 
 
 def state_of_kick(office: Office) -> KickState:
@@ -39,85 +25,85 @@ def state_of_kick(office: Office) -> KickState:
     return stored_kick.state
 
 
-def some_rounds(office: Office) -> None:
-    office.pushed()
-    for _ in range(3):
-        office.mine()
-        office.until_final()
+def is_rebuild_identical(office: Office) -> bool:
+    options = RebuildOptions(lease_epoch=office.epoch)
+    return rebuild_state(office.store, office.folder, options).is_same
 
 
-def test_kickout_cancelled_by_its_node_after_it_expired_is_proposed_again(office: Office):
-    proposed(office)
-    first = kick(office)
-    died(office)
-    cancelled(office, by=office.premises.network.nodes[2])
-    assert state_of_kick(office) is KickState.CANCELLED
-    assert rebuild_state(
-        office.store, office.folder, RebuildOptions(lease_epoch=office.epoch)
-    ).is_same
-    some_rounds(office)
-
-    again = kick(office)
-    assert (again["live"], again["evidence"]) == (True, first["evidence"])
-    assert int(str(again["round"])) > int(str(first["round"]))
-
-
-def test_veto_stays_in_force_after_the_vetoer_is_replaced(sqlite_office: Office):
-    office = sqlite_office
-    proposed(office)
-    premises = office.premises
-    admin, heir = premises.network.admin, premises.network.creator
-    cancelled(office, by=admin)
-    premises.chain.send(premises.oracle.functions.setVetoer(heir), sender=admin)
+def test_veto_stays_in_force_after_the_vetoer_is_replaced(office: Office):
+    accused(office)
+    does, network = office.premises.oracle.functions, office.premises.network
+    for call in (
+        does.veto(network.nodes[2], b"no".ljust(32, b"\0")),
+        does.setVetoer(network.creator),
+    ):
+        office.premises.chain.send(call, sender=network.admin)
     office.index()
     assert state_of_kick(office) is KickState.VETOED
-    assert rebuild_state(
-        office.store, office.folder, RebuildOptions(lease_epoch=office.epoch)
-    ).is_same
-    some_rounds(office)
-    assert kinds(office).count("propose_kick") == 1
+    assert is_rebuild_identical(office)
+    for _ in range(2):
+        office.pushed()
+    office.until_final()
+    assert kinds(office).count(ACCUSE) == 1
+    assert standing(office) is Standing.ACTIVE
 
 
-def test_kickout_not_executed_in_time_is_proposed_again(sqlite_office: Office):
+def test_accusation_is_executed_after_a_long_outage_once_a_new_round_states_it(
+    sqlite_office: Office,
+):
     office = sqlite_office
-    proposed(office)
-    first = kick(office)
-    died(office)
-    some_rounds(office)
-
-    again = kick(office)
-    assert (again["live"], again["evidence"]) == (True, first["evidence"])
-    assert int(str(again["round"])) > int(str(first["round"]))
-    assert "execute_kick" not in kinds(office)
-
-
-def test_signer_only_reporter_signs_unexecuted_kickout_again(sqlite_office: Office):
-    office = sqlite_office
-    proposed(office)
-    died(office)
-    pushed_without_kickouts(office)
-    signer = office.premises.keys.signer
-    office.restart(premises=replace(office.premises, keys=ReporterKeys(signer, None)))
-
-    assert [step.action for step in office.repeat(plan_kickout_call)] == ["kickout signed"]
-
-
-def test_kickout_of_recovered_node_is_not_executed(sqlite_office: Office):
-    office = sqlite_office
-    proposed(office)
-    group(office, 99, (2, 0, 1))
-    # The chain shows it well, and nobody is there to cancel.
-    pushed_without_kickouts(office)
-    for number in range(50, 50 + POOL):
-        group(office, number, (0, 1, 2))
-    for _ in range(LIMITS.kick_rounds):
-        pushed_without_kickouts(office)
-    premises = office.premises
-    premises.chain.at(max(premises.chain.time, int(str(kick(office)["readyAt"]))) + 1)
-    premises.chain.mine()
+    accused(office)
+    pass_veto_delay(office)
+    # The scores are stale after two days without a round.
+    office.premises.chain.later(2 * 86_400)
+    office.premises.chain.mine()
+    office.index()
+    office.pushed()
     office.tick()
     office.mine()
     office.until_final()
+    assert kinds(office).count(ACCUSE) == 1
+    assert standing(office) is Standing.KICKED_OUT
 
-    assert "execute_kick" not in kinds(office)
+
+def test_recovered_node_that_is_due_again_is_accused_of_the_new_interval(sqlite_office: Office):
+    office = sqlite_office
+    accused(office)
+    first = kick(office)
+    recover(office)
+    # The chain shows the recovery, but nobody clears the accusation.
+    pushed_without_kickouts(office)
+    bad_pool(office, first=50)
+    stated_due(office)
+    assert stated_due_since(office) != first["due_since"]
+    premises = office.premises
+    premises.chain.at(max(premises.chain.time, int(str(first["ready_at"]))) + 1)
+    premises.chain.mine()
+    for _ in range(2):
+        office.tick()
+        office.mine()
+    # The accusation follows once the call that cleared the earlier one is final.
+    office.until_final()
+    office.mine()
+
+    second = kick(office)
+    assert (second["live"], second["due_since"]) == (True, stated_due_since(office))
+    assert int(str(second["ready_at"])) > premises.chain.time - 60
+    assert EXECUTE_KICK not in kinds(office)
     assert standing(office) is Standing.ACTIVE
+
+
+def test_accusation_cleared_by_another_account_is_not_cleared_again(sqlite_office: Office):
+    office = sqlite_office
+    accused(office)
+    recover(office)
+    pushed_without_kickouts(office)
+    office.tick()
+    (clearing,) = office.intents(CLEAR_KICK)
+    office.mine()
+    office.until_final()
+    assert state_of_kick(office) is KickState.RECOVERED
+    assert is_rebuild_identical(office)
+    office.pushed()
+    office.until_final()
+    assert [intent.id for intent in office.intents(CLEAR_KICK)] == [clearing.id]

@@ -1,56 +1,64 @@
-"""A kickout that rests on one creator's tasks is held for an operator."""
+"""A kickout that rests on one creator's tasks is held until the vetoer allows it."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from oracle.cli.kickout_plans import plan_manual_proposal as proposed_by_hand
-from oracle.domain.coverage import VerificationLevel
 from oracle.domain.fixed_point import UNIT
-from oracle.kickouts.kickout_context import PROPOSE_KICK
-from oracle.kickouts.kickout_eligibility import KickoutRules, load_kickout_cases
+from oracle.kickouts.kickout_cases import load_kickout_cases
+from oracle.kickouts.kickout_context import ACCUSE
 from oracle.kickouts.kickout_planner import plan_kickout_call
-from tests.integration.evm.test_kicking import bad_pool, kick, kinds, shown_low
-from tests.support.office import RULES, SETTINGS, Office, next_step
+from tests.integration.evm.test_kicking import bad_pool, kick, kinds, node_two, stated_due
+from tests.support import office as offices
+from tests.support.office import Office, Premises
+from tests.support.txmgr.stores import NewStore
 
-HELD = replace(RULES, kick_creator_share=UNIT // 2)
+HELD = replace(offices.RULES, kick_creator_share=UNIT // 2)
 
 
 @pytest.fixture
-def held_office(sqlite_office: Office) -> Office:
-    """Return an office where node 2 is due on final evidence from the tasks of one creator."""
-    bad_pool(sqlite_office)
-    shown_low(sqlite_office)
-    sqlite_office.kickouts = replace(sqlite_office.kickouts, rules=HELD)
-    return sqlite_office
+def held_office(
+    premises: Premises,
+    new_sqlite_store: NewStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Office]:
+    """Yield an office whose rules hold a kickout on one creator's tasks; node 2 is due by them."""
+    monkeypatch.setattr(offices, "RULES", HELD)
+    with new_sqlite_store() as store:
+        office = Office(premises, store, tmp_path / "evidence")
+        rules_hash = bytes.fromhex(office.reporting.rules_hash[2:])
+        call = premises.oracle.functions.setRules(rules_hash)
+        premises.chain.send(call, sender=premises.network.admin)
+        bad_pool(office)
+        stated_due(office)
+        yield office
+        office.close()
 
 
-def test_kickout_based_on_scores_from_one_creator_waits_for_operator(held_office: Office):
+def test_kickout_based_on_scores_from_one_creator_waits_for_the_vetoer(held_office: Office):
     office = held_office
+    kickouts = office.kickouts
     with office.store.read_transaction() as uow:
         (kickout_case,) = load_kickout_cases(
-            uow, KickoutRules(HELD, SETTINGS), VerificationLevel.NOTHING
+            uow, kickouts.leaf_cache, kickouts.policy, kickouts.settings
         )
-    assert kickout_case.obstacle is None
     assert kickout_case.hold_reason == (
         "4 of its 4 scores come from one creator's tasks (there is no other creator)"
     )
-
-    assert office.repeat(plan_kickout_call) == []
-    assert PROPOSE_KICK not in kinds(office)
-    assert not kick(office)["live"]
-
-    proposed_by_hand(office.kickouts, kickout_case, office.source.fetch_heads())
-    office.repeat(next_step)
-    office.mine()
-    office.index()
-    assert kick(office)["live"]
-    # What a person has proposed is not held a second time.
-    with office.store.read_transaction() as uow:
-        (kickout_case,) = load_kickout_cases(
-            uow, KickoutRules(HELD, SETTINGS), VerificationLevel.NOTHING
-        )
-    assert (kickout_case.hold_reason, kickout_case.obstacle) == (
-        None,
-        "its kickout is already proposed",
+    assert kickout_case.obstacle == (
+        "it is held; the vetoer has to allow it (`qos-oracle kickout allow`)"
     )
+    assert office.repeat(plan_kickout_call) == []
+    assert ACCUSE not in kinds(office)
+
+    premises = office.premises
+    node = premises.network.nodes[2]
+    allow = premises.oracle.functions.allow(node, kickout_case.due_since)
+    premises.chain.send(allow, sender=premises.network.admin)
+    office.tick()
+    office.mine()
+    assert kick(office)["live"]
+    assert office.intents(ACCUSE)[0].request.subject == node_two(office)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.kickouts.kickout_context import EXECUTE_KICK, PROPOSE_KICK
+from oracle.kickouts.kickout_context import ACCUSE, EXECUTE_KICK
 from tests.support.office import Premises
 from tests.support.sending.fuses import Crash, Deaths, Fuse, fused
 from tests.support.sending.journals import gaps
@@ -16,7 +16,7 @@ from tests.support.txmgr.stores import NewStore
 # Every point takes seconds on a shared machine.
 pytestmark = pytest.mark.timeout(900)
 
-KICKOUTS = (PROPOSE_KICK, EXECUTE_KICK)
+KICKOUTS = (ACCUSE, EXECUTE_KICK)
 
 
 @pytest.fixture

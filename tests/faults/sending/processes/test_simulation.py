@@ -71,12 +71,12 @@ def test_simulation_cache_does_not_change_outcome(empty: Path):
     assert quick == slow
 
 
-def test_expired_kickouts_do_not_block_further_kickouts():
-    """Without the fix, three kickouts that expired together were never requested again."""
+def test_expired_calls_do_not_block_further_calls():
+    """Without the fix, three calls that expired together were never requested again."""
     goals = Goals(24)
     wished_by_goal = dict.fromkeys(goals.pushes, Wished("final", 1, is_over=True))
-    wished_by_goal |= dict.fromkeys(goals.kicks[:3], Wished("expired", 1, is_over=True))
-    assert goals.next_kick(wished_by_goal) == goals.kicks[0]
+    wished_by_goal |= dict.fromkeys(goals.others[:3], Wished("expired", 1, is_over=True))
+    assert goals.next_other(wished_by_goal) == goals.others[0]
 
 
 def test_skipped_confirmation_violates_simulation_invariant_i8(

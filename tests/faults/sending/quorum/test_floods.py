@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from oracle.domain.ids import Hash
 from oracle.quorum.collector import fetch_peer_statements
 from oracle.quorum.statements import build_report_record, build_report_statement, publish_statement
 from oracle.quorum.wire_format import Board
@@ -73,7 +74,7 @@ def test_flooding_signer_is_accepted_immediately_if_it_agrees_and_later_otherwis
 
 def _ours(reporter: Reporter) -> SignedStatement:
     with reporter.office.store.read_transaction() as uow:
-        (statement,) = uow.statements.list_for_round(reporter.office.premises.address, "report", 1)
+        (statement,) = uow.statements.list_for_round(reporter.office.premises.address, 1)
     return statement
 
 
@@ -84,20 +85,17 @@ def _say(liar: Reporter, numbers: range) -> None:
     with liar.office.store.read_transaction() as uow:
         report = uow.reports.list_due()[0].report
     for number in numbers:
-        records = report.records[:-2] + number.to_bytes(2, "big")
-        changed_report = replace(report, records=records)
+        changed_report = replace(report, root=Hash(f"0x{number:064x}"))
         statement = build_report_statement(changed_report, liar.office.contract.get_status())
         signature = context.sender_account.signer.sign_statement(
             statement, context.sender_account.domain
         )
         publish_statement(
-            quorum, statement, replace(build_report_record(quorum, statement), signature=signature)
+            quorum, replace(build_report_record(quorum, statement), signature=signature)
         )
 
 
 def _kept(reporter: Reporter, whose: Reporter) -> list[SignedStatement]:
     with reporter.office.store.read_transaction() as uow:
-        statements = uow.peer_statements.list_for_round(
-            reporter.office.premises.address, "report", 1
-        )
+        statements = uow.peer_statements.list_for_round(reporter.office.premises.address, 1)
     return [statement for statement in statements if statement.signer == whose.signer]

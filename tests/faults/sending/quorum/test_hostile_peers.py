@@ -15,7 +15,6 @@ from oracle.quorum.statements import build_report_record, publish_statement
 from oracle.quorum.wire_format import (
     Board,
     ReportMessage,
-    StatementMessage,
     encode_statements,
     is_genuine,
 )
@@ -45,7 +44,7 @@ class Asked:
 
     def told(self, statement: ReportStatement, domain: Domain, signer: Signer) -> ReportMessage:
         """Return a genuinely signed statement in the form of `/v1/report/1`."""
-        (own_message,) = self.board.get_statements("report/1")
+        (own_message,) = self.board.get_statements(1)
         assert isinstance(own_message, ReportMessage)
         message = msgspec.structs.replace(
             own_message,
@@ -78,7 +77,7 @@ class Asked:
                 for stored_report in uow.reports.list_latest(10)
                 if stored_report.digest
             )
-        (own_message,) = self.board.get_statements("report/1")
+        (own_message,) = self.board.get_statements(1)
         assert isinstance(own_message, ReportMessage)
         return ReportStatement(
             config=Hash(own_message.config),
@@ -87,10 +86,10 @@ class Asked:
             as_of=own_message.as_of,
             as_of_hash=Hash(own_message.as_of_hash),
             deadline=own_message.deadline,
-            blob=report.data,
+            root=report.root,
         )
 
-    def hears(self, *messages: StatementMessage) -> None:
+    def hears(self, *messages: ReportMessage) -> None:
         self.answer = (200, encode_statements(list(messages)), {})
 
     def kept(self) -> list[Address]:
@@ -210,7 +209,7 @@ def test_malformed_response_is_ignored_and_next_response_is_counted(asked: Asked
 
 def test_own_statement_returned_by_peer_is_not_counted_as_a_second_signature(asked: Asked):
     # The same one that we hold: a peer that shows us ourselves.
-    (own_message,) = asked.board.get_statements("report/1")
+    (own_message,) = asked.board.get_statements(1)
     asked.hears(own_message, own_message)
     assert asked.turns() == []
     assert asked.kept() == []
@@ -220,17 +219,16 @@ def test_own_statement_returned_by_peer_is_not_counted_as_a_second_signature(ask
 def test_board_shows_only_own_statements(asked: Asked):
     asked.hears(_good(asked))
     assert asked.turns() == ["push planned"]
-    shown = asked.board.get_statements("report/1")
+    shown = asked.board.get_statements(1)
     assert [message.signer for message in shown] == [
         asked.office.context.sender_account.signer.address
     ]
     # And not twice, however often it is shown.
     statement = asked.statement()
     with asked.office.store.read_transaction() as uow:
-        (signed,) = uow.statements.list_for_round(asked.domain.contract, "report", 1)
+        (signed,) = uow.statements.list_for_round(asked.domain.contract, 1)
     publish_statement(
         asked.office.quorum,
-        statement,
         replace(build_report_record(asked.office.quorum, statement), signature=signed.signature),
     )
-    assert len(asked.board.get_statements("report/1")) == 1
+    assert len(asked.board.get_statements(1)) == 1

@@ -60,7 +60,7 @@ class Guarded:
         with self.office.store.read_transaction() as uow:
             return len(
                 uow.statements.list_for_round(
-                    self.office.premises.address, "report", self.office.premises.round + 1
+                    self.office.premises.address, self.office.premises.round + 1
                 )
             )
 

@@ -27,7 +27,7 @@ def three(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Ite
 def digests(office: Office) -> list[tuple[str, str | None]]:
     """Return digest and expiry reason of the first round's statements, the newest first."""
     with office.store.read_transaction() as uow:
-        statements = uow.statements.list_for_round(office.premises.address, "report", 1)
+        statements = uow.statements.list_for_round(office.premises.address, 1)
     return [(statement.digest, statement.expiry_reason) for statement in statements]
 
 

@@ -11,12 +11,13 @@ from oracle.errors import FatalError
 from oracle.quorum.statements import build_report_record
 from oracle.quorum.wire_format import Board
 from oracle.reporting.report_planner import plan_push
-from oracle.signing.signer import SignedBytes, Signer, Statement, TransactionRequest
+from oracle.signing.signer import SignedBytes, Signer, TransactionRequest
 from oracle.signing.typed_data import Domain, ReportStatement
 from oracle.store.outbox.records import SignedStatement
 from oracle.store.tables.outbox_tables import lease
 from oracle.txmgr.accounts_and_limits import ReporterKeys
 from tests.support.office import Office
+from tests.support.sending.rounds import flip_lowest_bit
 
 
 @dataclass
@@ -30,7 +31,7 @@ class Slow:
     def address(self) -> Address:
         return self.signer.address
 
-    def sign_statement(self, statement: Statement, domain: Domain) -> bytes:
+    def sign_statement(self, statement: ReportStatement, domain: Domain) -> bytes:
         assert isinstance(statement, ReportStatement)
         signature = self.signer.sign_statement(statement, domain)
         self.meanwhile(statement)
@@ -52,10 +53,8 @@ def slowly(office: Office, meanwhile: Callable[[ReportStatement], None]) -> Boar
 
 
 def otherwise(office: Office, statement: ReportStatement) -> SignedStatement:
-    """Return another statement of the same key for the same round, with a changed lowest bit."""
-    changed_statement = replace(
-        statement, blob=statement.blob[:-1] + bytes([statement.blob[-1] ^ 1])
-    )
+    """Return another statement of the same key for the same round, with another root."""
+    changed_statement = replace(statement, root=flip_lowest_bit(statement.root))
     signer = office.premises.keys.signer
     assert isinstance(signer, Slow)
     signature = signer.signer.sign_statement(
@@ -66,7 +65,7 @@ def otherwise(office: Office, statement: ReportStatement) -> SignedStatement:
 
 def signed(office: Office) -> list[SignedStatement]:
     with office.store.read_transaction() as uow:
-        return uow.statements.list_for_round(office.premises.address, "report", 1)
+        return uow.statements.list_for_round(office.premises.address, 1)
 
 
 def test_statement_signed_by_another_process_during_signing_is_the_only_one_stored(office: Office):
@@ -85,7 +84,7 @@ def test_statement_signed_by_another_process_during_signing_is_the_only_one_stor
     assert [signed_statement.digest for signed_statement in signed(office)] == [
         stored_statements[0].digest
     ]
-    assert board.get_statements("report/1") == []
+    assert board.get_statements(1) == []
     assert office.intents() == []
 
 
@@ -102,7 +101,7 @@ def test_live_statement_stored_during_signing_remains_the_only_statement(office:
     assert [signed_statement.digest for signed_statement in signed(office)] == [
         stored_statements[0].digest
     ]
-    assert board.get_statements("report/1") == []
+    assert board.get_statements(1) == []
     assert office.intents() == []
 
 
@@ -124,4 +123,4 @@ def test_embargo_set_during_signing_discards_signature(office: Office):
     board = slowly(office, meanwhile)
     assert office.repeat(plan_push) == []
     assert signed(office) == []
-    assert board.get_statements("report/1") == []
+    assert board.get_statements(1) == []

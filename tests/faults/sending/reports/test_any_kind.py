@@ -65,7 +65,7 @@ def wanted(office: Office, exclusive_key: str | None = None) -> list[str]:
                 contract=office.premises.address,
                 kind="ping",
                 dedup_key=name,
-                calldata=encode_call("QoSOracle", "head"),
+                calldata=encode_call("roots/QoSRoots", "head"),
                 subject=name,
                 exclusive_key=exclusive_key,
             )

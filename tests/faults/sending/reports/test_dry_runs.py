@@ -104,7 +104,7 @@ def site(
 DRY = {
     "run": ("run", "--once", "--dry-run"),
     "report push": ("report", "push", "--dry-run"),
-    "kickout propose": ("kickout", "propose", "NODE", "--dry-run"),
+    "kickout accuse": ("kickout", "accuse", "NODE", "--dry-run"),
     "contract deploy": ("contract", "deploy", "--dev", "--admin", "0x" + 40 * "1", "--dry-run"),
     "status": ("status",),
 }
@@ -121,7 +121,7 @@ def test_case_f71_dry_run_sends_nothing_and_uses_no_key(
 ):
     # 2: the node is not due yet, which the dry run is asked for to say.
     # And 1 is how it is where no daemon works.
-    codes = {"kickout propose": {0, 2}, "status": {1}}.get(command, {0})
+    codes = {"kickout accuse": {0, 2}, "status": {1}}.get(command, {0})
     assert site.run(*words(site, command)) in codes, capsys.readouterr().err
     assert (site.sent, site.signed) == (0, 0)
 

@@ -53,9 +53,13 @@ def test_quorum_of_several_signers_is_accepted(sqlite_office: Office):
     constitution = office.contract.get_configuration()
     three = tuple(Address(f"0x{40 * digit}") for digit in "123")
     for quorum, what in ((3, []), (4, ["quorum"])):
-        changed_configuration = replace(
-            constitution, signers=(*constitution.signers, *three[1:]), quorum=quorum
+        contract_status = constitution.contract_status
+        changed_status = replace(
+            contract_status,
+            signers=(*constitution.signers, *three[1:]),
+            head=replace(contract_status.head, quorum=quorum),
         )
+        changed_configuration = replace(constitution, contract_status=changed_status)
         assert [
             mismatch.subject
             for mismatch in find_mismatches(changed_configuration, expected(office))

@@ -47,7 +47,7 @@ def test_case_f35_report_with_as_of_beyond_anchor_window_is_marked_missed_before
 
     assert ("missed", "as-of left the anchor window") in office.reports()
     with office.store.read_transaction() as uow:
-        signed = uow.statements.list_for_round(office.premises.address, "report", 1)
+        signed = uow.statements.list_for_round(office.premises.address, 1)
     assert (signed, office.intents()) == ([], [])
 
 

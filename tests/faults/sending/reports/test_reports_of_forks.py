@@ -64,5 +64,5 @@ def test_case_f34_report_on_reorged_round_is_refused_and_signed_again(office: Of
     landed(office)
     new, buried = signed(office, 2)
     assert (buried.digest, buried.expiry_reason) == (second.digest, "prev_reorged")
-    assert new.prev_digest != second.prev_digest
+    assert new.prev != second.prev
     assert office.premises.round == 2

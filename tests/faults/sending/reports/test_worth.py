@@ -67,9 +67,9 @@ def test_report_is_pushed_at_heartbeat_despite_high_fees(patient_office: Office)
     assert office.states()[-1] == "live"
 
 
-def test_report_below_min_words_waits_for_heartbeat(patient_office: Office):
+def test_report_below_min_nodes_waits_for_heartbeat(patient_office: Office):
     office = patient_office
-    office.reporting = replace(office.reporting, submission_policy=SubmissionPolicy(min_words=2))
+    office.reporting = replace(office.reporting, submission_policy=SubmissionPolicy(min_nodes=9))
     office.period()
     office.index()
     assert planned(office)[-1:] == ["report signed"]

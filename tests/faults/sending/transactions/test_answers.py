@@ -75,7 +75,7 @@ def test_transaction_of_wrong_chain_stops_daemon_after_recording_pause(
     for proxy in proxies:
         proxy.rule(SEND, error("invalid chain id for signer"))
     office.period()
-    with pytest.raises(FatalError, match="one of another chain: invalid chain id"):
+    with pytest.raises(FatalError, match="belonging to another chain: invalid chain id"):
         office.tick()
 
     with office.store.read_transaction() as uow:

@@ -89,7 +89,7 @@ def test_push_whose_delay_is_over_still_waits_for_the_head_start_blocks(
     assert reverted(pair, began) == []
 
 
-def test_kickout_is_proposed_and_executed_by_one_of_two_transmitters(
+def test_kickout_is_accused_and_executed_by_one_of_two_transmitters(
     pair: tuple[Office, Office],
 ):
     first, second = pair

@@ -17,17 +17,23 @@ from devnet.demo.show import START_TIME, create_keys
 from devnet.demo.stage import ETHER, ChainClock
 from oracle.bindings.codec import encode_call
 from oracle.bindings.kick_targets import encode_address_call
-from oracle.bindings.timelock import DEFAULT_DELAY, ROLE_ID_BY_NAME, TIMELOCK, TimelockedCall
+from oracle.bindings.timelock import (
+    DEFAULT_DELAY,
+    ROLE_ID_BY_NAME,
+    TIMELOCK,
+    TimelockedCall,
+    build_canceller_grant,
+)
 from oracle.cli.main import run
 from oracle.daemon.compose import open_checked_chain
 from oracle.daemon.config.loader import Config, read_config
 from oracle.daemon.records import open_records
 from oracle.daemon.senders import get_oracle_address, open_report_account
 from oracle.domain.blocks import Position
-from oracle.domain.ids import ZERO_HASH, Address
-from oracle.domain.reports.contract_state import RoundsChanges
+from oracle.domain.ids import Address
+from oracle.domain.reports.contract_state import ContractChanges
 from oracle.domain.reports.expulsions import NEVER_EXPIRES, NO_TARGET, Expulsion
-from oracle.domain.reports.kicks import Kick, KickState
+from oracle.domain.reports.node_kicks import KickState, NodeKick
 from tests.integration.reporters.waiting import until
 
 GONE, REFUSED, LAPSED, VETOED, READMITTED = (Address("0x" + one * 40) for one in "abcde")
@@ -93,11 +99,11 @@ def unwatched(tmp_path: Path) -> Iterator[Unwatched]:
             chain.close()
 
 
-def kick_of(node: Address, state: KickState, *, until: int) -> Kick:
-    """A kickout that ran to an expulsion, whatever became of that."""
+def kick_of(node: Address, state: KickState, *, until: int) -> NodeKick:
+    """Return a kickout that expelled the node, in the given state."""
     at = Position(1, 0, 0)
     gone = Expulsion(at, round=1, expires_at=until, target=NO_TARGET, tried_in=1, tried_at=at)
-    return Kick(node, 1, ZERO_HASH, 0, 0, proposed_at=at, state=state, expulsion=gone)
+    return NodeKick(node, state, expulsion=gone)
 
 
 def is_expelled(config: Config, node: Address) -> bool:
@@ -196,14 +202,14 @@ def test_nodes_expelled_by_the_previous_oracle_stay_expelled_in_its_replacement(
     assert run(["run", "--once", "--config", config]) == 0
     with open_records(read_config(Path(config))) as records, records.store.transaction() as uow:
         kicks = {
-            GONE: kick_of(GONE, KickState.EXECUTED, until=NEVER_EXPIRES),
+            GONE: kick_of(GONE, KickState.EXPELLED, until=NEVER_EXPIRES),
             REFUSED: kick_of(REFUSED, KickState.REFUSED, until=NEVER_EXPIRES),
             # Its expulsion is over, theirs was called off or taken back.
-            LAPSED: kick_of(LAPSED, KickState.EXECUTED, until=1),
+            LAPSED: kick_of(LAPSED, KickState.EXPELLED, until=1),
             VETOED: kick_of(VETOED, KickState.VETOED, until=NEVER_EXPIRES),
             READMITTED: kick_of(READMITTED, KickState.READMITTED, until=NEVER_EXPIRES),
         }
-        uow.rounds.save_changes(RoundsChanges(kicks=kicks))
+        uow.rounds.save_changes(ContractChanges(kicks=kicks))
 
     capsys.readouterr()
     assert run(deploy(unwatched, *options, "--replace", config=config)) == 0
@@ -236,10 +242,9 @@ def test_invalid_adapter_is_rejected_in_one_line(
     assert stderr.count("\n") == 1
 
 
-def test_fake_timelock_pending_admin_and_loose_kick_limits_are_reported(
+def test_fake_timelock_and_pending_admin_are_reported(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
-    """Everything that `contract check` let pass while it looked at the delay alone."""
     assert run([*behind_a_timelock(unwatched), "--yes"]) == 0
     landed = json.loads(capsys.readouterr().out)
     timelock, oracle = landed["timelock"]["address"], landed["address"]
@@ -254,21 +259,17 @@ def test_fake_timelock_pending_admin_and_loose_kick_limits_are_reported(
     chain = unwatched.network.chain
     chain.make_request("anvil_setBalance", timelock, hex(10 * ETHER))
     chain.make_request("anvil_impersonateAccount", timelock)
-    for call in (
-        encode_call("QoSOracle", "transferAdmin", unwatched.owner),
-        encode_call("QoSOracle", "setKickLimits", (600_000, 0, 65_535, 65_535, 1)),
-    ):
-        sent = {"from": timelock, "to": oracle, "data": call, "gas": hex(1_000_000)}
-        tx_hash = chain.make_request("eth_sendTransaction", sent)
-        until(partial(chain.make_request, "eth_getTransactionReceipt", tx_hash), "the receipt")
-        assert chain.make_request("eth_getTransactionReceipt", tx_hash)["status"] == "0x1"
-    loose = {"pending admin", "kick_limits.bucket_most", "kick_limits.bucket_per_frame"}
-    assert found() == before | loose
+    transfer = encode_call("roots/QoSRoots", "transferAdmin", unwatched.owner)
+    sent = {"from": timelock, "to": oracle, "data": transfer, "gas": hex(1_000_000)}
+    tx_hash = chain.make_request("eth_sendTransaction", sent)
+    until(partial(chain.make_request, "eth_getTransactionReceipt", tx_hash), "the receipt")
+    assert chain.make_request("eth_getTransactionReceipt", tx_hash)["status"] == "0x1"
+    assert found() == before | {"pending admin"}
 
     # It returns the same delay, and who knows what else it does.
     code = chain.make_request("eth_getCode", timelock, "latest")
     chain.make_request("anvil_setCode", timelock, code + "00")
-    assert found() == before | loose | {"code of the timelock"}
+    assert found() == before | {"pending admin", "code of the timelock"}
 
 
 def test_additional_timelock_proposers_are_reported(
@@ -287,12 +288,16 @@ def test_additional_timelock_proposers_are_reported(
         }
         return {what: who for what, who in named.items() if "the timelock" in what}
 
+    def run_through_timelock(call: TimelockedCall) -> None:
+        unwatched.send(timelock, call.encode_schedule_call(DEFAULT_DELAY))
+        unwatched.network.chain.make_request("evm_increaseTime", DEFAULT_DELAY)
+        unwatched.send(timelock, call.encode_execute_call())
+
+    assert set(found()) == {"canceller of the timelock"}
+    run_through_timelock(build_canceller_grant(timelock, landed["address"]))
     assert found() == {}
     grant = encode_call(TIMELOCK, "grantRole", ROLE_ID_BY_NAME["proposer"], stranger)
-    scheduled = TimelockedCall(timelock, grant)
-    unwatched.send(timelock, scheduled.encode_schedule_call(DEFAULT_DELAY))
-    unwatched.network.chain.make_request("evm_increaseTime", DEFAULT_DELAY)
-    unwatched.send(timelock, scheduled.encode_execute_call())
+    run_through_timelock(TimelockedCall(timelock, grant))
     both = sorted([unwatched.owner, stranger])
     assert found() == {"proposers of the timelock": ", ".join(both)}
     assert found("--proposers", unwatched.owner) == {"proposer of the timelock": stranger}

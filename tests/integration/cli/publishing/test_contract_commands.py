@@ -49,7 +49,10 @@ def test_check_reports_no_difference_if_contract_matches_configuration(config, c
 def test_check_reports_excessive_powers(config, capsys):
     assert run(["contract", "check", "--config", str(config), "--json"]) == 2
     named = {finding["subject"] for finding in json.loads(capsys.readouterr().out)}
-    assert {"admin", "signers", "pauser", "limits.veto_delay", "floors.fall_share"} <= named
+    assert {
+        *("delay of the timelock", "signers", "pauser"),
+        *("limits.veto_delay", "floors.veto_delay"),
+    } <= named
 
 
 def test_check_reports_different_rules(settings, tmp_path, capsys):
@@ -184,7 +187,7 @@ def test_deployment_without_confirmation_or_with_dry_run_sends_nothing(
         (["--admin", ADMIN, "--limit", "kick_below"], "must be NAME=NUMBER"),
         (["--admin", ADMIN, "--limit", "speed=3"], "unknown limit speed"),
         (
-            ["--admin", ADMIN, "--limit", "max_words=0"],
+            ["--admin", ADMIN, "--limit", "max_age_seconds=0"],
             "rejects the arguments: BadLimits()",
         ),
         (["--admin", ADMIN, "--keystore", "x"], "give both or neither"),
@@ -227,7 +230,9 @@ def test_planned_deployment_has_timelock_as_admin(config, capsys):
     ("act", "selector", "role"),
     [
         (["pause", "86400"], "pauseFor(uint40)", "pauser"),
-        (["cancel-kick", ADMIN, "stolen"], "cancelKick(address,bytes32)", "vetoer"),
+        (["veto", ADMIN, "stolen"], "veto(address,bytes32)", "vetoer"),
+        (["allow", ADMIN, "1800000000"], "allow(address,uint40)", "vetoer"),
+        (["strike", "7"], "strike(uint32)", "pauser"),
         (["drop-signer", ADMIN], "dropSigner(address)", "pauser"),
         (["set-signers", f"{ADMIN},{NOBODY}", "2"], "setSigners(address[],uint8)", "admin"),
     ],

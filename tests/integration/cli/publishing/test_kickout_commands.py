@@ -5,9 +5,9 @@ import json
 from oracle.cli.kickout_plans import format_veto_deadline
 from oracle.cli.main import run
 from oracle.domain.blocks import Position
-from oracle.domain.ids import ZERO_HASH, Address
+from oracle.domain.ids import Address
 from oracle.domain.reports.expulsions import NEVER_EXPIRES, NO_TARGET, Expulsion
-from oracle.domain.reports.kicks import Kick, KickState
+from oracle.domain.reports.node_kicks import KickState, NodeKick
 from oracle.queries.kickout_models import build_expulsion_entries
 
 
@@ -16,19 +16,19 @@ def test_kickout_list_is_empty_at_first(indexed, capsys):
     assert "no kickout is due" in capsys.readouterr().out
 
 
-def test_node_that_is_not_due_cannot_be_proposed(indexed, network, capsys):
+def test_kickout_commands_reject_node_that_is_not_due(indexed, network, capsys):
     node = next(iter(network.stage.nodes.values()))
-    for command in ("propose", "execute", "evidence"):
+    for command in ("accuse", "execute", "clear", "evidence", "allow", "veto"):
         assert run(["kickout", command, node, "--config", str(indexed)]) == 2
         assert f"{node}: the kickout is not due" in capsys.readouterr().err
 
 
 def test_unknown_node_gets_a_different_error_than_a_node_not_due(indexed, capsys):
-    for command in ("propose", "execute", "evidence", "cancel"):
+    for command in ("accuse", "execute", "clear", "evidence", "allow", "veto"):
         assert run(["kickout", command, "0x1234", "--config", str(indexed)]) == 2
         assert "no known node starts with this prefix" in capsys.readouterr().err
     stranger = "0x" + "ab" * 20
-    for command in ("propose", "execute", "evidence"):
+    for command in ("accuse", "execute", "clear", "evidence", "allow", "veto"):
         assert run(["kickout", command, stranger, "--config", str(indexed)]) == 2
         assert "no node with this address has ever joined" in capsys.readouterr().err
 
@@ -43,19 +43,19 @@ def test_expired_veto_period_is_not_reported_as_open():
     assert f"`qos-oracle kickout execute {node}` shows what else" in over
 
 
-def expelled(number: int, target: Address, state: KickState) -> Kick:
-    """A node whose kickout was executed in block 20 + number, in round 7."""
+def expelled(number: int, target: Address, state: KickState) -> NodeKick:
+    """Return a node whose kickout was executed in block 20 + number, in round 7."""
     at = Position(20 + number, 0, 0)
     gone = Expulsion(at, 7, NEVER_EXPIRES, target, 7, at)
     node = Address(f"0x{number:040x}")
-    return Kick(node, 6, ZERO_HASH, 5_000, 9_000, Position(1, 1, 1), state, gone)
+    return NodeKick(node, state, expulsion=gone)
 
 
 def test_expelled_nodes_are_exported_for_network_operator():
     kicks = [
-        expelled(2, NO_TARGET, KickState.EXECUTED),
+        expelled(2, NO_TARGET, KickState.EXPELLED),
         expelled(1, Address("0x" + 40 * "a"), KickState.REFUSED),
-        expelled(3, Address("0x" + 40 * "a"), KickState.EXECUTED),
+        expelled(3, Address("0x" + 40 * "a"), KickState.EXPELLED),
     ]
     entries = list(build_expulsion_entries(kicks, min_block=0))
     assert [(entry.node[-1], entry.round, entry.block, entry.network) for entry in entries] == [

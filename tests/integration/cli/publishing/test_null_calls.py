@@ -54,9 +54,9 @@ def config(network: LocalNetwork, door: Proxy, tmp_path: Path) -> Path:
 
 def round_of(network: LocalNetwork) -> int:
     """The newest round that the contract accepted."""
-    call = {"to": network.stage.oracle, "data": encode_call("QoSOracle", "head")}
+    call = {"to": network.stage.oracle, "data": encode_call("roots/QoSRoots", "head")}
     (head,) = decode_result(
-        "QoSOracle", "head", network.stage.chain.make_request(CALL, call, "latest")
+        "roots/QoSRoots", "head", network.stage.chain.make_request(CALL, call, "latest")
     )
     return int(head[0])
 

@@ -10,7 +10,7 @@ import pytest
 
 from oracle.cli.main import run
 from oracle.domain.ids import Address, Hash
-from oracle.kickouts.kickout_context import PROPOSE_KICK
+from oracle.kickouts.kickout_context import ACCUSE
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import (
     Account,
@@ -43,9 +43,9 @@ def config(sound: Settings, tmp_path: Path, url: str) -> Path:
         outbox = uow.outbox
         outbox.accounts.enroll(ME, 5, NOW)
         for number in (1, 2, 3):
-            kind = PROPOSE_KICK
+            kind = ACCUSE
             outbox.intents.add(
-                CallRequest(ME, ME.address, kind, f"k{number}", "0x", f"ix={number}"), NOW
+                CallRequest(ME, ME.address, kind, f"k{number}", "0x", f"node={number}"), NOW
             )
         for number, mark in ((2, "1"), (3, "2")):
             outbox.intents.mark_ready(named(uow, number), 100, 100, NOW)
@@ -167,7 +167,7 @@ def test_action_is_refused_with_a_remedy_while_the_daemon_runs(act: Act, url: st
 def test_list_and_show_report_sent_call_completely(act: Act, capsys):
     assert act("list") == 0
     row = next(line for line in capsys.readouterr().out.splitlines() if "live" in line)
-    assert row.split()[:6] == ["2", "propose", "kick", "ix=2", "live", "5"]
+    assert row.split()[:5] == ["2", "accuse", "node=2", "live", "5"]
     assert "3" in row.split()
     assert act("show", 2) == 0
     text = capsys.readouterr().out
@@ -223,7 +223,7 @@ def test_replaced_call_and_paused_sender_are_reported_separately(act: Act, url: 
     for arguments in (("bump", 2), ("cancel", 2, "--dry-run"), ("cancel", 2, "--yes")):
         assert act(*arguments) == 2
         stderr = capsys.readouterr().err
-        assert "intent 2: its nonce 5 was given to intent 1 (propose_kick)" in stderr
+        assert "intent 2: its nonce 5 was given to intent 1 (accuse)" in stderr
         assert "`qos-oracle outbox bump 1` raises the fee" in stderr
     with Store.open(url) as store, store.transaction() as uow:
         (slot,) = uow.outbox.slots.list_unfinished(ME)

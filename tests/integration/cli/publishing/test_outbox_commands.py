@@ -93,7 +93,7 @@ def test_explanation_of_round_references_its_transaction(busy: LocalNetwork, pub
     assert run(["nodes", "--json", "--config", str(published)]) == 0
     nodes = [row["node"] for row in json.loads(capsys.readouterr().out)["nodes"]]
     commands = [["explain", node, "--round", "1", "--config", str(published)] for node in nodes]
-    # Who had no score at the round's block was not registered by it.
+    # A node that joined after the round's block is not in the round.
     command, explanation = next(
         (candidate, candidate_explanation)
         for candidate in commands
@@ -108,7 +108,7 @@ def test_explanation_of_round_references_its_transaction(busy: LocalNetwork, pub
 
     assert run([*command, "--full"]) == 0
     text = capsys.readouterr().out
-    assert f"Round 1 is as of this block and wrote lane {sent['lane']}" in text
+    assert f"Round 1 is as of this block, with lane {sent['lane']}, accepted in block" in text
     assert sent["transaction"] in text
 
 

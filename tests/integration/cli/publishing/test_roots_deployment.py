@@ -15,7 +15,7 @@ from oracle.bindings import qos_roots
 from oracle.bindings.arb_sys import ARB_SYS
 from oracle.bindings.codec import encode_call
 from oracle.bindings.deployment import (
-    RootsSetup,
+    OracleSetup,
     WordsSetup,
     compute_contract_address,
     override_limits,
@@ -23,13 +23,13 @@ from oracle.bindings.deployment import (
 from oracle.bindings.inspection import (
     ContractMismatch,
     ExpectedConfiguration,
-    inspect_roots_contract,
+    inspect_contract,
 )
 from oracle.bindings.kick_target_checks import find_kick_target_mismatches
 from oracle.bindings.kick_targets import TASK_NETWORK
 from oracle.bindings.power import (
-    find_roots_timelock_weaknesses,
-    find_roots_weaknesses,
+    find_timelock_weaknesses,
+    find_weaknesses,
     find_words_mismatches,
 )
 from oracle.bindings.qos_roots import RootsConfiguration, RootsContract
@@ -43,8 +43,8 @@ from oracle.bindings.timelock import (
     build_timelock_code,
     fetch_timelock_roles,
 )
-from oracle.cli.setup.contract_calls import build_roots_call
-from oracle.cli.setup.contract_deploy import build_roots_setup
+from oracle.cli.setup.contract_calls import encode_contract_call
+from oracle.cli.setup.contract_deploy import build_setup
 from oracle.cli.setup.deploy_plan import ContractRoles, DeployPlan
 from oracle.daemon.config.loader import Config, read_config
 from oracle.daemon.config.oracle_section import build_report_settings
@@ -81,7 +81,7 @@ class Deployment:
     network: Network
     config: Config
     roles: ContractRoles
-    setup: RootsSetup
+    setup: OracleSetup
     timelock: Address
     oracle: Address
     words: Address
@@ -119,14 +119,14 @@ class Deployment:
 
     def check(self, oracle: Address) -> list[ContractMismatch]:
         """Return what `contract check` finds at this oracle, without the timelock's roles."""
-        configuration, mismatches = inspect_roots_contract(self.view, oracle, self.expected)
-        weaknesses = find_roots_weaknesses(self.view, configuration, self.settings)
+        configuration, mismatches = inspect_contract(self.view, oracle, self.expected)
+        weaknesses = find_weaknesses(self.view, configuration, self.settings)
         return [*mismatches, *weaknesses]
 
     def check_timelock(self, oracle: Address) -> list[ContractMismatch]:
         configuration = RootsContract(self.view, oracle).get_configuration()
         roles = fetch_timelock_roles(self.view, configuration.admin, self.start_block)
-        return find_roots_timelock_weaknesses(roles, oracle, configuration, [])
+        return find_timelock_weaknesses(roles, oracle, configuration, [])
 
     def check_words(self, words: Address) -> list[ContractMismatch]:
         configuration = self.configuration
@@ -167,7 +167,7 @@ def fresh_deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deplo
         chain.rpc("anvil_setBalance", payer.address, hex(10 * ETHER))
         start_block = chain.block
         publisher = SenderAccount(pool_of(url), domain=Domain(CHAIN_ID, ZERO_ADDRESS), caps=CAPS)
-        setup = build_roots_setup(config, roles, ZERO_ADDRESS, [])
+        setup = build_setup(config, roles, ZERO_ADDRESS, [])
         chain.rpc("evm_setAutomine", True)
         DeployPlan(config, publisher, payer, roles, setup, words_setup=WordsSetup()).run(
             yes=True, dry_run=False, as_json=True
@@ -232,9 +232,7 @@ def test_vetoer_cancels_an_operation_through_the_oracle(deployment: Deployment):
     ).call()
     assert call.operation_id == "0x" + operation.hex()
     assert timelock.functions.isOperationPending(operation).call()
-    cancellation = build_roots_call(
-        "cancel-operation", [call.operation_id], deployment.oracle, deployment.configuration, DELAY
-    ).calldata
+    cancellation = encode_contract_call("cancel-operation", [call.operation_id])
     deployment.send(deployment.oracle, cancellation, deployment.roles.vetoer)
     assert not timelock.functions.isOperationPending(operation).call()
 
@@ -323,7 +321,7 @@ WRONG_KICK_LIMITS: dict[str, dict[str, int]] = {
 }
 
 
-def check_setup(deployment: Deployment, setup: RootsSetup) -> list[str]:
+def check_setup(deployment: Deployment, setup: OracleSetup) -> list[str]:
     """Deploy a QoSRoots with this argument, and return the subjects that are wrong."""
     return subjects(deployment.check(deployment.send(None, setup.creation_code)))
 
@@ -401,7 +399,7 @@ def test_offer_of_a_role_is_named(deployment: Deployment):
 
 def test_signer_of_this_daemon_that_the_contract_does_not_know_is_named(deployment: Deployment):
     expected = replace(deployment.expected, signer=OUTSIDER)
-    _, mismatches = inspect_roots_contract(deployment.view, deployment.oracle, expected)
+    _, mismatches = inspect_contract(deployment.view, deployment.oracle, expected)
     assert subjects(mismatches) == ["signers"]
 
 

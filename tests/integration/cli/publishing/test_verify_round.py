@@ -47,20 +47,20 @@ def copied(settings, folder):
     return settings | {"database": {"url": f"sqlite:///{folder / 'copy.sqlite'}"}}
 
 
-def test_verify_reproduces_the_signed_digest_of_an_accepted_round(settings, tmp_path, capsys):
+def test_verify_reproduces_the_root_of_an_accepted_round(settings, tmp_path, capsys):
     code, comparison = verified(capsys, settings, tmp_path)
 
     assert code == 0
-    assert (comparison["same"], comparison["same_digest"], comparison["contract_holds_it"]) == (
+    assert (comparison["same"], comparison["same_block"], comparison["contract_holds_it"]) == (
         True,
         True,
         True,
     )
-    assert comparison["differences"] == []
-    assert (comparison["same_root"], comparison["leaf_difference"]) == (True, None)
+    assert comparison["computed_root"] == comparison["root"]
+    assert comparison["leaf_difference"] is None
 
 
-def test_missing_log_is_reported_as_differing_lanes(settings, tmp_path, capsys):
+def test_missing_log_is_reported_as_differing_leaf(settings, tmp_path, capsys):
     spoiled = copied(settings, tmp_path)
     path = spoiled["database"]["url"].removeprefix("sqlite:///")
     with sqlite3.connect(path) as connection:
@@ -73,19 +73,22 @@ def test_missing_log_is_reported_as_differing_lanes(settings, tmp_path, capsys):
 
     assert code == 1
     assert comparison["same"] is False
-    assert comparison["differences"]
-    assert all(
-        difference["accepted"] != difference["computed"]
-        for difference in comparison["differences"]
-    )
+    assert comparison["computed_root"] != comparison["root"]
+    assert comparison["contract_holds_it"] is True
+    difference = comparison["leaf_difference"]
+    assert difference["own_leaf"] != difference["other_leaf"]
 
 
-def test_different_report_settings_produce_a_different_digest(settings, tmp_path, capsys):
-    other_settings = settings | {"oracle": settings["oracle"] | {"report_ttl_seconds": 601}}
-    code, comparison = verified(capsys, other_settings, tmp_path)
+def test_round_as_of_a_block_that_left_the_chain_is_not_the_same(settings, tmp_path, capsys):
+    spoiled = copied(settings, tmp_path)
+    path = spoiled["database"]["url"].removeprefix("sqlite:///")
+    with sqlite3.connect(path) as connection:
+        connection.execute("update accepted_round set as_of_hash = ?", (bytes(32),))
+    code, comparison = verified(capsys, spoiled, tmp_path)
 
     assert code == 1
-    assert (comparison["same_digest"], comparison["differences"]) == (False, [])
+    assert (comparison["same"], comparison["same_block"]) == (False, False)
+    assert comparison["computed_root"] == comparison["root"]
 
 
 def test_round_never_accepted_is_rejected_in_one_line(settings, tmp_path, capsys):

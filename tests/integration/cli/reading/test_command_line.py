@@ -34,7 +34,7 @@ COMMANDS = dict(leaves(get_command(build_app())))
 CHANGING = {
     "halt clear",
     "init",
-    "kickout cancel",
+    "kickout clear",
     "outbox bump",
     "outbox cancel",
     "outbox hold",
@@ -46,7 +46,7 @@ CHANGING = {
     "resync rebuild",
     "resync backfill",
     "report push",
-    "kickout propose",
+    "kickout accuse",
     "kickout execute",
     "contract deploy",
     "outbox release",
@@ -55,9 +55,9 @@ CHANGING = {
 # What they send, or end for good, cannot be taken back: a person is asked.
 ASKING = {
     "report push",
-    "kickout propose",
+    "kickout accuse",
     "kickout execute",
-    "kickout cancel",
+    "kickout clear",
     "contract deploy",
     "outbox cancel",
     "outbox rebuild",

@@ -229,6 +229,6 @@ def test_contract_counters_equal_indexed_counts(indexed: Path):
         heads = check_index_chain(index).fetch_heads()
         counts = compare_counters(index.chain, index.store, heads)
     assert counts is not None
-    assert counts.chain_counts.keys() == {"members", "rounds", "indexes"}
+    assert counts.chain_counts.keys() == {"members", "rounds"}
     assert counts.chain_counts["members"] > 0
     assert counts.differing_counters == {}

@@ -42,11 +42,13 @@ CALLED = {
     "feed import-witness": ["{folder}/no-such-file.jsonl"],
     "keys create": ["{folder}/made.json", "{folder}/made.password"],
     "keys show": [],
-    "kickout cancel": ["{node}", "--dry-run"],
+    "kickout accuse": ["{node}", "--dry-run"],
+    "kickout allow": ["{node}"],
+    "kickout clear": ["{node}", "--dry-run"],
     "kickout execute": ["{node}", "--dry-run"],
     "kickout export": [],
     "kickout list": [],
-    "kickout propose": ["{node}", "--dry-run"],
+    "kickout veto": ["{node}"],
     "halt clear": ["--reason", "a test"],
     "halt list": [],
     "migrate": [],
@@ -85,7 +87,10 @@ CALLED = {
 # They run a whole network; tests/integration/demo reads what a demo prints.
 BY_ITSELF = {"attack", "audit relay", "demo", "devnet"}
 # By command: what there is none of on a network where all is well; it says so, and leaves with 2.
-NOTHING_TO_DO = {"kickout cancel", "kickout execute", "kickout propose", "halt clear"}
+NOTHING_TO_DO = {
+    *("kickout accuse", "kickout allow", "kickout clear", "kickout execute", "kickout veto"),
+    "halt clear",
+}
 NOTHING_TO_DO |= {"endpoint readmit", "outbox bump", "outbox cancel", "queue"}
 NOTHING_TO_DO |= {"feed accept", "feed import-witness", "notify test"}
 NOTHING_TO_DO |= {"report diff", "report release", "resync rewind", "backtest", "outbox release"}

@@ -2,22 +2,17 @@
 
 import json
 import re
-import tomllib
 from decimal import Decimal
 from math import exp
 
 import pytest
 
-from oracle.bindings.qos_oracle import REGISTRATION_GAS
 from oracle.cli.main import run
 from oracle.signing.key_locations import KeyFiles
 from oracle.signing.keystore import create_keystore
 from tests.support.cli.local_network import write
 
 pytestmark = pytest.mark.evm
-
-# What a new node costs in a report at the highest fee, in wei.
-HIGHEST = REGISTRATION_GAS * 200 * 10**9
 
 
 def told(capsys, *arguments):
@@ -196,7 +191,7 @@ def test_config_check_reports_facts_of_valid_configuration(config, capsys):
 
     assert report["faults"] == []
     settings = {"profile", "contracts", "rules", "rules hash", "database", "keys"}
-    chain_facts = {"chain", "contract", "cost", "new nodes"}
+    chain_facts = {"chain", "contract", "cost"}
     assert set(report["facts"]) == {*settings, *chain_facts, "on chain"}
     assert "135 s" in report["facts"]["rules"]
 
@@ -205,26 +200,6 @@ def test_config_check_of_default_configuration_has_no_warnings(config, indexed, 
     report = told(capsys, "config", "check", "--config", config)
     assert report["warnings"] == []
     assert told(capsys, "config", "check", "--offline", "--config", indexed)["warnings"] == []
-    assert (
-        "19 fit one report (limits.max_cost_per_transaction_wei)" in report["facts"]["new nodes"]
-    )
-
-
-@pytest.mark.parametrize(
-    ("most", "warned"),
-    [
-        (2 * HIGHEST, "nodes wait for an index, and the report that registers them"),
-        (HIGHEST - 1, "too low for a report with one new node at the maximum fee"),
-    ],
-)
-def test_config_check_warns_if_new_nodes_do_not_fit_in_one_report(indexed, capsys, most, warned):
-    """No round was reported: whoever has a score waits for an index."""
-    told_now = tomllib.loads(indexed.read_text("utf-8"))
-    told_now["limits"] = {"max_cost_per_transaction_wei": most}
-    path = write(told_now, indexed.with_name("tight.toml"))
-
-    (warning,) = told(capsys, "config", "check", "--offline", "--config", path)["warnings"]
-    assert warned in warning
 
 
 def test_config_check_warns_of_period_longer_than_any_exclusion(settings, tmp_path, capsys):

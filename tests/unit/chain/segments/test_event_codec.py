@@ -8,27 +8,17 @@ from hypothesis import given, strategies as st
 
 from oracle.chain.segments.event_codec import EventRows, decode_events, encode_events
 from oracle.domain.blocks import Position
-from oracle.domain.events import roots_events
 from oracle.domain.events.network_events import DomainEvent, NodeJoined
-from oracle.domain.events.oracle_events import (
-    ContractEvent,
-    IndexReuse,
-    KickProposed,
-    Registrations,
-)
+from oracle.domain.events.oracle_events import ContractEvent, KickAccused
 from oracle.domain.ids import Address, Hash
 from tests.support import contract_histories
 from tests.support.random_histories import any_histories
-from tests.support.rounds import accepted
 
 AT, NODE = Position(7, 1, 2), Address("0x" + "ab" * 20)
 JOINED = NodeJoined(AT, 12, NODE, stake=400 * 10**18)
-WORD = 2**256 - 1
 
 
-def travelled(
-    events: "list[DomainEvent | ContractEvent | roots_events.ContractEvent]",
-) -> object:
+def travelled(events: "list[DomainEvent | ContractEvent]") -> object:
     sent = msgspec.msgpack.encode(encode_events(events))
     return decode_events(msgspec.msgpack.decode(sent, type=EventRows))
 
@@ -45,22 +35,15 @@ def test_amounts_of_any_size_round_trip(amount: int | None):
     assert travelled([event]) == [event]
 
 
-def test_accepted_round_with_registrations_round_trips():
-    registered = Registrations((IndexReuse(NODE, Address("0x" + "cd" * 20)),), (NODE,))
-    event = replace(accepted(3, {0: WORD, 9: 1}), registrations=registered)
-
-    assert travelled([event, JOINED]) == [event, JOINED]
-
-
 @given(contract_histories.histories())
-def test_events_of_the_oracle_of_roots_round_trip(history: list[roots_events.ContractEvent]):
-    highest_bits = contract_histories.accepted(1, bitmap=WORD)
+def test_contract_events_round_trip(history: list[ContractEvent]):
+    highest_bits = contract_histories.accepted(1, bitmap=2**256 - 1)
 
     assert travelled([*history, highest_bits]) == [*history, highest_bits]
 
 
 def test_out_of_range_number_is_not_encoded():
-    event = KickProposed(AT, 1, NODE, 2**70, Hash("0x" + "00" * 32), 1, 2)
+    event = KickAccused(AT, 1, NODE, 2**70, 1, Hash("0x" + "00" * 32), 2)
 
     with pytest.raises(OverflowError):
         encode_events([event])

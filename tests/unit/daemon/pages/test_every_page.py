@@ -13,13 +13,12 @@ import lab.page
 from oracle.daemon.web.pages.chain_pages import PAGES
 from oracle.daemon.web.pages.page_frame import FOLDER, HEADERS
 from oracle.domain.blocks import Position
-from oracle.domain.events.oracle_events import KickProposed
-from oracle.domain.ids import Hash
-from oracle.domain.reports.rounds import Rounds
+from oracle.domain.events.oracle_events import RoundsStruck
+from oracle.domain.reports.contract_state import ContractChanges
 from oracle.store.database import Store
 from tests.support.api import IndexedHistory, a_block
 from tests.support.histories import History, node, task
-from tests.support.rounds import accepted, registered, take
+from tests.support.indexed_rounds import accuse, index_with_rounds
 
 # What a stranger may call a card: an element, an attribute, and a text that turns around.
 NASTY = "<img src=x onerror=alert(1)>\"\u202e'&"
@@ -42,15 +41,13 @@ def a_network() -> History:
     return history.pauses("D").after(10)
 
 
-def a_contract() -> Rounds:
-    """Two rounds, and a kickout that was proposed after them."""
-    rounds = registered(node("A"), node("B"), words={0: 10_002 | 1 << 16})
-    take(rounds, accepted(2, {0: 5_002 | 1 << 16}))
-    proposal = KickProposed(
-        Position(3, 0, 0), 3, node("C"), 2, Hash("0x" + 64 * "e"), 10**9, 10**10
-    )
-    rounds.fold_block(3, [proposal], journal=False)
-    return rounds
+def index_network(indexed: IndexedHistory) -> IndexedHistory:
+    """Index the network; its contract accepted two rounds, and an accusation of C."""
+    history = a_network()
+    timeout = history.events[-2]
+    state = index_with_rounds(indexed, history, [4, timeout.at.block])
+    accuse(indexed, state, node("C"), timeout.at.block + 1, ready_at=10**9)
+    return indexed
 
 
 class Elements(HTMLParser):
@@ -76,9 +73,8 @@ def client(tmp_path_factory):
     """Reads only: all tests of this file ask the same one."""
     path = tmp_path_factory.mktemp("pages") / "oracle.sqlite"
     with Store.open(f"sqlite:///{path}", create=True) as store:
-        indexed = IndexedHistory(store).whole(a_network())
+        indexed = index_network(IndexedHistory(store))
         with store.transaction() as uow:
-            uow.rounds.save_changes(a_contract().drain_changes())
             uow.draws.add(task("0A"), a_block(1, 1), node("B"))
         yield indexed.client()
 
@@ -201,13 +197,25 @@ def test_network_page_lists_recent_events(pages):
 
 def test_round_page_shows_changed_node_and_previous_score(pages):
     text = pages["/rounds/2"]
-    assert "Round 2 updated one node." in text
-    assert re.search(rf'/nodes/{node("A")}".*?<td>1\.0000</td><td>0\.5000</td>', text)
+    assert "Round 2 updated three nodes." in text
+    assert re.search(rf'/nodes/{node("A")}".*?<td>0\.5000</td><td>1\.0000</td>', text)
 
 
-def test_proposed_kickout_shows_remaining_veto_time(pages):
+def test_accused_node_shows_remaining_veto_time(pages):
     assert "Veto period ends in" in pages["/kickouts"]
     assert "To be kicked out in" in pages[f"/nodes/{node('C')}"]
+    assert "Accused on chain." in pages[f"/nodes/{node('C')}"]
+
+
+def test_page_of_struck_round_says_that_its_root_proves_nothing(new_sqlite_store):
+    with new_sqlite_store() as store:
+        indexed = index_network(IndexedHistory(store))
+        strike = RoundsStruck(Position(9, 0, 101), 1, first=2, last=2)
+        with store.transaction() as uow:
+            uow.rounds.save_changes(ContractChanges(strikes=[strike]))
+        client = indexed.client()
+        texts = [client.get(f"/rounds/{number}").text for number in (1, 2)]
+    assert ["Its root was struck" in text for text in texts] == [False, True]
 
 
 def test_pending_draw_shows_its_seed(pages):

@@ -8,11 +8,10 @@ import pytest
 from oracle.chain.proofs.keccak import keccak
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH, Hash
+from oracle.domain.reports.contract_state import ContractState
 from oracle.domain.reports.kickout_review import KickoutPolicy
-from oracle.domain.reports.report import Report
-from oracle.domain.reports.rounds import Rounds
-from oracle.domain.reports.target_words import build_scoring_context
 from oracle.domain.roots.node_tree import iter_linked_leaves
+from oracle.domain.roots.scoring_context import build_scoring_context
 from oracle.indexer.kickout_reviews import load_kickout_review
 from oracle.queries.api.node_proof import build_leaf_at_cursor
 from oracle.queries.api.source import open_snapshot
@@ -22,7 +21,7 @@ from oracle.queries.text.human_numbers import capitalize_first
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.api import IDENTITY, IndexedHistory
 from tests.support.histories import node
-from tests.support.rounds import accepted, registered, round_of, take
+from tests.support.rounds import accepted, contract_state
 from tests.unit.daemon.pages.test_every_page import Elements, a_network
 from tests.unit.daemon.pages.test_other_networks import of_2024
 from tests.unit.systems.legacy.networks import RULES
@@ -32,12 +31,17 @@ ROOT = Hash("0x" + 64 * "a")
 AS_OF = BlockRef(9, Hash("0x" + 64 * "b"), ZERO_HASH, 1_009)
 
 
-def two_rounds() -> Rounds:
-    """Round 1 of block 0, and round 2 as of `AS_OF`."""
-    rounds = registered(node("A"), node("B"), words={0: 10_002 | 1 << 16})
-    second = replace(accepted(2, {0: 5_002 | 1 << 16}), as_of=AS_OF.number, as_of_hash=AS_OF.hash)
-    rounds.fold_block(2, round_of(rounds, second), journal=False)
-    return rounds
+def fold_rounds(count: int) -> ContractState:
+    """Return the contract's state after so many rounds; round 2 is as of `AS_OF`."""
+    state = contract_state()
+    for number in range(1, 1 + count):
+        accepted_round = accepted(number)
+        if number == 2:
+            accepted_round = replace(
+                accepted_round, as_of=AS_OF.number, as_of_hash=AS_OF.hash, root=ROOT
+            )
+        state.fold_block(number, [accepted_round], journal=False)
+    return state
 
 
 @pytest.fixture
@@ -45,12 +49,11 @@ def index(new_sqlite_store):
     """Indexes a network; its rounds are accepted if they are given."""
     with new_sqlite_store() as store:
 
-        def index_network(rounds: Rounds | None):
+        def index_network(state: ContractState | None):
             indexed = IndexedHistory(store).whole(a_network())
-            if rounds is not None:
+            if state is not None:
                 with store.transaction() as uow:
-                    uow.rounds.save_changes(rounds.drain_changes())
-                    uow.reports.add(Report(0, AS_OF, 1, ZERO_HASH, 2_000, ROOT, b""))
+                    uow.rounds.save_changes(state.drain_changes())
             return indexed.client()
 
         yield index_network
@@ -62,8 +65,8 @@ def read_form(text: str) -> dict[str, str | None] | None:
     return next((form for form in forms if "data-proof" in form), None)
 
 
-def test_script_is_given_the_newest_round_and_its_stored_root(index):
-    text = index(two_rounds()).get(f"/nodes/{node('A')}").text
+def test_script_is_given_the_newest_round_and_its_accepted_root(index):
+    text = index(fold_rounds(2)).get(f"/nodes/{node('A')}").text
     assert read_form(text) == {
         "class": "proof",
         "hidden": None,
@@ -80,40 +83,29 @@ def test_script_is_given_the_newest_round_and_its_stored_root(index):
     assert "the server folds the round again" in text
 
 
-def test_round_without_a_report_has_no_stored_root(index):
-    text = index(two_rounds()).get(f"/nodes/{node('A')}?round=1").text
+def test_requested_round_has_its_own_root(index):
+    text = index(fold_rounds(2)).get(f"/nodes/{node('A')}?round=1").text
     form = read_form(text)
     assert form is not None
-    assert form["data-root"] == ""
+    assert form["data-root"] == accepted(1).root
     assert '"round": 1' in str(form["data-summary"])
-    assert "not stored" in text
 
 
 @pytest.mark.parametrize(("number", "status"), [("3", 404), ("x", 422), ("-1", 422)])
 @pytest.mark.parametrize("address", [node("A"), ABSENT])
 def test_round_that_was_not_accepted_returns_error_status(index, address, number, status):
-    client = index(two_rounds())
+    client = index(fold_rounds(2))
     assert client.get(f"/nodes/{address}?round={number}").status_code == status
 
 
-def test_round_page_leads_to_the_proofs_of_its_nodes(index):
-    text = index(two_rounds()).get("/rounds/2").text
-    assert f"/nodes/{node('A')}?round=2#proof" in Elements(text).links
-    form = read_form(text)
+def test_round_that_changed_no_known_node_is_proven_by_an_absence(index):
+    form = read_form(index(fold_rounds(3)).get("/rounds/3").text)
     assert form is not None
-    assert (form["data-address"], form["data-shown"]) == (node("A"), "summary")
-
-
-def test_round_that_changed_no_node_is_proven_by_an_absence(index):
-    rounds = two_rounds()
-    take(rounds, accepted(3, {}))
-    form = read_form(index(rounds).get("/rounds/3").text)
-    assert form is not None
-    assert form["data-address"] == "0x" + 40 * "0"
+    assert (form["data-address"], form["data-shown"]) == ("0x" + 40 * "0", "summary")
 
 
 def test_address_that_is_no_node_has_a_page_with_the_proof_of_absence(index):
-    client = index(two_rounds())
+    client = index(fold_rounds(2))
     found = client.get("/search", params={"q": ABSENT}, follow_redirects=False)
     answer = client.get(found.headers["location"])
     assert answer.status_code == 404

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from oracle.domain.events.network_events import DomainEvent
-from oracle.domain.fold.working_set import KickoutDue
 from oracle.domain.scoring.node_scores import get_status
 from oracle.domain.state import Node, PendingLeave
 from tests.support.histories import History, folded, node, node_after
@@ -97,10 +96,12 @@ def test_node_slashed_after_rejoining_in_the_same_transaction_cannot_be_kicked_o
     assert (get_status(final_node), broken) == ("slashed", ["not_a_member"])
 
 
-def test_kickout_interval_closes_when_a_pending_quit_takes_effect():
+def test_due_kickout_stays_due_when_a_pending_quit_takes_effect():
     history = History().joins("A").scores("A", *50 * [0]).starts("x", "A").asks_to_quit("A")
-    end = history.after(3).succeeds("x").events[-1]
+    history.after(3).succeeds("x")
 
-    _, changes = folded(history.events)
+    fold, changes = folded(history.events)
 
-    assert changes.kickouts[-1] == KickoutDue(node("A"), changes.kickouts[0].opened_at, end.at)
+    quit_node = fold.ledger.nodes[node("A")]
+    (interval,) = changes.kickouts
+    assert (get_status(quit_node), quit_node.kickout_due_since) == ("quit", interval.opened_at)

@@ -5,11 +5,15 @@ from dataclasses import replace
 import pytest
 
 from oracle.domain.blocks import Position
-from oracle.domain.events.oracle_events import KickCancelled, KickExecuted, KickRefused
-from oracle.domain.events.roots_events import KickAccused
+from oracle.domain.events.oracle_events import (
+    KickAccused,
+    KickCancelled,
+    KickExecuted,
+    KickRefused,
+)
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
 from oracle.domain.reports.expulsions import NEVER_EXPIRES, NO_TARGET
-from oracle.domain.reports.node_kicks import NodeKick, NodeKickState
+from oracle.domain.reports.node_kicks import KickState, NodeKick
 from tests.support.rounds import address
 
 NODE, NETWORK, VETOER = address(0xA), address(0xB), address(0xC)
@@ -62,7 +66,7 @@ def test_accusation_names_its_interval_and_round():
 def test_veto_spares_the_interval_and_all_earlier_ones():
     vetoed = cancelled(ACCUSED, VETOER)
 
-    assert (vetoed.state, vetoed.is_accused) == (NodeKickState.VETOED, False)
+    assert (vetoed.state, vetoed.is_accused) == (KickState.VETOED, False)
     spared = [vetoed.is_spared(due_since) for due_since in (SINCE - 1, SINCE, SINCE + 1)]
     assert spared == [True, True, False]
 
@@ -70,7 +74,7 @@ def test_veto_spares_the_interval_and_all_earlier_ones():
 def test_cleared_accusation_spares_no_interval():
     recovered = cancelled(ACCUSED, ZERO_ADDRESS)
 
-    assert (recovered.state, recovered.is_accused) == (NodeKickState.RECOVERED, False)
+    assert (recovered.state, recovered.is_accused) == (KickState.RECOVERED, False)
     assert not recovered.is_spared(SINCE)
 
 
@@ -85,7 +89,7 @@ def test_cleared_accusation_keeps_an_earlier_veto():
 def test_executed_kick_expels_the_node_permanently_and_spares_the_interval():
     kick = executed(ACCUSED)
 
-    assert kick.state is NodeKickState.EXPELLED
+    assert kick.state is KickState.EXPELLED
     assert kick.is_expelled(NEVER_EXPIRES - 1)
     assert kick.is_spared(SINCE)
     assert kick.last_round == 9
@@ -111,7 +115,7 @@ def test_executed_kick_without_target_still_expels_the_node():
 def test_refusal_leaves_the_node_expelled():
     kick = refused(ACCUSED, BUSY)
 
-    assert (kick.state, kick.is_expelled(EXECUTED_AT)) == (NodeKickState.REFUSED, True)
+    assert (kick.state, kick.is_expelled(EXECUTED_AT)) == (KickState.REFUSED, True)
     assert kick.expulsion is not None
     assert (kick.expulsion.refusals, kick.expulsion.reason) == (1, BUSY)
 
@@ -149,7 +153,7 @@ def test_retry_keeps_execution_evidence_and_end_of_the_expulsion():
 def test_readmission_ends_the_expulsion_and_spares_earlier_intervals():
     kick = executed(ACCUSED).readmit(EXECUTED_AT + 5)
 
-    assert kick.state is NodeKickState.READMITTED
+    assert kick.state is KickState.READMITTED
     assert not kick.is_expelled(EXECUTED_AT)
     assert kick.is_spared(EXECUTED_AT + 5)
     assert not kick.is_spared(EXECUTED_AT + 6)

@@ -1,232 +1,180 @@
-"""Which words a report sends, and that its bytes depend on nothing but the chain."""
+"""When a report is due, and that its content depends on nothing but the chain."""
+
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.domain.blocks import BlockRef, Position
-from oracle.domain.events.oracle_events import NodeRegistered, Registrations
+from oracle.domain.blocks import BlockRef
+from oracle.domain.events.oracle_events import RoundsStruck
 from oracle.domain.ids import ZERO_HASH, Hash
-from oracle.domain.reports.lanes import extract_lane, get_word_index, replace_lane, unpack_lanes
+from oracle.domain.reports.lanes import DO_NOT_SELECT, HIGHEST_SCORE
 from oracle.domain.reports.report import (
-    MAX_WORDS,
+    PreviousRound,
+    Report,
+    ReportChange,
     ReportSettings,
     compute_period,
     cut_report,
     hash_rules_and_settings,
+    measure_change,
 )
-from oracle.domain.reports.round_data import (
-    decode_records,
-    decode_round,
-    encode_records,
-    find_word,
-)
-from oracle.domain.reports.rounds import Rounds
-from oracle.domain.reports.target_words import TargetWords
-from oracle.errors import FatalError
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
-from tests.support.rounds import accepted, address, registered, round_of
+from tests.support.rounds import accepted, contract_state
 
 SETTINGS = ReportSettings()
-AT = 1_000_000
+AS_OF_TIME = 1_000_000
+ROOT = Hash("0x" + 64 * "5")
+KICK_LINE = SETTINGS.kick_line
+
+lane_lists = st.lists(st.integers(0, HIGHEST_SCORE), max_size=40)
 
 
-def block(number=100, time=AT):
+def block(number: int = 100, time: int = AS_OF_TIME) -> BlockRef:
     return BlockRef(number, Hash(f"0x{number:064x}"), Hash(f"0x{number - 1:064x}"), time)
 
 
-def on_chain(words, *, time=AT - 60):
-    rounds = Rounds()
-    rounds.fold_block(51, [accepted(1, words, time=time)], journal=False)
-    return rounds
+def last_round(lanes: list[int], time: int = AS_OF_TIME - 60) -> PreviousRound:
+    return PreviousRound(1, Hash(f"0x{1:064x}"), time, lanes)
 
 
-def drawn(rounds, words, *, at=None, settings=SETTINGS, root=ZERO_HASH, **more):
-    return cut_report(at or block(), rounds, TargetWords(words, **more), settings, root)
+def cut(
+    lanes: list[int], before: PreviousRound, *, as_of: BlockRef | None = None, root: Hash = ROOT
+) -> Report:
+    return cut_report(as_of or block(), before, lanes, root, SETTINGS)
 
 
-def sent(rounds, target_words, *, at=None, settings=SETTINGS):
-    return dict(decode_records(drawn(rounds, target_words, at=at, settings=settings).records))
+# --- what a report changes ---
 
 
-def one_lane(lane, index=3):
-    return {get_word_index(index): replace_lane(0, index, lane)}
+@given(lane_lists)
+def test_same_lanes_are_no_change(lanes):
+    assert measure_change(lanes, lanes, KICK_LINE) == ReportChange()
 
 
-words = st.dictionaries(st.integers(0, 2**20 - 1), st.integers(0, 2**256 - 1), max_size=8)
-lanes = st.integers(0, 10_002)
+@given(lane_lists, lane_lists)
+def test_change_counts_each_node_once(old_lanes, new_lanes):
+    new_lanes = [*new_lanes, *[0] * (len(old_lanes) - len(new_lanes))]
+    padded_lanes = [*old_lanes, *[DO_NOT_SELECT] * (len(new_lanes) - len(old_lanes))]
+    differences = [abs(new - old) for old, new in zip(padded_lanes, new_lanes, strict=True)]
 
+    change = measure_change(old_lanes, new_lanes, KICK_LINE)
 
-@given(words)
-def test_records_round_trip(word_by_index):
-    assert decode_records(encode_records(sorted(word_by_index.items()))) == sorted(
-        word_by_index.items()
-    )
-
-
-@given(words, st.integers(0, 9))
-def test_find_word_returns_value_by_index(word_by_index, place):
-    records = encode_records(sorted(word_by_index.items()))
-    for number in [*word_by_index, place]:
-        assert find_word(records, number) == word_by_index.get(number)
+    assert change.node_count == sum(difference > 0 for difference in differences)
+    assert change.steps == sum(differences)
+    assert change.max_steps == max(differences, default=0)
 
 
 @pytest.mark.parametrize(
-    "records", [b"x", encode_records([(2, 1), (1, 1)]), encode_records([(1, 1), (1, 2)])]
+    ("old_lane", "new_lane"),
+    [(2, 1), (1, 2), (KICK_LINE - 1, KICK_LINE), (KICK_LINE, KICK_LINE - 1)],
+    ids=["excluded", "selectable again", "above the kickout line", "below it"],
 )
-def test_malformed_records_are_rejected(records):
-    with pytest.raises(ValueError, match=r"records|ascend"):
-        decode_records(records)
+def test_step_into_another_band_crosses_a_band(old_lane, new_lane):
+    change = measure_change([5002, old_lane], [5002, new_lane], KICK_LINE)
+    assert change == ReportChange(1, 1, 1, crosses_band=True)
 
 
-@given(st.integers(0, 2**256 - 1), st.integers(0, 2**24 - 1), lanes)
-def test_setting_lane_keeps_other_lanes(word, index, lane):
-    changed = replace_lane(word, index, lane)
-
-    assert extract_lane(changed, index) == lane
-    before, after = list(unpack_lanes(word)), list(unpack_lanes(changed))
-    before[index % 16] = after[index % 16] = 0
-    assert before == after
+def test_new_selectable_node_crosses_a_band():
+    assert measure_change([5002], [5002, 6002], KICK_LINE).crosses_band
+    assert measure_change([5002], [5002, DO_NOT_SELECT], KICK_LINE) == ReportChange()
 
 
-def test_new_word_is_sent():
-    assert sent(Rounds(), one_lane(5002)) == one_lane(5002)
+# --- when a report is due ---
 
 
-def test_unchanged_word_is_not_sent():
-    assert sent(on_chain(one_lane(5002)), one_lane(5002)) == {}
+@pytest.mark.parametrize(("lane", "is_due"), [(5101, False), (5102, True), (4902, True)])
+def test_change_is_due_when_one_node_reaches_the_deviation(lane, is_due):
+    assert cut([lane], last_round([5002])).is_due is is_due
 
 
-@pytest.mark.parametrize(("lane", "is_sent"), [(5101, False), (5102, True), (4902, True)])
-def test_change_is_sent_when_it_reaches_the_deviation(lane, is_sent):
-    assert bool(sent(on_chain(one_lane(5002)), one_lane(lane))) is is_sent
+def test_small_changes_of_many_nodes_are_not_due():
+    assert not cut([5003] * 400, last_round([5002] * 400)).is_due
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [(2, 1), (1, 2), (2001, 2002), (2002, 2001), (0, 1)],
-    ids=["excluded", "selectable again", "over the kickout line", "under it", "first report"],
-)
-def test_band_crossing_is_sent_regardless_of_size(before, after):
-    assert sent(on_chain(one_lane(before)), one_lane(after)) == one_lane(after)
+def test_band_crossing_of_one_step_is_due():
+    assert cut([KICK_LINE - 1], last_round([KICK_LINE])).is_due
 
 
-def test_all_words_are_sent_after_heartbeat():
-    same = {0: 5002, 1: 6002}
-    at = block(time=AT + SETTINGS.heartbeat_seconds)
+def test_unchanged_report_is_due_once_the_last_round_is_a_heartbeat_old():
+    lanes = [5002, 6002]
+    heartbeat = SETTINGS.heartbeat_seconds
+    assert not cut(lanes, last_round(lanes, AS_OF_TIME - heartbeat + 1)).is_due
+    assert cut(lanes, last_round(lanes, AS_OF_TIME - heartbeat)).is_due
 
-    assert sent(on_chain(same, time=AT + 1), same, at=at) == {}
-    assert sent(on_chain(same, time=AT), same, at=at) == same
+
+def test_report_without_nodes_is_never_due():
+    assert not cut([], last_round([], time=0)).is_due
 
 
-def test_band_crossings_come_first_when_report_is_full():
-    before = {index: replace_lane(0, 0, 5002) for index in range(MAX_WORDS + 1)}
-    target_words = {index: replace_lane(0, 0, 7002) for index in range(MAX_WORDS + 1)}
-    target_words[MAX_WORDS] = replace_lane(0, 0, 1)
+def test_report_is_due_if_lanes_of_the_last_round_are_unknown():
+    before = PreviousRound.from_state(contract_state(accepted(1, time=AS_OF_TIME - 60)))
+    assert cut([5002], before).is_due
 
-    chosen = sent(on_chain(before), target_words)
 
-    assert len(chosen) == MAX_WORDS
-    assert MAX_WORDS in chosen
-    assert MAX_WORDS - 1 not in chosen
+# --- what a report contains ---
 
 
 def test_report_builds_on_last_round_at_as_of_block():
-    report = drawn(on_chain(one_lane(5002)), one_lane(7002))
-
-    assert (report.head_round, report.prev) == (1, Hash(f"0x{1:064x}"))
-    assert report.deadline == AT + SETTINGS.ttl_seconds
-
-
-@given(words, words, st.randoms(use_true_random=False))
-def test_report_bytes_are_independent_of_word_order(before, target_words, shuffler):
-    mixed = list(target_words.items())
-    shuffler.shuffle(mixed)
-
-    plain = drawn(on_chain(dict(sorted(before.items()))), target_words)
-    shuffled_report = drawn(on_chain(before), dict(mixed))
-
-    assert plain.fingerprint == shuffled_report.fingerprint
+    report = cut([7002], PreviousRound.from_state(contract_state(accepted(1), accepted(2))))
+    assert (report.head_round, report.prev, report.root) == (2, accepted(2).root, ROOT)
+    assert report.deadline == AS_OF_TIME + SETTINGS.ttl_seconds
 
 
-def test_fingerprint_depends_on_the_block():
-    prints = {
-        drawn(Rounds(), one_lane(5002), at=at).fingerprint
-        for at in (block(), block(number=101), block(time=AT + 1))
-    }
-    assert len(prints) == 3
+def test_report_after_a_struck_round_names_no_root_before():
+    state = contract_state(accepted(1), accepted(2))
+    state.fold_block(3, [RoundsStruck(accepted(3).at, 0, 2, 2)], journal=False)
+    report = cut([7002], PreviousRound.from_state(state))
+    assert (report.head_round, report.prev) == (2, ZERO_HASH)
+
+
+def test_fingerprint_depends_on_block_round_and_root():
+    before = last_round([5002])
+    reports = [
+        cut([5002], before),
+        cut([5002], before, as_of=block(number=101)),
+        cut([5002], before, as_of=block(time=AS_OF_TIME + 1)),
+        cut([5002], before._replace(round=2)),
+        cut([5002], before._replace(root=ZERO_HASH)),
+        cut([5002], before, root=Hash("0x" + 64 * "6")),
+    ]
+    assert len({report.fingerprint for report in reports}) == len(reports)
+
+
+def test_fingerprint_is_the_same_if_lanes_of_the_last_round_are_unknown():
+    known, unknown = last_round([5002]), last_round([])
+    assert cut([5002], known) == cut([5002], unknown)
+    assert cut([5002], known).fingerprint == cut([5002], unknown).fingerprint
+
+
+def settings_with(name: str, value: int) -> ReportSettings:
+    changed: dict[str, Any] = {name: value}
+    return ReportSettings(**changed)
 
 
 def test_rules_id_depends_on_every_shared_setting():
+    changed_settings = [
+        settings_with(name, 7)
+        for name in (
+            *("period_seconds", "heartbeat_seconds", "deviation"),
+            *("ttl_seconds", "kick_below"),
+        )
+    ]
     ids = {
         hash_rules_and_settings(CRYNUX, "reference", SETTINGS),
         hash_rules_and_settings(RELAY, "reference", SETTINGS),
         hash_rules_and_settings(CRYNUX, "crynux-vss", SETTINGS),
-        *(
-            hash_rules_and_settings(CRYNUX, "reference", ReportSettings(**{name: 7}))
-            for name in (
-                "period_seconds",
-                "heartbeat_seconds",
-                "deviation",
-                "ttl_seconds",
-                "kick_below",
-                "kick_after_rounds",
-                "max_words",
-                "min_scores",
-            )
-        ),
+        hash_rules_and_settings(CRYNUX, "reference", ReportSettings(requires_proof=False)),
+        *(hash_rules_and_settings(CRYNUX, "reference", changed) for changed in changed_settings),
     }
-    assert len(ids) == 11
+    assert len(ids) == 9
 
 
 @pytest.mark.parametrize("name", ["period_seconds", "heartbeat_seconds", "deviation"])
 def test_report_setting_of_0_is_rejected(name):
     with pytest.raises(ValueError, match=name):
-        ReportSettings(**{name: 0})
+        settings_with(name, 0)
 
 
 def test_period_is_time_divided_by_length():
     assert [compute_period(time, 60) for time in (0, 59, 60, 121)] == [0, 0, 1, 2]
-
-
-def test_full_report_still_includes_the_words_of_newly_registered_nodes():
-    before = {index: replace_lane(0, 0, 5002) for index in range(MAX_WORDS)}
-    target_words = {index: replace_lane(0, 0, 1) for index in range(MAX_WORDS)}
-    fresh = {MAX_WORDS: replace_lane(0, 0, 5002)}
-
-    report = drawn(
-        on_chain(before),
-        target_words | fresh,
-        registrations=Registrations((), (address(1),)),
-        new_node_words=frozenset(fresh),
-    )
-
-    assert MAX_WORDS in dict(decode_records(report.records))
-    assert decode_round(report.data).registrations.appended == (address(1),)
-
-
-def test_report_with_a_new_word_omits_unchanged_words():
-    before = one_lane(5002, index=3)
-
-    assert sent(on_chain(before), before | one_lane(7002, index=40)) == one_lane(7002, index=40)
-
-
-def test_unchanged_report_has_no_data():
-    assert drawn(on_chain(one_lane(5002)), one_lane(5002)).data == b""
-
-
-def test_accepted_rounds_determine_indexes():
-    rounds = registered(address(1))
-    events = [*round_of(rounds, accepted(2, {}, Registrations((), (address(2),))))]
-    rounds.fold_block(2, events, journal=False)
-
-    assert rounds.index_by_node == {address(1): 0, address(2): 1}
-
-
-@pytest.mark.parametrize("said", [[], [(address(2), 7)], [(address(3), 1)]])
-def test_registration_mismatch_with_contract_raises_fatal_error(said):
-    rounds = registered(address(1))
-    events = [NodeRegistered(Position(2, 0, 0), 0, node, index) for node, index in said]
-    accepted_round = accepted(2, {}, Registrations((), (address(2),)))
-
-    with pytest.raises(FatalError, match="round 2 in block 2"):
-        rounds.fold_block(2, [*events, accepted_round], journal=False)

@@ -23,9 +23,9 @@ PERIODS = 4 * LENGTH
 
 
 class Chain(NamedTuple):
-    """What every period says, and after which periods a round was accepted."""
+    """Whether the report of each period is due, and after which periods a round was accepted."""
 
-    speaks: Sequence[bool]
+    is_due: Sequence[bool]
     accepted: frozenset[int]
     window: int
 
@@ -40,7 +40,8 @@ class Chain(NamedTuple):
             head_round=head,
             prev=Hash(f"0x{head:064x}"),
             deadline=time + TTL,
-            has_records=self.speaks[period],
+            root=Hash(f"0x{period:064x}"),
+            is_due=self.is_due[period],
         )
 
     def head(self, period: int) -> int:
@@ -114,10 +115,10 @@ def test_second_report_is_signed_only_after_the_first_has_expired(chain, reporte
 
 @examples(20)
 @given(CHAINS, st.integers(0, PERIODS * PERIOD - 1))
-def test_chosen_report_has_records_and_is_not_expired(chain, time):
+def test_chosen_report_is_due_and_not_expired(chain, time):
     turn = chosen(chain, 0, [time]).get(time)
 
-    assert turn is None or (turn.has_records and not chain.moment(time).is_expired(turn))
+    assert turn is None or (turn.is_due and not chain.moment(time).is_expired(turn))
 
 
 def test_reporter_that_missed_the_slot_start_waits_for_the_next_slot():

@@ -13,9 +13,9 @@ from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_review import KickoutReview, KickoutReviewer
 from oracle.domain.reports.lanes import DO_NOT_SELECT, HIGHEST_SCORE
-from oracle.domain.reports.target_words import ScoringContext, build_scoring_context
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf
 from oracle.domain.roots.node_tree import NodeTree, build_node_leaf
+from oracle.domain.roots.scoring_context import ScoringContext, build_scoring_context
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
@@ -154,4 +154,11 @@ def test_only_due_kickouts_are_reviewed():
 
     history = zeros_of("A").scores("A", *10 * [10])
     assert leaf_of(history, "A", review_kickout=reject).kickout_due_since == 0
-    assert leaf_of(zeros_of("A").quits("A"), "A", review_kickout=reject).kickout_due_since == 0
+
+
+def test_kickout_of_a_node_that_quit_while_due_stays_due_in_the_leaf():
+    due = leaf_of(zeros_of("A"), "A")
+    left = leaf_of(zeros_of("A").quits("A"), "A")
+
+    assert left.kickout_due_since == due.kickout_due_since > 0
+    assert left.flags == LeafFlag(0)

@@ -1,5 +1,6 @@
 """Pieces lead to the root of the round, and prove the same leaves as the whole tree."""
 
+from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
 
@@ -8,10 +9,12 @@ from hypothesis import given, strategies as st
 
 from oracle.chain.proofs.keccak import keccak
 from oracle.domain.ids import Address
-from oracle.domain.roots.leaves import LEAF_BYTES, NodeLeaf, hash_leaf
+from oracle.domain.reports.lanes import LANES_PER_WORD
+from oracle.domain.roots.leaves import LEAF_BYTES, NodeLeaf, encode_word_leaf, hash_leaf
 from oracle.domain.roots.merkle_tree import compute_root
 from oracle.domain.roots.pieces import (
     PIECE_LEAVES,
+    PIECE_WORDS,
     PiecedRound,
     PieceEdit,
     PieceTree,
@@ -91,6 +94,45 @@ def test_a_piece_and_its_path_prove_the_leaves_of_a_round_of_several(seat: int) 
     assert proof == tree.prove_node(seat, pieced_round.summary)
     leaf_hash = hash_leaf(two_pieces()[seat].encode(), keccak)
     assert compute_root(leaf_hash, proof, keccak) == pieced_round.root
+
+
+@given(draw_leaves(), st.data())
+def test_words_of_a_small_round_are_proven_in_runs(leaves: list[NodeLeaf], data) -> None:
+    check_word_runs(leaves, data)
+
+
+@examples(10)
+@given(st.data())
+def test_words_of_several_pieces_are_proven_in_runs(data) -> None:
+    check_word_runs(two_pieces(), data)
+
+
+def check_word_runs(leaves: Sequence[NodeLeaf], data: st.DataObject) -> None:
+    """Prove drawn runs of words, and compute the root from the words as the contract does."""
+    tree = RoundTree(leaves, keccak)
+    pieced_round = pieced_round_of(take_pieces(tree, {}))
+    lane_words = [tree.get_word(index) for index in range(-(-len(leaves) // LANES_PER_WORD))]
+    places = 1 << (len(lane_words) - 1).bit_length()
+    runs = []
+    for first in sorted(data.draw(st.sets(st.integers(0, len(lane_words) - 1), max_size=4))):
+        max_count = min(first & -first or places, places, PIECE_WORDS)
+        count = data.draw(st.sampled_from([1 << bit for bit in range(max_count.bit_length())]))
+        runs.append((first, count))
+
+    proofs = list(pieced_round.prove_word_runs(lane_words, runs))
+
+    for (first, count), proof in zip(runs, proofs, strict=True):
+        hashes = [
+            hash_leaf(encode_word_leaf(index, lane_words[index]), keccak)
+            if index < len(lane_words)
+            else bytes(32)
+            for index in range(first, first + count)
+        ]
+        while len(hashes) > 1:
+            pairs = zip(hashes[::2], hashes[1::2], strict=True)
+            hashes = [keccak(min(pair) + max(pair)) for pair in pairs]
+        assert compute_root(hashes[0], proof, keccak) == pieced_round.root
+        assert list(proof) == tree.prove_words(first, count, pieced_round.summary)
 
 
 @given(draw_leaves(), ADDRESSES)

@@ -111,13 +111,40 @@ def test_kickout_interval_closes_when_pool_improves():
     assert node_after(history, "A").kickout_due_since is None
 
 
-def test_kickout_interval_closes_on_quit_and_reopens_on_rejoin():
-    history = History().joins("A").scores("A", 0, *[2] * 49).quits("A")
-    left = history.events[-1].at
+def test_due_kickout_stays_due_through_quit_and_rejoin():
+    history = History().joins("A").scores("A", 0, *[2] * 49)
+    opened_at = node_after(history, "A").kickout_due_since
+    for away in (history.quits("A"), history.joins("A")):
+        due_node = node_after(away, "A")
+        assert is_kickout_due(due_node, CRYNUX)
+        assert due_node.kickout_due_since == opened_at
+    assert intervals(history) == [(opened_at, None)]
+
+
+def test_kickout_interval_closes_when_a_score_improves_the_pool_of_a_node_that_quit():
+    history = History().joins("A").scores("A", 0, *[2] * 49).starts("x", "A").starts("y", "B")
+    history.quits("A").submits("x").submits("y").closes("g", "x", "y")
+    (_, _), (_, closed_at) = intervals(history)
+    assert closed_at is not None
+    assert not is_kickout_due(node_after(history, "A"), CRYNUX)
+
+
+def test_node_that_quit_does_not_become_due_before_it_rejoins():
+    history = History().joins("A").scores("A", *[0] * 49).starts("x", "A").starts("y", "B")
+    history.quits("A").submits("x").submits("y").closes("g", "x", "y")
+    quit_node = node_after(history, "A")
+    assert (len(quit_node.pool), quit_node.kickout_due_since) == (50, None)
+    assert not is_kickout_due(quit_node, CRYNUX)
+
     history.joins("A")
-    (opened, _), (_, closed), (reopened, _) = intervals(history)
-    assert closed == left
-    assert reopened == history.events[-1].at > opened
+    assert node_after(history, "A").kickout_due_since == history.events[-1].at
+
+
+@pytest.mark.parametrize("leaves", [History.is_slashed, History.is_kicked_out])
+def test_kickout_interval_closes_when_the_network_ends_the_membership(leaves):
+    history = leaves(History().joins("A").scores("A", 0, *[2] * 49), "A")
+    (_, _), (_, closed_at) = intervals(history)
+    assert closed_at == history.events[-1].at
 
 
 def test_low_reliability_alone_does_not_make_a_node_due_for_kickout():

@@ -3,7 +3,6 @@
 from fnmatch import fnmatchcase
 
 from tests.support.vectors import RUN, entries, is_listed, listed, superseded
-from tests.unit.domain.reports import test_round_data, test_share_cap
 from tests.unit.domain.scoring import (
     test_vectors_crynux_docs,
     test_vectors_groups,
@@ -26,8 +25,6 @@ from tests.unit.systems.pocket import (
 # Importing them fills RUN.
 MODULES = (
     test_typed_data_vectors,
-    test_round_data,
-    test_share_cap,
     test_vectors_crynux_docs,
     test_vectors_groups,
     test_vectors_pools,

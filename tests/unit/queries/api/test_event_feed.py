@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings as examples, strategies as s
 
 from oracle.daemon.config.listener_section import ApiSection
 from oracle.daemon.web.api.event_stream import EventFilter, EventStreams
-from oracle.domain.reports.contract_state import RoundsChanges
+from oracle.domain.reports.contract_state import ContractChanges
 from oracle.queries.api.records import event_feed
 from oracle.queries.api.records.event_feed import (
     EventCursor,
@@ -206,9 +206,9 @@ def test_number_of_halts_read_at_once_is_bounded(indexed, monkeypatch):
 
 def with_rounds(indexed, times):
     """Let a round be accepted in each block from 2 on, at these times."""
-    rounds = [accepted(number, {0: 1}, time=time) for number, time in enumerate(times, 2)]
+    rounds = [accepted(number, time=time) for number, time in enumerate(times, 2)]
     with indexed.store.transaction() as uow:
-        uow.rounds.save_changes(RoundsChanges(accepted=rounds))
+        uow.rounds.save_changes(ContractChanges(accepted=rounds))
 
 
 def test_every_round_is_reported_exactly_once_even_beyond_the_query_limit(store, monkeypatch):

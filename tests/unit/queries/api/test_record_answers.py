@@ -7,24 +7,23 @@ from oracle.queries.api.records.task_view import build_task_answer
 from oracle.queries.api.source import NotFoundError, open_snapshot
 from tests.support.api import IndexedHistory
 from tests.support.histories import History, node, task
+from tests.support.indexed_rounds import accuse
+from tests.support.rounds import contract_state
 
 
-def find_missing_evidence(store, node_or_hash: str) -> str:
+def test_error_for_evidence_of_a_node_that_was_never_accused_gives_the_reason(store):
     indexed = IndexedHistory(store).whole(History().joins("A"))
     with open_snapshot(indexed.source) as snapshot, pytest.raises(NotFoundError) as caught:
-        find_evidence(snapshot, node_or_hash, lambda _: None)
-    return str(caught.value)
+        find_evidence(snapshot, node("A"), lambda *_: "a file")
+    assert str(caught.value) == f"node {node('A')} was never accused"
 
 
-def test_error_for_evidence_of_node_without_kickout_gives_the_reason(store):
-    reason = find_missing_evidence(store, node("A"))
-    assert reason == f"no kickout was proposed for node {node('A')}"
-
-
-def test_error_for_evidence_hash_without_file_gives_the_reason(store):
-    evidence_hash = "0x" + 64 * "e"
-    reason = find_missing_evidence(store, evidence_hash)
-    assert reason == f"evidence {evidence_hash} is not stored on this host"
+def test_error_for_evidence_without_a_file_gives_the_reason(store):
+    indexed = IndexedHistory(store).whole(History().joins("A"))
+    accuse(indexed, contract_state(), node("A"), block=2, ready_at=99)
+    with open_snapshot(indexed.source) as snapshot, pytest.raises(NotFoundError) as caught:
+        find_evidence(snapshot, node("A"), lambda *_: None)
+    assert str(caught.value) == f"the evidence against {node('A')} is not stored on this host"
 
 
 def test_task_started_at_time_zero_keeps_its_time(store):

@@ -1,0 +1,97 @@
+"""Fetches proofs of nodes from the HTTP API, and verifies them in the EVM of the local chain.
+
+The library QoSProof verifies them there, in code that a contract of a consumer contains too.
+"""
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import requests
+
+from devnet.anvil import LocalChain
+from oracle.bindings.codec import decode_result, encode_call, load_artifact
+from oracle.bindings.qos_roots import build_leaf_values
+from oracle.domain.ids import Address
+from oracle.domain.roots.leaves import NodeLeaf, RoundSummary
+from oracle.errors import FatalError
+
+_TIMEOUT_SECONDS = 30
+# A contract whose functions are those of QoSProof.
+_PROBE = "testing/ProofProbe"
+# The account that has the code of the probe during a call; nothing is deployed.
+_PROBE_ADDRESS = "0x" + "51" * 20
+
+
+@dataclass(frozen=True, slots=True)
+class ServedProof:
+    """A proof from the API: a leaf, its proof and the round's summary.
+
+    The leaf is that of the address, or the one that proves that the address has none.
+    """
+
+    is_absent: bool
+    leaf: NodeLeaf
+    hashes: tuple[bytes, ...]
+    summary: RoundSummary
+
+
+def fetch_node_proof(
+    api_url: str, node: Address, round_number: int | None = None
+) -> ServedProof | None:
+    """Return the proof of a node in a round, or None if the API cannot prove it in that round.
+
+    Without `round_number` it is the newest accepted round that the daemon has indexed.
+
+    Raises:
+        FatalError: the API does not respond.
+    """
+    parameters = {} if round_number is None else {"round": str(round_number)}
+    try:
+        response = requests.get(
+            f"{api_url}/v1/nodes/{node}/proof", params=parameters, timeout=_TIMEOUT_SECONDS
+        )
+    except requests.RequestException as error:
+        raise FatalError(f"{api_url}: {error}") from None
+    if response.status_code != HTTPStatus.OK:
+        return None
+    return _parse_proof(response.json()["proof"])
+
+
+def verify_proof_on_chain(
+    chain: LocalChain, oracle: Address, node: Address, proof: ServedProof
+) -> bool:
+    """Return whether the proof leads to the root that the oracle contract has for its round."""
+    root_call = {
+        "to": oracle,
+        "data": encode_call("roots/QoSRoots", "rootOf", proof.summary.round),
+    }
+    (root,) = decode_result(
+        "roots/QoSRoots", "rootOf", chain.make_request("eth_call", root_call, "latest")
+    )
+    leaf = build_leaf_values(proof.leaf)
+    function_name, arguments = (
+        ("verifyAbsence", (root, node, leaf, proof.hashes))
+        if proof.is_absent
+        else ("verifyLeaf", (root, leaf, proof.hashes))
+    )
+    call = {"to": _PROBE_ADDRESS, "data": encode_call(_PROBE, function_name, *arguments)}
+    code = {_PROBE_ADDRESS: {"code": load_artifact(_PROBE)["deployedBytecode"]}}
+    result = chain.make_request("eth_call", call, "latest", code)
+    (is_proven,) = decode_result(_PROBE, function_name, result)
+    return bool(is_proven) and (proof.is_absent or proof.leaf.node == node)
+
+
+def _parse_proof(detail: dict[str, Any]) -> ServedProof:
+    summary = detail["summary"]
+    numbers = ("round", "as_of", "node_count", "open_count", "total_weight")
+    return ServedProof(
+        is_absent=detail["is_absent"],
+        leaf=NodeLeaf.decode(bytes.fromhex(detail["leaf"]["encoded"][2:])),
+        hashes=tuple(bytes.fromhex(sibling[2:]) for sibling in detail["proof"]),
+        summary=RoundSummary(
+            summary["chain_id"],
+            Address(summary["oracle"]),
+            *(int(summary[number]) for number in numbers),
+        ),
+    )

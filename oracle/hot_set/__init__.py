@@ -1,0 +1,1 @@
+"""Keeps the words of the hot set up to date with the accepted rounds, and binds nodes to seats."""

@@ -1,0 +1,63 @@
+"""The call kinds of the hot set, and the reasons that end or delay an unsent call."""
+
+from typing_extensions import override
+
+from oracle.bindings.expected_events import find_missing_event
+from oracle.chain.heads import Heads
+from oracle.hot_set.hot_set_context import BIND_NODES, BRING_WORDS
+from oracle.quorum.quorum_context import QuorumContext
+from oracle.quorum.statements import is_report_in_flight
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import Intent, IntentState
+from oracle.txmgr.call_registry import CallKind, CallStage, Decision
+from oracle.txmgr.client.receipts import Receipt
+
+
+class _HotSetCall(CallKind):
+    """A call with proofs that the contract takes only until the next round is accepted.
+
+    The kinds are registered even if no hot set is configured, because calls of an earlier
+    configuration may be stored.
+    """
+
+    def __init__(self, quorum: QuorumContext) -> None:
+        self._quorum = quorum
+        self.retry_seconds = quorum.settings.period_seconds
+
+    @override
+    def review_call(
+        self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
+    ) -> Decision:
+        if stage is CallStage.ASSIGN:
+            return Decision.proceed()
+        last_round = uow.rounds.get_last_provable_round()
+        if last_round is None or last_round.round != call.request.round:
+            reason = f"round {call.request.round} is not the last one any more, or was struck"
+            return Decision.end(IntentState.SUPERSEDED, reason)
+        if stage is CallStage.WAIT:
+            return Decision.proceed()
+        if not self._quorum.account_context.is_at_head(uow, heads):
+            return Decision.wait_for_next_block(
+                heads, ("behind", "the database is behind the head")
+            )
+        if is_report_in_flight(uow, call.request.account):
+            return Decision.wait_for_next_block(
+                heads, ("report in flight", "the report in flight makes the proof void")
+            )
+        return Decision.proceed()
+
+    @override
+    def find_missing_event(self, receipt: Receipt, call: Intent) -> str | None:
+        return find_missing_event(receipt, call.request.contract, call.request.calldata)
+
+
+class BringWordsCall(_HotSetCall):
+    """Writes a run of words of a round to the hot set."""
+
+    name = BRING_WORDS
+
+
+class BindNodesCall(_HotSetCall):
+    """Binds nodes to their seats in the hot set."""
+
+    name = BIND_NODES

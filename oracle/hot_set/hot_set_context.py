@@ -1,0 +1,74 @@
+"""The context of the hot set's keeper: the contract, the fee limit, and what is up to date."""
+
+from dataclasses import dataclass, field
+
+from oracle.bindings.qos_words import WordsConfiguration, WordsContract
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import Address, Hash
+from oracle.indexer.round_leaves import LeafCache
+from oracle.quorum.quorum_context import QuorumContext
+from oracle.txmgr.context import AccountContext
+
+# The kinds of the hot set's calls in the outbox.
+BRING_WORDS, BIND_NODES = "bring_words", "bind_nodes"
+HOT_SET_KINDS = (BRING_WORDS, BIND_NODES)
+
+
+@dataclass(slots=True)
+class HotSetProgress:
+    """The part of the contract that needs no further read; a restart or a reorg begins anew.
+
+    `words_root` and `seats_root` are the roots of the rounds after which nothing was left to bring
+    or to bind. The nodes of all seats below `bound_seats` are bound. `reorg_id` is the id of the
+    newest reorg when this was read. `configuration` never changes.
+    """
+
+    words_root: Hash | None = None
+    seats_root: Hash | None = None
+    bound_seats: int = 0
+    reorg_id: int = 0
+    configuration: WordsConfiguration | None = None
+
+    def is_complete(self, root: Hash) -> bool:
+        """Return whether nothing is left to bring or to bind after the round with this root."""
+        return self.words_root == self.seats_root == root
+
+    def reset_after_reorg(self, reorg_id: int) -> None:
+        """Begin anew if the chain was reorganised, because a call may have left the chain."""
+        if reorg_id != self.reorg_id:
+            self.words_root = self.seats_root = None
+            self.bound_seats, self.reorg_id = 0, reorg_id
+
+
+@dataclass(frozen=True, slots=True)
+class HotSetContext:
+    """The settings and helpers of the keeper.
+
+    `address` is the contract QoSWords. Nothing is planned while the current fee exceeds `max_fee`,
+    in wei per gas.
+    """
+
+    quorum: QuorumContext
+    address: Address
+    max_fee: int
+    leaf_cache: LeafCache = field(default_factory=LeafCache)
+    progress: HotSetProgress = field(default_factory=HotSetProgress)
+
+    @property
+    def account_context(self) -> AccountContext:
+        """The context of the sending account."""
+        return self.quorum.account_context
+
+    def get_contract(self) -> WordsContract:
+        """Return the contract, read from synced endpoints."""
+        return WordsContract(self.account_context.get_synced_pool_view(), self.address)
+
+    def get_configuration(self, block: BlockRef) -> WordsConfiguration:
+        """Return the contract's settings, which never change, so that they are read once.
+
+        Raises:
+            TransientError: no endpoint returns the contract's state.
+        """
+        if self.progress.configuration is None:
+            self.progress.configuration = self.get_contract().get_configuration(block)
+        return self.progress.configuration

@@ -1,0 +1,284 @@
+"""Plans the calls that keep the hot set up to date: words of lanes, and nodes bound to seats.
+
+Every call carries a proof, so that anyone may send the same calls. What is left to do is read from
+the contract; nothing is stored but the calls. See docs/how-to/production.md#hot-set.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from oracle.bindings.qos_words import (
+    StoredWord,
+    encode_bind_call,
+    encode_bring_call,
+    find_outdated_words,
+    group_word_runs,
+)
+from oracle.chain.heads import Heads
+from oracle.domain.blocks import BlockRef
+from oracle.domain.events.oracle_events import RoundAccepted
+from oracle.domain.reports.lanes import pack_lane_words
+from oracle.domain.roots.pieces import PiecedRound
+from oracle.hot_set.fall_limit import split_by_fall_limit
+from oracle.hot_set.hot_set_context import (
+    BIND_NODES,
+    BRING_WORDS,
+    HOT_SET_KINDS,
+    HotSetContext,
+)
+from oracle.indexer.round_leaves import load_round_lanes, load_round_of, prove_seats
+from oracle.quorum.statements import is_report_in_flight
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import CallRequest, IntentState
+from oracle.txmgr.context import StepResult, merge_results
+from oracle.txmgr.deferral import find_held_subjects
+
+# The priority of the hot set's calls, which are sent after reports and kickouts.
+PRIORITY = 300
+# The maximum number of calls planned in one step, because a new round makes unsent calls void.
+_MAX_CALLS_PER_STEP = 16
+# The lanes of 1,024 nodes, for up to 1.6 million gas if they are written for the first time.
+_MAX_RUN_WORDS = 64
+# The maximum number of nodes that one call binds, for up to 0.7 million gas.
+_MAX_NODES_PER_CALL = 16
+# The number of seats that are read in one batch, and in one step.
+_SEATS_PER_BATCH, _SEATS_PER_STEP = 100, 1_000
+# The maximum number of calls for the same words or seats in one round; a reorg may end a call.
+_MAX_TRIES = 3
+
+
+class _PlannedCall(NamedTuple):
+    kind: str
+    subject: str
+    calldata: str
+
+
+@dataclass(frozen=True, slots=True)
+class _ProvableRound:
+    """An accepted round whose leaves are stored."""
+
+    accepted: RoundAccepted
+    pieced_round: PiecedRound
+    lane_words: Sequence[int]
+
+
+def plan_hot_set_calls(context: HotSetContext, heads: Heads) -> StepResult | None:
+    """Plan calls after the last accepted round; return None if nothing is left to do.
+
+    Nothing is planned while earlier calls are pending, or while a report is in flight that makes
+    the proofs void. Transmitters of a lower rank have a head start.
+
+    Raises:
+        TransientError: no endpoint answers.
+    """
+    account_context, progress = context.account_context, context.progress
+    if account_context.is_halted() or not account_context.sender_account.has_payer:
+        return None
+    with account_context.store.read_transaction() as uow:
+        progress.reset_after_reorg(uow.reorgs.get_newest_id())
+        last_round = uow.rounds.get_last_provable_round()
+        if (
+            last_round is None
+            or progress.is_complete(last_round.root)
+            or not account_context.is_at_head(uow, heads)
+            or _has_pending_call(context, uow)
+        ):
+            return None
+    contract_status = context.quorum.fetch_contract_status()
+    if (
+        # A newer round may be accepted that is not indexed yet.
+        contract_status.head.round != last_round.round
+        or not _is_head_start_over(context, last_round, contract_status.block)
+        or _is_fee_too_high(context)
+    ):
+        return None
+    checked_seats = progress.bound_seats
+    calls = [
+        *_iter_bring_calls(context, last_round, contract_status.block),
+        *_iter_bind_calls(context, last_round, contract_status.block),
+    ]
+    if calls:
+        return _enqueue_calls(context, last_round, calls[:_MAX_CALLS_PER_STEP])
+    if progress.is_complete(last_round.root) or progress.bound_seats == checked_seats:
+        return None
+    return StepResult("hot set checked", None, f"{progress.bound_seats} nodes are bound")
+
+
+def _has_pending_call(context: HotSetContext, uow: UnitOfWork) -> bool:
+    account = context.account_context.account
+    return is_report_in_flight(uow, account) or any(
+        uow.outbox.intents.find_pending(account, kind) is not None for kind in HOT_SET_KINDS
+    )
+
+
+def _is_head_start_over(
+    context: HotSetContext, last_round: RoundAccepted, block: BlockRef
+) -> bool:
+    """Return whether the head start of transmitters of a lower rank is over.
+
+    The contract is read after the head start, so that only what they left is planned.
+    """
+    rank = context.account_context.rank
+    return (
+        block.number >= last_round.at.block + rank.head_start_blocks
+        and block.time >= last_round.time + rank.head_start_seconds
+    )
+
+
+def _is_fee_too_high(context: HotSetContext) -> bool:
+    account_context = context.account_context
+    if context.max_fee >= account_context.sender_account.caps.fee_per_gas:
+        # Pricing the call checks the cap.
+        return False
+    fee_market = account_context.fetch_fee_market()
+    return fee_market.base_fee + fee_market.tip > context.max_fee
+
+
+def _iter_bring_calls(
+    context: HotSetContext, last_round: RoundAccepted, block: BlockRef
+) -> Iterator[_PlannedCall]:
+    """Yield the calls that bring outdated words, and those that would soon be stale.
+
+    Words of the last round that exceed the limit on falls are brought from the round LAG rounds
+    before it, which has no limit, if they were in that round already.
+    """
+    if context.progress.words_root == last_round.root:
+        return
+    configuration = context.get_configuration(block)
+    source = _load_provable_round(context, last_round.round)
+    if source is None:
+        return
+    contract = context.get_contract()
+    stored_words = contract.get_words(0, len(source.lane_words), block)
+    # A word is renewed LAG rounds before it is stale.
+    min_round = last_round.round - configuration.max_rounds + configuration.lag_rounds + 1
+    outdated = find_outdated_words(stored_words, source.lane_words, last_round.round, min_round)
+    within, beyond = split_by_fall_limit(
+        outdated,
+        stored_words,
+        source.lane_words,
+        contract.get_fall_limit(block),
+        configuration.big_fall,
+    )
+    is_complete = not within
+    yield from _iter_run_calls(source, within, "")
+    lagged = (
+        _load_provable_round(context, last_round.round - configuration.lag_rounds)
+        if beyond
+        else None
+    )
+    if lagged is not None:
+        lagged_outdated = _find_lagged_words(lagged, stored_words, min_round)
+        late = sorted(set(beyond).intersection(lagged_outdated))
+        is_complete = is_complete and not late
+        yield from _iter_run_calls(lagged, late, f" of round {lagged.accepted.round}")
+    if is_complete:
+        context.progress.words_root = last_round.root
+
+
+def _find_lagged_words(
+    lagged: _ProvableRound, stored_words: Sequence[StoredWord], min_round: int
+) -> list[int]:
+    lane_words = lagged.lane_words[: len(stored_words)]
+    return find_outdated_words(
+        stored_words[: len(lane_words)], lane_words, lagged.accepted.round, min_round
+    )
+
+
+def _iter_run_calls(
+    source: _ProvableRound, indexes: Iterable[int], suffix: str
+) -> Iterator[_PlannedCall]:
+    runs = group_word_runs(indexes, _MAX_RUN_WORDS)
+    proofs = source.pieced_round.prove_word_runs(source.lane_words, runs)
+    for (first, count), hashes in zip(runs, proofs, strict=True):
+        run_words = source.lane_words[first : first + count]
+        padding = (0,) * (count - len(run_words))
+        calldata = encode_bring_call(source.accepted.round, first, (*run_words, *padding), hashes)
+        subject = f"words {first} to {first + count - 1}{suffix}"
+        yield _PlannedCall(BRING_WORDS, subject, calldata)
+
+
+def _iter_bind_calls(
+    context: HotSetContext, last_round: RoundAccepted, block: BlockRef
+) -> Iterator[_PlannedCall]:
+    """Yield the calls that bind the first unbound nodes, by their leaves LAG rounds ago.
+
+    Seats are filled in ascending order and a node keeps its seat, so that the seats below
+    `bound_seats` need no further read.
+    """
+    progress = context.progress
+    if progress.seats_root == last_round.root:
+        return
+    configuration = context.get_configuration(block)
+    source = _load_provable_round(context, last_round.round - configuration.lag_rounds)
+    node_count = 0 if source is None else source.pieced_round.summary.node_count
+    if source is None or progress.bound_seats >= node_count:
+        progress.seats_root = last_round.root
+        return
+    step_end = min(node_count, progress.bound_seats + _SEATS_PER_STEP)
+    for first in range(progress.bound_seats, step_end, _SEATS_PER_BATCH):
+        seats = range(first, min(first + _SEATS_PER_BATCH, step_end))
+        with context.account_context.store.read_transaction() as uow:
+            proofs = prove_seats(uow, context.leaf_cache, source.pieced_round, seats)
+        bound_seats = context.get_contract().get_seats([proof.address for proof in proofs], block)
+        unbound = [
+            proof
+            for proof, bound_seat in zip(proofs, bound_seats, strict=True)
+            if bound_seat != proof.leaf.seat
+        ]
+        for start in range(0, len(unbound), _MAX_NODES_PER_CALL):
+            bind_proofs = unbound[start : start + _MAX_NODES_PER_CALL]
+            subject = f"seats {bind_proofs[0].leaf.seat} to {bind_proofs[-1].leaf.seat}"
+            yield _PlannedCall(BIND_NODES, subject, encode_bind_call(bind_proofs))
+        if unbound or len(proofs) < len(seats):
+            return
+        progress.bound_seats = seats.stop
+
+
+def _load_provable_round(context: HotSetContext, round_number: int) -> _ProvableRound | None:
+    """Return a round, or None if it was not accepted, was struck, or its leaves are not stored."""
+    with context.account_context.store.read_transaction() as uow:
+        accepted = uow.rounds.get_accepted_round(round_number)
+        if accepted is None or uow.rounds.is_struck(round_number):
+            return None
+        pieced_round = load_round_of(uow, context.leaf_cache, accepted)
+        if pieced_round is None:
+            return None
+        lanes = load_round_lanes(uow, context.leaf_cache, accepted)
+    return _ProvableRound(accepted, pieced_round, pack_lane_words(lanes))
+
+
+def _enqueue_calls(
+    context: HotSetContext, last_round: RoundAccepted, calls: Sequence[_PlannedCall]
+) -> StepResult | None:
+    """Store the calls to be sent, without those that are held, mined or tried too often."""
+    account, stamp = context.account_context.account, context.account_context.stamp
+    steps: list[StepResult] = []
+    with context.account_context.write_transaction() as uow:
+        intents, held = uow.outbox.intents, find_held_subjects(uow, account)
+        # The endpoint that was read may lag behind the block of a mined call.
+        mined = {
+            (intent.request.kind, intent.request.subject, intent.request.round)
+            for intent in intents.list_in_states(account, [IntentState.MINED])
+        }
+        for kind, subject, calldata in calls:
+            try_count = intents.count_for_round(account, kind, subject, last_round.round)
+            is_done = (kind, subject, last_round.round) in mined
+            if is_done or (kind, subject) in held or try_count >= _MAX_TRIES:
+                continue
+            request = CallRequest(
+                account=account,
+                contract=context.address,
+                kind=kind,
+                dedup_key=f"{kind}:{subject}:round={last_round.round}:try={try_count + 1}",
+                calldata=calldata,
+                subject=subject,
+                round=last_round.round,
+                # A fork below the round's block makes the proofs void.
+                as_of_block=last_round.at.block,
+                priority=PRIORITY,
+            )
+            intent_id = intents.add(request, stamp)
+            steps.append(StepResult(f"{kind} planned", intent_id, subject))
+    return merge_results("hot set", steps)

@@ -1,0 +1,214 @@
+"""The stored leaves of accepted rounds and of cut reports, and proofs from them.
+
+See docs/explanation/storage.md#leaf-pieces.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from threading import Lock
+from typing import Generic, TypeVar
+
+from oracle.chain.proofs.keccak import keccak
+from oracle.domain.events.oracle_events import RoundAccepted
+from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
+from oracle.domain.reports.report import Lanes, Report
+from oracle.domain.roots.leaves import NodeLeaf, extract_lanes
+from oracle.domain.roots.pieces import PIECE_LEAVES, PiecedRound, PieceTree
+from oracle.domain.roots.proofs import NodeProof, ProvableRound
+from oracle.errors import InputError
+from oracle.signing.typed_data import Domain
+from oracle.store.database import UnitOfWork
+
+_MAX_CACHED_ROUNDS = 256
+# The lanes of a round take 2 bytes for each node.
+_MAX_CACHED_LANES = 8
+# A tree takes up to 1.5 MiB; so many have the leaves of 131,072 nodes.
+_MAX_CACHED_TREES = 16
+# A round that was folded again takes 300 bytes for each node.
+_MAX_REFOLDED_ROUNDS = 2
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class _RecentlyUsed(Generic[Key, Value]):
+    """The most recently used values; thread-safe. Values are made one at a time."""
+
+    def __init__(self, max_values: int) -> None:
+        self._max_values = max_values
+        self._lock = Lock()
+        self._value_by_key: OrderedDict[Key, Value] = OrderedDict()
+
+    def get_or_make(self, key: Key, make: Callable[[], Value]) -> Value:
+        """Return the value of a key, made if it is not cached; None is not cached."""
+        with self._lock:
+            if key in self._value_by_key:
+                self._value_by_key.move_to_end(key)
+                return self._value_by_key[key]
+            value = make()
+            if value is not None:
+                self._value_by_key[key] = value
+            if len(self._value_by_key) > self._max_values:
+                self._value_by_key.popitem(last=False)
+            return value
+
+
+class LeafCache:
+    """Rounds and pieces of the newest proofs, under the hashes of their content; thread-safe.
+
+    A hash never has another content, so no rewind or repair makes an entry wrong. `refolded` has
+    the rounds whose leaves are not stored, by round, as-of hash and number of refolds.
+    """
+
+    def __init__(self) -> None:
+        self.rounds: _RecentlyUsed[Hash, PiecedRound | None] = _RecentlyUsed(_MAX_CACHED_ROUNDS)
+        self.lanes: _RecentlyUsed[Hash, Lanes] = _RecentlyUsed(_MAX_CACHED_LANES)
+        self.trees: _RecentlyUsed[bytes, PieceTree | None] = _RecentlyUsed(_MAX_CACHED_TREES)
+        self.refolded: _RecentlyUsed[tuple[int, Hash, int], ProvableRound] = _RecentlyUsed(
+            _MAX_REFOLDED_ROUNDS
+        )
+
+
+def load_domain(uow: UnitOfWork) -> Domain:
+    """Return the chain and the contract that the roots of this database's reports are bound to.
+
+    A database without an oracle contract has the zero address as its contract.
+
+    Raises:
+        InputError: the database is empty.
+    """
+    identity = uow.identity.get()
+    if identity is None:
+        raise InputError("the database is empty; `qos-oracle run` indexes the chain")
+    return Domain(identity.chain_id, identity.oracle or ZERO_ADDRESS)
+
+
+def load_round_of(
+    uow: UnitOfWork, cache: LeafCache, accepted: RoundAccepted
+) -> PiecedRound | None:
+    """Return an accepted round, or None if the leaves of its root are not stored."""
+    return _load_round(uow, cache, accepted.round, accepted.as_of, accepted.root)
+
+
+def load_round_of_report(uow: UnitOfWork, cache: LeafCache, report: Report) -> PiecedRound | None:
+    """Return the round of a report, or None if the leaves of its root are not stored any more."""
+    return _load_round(uow, cache, report.head_round + 1, report.as_of.number, report.root)
+
+
+def _load_round(
+    uow: UnitOfWork, cache: LeafCache, round_number: int, as_of: int, root: Hash
+) -> PiecedRound | None:
+    def load() -> PiecedRound | None:
+        digest_by_piece = uow.leaf_pieces.list_digests(as_of)
+        domain = load_domain(uow)
+        pieced_round = PiecedRound(
+            list(digest_by_piece.values()),
+            domain.chain_id,
+            domain.contract,
+            round_number,
+            as_of,
+            keccak,
+        )
+        # Pruned pieces lead to another root.
+        return pieced_round if "0x" + pieced_round.root.hex() == root else None
+
+    return cache.rounds.get_or_make(root, load)
+
+
+def load_round_lanes(uow: UnitOfWork, cache: LeafCache, accepted: RoundAccepted) -> Lanes:
+    """Return the lanes of an accepted round, by seat; empty if its leaves are not stored."""
+
+    def load() -> Lanes:
+        pieced_round = load_round_of(uow, cache, accepted)
+        leaves = b"" if pieced_round is None else load_leaves(uow, pieced_round)
+        return extract_lanes(leaves)
+
+    return cache.lanes.get_or_make(accepted.root, load)
+
+
+def load_leaves(uow: UnitOfWork, pieced_round: PiecedRound) -> bytes:
+    """Return the encoded leaves of a round whose leaves are stored, by seat."""
+    as_of = pieced_round.summary.as_of
+    return b"".join(
+        uow.leaf_pieces.load_leaves(piece, as_of) for piece in range(len(pieced_round.digests))
+    )
+
+
+def load_piece(
+    uow: UnitOfWork, cache: LeafCache, pieced_round: PiecedRound, piece: int
+) -> PieceTree | None:
+    """Return a piece of a round, or None if its leaves are not stored any more.
+
+    Raises:
+        IndexError: the round has no such piece.
+    """
+    if not 0 <= piece < len(pieced_round.digests):
+        raise IndexError(f"the round has no piece {piece}")
+    digest = pieced_round.digests[piece]
+
+    def load() -> PieceTree | None:
+        leaves = uow.leaf_pieces.load_leaves(piece, pieced_round.summary.as_of)
+        if not leaves:
+            return None
+        tree = PieceTree(leaves, keccak, is_only_piece=len(pieced_round.digests) == 1)
+        return tree if tree.nodes_hash == digest.nodes_hash else None
+
+    return cache.trees.get_or_make(digest.nodes_hash, load)
+
+
+def prove_from_pieces(
+    uow: UnitOfWork,
+    cache: LeafCache,
+    pieced_round: PiecedRound,
+    address: Address,
+    seat: int | None = None,
+) -> NodeProof | None:
+    """Prove an address in a round, or return None if the leaf is not stored any more.
+
+    `seat` is the seat of the node at the cursor, if it is known, so that it need not be read.
+
+    A node has the same seat in all rounds, and nodes that joined later have higher seats, so that
+    the state at the cursor has the seat of the leaf. Only after a repair of old blocks it may be
+    another one, and all leaves are searched.
+    """
+    node_count = pieced_round.summary.node_count
+    if seat is None or seat >= node_count:
+        seat = uow.nodes.find_seat_at_or_below(address, node_count)
+    address_bytes = bytes.fromhex(address[2:])
+    if seat is not None:
+        piece, index = divmod(seat, PIECE_LEAVES)
+        tree = load_piece(uow, cache, pieced_round, piece)
+        if tree is not None and tree.is_proof_of(index, address_bytes):
+            return _build_proof(address, pieced_round, piece, tree, index)
+    for piece in range(len(pieced_round.digests)):
+        tree = load_piece(uow, cache, pieced_round, piece)
+        index_or_none = None if tree is None else tree.find_covering_leaf(address_bytes)
+        if tree is not None and index_or_none is not None:
+            return _build_proof(address, pieced_round, piece, tree, index_or_none)
+    return None
+
+
+def prove_seats(
+    uow: UnitOfWork, cache: LeafCache, pieced_round: PiecedRound, seats: range
+) -> list[NodeProof]:
+    """Prove the leaves at these seats, except those that are not stored any more.
+
+    Raises:
+        IndexError: the round has no such seat.
+    """
+    proofs = []
+    for seat in seats:
+        piece, index = divmod(seat, PIECE_LEAVES)
+        tree = load_piece(uow, cache, pieced_round, piece)
+        if tree is None:
+            continue
+        address = NodeLeaf.decode(tree.get_leaf(index)).node
+        proofs.append(_build_proof(address, pieced_round, piece, tree, index))
+    return proofs
+
+
+def _build_proof(
+    address: Address, pieced_round: PiecedRound, piece: int, tree: PieceTree, index: int
+) -> NodeProof:
+    hashes = (*tree.build_proof(index), *pieced_round.build_path(piece))
+    return NodeProof(address, NodeLeaf.decode(tree.get_leaf(index)), hashes)

@@ -1,0 +1,258 @@
+"""The nodes whose kickout is due or accused, with their leaves in the last accepted round.
+
+A kickout is accused and executed by a proof of the node's leaf, so only the last round counts. See
+docs/explanation/kickouts.md#lifecycle.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from oracle.domain.events.oracle_events import RoundAccepted
+from oracle.domain.fold.working_set import KickoutDue
+from oracle.domain.ids import Address
+from oracle.domain.reports.kickout_evidence import KickoutEvidence, build_kickout_evidence
+from oracle.domain.reports.kickout_review import KickoutPolicy
+from oracle.domain.reports.lanes import LOWEST_SCORE
+from oracle.domain.reports.node_kicks import NodeKick
+from oracle.domain.reports.report import ReportSettings
+from oracle.domain.roots.leaves import LeafFlag, NodeLeaf, RoundSummary
+from oracle.domain.roots.proofs import NodeProof
+from oracle.domain.scoring.node_scores import is_kickout_due
+from oracle.domain.scoring.rules import Rules
+from oracle.indexer.kickout_reviews import (
+    load_counted_entries,
+    load_creators,
+    load_kickout_review,
+)
+from oracle.indexer.round_leaves import LeafCache, load_round_of, prove_from_pieces
+from oracle.store.database import UnitOfWork
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRound:
+    """The last accepted round, whose leaves are stored and proven by its root, and its summary."""
+
+    accepted: RoundAccepted
+    summary: RoundSummary
+
+
+@dataclass(frozen=True, slots=True)
+class KickoutCase:
+    """A node whose kickout is due at the head, or that is accused.
+
+    `interval` is the open interval, or None if the kickout is no longer due at the head. `proof`
+    proves the node's leaf in the last round; it is None if no round was accepted, or its leaves
+    are not stored. `kick` is the state of the node's kickout in the contract. `obstacle` is why
+    the node cannot be accused now, or None. `hold_reason` is why the kickout waits for the vetoer;
+    it is None if it was not loaded.
+    """
+
+    node: Address
+    interval: KickoutDue | None
+    proof: NodeProof | None
+    kick: NodeKick | None
+    obstacle: str | None
+    hold_reason: str | None = None
+
+    @property
+    def due_since(self) -> int:
+        """The interval that the last round states, unix seconds, or 0 if it states none."""
+        return 0 if self.proof is None else self.proof.leaf.kickout_due_since
+
+
+def load_last_round(uow: UnitOfWork, cache: LeafCache) -> StoredRound | None:
+    """Return the last accepted round, or None if it was struck or its leaves are not stored."""
+    accepted = uow.rounds.get_last_provable_round()
+    pieced_round = None if accepted is None else load_round_of(uow, cache, accepted)
+    if accepted is None or pieced_round is None:
+        return None
+    return StoredRound(accepted, pieced_round.summary)
+
+
+def prove_in_last_round(
+    uow: UnitOfWork,
+    cache: LeafCache,
+    last_round: StoredRound,
+    node: Address,
+    seat: int | None = None,
+) -> NodeProof | None:
+    """Prove the leaf of a node in the last round; return None if it has none.
+
+    `seat` is the seat of the node, if it is known.
+    """
+    pieced_round = load_round_of(uow, cache, last_round.accepted)
+    if pieced_round is None:
+        return None
+    proof = prove_from_pieces(uow, cache, pieced_round, node, seat)
+    return None if proof is None or proof.is_absent else proof
+
+
+def load_kickout_cases(
+    uow: UnitOfWork,
+    cache: LeafCache,
+    policy: KickoutPolicy,
+    settings: ReportSettings,
+    nodes: Collection[Address] | None = None,
+    *,
+    with_hold_reasons: bool = True,
+) -> list[KickoutCase]:
+    """Return a case for every open interval, oldest first, then one for every other accusation.
+
+    With `nodes`, only their cases are returned. Without `with_hold_reasons`, no scores are read,
+    because in a mass outage thousands of nodes are due.
+    """
+    intervals = find_due_intervals(uow, policy.rules)
+    kicks = {kick.node: kick for kick in uow.rounds.list_kicks()}
+    last_round = load_last_round(uow, cache)
+    due_nodes = {interval.node for interval in intervals}
+    accused_nodes = sorted(node for node, kick in kicks.items() if kick.is_accused)
+    subjects = [(interval.node, interval) for interval in intervals] + [
+        (node, None) for node in accused_nodes if node not in due_nodes
+    ]
+    if nodes is not None:
+        subjects = [subject for subject in subjects if subject[0] in nodes]
+    node_by_address = uow.nodes.get_many([node for node, _ in subjects])
+    time = load_cursor_time(uow)
+    cases = []
+    for node, interval in subjects:
+        stored_node, kick = node_by_address.get(node), kicks.get(node)
+        seat = None if stored_node is None else stored_node.seat
+        proof = (
+            None if last_round is None else prove_in_last_round(uow, cache, last_round, node, seat)
+        )
+        cases.append(
+            KickoutCase(
+                node=node,
+                interval=interval,
+                proof=proof,
+                kick=kick,
+                obstacle=find_accusation_obstacle(last_round, proof, kick, settings, time),
+                hold_reason=_find_hold_reason(uow, policy, node, interval)
+                if with_hold_reasons
+                else None,
+            )
+        )
+    return cases
+
+
+def load_cursor_time(uow: UnitOfWork) -> int:
+    """Return the time of the newest indexed block, or 0 if there is none."""
+    cursor = uow.cursor.get()
+    return 0 if cursor is None else cursor.time
+
+
+def find_accusation_obstacle(
+    last_round: StoredRound | None,
+    proof: NodeProof | None,
+    kick: NodeKick | None,
+    settings: ReportSettings,
+    time: int,
+) -> str | None:
+    """Return why a node cannot be accused at `time`, or None; the contract checks the same."""
+    if last_round is None:
+        return "no root of the last round counts, or its leaves are not stored"
+    number = last_round.accepted.round
+    if proof is None:
+        return f"round {number} does not contain the node yet"
+    leaf = proof.leaf
+    if leaf.kickout_due_since == 0:
+        return f"round {number} does not state yet that the kickout is due"
+    if leaf.lane >= settings.kick_line:
+        return (
+            f"its QoS in round {number} ({leaf.lane - LOWEST_SCORE}) is not below "
+            f"{settings.kick_below}"
+        )
+    return _find_kick_obstacle(leaf, kick, time)
+
+
+def _find_kick_obstacle(leaf: NodeLeaf, kick: NodeKick | None, time: int) -> str | None:
+    due_since = leaf.kickout_due_since
+    allowed = 0 if kick is None else kick.allowed
+    if LeafFlag.HELD in leaf.flags and allowed != due_since:
+        return "it is held; the vetoer has to allow it (`qos-oracle kickout allow`)"
+    if kick is None:
+        return None
+    if kick.is_expelled(time):
+        return "the node is expelled"
+    if kick.is_spared(due_since):
+        return "this interval was vetoed, or the node was readmitted since"
+    if is_accused_of(kick, due_since):
+        return "the node is accused already"
+    return None
+
+
+def _find_hold_reason(
+    uow: UnitOfWork, policy: KickoutPolicy, node: Address, interval: KickoutDue | None
+) -> str | None:
+    if interval is None:
+        return None
+    return load_kickout_review(uow, uow.nodes.get_many([node])[node], policy).hold_reason
+
+
+def is_accused_of(kick: NodeKick | None, due_since: int) -> bool:
+    """Return whether a node is accused of the interval that began at `due_since`."""
+    return (
+        kick is not None
+        and kick.is_accused
+        and kick.accusation is not None
+        and kick.accusation.due_since == due_since
+    )
+
+
+def find_due_intervals(uow: UnitOfWork, rules: Rules) -> list[KickoutDue]:
+    """Return the open intervals, oldest first.
+
+    Under legacy rules, intervals that ended with their window are left out, although no event of
+    the node has closed them yet.
+    """
+    intervals = uow.kickouts.list_open()
+    cursor = uow.cursor.get()
+    if rules.legacy is None or not intervals or cursor is None:
+        return intervals
+    nodes = uow.nodes.get_many([interval.node for interval in intervals])
+    due_nodes = {
+        node.address for node in nodes.values() if is_kickout_due(node, rules, cursor.time)
+    }
+    return [interval for interval in intervals if interval.node in due_nodes]
+
+
+def count_held_intervals(
+    uow: UnitOfWork, intervals: Sequence[KickoutDue], policy: KickoutPolicy
+) -> int:
+    """Count the intervals whose kickout only the vetoer can allow."""
+    return sum(
+        _find_hold_reason(uow, policy, interval.node, interval) is not None
+        for interval in intervals
+    )
+
+
+def is_due_at_head(uow: UnitOfWork, node: Address, due_since: int, rules: Rules) -> bool:
+    """Return whether the interval that a leaf states is still open as of the cursor."""
+    cursor, known = uow.cursor.get(), uow.nodes.get_many([node]).get(node)
+    return (
+        cursor is not None
+        and known is not None
+        and known.kickout_due_time == due_since
+        and is_kickout_due(known, rules, cursor.time)
+    )
+
+
+def load_kickout_evidence(
+    uow: UnitOfWork, policy: KickoutPolicy, interval: KickoutDue
+) -> KickoutEvidence:
+    """Build the evidence from the scores that counted when the interval opened.
+
+    Raises:
+        ValueError: a repair removed the scores.
+    """
+    node = uow.nodes.get_many([interval.node])[interval.node]
+    entries = load_counted_entries(uow, node, interval.opened_at, policy.rules)
+    identity = uow.identity.get()
+    return build_kickout_evidence(
+        interval,
+        entries,
+        policy.rules,
+        chain_id=None if identity is None else identity.chain_id,
+        contract=None if identity is None else identity.oracle,
+        creators=load_creators(uow, entries, interval.opened_at),
+    )

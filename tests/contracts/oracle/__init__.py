@@ -1,1 +1,0 @@
-"""QoSOracle on a real EVM."""

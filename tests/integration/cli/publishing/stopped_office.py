@@ -1,0 +1,104 @@
+"""A daemon that has stopped: its database, its chain, and the configuration of its commands."""
+
+import json
+import shutil
+
+import pytest
+
+from oracle.cli.main import run
+from oracle.store.database import Store
+from oracle.txmgr.confirmer import confirm_transactions
+from tests.integration.evm.test_kicking import bad_pool, node_two, stated_due
+from tests.support import office as office_support
+from tests.support.cli.local_network import write
+from tests.support.evm.fixtures import chain
+from tests.support.faulty_endpoint import faulty_endpoint
+from tests.support.office import CHAIN_ID, FINALITY, SETTINGS, Office
+from tests.support.txmgr.office_fixtures import (
+    fresh_chain,
+    fresh_premises,
+    premises,
+    sqlite_office,
+)
+
+__all__ = [
+    "chain",
+    "config",
+    "endpoint",
+    "fallen",
+    "fresh_chain",
+    "fresh_premises",
+    "office",
+    "premises",
+    "send_vetoer_call",
+    "sqlite_office",
+    "sqlite_url",
+]
+
+
+@pytest.fixture(scope="module")
+def fallen(fresh_premises, sqlite_template, tmp_path_factory):
+    """A database, and a chain, whose last round states that node 2 is due; nobody accused it."""
+    folder = tmp_path_factory.mktemp("fallen")
+    database = folder / "oracle.sqlite"
+    shutil.copyfile(sqlite_template, database)
+    with Store.open(f"sqlite:///{database}") as store:
+        played = Office(fresh_premises, store, folder / "evidence")
+        bad_pool(played)
+        stated_due(played)
+        played.repeat(confirm_transactions)
+        with store.transaction() as uow:
+            uow.lease.release(played.epoch)
+        played.close()
+    return database
+
+
+@pytest.fixture
+def sqlite_url(fallen, tmp_path):
+    """A copy of it for every test; the chain is undone."""
+    return f"sqlite:///{shutil.copyfile(fallen, tmp_path / 'oracle.sqlite')}"
+
+
+@pytest.fixture
+def office(sqlite_office):
+    """Return the office of a daemon that has stopped."""
+    with sqlite_office.store.transaction() as uow:
+        uow.lease.release(sqlite_office.epoch)
+    return sqlite_office
+
+
+@pytest.fixture
+def endpoint(office):
+    with faulty_endpoint(office.premises.chain.url) as watched:
+        yield watched
+
+
+@pytest.fixture
+def config(office, endpoint, sqlite_url, tmp_path, monkeypatch):
+    monkeypatch.setattr("oracle.daemon.records.build_rules", lambda *_: office_support.RULES)
+    keys = office.premises.key_folder
+    settings = {
+        "database": {"url": sqlite_url},
+        "chain": {"id": CHAIN_ID, "endpoints": [endpoint.url], "finality_depth": FINALITY},
+        "network": {"contracts": {"TaskNetwork": office.premises.network.contract.address}},
+        "oracle": {
+            "address": office.premises.address,
+            "heartbeat_seconds": SETTINGS.heartbeat_seconds,
+            "evidence_folder": str(tmp_path / "by-hand"),
+        },
+        "keys": {
+            f"{role}_{part}": str(keys / f"{role}.{ending}")
+            for role in ("signer", "transmitter")
+            for part, ending in (("keystore", "json"), ("password_file", "password"))
+        },
+    }
+    return str(write(settings, tmp_path / "config.toml"))
+
+
+def send_vetoer_call(office, capsys, command):
+    """Send the call that a command prints for the vetoer."""
+    assert run([*command, "--json"]) == 0
+    call = json.loads(capsys.readouterr().out)
+    assert (call["node"], call["to"]) == (node_two(office), office.premises.address)
+    office.premises.chain.transact(to=call["to"], data=call["calldata"], sender=call["vetoer"])
+    office.index()

@@ -1,0 +1,128 @@
+"""Logs of the oracle contract of roots become events of the domain."""
+
+from dataclasses import fields
+from typing import get_args
+
+import pytest
+
+from oracle.chain.decode.abi_values import MalformedError
+from oracle.chain.decode.oracle_logs import (
+    CONSTRUCTOR_ONLY_EVENTS,
+    ORACLE_CONTRACT,
+    iterate_event_readers,
+)
+from oracle.domain.events.oracle_events import (
+    ConfigSet,
+    ContractEvent,
+    KickAccused,
+    KickAllowed,
+    KickCancelled,
+    KickExecuted,
+    KickLimitsSet,
+    KickRefused,
+    LimitsSet,
+    NodeExpelled,
+    NodeReadmitted,
+    RoundAccepted,
+    RoundsStruck,
+    SignersSet,
+)
+from tests.support.chain.memory_chain import Said
+from tests.support.chain.network_logs import AT, ORACLE, TIME, a_hash, as_log, node, said
+from tests.support.evm.artifacts import artifact
+
+N, M = node(1), node(2)
+READER_BY_TOPIC = {event.digest: read for event, read in iterate_event_readers()}
+
+
+def oracle(event: str, **values: object) -> Said:
+    return said(ORACLE_CONTRACT, ORACLE, event, **values)
+
+
+CASES: list[tuple[Said, ContractEvent]] = [
+    (
+        oracle(
+            "RoundAccepted",
+            round=9,
+            asOf=2**48 - 1,
+            asOfHash=a_hash(1),
+            root=a_hash(2),
+            config=a_hash(3),
+            signers=2**254 + 5,
+        ),
+        RoundAccepted(AT, TIME, 9, 2**48 - 1, a_hash(1), a_hash(2), a_hash(3), 2**254 + 5),
+    ),
+    (oracle("RoundsStruck", **{"from": 3, "to": 8}), RoundsStruck(AT, TIME, 3, 8)),
+    (
+        oracle("KickAccused", node=N, round=9, dueSince=77, evidence=a_hash(4), readyAt=99),
+        KickAccused(AT, TIME, N, 9, 77, a_hash(4), 99),
+    ),
+    (
+        oracle("KickCancelled", node=N, by=M, why=a_hash(2)),
+        KickCancelled(AT, TIME, N, M, a_hash(2)),
+    ),
+    (oracle("KickAllowed", node=N, dueSince=77), KickAllowed(AT, TIME, N, 77)),
+    (
+        oracle("KickExecuted", node=N, evidence=a_hash(1), target=M),
+        KickExecuted(AT, TIME, N, a_hash(1), M),
+    ),
+    (
+        oracle("KickRefused", node=N, target=M, reason=a_hash(3)),
+        KickRefused(AT, TIME, N, M, a_hash(3)),
+    ),
+    (oracle("NodeExpelled", node=N), NodeExpelled(AT, TIME, N)),
+    (oracle("NodeReadmitted", node=N), NodeReadmitted(AT, TIME, N)),
+    (oracle("SignersSet", signers=[N, M], quorum=2), SignersSet(AT, TIME, (N, M), 2)),
+    (oracle("ConfigSet", count=7, config=a_hash(4)), ConfigSet(AT, TIME, 7, a_hash(4))),
+    (
+        oracle("LimitsSet", limits=(10, 8000, 7200, 2000, 600, 3, 4)),
+        LimitsSet(AT, TIME, 10, 8000, 7200, 2000, 600, 3, 4),
+    ),
+    (
+        oracle("KickLimitsSet", limits=(600_000, 77, 3, 1, 3600)),
+        KickLimitsSet(AT, TIME, 600_000, 77, 3, 1, 3600),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("log", "event"),
+    CASES,
+    ids=lambda value: "" if isinstance(value, Said) else type(value).__name__,
+)
+def test_log_becomes_an_event_of_the_domain(log: Said, event: ContractEvent):
+    assert READER_BY_TOPIC[log.topics[0]](as_log(log)) == event
+
+
+def test_every_contract_event_of_the_domain_is_read():
+    assert {type(event) for _, event in CASES} == set(get_args(ContractEvent))
+    assert {log.topics[0] for log, _ in CASES} == READER_BY_TOPIC.keys()
+
+
+def test_every_field_of_an_event_is_read():
+    for _, event in CASES:
+        values = [getattr(event, field.name) for field in fields(event)]
+        assert None not in values, event
+
+
+def test_deployed_code_contains_every_event_that_is_read():
+    code = artifact(ORACLE_CONTRACT)["deployedBytecode"]
+    missing = {event.name for event, _ in iterate_event_readers() if event.digest[2:] not in code}
+    assert missing == CONSTRUCTOR_ONLY_EVENTS
+
+
+@pytest.mark.parametrize("length", [2 + 64 * 4, 2 + 64 * 6, 40])
+def test_log_of_the_wrong_length_is_rejected(length: int):
+    log = as_log(CASES[0][0])
+    log.data = (log.data + 64 * "0")[:length]
+
+    with pytest.raises(ValueError, match=r"length|short"):
+        READER_BY_TOPIC[log.topics[0]](log)
+
+
+def test_signer_with_dirty_high_bytes_is_rejected():
+    log = as_log(CASES[9][0])
+    log.data = log.data.replace("0" * 24 + N[2:], "1" * 24 + N[2:], 1)
+
+    with pytest.raises(MalformedError, match="unused bits"):
+        READER_BY_TOPIC[log.topics[0]](log)

@@ -1,0 +1,194 @@
+"""The contract's state folded from its events: rounds, strikes, signers, kickouts, undo."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.domain.events.oracle_events import (
+    ConfigSet,
+    ContractEvent,
+    KickAccused,
+    KickAllowed,
+    KickExecuted,
+    KickLimitsSet,
+    RoundsStruck,
+    SignersSet,
+)
+from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address
+from oracle.domain.reports.contract_state import ContractState
+from oracle.errors import FatalError
+from tests.support.contract_histories import (
+    AT,
+    CONFIG,
+    KEPT,
+    NEXT_CONFIG,
+    SIGNERS,
+    TIME,
+    accepted,
+    root_of,
+)
+from tests.support.rounds import address
+
+
+def folded(*events: ContractEvent) -> ContractState:
+    state = ContractState(KEPT)
+    state.fold_block(1, list(events), journal=False)
+    return state
+
+
+def rounds(last: int) -> list[ContractEvent]:
+    return [accepted(number) for number in range(1, last + 1)]
+
+
+# --- rounds ---
+
+
+def test_state_before_the_first_round_has_no_root():
+    state = ContractState(KEPT)
+
+    assert (state.head, state.head_round) == (None, 0)
+    assert (state.previous_root, state.get_root(0)) == (ZERO_HASH, None)
+
+
+def test_roots_of_the_kept_rounds_only_are_returned():
+    state = folded(*rounds(6))
+
+    assert state.head == accepted(6)
+    assert state.previous_root == root_of(6)
+    roots = [state.get_root(number) for number in range(8)]
+    assert roots == [None, None, None, root_of(3), root_of(4), root_of(5), root_of(6), None]
+
+
+def test_struck_rounds_have_no_root_and_the_next_report_names_none():
+    state = folded(*rounds(5), RoundsStruck(AT, TIME, 4, 5))
+
+    assert state.head_round == 5
+    assert state.previous_root == ZERO_HASH
+    assert [state.get_root(number) for number in (3, 4, 5)] == [root_of(3), None, None]
+
+
+def test_round_after_a_strike_is_named_by_the_next_report():
+    state = folded(*rounds(5), RoundsStruck(AT, TIME, 4, 5), accepted(6))
+
+    assert state.previous_root == root_of(6)
+    assert [state.get_root(number) for number in (4, 5, 6)] == [None, None, root_of(6)]
+
+
+def test_struck_round_stays_struck_after_its_state_is_loaded():
+    strike = RoundsStruck(AT, TIME, 5, 5)
+    state = ContractState(KEPT, accepted=map(accepted, range(1, 6)), strikes=[strike])
+
+    assert state.previous_root == ZERO_HASH
+    assert [state.get_root(number) for number in (1, 4)] == [None, root_of(4)]
+
+
+@pytest.mark.parametrize("event", [accepted(5), accepted(3), RoundsStruck(AT, TIME, 2, 4)])
+def test_event_that_does_not_follow_the_last_round_stops_the_fold(event: ContractEvent):
+    with pytest.raises(FatalError, match=r"does not follow round 3; a log is missing"):
+        folded(*rounds(3), event)
+
+
+def test_first_indexed_round_can_have_any_number():
+    assert folded(accepted(9)).head_round == 9
+
+
+# --- signers ---
+
+
+def test_bitmap_is_of_the_signers_of_its_configuration():
+    state = folded(
+        SignersSet(AT, TIME, SIGNERS, 2),
+        ConfigSet(AT, TIME, 1, CONFIG),
+        SignersSet(AT, TIME, SIGNERS[1:], 2),
+        ConfigSet(AT, TIME, 2, NEXT_CONFIG),
+    )
+
+    before = accepted(1, bitmap=0b101)
+    after = accepted(2, config=NEXT_CONFIG, bitmap=0b11)
+    assert state.settings.find_round_signers(before) == (SIGNERS[0], SIGNERS[2])
+    assert state.settings.find_round_signers(after) == SIGNERS[1:]
+
+
+def test_configuration_of_other_rules_keeps_the_signers():
+    state = folded(
+        SignersSet(AT, TIME, SIGNERS, 2),
+        ConfigSet(AT, TIME, 1, CONFIG),
+        ConfigSet(AT, TIME, 2, NEXT_CONFIG),
+    )
+
+    signers = state.settings.find_round_signers(accepted(1, config=NEXT_CONFIG, bitmap=0b10))
+    assert signers == (SIGNERS[1],)
+
+
+def test_signers_of_a_configuration_before_the_first_indexed_block_are_unknown():
+    assert folded(ConfigSet(AT, TIME, 2, CONFIG)).settings.find_round_signers(accepted(1)) is None
+
+
+def test_bit_beyond_the_last_signer_is_rejected():
+    state = folded(SignersSet(AT, TIME, SIGNERS, 2), ConfigSet(AT, TIME, 1, CONFIG))
+
+    with pytest.raises(ValueError, match="has a bit beyond the 3 signers"):
+        state.settings.find_round_signers(accepted(1, bitmap=0b1000))
+
+
+def test_root_of_replaced_signers_is_not_of_the_current_configuration():
+    state, answers = ContractState(KEPT), []
+    for events in (
+        [ConfigSet(AT, TIME, 1, CONFIG), accepted(1)],
+        [ConfigSet(AT, TIME, 2, NEXT_CONFIG)],
+        [accepted(2, config=NEXT_CONFIG)],
+    ):
+        state.fold_block(1, [*events], journal=False)
+        answers.append(state.is_signed_by_current_config)
+
+    assert answers == [True, False, True]
+
+
+def test_accusation_survives_a_change_of_the_signers():
+    node = address(1)
+    state = folded(
+        KickAccused(AT, TIME, node, 1, 100, ZERO_HASH, 200), ConfigSet(AT, TIME, 2, CONFIG)
+    )
+
+    assert state.get_accused(node) is not None
+    assert state.get_accused(address(2)) is None
+
+
+def test_expulsion_lasts_as_long_as_the_limits_of_its_execution_state():
+    node, limits = address(1), KickLimitsSet(AT, TIME, 1, 50, 1, 1, 1)
+    state = folded(
+        limits,
+        KickAccused(AT, TIME, node, 1, 100, ZERO_HASH, 200),
+        KickExecuted(AT, 300, node, ZERO_HASH, ZERO_ADDRESS),
+        replace(limits, kick_cooldown=99),
+    )
+
+    assert state.kicks[node].is_expelled(349)
+    assert not state.kicks[node].is_expelled(350)
+
+
+# --- pre-images ---
+
+
+def test_block_without_a_kickout_leaves_no_pre_image():
+    state = ContractState(KEPT)
+    state.fold_block(1, [accepted(1), SignersSet(AT, TIME, SIGNERS, 2)], journal=True)
+
+    assert state.drain_changes().pre_images == []
+    assert state.drain_changes().accepted == []
+
+
+def test_first_state_of_a_kickout_in_a_block_is_its_pre_image():
+    node: Address = address(1)
+    state = ContractState(KEPT)
+    state.fold_block(4, [KickAllowed(AT, TIME, node, 5)], journal=True)
+    before = state.kicks[node]
+    state.fold_block(
+        5, [KickAllowed(AT, TIME, node, 6), KickAllowed(AT, TIME, node, 7)], journal=True
+    )
+
+    images = state.drain_changes().pre_images
+    assert [(image.block, image.kicks) for image in images] == [
+        (4, {node: None}),
+        (5, {node: before}),
+    ]

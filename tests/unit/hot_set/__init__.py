@@ -1,0 +1,1 @@
+"""Tests of the keeper of the hot set: which words the contract takes now."""

@@ -1,0 +1,96 @@
+"""A report has landed if the round that it was signed for has its root, and not otherwise."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from oracle.bindings.contract_errors import decode_refusal
+from oracle.chain.heads import Heads
+from oracle.domain.ids import Hash
+from oracle.domain.reports.contract_state import ContractChanges
+from oracle.domain.reports.kickout_review import KickoutPolicy
+from oracle.domain.reports.report import ReportSettings
+from oracle.quorum.quorum_context import QuorumContext
+from oracle.reporting.landing import (
+    is_awaiting_finality,
+    mark_landed_reports,
+    mark_missed_reports,
+)
+from oracle.reporting.reporting_context import ReportingContext
+from oracle.signing.typed_data import Domain
+from oracle.store.database import Store
+from oracle.store.report_repository import ReportState, StoredReportHeader
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
+from oracle.txmgr.call_registry import CallRegistry
+from oracle.txmgr.context import AccountContext
+from tests.support.rounds import accepted, address
+from tests.unit.store.samples import a_hash, block
+from tests.unit.store.test_reports import report
+
+SIGNED = report(1)
+ROUND = SIGNED.head_round + 1
+CONFIRMATIONS = 2
+FINAL = Heads(block(ROUND + CONFIRMATIONS), None, block(ROUND))
+NOT_FINAL = Heads(block(ROUND + CONFIRMATIONS), None, block(ROUND - 1))
+
+
+@pytest.fixture
+def context(store: Store) -> ReportingContext:
+    """Store a signed report; the sender needs no chain."""
+    with store.transaction() as uow:
+        epoch = uow.lease.acquire("test", 3600)
+        assert epoch is not None
+        uow.reports.add(SIGNED)
+        uow.reports.bind_round(SIGNED.period, ROUND, a_hash(6))
+    sender_account: Any = SimpleNamespace(
+        domain=Domain(1, address(0xFFFF)), sender=address(0xAA), has_payer=True
+    )
+    account_context = AccountContext(
+        store=store,
+        sender_account=sender_account,
+        registry=CallRegistry(decode_refusal),
+        epoch=epoch,
+        clock=lambda: 0.0,
+        confirmations=CONFIRMATIONS,
+    )
+    quorum = QuorumContext(account_context, ReportSettings())
+    return ReportingContext(quorum, a_hash(7), KickoutPolicy(CRYNUX))
+
+
+def accept(context: ReportingContext, root: Hash) -> list[StoredReportHeader]:
+    """Store the round with this root, and return the reports."""
+    with context.account_context.write_transaction() as uow:
+        uow.rounds.save_changes(ContractChanges(accepted=[accepted(ROUND, root=root)]))
+        return uow.reports.list_outcomes_since(0)
+
+
+def load_outcome(context: ReportingContext) -> tuple[ReportState, str | None]:
+    with context.account_context.store.read_transaction() as uow:
+        stored = uow.reports.get(SIGNED.period)
+    assert stored is not None
+    return stored.state, stored.reason
+
+
+def test_report_lands_once_the_round_with_its_root_is_final(context):
+    cuts = accept(context, SIGNED.root)
+    with context.account_context.store.read_transaction() as uow:
+        assert is_awaiting_finality(uow, cuts[0])
+    assert mark_missed_reports(context, cuts) is None
+    assert mark_landed_reports(context, NOT_FINAL, cuts) is None
+    assert load_outcome(context) == (ReportState.DUE, None)
+
+    assert mark_landed_reports(context, FINAL, cuts) is not None
+    assert load_outcome(context) == (ReportState.LANDED, None)
+
+
+def test_report_whose_round_has_another_root_is_missed(context):
+    cuts = accept(context, a_hash(99))
+    with context.account_context.store.read_transaction() as uow:
+        assert not is_awaiting_finality(uow, cuts[0])
+    assert mark_landed_reports(context, FINAL, cuts) is None
+    assert mark_missed_reports(context, cuts) is not None
+    assert load_outcome(context) == (
+        ReportState.MISSED,
+        f"another report became round {ROUND}",
+    )
