@@ -1,7 +1,6 @@
 """The history of a node's membership, and of its score in the oracle contract."""
 
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from pydantic import Field
@@ -130,7 +129,12 @@ def _find_reported_changes(snapshot: ApiSnapshot, address: Address) -> Iterator[
         for accepted in newest_rounds
         if accepted.as_of in lane_by_as_of
     ]
-    for (accepted, new_lane), (_, old_lane) in pairwise(lanes):
+    old_lanes = [lane for _, lane in lanes[1:]]
+    if lanes and lanes[-1][0].round == 1:
+        # No node was reported before the first round.
+        old_lanes.append(NEVER_REPORTED)
+    # The round before the oldest stored one is unknown, so that the lists may differ by one.
+    for (accepted, new_lane), old_lane in zip(lanes, old_lanes, strict=False):
         if old_lane != new_lane:
             yield ReportedChange(
                 round=accepted.round,

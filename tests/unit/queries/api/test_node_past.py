@@ -51,4 +51,6 @@ def test_round_with_unchanged_lane_is_omitted(past):
         for reported_round in past.reported
     ] == [
         (2, "0.5000", "0.3159"),
+        # A node that the first round contains was never reported before.
+        (1, "never ", "0.5000"),
     ]
