@@ -6,7 +6,7 @@ A round is one Merkle root. Everything else about a node is proven by its leaf
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from oracle.bindings.arb_sys import is_arbitrum_chain
 from oracle.bindings.codec import decode_arguments, decode_result, encode_call
@@ -195,6 +195,13 @@ class RootsConfiguration:
         return self.contract_status.kick_limits
 
 
+class StoredRoot(NamedTuple):
+    """The root of a round in the contract at a block; None if it is not kept or was struck."""
+
+    block: BlockRef
+    root: Hash | None
+
+
 class RootsContract:
     """Reads the contract at an address; every read is pinned to one block."""
 
@@ -236,19 +243,20 @@ class RootsContract:
             ),
         )
 
-    def get_root(self, round_number: int) -> Hash | None:
-        """Return the root of a round, or None if it is not kept, was struck, or never was.
+    def get_root(self, round_number: int) -> StoredRoot:
+        """Return the root that the contract has for a round at the newest block.
 
         Raises:
             TransientError: no endpoint returns the contract's state.
         """
+        block = fetch_newest_block(self._pool_view)
         call = {"to": self.address, "data": encode_call(CONTRACT, "rootOf", round_number)}
         try:
-            result = self._pool_view.request("eth_call", call, "latest")
+            result = self._pool_view.request("eth_call", call, hex(block.number))
         except RevertError:
-            return None
+            return StoredRoot(block, None)
         with expect_response_format(f"rootOf of a QoSRoots at {self.address}"):
-            return decode_hash(decode_result(CONTRACT, "rootOf", str(result)))
+            return StoredRoot(block, decode_hash(decode_result(CONTRACT, "rootOf", str(result))))
 
     def get_configuration(self) -> RootsConfiguration:
         """Return the contract's accounts, limits and code.

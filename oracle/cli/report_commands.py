@@ -245,7 +245,7 @@ def verify(
 def _read_contract_root(index: Index, round_number: int) -> Hash | None:
     """Return the root of a round in the contract, or None if the contract does not keep it."""
     account = open_report_account(index.config, index.chain)
-    return RootsContract(account.pool_view, account.domain.contract).get_root(round_number)
+    return RootsContract(account.pool_view, account.domain.contract).get_root(round_number).root
 
 
 def _print_verification(verification: RoundVerification) -> None:

@@ -48,6 +48,20 @@ class NodeProofDetail(ApiModel):
     summary: ProofSummary
 
 
+class ContractRoot(ApiModel):
+    """The root that the contract has for the round of a proof, at the newest block."""
+
+    block: int
+    block_hash: HashText
+    root: HashText | None = Field(description="null: it is not kept any more, or was struck.")
+
+
+class OnChainProofDetail(NodeProofDetail):
+    """A proof, and the contract's root, which must be `root`."""
+
+    contract_root: ContractRoot
+
+
 def prove_node(
     archive: EventArchive, cache: LeafCache, address: Address, round_number: int | None
 ) -> NodeProofDetail:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from oracle.bindings.qos_roots import RootsContract
 from oracle.chain.proofs.keccak import keccak
 from oracle.cli.options import (
     DEFAULT_CONFIG,
@@ -14,14 +15,22 @@ from oracle.cli.options import (
     load_config,
     print_model,
 )
-from oracle.daemon.compose import open_reader
+from oracle.daemon.compose import open_checked_chain, open_reader
+from oracle.daemon.config.loader import Config
 from oracle.daemon.records import open_folded_records
+from oracle.daemon.senders import open_report_account
+from oracle.domain.ids import Address
 from oracle.domain.roots.leaves import hash_leaf
 from oracle.domain.roots.merkle_tree import compute_root
 from oracle.errors import FatalError
 from oracle.indexer.round_leaves import LeafCache
 from oracle.queries.explain import EventArchive
-from oracle.queries.node_proof import NodeProofDetail, prove_node
+from oracle.queries.node_proof import (
+    ContractRoot,
+    NodeProofDetail,
+    OnChainProofDetail,
+    prove_node,
+)
 from oracle.queries.proof_sentences import describe_leaf, describe_summary
 from oracle.queries.text.prefixes import find_node
 from oracle.queries.text.text_tables import print_facts
@@ -38,6 +47,14 @@ _RoundOption = Annotated[
     ),
 ]
 
+_OnchainOption = Annotated[
+    bool,
+    typer.Option(
+        "--onchain",
+        help="Check the proof against the root that the contract has at the newest block.",
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Register `proof` on the command line."""
@@ -49,13 +66,16 @@ def print_proof(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     round_number: _RoundOption = None,
+    onchain: _OnchainOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Print the Merkle proof of a node's score in a round.
 
-    For a full address that is no node, the proof shows that the address has no score.
+    For a full address that is no node, the proof shows that the address has no score. Exit code 1
+    if `--onchain` finds another root in the contract, or none.
     """
-    with open_folded_records(load_config(config)) as records:
+    settings = load_config(config)
+    with open_folded_records(settings) as records:
         with records.store.read_transaction() as uow:
             address = find_node(uow, node)
         archive = EventArchive(
@@ -65,13 +85,43 @@ def print_proof(
         )
         detail = prove_node(archive, LeafCache(), address, round_number)
     _check_proof(detail)
+    if onchain:
+        detail = _add_contract_root(settings, detail)
     if as_json:
         print_model(detail)
-        return
-    print_facts(_render_facts(detail), _NAME_WIDTH)
-    typer.echo(
-        "checked: leaf and proof lead to the root; compare it with the root that the contract or "
-        f"another reporter has for round {detail.summary.round}"
+    else:
+        print_facts(_render_facts(detail), _NAME_WIDTH)
+        typer.echo(_describe_check(detail))
+    if isinstance(detail, OnChainProofDetail) and detail.contract_root.root != detail.root:
+        raise typer.Exit(1)
+
+
+def _add_contract_root(config: Config, detail: NodeProofDetail) -> OnChainProofDetail:
+    """Return the proof with the root of its round in the contract, read at the newest block."""
+    with open_checked_chain(config) as chain:
+        pool_view = open_report_account(config, chain).pool_view
+        contract = RootsContract(pool_view, Address(detail.summary.oracle))
+        block, root = contract.get_root(detail.summary.round)
+    contract_root = ContractRoot(block=block.number, block_hash=block.hash, root=root)
+    return OnChainProofDetail(**dict(detail), contract_root=contract_root)
+
+
+def _describe_check(detail: NodeProofDetail) -> str:
+    round_number = detail.summary.round
+    if not isinstance(detail, OnChainProofDetail):
+        return (
+            "checked: leaf and proof lead to the root; compare it with the root that the contract "
+            f"or another reporter has for round {round_number}"
+        )
+    stored = detail.contract_root
+    contract = f"contract {detail.summary.oracle} at block {stored.block} {stored.block_hash}"
+    if stored.root is None:
+        return f"NOT checked on chain: the {contract} has no root of round {round_number}"
+    if stored.root != detail.root:
+        return f"DIFFERENT: the {contract} has the root {stored.root} for round {round_number}"
+    return (
+        f"checked on chain: leaf and proof lead to the root that the {contract} has for round "
+        f"{round_number}"
     )
 
 

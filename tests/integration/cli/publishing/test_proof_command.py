@@ -24,22 +24,38 @@ from tests.support.cli.local_network import local_network, write
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
 ABSENT = "0x" + "77" * 20
+# The slot of `_roots` in the contract (tests/contracts/roots/layout.json).
+ROOTS_SLOT = 4
 
 
 @pytest.fixture(scope="module")
-def published(tmp_path_factory):
+def network(tmp_path_factory):
+    with local_network(tmp_path_factory.mktemp("keys")) as started:
+        started.play(3)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def published(network, tmp_path_factory):
     """Return the configuration of a database in which round 1 was accepted."""
     folder = tmp_path_factory.mktemp("proven")
-    with local_network(folder) as network:
-        network.play(3)
-        path = write(network.settings(folder), folder / "config.toml")
-        assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
-        network.mine(1)
-        assert run(["run", "--once", "--config", str(path)]) == 0
-        # What happens after the round does not change its proofs.
-        network.play(1)
-        assert run(["run", "--once", "--config", str(path)]) == 0
-        yield str(path)
+    path = write(network.settings(folder), folder / "config.toml")
+    assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
+    network.mine(1)
+    assert run(["run", "--once", "--config", str(path)]) == 0
+    # What happens after the round does not change its proofs.
+    network.play(1)
+    assert run(["run", "--once", "--config", str(path)]) == 0
+    return str(path)
+
+
+@pytest.fixture
+def chain(network):
+    """Return the chain; what a test does to it is undone."""
+    chain = network.stage.chain
+    snapshot = chain.make_request("evm_snapshot")
+    yield chain
+    assert chain.make_request("evm_revert", snapshot)
 
 
 def printed(capsys, *arguments: str):
@@ -107,6 +123,60 @@ def test_proof_of_a_node_names_its_values(published, capsys):
         f"proof              {proof['proof'][0]}",
     ):
         assert f"{words}\n" in text
+
+
+def prove_on_chain(capsys, config: str) -> tuple[int, str]:
+    """Return the exit code of a proof that is compared with the contract, and the last line."""
+    capsys.readouterr()
+    code = run(["proof", ABSENT, "--onchain", "--config", config])
+    return code, capsys.readouterr().out.splitlines()[-1]
+
+
+def test_onchain_proof_names_the_block_at_which_the_contract_has_its_root(
+    published, chain, capsys
+):
+    proof = printed(capsys, "proof", ABSENT, "--onchain", "--config", published)
+    head = chain.make_request("eth_getBlockByNumber", "latest", False)
+    code, line = prove_on_chain(capsys, published)
+
+    verify(proof)
+    assert proof["contract_root"] == {
+        "block": int(head["number"], 16),
+        "block_hash": head["hash"],
+        "root": proof["root"],
+    }
+    assert code == 0
+    assert line == (
+        "checked on chain: leaf and proof lead to the root that the contract "
+        f"{proof['summary']['oracle']} at block {int(head['number'], 16)} {head['hash']} has for "
+        "round 1"
+    )
+
+
+def test_onchain_proof_in_a_struck_round_fails(network, published, chain, capsys):
+    stage = network.stage
+    pauser = chain.make_request("eth_accounts")[0]
+    calls = [
+        stage.build_call(pauser, "roots/QoSRoots", "pauseFor", 600),
+        stage.build_call(pauser, "roots/QoSRoots", "strike", 1),
+    ]
+    chain.mine_and_check_receipts(network.clock.advance(), calls)
+    code, line = prove_on_chain(capsys, published)
+
+    assert code == 1
+    assert line.startswith(f"NOT checked on chain: the contract {stage.oracle} at block ")
+    assert line.endswith(" has no root of round 1")
+
+
+def test_onchain_proof_fails_if_the_contract_has_another_root(network, published, chain, capsys):
+    other_root = "0x" + 32 * "ab"
+    slot = keccak((1).to_bytes(32) + ROOTS_SLOT.to_bytes(32))
+    chain.make_request("anvil_setStorageAt", network.stage.oracle, "0x" + slot.hex(), other_root)
+    code, line = prove_on_chain(capsys, published)
+
+    assert code == 1
+    assert line.startswith(f"DIFFERENT: the contract {network.stage.oracle} at block ")
+    assert line.endswith(f" has the root {other_root} for round 1")
 
 
 def test_round_never_accepted_is_rejected_in_one_line(published, capsys):
