@@ -33,13 +33,26 @@ if TYPE_CHECKING:
 
 
 def encode_call(contract: str, function: str, *arguments: object) -> str:
-    """Return the `0x` calldata for a function of a shipped contract."""
+    """Return the `0x` calldata for a function of a shipped contract.
+
+    Raises:
+        ValueError: an argument does not fit its type.
+    """
     function_abi = _find_function_abi(contract, function)
     types = get_abi_input_types(function_abi)
-    encoded_arguments = (
-        _get_offline_web3().codec.encode(types, arguments) if types or arguments else b""
-    )
+    encoded_arguments = _encode_values(types, arguments) if types or arguments else b""
     return "0x" + (function_abi_to_4byte_selector(function_abi) + encoded_arguments).hex()
+
+
+def _encode_values(types: Sequence[str], values: Sequence[object]) -> bytes:
+    codec = _get_offline_web3().codec
+    # web3 is already loaded here, and eth_abi with it.
+    from eth_abi.exceptions import EncodingError  # noqa: PLC0415
+
+    try:
+        return codec.encode(types, values)
+    except EncodingError as error:
+        raise ValueError(str(error)) from error
 
 
 def decode_result(contract: str, function: str, result_hex: str) -> tuple[Any, ...]:

@@ -2,14 +2,21 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from oracle.bindings.codec import encode_call
-from oracle.bindings.qos_roots import CONTRACT, RootsConfiguration
+from oracle.bindings.qos_roots import (
+    CONTRACT,
+    ContractKickLimits,
+    RootsConfiguration,
+    RootsLimits,
+)
 from oracle.bindings.timelock import TimelockedCall
 from oracle.cli.setup.contract_values import (
     encode_bytes32,
     parse_addresses,
     parse_hash_bytes,
+    parse_limits,
     parse_optional_address,
     parse_required_address,
     parse_whole_number,
@@ -33,11 +40,15 @@ class ContractFunction:
     argument_names: str = ""
 
 
+_LIMITS = (partial(parse_limits, RootsLimits),)
+_KICK_LIMITS = (partial(parse_limits, ContractKickLimits),)
+
 # The calls by their names on the command line.
 CONTRACT_CALLS: Mapping[str, ContractFunction] = {
     "pause": ContractFunction("pauseFor", PAUSER, (parse_whole_number,), "SECONDS"),
     "pause-kicks": ContractFunction("pauseKicks", PAUSER),
     "strike": ContractFunction("strike", PAUSER, (parse_whole_number,), "ROUND"),
+    "tighten-limits": ContractFunction("tightenLimits", PAUSER, _LIMITS, "NAME=NUMBER,…"),
     "drop-signer": ContractFunction("dropSigner", PAUSER, (parse_required_address,), "SIGNER"),
     "withdraw-vetoer-offer": ContractFunction("withdrawVetoerOffer", PAUSER),
     "veto": ContractFunction("veto", VETOER, (parse_required_address, encode_bytes32), "NODE WHY"),
@@ -53,6 +64,8 @@ CONTRACT_CALLS: Mapping[str, ContractFunction] = {
         "setSigners", ADMIN, (parse_addresses, parse_whole_number), "SIGNER,… QUORUM"
     ),
     "set-rules": ContractFunction("setRules", ADMIN, (parse_hash_bytes,), "RULES_HASH"),
+    "set-limits": ContractFunction("setLimits", ADMIN, _LIMITS, "NAME=NUMBER,…"),
+    "set-kick-limits": ContractFunction("setKickLimits", ADMIN, _KICK_LIMITS, "NAME=NUMBER,…"),
     "set-target": ContractFunction("setTarget", ADMIN, (parse_optional_address,), "TARGET"),
     "set-pauser": ContractFunction("setPauser", ADMIN, (parse_required_address,), "PAUSER"),
     "set-vetoer": ContractFunction("setVetoer", ADMIN, (parse_required_address,), "VETOER"),
@@ -80,7 +93,10 @@ def encode_contract_call(action: str, arguments: Sequence[str]) -> str:
         parse(argument)
         for parse, argument in zip(contract_function.parsers, arguments, strict=True)
     ]
-    return encode_call(CONTRACT, contract_function.function, *values)
+    try:
+        return encode_call(CONTRACT, contract_function.function, *values)
+    except ValueError as error:
+        raise InputError(f"{action}: {error}") from error
 
 
 def build_contract_call(

@@ -202,7 +202,9 @@ def print_calldata(
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="ARGUMENTS", help="Arguments of the action, for example SECONDS for `pause`."
+            metavar="ARGUMENTS",
+            help="Arguments of the action, for example SECONDS for `pause`, or all limits as "
+            "NAME=NUMBER,… for `set-limits`.",
         ),
     ] = None,
     config: ConfigOption = DEFAULT_CONFIG,

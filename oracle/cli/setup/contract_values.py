@@ -1,7 +1,10 @@
 """Parses values of the command line (addresses, numbers, hashes), and formats contract values."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from typing import TypeVar
 
+from oracle.bindings.qos_roots import ContractKickLimits, RootsLimits
 from oracle.chain.hex_names import HexNameError, parse_address, parse_hash
 from oracle.cli.options import print_model
 from oracle.domain.ids import ZERO_ADDRESS, Address
@@ -9,6 +12,8 @@ from oracle.errors import InputError
 from oracle.queries.answers import ApiModel
 from oracle.queries.text.human_numbers import format_duration
 from oracle.queries.text.text_tables import format_block_time, print_facts
+
+_Limits = TypeVar("_Limits", RootsLimits, ContractKickLimits)
 
 # Name suffixes of unix timestamps, and of durations in seconds.
 _TIME_SUFFIXES = ("_at", "paused_until")
@@ -31,7 +36,7 @@ def _format_share(parts: int) -> str:
     return f"{parts / _SCORE_STEPS:.2%} of the nodes"
 
 
-# Formatters by field name; contracts/oracle/Limits.sol defines the meanings.
+# Formatters by field name; contracts/roots/core defines the meanings.
 _FORMATTER_BY_NAME: Mapping[str, Callable[[int], str]] = {
     "kick_below": _format_qos,
     "big_fall": _format_qos,
@@ -172,7 +177,7 @@ def encode_bytes32(text: str) -> bytes:
     return raw.ljust(_BYTES32_SIZE, b"\0")
 
 
-def parse_limit(text: str) -> tuple[str, int]:
+def parse_limit(text: str, option: str = "--limit") -> tuple[str, int]:
     """Return the name and the number of a limit.
 
     Raises:
@@ -180,8 +185,24 @@ def parse_limit(text: str) -> tuple[str, int]:
     """
     name, equals, number = text.partition("=")
     if not equals or not number.isdecimal():
-        raise InputError(f"--limit {text}: must be NAME=NUMBER")
+        raise InputError(f"{option} {text}: must be NAME=NUMBER")
     return name, int(number)
+
+
+def parse_limits(limits_type: type[_Limits], text: str) -> tuple[int, ...]:
+    """Return the values of a struct of limits, in its order, from NAME=NUMBER pairs.
+
+    The contract replaces all limits at once, so each has to be there.
+
+    Raises:
+        InputError: a pair is malformed, or a limit is unknown, repeated or missing.
+    """
+    pairs = [parse_limit(part.strip(), "limits") for part in text.split(",")]
+    limit_by_name = dict(pairs)
+    names = [limit_field.name for limit_field in fields(limits_type)]
+    if len(limit_by_name) != len(pairs) or limit_by_name.keys() != set(names):
+        raise InputError(f"limits {text}: expected each of these once: {', '.join(names)}")
+    return tuple(limit_by_name[name] for name in names)
 
 
 def parse_named_address(text: str) -> tuple[str, Address]:

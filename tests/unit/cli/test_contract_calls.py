@@ -1,6 +1,7 @@
 """`contract calldata`: the scheduled call has the delay that the timelock reports."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -26,11 +27,7 @@ ORACLE = Address("0x" + "1" * 40)
 
 
 ORACLE_ABI = json.loads((find_shipped_path("abi") / "roots/QoSRoots.json").read_text())["abi"]
-INPUTS = {
-    entry["name"]: [part["type"] for part in entry["inputs"]]
-    for entry in ORACLE_ABI
-    if entry["type"] == "function"
-}
+INPUTS = {entry["name"]: entry["inputs"] for entry in ORACLE_ABI if entry["type"] == "function"}
 VALUES = {
     "address": "0x" + "5" * 40,
     "address[]": "0x" + "5" * 40 + ",0x" + "6" * 40,
@@ -38,6 +35,19 @@ VALUES = {
     "uint32": "7",
     "uint40": "86400",
     "bytes32": "0x" + "7" * 64,
+}
+LIMITS = (
+    "min_interval=60,anchor_window=200,max_age_seconds=7200,kick_below=2000,veto_delay=3600,"
+    "kick_rounds=2,min_open=10"
+)
+KICK_LIMITS = (
+    "kick_gas=300000,kick_cooldown=86400,bucket_most=5,bucket_per_frame=1,bucket_frame=600"
+)
+ARGUMENTS = {
+    "veto": ["0x" + "5" * 40, "wrong"],
+    "set-limits": [LIMITS],
+    "tighten-limits": [LIMITS],
+    "set-kick-limits": [KICK_LIMITS],
 }
 ROLES = {
     role: Address("0x" + digit * 40)
@@ -74,10 +84,14 @@ def build_call(action: str, arguments: list[str], delay: int | None = None) -> C
 
 def list_arguments(action: str) -> list[str]:
     """Return arguments that fit the function's parameters."""
-    return [
-        "wrong" if (action, kind) == ("veto", "bytes32") else VALUES[kind]
-        for kind in INPUTS[CONTRACT_CALLS[action].function]
-    ]
+    parameters = INPUTS[CONTRACT_CALLS[action].function]
+    return ARGUMENTS.get(action) or [VALUES[parameter["type"]] for parameter in parameters]
+
+
+def format_type(parameter: dict[str, Any]) -> str:
+    if parameter["type"] != "tuple":
+        return str(parameter["type"])
+    return f"({','.join(map(format_type, parameter['components']))})"
 
 
 @pytest.mark.parametrize("delay", [0, 1, 86_400])
@@ -93,15 +107,34 @@ def test_schedule_calldata_contains_the_reported_delay(delay: int):
 @pytest.mark.parametrize("action", CONTRACT_CALLS)
 def test_call_of_every_action_has_the_selector_and_the_sender_of_its_role(action: str):
     call = build_call(action, list_arguments(action))
-    signature = (
-        f"{CONTRACT_CALLS[action].function}({','.join(INPUTS[CONTRACT_CALLS[action].function])})"
-    )
+    function = CONTRACT_CALLS[action].function
+    signature = f"{function}({','.join(map(format_type, INPUTS[function]))})"
     assert call.calldata[:10] == "0x" + keccak(text=signature)[:4].hex()
     role = CONTRACT_CALLS[action].role
     # A proposer is no account that the oracle knows.
     holder = ROLES[{"proposer": "admin", "new vetoer": "pending"}.get(role, role)]
     assert call.sender.endswith(holder)
     assert (call.to, call.schedule) == (ORACLE, None)
+
+
+def to_snake_case(name: str) -> str:
+    return re.sub("[A-Z]", lambda match: f"_{match[0].lower()}", name)
+
+
+@pytest.mark.parametrize(
+    ("action", "limits"),
+    [("set-limits", LIMITS), ("tighten-limits", LIMITS), ("set-kick-limits", KICK_LIMITS)],
+)
+def test_limits_are_encoded_in_the_order_of_the_contract(action: str, limits: str):
+    number_by_name = dict(pair.split("=") for pair in limits.split(","))
+    reversed_limits = ",".join(reversed(limits.split(",")))
+    (parameter,) = INPUTS[CONTRACT_CALLS[action].function]
+    calldata = build_call(action, [limits]).calldata
+    words = [int(calldata[start : start + 64], 16) for start in range(10, len(calldata), 64)]
+    assert words == [
+        int(number_by_name[to_snake_case(part["name"])]) for part in parameter["components"]
+    ]
+    assert build_call(action, [reversed_limits]).calldata == calldata
 
 
 @pytest.mark.parametrize("action", CONTRACT_CALLS)
@@ -120,6 +153,13 @@ def test_only_calls_of_the_admin_go_through_the_timelock(action: str):
         ("strike", ["last"]),
         ("veto", ["0x1", "why"]),
         ("resume", ["1"]),
+        ("set-limits", []),
+        ("set-limits", ["min_interval=60"]),
+        ("set-limits", [f"{LIMITS},min_interval=60"]),
+        ("set-limits", [f"{LIMITS},max_words=8"]),
+        ("set-limits", [LIMITS.replace("=60", "=a minute")]),
+        ("set-limits", [LIMITS.replace("=60", "=99999999999")]),
+        ("set-kick-limits", [LIMITS]),
     ],
 )
 def test_invalid_call_is_rejected(action: str, arguments: list[str]):
