@@ -178,7 +178,9 @@ class DrawHook(BlockHook):
             self._changed_by_key |= changes.tasks
 
     @override
-    def on_block(self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef) -> None:
+    def on_block(
+        self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef, final_number: int
+    ) -> None:
         """Draw at the end of a block; if the draws of the block are stored, restore the plan."""
         if self._drawer is None:
             return

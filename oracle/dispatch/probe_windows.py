@@ -74,7 +74,9 @@ class ProbeWindowHook(BlockHook):
         ]
 
     @override
-    def on_block(self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef) -> None:
+    def on_block(
+        self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef, final_number: int
+    ) -> None:
         if self._settings is not None:
             seconds = self._settings.window_seconds
             values = (

@@ -52,10 +52,13 @@ class BlockHook:
         """Handle changes that were folded and stored; the fold changes their row objects later."""
 
     def on_block(
-        self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef
+        self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef, final_number: int
     ) -> HookNote | None:
-        """Act at `block`; the data of `uow` and `rounds` are exactly as of this block."""
-        del uow, contract_state, block
+        """Act at `block`; the data of `uow` and `contract_state` are exactly as of this block.
+
+        `final_number` is the highest final block, or -1. It may be above `block`.
+        """
+        del uow, contract_state, block, final_number
         return None
 
     def get_stored_stop_blocks(self, uow: UnitOfWork, blocks: BlockRange) -> Sequence[BlockRef]:

@@ -173,7 +173,7 @@ def _fold_window(
 
     def run_hooks(uow: UnitOfWork, contract_state: ContractState, block: BlockRef) -> None:
         for hook in stops.get_hooks(block):
-            note = hook.on_block(uow, contract_state, block)
+            note = hook.on_block(uow, contract_state, block, final_block_number)
             if note is not None:
                 notes.append(note)
 

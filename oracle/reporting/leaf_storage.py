@@ -26,15 +26,16 @@ def store_changed_pieces(uow: UnitOfWork, tree: NodeTree, as_of: BlockRef) -> No
         uow.leaf_pieces.add(piece, as_of.number, digest, edit.apply(base))
 
 
-def prune_pieces(uow: UnitOfWork, settings: ReportSettings, as_of: BlockRef) -> None:
+def prune_pieces(
+    uow: UnitOfWork, settings: ReportSettings, as_of: BlockRef, final_number: int
+) -> None:
     """Delete the pieces that neither a kept round, nor a cut that may become one, consists of.
 
     A cut can no longer be accepted when a final block is later than its deadline. The cut as of
-    `as_of` is kept.
+    `as_of` is kept. The final block is that of the chain and not of the cursor, which trails it by
+    a window: databases that read the chain in other windows keep the same pieces.
     """
-    cursor = uow.cursor.get()
-    final_number = None if cursor is None else cursor.final_number
-    final_time = 0 if final_number is None else uow.reports.get_newest_time_up_to(final_number)
+    final_time = uow.reports.get_newest_time_up_to(final_number)
     first_period = compute_period(
         max(0, final_time - settings.ttl_seconds), settings.period_seconds
     )

@@ -112,7 +112,7 @@ class ReportCutter(BlockHook):
 
     @override
     def on_block(
-        self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef
+        self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef, final_number: int
     ) -> HookNote | None:
         """Store the report as of `block`.
 
@@ -133,7 +133,7 @@ class ReportCutter(BlockHook):
         uow.reports.add(report)
         store_changed_pieces(uow, self._tree, block)
         self._is_last_cut_stored = True
-        prune_pieces(uow, self.settings, block)
+        prune_pieces(uow, self.settings, block, final_number)
         return HookNote("reports", report.period)
 
     @override

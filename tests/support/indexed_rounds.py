@@ -41,7 +41,7 @@ def index_with_rounds(
 def _accept_report(indexed: IndexedHistory, state: ContractState, as_of: int, time: int) -> None:
     cutter = ReportCutter(Unread(), indexed.rules, SETTINGS, DOMAIN, anchor_window=256)
     with indexed.store.transaction() as uow:
-        assert cutter.on_block(uow, state, a_block(as_of, time)) is not None
+        assert cutter.on_block(uow, state, a_block(as_of, time), -1) is not None
     accepted = acceptance(load_newest_report(indexed.store), as_of + 1, time + 1)
     state.fold_block(as_of + 1, [accepted], journal=False)
     with indexed.store.transaction() as uow:

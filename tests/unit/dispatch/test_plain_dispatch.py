@@ -47,7 +47,7 @@ class Stumble(BlockHook):
         return headers
 
     @override
-    def on_block(self, uow, rounds, block):
+    def on_block(self, uow, contract_state, block, final_number):
         self.left -= 1
         if self.left == 0:
             raise TransientError("the database went away")

@@ -41,7 +41,7 @@ def test_first_block_of_window_opens_it():
 def test_window_stays_open_until_next_window_or_reorg(sqlite_url: str):
     hook = ProbeWindowHook(TOLD)
     with Store.open(sqlite_url) as store, store.transaction() as uow:
-        hook.on_block(uow, contract_state(), block(3, 100))
+        hook.on_block(uow, contract_state(), block(3, 100), -1)
         window = get_open_window(uow, TOLD, 199)
         assert window is not None
         assert (window.number, window.start, window.seed) == (1, 100, block(3, 100).hash)

@@ -36,7 +36,7 @@ class Diary(BlockHook):
         return headers
 
     @override
-    def on_block(self, uow, contract_state, block):
+    def on_block(self, uow, contract_state, block, final_number):
         self.pages.append(f"{self.name} at {block.number}")
         return HookNote(self.name, block.number)
 

@@ -183,11 +183,11 @@ def test_only_the_piece_of_a_changed_leaf_is_stored_again(new_sqlite_store):
     )
     with new_sqlite_store() as store, store.transaction() as uow:
         uow.nodes.save(members)
-        cutter.on_block(uow, contract_state(), first)
+        cutter.on_block(uow, contract_state(), first, -1)
         changed = members[PIECE_LEAVES + 3]
         changed.paused, changed.changed_at = True, 9
         uow.nodes.save([changed])
-        cutter.on_block(uow, contract_state(), second)
+        cutter.on_block(uow, contract_state(), second, -1)
         rows = uow._connection.execute(select(leaf_piece.c.piece, leaf_piece.c.as_of))
         stored_pieces = sorted(tuple(row) for row in rows)
         roots = []

@@ -142,7 +142,7 @@ def test_every_report_changes_while_a_node_recovers_without_events(new_sqlite_st
         with store.transaction() as uow:
             for step in range(4):
                 as_of = block(history.block + step, history.time + 600 * step)
-                assert cutter.on_block(uow, state, as_of) is not None
+                assert cutter.on_block(uow, state, as_of, -1) is not None
                 report = uow.reports.get(compute_period(as_of.time, 60)).report
                 changed_nodes.append(report.change.node_count)
                 accepted_round = acceptance(report, as_of.number + 1, as_of.time)
@@ -174,8 +174,8 @@ def test_block_outside_anchor_window_makes_no_report_due():
 def test_only_one_report_is_cut_for_period_if_time_decreases(new_sqlite_store):
     reporter = reporter_at()
     with new_sqlite_store() as store, store.transaction() as uow:
-        first = reporter.on_block(uow, contract_state(), block(7, 119))
-        again = reporter.on_block(uow, contract_state(), block(9, 118))
+        first = reporter.on_block(uow, contract_state(), block(7, 119), -1)
+        again = reporter.on_block(uow, contract_state(), block(9, 118), -1)
         stored = uow.reports.get(compute_period(119, 60))
 
     assert first == HookNote("reports", 1)
@@ -190,7 +190,7 @@ def test_unsent_report_is_marked_missed_when_its_block_leaves_the_anchor_window(
         IndexedHistory(store).whole(History().joins("A").scores("A", 10))
         with store.transaction() as uow:
             for number in (10, 265, 266):
-                note = cutter.on_block(uow, contract_state(), block(number, 60 * number))
+                note = cutter.on_block(uow, contract_state(), block(number, 60 * number), -1)
                 assert note is not None
             due_periods = [due_report.report.period for due_report in uow.reports.list_due()]
             missed = uow.reports.get(10)
