@@ -15,6 +15,8 @@ ONE = 1 << _ONE_BITS
 # After 2^21 seconds (24 days) or more, a decay factor is 0.
 DECAY_BITS = 21
 _DIGITS = 60
+# The decay factors of numbers of seconds with so many bits are computed once.
+_SHORT_BITS = 11
 
 
 @cache
@@ -36,11 +38,23 @@ def compute_decay(seconds: int, tau_seconds: int) -> int:
         return ONE
     if seconds >> DECAY_BITS:
         return 0
-    remaining = ONE
-    for k, factor in enumerate(compute_decay_table(tau_seconds)):
-        if seconds >> k & 1:
-            remaining = remaining * factor >> _ONE_BITS
+    remaining = _compute_short_decays(tau_seconds)[seconds & (1 << _SHORT_BITS) - 1]
+    if seconds >> _SHORT_BITS:
+        factors = compute_decay_table(tau_seconds)
+        for k in range(_SHORT_BITS, seconds.bit_length()):
+            if seconds >> k & 1:
+                remaining = remaining * factors[k] >> _ONE_BITS
     return remaining
+
+
+@cache
+def _compute_short_decays(tau_seconds: int) -> tuple[int, ...]:
+    """Return the decay factors of 0 to 2047 seconds; a report computes one for each node."""
+    decays = [ONE]
+    for factor in compute_decay_table(tau_seconds)[:_SHORT_BITS]:
+        # The factors are multiplied in the same order for every number of seconds.
+        decays += [decay * factor >> _ONE_BITS for decay in decays]
+    return tuple(decays)
 
 
 def shrink_gap_to_one(base: int, remaining_fraction: int) -> int:

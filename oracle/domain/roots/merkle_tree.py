@@ -6,12 +6,14 @@ root equals that of `SimpleMerkleTree.of(hashes padded with zeros, {sortLeaves: 
 package @openzeppelin/merkle-tree, which generated the test vectors.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from oracle.domain.roots.leaves import HASH_BYTES, Keccak
 
 _EMPTY = bytes(HASH_BYTES)
 _PAIR_BYTES = 2 * HASH_BYTES
+# From this share of changed leaves on, hashing all pairs is faster than finding the changed ones.
+_REBUILD_FROM_ONE_IN = 4
 
 
 class MerkleTree:
@@ -60,7 +62,8 @@ class MerkleTree:
     def set_leaves(self, hash_by_index: Mapping[int, bytes]) -> None:
         """Replace leaves, and append leaves after the last one.
 
-        Only the hashes above the changed leaves are computed, unless the depth grows.
+        Only the hashes above the changed leaves are computed, unless the depth grows or so many
+        leaves change that nearly every hash does.
 
         Raises:
             ValueError: the new indexes leave a gap.
@@ -71,7 +74,8 @@ class MerkleTree:
             raise ValueError(
                 f"new leaves must have the indexes {self._leaf_count} to {leaf_count - 1}"
             )
-        if leaf_count > 1 << self._depth:
+        is_mostly_changed = _REBUILD_FROM_ONE_IN * len(hash_by_index) > leaf_count
+        if leaf_count > 1 << self._depth or is_mostly_changed:
             first = HASH_BYTES << self._depth
             leaves = self._hashes[first : first + HASH_BYTES * self._leaf_count]
             leaves.extend(bytes(HASH_BYTES * len(new_indexes)))
@@ -86,8 +90,7 @@ class MerkleTree:
             self._hashes[offset : offset + HASH_BYTES] = leaf_hash
         parents = {(width + index) >> 1 for index in hash_by_index}
         while parents and 0 not in parents:
-            for parent in parents:
-                self._hash_children(parent)
+            self._hash_children(parents)
             parents = {parent >> 1 for parent in parents}
 
     def build_proof(self, index: int) -> list[bytes]:
@@ -128,13 +131,14 @@ class MerkleTree:
                 width - len(level)
             )
 
-    def _hash_children(self, node: int) -> None:
-        pair = bytes(self._hashes[_PAIR_BYTES * node : _PAIR_BYTES * (node + 1)])
-        left, right = pair[:HASH_BYTES], pair[HASH_BYTES:]
-        offset = HASH_BYTES * node
-        self._hashes[offset : offset + HASH_BYTES] = self._keccak(
-            pair if left <= right else right + left
-        )
+    def _hash_children(self, nodes: Iterable[int]) -> None:
+        hashes, keccak = self._hashes, self._keccak
+        for node in nodes:
+            pair = bytes(hashes[_PAIR_BYTES * node : _PAIR_BYTES * (node + 1)])
+            left, right = pair[:HASH_BYTES], pair[HASH_BYTES:]
+            hashes[HASH_BYTES * node : HASH_BYTES * (node + 1)] = keccak(
+                pair if left <= right else right + left
+            )
 
     def _find_leaf_node(self, index: int) -> int:
         if not 0 <= index < self._leaf_count:

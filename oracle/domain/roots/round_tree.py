@@ -12,6 +12,7 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import (
     LANES_PER_WORD,
     LOWEST_SCORE,
+    NEVER_REPORTED,
     get_word_index,
     pack_lanes,
 )
@@ -72,20 +73,22 @@ class RoundTree:
         lane_by_seat = {}
         hash_by_seat = {}
         for leaf in leaves:
-            lane_by_seat[leaf.seat] = leaf.lane
+            seat = leaf.seat
+            lane_by_seat[seat] = leaf.lane
             encoded = leaf.encode()
-            hash_by_seat[leaf.seat] = hash_leaf(encoded, self._keccak)
-            self.edits.add(leaf.seat, encoded)
+            hash_by_seat[seat] = hash_leaf(encoded, self._keccak)
+            self.edits.add(seat, encoded)
         self._nodes.set_leaves(hash_by_seat)
-        for seat in sorted(lane_by_seat):
-            lane = lane_by_seat[seat]
-            if seat < len(self._lanes):
-                self._count_lane(self._lanes[seat], -1)
+        new_count = self._nodes.leaf_count - len(self._lanes)
+        self._lanes.extend(new_count * (NEVER_REPORTED,))
+        changed_words = set()
+        for seat, lane in lane_by_seat.items():
+            old_lane = self._lanes[seat]
+            if lane != old_lane:
                 self._lanes[seat] = lane
-            else:
-                self._lanes.append(lane)
-            self._count_lane(lane, 1)
-        changed_words = {get_word_index(seat) for seat in lane_by_seat}
+                self._count_lane(old_lane, -1)
+                self._count_lane(lane, 1)
+                changed_words.add(get_word_index(seat))
         self._words.set_leaves({index: self._hash_word(index) for index in changed_words})
 
     def get_word(self, index: int) -> int:
