@@ -329,10 +329,10 @@ class Walk:
 
 
 def test_random_operations_keep_balances_and_end_all_tasks(
-    pair: tuple[Network, Contract], fresh_chain: Chain
+    pair: tuple[Network, Contract], fresh_chain: Chain, *, bounded: bool
 ):
     event_counts = Counter[str]()
-    for seed in range(6):
+    for seed in range(2 if bounded else 6):
         walk = Walk(*pair, Random(seed))  # noqa: S311 - a way to walk again, not a secret
         with fresh_chain.undone():
             for _ in range(80):
@@ -341,4 +341,4 @@ def test_random_operations_keep_balances_and_end_all_tasks(
             walk.same_as_the_books()
             walk.all_go_home()
         event_counts += walk.seen
-    assert set(event_counts) >= EVERY_EVENT
+    assert bounded or set(event_counts) >= EVERY_EVENT
