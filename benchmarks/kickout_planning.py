@@ -35,7 +35,7 @@ from tests.support.due_nodes import (  # noqa: E402
     store_round,
 )
 
-TARGET_DUE, TARGET_MS = 4000, 500
+TARGET_DUE, TARGET_MS = 4000, 150
 # Number of nodes for which the baseline is timed.
 FEW = 20
 

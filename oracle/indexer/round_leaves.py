@@ -24,6 +24,8 @@ _MAX_CACHED_ROUNDS = 256
 _MAX_CACHED_LANES = 8
 # A tree takes up to 1.5 MiB; so many have the leaves of 131,072 nodes.
 _MAX_CACHED_TREES = 16
+# A proof takes 2 KiB; so many are needed in a mass outage.
+_MAX_CACHED_PROOFS = 8192
 # A round that was folded again takes 300 bytes for each node.
 _MAX_REFOLDED_ROUNDS = 2
 
@@ -38,6 +40,10 @@ class _RecentlyUsed(Generic[Key, Value]):
         self._max_values = max_values
         self._lock = Lock()
         self._value_by_key: OrderedDict[Key, Value] = OrderedDict()
+
+    def __contains__(self, key: Key) -> bool:
+        with self._lock:
+            return key in self._value_by_key
 
     def get_or_make(self, key: Key, make: Callable[[], Value]) -> Value:
         """Return the value of a key, made if it is not cached; None is not cached."""
@@ -56,14 +62,18 @@ class _RecentlyUsed(Generic[Key, Value]):
 class LeafCache:
     """Rounds and pieces of the newest proofs, under the hashes of their content; thread-safe.
 
-    A hash never has another content, so no rewind or repair makes an entry wrong. `refolded` has
-    the rounds whose leaves are not stored, by round, as-of hash and number of refolds.
+    A hash never has another content, so no rewind or repair makes an entry wrong. `proofs` are by
+    the root and the node. `refolded` has the rounds whose leaves are not stored, by round, as-of
+    hash and number of refolds.
     """
 
     def __init__(self) -> None:
         self.rounds: _RecentlyUsed[Hash, PiecedRound | None] = _RecentlyUsed(_MAX_CACHED_ROUNDS)
         self.lanes: _RecentlyUsed[Hash, Lanes] = _RecentlyUsed(_MAX_CACHED_LANES)
         self.trees: _RecentlyUsed[bytes, PieceTree | None] = _RecentlyUsed(_MAX_CACHED_TREES)
+        self.proofs: _RecentlyUsed[tuple[Hash, Address], NodeProof | None] = _RecentlyUsed(
+            _MAX_CACHED_PROOFS
+        )
         self.refolded: _RecentlyUsed[tuple[int, Hash, int], ProvableRound] = _RecentlyUsed(
             _MAX_REFOLDED_ROUNDS
         )

@@ -4,7 +4,7 @@ A kickout is accused and executed by a proof of the node's leaf, so only the las
 docs/explanation/kickouts.md#lifecycle.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from oracle.domain.events.oracle_events import RoundAccepted
@@ -80,10 +80,14 @@ def prove_in_last_round(
 
     `seat` is the seat of the node, if it is known.
     """
-    pieced_round = load_round_of(uow, cache, last_round.accepted)
-    if pieced_round is None:
-        return None
-    proof = prove_from_pieces(uow, cache, pieced_round, node, seat)
+
+    def prove() -> NodeProof | None:
+        pieced_round = load_round_of(uow, cache, last_round.accepted)
+        if pieced_round is None:
+            return None
+        return prove_from_pieces(uow, cache, pieced_round, node, seat)
+
+    proof = cache.proofs.get_or_make((last_round.accepted.root, node), prove)
     return None if proof is None or proof.is_absent else proof
 
 
@@ -111,14 +115,15 @@ def load_kickout_cases(
     ]
     if nodes is not None:
         subjects = [subject for subject in subjects if subject[0] in nodes]
-    node_by_address = uow.nodes.get_many([node for node, _ in subjects])
+    seat_by_node = _load_unproven_seats(uow, cache, last_round, [node for node, _ in subjects])
     time = load_cursor_time(uow)
     cases = []
     for node, interval in subjects:
-        stored_node, kick = node_by_address.get(node), kicks.get(node)
-        seat = None if stored_node is None else stored_node.seat
+        kick = kicks.get(node)
         proof = (
-            None if last_round is None else prove_in_last_round(uow, cache, last_round, node, seat)
+            None
+            if last_round is None
+            else prove_in_last_round(uow, cache, last_round, node, seat_by_node.get(node))
         )
         cases.append(
             KickoutCase(
@@ -133,6 +138,17 @@ def load_kickout_cases(
             )
         )
     return cases
+
+
+def _load_unproven_seats(
+    uow: UnitOfWork, cache: LeafCache, last_round: StoredRound | None, nodes: Iterable[Address]
+) -> dict[Address, int]:
+    """Return the seats of the nodes whose proof in the last round is not cached."""
+    if last_round is None:
+        return {}
+    root = last_round.accepted.root
+    unproven_nodes = [node for node in nodes if (root, node) not in cache.proofs]
+    return {node.address: node.seat for node in uow.nodes.get_many(unproven_nodes).values()}
 
 
 def load_cursor_time(uow: UnitOfWork) -> int:
