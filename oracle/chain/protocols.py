@@ -153,6 +153,14 @@ class ChainReader(Protocol):
         """Return the highest level that settings and calibration allow; sends no request."""
         ...
 
+    def get_reachable_level(self) -> VerificationLevel:
+        """Return the highest level that settings allow and the chain may reach.
+
+        It is above `get_max_allowed_level` until samples have shown which header features are
+        valid. Sends no request.
+        """
+        ...
+
     def calibrate(self) -> None:
         """Find out from samples which header features are valid, unless that is known."""
         ...

@@ -306,6 +306,10 @@ class ChainSource:
         """Return the highest level that settings and calibration allow; sends no request."""
         return self._window_source.get_max_allowed_level()
 
+    def get_reachable_level(self) -> VerificationLevel:
+        """Return the highest level that settings allow and the chain may reach."""
+        return self._window_source.get_reachable_level()
+
     def calibrate(self) -> None:
         """Find out from samples which header features are valid, unless that is known."""
         self._window_source.calibrate()

@@ -42,7 +42,7 @@ class EvidenceVerification:
             return self.obstacle
         return (
             f"{len(self.unproven)} blocks behind the kickout, from {self.unproven[0]} on, are not "
-            f"yet verified to {self.level.name}, which the chain allows"
+            f"yet verified to {self.level.name}"
         )
 
 
@@ -60,17 +60,25 @@ class EvidenceVerifier:
     is_dry_run: bool = False
 
     def get_level(self) -> VerificationLevel:
-        """Return the highest level to which a block can currently be verified; send no request."""
-        return min(VerificationLevel.PROVEN, self.chain.get_max_allowed_level())
+        """Return the level to which the blocks behind a kickout are verified; send no request.
+
+        While it is unknown what the chain's headers prove, the level is the highest one, so that
+        no kickout is signed on blocks that may be provable.
+        """
+        return min(VerificationLevel.PROVEN, self.chain.get_reachable_level())
 
     def verify_next_blocks(self, proof: EvidenceVerification) -> int:
         """Verify the first unverified blocks, and return how many have reached the level.
 
+        Nothing is verified before samples have shown what the chain's headers prove.
         If an endpoint omitted or invented logs, the stored logs are corrected along the way.
 
         Raises:
             TransientError: no endpoint returns a complete and consistent response.
         """
+        if self.chain.get_max_allowed_level() < proof.level:
+            self.chain.calibrate()
+            return 0
         context = RepairContext(self.chain, self.store, self.folder, self.options)
         verified_count = 0
         for blocks in _group_into_ranges(proof.unproven[:_BLOCKS_PER_TICK]):

@@ -204,6 +204,9 @@ class ScriptedChain:
     def get_max_allowed_level(self) -> VerificationLevel:
         return self.most_level
 
+    def get_reachable_level(self) -> VerificationLevel:
+        return self.most_level
+
     def restrict_to_scope(self, scope: IngestScope) -> "ScriptedChain":
         """Return the chain restricted to a scope; the served windows are recorded in both."""
         part = self.copy()

@@ -186,6 +186,10 @@ class WindowSource:
         """Return the highest level that the policy and the chain currently allow."""
         return self._verifier.get_max_allowed_level(self.policy.get_max_level(is_history=False))
 
+    def get_reachable_level(self) -> VerificationLevel:
+        """Return the highest level that the policy allows and the chain may reach."""
+        return self._verifier.get_reachable_level(self.policy.get_max_level(is_history=False))
+
     def get_history_level(self) -> VerificationLevel:
         """Return the level that every historical block currently reaches."""
         return self._verifier.get_history_level(self.policy.get_max_level(is_history=True))

@@ -58,6 +58,19 @@ class WindowVerifier:
             return VerificationLevel.BLOOMED
         return min(max_level, VerificationLevel.PINNED)
 
+    def get_reachable_level(self, max_level: VerificationLevel) -> VerificationLevel:
+        """Return the highest level up to `max_level` that the chain may reach.
+
+        Until the samples show that the chain lacks a feature, it may have the feature.
+        """
+        for level, feature in (
+            (VerificationLevel.PROVEN, HeaderFeature.RECEIPTS),
+            (VerificationLevel.BLOOMED, HeaderFeature.BLOOM),
+        ):
+            if max_level >= level and not self.calibration.is_unsupported(feature):
+                return level
+        return min(max_level, VerificationLevel.PINNED)
+
     def get_history_level(self, max_level: VerificationLevel) -> VerificationLevel:
         """Return the level up to `max_level` that every historical block currently reaches.
 

@@ -9,6 +9,7 @@ from oracle.chain.source import ChainSource
 from oracle.chain.verification.calibration import Calibration, HeaderFeature
 from oracle.chain.verification.verification_policy import MINIMAL_POLICY, VerificationPolicy
 from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import VerificationLevel
 from oracle.indexer.rebuild import RebuildOptions, rebuild_up_to
 from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear_stored_halt
 from oracle.indexer.reorgs.reorg import rewind_to_block
@@ -77,6 +78,25 @@ def test_kickout_is_not_signed_until_its_evidence_blocks_are_verified(sqlite_off
     office.mine()
     office.index()
     assert stated_due_since(office) > 0
+
+
+def test_kickout_is_not_signed_before_samples_show_what_the_headers_prove(sqlite_office: Office):
+    office = sqlite_office
+    office.source.set_verification(MINIMAL_POLICY)
+    bad_pool(office)
+    office.index()
+    pushed_without_kickouts(office)
+    office.period()
+    office.index()
+    office.source.set_verification(VerificationPolicy(), Calibration())
+    assert office.source.get_max_allowed_level() is VerificationLevel.PINNED
+
+    # The tick takes the samples; the next ones verify the blocks.
+    assert [step.action for step in office.repeat(plan_push)] == ["report missed"]
+    assert "not yet verified to PROVEN" in str(office.quorum.missing.evidence_reason)
+    assert office.source.get_max_allowed_level() is VerificationLevel.PROVEN
+    actions = [step.action for step in office.repeat(plan_push)]
+    assert actions == [*["kickout evidence verified"] * 2, "report signed", "push planned"]
 
 
 def test_kickout_based_on_blocks_of_endpoint_proven_wrong_is_not_signed(sqlite_office: Office):
