@@ -78,7 +78,6 @@ def known(app, played_chain) -> Known:
     nodes = [row["node"] for row in client.get("/v1/nodes").json()["nodes"]]
     explanation_text = client.get(f"/v1/nodes/{nodes[0]}/explain").text
     draws = client.get("/v1/draws").json()
-    kicks = client.get("/v1/kickouts").text
     with (
         open_folded_records(read_config(played_chain)) as opened,
         opened.store.read_transaction() as uow,
@@ -93,7 +92,6 @@ def known(app, played_chain) -> Known:
         "number": rounds,
         "piece": ["0"],
         "period": [str(report.report.period)],
-        "name": re.findall(r'"(?:node|evidence)":"(0x\w+)"', kicks),
     }
 
 
@@ -131,6 +129,9 @@ def test_responses_conform_to_openapi_schema(schema, known, data):
         if operation.path.endswith("/again"):
             # The settings of this server draw nobody.
             allowed = {404}
+        elif operation.path.endswith("/evidence"):
+            # Most nodes were never accused.
+            allowed = {200, 300, 404}
         elif isinstance(case.body, dict) and has_wrong_checksum(case.body):
             allowed = {422}
         assert answer.status_code in allowed, (case.body, answer.text)

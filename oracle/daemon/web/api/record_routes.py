@@ -14,6 +14,7 @@ from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.errors import OracleError
 from oracle.queries.answers import LARGEST_INTEGER
 from oracle.queries.api.network_view import build_public_status
+from oracle.queries.api.node_list import find_node_by_prefix
 from oracle.queries.api.records.draw_view import (
     DrawnAgain,
     DrawPage,
@@ -78,7 +79,7 @@ def build_record_routes(api_answers: ApiAnswers) -> APIRouter:
     def _get_round(
         request: Request, number: Annotated[int, Path(ge=0, le=LARGEST_INTEGER)]
     ) -> Response:
-        """Return one round, lane by lane, as the contract hashed it."""
+        """Return one round with its root and signers; its leaves have a route of their own."""
         return api_answers.answer_from_snapshot(
             request, lambda snapshot: build_round_answer(snapshot, number)
         )
@@ -184,12 +185,13 @@ def build_evidence_routes(
         """
         try:
             with open_snapshot(api_answers.source) as snapshot:
-                due_since, text = find_evidence(snapshot, Address(node), read_evidence)
+                address = find_node_by_prefix(snapshot, node).address
+                due_since, text = find_evidence(snapshot, address, read_evidence)
         except OracleError as error:
             return build_problem_from_error(error)
         content = text.encode()
         headers = {
-            "content-disposition": f'attachment; filename="{node}-{due_since}.json"',
+            "content-disposition": f'attachment; filename="{address}-{due_since}.json"',
             "x-sha256": hashlib.sha256(content).hexdigest(),
             "cache-control": "no-cache",
         }
