@@ -4,17 +4,27 @@ The stranger has no key of the daemon and no access to its database: leaf and pr
 HTTP API, and the contract verifies them.
 """
 
+import time
 from collections.abc import Iterable
 
-from devnet.demo.node_proofs import fetch_node_proof
+from devnet.demo.node_proofs import ServedProof, fetch_node_proof
 from devnet.demo.stage import Stage
-from oracle.bindings.qos_roots import encode_accuse_call, encode_execute_kick_call
+from oracle.bindings.codec import decode_result, encode_call
+from oracle.bindings.qos_roots import (
+    CONTRACT,
+    encode_accuse_call,
+    encode_execute_kick_call,
+)
 from oracle.domain.ids import Address
 
 # Gas of a kickout: the oracle forwards up to 600,000 to the network.
 _GAS = hex(2_000_000)
 # More than the daemon pays, so that the stranger's call is the first one in a block.
 _FEES = {"maxFeePerGas": hex(1_000 * 10**9), "maxPriorityFeePerGas": hex(100 * 10**9)}
+# The chain waits this long for the proof of a new round, so that on a slow machine the daemon is
+# not faster than the stranger.
+_MAX_WAIT_SECONDS = 10.0
+_POLL_SECONDS = 0.05
 
 
 class Stranger:
@@ -35,7 +45,7 @@ class Stranger:
 
     def _build_calls(self, node: Address) -> list[dict[str, str]]:
         """Return an accusation and an execution; the contract accepts at most one of them."""
-        proof = fetch_node_proof(self._api_url, node)
+        proof = self._wait_for_proof(node)
         if proof is None or not proof.leaf.kickout_due_since:
             return []
         leaf, hashes = proof.leaf, proof.hashes
@@ -46,6 +56,22 @@ class Stranger:
                 encode_execute_kick_call(leaf, hashes, proof.summary),
             )
         ]
+
+    def _wait_for_proof(self, node: Address) -> ServedProof | None:
+        """Return the proof of a node in the contract's last round, or None if it is not served."""
+        head_call = {"to": self._stage.oracle, "data": encode_call(CONTRACT, "head")}
+        (head,) = decode_result(
+            CONTRACT, "head", self._stage.chain.make_request("eth_call", head_call, "latest")
+        )
+        last_round = head[0]
+        deadline = time.monotonic() + _MAX_WAIT_SECONDS
+        while last_round and time.monotonic() < deadline:
+            proof = fetch_node_proof(self._api_url, node, last_round)
+            if proof is not None:
+                return proof
+            # Until the daemon has indexed the block of the round.
+            time.sleep(_POLL_SECONDS)
+        return None
 
     def _build_call(self, calldata: str) -> dict[str, str]:
         return {
