@@ -94,18 +94,6 @@ class EcdsaSignature:
         return Address(public_key.to_address())
 
 
-def is_signed_by(address: Address, digest: Hash, signatures: bytes) -> bool:
-    """Return whether `address` made one of the concatenated 65-byte signatures of `digest`."""
-    for offset in range(0, len(signatures), _SIGNATURE_BYTES):
-        try:
-            signature = EcdsaSignature.from_bytes(signatures[offset : offset + _SIGNATURE_BYTES])
-        except WrongSignatureError:
-            continue
-        if signature.recover_address(bytes.fromhex(digest[2:])) == address:
-            return True
-    return False
-
-
 def verify_signature(signature: EcdsaSignature, digest: bytes, address: Address) -> EcdsaSignature:
     """Return the signature if this account signed this digest with a low s.
 

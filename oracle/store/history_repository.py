@@ -22,7 +22,6 @@ from oracle.domain.fold.working_set import (
     ScoreEntry,
 )
 from oracle.domain.ids import Address, GroupKey, TaskKey
-from oracle.domain.state import Membership
 from oracle.store.bulk import insert_rows, upsert_rows
 from oracle.store.encoding import (
     decode_hex,
@@ -37,7 +36,6 @@ from oracle.store.tables.state_tables import (
     anomaly,
     kickout,
     membership_change,
-    node as node_table,
     reliability_change,
     score,
 )
@@ -281,26 +279,6 @@ class KickoutRepository:
         """Return the kickout intervals that are still open, oldest first."""
         query = select(kickout).where(kickout.c.closed_block.is_(None)).order_by(*_OPENED_AT)
         return [decode_kickout_row(row) for row in self._connection.execute(query).all()]
-
-    def get_open_for_node(self, node: Address) -> KickoutDue | None:
-        """Return the node's open interval, or None."""
-        query = select(kickout).where(kickout.c.node == decode_hex(node))
-        newest = query.where(kickout.c.closed_block.is_(None)).limit(1)
-        row = self._connection.execute(newest).one_or_none()
-        return None if row is None else decode_kickout_row(row)
-
-    def list_due_members(self) -> set[Address]:
-        """Return the members that are due to be kicked out."""
-        query = (
-            select(kickout.c.node)
-            .join_from(kickout, node_table, kickout.c.node == node_table.c.address)
-            .where(
-                kickout.c.closed_block.is_(None),
-                node_table.c.membership == Membership.MEMBER.value,
-            )
-        )
-        rows = self._connection.execute(query).all()
-        return {Address(encode_hex(row[0])) for row in rows}
 
     def list_for_node(self, node: Address) -> list[KickoutDue]:
         """Return all intervals of the node, oldest first."""

@@ -99,17 +99,6 @@ def get_word_index(index: int) -> int:
     return index // LANES_PER_WORD
 
 
-def extract_lane(word: int, index: int) -> int:
-    """Return the lane with this index from its word."""
-    return word >> (index % LANES_PER_WORD * _LANE_BITS) & _LANE_MASK
-
-
-def replace_lane(word: int, index: int, lane: int) -> int:
-    """Return the word with the lane at this index replaced."""
-    shift = index % LANES_PER_WORD * _LANE_BITS
-    return word & ~(_LANE_MASK << shift) | lane << shift
-
-
 def unpack_lanes(word: int) -> tuple[int, ...]:
     """Unpack a word into its sixteen lanes, lowest index first."""
     return _LANES.unpack(word.to_bytes(_LANES.size, "little"))
