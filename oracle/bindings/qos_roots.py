@@ -17,11 +17,9 @@ from oracle.bindings.contract_views import (
     decode_hash,
     fetch_contract_code,
 )
-from oracle.chain.decode.abi import SELECTOR_DIGITS, load_abi
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.roots.leaves import NodeLeaf, RoundSummary
-from oracle.domain.roots.proofs import NodeProof
 from oracle.rpc.fanout import PoolView, expect_response_format
 from oracle.rpc.rpc_errors import RevertError
 from oracle.signing.typed_data import ReportStatement
@@ -32,9 +30,7 @@ CONTRACT = "roots/QoSRoots"
 # A node's leaf as the contract takes it: node, next node, fields, hash of the scores.
 LeafValues = tuple[Address, Address, int, bytes]
 
-# The functions whose first arguments are a leaf and its proof.
-_PROVEN_CALLS = ("accuse", "executeKick", "clear")
-_WORD_BYTES, _ADDRESS_BYTES = 32, 20
+_WORD_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,38 +356,8 @@ def encode_retry_kick_call(node: Address) -> str:
     return encode_call(CONTRACT, "retryKick", node)
 
 
-def decode_node_proof(calldata: str) -> NodeProof:
-    """Return the leaf and the hashes in the calldata of `accuse`, `executeKick` or `clear`.
-
-    The proof shows for which root a stored call was made: another round makes it void.
-
-    Raises:
-        ValueError: the calldata is of another function, or malformed.
-    """
-    functions = load_abi(CONTRACT).functions
-    for name in _PROVEN_CALLS:
-        if functions[name].selector == calldata[:SELECTOR_DIGITS]:
-            arguments = decode_arguments(CONTRACT, name, calldata)
-            leaf = _parse_leaf_values(arguments["leaf"])
-            return NodeProof(leaf.node, leaf, tuple(arguments["proof"]))
-    raise ValueError(f"{calldata[:SELECTOR_DIGITS]}: the function has no proof of a node")
-
-
 def build_leaf_values(leaf: NodeLeaf) -> LeafValues:
     """Return the values of the contract's struct `NodeLeaf`."""
     encoded = leaf.encode()
     fields = encoded[2 * _WORD_BYTES : 3 * _WORD_BYTES]
     return leaf.node, leaf.next_node, int.from_bytes(fields), leaf.pool_hash
-
-
-def _parse_leaf_values(values: LeafValues) -> NodeLeaf:
-    node, next_node, fields, pool_hash = values
-    padding = bytes(_WORD_BYTES - _ADDRESS_BYTES)
-    return NodeLeaf.decode(
-        padding
-        + bytes.fromhex(node[2:])
-        + padding
-        + bytes.fromhex(next_node[2:])
-        + fields.to_bytes(_WORD_BYTES)
-        + pool_hash
-    )

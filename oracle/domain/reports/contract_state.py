@@ -129,11 +129,6 @@ class ContractState:
         root = self._roots.get(number, ZERO_HASH)
         return None if root == ZERO_HASH else root
 
-    def get_accused(self, node: Address) -> NodeKick | None:
-        """Return the node's kickout that waits for execution, or None."""
-        kick = self.kicks.get(node)
-        return kick if kick is not None and kick.is_accused else None
-
     def _apply_event(self, event: ContractEvent) -> None:
         match event:
             case RoundAccepted():

@@ -392,8 +392,7 @@ class StateWalk:
             kick.allowed,
             kick.last_round,
         )
-        is_pending = self.state.get_accused(node) is not None
-        return [slot, kick.is_expelled(self._chain.time), is_pending]
+        return [slot, kick.is_expelled(self._chain.time), kick.is_accused]
 
 
 def _list_rounds(head_round: int) -> range:

@@ -8,12 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from oracle.bindings.qos_roots import (
     RootsContract,
     RootsStatus,
-    decode_node_proof,
     encode_accuse_call,
     encode_clear_call,
     encode_execute_kick_call,
     encode_push_call,
-    encode_retry_kick_call,
 )
 from oracle.bindings.qos_words import (
     MAX_RUN_WORDS,
@@ -208,30 +206,22 @@ def test_address_of_another_contract_is_named_with_its_setting(roots: RootsOracl
 # --- kickouts ---
 
 
-def test_calls_about_kickouts_are_accepted_and_give_their_proof_back(roots: RootsOracle):
+def test_calls_about_kickouts_are_accepted(roots: RootsOracle):
     roots.push_leaves(due_leaves(SEAT))
     due = prove(roots.last_round, SEAT)
     accusation = encode_accuse_call(due.leaf, due.hashes)
     assert accusation == encoded(roots.contract.functions.accuse(*roots.last_round.proven(SEAT)))
-    assert decode_node_proof(accusation) == due
     assert roots.chain.transact(to=roots.contract.address, data=accusation).names == [
         "KickAccused"
     ]
     execution = encode_execute_kick_call(due.leaf, due.hashes, roots.last_round.summary)
     assert execution == encoded(roots.execution(SEAT))
-    assert decode_node_proof(execution) == due
 
     roots.push_leaves(make_leaves(NODES))
     recovered = prove(roots.last_round, SEAT)
     clearing = encode_clear_call(recovered.leaf, recovered.hashes)
-    assert decode_node_proof(clearing) == recovered
     receipt = roots.chain.transact(to=roots.contract.address, data=clearing)
     assert receipt.only("KickCancelled")["node"] == roots.node(SEAT)
-
-
-def test_call_without_a_proof_is_not_decoded():
-    with pytest.raises(ValueError, match="no proof of a node"):
-        decode_node_proof(encode_retry_kick_call(Address("0x" + 40 * "1")))
 
 
 # --- words ---

@@ -150,8 +150,7 @@ def test_accusation_survives_a_change_of_the_signers():
         KickAccused(AT, TIME, node, 1, 100, ZERO_HASH, 200), ConfigSet(AT, TIME, 2, CONFIG)
     )
 
-    assert state.get_accused(node) is not None
-    assert state.get_accused(address(2)) is None
+    assert state.kicks[node].is_accused
 
 
 def test_expulsion_lasts_as_long_as_the_limits_of_its_execution_state():
