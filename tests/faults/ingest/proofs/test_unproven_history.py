@@ -1,5 +1,6 @@
 """`run --once` on a chain whose headers prove nothing, although [verify] requires proofs."""
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -98,13 +99,17 @@ def test_zero_blooms_prove_nothing_when_the_header_hash_does_not_cover_them(
 
 
 def test_run_once_passes_with_status_note_when_chain_is_too_short_to_calibrate(
-    a_chain: AChain, site: Site
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    grown(a_chain, blocks=1)
-    hide(a_chain, block_faults.build_wrong_receipts_root_fault())
-    hide(a_chain, block_faults.build_zero_bloom_fault())
+    with ExitStack() as stack:
+        chain = AChain(stack)
+        chain.serve()
+        grown(chain, blocks=1)
+        hide(chain, block_faults.build_wrong_receipts_root_fault())
+        hide(chain, block_faults.build_zero_bloom_fault())
+        site = Site(chain, tmp_path, capsys)
 
-    assert site.once(0) == (0, "")
+        assert site.once(0) == (0, "")
 
     assert "history is unproven" in site.tell("status")[1]
 
