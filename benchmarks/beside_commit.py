@@ -79,7 +79,7 @@ def indexed(python: Path, chain: str, mode: Way) -> tuple[float, int]:
             f'[network]\ncontracts = {{ TaskNetwork = "{NETWORK}" }}\n{mode.verify}',
             "utf-8",
         )
-        command = [python, "-m", "oracle", "run", "--once", "--config", config]
+        command: list[str | Path] = [python, "-m", "oracle", "run", "--once", "--config", config]
         began = time.perf_counter()
         ended = subprocess.run(
             command, cwd=folder_name, capture_output=True, text=True, check=False
@@ -95,7 +95,7 @@ def stored(python: Path, config: Path) -> int:
     The `export` command of the commit counts them, because tables have other names in other
     commits.
     """
-    command = [python, "-m", "oracle", "export", "--config", config]
+    command: list[str | Path] = [python, "-m", "oracle", "export", "--config", config]
     with subprocess.Popen(command, cwd=config.parent, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         return sum(1 for _ in process.stdout)

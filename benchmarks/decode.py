@@ -127,10 +127,8 @@ def ours(logs: list[Log]) -> Work:
 
 def by_eth_abi(logs: list[dict[str, Any]]) -> Work:
     def split(event: AbiSignature) -> tuple[list[str], list[str]]:
-        return tuple(
-            [p.abi_type for p in event.inputs if p.indexed is is_indexed]
-            for is_indexed in (True, False)
-        )
+        indexed = [p.abi_type for p in event.inputs if p.indexed]
+        return indexed, [p.abi_type for p in event.inputs if not p.indexed]
 
     kinds = {event.digest: split(event) for event in load_abi("TaskNetwork").events.values()}
     pairs = [(log["topics"], log["data"]) for log in logs]

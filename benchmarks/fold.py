@@ -126,9 +126,9 @@ class PlainNode:
 
 @dataclass(frozen=True)
 class PlainTask:
-    node: str | None = None
-    created: Position | None = None
-    started: int | None = None
+    created: Position
+    node: str = ""
+    started: int = 0
     stopped: int | None = None
     validated: bool = False
     ended: bool = False
@@ -164,8 +164,15 @@ class Plain:
                 self.end(event, lambda h: min(1.0, h + 0.15))
             case network_events.TaskTimedOut():
                 self.end(event, lambda h: h * 0.3)
+            case _:
+                pass
 
-    def advance(self, event: DomainEvent) -> None:
+    def advance(
+        self,
+        event: network_events.TaskCreated
+        | network_events.TaskSubmitted
+        | network_events.TaskValidated,
+    ) -> None:
         match event:
             case network_events.TaskCreated(task=task, at=at):
                 self.tasks[task] = PlainTask(created=at)
@@ -176,10 +183,14 @@ class Plain:
 
     def rank(self, keys: tuple[TaskKey, ...]) -> None:
         tasks = {key: self.tasks[key] for key in keys}
-        done = [key for key, task in tasks.items() if task.stopped is not None]
-        done.sort(key=lambda key: (tasks[key].stopped - tasks[key].started, tasks[key].created))
+        durations = {
+            key: task.stopped - task.started
+            for key, task in tasks.items()
+            if task.stopped is not None
+        }
+        done = sorted(durations, key=lambda key: (durations[key], tasks[key].created))
         for key in keys:
-            score = (10, 5, 2)[done.index(key)] if key in done else 0
+            score = (10, 5, 2)[done.index(key)] if key in durations else 0
             node = self.nodes[tasks[key].node]
             self.nodes[tasks[key].node] = replace(node, pool=(*node.pool, score)[-50:])
 

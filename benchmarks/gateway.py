@@ -25,11 +25,10 @@ from rich.table import Table
 ROOT = Path(__file__).resolve().parents[1]
 # The path must be set before the imports below, so that this also runs in a checkout that is not
 # installed (hence noqa E402).
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+sys.path.insert(0, str(ROOT))
 
-from gateway_client import CHAIN, NODES, Served, served  # noqa: E402
-from plain_gateway import PlainSelector  # noqa: E402
-
+from benchmarks.gateway_client import CHAIN, NODES, Served, served  # noqa: E402
+from benchmarks.plain_gateway import PlainSelector  # noqa: E402
 from gateway.gateway_records import ReportedOutcome  # noqa: E402
 from gateway.gateway_rules import GatewayRules  # noqa: E402
 from gateway.session_selector import SelectionRequest, SessionSelector  # noqa: E402

@@ -16,6 +16,7 @@ from random import Random
 from typing import NamedTuple
 
 import requests
+from typing_extensions import override
 
 ROOT = Path(__file__).resolve().parents[1]
 NODES = [f"{number:040x}" for number in range(24)]
@@ -68,6 +69,7 @@ class Client(asyncio.Protocol):
         self.is_over = False
         self.done = asyncio.get_running_loop().create_future()
 
+    @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
@@ -77,6 +79,7 @@ class Client(asyncio.Protocol):
         self.begun = time.perf_counter()
         self.transport.write(self.following())
 
+    @override
     def data_received(self, data: bytes) -> None:
         self.left += data
         head, separator, body = self.left.partition(b"\r\n\r\n")

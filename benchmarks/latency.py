@@ -24,6 +24,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.outcome import Outcome, begin, end  # noqa: E402
 from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
 from oracle.chain.source import ChainSource  # noqa: E402
+from oracle.domain.ids import Address  # noqa: E402
 from oracle.indexer.commit import CommittedWindow  # noqa: E402
 from oracle.indexer.folder import EventFolder  # noqa: E402
 from oracle.indexer.loop import IngestState, ingest_next_window  # noqa: E402
@@ -47,7 +48,7 @@ class Follower:
     """The indexing part of a daemon, for one chain and one database."""
 
     def __init__(self, network: Network, store: Store) -> None:
-        address = network.contract.address.lower()
+        address = Address(network.contract.address.lower())
         reader = EventReader.from_profile("reference", {"TaskNetwork": address}, None)
         self.source = ChainSource(EndpointPool.from_urls([network.chain.url], 31337), reader, 64)
         self.store = store

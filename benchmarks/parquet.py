@@ -34,6 +34,7 @@ from oracle.daemon.startup import freeze_gc  # noqa: E402
 from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.domain.events.jsonl import event_to_json, iter_ordered_events  # noqa: E402
 from oracle.domain.events.network_events import DomainEvent  # noqa: E402
+from oracle.domain.ids import Address  # noqa: E402
 from oracle.indexer.rules_binding import bind_or_check_rules  # noqa: E402
 from oracle.queries.parquet import parquet_export as exporting  # noqa: E402
 from oracle.queries.parquet.event_columns import build_batch  # noqa: E402
@@ -100,7 +101,7 @@ def traffic(count: int) -> list[DomainEvent]:
     plain = fold.Traffic()
     hashed = (int.from_bytes(sha256(b"%d" % n).digest()) for n in range(sys.maxsize))
     plain.numbers = hashed  # type: ignore[assignment]  # numbers, one after the other
-    plain.nodes = ["0x" + sha256(node.encode()).hexdigest()[:40] for node in plain.nodes]
+    plain.nodes = [Address("0x" + sha256(node.encode()).hexdigest()[:40]) for node in plain.nodes]
     return list(islice(plain.events(), count))
 
 

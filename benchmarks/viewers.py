@@ -170,7 +170,8 @@ def main() -> int:
     arguments = parser.parse_args()
     begin(LEAVES_OUT)
     freeze_gc()
-    alone, beside = [], []
+    alone: list[Took] = []
+    beside: list[Took] = []
     with served(arguments.events) as chain, tempfile.TemporaryDirectory() as folder:
         for number in range(arguments.pairs):
             for viewers, runs in ((0, alone), (arguments.viewers, beside)):

@@ -121,7 +121,7 @@ def saved(store: Store, nodes: Sequence[Node], tasks: Sequence[Task]) -> None:
 
 def hooked(hook: DrawHook, uow: UnitOfWork, block: BlockRef) -> float:
     begun = time.process_time()
-    hook.on_block(uow, ContractState(KEPT_ROUNDS), block)
+    hook.on_block(uow, ContractState(KEPT_ROUNDS), block, final_number=-1)
     return 1000 * (time.process_time() - begun)
 
 

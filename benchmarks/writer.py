@@ -80,8 +80,8 @@ def main() -> int:
     freeze_gc()
     history = prepared(arguments.events, arguments.each)
     print(f"{history.logs:,} events in {len(history.windows)} transactions; {load()}")
-    with tempfile.TemporaryDirectory() as here:
-        file = Path(here, "oracle.db")
+    with tempfile.TemporaryDirectory() as folder_name:
+        file = Path(folder_name, "oracle.db")
         took = written(f"sqlite:///{file}", history, lambda: file.stat().st_size)
     is_reached = shown("sqlite", took, history.logs)
     programs = find_programs() if arguments.postgresql else None
