@@ -65,6 +65,12 @@ class NodeEntry(ApiModel):
         description="H at the block's time."
     )
     qos: Annotated[FixedPoint | None, Column("QoS")] = Field(description="null: not a member.")
+    qos_low: FixedPoint | None = Field(
+        description=(
+            "Low bound of its QoS, given how few scores it has (90 %); null: not a mean of scores."
+        )
+    )
+    qos_high: FixedPoint | None = Field(description="High bound of its QoS.")
     lane: int = Field(description="Lane of a report as of the block, 1 to 10002.")
     seat: int = Field(description="Index of its leaf in the tree of each round.")
     lane_on_chain: Annotated[int, Column("on chain")] = Field(

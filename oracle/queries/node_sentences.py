@@ -11,6 +11,7 @@ from oracle.domain.fixed_point import UNIT, multiply_fixed_point
 from oracle.domain.scoring.legacy_factors import Factors
 from oracle.domain.scoring.node_figures import NodeScores
 from oracle.domain.scoring.rules import Rules
+from oracle.domain.scoring.score_interval import QosInterval
 from oracle.queries.api.lifting import NodeLift
 from oracle.queries.text.human_numbers import (
     capitalize_first,
@@ -165,6 +166,11 @@ def format_improvement(summary: NodeSummary) -> str | None:
         )
         parts.append(f"{steps_text} would fully restore its reliability")
     return capitalize_first("; ".join(parts[:2])) + "." if parts else None
+
+
+def format_interval(interval: QosInterval) -> str:
+    """Return the interval of a QoS in a few words, rounded down like all scores."""
+    return f"between {format_two_decimals(interval.low)} and {format_two_decimals(interval.high)}"
 
 
 def format_short_reason(causes: NodeCauses) -> str:

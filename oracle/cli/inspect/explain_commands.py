@@ -25,6 +25,7 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.feed_rows import is_feed_position
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import Address
+from oracle.domain.scoring.score_interval import compute_qos_interval
 from oracle.errors import InputError
 from oracle.queries.api.node_order import NodeRanking, NodeRankingCache
 from oracle.queries.explain import (
@@ -40,9 +41,10 @@ from oracle.queries.node_sentences import (
     format_details,
     format_headline,
     format_improvement,
+    format_interval,
 )
 from oracle.queries.node_standing import build_node_summary_from_explanation, find_score_costs
-from oracle.queries.text.human_numbers import format_two_decimals
+from oracle.queries.text.human_numbers import format_count, format_two_decimals
 from oracle.queries.text.prefixes import find_node
 from oracle.queries.text.text_tables import format_block_time, print_table
 
@@ -133,7 +135,12 @@ def _print_explanation(explanation: Explanation, node_summary: NodeSummary) -> N
     typer.echo(
         f"{'-' if qos is None else format_two_decimals(qos):<4}  {format_headline(node_summary)}"
     )
-    for sentence in (format_details(node_summary), format_improvement(node_summary)):
+    sentences = (
+        _describe_interval(explanation),
+        format_details(node_summary),
+        format_improvement(node_summary),
+    )
+    for sentence in sentences:
         if sentence:
             typer.echo(f"      {sentence}")
     cost_reasons = find_score_costs(explanation, node_summary)
@@ -147,6 +154,17 @@ def _print_explanation(explanation: Explanation, node_summary: NodeSummary) -> N
     typer.echo()
     for line in _render_footer(explanation):
         typer.echo(line)
+
+
+def _describe_interval(explanation: Explanation) -> str | None:
+    """Return the interval of the QoS with the number of scores, or None if it has none."""
+    interval = compute_qos_interval(
+        explanation.node, explanation.as_of.time, explanation.population.rules
+    )
+    if interval is None:
+        return None
+    scores = format_count(len(explanation.pool), "score")
+    return f"The QoS is {format_interval(interval)} with 90 %, by {scores}."
 
 
 def _render_footer(explanation: Explanation) -> Iterator[str]:

@@ -1,0 +1,98 @@
+"""The interval in which a node's QoS lies with 90 %, given how few scores it is the mean of.
+
+The distribution of the sum of n further scores like the n in the pool is computed exactly, with
+whole numbers only, so every machine gets the same interval
+(docs/reference/scoring-rules.md#interval).
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from oracle.domain.fixed_point import UNIT, multiply_fixed_point
+from oracle.domain.scoring.node_scores import compute_reliability
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state import Membership, Node
+
+# One part in this many of all outcomes lies below the interval, and at most as many above it.
+_TAIL_PARTS = 20
+# Intervals that are kept; an entry is a few hundred bytes.
+_MAX_CACHED_POOLS = 1 << 16
+
+
+class QosInterval(NamedTuple):
+    """The bounds of a QoS, in units of 10^-18."""
+
+    low: int
+    high: int
+
+
+def compute_qos_interval(node: Node, time: int, rules: Rules) -> QosInterval | None:
+    """Return the interval of a member's QoS at a block time in seconds.
+
+    The reliability is known, not estimated, so both bounds are multiplied by it. The result is
+    None if the QoS is not the mean of a pool: for a non-member, without scores, under legacy
+    rules, and for a mean of 0 that counts as an empty pool.
+    """
+    is_pool_mean = node.pool_sum > 0 or not rules.zero_mean_is_new
+    if (
+        node.membership is not Membership.MEMBER
+        or rules.legacy is not None
+        or not (node.pool and is_pool_mean)
+    ):
+        return None
+    reliability = compute_reliability(node, time, rules)
+    best_sum = len(node.pool) * rules.q_max
+    low, high = (
+        multiply_fixed_point(total * UNIT // best_sum, reliability)
+        for total in compute_sum_interval(node.pool, (*rules.rank_scores, rules.absent_score))
+    )
+    return QosInterval(low, high)
+
+
+def compute_sum_interval(pool: Sequence[int], possible_scores: Sequence[int]) -> tuple[int, int]:
+    """Return the bounds of the sum of as many further scores as the pool has.
+
+    At most 5 % of the outcomes lie below the low bound, and at most 5 % above the high bound. Each
+    possible score has the weight `count * K + 1`, where K is the number of different scores: one
+    score of doubt is spread over all of them, because three equal scores do not prove that there
+    are no others. Scores in the pool that the rules do not give (relay) count as possible.
+
+    Raises:
+        ValueError: the pool is empty.
+    """
+    if not pool:
+        raise ValueError("the interval of an empty pool is not defined")
+    count_by_score = Counter(pool)
+    values = sorted({*possible_scores, *count_by_score})
+    weights = tuple((score, count_by_score[score] * len(values) + 1) for score in values)
+    return _find_sum_quantiles(weights, len(pool))
+
+
+@lru_cache(maxsize=_MAX_CACHED_POOLS)
+def _find_sum_quantiles(weights: tuple[tuple[int, int], ...], draws: int) -> tuple[int, int]:
+    """Return the 5 % and 95 % quantiles of the sum of weighted draws, each with replacement.
+
+    The weight of each sum is a coefficient of Q = P^n, where P is the generating polynomial of one
+    draw. From P Q' = n P' Q follows each coefficient from the earlier ones:
+    k p_0 q_k = sum over d > 0 of (n d - k + d) p_d q_(k-d).
+    """
+    (lowest, first_weight), *higher_weights = weights
+    steps = [(score - lowest, weight) for score, weight in higher_weights]
+    total = sum(weight for _, weight in weights) ** draws
+    coefficients = [first_weight**draws]
+    cumulative, low, k = coefficients[0], None, 0
+    while True:
+        if low is None and cumulative * _TAIL_PARTS > total:
+            low = k
+        if low is not None and cumulative * _TAIL_PARTS >= total * (_TAIL_PARTS - 1):
+            return draws * lowest + low, draws * lowest + k
+        k += 1
+        numerator = sum(
+            (draws * step - k + step) * weight * coefficients[k - step]
+            for step, weight in steps
+            if step <= k
+        )
+        coefficients.append(numerator // (k * first_weight))
+        cumulative += coefficients[-1]

@@ -1,0 +1,144 @@
+"""The interval of a QoS is exact: it equals an enumeration of all outcomes, and it is monotone."""
+
+from collections import Counter
+from dataclasses import replace
+from itertools import product
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.node_figures import compute_node_scores
+from oracle.domain.scoring.score_interval import compute_qos_interval, compute_sum_interval
+from oracle.domain.state import Membership
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
+from tests.support.examples import examples
+from tests.support.histories import History, node_after
+from tests.unit.systems.legacy.networks import RULES as LEGACY
+
+SCORES = (0, 2, 5, 10)
+MEMBER = node_after(History().joins("A"), "A")
+
+
+def enumerate_interval(pool, values):
+    """Return the interval from the weight of every sequence of scores, in fractions of the sum."""
+    counts = Counter(pool)
+    weight_by_score = {value: counts[value] * len(values) + 1 for value in values}
+    weight_by_sum: Counter[int] = Counter()
+    for outcome in product(values, repeat=len(pool)):
+        weight = 1
+        for score in outcome:
+            weight *= weight_by_score[score]
+        weight_by_sum[sum(outcome)] += weight
+    total = sum(weight_by_sum.values())
+
+    def weight_where(is_wanted):
+        return sum(weight for result, weight in weight_by_sum.items() if is_wanted(result))
+
+    sums = sorted(weight_by_sum)
+    low = max(s for s in sums if 20 * weight_where(lambda result, s=s: result < s) <= total)
+    high = min(s for s in sums if 20 * weight_where(lambda result, s=s: result > s) <= total)
+    return low, high
+
+
+@given(st.lists(st.sampled_from(SCORES), min_size=1, max_size=5))
+@examples(100)
+def test_interval_equals_the_enumeration_of_all_outcomes(pool):
+    assert compute_sum_interval(bytes(pool), SCORES) == enumerate_interval(pool, SCORES)
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=3), st.sets(st.integers(0, 6), min_size=1))
+@examples(100)
+def test_interval_of_any_score_table_equals_the_enumeration(pool, possible):
+    values = sorted(possible.union(pool))
+    assert compute_sum_interval(bytes(pool), tuple(possible)) == enumerate_interval(pool, values)
+
+
+@given(st.lists(st.sampled_from(SCORES), min_size=1, max_size=50), st.data())
+@examples(100)
+def test_better_score_lowers_no_bound(pool, data):
+    index = data.draw(st.integers(0, len(pool) - 1))
+    better = data.draw(st.sampled_from([score for score in SCORES if score >= pool[index]]))
+    raised = [*pool[:index], better, *pool[index + 1 :]]
+    before, after = (compute_sum_interval(bytes(scores), SCORES) for scores in (pool, raised))
+    assert before[0] <= after[0]
+    assert before[1] <= after[1]
+
+
+@given(st.lists(st.sampled_from(SCORES), min_size=1, max_size=50), st.randoms())
+@examples(50)
+def test_order_of_scores_does_not_matter(pool, random):
+    shuffled = random.sample(pool, len(pool))
+    assert compute_sum_interval(bytes(pool), SCORES) == compute_sum_interval(
+        bytes(shuffled), SCORES
+    )
+
+
+def test_interval_of_the_same_mix_narrows_with_more_scores():
+    widths = []
+    for repetitions in (1, 2, 10):
+        pool = bytes((10, 5, 2, 5, 0) * repetitions)
+        low, high = compute_sum_interval(pool, SCORES)
+        widths.append((high - low) / len(pool))
+    assert widths == sorted(widths, reverse=True)
+    assert widths[-1] < widths[0] / 2
+
+
+def test_interval_of_a_full_pool_is_the_same_on_every_machine():
+    pool = bytes((10,) * 20 + (5,) * 15 + (2,) * 10 + (0,) * 5)
+    assert compute_sum_interval(pool, SCORES) == (250, 336)
+
+
+def test_interval_of_an_empty_pool_is_refused():
+    with pytest.raises(ValueError, match="empty pool"):
+        compute_sum_interval(b"", SCORES)
+
+
+@given(st.lists(st.sampled_from(SCORES), min_size=1, max_size=50), st.integers(0, UNIT))
+@examples(50)
+def test_bounds_are_multiplied_by_reliability(pool, reliability):
+    scored = replace(
+        MEMBER, pool=bytes(pool), pool_sum=sum(pool), base=reliability, since=MEMBER.since
+    )
+    interval = compute_qos_interval(scored, scored.since, CRYNUX)
+    low, high = compute_sum_interval(bytes(pool), SCORES)
+    best = 10 * len(pool)
+    assert interval == (
+        low * UNIT // best * reliability // UNIT,
+        high * UNIT // best * reliability // UNIT,
+    )
+
+
+@given(
+    st.lists(st.sampled_from(SCORES), min_size=3, max_size=50),
+    st.sampled_from([CRYNUX, RELAY]),
+)
+@examples(50)
+def test_interval_is_inside_the_range_of_qos(pool, rules):
+    scored = replace(MEMBER, pool=bytes(pool), pool_sum=sum(pool))
+    interval = compute_qos_interval(scored, scored.since, rules)
+    if interval is not None:
+        assert 0 <= interval.low <= interval.high <= UNIT
+
+
+@pytest.mark.parametrize(
+    ("changes", "rules"),
+    [
+        ({"pool": b"", "pool_sum": 0}, CRYNUX),
+        ({"membership": Membership.QUIT}, CRYNUX),
+        ({}, LEGACY),
+        ({"pool": bytes(3), "pool_sum": 0}, RELAY),
+    ],
+)
+def test_qos_that_is_no_mean_of_scores_has_no_interval(changes, rules):
+    scored = replace(MEMBER, **({"pool": bytes((10, 5)), "pool_sum": 15} | changes))
+    assert compute_qos_interval(scored, scored.since, rules) is None
+
+
+def test_interval_is_multiplied_by_the_reliability_of_the_scores():
+    scored = replace(MEMBER, pool=bytes((10, 5, 2)), pool_sum=17, base=UNIT // 2)
+    time = scored.since + 600
+    interval = compute_qos_interval(scored, time, CRYNUX)
+    scores = compute_node_scores(scored, time, CRYNUX)
+    assert interval is not None
+    assert interval.low < (scores.qos or 0) < interval.high <= scores.reliability
