@@ -1,6 +1,6 @@
 # `make` lists the targets, which install what they need. ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help tools install demo check test lint format types layers contracts slow mutants mutation faults sending fidelity fidelity-mutants fidelity-runs lies sim machine soak fuzz bench slither halmos dashboard picture docs reference events house vocabulary nightly cover wheel release images constraints initial vendored screens clean
+.PHONY: help tools install demo check test lint format types layers contracts slow mutants mutation faults sending fidelity fidelity-mutants fidelity-runs conformance lies sim machine soak fuzz bench slither halmos dashboard picture docs reference events house vocabulary nightly cover wheel release images constraints initial vendored screens clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -13,7 +13,8 @@ tools:
 	@. .ci/python.sh && "$$PYTHON" bootstrap.py check
 
 install test lint format types layers contracts slow mutants mutation faults sending: tools
-fidelity fidelity-mutants fidelity-runs lies sim machine soak fuzz slither halmos bench dashboard: tools
+fidelity fidelity-mutants fidelity-runs conformance lies sim machine soak fuzz slither halmos bench: tools
+dashboard: tools
 picture docs reference events house vocabulary nightly cover initial wheel release images: tools
 constraints vendored screens: tools
 
@@ -73,6 +74,9 @@ fidelity-mutants:  ## Empty what each of its rows names, and see that its test f
 fidelity-runs:  ## Record which cited functions the demos run, half an hour (ARGS='--only "./demo"')
 	python -m tests.house.reach.record $(ARGS)
 
+conformance:  ## Compare the JavaScript of /verify with replay (HISTORIES=2000 SEED=1)
+	python -m tests.conformance.run --histories $(or $(HISTORIES),2000) --seed "$(or $(SEED),1)" $(ARGS)
+
 lies:  ## Tell every lie in every company, into build/lies.md (ARGS="--cells bounded --seed 2")
 	python -m tests.faults.lies.run $(ARGS)
 
@@ -121,6 +125,7 @@ vocabulary:  ## Write lower numbers of empty names and dialect words to tests/ho
 
 nightly:  ## Everything that CI leaves out or plays in short, one after the other
 	$(MAKE) --keep-going slow mutants fidelity-mutants lies sim machine soak fuzz
+	$(MAKE) conformance SEED="$$(git rev-parse HEAD)"
 	python benchmarks/run.py || [ $$? -eq 3 ]
 
 cover:  ## Run the quick tests and show what they miss

@@ -17,12 +17,13 @@ NODE = shutil.which("node") or ""
 pytestmark = pytest.mark.skipif(not NODE, reason="node runs the script")
 # Run as a page runs it: no module, nothing of Node's own.
 RUNNER = """
-const source = require("node:fs").readFileSync(process.argv[1], "utf8");
-require("node:vm").runInThisContext(source);
+for (const path of process.argv.slice(1)) {
+  require("node:vm").runInThisContext(require("node:fs").readFileSync(path, "utf8"));
+}
 const told = JSON.parse(require("node:fs").readFileSync(0, "utf8"));
 const text = (_, value) => (typeof value === "bigint" ? String(value) : value);
 const answer = {
-  digests: told.texts.map((hex) => hexOf(sha256(bytesOf(hex)))),
+  digests: told.texts.map((hex) => formatHex(sha256(decodeHex(hex)))),
   draws: told.draws.map(drawnAgain),
 };
 console.log(JSON.stringify(answer, text));
@@ -35,7 +36,7 @@ candidates = st.dictionaries(addresses, weights, min_size=1, max_size=12)
 
 def answered(texts=(), draws=()):
     completed = subprocess.run(
-        [NODE, "-e", RUNNER, str(STATIC / "draw.js")],
+        [NODE, "-e", RUNNER, *(str(STATIC / name) for name in ("hashes.js", "draw.js"))],
         input=json.dumps({"texts": texts, "draws": draws}),
         capture_output=True,
         text=True,

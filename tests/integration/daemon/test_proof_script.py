@@ -47,7 +47,7 @@ console.log(vm.runInContext(`
 `, page));
 """
 OTHER_HASH = "0x" + 64 * "5"
-SCRIPTS = [str(STATIC / "vendor" / "keccak.min.js"), str(STATIC / "proof.js")]
+SCRIPTS = [str(STATIC / name) for name in ("vendor/keccak.min.js", "hashes.js", "proof.js")]
 
 Json = dict[str, Any]
 

@@ -1,6 +1,6 @@
 "use strict";
-/* Checks the Merkle proof of a node's score. Needs `keccak256` of vendor/keccak.min.js, and does not
-   use the document; tests run it on the rounds that OpenZeppelin's library computed
+/* Checks the Merkle proof of a node's score. Needs hashes.js, and does not use the document; tests
+   run it on the rounds that OpenZeppelin's library computed
    (tests/integration/daemon/test_proof_script.py). docs/reference/report-format.md#roots describes
    leaves, summary and root. */
 
@@ -32,19 +32,6 @@ const WORD_DIGITS = 64;
 const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
 /* 31 December 9999: the last day that the server formats. */
 const LAST_TIME = 253402300799;
-
-function parseHex(text, byteCount, name) {
-  if (typeof text !== "string" || !/^0x[0-9a-f]*$/.test(text) || text.length !== 2 + 2 * byteCount) {
-    throw new Error(`${name}: expected 0x and ${2 * byteCount} hex digits in lower case`);
-  }
-  return Uint8Array.from({ length: byteCount }, (_, index) =>
-    Number.parseInt(text.slice(2 + 2 * index, 4 + 2 * index), 16),
-  );
-}
-
-function hashBytes(bytes) {
-  return `0x${keccak256(bytes)}`;
-}
 
 /* A leaf is hashed twice, so that no inner node passes for a leaf. */
 function hashLeaf(encoded) {

@@ -1,0 +1,1 @@
+"""Compares other implementations of docs/spec/ with `replay`, on random histories."""

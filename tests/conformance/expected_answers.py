@@ -1,0 +1,65 @@
+"""What a case of `random_cases` must give, by this project's own fold."""
+
+import json
+from typing import Any
+
+from oracle.chain.proofs.keccak import keccak
+from oracle.domain.events.jsonl import parse_events
+from oracle.domain.fold.fold import Fold
+from oracle.domain.ids import Address
+from oracle.domain.reports.kickout_review import (
+    KickoutPolicy,
+    KickoutReview,
+    ScoreHistory,
+    find_creators,
+    review_kickout,
+)
+from oracle.domain.roots.node_tree import iter_linked_leaves
+from oracle.domain.roots.proofs import ProvableRound
+from oracle.domain.roots.scoring_context import build_scoring_context
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state import Node
+from oracle.queries.replay import replay_events
+from tests.conformance.random_cases import Case
+
+Answer = dict[str, Any]
+
+
+def compute_answer(case: Case) -> Answer:
+    """Return the output of `replay` without its header, and the root of the case's round."""
+    rules = Rules.from_json(json.dumps(case["rules"]))
+    lines = [json.dumps(event) for event in case["events"]]
+    answer: Answer = json.loads(replay_events(lines, rules, None, case["time"]))
+    parts = {name: answer[name] for name in ("nodes", "groups", "anomalies")}
+    return {**parts, "root": _compute_root(case, lines, rules)}
+
+
+def _compute_root(case: Case, lines: list[str], rules: Rules) -> str:
+    fold = Fold(rules)
+    fold.fold_events(parse_events(lines))
+    history = ScoreHistory(rules)
+    tasks, nodes = fold.ledger.tasks, fold.ledger.nodes
+    history.record_changes(fold.drain_changes(), tasks)
+    policy = KickoutPolicy(rules, case["holds_kickouts"])
+
+    def review(node: Node) -> KickoutReview:
+        entries = [score.entry for score in history.get_due_scores(node)]
+        opened_at = node.kickout_due_since
+        assert opened_at is not None
+        creators = find_creators((tasks[entry.task] for entry in entries), opened_at)
+        return review_kickout(entries, creators, policy, has_dead_letter=False)
+
+    context = build_scoring_context(nodes, case["time"], rules, review)
+    by_address = [nodes[address] for address in sorted(nodes)]
+    values = case["round"]
+    return (
+        "0x"
+        + ProvableRound(
+            iter_linked_leaves(by_address, context, keccak),
+            values["chain_id"],
+            Address(values["oracle"]),
+            values["round"],
+            values["as_of"],
+            keccak,
+        ).root.hex()
+    )

@@ -1,0 +1,297 @@
+"""Random cases for implementations of docs/spec/: rules, events, and what is to be computed.
+
+A case depends only on its seed and number. Half of the histories are arbitrary events, most of
+which are anomalies; in the others tasks run to their end, so that pools fill and kickouts become
+due. The standard library draws all numbers, so a stranger can repeat a case by its seed.
+"""
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.rules import Rules
+from oracle.systems.registry import get_rules
+
+Event = dict[str, Any]
+Case = dict[str, Any]
+
+_CRYNUX, _CRYNUX_DOCS = get_rules("crynux"), get_rules("crynux-docs")
+_RELAY = get_rules("relay")
+# The shipped sets come up most, the others reach rules that the shipped ones do not use.
+RULE_SETS: tuple[Rules, ...] = (
+    _CRYNUX,
+    _CRYNUX_DOCS,
+    _CRYNUX,
+    _CRYNUX_DOCS,
+    _RELAY,
+    replace(_RELAY, restarts=(4_000, 40_000), pool_size=8, reseed_copies=7),
+    replace(_CRYNUX, close="terminal", pool_size=6, least_timeout_seconds=60),
+    replace(
+        _CRYNUX,
+        pool_size=5,
+        rank_scores=(7, 3),
+        absent_score=1,
+        tau_seconds=977,
+        exclude_exit=4 * UNIT // 10,
+        kickout_below=7 * UNIT // 2,
+    ),
+)
+
+_GAPS = (0, 0, 0, 1, 10, 60, 300, 1800, 6000)
+_WILD_GAPS = (*_GAPS, -40)
+_REASONS = ("cancelled", "creator_validation_timeout", "error_reported", "unknown")
+_STATUSES = ("created", "queued", "started", "submitted", "error_reported", "validated")
+_GENESIS = 1_000
+_NODES = 5
+# How often each type is drawn in an arbitrary history.
+_TYPE_WEIGHTS = {
+    "node_joined": 6,
+    "node_updated": 1,
+    "model_added": 1,
+    "download_requested": 1,
+    "node_paused": 2,
+    "node_resumed": 2,
+    "node_pause_asked": 2,
+    "node_quit_asked": 3,
+    "node_quit": 2,
+    "node_slashed": 1,
+    "node_kicked_out": 2,
+    "task_created": 8,
+    "task_queued": 2,
+    "task_started": 12,
+    "task_submitted": 12,
+    "task_error_reported": 4,
+    "result_committed": 2,
+    "result_disclosed": 3,
+    "task_validated": 3,
+    "fee_shared": 2,
+    "task_succeeded": 2,
+    "task_refunded": 2,
+    "task_invalidated": 2,
+    "task_aborted": 3,
+    "task_timed_out": 4,
+    "task_cancelled": 2,
+    "group_validated": 5,
+}
+
+
+def iter_cases(seed: str, count: int) -> Iterator[Case]:
+    """Yield the first `count` cases of a seed."""
+    for number in range(count):
+        rng = random.Random(f"{seed}:{number}")  # noqa: S311 - a case can be repeated by its seed
+        yield draw_case(rng, number)
+
+
+def draw_case(rng: random.Random, number: int) -> Case:
+    """Draw a case; its number decides the rule set, so that each comes up equally often."""
+    rules = RULE_SETS[number % len(RULE_SETS)]
+    draw_history = _draw_orderly_history if rng.random() < 0.5 else _draw_arbitrary_history
+    events = draw_history(rng)
+    return {
+        "rules": json.loads(rules.to_json()),
+        "events": events,
+        "time": max(event["time"] for event in events) + rng.choice((0, 1, 900, 100_000)),
+        "holds_kickouts": rng.random() < 0.1,
+        "round": {
+            "chain_id": rng.choice((1, 31337)),
+            "oracle": _address(0xABC),
+            "round": rng.randint(1, 2**32 - 1),
+            "as_of": events[-1]["block"],
+        },
+    }
+
+
+class _Writer:
+    """Writes events at ascending positions; several may share a transaction or a block."""
+
+    def __init__(self, rng: random.Random, gaps: tuple[int, ...]) -> None:
+        self.events: list[Event] = []
+        self._rng, self._gaps = rng, gaps
+        self._block, self._time, self._log, self._tx = 1, _GENESIS, 0, 0
+
+    def move_to_next_block(self) -> None:
+        self._block += self._rng.choice((1, 1, 5))
+        self._time = max(0, self._time + self._rng.choice(self._gaps))
+        self._log = self._tx = 0
+
+    def move_to_next_transaction(self) -> None:
+        self._tx += 1
+
+    def add(self, kind: str, **fields: object) -> None:
+        position = {"block": self._block, "tx": self._tx, "log": self._log, "time": self._time}
+        values = {name: value for name, value in fields.items() if value is not None}
+        self.events.append({"type": kind, **position, **values})
+        self._log += 1
+
+
+def _draw_arbitrary_history(rng: random.Random) -> list[Event]:
+    writer = _Writer(rng, _WILD_GAPS)
+    task_count = rng.choice((6, 12, 40))
+    kinds = rng.choices(
+        tuple(_TYPE_WEIGHTS), tuple(_TYPE_WEIGHTS.values()), k=rng.choice((20, 60, 250))
+    )
+    for kind in kinds:
+        writer.add(kind, **_draw_fields(rng, kind, task_count))
+        if rng.random() < 0.5:
+            writer.move_to_next_block()
+        elif rng.random() < 0.5:
+            writer.move_to_next_transaction()
+    return writer.events
+
+
+def _draw_fields(rng: random.Random, kind: str, task_count: int) -> Event:
+    node, task = _address(rng.randint(1, _NODES)), _hash(rng.randint(1, task_count))
+    if kind == "group_validated":
+        return _draw_group_fields(rng, task_count)
+    if kind == "model_added":
+        return {"node": node, "model": "x"}
+    if kind == "download_requested":
+        return {"node": node, "model": "x", "until": 5_000}
+    if kind.startswith("node_"):
+        return {"node": node}
+    draw_more = _TASK_FIELDS.get(kind, _draw_optional_node)
+    return {"task": task, **draw_more(rng, node)}
+
+
+def _draw_group_fields(rng: random.Random, task_count: int) -> Event:
+    tasks = [_hash(rng.randint(1, task_count)) for _ in range(rng.choice((1, 2, 3, 3, 3, 4)))]
+    return {
+        "group": _hash(rng.randint(900, 903)),
+        "tasks": tasks,
+        "ranked": _draw_sometimes(rng, 0.2, lambda: True),
+        "invalid": _draw_sometimes(rng, 0.2, lambda: tasks[:1]),
+        "possible": _draw_sometimes(rng, 0.2, lambda: [_hash(rng.randint(1, task_count))]),
+    }
+
+
+def _draw_creation(rng: random.Random, node: str) -> Event:
+    return {
+        "creator": _draw_sometimes(rng, 0.6, lambda: node),
+        "group": _draw_sometimes(rng, 0.7, lambda: _hash(rng.randint(900, 903))),
+        "timeout": _draw_sometimes(rng, 0.4, lambda: rng.choice((30, 59, 60, 900, 2**63 - 1))),
+        "group_size": _draw_sometimes(rng, 0.2, lambda: rng.randint(1, 5)),
+    }
+
+
+def _draw_start(rng: random.Random, node: str) -> Event:
+    return {"node": node, "round": _draw_sometimes(rng, 0.3, lambda: rng.randint(0, 2))}
+
+
+def _draw_result(rng: random.Random, node: str) -> Event:
+    return {"node": node, "frees": _draw_sometimes(rng, 0.2, lambda: True)}
+
+
+def _draw_abort(rng: random.Random, node: str) -> Event:
+    return {
+        **_draw_timeout(rng, node),
+        "reason": _draw_sometimes(rng, 0.8, lambda: rng.choice(_REASONS)),
+    }
+
+
+def _draw_timeout(rng: random.Random, node: str) -> Event:
+    return {
+        **_draw_optional_node(rng, node),
+        "last_status": _draw_sometimes(rng, 0.5, lambda: rng.choice(_STATUSES)),
+    }
+
+
+def _draw_optional_node(rng: random.Random, node: str) -> Event:
+    return {"node": _draw_sometimes(rng, 0.4, lambda: node)}
+
+
+_TASK_FIELDS: dict[str, Callable[[random.Random, str], Event]] = {
+    "task_created": _draw_creation,
+    "task_queued": lambda _, __: {},
+    "task_validated": lambda _, __: {},
+    "task_started": _draw_start,
+    "task_submitted": _draw_result,
+    "task_error_reported": _draw_result,
+    "result_committed": lambda _, node: {"node": node},
+    "result_disclosed": lambda _, node: {"node": node},
+    "fee_shared": lambda _, node: {"node": node, "fee": "7"},
+    "task_aborted": _draw_abort,
+    "task_timed_out": _draw_timeout,
+}
+
+
+def _draw_orderly_history(rng: random.Random) -> list[Event]:
+    """Draw groups of three that run to their end; the last node of the network is often slow."""
+    writer = _Writer(rng, _GAPS)
+    nodes = [_address(number) for number in range(1, rng.choice((3, 4, _NODES)) + 1)]
+    creators = [_address(0xC0 + number) for number in range(rng.choice((1, 2, 6)))]
+    for node in nodes:
+        writer.add("node_joined", node=node)
+    departure_share = rng.choice((0, 0.02, 0.1))
+    for number in range(rng.choice((5, 20, 70))):
+        _write_group(writer, rng, number, nodes, creators)
+        if rng.random() < departure_share:
+            _write_departure(writer, rng, rng.choice(nodes))
+    return writer.events
+
+
+def _write_group(
+    writer: _Writer, rng: random.Random, number: int, nodes: list[str], creators: list[str]
+) -> None:
+    group, creator, runners = _hash(5_000 + number), rng.choice(creators), rng.sample(nodes, 3)
+    if rng.random() < 0.8:
+        # Nodes of a low address are fast, so that the others sink.
+        runners.sort()
+    runner_by_task = {
+        _hash(10_000 + 3 * number + place): runner for place, runner in enumerate(runners)
+    }
+    for key, node in runner_by_task.items():
+        timeout = rng.choice((30, 600, 600))
+        writer.add("task_created", task=key, creator=creator, group=group, timeout=timeout)
+        writer.add("task_started", task=key, node=node)
+    answered = _write_answers(writer, rng, runner_by_task, nodes[-1])
+    writer.move_to_next_block()
+    for key in answered:
+        for _ in range(rng.choice((0, 0, 0, 1, 2))):
+            writer.add("fee_shared", task=key, node=runner_by_task[key], fee="7")
+    writer.add("group_validated", group=group, tasks=list(runner_by_task))
+    for key in answered:
+        endings = ("task_succeeded", "task_refunded", "task_invalidated")
+        writer.add(rng.choices(endings, (4, 4, 1))[0], task=key)
+    if rng.random() < 0.5:
+        writer.move_to_next_transaction()
+    for key in runner_by_task:
+        writer.add("task_timed_out" if rng.random() < 0.7 else "task_aborted", task=key)
+
+
+def _write_answers(
+    writer: _Writer, rng: random.Random, runner_by_task: dict[str, str], silent_node: str
+) -> list[str]:
+    """Write the results of a group's tasks, and return those that have one."""
+    answered = []
+    for key, node in runner_by_task.items():
+        writer.move_to_next_block()
+        if rng.random() < (0.4 if node == silent_node else 0.9):
+            kind = "task_error_reported" if rng.random() < 0.1 else "task_submitted"
+            writer.add(kind, task=key, node=node)
+            answered.append(key)
+        elif rng.random() < 0.5:
+            writer.add("task_timed_out", task=key, node=node)
+    return answered
+
+
+def _write_departure(writer: _Writer, rng: random.Random, node: str) -> None:
+    kinds = ("node_quit", "node_quit_asked", "node_slashed", "node_kicked_out", "node_pause_asked")
+    writer.add(rng.choice(kinds), node=node)
+    if rng.random() < 0.8:
+        writer.move_to_next_block()
+        writer.add("node_joined", node=node)
+
+
+def _draw_sometimes(rng: random.Random, share: float, draw: Callable[[], object]) -> object:
+    return draw() if rng.random() < share else None
+
+
+def _address(number: int) -> str:
+    return f"0x{number:040x}"
+
+
+def _hash(number: int) -> str:
+    return f"0x{number:064x}"
