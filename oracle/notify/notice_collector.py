@@ -4,7 +4,7 @@ See docs/how-to/notifications.md#kinds-of-notices.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from oracle.domain.blocks import BlockRange, Position
 from oracle.domain.fold.working_set import (
@@ -16,6 +16,11 @@ from oracle.domain.fold.working_set import (
 )
 from oracle.domain.ids import Address
 from oracle.domain.reports.node_kicks import EXPELLED_STATES
+from oracle.domain.scoring.kickout_forecast import (
+    FAR_SCORES,
+    forecast_kickout,
+    is_kickout_near,
+)
 from oracle.domain.scoring.node_scores import is_excluded
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership
@@ -106,6 +111,8 @@ class NoticeCollector:
     rules: Rules
     # Nodes last notified as excluded; None until loaded from the database.
     _excluded: set[Address] | None = None
+    # Nodes last notified as near a kickout, loaded together with `_excluded`.
+    _near_kickout: set[Address] = field(default_factory=set)
     _epoch: int | None = None
 
     def is_due(self, uow: UnitOfWork) -> bool:
@@ -132,7 +139,12 @@ class NoticeCollector:
         last_seen_block, has_retracted = _retract_notices(uow, last_seen_block, cursor)
         last_block = min(cursor.number, last_seen_block + _MAX_BLOCKS)
         if self._excluded is None or has_retracted:
-            self._excluded = uow.notices.list_excluded_nodes()
+            self._excluded = uow.notices.list_nodes_in_state(
+                NoticeKind.EXCLUDED, NoticeKind.RECOVERED
+            )
+            self._near_kickout = uow.notices.list_nodes_in_state(
+                NoticeKind.KICKOUT_NEAR, NoticeKind.KICKOUT_FAR
+            )
         notices = (
             self._collect_block_notices(uow, last_block, cursor, last_seen_block)
             if last_block > last_seen_block
@@ -172,9 +184,37 @@ class NoticeCollector:
             ),
         ]
         notices = [notice for _, notice in sorted(positioned_notices, key=lambda pair: pair[0])]
+        notices += self._collect_forecast_notices(uow, blocks, cursor)
         return notices + (
             self._collect_recovery_notices(uow, cursor) if last_block == cursor.number else []
         )
+
+    def _collect_forecast_notices(
+        self, uow: UnitOfWork, blocks: BlockRange, cursor: Cursor
+    ) -> list[Notice]:
+        """Return notices of nodes, scored in these blocks, that came near a kickout or left it.
+
+        The forecast is made from the node's row, which is as of the cursor. A node that came near
+        gets no second notice before the kickout is far again.
+        """
+        notices = []
+        scored_nodes = uow.nodes.get_many(uow.notices.sources.list_scored_nodes(blocks))
+        for address, node in sorted(scored_nodes.items()):
+            forecast = forecast_kickout(node, cursor.time, self.rules)
+            body: dict[str, object] = {"block": cursor.number}
+            if address in self._near_kickout:
+                if forecast is not None and forecast.scores <= FAR_SCORES:
+                    continue
+                self._near_kickout.discard(address)
+                kind = NoticeKind.KICKOUT_FAR
+            elif forecast is not None and is_kickout_near(node, cursor.time, self.rules):
+                self._near_kickout.add(address)
+                kind = NoticeKind.KICKOUT_NEAR
+                body |= {"scores": forecast.scores, "recent_scores": forecast.recent_scores}
+            else:
+                continue
+            notices.append(Notice(kind, cursor.number, cursor.time, body, address))
+        return notices
 
     def _collect_recovery_notices(self, uow: UnitOfWork, cursor: Cursor) -> list[Notice]:
         """Return notices of nodes whose exclusion ended by the passage of time, without an event.

@@ -14,6 +14,8 @@ class NoticeKind(StrEnum):
     PAUSED = "paused"
     RESUMED = "resumed"
     LEFT = "left"
+    KICKOUT_NEAR = "kickout_near"
+    KICKOUT_FAR = "kickout_far"
     KICKOUT_DUE = "kickout_due"
     KICKOUT_OVER = "kickout_over"
     KICKOUT_ACCUSED = "kickout_accused"
@@ -37,6 +39,9 @@ _TEMPLATE_BY_KIND: Mapping[str, str] = {
     NoticeKind.PAUSED: "{node} paused",
     NoticeKind.RESUMED: "{node} resumed",
     NoticeKind.LEFT: "{node} left: {how}",
+    NoticeKind.KICKOUT_NEAR: "{node} will be due to be kicked out in {scores} scored tasks,"
+    " if they go like its last {recent_scores}",
+    NoticeKind.KICKOUT_FAR: "{node} is no longer near a kickout",
     NoticeKind.KICKOUT_DUE: "{node} is due to be kicked out",
     NoticeKind.KICKOUT_OVER: "{node} is no longer due to be kicked out",
     NoticeKind.KICKOUT_ACCUSED: "{node} was accused in round {round}",

@@ -12,6 +12,7 @@ from oracle.domain.scoring.legacy_factors import Factors
 from oracle.domain.scoring.node_figures import NodeScores
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_interval import QosInterval
+from oracle.queries.advice.kickout_outlook import KickoutOutlook
 from oracle.queries.api.lifting import NodeLift
 from oracle.queries.text.human_numbers import (
     capitalize_first,
@@ -62,7 +63,8 @@ class NodeSummary(NodeCauses):
     `points` is the mean of the scores that count, in units of 10^-18. `group_size` is the size of
     the groups of these scores, or None if the sizes differ. `kick_at` is the time from which an
     accused node may be kicked out, or None. `changed_at` is the time of the change to the
-    current membership, or None if the node was never a member. Times are unix seconds.
+    current membership, or None if the node was never a member. `kickout` is the outlook on a
+    kickout, or None if none becomes due at this rate. Times are unix seconds.
     """
 
     points: int
@@ -70,6 +72,7 @@ class NodeSummary(NodeCauses):
     place: int | None
     members: int
     lift: NodeLift
+    kickout: KickoutOutlook | None = None
     kick_at: int | None = None
     changed_at: int | None = None
 
@@ -97,6 +100,8 @@ def format_headline(summary: NodeSummary) -> str:
             f"To be kicked out: {_format_last_tasks(summary)} brought "
             f"{format_two_decimals(summary.points)} on average."
         )
+    if summary.kickout is not None and summary.kickout.is_near:
+        return format_kickout_outlook(summary.kickout)
     return (
         _format_exclusion(summary)
         if summary.node_scores.state == "excluded"
@@ -154,6 +159,8 @@ def format_improvement(summary: NodeSummary) -> str | None:
             lift.over_line
         )
         parts.append(f"{steps_text} would lift it above the threshold")
+    if summary.kickout is not None and summary.kickout.is_near:
+        parts.append(_format_saving_places(summary.kickout))
     if lift.first_places and lift.place_then is not None:
         steps_text = format_count(lift.first_places, "first place") + _format_repetition(
             lift.first_places
@@ -166,6 +173,28 @@ def format_improvement(summary: NodeSummary) -> str | None:
         )
         parts.append(f"{steps_text} would fully restore its reliability")
     return capitalize_first("; ".join(parts[:2])) + "." if parts else None
+
+
+def format_kickout_outlook(outlook: KickoutOutlook) -> str:
+    """Return when a kickout becomes due if the node goes on like this."""
+    delay = f", in about {format_duration(outlook.seconds)}" if outlook.seconds else ""
+    return (
+        f"At this rate a kickout is due in {format_count(outlook.scores, 'scored task')}{delay}."
+    )
+
+
+def _format_saving_places(outlook: KickoutOutlook) -> str:
+    places = [
+        format_count(count, noun)
+        for count, noun in (
+            (outlook.first_places, "first place"),
+            (outlook.second_places, "second place"),
+        )
+        if count is not None
+    ]
+    if not places:
+        return "not even first places in all of these tasks would avoid the kickout"
+    return f"{' or '.join(places)} in these tasks would avoid the kickout"
 
 
 def format_interval(interval: QosInterval) -> str:

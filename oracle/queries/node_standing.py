@@ -13,6 +13,7 @@ from oracle.domain.reports.node_kicks import KickState
 from oracle.domain.scoring.node_figures import compute_node_scores
 from oracle.domain.scoring.node_scores import count_scores
 from oracle.domain.state import Node
+from oracle.queries.advice.kickout_outlook import build_kickout_outlook
 from oracle.queries.api.lifting import compute_what_if_counts
 from oracle.queries.api.node_order import NodeRanking
 from oracle.queries.api.node_view import NodeView
@@ -52,6 +53,7 @@ def build_node_summary(
         place=view.row.place,
         members=view.members,
         lift=view.lift,
+        kickout=build_kickout_outlook(node, causes.time, causes.rules, scores),
         kick_at=_find_kick_time(view),
         changed_at=None if membership_change is None else membership_change.time,
     )
@@ -79,6 +81,7 @@ def build_node_summary_from_explanation(
         place=None if ranking is None else ranking.find_rank(node.address),
         members=0 if ranking is None else ranking.member_count,
         lift=compute_what_if_counts(node, time, rules, ranking),
+        kickout=build_kickout_outlook(node, time, rules, scores),
         changed_at=None if membership_change is None else membership_change.time,
     )
 

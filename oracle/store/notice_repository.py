@@ -23,7 +23,12 @@ from oracle.store.history_repository import (
     decode_reliability_row,
 )
 from oracle.store.tables.notice_tables import notice, notify_place
-from oracle.store.tables.state_tables import kickout, membership_change, reliability_change
+from oracle.store.tables.state_tables import (
+    kickout,
+    membership_change,
+    reliability_change,
+    score,
+)
 
 
 class NoticeSources:
@@ -50,6 +55,12 @@ class NoticeSources:
         return [
             decode_membership_row(row) for row in self._connection.execute(query.order_by(*order))
         ]
+
+    def list_scored_nodes(self, blocks: BlockRange) -> list[Address]:
+        """Return the nodes that got a score in these blocks, sorted by address."""
+        query = select(score.c.node).where(score.c.block.between(blocks.first, blocks.last))
+        rows = self._connection.execute(query.distinct().order_by(score.c.node)).scalars()
+        return [Address(encode_hex(address)) for address in rows]
 
     def list_kickouts(self, blocks: BlockRange) -> list[KickoutDue]:
         """Return the kickout intervals that began or ended in these blocks."""
@@ -144,17 +155,17 @@ class NoticeRepository:
         """Return the notices that this notice retracted, in order."""
         return self._select_notices(notice.c.undone_by == seq, limit=limit)
 
-    def list_excluded_nodes(self) -> set[Address]:
-        """Return the nodes whose newest exclusion notice is "excluded", not "recovered"."""
-        is_exclusion_kind = notice.c.kind.in_(["excluded", "recovered"])
+    def list_nodes_in_state(self, begin_kind: str, end_kind: str) -> set[Address]:
+        """Return the nodes whose newest notice of these two kinds is of `begin_kind`."""
+        is_of_these_kinds = notice.c.kind.in_([begin_kind, end_kind])
         newest_by_node = select(notice.c.node, func.max(notice.c.seq).label("seq"))
         newest = (
-            newest_by_node.where(is_exclusion_kind, notice.c.undone_by.is_(None))
+            newest_by_node.where(is_of_these_kinds, notice.c.undone_by.is_(None))
             .group_by(notice.c.node)
             .subquery()
         )
         query = select(notice.c.node).join(newest, notice.c.seq == newest.c.seq)
-        rows = self._connection.execute(query.where(notice.c.kind == "excluded")).scalars()
+        rows = self._connection.execute(query.where(notice.c.kind == begin_kind)).scalars()
         return {Address(encode_hex(address)) for address in rows}
 
     def filter_notified_subjects(self, kind: str, subjects: Collection[str]) -> set[str]:

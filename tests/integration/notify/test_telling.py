@@ -284,3 +284,45 @@ def test_delivered_notices_without_undone_ones_equal_stored_notices(
         heard = [int(notice_id) for notice_id in dict.fromkeys(receiver.ids)]
         assert heard == sorted(heard)
         assert [seq for seq in heard if seq not in undone] == holds
+
+
+def forecasts_after(told: Told, history: History, *scores: int) -> list[str]:
+    """Let A get these scores in a new block; return the kinds of all notices of forecasts."""
+    mined = len(history.events)
+    told.chain.mine(*history.scores("A", *scores).events[mined:])
+    told.tell()
+    return [kind for kind in told.receiver.kinds if kind in {"kickout_near", "kickout_far"}]
+
+
+def test_near_kickout_sends_one_notice_until_it_is_far_again(told: Told):
+    # The pool of these rules has four scores, and a kickout is due below a mean of 4.
+    history = History()
+
+    assert forecasts_after(told, history, 0) == [], "near for one score only"
+    assert forecasts_after(told, history, 0) == ["kickout_near"]
+    told.restart()
+    assert forecasts_after(told, history, 0) == ["kickout_near"], "still near"
+    assert forecasts_after(told, history, 10, 10, 10) == ["kickout_near", "kickout_far"]
+    assert forecasts_after(told, history, 2, 2, 2)[2:] == ["kickout_near"]
+    near = [
+        delivery.said for delivery in told.receiver.got if delivery.said["kind"] == "kickout_near"
+    ]
+    assert [(notice["node"], notice["scores"]) for notice in near] == [
+        (node("A"), 2),
+        (node("A"), 1),
+    ]
+
+
+def test_fork_revokes_the_notice_of_a_near_kickout_and_it_is_sent_again(told: Told):
+    history = History()
+    forecasts_after(told, history, 0)
+    assert forecasts_after(told, history, 0) == ["kickout_near"]
+    told.chain.fork(1)
+    told.tell()
+
+    again = History().scores("A", 0, 0)
+    told.chain.mine(*again.events[len(again.events) // 2 :])
+    told.tell()
+
+    assert told.receiver.kinds[-1] == "kickout_near"
+    assert told.receiver.kinds.count("kickout_near") == 2

@@ -9,6 +9,7 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_figures import NODE_STATES, compute_node_scores
+from oracle.queries.advice.kickout_outlook import KickoutOutlook
 from oracle.queries.api.lifting import NO_LIFT, NodeLift
 from oracle.queries.node_sentences import (
     NodeSummary,
@@ -132,3 +133,35 @@ def test_every_sentence_is_well_formed(summary):
         assert text.endswith("."), text
     # Larger numbers are written in digits.
     assert format_headline(summary)[0].isupper() or format_headline(summary)[0].isdigit()
+
+
+NEAR = KickoutOutlook(
+    scores=11, seconds=2 * 86_400, recent_scores=20, first_places=2, second_places=6
+)
+
+
+@pytest.mark.parametrize(
+    ("outlook", "headline", "improvement"),
+    [
+        (NEAR, "At this rate a kickout is due in eleven scored tasks, in about 2 days.",
+         "Two first places or six second places in these tasks would avoid the kickout."),
+        (NEAR.model_copy(update={"seconds": None, "scores": 1, "first_places": 1,
+                                 "second_places": None}),
+         "At this rate a kickout is due in one scored task.",
+         "One first place in these tasks would avoid the kickout."),
+        (NEAR.model_copy(update={"first_places": None, "second_places": None}),
+         "At this rate a kickout is due in eleven scored tasks, in about 2 days.",
+         "Not even first places in all of these tasks would avoid the kickout."),
+    ],
+)  # fmt: skip
+def test_near_kickout_comes_first_with_what_would_avoid_it(outlook, headline, improvement):
+    summary = calm_but(kickout=outlook, ranks=(3,) * 50, **EXCLUDED)
+    assert format_headline(summary) == headline
+    assert improvement.lower()[:-1] in (format_improvement(summary) or "").lower()
+    assert "of its last 50 tasks" in format_details(summary).lower()
+
+
+def test_far_kickout_is_not_in_the_headline():
+    summary = calm_but(kickout=NEAR.model_copy(update={"scores": 16}))
+    assert format_headline(summary) == format_headline(CALM)
+    assert "avoid" not in (format_improvement(summary) or "")

@@ -10,6 +10,7 @@ from oracle.chain.hex_names import parse_address
 from oracle.daemon.web.api.answering import ApiAnswers
 from oracle.daemon.web.api.input_types import AddressPrefixInput, NodePath
 from oracle.domain.scoring.node_figures import NodeState
+from oracle.queries.advice.node_advice import NodeAdvice, build_node_advice
 from oracle.queries.answers import LARGEST_INTEGER
 from oracle.queries.api.network_view import NetworkAnswer, build_network_overview
 from oracle.queries.api.node_explanation import ExplanationAnswer, build_node_explanation
@@ -101,6 +102,14 @@ def build_node_routes(api_answers: ApiAnswers) -> APIRouter:
         return api_answers.answer_from_snapshot(
             request,
             lambda snapshot: build_node_view(snapshot, find_node_by_prefix(snapshot, node)),
+        )
+
+    @router.get("/nodes/{node}/advice", operation_id="node_advice", response_model=NodeAdvice)
+    def _get_advice(request: Request, node: NodePath) -> Response:
+        """Return what is coming for a node, and what would change it."""
+        return api_answers.answer_from_snapshot(
+            request,
+            lambda snapshot: build_node_advice(snapshot, find_node_by_prefix(snapshot, node)),
         )
 
     @router.get("/nodes/{node}/history", operation_id="node_history", response_model=NodeHistory)

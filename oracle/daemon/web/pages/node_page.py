@@ -29,6 +29,7 @@ from oracle.domain.reports.lanes import DO_NOT_SELECT
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_interval import QosInterval
 from oracle.domain.state import Membership, Node
+from oracle.queries.advice.kickout_outlook import KickoutOutlook
 from oracle.queries.api.node_history import (
     HistoryMark,
     HistoryQuery,
@@ -46,6 +47,7 @@ from oracle.queries.node_sentences import (
     format_headline,
     format_improvement,
     format_interval,
+    format_kickout_outlook,
 )
 from oracle.queries.node_standing import build_node_summary
 from oracle.queries.proof_sentences import describe_leaf
@@ -178,7 +180,7 @@ def build_score_values(
         "on_chain": qos,
         "on_chain_label": chain_words,
         "exclusion": describe_exclusion(node_view),
-        "kickout": describe_kickout(node_view),
+        "kickout": describe_kickout(node_view, node_summary.kickout),
         "reliability": node_view.row.reliability / UNIT,
         "exclude_below": node_view.excluded_below / UNIT,
         "mean": (node_view.kickout.mean or 0) / UNIT,
@@ -276,8 +278,16 @@ def describe_exclusion(node_view: NodeView) -> str:
     return f"{words} {timeouts} in a row would exclude the node."
 
 
-def describe_kickout(node_view: NodeView) -> str:
-    """Return how far a member is from a kickout."""
+def describe_kickout(node_view: NodeView, outlook: KickoutOutlook | None) -> str:
+    """Return how far a member is from a kickout, and when it is due at this rate."""
+    margin = _describe_kickout_margin(node_view)
+    if outlook is None or not outlook.scores:
+        return margin
+    assumption = f"if they go like its last {format_count(outlook.recent_scores, 'score')}"
+    return f"{margin} {format_kickout_outlook(outlook)[:-1]}, {assumption}."
+
+
+def _describe_kickout_margin(node_view: NodeView) -> str:
     kickout = node_view.kickout
     if kickout.mean is None:
         return (

@@ -1,0 +1,111 @@
+"""Forecasts when a kickout becomes due, if a node's next scores are like its last ones.
+
+Pure functions over a pool, with whole numbers (docs/explanation/kickouts.md#forecast).
+"""
+
+from dataclasses import dataclass
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.node_scores import get_pool_before_score
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state import Membership, Node
+
+# The forecast assumes that the next scores are like this many last ones.
+RECENT_SCORES = 20
+# A kickout that is due within this many scores is near. Above the second number it is far again.
+NEAR_SCORES, FAR_SCORES = 15, 25
+
+
+@dataclass(frozen=True, slots=True)
+class KickoutForecast:
+    """The number of further scores until a kickout is due, 0 if it is due already.
+
+    `recent_scores` is the number of last scores that the forecast repeats. `first_places` and
+    `second_places` say how many of the coming scores must be such places, so that the kickout is
+    not due after them; None if all of them are not enough, or if the rules have no such place.
+    """
+
+    scores: int
+    recent_scores: int
+    first_places: int | None
+    second_places: int | None
+
+    @property
+    def is_near(self) -> bool:
+        """Whether the kickout is not due yet, but will be within few scores."""
+        return 0 < self.scores <= NEAR_SCORES
+
+
+def forecast_kickout(node: Node, time: int, rules: Rules) -> KickoutForecast | None:
+    """Return the forecast for a member at a block time in seconds.
+
+    The result is None without a score, under legacy rules, and if no kickout would become due.
+    """
+    pool = get_pool_before_score(node, time, rules)
+    if node.membership is not Membership.MEMBER or rules.legacy is not None or not pool:
+        return None
+    course = _PoolCourse(pool, pool[-RECENT_SCORES:], rules)
+    due_in = course.count_scores_until_due()
+    if due_in is None:
+        return None
+    first, second = (*sorted(rules.rank_scores, reverse=True), None)[:2]
+    return KickoutForecast(
+        due_in,
+        len(course.recent),
+        course.count_saving_scores(due_in, first),
+        course.count_saving_scores(due_in, second),
+    )
+
+
+def is_kickout_near(node: Node, time: int, rules: Rules) -> bool:
+    """Return whether a kickout has been near for the last two scores of a member.
+
+    A kickout that is due already is not near. One score alone, such as the timeout of a healthy
+    node, is not enough.
+    """
+    forecast = forecast_kickout(node, time, rules)
+    if forecast is None or not forecast.is_near:
+        return False
+    # The score that the newest one may have displaced changes only whether a kickout was due.
+    pool = get_pool_before_score(node, time, rules)[:-1]
+    previous = _PoolCourse(pool, pool[-RECENT_SCORES:], rules).count_scores_until_due()
+    return previous is not None and previous <= NEAR_SCORES
+
+
+@dataclass(frozen=True, slots=True)
+class _PoolCourse:
+    """A pool, and the scores whose mean each further score is assumed to be."""
+
+    pool: bytes
+    recent: bytes
+    rules: Rules
+
+    def count_scores_until_due(self) -> int | None:
+        """Return after how many scores a kickout is due, or None if never.
+
+        Once all scores of the pool are the recent mean, nothing changes any more.
+        """
+        counts = range(self.rules.pool_size + 1)
+        return next((count for count in counts if self.is_due_after(count)), None)
+
+    def count_saving_scores(self, due_in: int, points: int | None) -> int | None:
+        """Return how many of the next `due_in` scores must have these points to avoid it."""
+        if points is None:
+            return None
+        counts = range(1, due_in + 1)
+        return next(
+            (count for count in counts if not self.is_due_after(due_in, count, points)), None
+        )
+
+    def is_due_after(self, count: int, better_scores: int = 0, points: int = 0) -> bool:
+        """Return whether a kickout is due after `count` scores, some of which have other points.
+
+        All sums are multiplied by the number of recent scores, so that the mean is exact.
+        """
+        size, sample_size = self.rules.pool_size, len(self.recent)
+        if not sample_size or len(self.pool) + count < size:
+            return False
+        kept_sum = sum(self.pool[-(size - count) :]) if count < size else 0
+        repeated = min(count, size) - better_scores
+        total = (kept_sum + better_scores * points) * sample_size + repeated * sum(self.recent)
+        return total * UNIT < self.rules.kickout_below * size * sample_size

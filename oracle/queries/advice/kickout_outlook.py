@@ -1,0 +1,59 @@
+"""When a kickout becomes due if a node goes on like this, with the time that it takes."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import median_low
+
+from pydantic import Field
+
+from oracle.domain.fold.working_set import ScoreEntry
+from oracle.domain.scoring.kickout_forecast import NEAR_SCORES, RECENT_SCORES, forecast_kickout
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state import Node
+from oracle.queries.answers import ApiModel
+
+
+class KickoutOutlook(ApiModel):
+    """When a kickout becomes due, if the next scores are the mean of the last ones."""
+
+    scores: int = Field(description="Scored tasks until it is due; 0: it is due now.")
+    seconds: int | None = Field(
+        description="About as long, by the median time between its last scores; null: unknown."
+    )
+    recent_scores: int = Field(description="Number of last scores that the forecast repeats.")
+    first_places: int | None = Field(
+        description="First places in the next `scores` tasks that would avoid it; null: none do."
+    )
+    second_places: int | None = Field(description="The same with second places.")
+
+    @property
+    def is_near(self) -> bool:
+        """Whether the kickout is not due yet, but will be within few scores."""
+        return 0 < self.scores <= NEAR_SCORES
+
+
+def build_kickout_outlook(
+    node: Node, time: int, rules: Rules, entries: Sequence[ScoreEntry]
+) -> KickoutOutlook | None:
+    """Return the outlook of a member at a block time, or None if no kickout would become due.
+
+    `entries` are the node's scores, oldest first.
+    """
+    forecast = forecast_kickout(node, time, rules)
+    if forecast is None:
+        return None
+    gap_seconds = _compute_median_gap(entries)
+    return KickoutOutlook(
+        scores=forecast.scores,
+        seconds=None if gap_seconds is None else gap_seconds * forecast.scores,
+        recent_scores=forecast.recent_scores,
+        first_places=forecast.first_places,
+        second_places=forecast.second_places,
+    )
+
+
+def _compute_median_gap(entries: Sequence[ScoreEntry]) -> int | None:
+    """Return the median time in seconds between the last scores, or None if there are too few."""
+    times = [entry.time for entry in entries[-RECENT_SCORES - 1 :]]
+    gaps = [later - earlier for earlier, later in pairwise(times)]
+    return median_low(gaps) if gaps else None
