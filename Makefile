@@ -1,6 +1,6 @@
 # `make` lists the targets, which install what they need. ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help tools install demo check test lint format types layers contracts slow mutants mutation faults sending fidelity fidelity-mutants fidelity-runs conformance lies sim machine soak fuzz bench slither halmos dashboard picture docs reference events house vocabulary nightly cover wheel release images constraints initial vendored screens clean
+.PHONY: help tools install demo check test lint format types layers contracts slow mutants mutation faults sending fidelity fidelity-mutants fidelity-runs conformance lies sim machine soak reporters fuzz bench slither halmos dashboard picture docs reference events house vocabulary nightly cover wheel release images constraints initial vendored screens clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -14,7 +14,7 @@ tools:
 
 install test lint format types layers contracts slow mutants mutation faults sending: tools
 fidelity fidelity-mutants fidelity-runs conformance lies sim machine soak fuzz slither halmos bench: tools
-dashboard: tools
+dashboard reporters: tools
 picture docs reference events house vocabulary nightly cover initial wheel release images: tools
 constraints vendored screens: tools
 
@@ -88,6 +88,9 @@ machine:  ## Let anything happen to an index, a thousand times (EXAMPLES=100 for
 
 soak:  ## Index a million events from endpoints that fail by lot (ARGS="--events 100000")
 	python -m tests.soak.run $(ARGS)
+
+reporters:  ## Compare the roots of three reporters over a million events (ARGS="--events 100000")
+	python -m tests.soak.reporters $(ARGS)
 
 fuzz:  ## Call the oracle contracts a hundred thousand times at random (CALLS=3000 SEED=2)
 	python tests/contracts/fuzz/run.py --calls $(or $(CALLS),100000) --seed $(or $(SEED),1)

@@ -1,83 +1,172 @@
 """The chain of a soak: three endpoints in a process of their own, whose memory is not ours.
 
-Run by `tests.soak.run`, which writes a line to its input for more of the chain; every answer is a
-line of JSON. Faults strike by lot, from a seed.
+Run by `tests.soak.run` and `tests.soak.reporters`, which write a line to its input for more of the
+chain; every answer is a line of JSON. A line may hold a report, as JSON, which the contract then
+accepts or rejects as the real one does; "end" ends the chain. Faults strike by lot, from a seed.
 """
 
 import argparse
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from random import Random
 from threading import Lock
 from typing import Any
 
-from devnet.fakechain.block_json import Block, Tx
+from devnet.fakechain.block_json import Block, FakeLog, Tx
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.requests import FakeRequest
 from devnet.fakechain.tree import get_branch
+from oracle.domain.ids import ZERO_HASH, Hash
 from tests.properties.machine.faulty import LOUD
 from tests.soak.traffic import blocks_of
-from tests.support.chain.network_logs import NETWORK
+from tests.support.chain.network_logs import NETWORK, ORACLE
 from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.indexer import ANCHOR_WINDOW
+from tests.support.ingest.speaking import txs as txs_of
+from tests.support.rounds import accepted
 
 # Of a hundred questions, how many are spoiled, by the endpoint; the last one is the best.
 _PER_CENT = (25.0, 10.0, 3.0)
-# So much of the traffic is there at the start; the rest comes while it is followed.
-_HISTORY = 0.8
 # Whoever hears of these once keeps to them for a day, or for ever.
 _LASTING = {"another chain", "short ranges", "few results", "small batches"}
-_BLOCKS_AT_ONCE, _DEEPEST_FORK = 25, 6
+_DEEPEST_FORK = 6
+# The line that ends the chain, wherever it is.
+END = "end"
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A report that a reporter submits: it can become round `round` on the root `prev`."""
+
+    round: int
+    prev: Hash
+    root: Hash
+    as_of: int
+    as_of_hash: Hash
 
 
 @dataclass
 class Life:
-    """The chain as it grows: mostly forwards."""
+    """The chain as it grows: mostly forwards.
+
+    A `history` share of the events is there at the start; then `step` blocks come at a time, with
+    about `logs_a_block` logs each.
+    """
 
     chain: AChain
     events: int
     random: Random
+    history: float
+    step: int
+    logs_a_block: int
     said: int = 0
     forks: int = 0
     # Transactions of blocks that a fork took away: they are mined again.
-    again: list[tuple[Tx, ...]] = field(default_factory=list)
+    again: list[list[Tx]] = field(default_factory=list)
+    # The accepted rounds of the branch, oldest first, and the log of each.
+    rounds: list[Submission] = field(default_factory=list)
+    round_by_log: dict[FakeLog, Submission] = field(default_factory=dict)
+    rejected: int = 0
+    # Accepted rounds that a fork moved to another block, and those that it removed.
+    moved: int = 0
+    removed: int = 0
 
     def __post_init__(self) -> None:
-        self._coming = blocks_of(self.events, self.random)
-        while self.said < _HISTORY * self.events and self._mine() is not None:
+        self._coming = blocks_of(self.events, self.random, self.logs_a_block)
+        while self.said < self.history * self.events and self._mine() is not None:
             pass
         self.chain.show(self.chain.head)
 
-    def _mine(self, on: Block | None = None) -> Block | None:
+    def _mine(self, on: Block | None = None, submission: Submission | None = None) -> Block | None:
         txs = self.again.pop(0) if self.again else next(self._coming, None)
         if txs is None:
             return None
-        self.said += sum(len(tx.emitted_logs) for tx in txs)
-        return self.chain.tree.mine(txs, on)
+        self.said += count_network_logs(txs)
+        round_txs = [] if submission is None else self._accept(submission)
+        return self.chain.tree.mine([*txs, *round_txs], on)
 
-    def grow(self) -> bool:
-        """Mine some more, now and then on another fork; tell whether there is more to come."""
+    def grow(self, submission: Submission | None = None) -> bool:
+        """Mine some more, now and then on another fork; tell whether there is more to come.
+
+        A submitted report is mined after the transactions of blocks that the fork removes.
+        """
         on = self._forked() if self.random.random() < 0.5 else None
-        for _ in range(_BLOCKS_AT_ONCE):
-            if self._mine(on) is None:
+        place = None if submission is None else self.random.randrange(_DEEPEST_FORK, self.step)
+        for number in range(self.step):
+            if self._mine(on, submission if number == place else None) is None:
                 self.chain.quiet(1)
                 return False
             on = None
         self.chain.show(self.chain.head)
         return True
 
+    def _accept(self, submission: Submission) -> list[Tx]:
+        """Return the transaction of a report if the contract accepts it, else an empty list."""
+        head = self.chain.head
+        depth = head.number - submission.as_of
+        if (
+            submission.round != len(self.rounds) + 1
+            or submission.prev != (self.rounds[-1].root if self.rounds else ZERO_HASH)
+            or not 0 <= depth < ANCHOR_WINDOW
+            or head.get_ancestor(depth).hash != submission.as_of_hash
+        ):
+            self.rejected += 1
+            return []
+        event = accepted(
+            submission.round,
+            as_of=submission.as_of,
+            as_of_hash=submission.as_of_hash,
+            root=submission.root,
+        )
+        (tx,) = txs_of([event])
+        self.rounds.append(submission)
+        self.round_by_log[tx.logs[0]] = submission
+        return [tx]
+
     def _forked(self) -> Block:
         depth = self.random.randint(1, _DEEPEST_FORK)
         left = branch_top(self.chain.head, depth)
-        self.again = [block.txs for block in left]
-        self.said -= sum(len(block.logs) for block in left)
-        self.forks += 1
         parent = left[0].parent
         assert parent is not None
+        kept = self._keep_rounds(left, parent)
+        self.again = [
+            [
+                tx
+                for tx in block.txs
+                if all(log in kept for log in tx.logs if log.address == ORACLE)
+            ]
+            for block in left
+        ]
+        self.said -= sum(count_network_logs(block.txs) for block in left)
+        self.forks += 1
         return parent
+
+    def _keep_rounds(self, left: Sequence[Block], parent: Block) -> Collection[FakeLog]:
+        """Return the logs of the rounds in `left` that are accepted again; drop the other rounds.
+
+        Half of the forks accept no round again, as if the transactions were lost. The contract
+        rejects a report whose as-of block a fork removes.
+        """
+        logs = [log for block in left for tx in block.txs for log in tx.logs]
+        logs = [log for log in logs if log.address == ORACLE]
+        are_lost = bool(logs) and self.random.random() < 0.5
+        kept = {
+            log for log in logs if not are_lost and self.round_by_log[log].as_of <= parent.number
+        }
+        self.moved += len(kept)
+        self.removed += len(logs) - len(kept)
+        dropped = [self.round_by_log[log] for log in logs if log not in kept]
+        self.rounds = [accepted for accepted in self.rounds if accepted not in dropped]
+        return kept
+
+
+def count_network_logs(txs: Iterable[Tx]) -> int:
+    """Return the number of logs of the network contract."""
+    return sum(log.address == NETWORK for tx in txs for log in tx.emitted_logs)
 
 
 def branch_top(head: Block, blocks: int) -> list[Block]:
@@ -127,15 +216,24 @@ def _digest(head: Block) -> str:
 def _answers(life: Life, hits: Callable[[], int]) -> Iterator[dict[str, Any]]:
     yield {"urls": life.chain.urls, "head": life.chain.head.number}
     is_more = True
-    for _ in sys.stdin:
-        if is_more:
-            is_more = life.grow()
+    for line in map(str.strip, sys.stdin):
+        if is_more and line != END:
+            is_more = life.grow(Submission(**json.loads(line)) if line else None)
             yield {"head": life.chain.head.number, "more": is_more}
         else:
             for provider in life.chain.providers:
                 provider.faults = []
             digest = _digest(life.chain.head)
-            yield {"digest": digest, "logs": life.said, "forks": life.forks, "spoiled": hits()}
+            yield {
+                "digest": digest,
+                "logs": life.said,
+                "forks": life.forks,
+                "spoiled": hits(),
+                "roots": [accepted.root for accepted in life.rounds],
+                "rejected": life.rejected,
+                "moved": life.moved,
+                "removed": life.removed,
+            }
 
 
 def main() -> None:
@@ -143,13 +241,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--history", type=float, required=True)
+    parser.add_argument("--step", type=int, required=True)
+    parser.add_argument("--logs-a-block", type=int, required=True)
     options = parser.parse_args()
     with ExitStack() as until_the_end:
         chain = AChain(until_the_end)
         faults = [by_lot(rate, options.seed + number) for number, rate in enumerate(_PER_CENT)]
         for endpoint_faults in faults:
             chain.serve().faults = endpoint_faults
-        life = Life(chain, options.events, Random(options.seed))  # noqa: S311  # repeatable
+        life = Life(
+            chain,
+            options.events,
+            Random(options.seed),  # noqa: S311  # repeatable
+            options.history,
+            options.step,
+            options.logs_a_block,
+        )
 
         def hits() -> int:
             return sum(fault.hit_count for fault_group in faults for fault in fault_group)

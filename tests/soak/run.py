@@ -145,10 +145,10 @@ def settled_mb() -> float:
     return resident_mb()
 
 
-def asked(chain: "subprocess.Popen[str]") -> dict[str, Any]:
+def asked(chain: "subprocess.Popen[str]", line: str = "") -> dict[str, Any]:
     """Write one line, read one."""
     assert chain.stdin is not None
-    chain.stdin.write("\n")
+    chain.stdin.write(f"{line}\n")
     chain.stdin.flush()
     return received(chain)
 
@@ -161,10 +161,18 @@ def received(chain: "subprocess.Popen[str]") -> dict[str, Any]:
 
 
 @contextmanager
-def served(events: int, seed: int) -> "Iterator[subprocess.Popen[str]]":
-    """The chain in a process of its own, until the block ends."""
+def served(
+    events: int, seed: int, history: float = 0.8, step: int = 25, logs_a_block: int = 40
+) -> "Iterator[subprocess.Popen[str]]":
+    """The chain in a process of its own, until the block ends.
+
+    A `history` share of the events is there at the start; `step` blocks follow at a time, with
+    about `logs_a_block` logs each.
+    """
     command = [sys.executable, "-m", "tests.soak.endpoints"]
     command += ["--events", str(events), "--seed", str(seed)]
+    command += ["--history", str(history), "--step", str(step)]
+    command += ["--logs-a-block", str(logs_a_block)]
     with subprocess.Popen(
         command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as chain:

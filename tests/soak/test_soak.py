@@ -1,4 +1,4 @@
-"""The soak in bounded form; `make soak` runs it for a million events."""
+"""The soaks in bounded form; `make soak` and `make reporters` run them for a million events."""
 
 import json
 import os
@@ -34,3 +34,24 @@ def test_long_run_with_failing_endpoints_keeps_all_logs_and_bounded_memory():
     assert figures["rewinds"] > 0
     assert figures["spoiled"] > 20
     assert figures["end_mb"] - figures["warm_mb"] <= MOST_MB, figures
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+@pytest.mark.postgres
+@pytest.mark.timeout(1800)
+def test_three_reporters_with_forks_and_restarts_produce_identical_roots():
+    command = [sys.executable, "-m", "tests.soak.reporters", "--events", str(3 * EVENTS)]
+
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert ran.returncode in {0, 1}, ran.stderr
+    result = json.loads(ran.stdout)
+    assert result["reports_are_equal"]
+    assert result["rounds_are_the_reporters"]
+    assert result["states_are_equal"]
+    assert result["state_is_a_rebuild"]
+    assert result["rounds"] > 5
+    assert result["moved_rounds"] > 0
+    assert all(reporter["rewinds"] > 0 for reporter in result["reporters"])
+    assert sum(reporter["absences"] for reporter in result["reporters"]) > 0

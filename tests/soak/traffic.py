@@ -13,14 +13,12 @@ from tests.support.ingest.speaking import ANYBODY
 # What one step of a group says.
 Stage = list[Words]
 
-# Logs that a block holds at most, but for the stages of what began earlier.
-LOGS_A_BLOCK = 40
 
-
-def blocks_of(events: int, random: Random) -> Iterator[list[Tx]]:
+def blocks_of(events: int, random: Random, logs_a_block: int) -> Iterator[list[Tx]]:
     """Yield the transactions of one block after another, about so many logs in all.
 
-    Every step of a group is one transaction; the last groups are finished.
+    Every step of a group is one transaction; the last groups are finished. A block holds at most
+    `logs_a_block` logs, but for the stages of what began earlier.
     """
     network = Network(random)
     joined = network.joined()
@@ -36,7 +34,7 @@ def blocks_of(events: int, random: Random) -> Iterator[list[Tx]]:
                 under_way.append(stages)
         while (
             log_count + _logs(block) < events
-            and _logs(block) < LOGS_A_BLOCK
+            and _logs(block) < logs_a_block
             and len(network.free) > 3
         ):
             begun, *stages = network.lives()
