@@ -152,9 +152,10 @@ def test_word_does_not_pass_for_a_node_nor_a_node_for_a_word(call: Call) -> None
     made = root_round(16)
     word_proof = made.words_proof(0, 1)
     word = made.tree.get_word(0)
-    as_leaf = (bytes(20), bytes(20), word, bytes(32))
     assert call("verifyWord", made.root, 0, word, word_proof)
-    assert not call("verifyLeaf", made.root, as_leaf, word_proof)
+    # Index and word in the last two values of a leaf, and the word in the third one.
+    for values in ((0, word.to_bytes(32)), (word, bytes(32))):
+        assert not call("verifyLeaf", made.root, (bytes(20), bytes(20), *values), word_proof)
     _, _, fields, pool_hash = made.leaf(0)
     assert not call("verifyWord", made.root, fields, int.from_bytes(pool_hash), made.proof(0))
 
