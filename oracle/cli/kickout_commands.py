@@ -31,6 +31,7 @@ from oracle.cli.options import (
     print_model,
 )
 from oracle.cli.send_now import (
+    check_call_can_be_sent,
     describe_dry_run,
     open_reporter_on_checked_chain,
     plan_and_send_call,
@@ -261,16 +262,17 @@ def _run_command(
         def plan(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
             return plan_node_call(contexts.kickouts, case.node, heads)
 
-        is_agreed = confirm_action(f"{action} {case.node}", yes=yes, dry_run=dry_run)
         with open_reporter_on_checked_chain(index) as reporter:
-            if is_agreed:
+            if not (yes or dry_run):
+                check_call_can_be_sent(reporter, f"kickout {name}", plan)
+            if confirm_action(f"{action} {case.node}", yes=yes, dry_run=dry_run):
                 steps = [
                     f"{step.action} {step.detail}"
                     for step in plan_and_send_call(reporter, f"kickout {name}", plan)
                 ]
             else:
                 steps = [describe_dry_run(reporter, plan, "the call would be planned and sent")]
-            result = _build_result(reporter, case, steps, dry_run=not is_agreed)
+            result = _build_result(reporter, case, steps, dry_run=dry_run)
     _print_result(result, as_json=as_json)
 
 

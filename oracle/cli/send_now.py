@@ -64,6 +64,18 @@ def plan_and_send_call(reporter: Reporter, command: str, plan: CallPlanner) -> l
     return steps
 
 
+def check_call_can_be_sent(reporter: Reporter, command: str, plan: CallPlanner) -> None:
+    """Check what `plan_and_send_call` checks, before the user confirms; write nothing.
+
+    Raises:
+        InputError: for the same reasons as `plan_and_send_call`.
+        FatalError: for the same reasons as `plan_and_send_call`.
+    """
+    with hold_command_lease(reporter.index.store, command):
+        pass
+    _describe_call(reporter, plan, "")
+
+
 def describe_dry_run(reporter: Reporter, plan: CallPlanner, default_text: str) -> str:
     """Describe the first call that `plan_and_send_call` would sign, or return `default_text`.
 
@@ -72,9 +84,13 @@ def describe_dry_run(reporter: Reporter, plan: CallPlanner, default_text: str) -
     Raises:
         InputError: for the same reasons as `plan_and_send_call`.
     """
+    warn_if_leased(reporter.index.store)
+    return _describe_call(reporter, plan, default_text)
+
+
+def _describe_call(reporter: Reporter, plan: CallPlanner, default_text: str) -> str:
     _check_can_send(reporter)
     chain = reporter.index.chain
-    warn_if_leased(reporter.index.store)
     with tempfile.TemporaryDirectory(prefix="qos-oracle-") as folder:
         contexts = open_reporter_contexts(reporter, 0, unix_seconds).build_dry_run_contexts(
             Path(folder)

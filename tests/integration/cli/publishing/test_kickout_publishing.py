@@ -9,7 +9,7 @@ import pytest
 
 from oracle.cli.main import run
 from oracle.domain.reports.contract_state import ContractChanges
-from oracle.kickouts.kickout_context import EXECUTE_KICK
+from oracle.kickouts.kickout_context import ACCUSE, EXECUTE_KICK
 from oracle.store.outbox.records import Stamp
 from oracle.txmgr.confirmer import confirm_transactions
 from tests.integration.cli.publishing.stopped_office import (
@@ -112,37 +112,47 @@ def test_manual_execution_expels_node_after_veto_period(office, config, capsys):
     assert standing(office) is Standing.KICKED_OUT
 
 
-@pytest.mark.parametrize("option", ["--yes", "--dry-run"])
-def test_pending_accusation_is_reported_with_its_intent(office, config, capsys, option):
+# Without an option, obstacles are reported before the prompt for confirmation.
+@pytest.mark.parametrize("options", [["--yes"], ["--dry-run"], []])
+def test_pending_accusation_is_reported_with_its_intent(office, config, capsys, options):
     accuse = ["kickout", "accuse", node_two(office), "--config", config]
     assert run([*accuse, "--yes"]) == 0
     with office.store.read_transaction() as uow:
         (intent,) = uow.outbox.intents.list_unfinished(office.context.account)
     capsys.readouterr()
-    assert run([*accuse, option]) == 2
+    assert run([*accuse, *options]) == 2
     stderr = capsys.readouterr().err
     assert f"another call for it (accuse {intent.id}) is live" in stderr
     assert f"`qos-oracle outbox show {intent.id}`" in stderr
 
 
-@pytest.mark.parametrize("option", ["--yes", "--dry-run"])
-def test_database_behind_head_accuses_no_node(office, config, endpoint, capsys, option):
+@pytest.mark.parametrize("options", [["--yes"], ["--dry-run"], []])
+def test_database_behind_head_accuses_no_node(office, config, endpoint, capsys, options):
     office.mine(FINALITY)
-    assert run(["kickout", "accuse", node_two(office), "--config", config, option]) == 2
+    assert run(["kickout", "accuse", node_two(office), "--config", config, *options]) == 2
     assert "run `qos-oracle run --once` first" in capsys.readouterr().err
     assert "eth_sendRawTransaction" not in endpoint.seen
 
 
-@pytest.mark.parametrize("option", ["--yes", "--dry-run"])
+@pytest.mark.parametrize("options", [["--yes"], ["--dry-run"], []])
 def test_node_is_not_accused_manually_while_report_is_held(
-    office, config, endpoint, capsys, option
+    office, config, endpoint, capsys, options
 ):
     with office.store.transaction() as uow:
         newest = uow.reports.get_newest_period() or 0
         uow.holds.hold(newest + 1, "everybody falls at once", {}, Stamp(0, office.epoch))
-    assert run(["kickout", "accuse", node_two(office), "--config", config, option]) == 2
+    assert run(["kickout", "accuse", node_two(office), "--config", config, *options]) == 2
     assert "a report is held, and kickouts wait" in capsys.readouterr().err
     assert "eth_sendRawTransaction" not in endpoint.seen
+
+
+def test_accusation_that_is_possible_is_not_sent_without_confirmation(
+    office, config, endpoint, capsys
+):
+    assert run(["kickout", "accuse", node_two(office), "--config", config]) == 2
+    assert "not confirmed, nothing was done" in capsys.readouterr().err
+    assert "eth_sendRawTransaction" not in endpoint.seen
+    assert office.intents(ACCUSE) == []
 
 
 def test_accusation_of_another_interval_is_not_executed_manually(office, config, endpoint, capsys):
@@ -162,10 +172,11 @@ def test_accusation_of_another_interval_is_not_executed_manually(office, config,
     assert endpoint.seen.count("eth_sendRawTransaction") == before
 
 
-def test_manual_accusation_is_refused_while_daemon_holds_lease(office, config, capsys):
+@pytest.mark.parametrize("options", [["--yes"], []])
+def test_manual_accusation_is_refused_while_daemon_holds_lease(office, config, capsys, options):
     with office.store.transaction() as uow:
         assert uow.lease.acquire("the daemon", 60) is not None
-    assert run(["kickout", "accuse", node_two(office), "--config", config, "--yes"]) == 1
+    assert run(["kickout", "accuse", node_two(office), "--config", config, *options]) == 1
     assert "another process works on this database: the daemon" in capsys.readouterr().err
 
 
