@@ -18,9 +18,10 @@ HOT_SET_KINDS = (BRING_WORDS, BIND_NODES)
 class HotSetProgress:
     """The part of the contract that needs no further read; a restart or a reorg begins anew.
 
-    `words_root` and `seats_root` are the roots of the rounds after which nothing was left to bring
-    or to bind. The nodes of all seats below `bound_seats` are bound. `reorg_id` is the id of the
-    newest reorg when this was read. `configuration` never changes.
+    `words_root` and `seats_root` are the roots of the rounds of which nothing was left to bring or
+    to bind after the head start of lower ranks. The nodes of all seats below `bound_seats` are
+    bound. `reorg_id` is the id of the newest reorg when this was read. `configuration` never
+    changes.
     """
 
     words_root: Hash | None = None

@@ -67,7 +67,8 @@ def plan_hot_set_calls(context: HotSetContext, heads: Heads) -> StepResult | Non
     """Plan calls after the last accepted round; return None if nothing is left to do.
 
     Nothing is planned while earlier calls are pending, or while a report is in flight that makes
-    the proofs void. Transmitters of a lower rank have a head start.
+    the proofs void. Transmitters of a lower rank have a head start after each round: only what
+    they left of a round whose head start is over is planned, with proofs of the last round.
 
     Raises:
         TransientError: no endpoint answers.
@@ -86,21 +87,23 @@ def plan_hot_set_calls(context: HotSetContext, heads: Heads) -> StepResult | Non
         ):
             return None
     contract_status = context.quorum.fetch_contract_status()
+    due_round = _load_due_round(context, contract_status.block)
     if (
         # A newer round may be accepted that is not indexed yet.
         contract_status.head.round != last_round.round
-        or not _is_head_start_over(context, last_round, contract_status.block)
+        or due_round is None
+        or progress.is_complete(due_round.root)
         or _is_fee_too_high(context)
     ):
         return None
     checked_seats = progress.bound_seats
     calls = [
-        *_iter_bring_calls(context, last_round, contract_status.block),
-        *_iter_bind_calls(context, last_round, contract_status.block),
+        *_iter_bring_calls(context, last_round, due_round, contract_status.block),
+        *_iter_bind_calls(context, last_round, due_round, contract_status.block),
     ]
     if calls:
         return _enqueue_calls(context, last_round, calls[:_MAX_CALLS_PER_STEP])
-    if progress.is_complete(last_round.root) or progress.bound_seats == checked_seats:
+    if progress.is_complete(due_round.root) or progress.bound_seats == checked_seats:
         return None
     return StepResult("hot set checked", None, f"{progress.bound_seats} nodes are bound")
 
@@ -112,18 +115,19 @@ def _has_pending_call(context: HotSetContext, uow: UnitOfWork) -> bool:
     )
 
 
-def _is_head_start_over(
-    context: HotSetContext, last_round: RoundAccepted, block: BlockRef
-) -> bool:
-    """Return whether the head start of transmitters of a lower rank is over.
+def _load_due_round(context: HotSetContext, block: BlockRef) -> RoundAccepted | None:
+    """Return the newest round after which the head start of lower ranks is over, or None.
 
-    The contract is read after the head start, so that only what they left is planned.
+    None is also returned if this round was struck. The contract is read at `block`, after the head
+    start, so that it shows what they left. A head start after the newest round alone would never
+    end where rounds come faster.
     """
     rank = context.account_context.rank
-    return (
-        block.number >= last_round.at.block + rank.head_start_blocks
-        and block.time >= last_round.time + rank.head_start_seconds
-    )
+    with context.account_context.store.read_transaction() as uow:
+        return uow.rounds.get_last_provable_round(
+            up_to_block=block.number - rank.head_start_blocks,
+            up_to_time=block.time - rank.head_start_seconds,
+        )
 
 
 def _is_fee_too_high(context: HotSetContext) -> bool:
@@ -136,26 +140,29 @@ def _is_fee_too_high(context: HotSetContext) -> bool:
 
 
 def _iter_bring_calls(
-    context: HotSetContext, last_round: RoundAccepted, block: BlockRef
+    context: HotSetContext, last_round: RoundAccepted, due_round: RoundAccepted, block: BlockRef
 ) -> Iterator[_PlannedCall]:
-    """Yield the calls that bring outdated words, and those that would soon be stale.
+    """Yield the calls that bring words outdated since `due_round`, or that would soon be stale.
 
     Words of the last round that exceed the limit on falls are brought from the round LAG rounds
     before it, which has no limit, if they were in that round already.
     """
-    if context.progress.words_root == last_round.root:
+    if context.progress.words_root == due_round.root:
         return
     configuration = context.get_configuration(block)
     source = _load_provable_round(context, last_round.round)
-    if source is None:
+    due_source = _load_provable_round(context, due_round.round)
+    if source is None or due_source is None:
         return
     contract = context.get_contract()
     stored_words = contract.get_words(0, len(source.lane_words), block)
     # A word is renewed LAG rounds before it is stale.
-    min_round = last_round.round - configuration.max_rounds + configuration.lag_rounds + 1
-    outdated = find_outdated_words(stored_words, source.lane_words, last_round.round, min_round)
+    renewed_rounds = configuration.max_rounds - configuration.lag_rounds - 1
+    min_round = last_round.round - renewed_rounds
+    outdated = _find_outdated(source, stored_words, min_round)
+    left = _find_outdated(due_source, stored_words, due_round.round - renewed_rounds)
     within, beyond = split_by_fall_limit(
-        outdated,
+        sorted(set(outdated).intersection(left)),
         stored_words,
         source.lane_words,
         contract.get_fall_limit(block),
@@ -169,20 +176,20 @@ def _iter_bring_calls(
         else None
     )
     if lagged is not None:
-        lagged_outdated = _find_lagged_words(lagged, stored_words, min_round)
-        late = sorted(set(beyond).intersection(lagged_outdated))
+        late = sorted(set(beyond).intersection(_find_outdated(lagged, stored_words, min_round)))
         is_complete = is_complete and not late
         yield from _iter_run_calls(lagged, late, f" of round {lagged.accepted.round}")
     if is_complete:
-        context.progress.words_root = last_round.root
+        context.progress.words_root = due_round.root
 
 
-def _find_lagged_words(
-    lagged: _ProvableRound, stored_words: Sequence[StoredWord], min_round: int
+def _find_outdated(
+    source: _ProvableRound, stored_words: Sequence[StoredWord], min_round: int
 ) -> list[int]:
-    lane_words = lagged.lane_words[: len(stored_words)]
+    """Return the indexes of the words that are outdated after a round, as stored now."""
+    lane_words = source.lane_words[: len(stored_words)]
     return find_outdated_words(
-        stored_words[: len(lane_words)], lane_words, lagged.accepted.round, min_round
+        stored_words[: len(lane_words)], lane_words, source.accepted.round, min_round
     )
 
 
@@ -200,21 +207,22 @@ def _iter_run_calls(
 
 
 def _iter_bind_calls(
-    context: HotSetContext, last_round: RoundAccepted, block: BlockRef
+    context: HotSetContext, last_round: RoundAccepted, due_round: RoundAccepted, block: BlockRef
 ) -> Iterator[_PlannedCall]:
     """Yield the calls that bind the first unbound nodes, by their leaves LAG rounds ago.
 
-    Seats are filled in ascending order and a node keeps its seat, so that the seats below
-    `bound_seats` need no further read.
+    Only nodes that could be bound after `due_round` are bound. Seats are filled in ascending order
+    and a node keeps its seat, so that the seats below `bound_seats` need no further read.
     """
     progress = context.progress
-    if progress.seats_root == last_round.root:
+    if progress.seats_root == due_round.root:
         return
-    configuration = context.get_configuration(block)
-    source = _load_provable_round(context, last_round.round - configuration.lag_rounds)
-    node_count = 0 if source is None else source.pieced_round.summary.node_count
+    lag_rounds = context.get_configuration(block).lag_rounds
+    source = _load_provable_round(context, last_round.round - lag_rounds)
+    due_source = _load_provable_round(context, due_round.round - lag_rounds)
+    node_count = 0 if due_source is None else due_source.pieced_round.summary.node_count
     if source is None or progress.bound_seats >= node_count:
-        progress.seats_root = last_round.root
+        progress.seats_root = due_round.root
         return
     step_end = min(node_count, progress.bound_seats + _SEATS_PER_STEP)
     for first in range(progress.bound_seats, step_end, _SEATS_PER_BATCH):

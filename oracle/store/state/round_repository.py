@@ -127,10 +127,21 @@ class RoundRepository:
         row = self._connection.execute(query.order_by(order).limit(1)).one_or_none()
         return None if row is None else decode_accepted_row(row)
 
-    def get_last_provable_round(self) -> RoundAccepted | None:
-        """Return the last accepted round, or None if there is none or it was struck."""
-        newest = self.list_accepted(limit=1)
-        return newest[0] if newest and not self.is_struck(newest[0].round) else None
+    def get_last_provable_round(
+        self, *, up_to_block: int | None = None, up_to_time: int | None = None
+    ) -> RoundAccepted | None:
+        """Return the last accepted round, or None if there is none or it was struck.
+
+        With `up_to_block` and `up_to_time`, return the last round accepted up to both of them.
+        """
+        query = select(accepted_round).order_by(*_NEWEST_FIRST).limit(1)
+        if up_to_block is not None:
+            query = query.where(accepted_round.c.block <= up_to_block)
+        if up_to_time is not None:
+            query = query.where(accepted_round.c.time <= up_to_time)
+        row = self._connection.execute(query).one_or_none()
+        newest = None if row is None else decode_accepted_row(row)
+        return None if newest is None or self.is_struck(newest.round) else newest
 
     def get_last_root(self) -> tuple[int, Hash]:
         """Return the number of the last round and its root, which is zero if it was struck."""

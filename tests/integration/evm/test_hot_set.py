@@ -9,11 +9,17 @@ from oracle.bindings.deployment import WordsSetup
 from oracle.bindings.qos_words import CONTRACT
 from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import LOWEST_SCORE
-from oracle.hot_set.hot_set_context import BIND_NODES, BRING_WORDS
+from oracle.hot_set.hot_set_context import (
+    BIND_NODES,
+    BRING_WORDS,
+    HotSetContext,
+    HotSetProgress,
+)
 from oracle.hot_set.hot_set_planner import plan_hot_set_calls
 from oracle.indexer.round_leaves import load_round_lanes
 from oracle.reporting.report_planner import plan_push
 from oracle.txmgr.confirmer import confirm_transactions
+from oracle.txmgr.context import TransmitterRank
 from tests.support.evm.fixtures import chain
 from tests.support.evm.groups import scored
 from tests.support.office import Office, next_step
@@ -223,6 +229,50 @@ def test_transmitter_of_higher_rank_leaves_words_to_the_others(sqlite_office: Of
     office.premises.chain.mine()
     office.index()
     assert office.repeat(plan_hot_set_calls) != []
+
+
+def ranked_second(office: Office, head_start_seconds: int) -> HotSetContext:
+    """Return a keeper that leaves the transmitter of the lowest rank a head start."""
+    rank = TransmitterRank(has_others=True, head_start_seconds=head_start_seconds)
+    quorum = replace(office.quorum, account_context=replace(office.context, rank=rank))
+    return replace(office.hot_set, quorum=quorum, progress=HotSetProgress())
+
+
+def test_head_start_ends_although_rounds_come_faster(sqlite_office: Office, words: Any):
+    """The transmitters of a lower rank are down."""
+    office = sqlite_office
+    head_start = 4 * office.settings.period_seconds
+    keeper = ranked_second(office, head_start)
+    run_round_without_keeper(office)
+    first_time = office.premises.chain.time
+    while office.premises.chain.time < first_time + head_start:
+        assert plan_hot_set_calls(keeper, office.source.fetch_heads()) is None
+        run_round_without_keeper(office)
+    assert office.premises.round > 1
+
+    assert plan_hot_set_calls(keeper, office.source.fetch_heads()) is not None
+    office.repeat(next_step)
+    office.mine()
+    assert lanes_in(words, 3) == lanes_of_last_round(office)
+    assert rounds_in(words) == [office.premises.round]
+
+
+def test_words_that_lower_ranks_bring_in_time_are_not_brought_again(
+    sqlite_office: Office, words: Any
+):
+    """Rounds come faster than the head start, and each changes the word."""
+    office, network = sqlite_office, sqlite_office.premises.network
+    keeper = ranked_second(office, 2 * office.settings.period_seconds)
+    for turn in range(3):
+        does = network.does.resume if turn % 2 else network.does.pause
+        network.by(network.nodes[2], does())
+        run_round_without_keeper(office)
+        assert plan_hot_set_calls(keeper, office.source.fetch_heads()) is None
+        office.tick()
+        office.mine()
+        office.tick()
+        assert rounds_in(words) == [office.premises.round]
+    assert {intent.request.round for intent in office.intents(BRING_WORDS)} == {1, 2, 3}
 
 
 def test_nothing_is_brought_while_fees_are_too_high(sqlite_office: Office, words: Any):
