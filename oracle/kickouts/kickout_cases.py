@@ -7,10 +7,15 @@ docs/explanation/kickouts.md#lifecycle.
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from oracle.chain.hex_names import format_account_id
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.fold.working_set import KickoutDue
 from oracle.domain.ids import Address
-from oracle.domain.reports.kickout_evidence import KickoutEvidence, build_kickout_evidence
+from oracle.domain.reports.kickout_evidence import (
+    EvidenceSubject,
+    KickoutEvidence,
+    build_kickout_evidence,
+)
 from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.lanes import LOWEST_SCORE
 from oracle.domain.reports.node_kicks import NodeKick
@@ -264,11 +269,22 @@ def load_kickout_evidence(
     node = uow.nodes.get_many([interval.node])[interval.node]
     entries = load_counted_entries(uow, node, interval.opened_at, policy.rules)
     identity = uow.identity.get()
+    chain_id = None if identity is None else identity.chain_id
+    contract = None if identity is None else identity.oracle
+    subject = EvidenceSubject(
+        chain_id=chain_id,
+        contract=contract,
+        account_id=_format_account_id(chain_id, interval.node),
+        oracle_account_id=_format_account_id(chain_id, contract),
+    )
     return build_kickout_evidence(
         interval,
         entries,
         policy.rules,
-        chain_id=None if identity is None else identity.chain_id,
-        contract=None if identity is None else identity.oracle,
+        subject=subject,
         creators=load_creators(uow, entries, interval.opened_at),
     )
+
+
+def _format_account_id(chain_id: int | None, address: Address | None) -> str | None:
+    return None if chain_id is None or address is None else format_account_id(chain_id, address)

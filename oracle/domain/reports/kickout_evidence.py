@@ -101,6 +101,19 @@ def compute_creator_spread(
     return CreatorSpread(count, len(count_by_creator), max_count, max(decisive_counts, default=0))
 
 
+class EvidenceSubject(NamedTuple):
+    """The chain, the oracle contract and the node of an evidence file.
+
+    `account_id` is the CAIP-10 id of the node, and `oracle_account_id` that of the contract, as in
+    proofs. A value is None if the database has no chain or no contract.
+    """
+
+    chain_id: int | None
+    contract: Address | None
+    account_id: str | None
+    oracle_account_id: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class KickoutEvidence:
     """The evidence file of a kickout, which anyone can check against the chain.
@@ -118,8 +131,7 @@ def build_kickout_evidence(
     entries: Sequence[ScoreEntry],
     rules: Rules,
     *,
-    chain_id: int | None,
-    contract: Address | None,
+    subject: EvidenceSubject,
     creators: Mapping[TaskKey, Address],
 ) -> KickoutEvidence:
     """Return the evidence for a kickout.
@@ -133,8 +145,7 @@ def build_kickout_evidence(
         entries: the node's last `rules.pool_size` scores when the interval opened, oldest first;
             under legacy rules, the scores of the window.
         rules: the rules that scored the entries.
-        chain_id: the chain.
-        contract: the oracle contract, or None.
+        subject: the chain, the oracle contract and the node's account id.
         creators: the creators of the scored tasks, as far as events named them before the interval
             opened.
 
@@ -154,8 +165,7 @@ def build_kickout_evidence(
         ((creators.get(entry.task), entry.score) for entry in entries), rules
     )
     content = {
-        "chain_id": chain_id,
-        "contract": contract,
+        **subject._asdict(),
         "creators": spread.creators,
         "decisive_of_one_creator": spread.decisive_scores,
         "due_since": _position_to_dict(interval.opened_at),

@@ -6,16 +6,19 @@ See docs/explanation/kickouts.md#held-for-a-person.
 import json
 
 import pytest
+from eth_utils.address import to_checksum_address
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
+from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.kickout_evidence import CreatorSpread, compute_creator_spread
 from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.scoring.node_scores import compute_node_qos, is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.kickouts.kickout_cases import count_held_intervals, load_kickout_evidence
 from oracle.store.database import UnitOfWork
+from oracle.store.identity import Identity
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, node, node_after, rules_with
 
@@ -80,6 +83,19 @@ def test_kickout_caused_by_single_creator_is_held(new_sqlite_store):
     )
     # Both victims.
     assert held == 2
+
+
+def test_evidence_names_node_and_contract_by_account_ids(new_sqlite_store):
+    """The contract's address is an example of EIP-55."""
+    contract = Address("0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed")
+    with new_sqlite_store() as store:
+        with store.transaction() as uow:
+            uow.identity.store_or_check(Identity(100, ZERO_HASH, {}, contract, 0))
+        evidence_fields, _, _ = told_of(store, trapped(["mallory"]))
+    assert (evidence_fields["account_id"], evidence_fields["oracle_account_id"]) == (
+        f"eip155:100:{to_checksum_address(node('victim'))}",
+        "eip155:100:0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
+    )
 
 
 def test_min_timeout_rule_protects_victims_of_short_timeouts():

@@ -77,6 +77,8 @@ def test_evidence_file_contains_chain_rules_and_entries(sqlite_office: Office):
 
     assert (evidence["chain_id"], evidence["contract"]) == (CHAIN_ID, office.premises.address)
     assert evidence["node"] == node_two(office)
+    oracle = office.premises.oracle.address
+    assert evidence["oracle_account_id"] == f"eip155:{CHAIN_ID}:{oracle}"
     assert (evidence["rules"], evidence["rules_version"]) == (RULES.name, RULES.version)
     assert (len(evidence["rules_sha256"]), evidence["formula_version"]) == (64, 2)
     assert {*evidence["entries"][0]} >= {"at", "task", "score", "rank", "time"}
