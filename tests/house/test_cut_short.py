@@ -147,6 +147,7 @@ def test_moved_or_copied_checkout_gets_its_own_environment(monkeypatch, checkout
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_installed_programs_run_after_switch_to_new_environment(monkeypatch, checkout):
     """Their first line names the folder that they were installed in, which stays where it is."""
     monkeypatch.undo()

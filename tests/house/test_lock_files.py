@@ -85,6 +85,7 @@ def test_oldest_pip_installs_lock_despite_later_releases(tmp_path, pip):
     assert_lock_is_installed(tmp_path, pip[0])
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("pip", [NEWEST], ids=["newest"])
 def test_newest_pip_installs_lock_despite_later_releases(tmp_path, pip, index):
     assert_lock_is_installed(tmp_path, pip[0])
@@ -92,6 +93,7 @@ def test_newest_pip_installs_lock_despite_later_releases(tmp_path, pip, index):
     assert not [path for path in index.paths if "unheard" in path]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("pip", [NEWEST], ids=["newest"])
 @pytest.mark.usefixtures("index", "pip")
 def test_lock_missing_requirement_fails_and_keeps_old_environment(tmp_path, capsys):
@@ -106,6 +108,7 @@ def test_lock_missing_requirement_fails_and_keeps_old_environment(tmp_path, caps
     assert installed(checkout) == before
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("pip", [NEWEST], ids=["newest"])
 @pytest.mark.usefixtures("pip")
 def test_version_missing_from_index_fails_and_keeps_old_environment(tmp_path, index):

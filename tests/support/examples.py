@@ -1,4 +1,4 @@
-"""The number of Hypothesis examples: ten in the quick suite, 25 in CI, all in the night."""
+"""The number of Hypothesis examples: ten in the quick suite, 15 in CI, all in the night."""
 
 import pytest
 from hypothesis import settings
@@ -7,7 +7,7 @@ from hypothesis import settings
 QUICK, BOUNDED = "quick", "bounded"
 # For runs that only need to know whether a test fails: no search for the smallest example.
 UNSHRUNK = "unshrunk"
-MOST = {QUICK: 10, BOUNDED: 25}
+MOST = {QUICK: 10, BOUNDED: 15}
 
 
 def is_quick(config: pytest.Config) -> bool:
@@ -20,10 +20,12 @@ def is_bounded(config: pytest.Config) -> bool:
     return "not nightly" in config.option.markexpr or is_quick(config)
 
 
-def examples(count: int) -> settings:
+def examples(count: int, *, in_ci: int | None = None) -> settings:
     """Return the settings of a property with `count` examples.
 
-    Hypothesis's default is a hundred.
+    Hypothesis's default is a hundred. `in_ci` is for examples that take seconds each: the number
+    in CI.
     """
-    max_examples = MOST.get(settings.get_current_profile_name(), count)
+    profile = settings.get_current_profile_name()
+    max_examples = in_ci if in_ci and profile in MOST else MOST.get(profile, count)
     return settings(max_examples=min(count, max_examples))

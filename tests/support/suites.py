@@ -4,7 +4,7 @@
 others.
 
 - CI (`(slow or hypothesis) and not nightly`): the other tests that are not nightly; properties
-with at most 25 examples, and slow tests with one parameter set.
+with at most 15 examples, and slow tests with one parameter set.
 
 - night: all tests.
 

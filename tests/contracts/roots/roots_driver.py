@@ -161,7 +161,7 @@ class RootsOracle:
 
     @property
     def domain(self) -> tuple[int, str]:
-        return int(self.chain.rpc("eth_chainId"), 16), self.contract.address
+        return self.chain.id, self.contract.address
 
     def node(self, seat: int) -> str:
         return self.chain.web3.to_checksum_address(self.last_round.leaves[seat].node)
@@ -186,10 +186,11 @@ class RootsOracle:
         """Return a report that the contract accepts now."""
         changes.setdefault("as_of", self.chain.block - 1)
         block = self.chain.rpc("eth_getBlockByNumber", hex(changes["as_of"]), False)
+        head = self.named("head")
         right = RootReport(
             config=bytes(self.read("configDigest")),
-            count=self.head("configCount"),
-            round=self.round + 1,
+            count=int(head["configCount"]),
+            round=int(head["round"]) + 1,
             prev=bytes(self.read("lastRoot")),
             as_of=changes["as_of"],
             as_of_hash=bytes.fromhex(block["hash"][2:]),

@@ -75,6 +75,8 @@ def test_demo_in_which_no_kickout_is_executed_has_correct_scores_but_fails(
     assert "no kickout was executed by executeKick" in summary["faults"]
 
 
+# CI plays the whole demo from a clean clone (.ci/stranger.sh).
+@pytest.mark.nightly
 def test_demo_cut_short_by_waves_option_completes(capsys):
     code = run(["demo", "--json", "--waves", str(SHORT)])
     summary = json.loads(capsys.readouterr().out)

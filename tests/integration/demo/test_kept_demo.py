@@ -15,7 +15,7 @@ import pytest
 from devnet.anvil import LocalChain
 from oracle.chain.decode.abi import load_abi
 
-pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(1500)]
 
 _PATIENCE_SECONDS = 600
 

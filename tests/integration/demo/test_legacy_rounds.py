@@ -16,7 +16,7 @@ from devnet.demo.show import START_TIME, DemoOptions, start_demo
 from oracle.daemon.config.loader import read_config
 from tests.integration.demo.round_reference import Rounds, rounds_of
 
-pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(900)]
 
 # Scores that no single submission, counted twice, can bring.
 TWO_ROUNDS = {5, 7, 12, 15}

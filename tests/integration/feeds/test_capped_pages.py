@@ -11,6 +11,7 @@ from oracle.chain.feed.feed_client import FeedClient, FeedResponseError, Figures
 from oracle.indexer.feed_polls import REREAD_ROWS, get_reread_start_id, ingest_reread
 from oracle.store.database import Store
 from tests.integration.feeds.test_two_readers import told
+from tests.support.examples import examples
 from tests.support.feeds.feed_follower import FeedFollower, following
 from tests.support.feeds.relay import Relay, node, served
 
@@ -47,7 +48,7 @@ def assert_scores_are_a_prefix(feed: FeedFollower, steps: int) -> None:
 
 
 # Without shrinking: an example polls and mines some hundred times over HTTP.
-@settings(max_examples=12, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(examples(12, in_ci=4), phases=[Phase.explicit, Phase.generate])
 @given(
     cap=st.integers(1, 120),
     backlog=st.integers(0, 12),

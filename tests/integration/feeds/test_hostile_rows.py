@@ -15,6 +15,7 @@ from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.store.database import Store
 from tests.integration.feeds.test_feed_faults import stored
 from tests.integration.feeds.test_following_a_feed import busy
+from tests.support.examples import examples
 from tests.support.feeds.feed_follower import FeedFollower, following
 from tests.support.feeds.relay import Relay, node, task
 
@@ -204,7 +205,7 @@ ROWS = st.fixed_dictionaries(
 
 @given(made=st.lists(st.tuples(ROWS, st.dictionaries(NAMES, VALUES), st.booleans()), max_size=12))
 # Without shrinking: an example polls and folds some twenty times over HTTP.
-@settings(max_examples=20, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(examples(20, in_ci=4), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 def test_arbitrary_row_is_rejected_or_stored_and_process_continues(
     made: list[tuple[dict[str, Any], dict[str, Any], bool]], databases
 ):

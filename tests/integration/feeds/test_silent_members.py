@@ -16,6 +16,7 @@ from oracle.store.database import Store
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 from tests.integration.feeds.test_feed_faults import reread, stored
 from tests.support.answers import explanation_json
+from tests.support.examples import examples
 from tests.support.feeds.feed_follower import FeedFollower, following
 from tests.support.feeds.relay import Relay, node
 from tests.support.feeds.relay_rules import ALL_GROUPS, Stream, close_group, node_of
@@ -183,7 +184,7 @@ def whole_pools(feed: FeedFollower) -> dict[str, list[int]]:
 
 
 # Without shrinking: an example polls and mines some hundred times over HTTP.
-@settings(max_examples=12, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(examples(12, in_ci=4), phases=[Phase.explicit, Phase.generate])
 @given(
     played=st.lists(PLAYED, min_size=1, max_size=14),
     every=st.integers(1, 30),

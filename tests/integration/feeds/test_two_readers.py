@@ -11,6 +11,7 @@ from oracle.errors import InputError
 from oracle.indexer.witness_file import export_witness_lines, import_witness_lines
 from oracle.store.database import Store
 from oracle.systems.crynux.crynux_rule_sets import RELAY
+from tests.support.examples import examples
 from tests.support.feeds.feed_follower import FeedFollower, following
 from tests.support.feeds.relay import Relay, node
 from tests.support.scripted import ScriptedChain
@@ -127,7 +128,7 @@ def test_witness_import_requires_empty_database(store: Store):
 
 
 # Without shrinking: an example polls and mines some hundred times over HTTP.
-@settings(max_examples=6, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(examples(6, in_ci=3), phases=[Phase.explicit, Phase.generate])
 @given(
     moments=st.lists(st.integers(1, 40), min_size=6, max_size=6),
     gaps=st.lists(st.integers(0, 3), min_size=6, max_size=6),

@@ -66,8 +66,11 @@ class Chain:
         # Otherwise every request searches the environment for a proxy.
         self.session.trust_env = False
         self.web3 = Web3(HTTPProvider(url, session=self.session))
+        # It would ask for the chain id before every call.
+        self.web3.middleware_onion.remove("validation")
         self.accounts: list[str] = [Web3.to_checksum_address(a) for a in self.rpc("eth_accounts")]
         self.known: dict[str, Contract] = {}
+        self.id = int(self.rpc("eth_chainId"), 16)
         free = int(self.rpc("eth_getBlockByNumber", "latest", False)["baseFeePerGas"], 16) == 0
         # If gas costs nothing, the tip is zero, too, so that balances are exact.
         self.price = {"gasPrice": "0x0"} if free else {}

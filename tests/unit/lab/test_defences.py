@@ -58,6 +58,7 @@ def test_trap_groups_are_profitable_only_without_floors_and_tolls():
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_most_kickouts_caused_by_a_single_creator_are_held():
     loop = network("floors=false", "tolls=false", "veto_delay=600", **LONG)
     every = "crynux ranked_answers=all"
@@ -86,6 +87,7 @@ def test_silent_node_is_drawn_more_often_with_a_weight_floor():
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_quitting_during_pending_kickout_does_not_avoid_it():
     free = ("veto_delay=600", "rejoin_delay=1", "quit_is_kickout=false")
     bound = found("kickout-wash", "crynux", network("veto_delay=600", **LONGER))
@@ -96,6 +98,7 @@ def test_quitting_during_pending_kickout_does_not_avoid_it():
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_new_address_after_kickout_earns_less_than_honest_node():
     loop = network("veto_delay=600", **LONGER)
     anew, honest = found("new-address", "crynux", loop), found("silent", "crynux", loop)
@@ -107,6 +110,7 @@ def test_new_address_after_kickout_earns_less_than_honest_node():
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_garbage_first_strategy_is_profitable_only_when_every_answer_ranks():
     loop = network(tasks=6000)
     ranked = found("garbage-first-lapsed", "crynux ranked_answers=all", loop)

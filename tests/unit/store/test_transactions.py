@@ -172,6 +172,7 @@ def test_sqlite_uses_full_synchronous_wal(sqlite_url: str):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_write_ahead_log_size_is_bounded(sqlite_url: str):
     wal = Path(sqlite_url.removeprefix("sqlite:///") + "-wal")
     longest = 0
