@@ -24,7 +24,7 @@ from oracle.queries.answers import (
     RuleSetView,
 )
 from oracle.queries.legacy_models import LegacyRounds
-from oracle.queries.node_models import NodeEntry, WireInteger
+from oracle.queries.node_models import NodeEntry, QosIntervalView, WireInteger
 
 
 class Origin(ApiModel):
@@ -165,6 +165,7 @@ class NodeExplanation(ApiModel):
     """Every number from which the score of a node results, each with its log."""
 
     row: NodeEntry = Field(description="The node's row in the list of nodes, as of the block.")
+    interval: QosIntervalView | None = Field(description="null: its QoS is no mean of scores.")
     as_of: BlockView
     rules: str
     rules_version: int

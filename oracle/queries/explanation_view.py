@@ -20,6 +20,7 @@ from oracle.queries.explanation_models import (
     build_origin,
 )
 from oracle.queries.legacy_models import LegacyRounds, build_legacy_rounds
+from oracle.queries.node_models import build_qos_interval
 from oracle.queries.population import build_node_entry
 from oracle.store.state.rule_set_repository import identify_rules
 from oracle.systems.crynux.predownload import list_download_requests
@@ -33,6 +34,7 @@ def build_explanation_view(
     population = replace(explanation.population, labels=labels)
     return NodeExplanation(
         row=build_node_entry(node, node_scores, population, explanation.place),
+        interval=build_qos_interval(node, explanation.as_of.time, rules),
         as_of=BlockView(**explanation.as_of._asdict()),
         rules=rules.name,
         rules_version=rules.version,

@@ -11,9 +11,9 @@ from oracle.domain.fixed_point import UNIT, multiply_fixed_point
 from oracle.domain.scoring.legacy_factors import Factors
 from oracle.domain.scoring.node_figures import NodeScores
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_interval import QosInterval
 from oracle.queries.advice.kickout_outlook import KickoutOutlook
 from oracle.queries.api.lifting import NodeLift
+from oracle.queries.node_models import QosIntervalView
 from oracle.queries.text.human_numbers import (
     capitalize_first,
     format_count,
@@ -197,7 +197,7 @@ def _format_saving_places(outlook: KickoutOutlook) -> str:
     return f"{' or '.join(places)} in these tasks would avoid the kickout"
 
 
-def format_interval(interval: QosInterval) -> str:
+def format_interval(interval: QosIntervalView) -> str:
     """Return the interval of a QoS in a few words, rounded down like all scores."""
     return f"between {format_two_decimals(interval.low)} and {format_two_decimals(interval.high)}"
 

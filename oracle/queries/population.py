@@ -23,7 +23,6 @@ from oracle.domain.scoring.legacy_tally import compute_window_start
 from oracle.domain.scoring.node_figures import NodeScores, compute_node_scores
 from oracle.domain.scoring.node_scores import compute_node_qos
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_interval import compute_qos_interval
 from oracle.domain.state import Membership, Node
 from oracle.indexer.round_leaves import LeafCache, load_round_lanes
 from oracle.queries.answers import build_as_of
@@ -123,7 +122,6 @@ def build_node_entry(
     """Return the row of a node; `rank` is its rank by QoS, from 1, or None without a QoS."""
     address = node.address
     lane_on_chain = population.on_chain.get_lane(node)
-    interval = compute_qos_interval(node, population.time, population.rules)
     return NodeEntry(
         place=rank,
         node=address,
@@ -141,8 +139,6 @@ def build_node_entry(
         long_term=node_scores.long_term,
         reliability=node_scores.reliability,
         qos=node_scores.qos,
-        qos_low=None if interval is None else interval.low,
-        qos_high=None if interval is None else interval.high,
         lane=compute_node_lane_from_scores(node_scores),
         seat=node.seat,
         lane_on_chain=lane_on_chain,

@@ -25,7 +25,6 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.feed_rows import is_feed_position
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import Address
-from oracle.domain.scoring.score_interval import compute_qos_interval
 from oracle.errors import InputError
 from oracle.queries.api.node_order import NodeRanking, NodeRankingCache
 from oracle.queries.explain import (
@@ -36,6 +35,7 @@ from oracle.queries.explain import (
     resolve_block,
 )
 from oracle.queries.explanation_view import build_explanation_view
+from oracle.queries.node_models import build_qos_interval
 from oracle.queries.node_sentences import (
     NodeSummary,
     format_details,
@@ -158,9 +158,7 @@ def _print_explanation(explanation: Explanation, node_summary: NodeSummary) -> N
 
 def _describe_interval(explanation: Explanation) -> str | None:
     """Return the interval of the QoS with the number of scores, or None if it has none."""
-    interval = compute_qos_interval(
-        explanation.node, explanation.as_of.time, explanation.population.rules
-    )
+    interval = build_qos_interval(explanation.node, explanation.as_of.time, explanation.rules)
     if interval is None:
         return None
     scores = format_count(len(explanation.pool), "score")

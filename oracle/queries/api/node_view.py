@@ -12,7 +12,7 @@ from oracle.queries.api.lifting import NodeLift, compute_what_if_counts
 from oracle.queries.api.node_list import load_population
 from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.kickout_models import ContractKickout, build_contract_kickout
-from oracle.queries.node_models import NodeEntry
+from oracle.queries.node_models import NodeEntry, QosIntervalView, build_qos_interval
 from oracle.queries.population import OnChainScores, Population, build_node_entry
 
 
@@ -58,6 +58,7 @@ class NodeView(Answer):
     """One node; `row` is its row in the list of nodes."""
 
     row: NodeEntry
+    interval: QosIntervalView | None = Field(description="null: its QoS is no mean of scores.")
     members: int = Field(description="Number of members, which `row.place` counts among.")
     models: list[str]
     version: str | None
@@ -85,6 +86,7 @@ def build_node_view(snapshot: ApiSnapshot, node: Node) -> NodeView:
     return NodeView(
         as_of=snapshot.as_of,
         row=row,
+        interval=build_qos_interval(node, population.time, rules),
         members=ranking.member_count,
         models=list(node.models),
         version=None if node.version is None else ".".join(map(str, node.version)),

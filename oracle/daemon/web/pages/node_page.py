@@ -27,7 +27,6 @@ from oracle.domain.fold.working_set import CAUSES, ReliabilityCause, Reliability
 from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import DO_NOT_SELECT
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_interval import QosInterval
 from oracle.domain.state import Membership, Node
 from oracle.queries.advice.kickout_outlook import KickoutOutlook
 from oracle.queries.api.node_history import (
@@ -165,16 +164,13 @@ def build_score_values(
     Reliability, mean and thresholds are decimals.
     """
     rules, (qos, chain_words) = node_summary.rules, describe_on_chain_score(node_view)
-    low, high = node_view.row.qos_low, node_view.row.qos_high
     slot_count = max(node_view.pool_size, len(scores))
     score_bars = lay_out_bars(
         [entry.score for entry in scores], slot_count, _SCORE_BOX, rules.q_max
     )
     return {
         "headline": format_headline(node_summary),
-        "interval": None
-        if low is None or high is None
-        else format_interval(QosInterval(low, high)),
+        "interval": None if node_view.interval is None else format_interval(node_view.interval),
         "details": format_details(node_summary),
         "lift": format_improvement(node_summary),
         "on_chain": qos,
