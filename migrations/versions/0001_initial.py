@@ -228,6 +228,13 @@ def upgrade() -> None:
     sa.Column('seed', sa.LargeBinary(), nullable=False),
     sa.PrimaryKeyConstraint('start_ms', 'seed', name=op.f('pk_draw_epoch'))
     )
+    op.create_table('end_minute',
+    sa.Column('minute', sa.BigInteger(), autoincrement=False, nullable=False),
+    sa.Column('ends', sa.BigInteger(), nullable=False),
+    sa.Column('timeouts', sa.BigInteger(), nullable=False),
+    sa.Column('ends_by_key', sa.LargeBinary(), nullable=True),
+    sa.PrimaryKeyConstraint('minute', name=op.f('pk_end_minute'))
+    )
     op.create_table('endpoint_fact',
     sa.Column('endpoint', sa.Text(), nullable=False),
     sa.Column('name', sa.Text(), nullable=False),
@@ -338,6 +345,26 @@ def upgrade() -> None:
     sa.CheckConstraint('id = 1', name=op.f('ck_identity_one_row')),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_identity'))
     )
+    op.create_table('incident',
+    sa.Column('number', sa.BigInteger(), autoincrement=False, nullable=False),
+    sa.Column('creator', sa.LargeBinary(), nullable=True),
+    sa.Column('block', sa.BigInteger(), autoincrement=False, nullable=False),
+    sa.Column('tx', sa.BigInteger(), autoincrement=False, nullable=False),
+    sa.Column('log', sa.BigInteger(), autoincrement=False, nullable=False),
+    sa.Column('sub', sa.BigInteger(), autoincrement=False, nullable=False),
+    sa.Column('found_time', sa.BigInteger(), nullable=False),
+    sa.Column('since', sa.BigInteger(), nullable=False),
+    sa.Column('until', sa.BigInteger(), nullable=False),
+    sa.Column('nodes', sa.BigInteger(), nullable=False),
+    sa.Column('timeouts', sa.BigInteger(), nullable=False),
+    sa.Column('over_block', sa.BigInteger(), nullable=True),
+    sa.Column('over_tx', sa.BigInteger(), nullable=True),
+    sa.Column('over_log', sa.BigInteger(), nullable=True),
+    sa.Column('over_sub', sa.BigInteger(), nullable=True),
+    sa.Column('over_time', sa.BigInteger(), nullable=True),
+    sa.PrimaryKeyConstraint('number', name=op.f('pk_incident'))
+    )
+    op.create_index(op.f('ix_incident_until'), 'incident', ['until'], unique=False)
     op.create_table('kick',
     sa.Column('node', sa.LargeBinary(), nullable=False),
     sa.Column('state', sa.Text(), nullable=False),
@@ -969,6 +996,8 @@ def downgrade() -> None:
     op.drop_index('open_kickout', table_name='kickout', sqlite_where=sa.text('closed_block IS NULL'), postgresql_where=sa.text('closed_block IS NULL'))
     op.drop_table('kickout')
     op.drop_table('kick')
+    op.drop_index(op.f('ix_incident_until'), table_name='incident')
+    op.drop_table('incident')
     op.drop_table('identity')
     op.drop_index('one_active_halt', table_name='halt', sqlite_where=sa.text('cleared_time IS NULL'), postgresql_where=sa.text('cleared_time IS NULL'))
     op.drop_table('halt')
@@ -982,6 +1011,7 @@ def downgrade() -> None:
     op.drop_table('feed_fault')
     op.drop_table('feed_cursor')
     op.drop_table('endpoint_fact')
+    op.drop_table('end_minute')
     op.drop_table('draw_epoch')
     op.drop_index(op.f('ix_draw_voided_block'), table_name='draw')
     op.drop_index(op.f('ix_draw_seed_block'), table_name='draw')

@@ -177,6 +177,11 @@ class Run(NamedTuple):
     reported_at: Position | None = None
     ending: Ending | None = None
 
+    @property
+    def has_answered(self) -> bool:
+        """Whether the node committed a result or reported an error."""
+        return self.committed_at is not None or self.reported_at is not None
+
 
 @dataclass(slots=True)
 class Task:

@@ -124,6 +124,7 @@ def pack_state(state: FoldedState, first_task_block: int) -> bytes:
             groups=(group for group in ledger.groups.values() if not group.closed),
             last=state.fold.last,
             kicks=state.contract_state.kicks.values(),
+            detector=ledger.detector,
         )
     )
 
@@ -131,6 +132,7 @@ def pack_state(state: FoldedState, first_task_block: int) -> bytes:
 def _restore_state(uow: UnitOfWork, snapshot: StateSnapshot, rules: Rules) -> FoldedState:
     packed, fold = decode_state(snapshot.body), Fold(rules)
     fold.last = packed.last
+    fold.ledger.detector = packed.detector
     fold.ledger.nodes.update((node.address, node) for node in packed.nodes)
     fold.ledger.tasks.update((task.key, task) for task in packed.tasks)
     fold.ledger.groups.update((group.group, group) for group in packed.groups)

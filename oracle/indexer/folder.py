@@ -124,6 +124,7 @@ class EventFolder:
             self._contract_state = uow.rounds.load()
             self._rule_set_number = uow.rule_sets.get_or_assign_number(self.rules)
             self._fold.last = uow.last_event.get()
+            self._fold.ledger.detector = uow.incidents.load_detector()
         return self._contract_state
 
     def _load_rows(self, uow: UnitOfWork, events: Sequence[DomainEvent]) -> None:

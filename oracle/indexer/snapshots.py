@@ -14,6 +14,7 @@ import msgspec
 
 from oracle.chain.protocols import LogReader
 from oracle.domain.blocks import BlockRange
+from oracle.domain.incidents.incident_detector import IncidentDetector
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.folded_state import (
     MAX_SNAPSHOTS_TRIED,
@@ -30,6 +31,7 @@ from oracle.store.bulk import Row
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 from oracle.store.state.group_repository import encode_group_row
+from oracle.store.state.incident_repository import encode_incident_row, encode_minute_row
 from oracle.store.state.node_repository import encode_node_row
 from oracle.store.state.round_rows import encode_kick_row
 from oracle.store.state.snapshot_repository import StateSnapshot, decode_state
@@ -185,6 +187,8 @@ def _compare_sample(
         if node.changed_at > snapshot_block or address.startswith(node_page)
     }
     tasks = {key: task for key, task in ledger.tasks.items() if task.changed_at > snapshot_block}
+    folded_minutes, folded_incidents = _index_detector_rows(ledger.detector)
+    stored_minutes, stored_incidents = _index_detector_rows(uow.incidents.load_detector())
     table_pairs: list[tuple[str, Mapping[Any, Row], Mapping[Any, Row]]] = [
         (
             "node",
@@ -206,6 +210,8 @@ def _compare_sample(
             _index_rows(rounds.kicks, encode_kick_row),
             _index_rows(stored.kicks, encode_kick_row),
         ),
+        ("end_minute", folded_minutes, stored_minutes),
+        ("incident", folded_incidents, stored_incidents),
     ]
     differing = [
         f"{table} {key}"
@@ -219,6 +225,15 @@ def _compare_sample(
         differing.append("accepted_round")
     row_count = sum(len(folded_rows) for _, folded_rows, _ in table_pairs)
     return SampleCheck(cursor.number, row_count, tuple(differing))
+
+
+def _index_detector_rows(
+    detector: IncidentDetector,
+) -> tuple[Mapping[Any, Row], Mapping[Any, Row]]:
+    """Return the rows of minutes and of open incidents, by their keys."""
+    minutes = {row.minute: row for row in detector.minutes}
+    incidents = {incident.number: incident for incident in detector.open_incidents}
+    return _index_rows(minutes, encode_minute_row), _index_rows(incidents, encode_incident_row)
 
 
 def _index_rows(

@@ -61,6 +61,7 @@ from oracle.store.schema import check_schema
 from oracle.store.state.cursor_repository import CursorRepository, LastEventRepository
 from oracle.store.state.draw_repository import DownloadRepository, DrawRepository
 from oracle.store.state.group_repository import GroupRepository, GroupResultRepository
+from oracle.store.state.incident_repository import IncidentRepository
 from oracle.store.state.node_repository import NodeRepository
 from oracle.store.state.projections import ProjectionRepository
 from oracle.store.state.round_repository import RoundRepository
@@ -143,6 +144,7 @@ class UnitOfWork:
         self.anomalies = AnomalyRepository(connection)
         self.histories = HistoryRows(connection)
         self.kickouts = KickoutRepository(connection)
+        self.incidents = IncidentRepository(connection)
         self.activity = ActivityRepository(connection)
 
     def _open_outbox_repositories(self, connection: Connection) -> None:
@@ -175,6 +177,7 @@ class UnitOfWork:
         self.results.append(changes.results)
         self.anomalies.append(changes.anomalies)
         self.kickouts.save_intervals(changes.kickouts)
+        self.incidents.save_changes(changes.incidents)
         if changes.last is not None:
             self.last_event.set(changes.last)
         self.undo.write(changes.pre_images)

@@ -34,7 +34,8 @@ from oracle.domain.state import OpenGroup, Task
 # Version 10: groups that commit and reveal score in both rounds under legacy rules.
 # Version 11: seats of nodes, the times of due kickouts, and the time of each node's last score.
 # Version 12: the kickout of a node that quits stays due.
-FOLD_VERSION = 12
+# Version 13: incidents.
+FOLD_VERSION = 13
 
 HANDLERS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {
     network_events.NodeJoined: node_lifecycle.apply_node_joined,
@@ -93,10 +94,11 @@ class Fold:
             return
         pre_images = PreImages(number, {}, {}, {}, (self.last,))
         self.ledger.images = pre_images
+        self.ledger.detector.images = pre_images.incidents
         try:
             self.fold_events(events)
         finally:
-            self.ledger.images = None
+            self.ledger.images = self.ledger.detector.images = None
         self.ledger.changes.pre_images.append(pre_images)
 
     def fold_events(self, events: Iterable[DomainEvent], *, is_complete: bool = True) -> None:
@@ -147,6 +149,7 @@ class Fold:
         The ledger shares the returned rows, so store them before the fold continues.
         """
         changes = self.ledger.changes
+        changes.incidents = self.ledger.detector.drain_changes()
         self.ledger.changes = Changes()
         return changes
 

@@ -61,7 +61,7 @@ def apply_task_ended(ledger: WorkingSet, event: Terminal) -> None:
     task = ledger.get_task_for_update(event.task)
     _set_ending(event, task)
     if task.node is not None:
-        _release_runner(ledger, event, task, task.node)
+        _release_runner(ledger, event, task, task.node, has_answered=task.stopped_at is not None)
     if ledger.rules.close == "terminal":
         group_validation.close_group_if_complete(ledger, event, task)
 
@@ -97,19 +97,28 @@ def _end_runs(ledger: WorkingSet, event: Terminal, existing: Task) -> None:
     if all(run.ending is not None for run in task.runs):
         _set_ending(event, task)
     for run in runs_to_end:
-        _release_runner(ledger, event, task, run.node)
+        _release_runner(ledger, event, task, run.node, has_answered=run.has_answered)
     if task.ending is not None:
         legacy_round_scores.score_ended_task(ledger, event, task)
         if ledger.rules.close == "terminal":
             group_validation.close_group_if_complete(ledger, event, task)
 
 
-def _release_runner(ledger: WorkingSet, event: Terminal, task: Task, address: Address) -> None:
-    """Decrement the node's running tasks unless the node was already released; update its H."""
+def _release_runner(
+    ledger: WorkingSet, event: Terminal, task: Task, address: Address, *, has_answered: bool
+) -> None:
+    """Decrement the node's running tasks unless the node was already released; update its H.
+
+    The end counts for incidents if the node has not answered before. An abort without an answer
+    does not count, because it says nothing about the node.
+    """
     node = ledger.get_node_for_update(address, event.time)
     if not task.freed:
         node.running -= 1
-    cause = _CAUSES.get(_ENDINGS[type(event)])
+    ending = _ENDINGS[type(event)]
+    if not has_answered and ending is not Ending.ABORTED:
+        ledger.record_task_end(event, task, address, is_timeout=ending is Ending.TIMED_OUT)
+    cause = _CAUSES.get(ending)
     if cause is ReliabilityCause.TIMED_OUT and not ledger.rules.is_credible_timeout(task.timeout):
         _record_excused_timeout(ledger, event, node)
     elif cause is not None:

@@ -87,18 +87,14 @@ def _was_network_waiting_for(run: Run, task: Task) -> bool:
     upload the result.
     """
     if not _have_all_committed(task.runs):
-        return not _has_committed(run)
+        return not run.has_answered
     if run.disclosed_at or run.reported_at:
         return task.validated
     return True
 
 
 def _have_all_committed(runs: Sequence[Run]) -> bool:
-    return all(_has_committed(run) for run in runs)
-
-
-def _has_committed(run: Run) -> bool:
-    return bool(run.committed_at or run.reported_at)
+    return all(run.has_answered for run in runs)
 
 
 def apply_task_created(ledger: WorkingSet, event: TaskCreated) -> None:
@@ -198,6 +194,7 @@ def _record_submission_or_error(
     if task.stopped_at is None:
         task.stopped_at = event.at
         task.stopped_time = event.time
+        ledger.record_task_end(event, task, event.node)
         if event.frees:
             task.freed = True
             node_lifecycle.decrement_running_tasks(ledger, event.node, event.at, event.time)

@@ -41,6 +41,8 @@ def apply_run_answer(
         updated_run = run._replace(disclosed_at=event.at)
     else:
         updated_run = run._replace(reported_at=event.at)
+    if not run.has_answered:
+        ledger.record_task_end(event, task, event.node)
     _replace_run(ledger.get_task_for_update(event.task), updated_run)
 
 

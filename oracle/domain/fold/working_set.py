@@ -11,6 +11,7 @@ from oracle.domain.events.network_events import DomainEvent, get_event_name
 from oracle.domain.feed_rows import is_feed_position
 from oracle.domain.fold.preconditions import Breach
 from oracle.domain.ids import Address, GroupKey, TaskKey
+from oracle.domain.incidents.incident_detector import IncidentDetector, IncidentRows
 from oracle.domain.scoring.group_ranking import ClosingMember
 from oracle.domain.scoring.legacy_tally import get_stored_tally
 from oracle.domain.scoring.node_scores import (
@@ -220,6 +221,7 @@ class PreImages:
     groups: dict[GroupKey, OpenGroup | None]
     # The value before the block as a tuple of one; empty if the block had no event.
     last: tuple[LastEvent | None, ...]
+    incidents: IncidentRows = field(default_factory=IncidentRows)
 
 
 @dataclass(slots=True)
@@ -236,6 +238,7 @@ class Changes:
     anomalies: list[Anomaly] = field(default_factory=list)
     # Intervals that opened or closed; one interval may occur twice.
     kickouts: list[KickoutDue] = field(default_factory=list)
+    incidents: IncidentRows = field(default_factory=IncidentRows)
     last: LastEvent | None = None
     pre_images: list[PreImages] = field(default_factory=list)
 
@@ -247,13 +250,14 @@ class WorkingSet:
     position of the newest folded event. `node_count` is the number of all nodes, including those
     that are not loaded. `images` holds rows as they were before the current block,
     or is None if no pre-images are kept. `closing` holds the groups that closed in the current
-    transaction and have no scores yet.
+    transaction and have no scores yet. `detector` follows the ends of tasks to find incidents.
     """
 
     __slots__ = (
         "at",
         "changes",
         "closing",
+        "detector",
         "groups",
         "images",
         "just_quit",
@@ -273,6 +277,7 @@ class WorkingSet:
         self.images: PreImages | None = None
         self.at = Position(0, 0, 0)
         self.closing: list[ClosingGroup] = []
+        self.detector = IncidentDetector()
         # Nodes whose pending quit took effect, and the (block, transaction) in which it did.
         self.just_quit: dict[Address, tuple[int, int]] = {}
 
@@ -314,6 +319,12 @@ class WorkingSet:
             group = self.groups[key] = OpenGroup(key, (), closed=False)
         self.changes.groups[key] = group
         return group
+
+    def record_task_end(
+        self, event: DomainEvent, task: Task, node: Address, *, is_timeout: bool = False
+    ) -> None:
+        """Record that a task ended at a node, so that incidents are found."""
+        self.detector.record_end(event.at, event.time, (task.creator, node), is_timeout=is_timeout)
 
     def record_anomaly(self, event: DomainEvent, breach: Breach) -> None:
         """Record that an event broke a rule."""

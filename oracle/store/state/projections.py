@@ -12,6 +12,7 @@ from oracle.store.bulk import Row, fetch_rows, insert_rows, upsert_rows
 from oracle.store.encoding import HASH_BYTES, encode_hex, parse_position
 from oracle.store.state.cursor_repository import encode_last_event_row
 from oracle.store.state.group_repository import encode_group_row
+from oracle.store.state.incident_repository import encode_incident_row, encode_minute_row
 from oracle.store.state.node_repository import encode_node_row
 from oracle.store.state.round_rows import encode_kick_row
 from oracle.store.state.snapshot_repository import PackedState
@@ -23,8 +24,10 @@ from oracle.store.tables.round_tables import accepted_round, contract_setting, k
 from oracle.store.tables.selection_tables import rule_set
 from oracle.store.tables.state_tables import (
     anomaly,
+    end_minute,
     group_member,
     group_result,
+    incident,
     kickout,
     last_event,
     membership_change,
@@ -48,6 +51,8 @@ PROJECTIONS = (
     membership_change,
     anomaly,
     kickout,
+    end_minute,
+    incident,
     accepted_round,
     strike,
     contract_setting,
@@ -111,6 +116,11 @@ class ProjectionRepository:
         upsert_rows(self._connection, open_group, list(map(encode_group_row, state.groups)))
         self._replace_rows(node, list(map(encode_node_row, state.nodes)))
         self._replace_rows(kick, list(map(encode_kick_row, state.kicks)))
+        self._replace_rows(end_minute, list(map(encode_minute_row, state.detector.minutes)))
+        is_later = incident.c.number > state.detector.incident_count
+        self._connection.execute(delete(incident).where(is_later))
+        open_incidents = list(map(encode_incident_row, state.detector.open_incidents))
+        upsert_rows(self._connection, incident, open_incidents)
         self._replace_rows(
             last_event, [] if state.last is None else [encode_last_event_row(state.last)]
         )

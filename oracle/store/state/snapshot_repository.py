@@ -13,11 +13,18 @@ from sqlalchemy import Connection, delete, func, select
 
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import LastEvent
+from oracle.domain.incidents.incident_detector import IncidentDetector
 from oracle.domain.reports.node_kicks import NodeKick
 from oracle.domain.state import Node, OpenGroup, Task
 from oracle.store.bulk import upsert_rows
 from oracle.store.state.cursor_repository import encode_last_event_row
 from oracle.store.state.group_repository import decode_group_values, encode_group_row
+from oracle.store.state.incident_repository import (
+    decode_incident_row,
+    decode_minute_row,
+    encode_incident_row,
+    encode_minute_row,
+)
 from oracle.store.state.node_repository import decode_node_values, encode_node_row
 from oracle.store.state.round_rows import decode_kick_values, encode_kick_row
 from oracle.store.state.task_repository import decode_task_row, encode_task_row
@@ -147,6 +154,7 @@ class PackedState(NamedTuple):
     groups: Iterable[OpenGroup]
     last: LastEvent | None
     kicks: Iterable[NodeKick]
+    detector: IncidentDetector
 
 
 def encode_state(state: PackedState) -> bytes:
@@ -157,6 +165,9 @@ def encode_state(state: PackedState) -> bytes:
         sorted(map(encode_group_row, state.groups)),
         None if state.last is None else encode_last_event_row(state.last),
         sorted(map(encode_kick_row, state.kicks)),
+        list(map(encode_minute_row, state.detector.minutes)),
+        list(map(encode_incident_row, state.detector.open_incidents)),
+        state.detector.incident_count,
     )
     return zlib.compress(encode(parts), _COMPRESSION)
 
@@ -164,11 +175,14 @@ def encode_state(state: PackedState) -> bytes:
 def decode_state(body: bytes) -> PackedState:
     """Decode a state encoded by `encode_state`."""
     parts: list[Any] = decode(zlib.decompress(body))
-    nodes, tasks, groups, last, kicks = parts
+    nodes, tasks, groups, last, kicks, minutes, incidents, incident_count = parts
     return PackedState(
         nodes=map(decode_node_values, nodes),
         tasks=map(decode_task_row, tasks),
         groups=map(decode_group_values, groups),
         last=None if last is None else LastEvent(Position(*last[1:5]), *last[5:]),
         kicks=map(decode_kick_values, kicks),
+        detector=IncidentDetector(
+            map(decode_minute_row, minutes), map(decode_incident_row, incidents), incident_count
+        ),
     )

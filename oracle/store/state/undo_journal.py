@@ -17,6 +17,7 @@ from oracle.store.bulk import Row, insert_missing_rows, upsert_rows
 from oracle.store.encoding import decode_hex
 from oracle.store.state.cursor_repository import encode_last_event_row
 from oracle.store.state.group_repository import encode_group_row
+from oracle.store.state.incident_repository import encode_incident_row, encode_minute_row
 from oracle.store.state.node_repository import encode_node_row
 from oracle.store.state.round_rows import encode_kick_row
 from oracle.store.state.task_repository import encode_task_row
@@ -24,8 +25,10 @@ from oracle.store.tables.chain_tables import cursor, undo
 from oracle.store.tables.round_tables import accepted_round, contract_setting, kick, strike
 from oracle.store.tables.state_tables import (
     anomaly,
+    end_minute,
     group_member,
     group_result,
+    incident,
     kickout,
     last_event,
     membership_change,
@@ -47,6 +50,8 @@ _JOURNALED = {
     "group": open_group,
     "last": last_event,
     "kick": kick,
+    "end_minute": end_minute,
+    "incident": incident,
 }
 # Append-only tables, whose rows have a position: a rollback deletes them.
 _APPENDED = (
@@ -180,6 +185,9 @@ def _iterate_pre_images(
         yield from _encode_pre_images("group", images.groups, decode_hex, encode_group_row)
         for old_event in images.last:
             yield "last", 1, None if old_event is None else encode_last_event_row(old_event)
+        rows = images.incidents
+        yield from _encode_pre_images("end_minute", rows.minutes, int, encode_minute_row)
+        yield from _encode_pre_images("incident", rows.incidents, int, encode_incident_row)
     else:
         yield from _encode_pre_images("kick", images.kicks, decode_hex, encode_kick_row)
 

@@ -252,6 +252,41 @@ Index(
     postgresql_where=text("closed_block IS NULL"),
 )
 
+# Task ends of each minute of block time in the last day, to find incidents.
+end_minute = Table(
+    "end_minute",
+    metadata,
+    Column("minute", BigInteger, primary_key=True, autoincrement=False),  # unix seconds / 60
+    Column("ends", BigInteger, nullable=False),
+    Column("timeouts", BigInteger, nullable=False),
+    # Creator, node, ends and timeouts of each pair; NULL after 15 minutes.
+    Column("ends_by_key", LargeBinary),
+)
+
+# Suspected incidents, whose timeouts are marked.
+incident = Table(
+    "incident",
+    metadata,
+    # From 1, in the order in which they were found.
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("creator", LargeBinary),  # NULL: a network outage
+    *_build_position_columns(is_key=False),  # where it was found
+    Column("found_time", BigInteger, nullable=False),
+    # The block times between which timeouts are marked, both included.
+    Column("since", BigInteger, nullable=False),
+    Column("until", BigInteger, nullable=False),
+    # Maximum numbers in one window.
+    Column("nodes", BigInteger, nullable=False),
+    Column("timeouts", BigInteger, nullable=False),
+    # NULL: the incident is open.
+    Column("over_block", BigInteger),
+    Column("over_tx", BigInteger),
+    Column("over_log", BigInteger),
+    Column("over_sub", BigInteger),
+    Column("over_time", BigInteger),
+    Index(None, "until"),
+)
+
 # One row: the last event folded, and the number of nodes that events named up to it.
 last_event = Table(
     "last_event",

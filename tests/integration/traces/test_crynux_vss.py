@@ -153,6 +153,14 @@ def test_recorded_chain_has_no_anomaly_or_dead_letter(followed: Follower):
     assert shown(followed)["anomalies"] == []
 
 
+def test_recorded_chain_has_timeouts_but_no_incident(followed: Follower):
+    with followed.store.read_transaction() as uow:
+        detector = uow.incidents.load_detector()
+        assert uow.incidents.list_newest(1) == []
+    assert sum(row.ends for row in detector.minutes) > 100
+    assert sum(row.timeouts for row in detector.minutes) > 0
+
+
 def test_recorded_nodes_match_final_state(followed: Follower):
     nodes = followed.nodes()
 

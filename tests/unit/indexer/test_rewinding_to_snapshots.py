@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import groupby
 
 import pytest
 from hypothesis import given, strategies as st
@@ -17,6 +18,7 @@ from oracle.indexer.rules_binding import bind_rules
 from oracle.indexer.snapshots import (
     SampleCheck,
     SnapshotSource,
+    check_sample,
     make_next_snapshot,
     store_sample_result,
 )
@@ -24,8 +26,11 @@ from oracle.store.database import Store, UnitOfWork
 from oracle.store.state import snapshot_repository
 from oracle.store.tables.chain_tables import state_snapshot
 from oracle.store.tables.log_tables import log_row
+from oracle.store.tables.state_tables import end_minute, incident as incident_table
 from tests.support.examples import examples
+from tests.support.histories import GENESIS_TIME
 from tests.support.scripted import Event, ScriptedChain
+from tests.support.task_traffic import burst_history
 from tests.support.traffic import Traffic
 from tests.support.txmgr.follower import RULES, Follower, folder, mined
 from tests.support.txmgr.stores import NewStore
@@ -261,3 +266,54 @@ def test_rewind_skips_snapshot_that_lacks_a_changed_task(
 
     assert rewound.snapshot != max(block for block in snapshot_blocks if block < number)
     assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:number]), RULES)
+
+
+def mined_burst() -> ScriptedChain:
+    """Mine a burst of one application, each of its moments in a block of its own."""
+    chain, time = ScriptedChain(), GENESIS_TIME
+    for event_time, events in groupby(burst_history().events, key=lambda event: event.time):
+        chain.mine(*events, after=event_time - time)
+        time = event_time
+    chain.mine_many(chain.finality_depth)
+    return chain
+
+
+def test_rewind_from_snapshot_restores_every_phase_of_an_incident(
+    store: Store, new_store: NewStore
+):
+    chain = mined_burst()
+    with small_snapshots(4):
+        follower = Follower(chain, store, folder=folder(RULES))
+        with store.transaction() as uow:
+            bind_rules(uow, RULES)
+        follower.catch_up()
+        full_dump, snapshot_blocks = follower.dump(), make_snapshots(follower)
+        with store.read_transaction() as uow:
+            (incident,) = uow.incidents.list_newest(9)
+        assert incident.over_at is not None
+        over, found = incident.over_at.block, incident.found_at.block
+        assert any(found < block < over for block in snapshot_blocks)
+        for number in (over - 1, found, found - 1):
+            rewound = rewind(follower, number)
+            assert rewound.snapshot is not None
+            assert follower.dump() == fresh_dump(new_store, up_to(chain, number), RULES)
+            follower.restart()
+            follower.catch_up(restarting=True)
+            assert follower.dump() == full_dump
+            make_snapshots(follower)
+
+
+def test_sample_check_finds_damaged_incidents_and_minutes(store: Store):
+    follower = Follower(up_to(mined_burst(), 25), store, folder=folder(RULES))
+    follower.catch_up()
+    source = SnapshotSource(store, follower.folder.reader, RULES)
+    check = check_sample(source, "0x")
+    assert check is not None
+    assert check.differing == ()
+    with store.transaction() as uow:
+        uow._connection.execute(update(incident_table).values(until=0))
+        uow._connection.execute(update(end_minute).values(timeouts=0))
+    check = check_sample(source, "0x")
+    assert check is not None
+    assert "incident 1" in check.differing
+    assert any(row.startswith("end_minute ") for row in check.differing)

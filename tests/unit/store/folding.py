@@ -14,6 +14,7 @@ from oracle.domain.events.oracle_events import ContractEvent, RoundAccepted
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import (
     Fold,
+    collect_node_addresses,
     collect_open_group_keys,
     collect_open_group_task_keys,
     collect_task_keys,
@@ -163,12 +164,14 @@ def fold_into(uow: UnitOfWork, events: Sequence[Event], last: int, *, final: int
 def _load_everything(uow: UnitOfWork, fold: Fold, events: Sequence[Event]) -> None:
     network_events = [event for event in events if not isinstance(event, ContractEvent)]
     rows = fold.ledger
-    rows.nodes.update(uow.nodes.get_many(address(number) for number in NODES))
+    rows.detector = uow.incidents.load_detector()
     rows.tasks.update(uow.tasks.get_many(collect_task_keys(network_events)))
     rows.groups.update(
         uow.groups.get_many(collect_open_group_keys(network_events, rows.tasks, QUICK))
     )
     rows.tasks.update(uow.tasks.get_many(collect_open_group_task_keys(rows.groups.values())))
+    addresses = collect_node_addresses(network_events, rows.tasks)
+    rows.nodes.update(uow.nodes.get_many(addresses))
 
 
 def forget_everything(uow: UnitOfWork) -> None:

@@ -18,6 +18,7 @@ from oracle.domain.fold.fold import (
     collect_task_keys,
 )
 from oracle.domain.fold.working_set import Changes, MembershipTransition, PreImages
+from oracle.domain.incidents.incident_detector import IncidentDetector
 from oracle.domain.scoring.node_scores import compute_node_qos, compute_reliability, is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, PendingLeave
@@ -66,7 +67,12 @@ def lists_of(changes: Changes) -> tuple[list[object], ...]:
 
 def rows_of(fold: Fold) -> tuple[object, ...]:
     ledger = fold.ledger
-    return deepcopy((ledger.nodes, ledger.tasks, ledger.groups, fold.last))
+    rows = (ledger.nodes, ledger.tasks, ledger.groups, fold.last, detector_rows(ledger.detector))
+    return deepcopy(rows)
+
+
+def detector_rows(detector: IncidentDetector) -> tuple[object, ...]:
+    return detector.minutes, detector.open_incidents, detector.incident_count
 
 
 @quick
@@ -112,6 +118,10 @@ def undone(fold: Fold, images: PreImages) -> None:
     put_back(fold.ledger.nodes, images.nodes)
     put_back(fold.ledger.tasks, images.tasks)
     put_back(fold.ledger.groups, images.groups)
+    detector = fold.ledger.detector
+    minutes = {row.minute: row for row in detector.minutes}
+    put_back(minutes, images.incidents.minutes)
+    fold.ledger.detector = IncidentDetector(minutes.values())
     fold.last = images.last[0]
 
 
@@ -157,12 +167,14 @@ def test_fold_of_a_block_needs_only_the_rows_collected_for_its_events(events, ru
         }
         ledger = fold.ledger
         ledger.nodes, ledger.tasks, ledger.groups = deepcopy((nodes, tasks, groups))
+        ledger.detector = IncidentDetector(have.detector.minutes)
         fold.fold_block(number, block_events, journal=False)
         changes = fold.drain_changes()
         have.nodes.update(changes.nodes)
         have.tasks.update(changes.tasks)
         have.groups.update(changes.groups)
         stored.last = changes.last
+        have.detector = ledger.detector
 
     full_fold, _ = folded(events, rules)
     assert rows_of(stored) == rows_of(full_fold)

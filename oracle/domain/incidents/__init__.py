@@ -1,0 +1,1 @@
+"""Suspected incidents: an application whose tasks time out everywhere, and a network outage."""

@@ -1,0 +1,62 @@
+"""A suspected incident, and the timeouts that it marks.
+
+See docs/explanation/incidents.md.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from oracle.domain.blocks import Position
+from oracle.domain.ids import Address
+
+
+class Incident(NamedTuple):
+    """A period in which timeouts probably were not the fault of the nodes.
+
+    `number` counts from 1, in the order in which the incidents were found. `creator` is the
+    creator whose tasks timed out, or None for a network outage. `since` and `until` are block
+    times, both included: the incident marks the timeouts between them. `until` moves while the
+    incident is open. `nodes` and `timeouts` are the maximum numbers in one window: nodes with a
+    timeout, and their timeouts. `over_at` and `over_time` are None while the incident is open.
+    """
+
+    number: int
+    creator: Address | None
+    found_at: Position
+    found_time: int
+    since: int
+    until: int
+    nodes: int
+    timeouts: int
+    over_at: Position | None = None
+    over_time: int | None = None
+
+    @property
+    def is_network_outage(self) -> bool:
+        return self.creator is None
+
+    def is_known_at(self, at: Position) -> bool:
+        """Return whether the incident was found at this position or before it."""
+        return self.found_at <= at
+
+    def marks(self, time: int, creator: Address | None, known_at: Position | None = None) -> bool:
+        """Return whether the incident marks a timeout at a block time, of a creator's task.
+
+        With `known_at`, only what was known at that position counts: an incident that was open
+        then marks every later timeout up to that position.
+        """
+        if self.creator is not None and self.creator != creator:
+            return False
+        if known_at is None:
+            return self.since <= time <= self.until
+        was_over = self.over_at is not None and self.over_at <= known_at
+        return self.is_known_at(known_at) and self.since <= time <= (
+            self.until if was_over else time
+        )
+
+
+def find_marking_incident(
+    incidents: Iterable[Incident], time: int, creator: Address | None
+) -> Incident | None:
+    """Return the first incident that marks a timeout at a block time, or None."""
+    return next((incident for incident in incidents if incident.marks(time, creator)), None)

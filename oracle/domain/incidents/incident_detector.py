@@ -1,0 +1,252 @@
+"""Finds incidents from the ends of tasks, in whole numbers; a projection of events like others.
+
+A task ends at a node when the node answers, or when the task times out before. See
+docs/explanation/incidents.md for the rule and its reasons.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import comb
+
+from oracle.domain.blocks import Position
+from oracle.domain.ids import Address
+from oracle.domain.incidents.end_window import EndKey, EndTotals, EndWindow
+from oracle.domain.incidents.incident import Incident
+
+_MINUTE_SECONDS = 60
+# The window, and the day before it from which the usual rate of timeouts is taken.
+WINDOW_MINUTES = 15
+BASELINE_MINUTES = 24 * 60
+# The usual rate of timeouts is at least one in so many ends, and is taken from at least so many. A
+# day with fewer ends is filled up with ends of which one in ten timed out, so that a young network
+# with many failures is not taken for an incident.
+_MIN_BASELINE_ENDS = 500
+_ASSUMED_TIMEOUTS = 10
+_MIN_FAILED_NODES = 3
+# An incident has a chance of at most one in this many under the usual rate.
+_RARITY = 10**9
+
+
+@dataclass(slots=True)
+class EndMinute:
+    """The task ends of one minute of block time, which is `minute` times 60 seconds.
+
+    `ends_by_key` has the ends and timeouts of each creator and node; it is empty after the minute
+    has left the window.
+    """
+
+    minute: int
+    ends: int = 0
+    timeouts: int = 0
+    ends_by_key: dict[EndKey, tuple[int, int]] = field(default_factory=dict)
+
+
+def _copy_minute(row: EndMinute) -> EndMinute:
+    return EndMinute(row.minute, row.ends, row.timeouts, dict(row.ends_by_key))
+
+
+@dataclass(slots=True)
+class IncidentRows:
+    """Rows of the detector by their keys; None stands for no row.
+
+    The rows are either the changes to store, or those before a block.
+    """
+
+    minutes: dict[int, EndMinute | None] = field(default_factory=dict)
+    incidents: dict[int, Incident | None] = field(default_factory=dict)
+
+
+class IncidentDetector:
+    """Follows the ends of tasks and the incidents that are open.
+
+    The state is bounded: the ends of 15 minutes, two numbers for each minute of a day, and the
+    open incidents. `images` collects rows as they were before the current block, or is None.
+    """
+
+    def __init__(
+        self,
+        minutes: Iterable[EndMinute] = (),
+        open_incidents: Iterable[Incident] = (),
+        incident_count: int = 0,
+    ) -> None:
+        """Continue from stored rows: `minutes` in ascending order, and all open incidents.
+
+        `incident_count` is the number of all incidents so far.
+        """
+        self.changes = IncidentRows()
+        self.images: IncidentRows | None = None
+        self.incident_count = incident_count
+        self._open = {incident.creator: incident for incident in open_incidents}
+        self._counts = EndWindow()
+        # Minutes in the window and in the day before it, oldest first.
+        self._window = deque[EndMinute]()
+        self._baseline = deque[EndMinute]()
+        self._baseline_ends = self._baseline_timeouts = 0
+        for row in minutes:
+            if row.ends_by_key:
+                self._window.append(row)
+                for key, (ends, timeouts) in row.ends_by_key.items():
+                    self._counts.add(key, ends, timeouts)
+            else:
+                self._add_to_baseline(row)
+
+    @property
+    def minutes(self) -> list[EndMinute]:
+        """All stored minutes, oldest first."""
+        return [*self._baseline, *self._window]
+
+    @property
+    def open_incidents(self) -> list[Incident]:
+        """The open incidents, in the order in which they were found."""
+        return sorted(self._open.values())
+
+    def drain_changes(self) -> IncidentRows:
+        """Return the changed rows since the last call, and start a new collection."""
+        changes, self.changes = self.changes, IncidentRows()
+        return changes
+
+    def record_end(self, at: Position, time: int, key: EndKey, *, is_timeout: bool) -> None:
+        """Count the end of a task at a node, which may begin or end an incident.
+
+        `time` is the block time of the event at position `at`. If a clock falls, the end counts in
+        the newest minute.
+        """
+        minute = time // _MINUTE_SECONDS
+        if not self._window or minute > self._window[-1].minute:
+            self._begin_minute(minute, at, time)
+        row = self._window[-1]
+        self._record_minute(row.minute, row)
+        ends, timeouts = row.ends_by_key.get(key, (0, 0))
+        row.ends_by_key[key] = ends + 1, timeouts + is_timeout
+        row.ends += 1
+        row.timeouts += is_timeout
+        self._counts.add(key, 1, int(is_timeout))
+        if is_timeout:
+            creator = key[0]
+            if creator is not None:
+                self._test_creator(creator, at, time)
+            self._test_network(at, time)
+
+    def _begin_minute(self, minute: int, at: Position, time: int) -> None:
+        """Begin a minute: older ones leave the window or the day, and incidents end."""
+        while self._window and self._window[0].minute <= minute - WINDOW_MINUTES:
+            self._leave_window(self._window.popleft())
+        oldest = minute - WINDOW_MINUTES - BASELINE_MINUTES
+        while self._baseline and self._baseline[0].minute <= oldest:
+            row = self._baseline.popleft()
+            self._baseline_ends -= row.ends
+            self._baseline_timeouts -= row.timeouts
+            self._record_minute(row.minute, row, is_removed=True)
+        self._window.append(EndMinute(minute))
+        self._record_minute(minute, None)
+        for incident in self.open_incidents:
+            if incident.until // _MINUTE_SECONDS <= minute - WINDOW_MINUTES:
+                self._save_incident(incident._replace(over_at=at, over_time=time))
+
+    def _leave_window(self, row: EndMinute) -> None:
+        self._record_minute(row.minute, row)
+        for key, (ends, timeouts) in row.ends_by_key.items():
+            self._counts.add(key, -ends, -timeouts)
+        row.ends_by_key = {}
+        self._add_to_baseline(row)
+
+    def _add_to_baseline(self, row: EndMinute) -> None:
+        self._baseline.append(row)
+        self._baseline_ends += row.ends
+        self._baseline_timeouts += row.timeouts
+
+    def _record_minute(
+        self, minute: int, row: EndMinute | None, *, is_removed: bool = False
+    ) -> None:
+        """Record that a minute is about to change; `row` is its row before, None if it is new."""
+        images = self.images
+        if images is not None and minute not in images.minutes:
+            images.minutes[minute] = None if row is None else _copy_minute(row)
+        self.changes.minutes[minute] = None if is_removed else row or self._window[-1]
+
+    def _test_creator(self, creator: Address, at: Position, time: int) -> None:
+        totals = self._counts.ends_by_creator[creator]
+        if self._extend_incident(creator, totals):
+            return
+        if (
+            2 * totals.timeouts >= totals.ends
+            and 3 * totals.healthy_nodes >= 2 * totals.failed_nodes
+            and self._is_rare(totals.failed_nodes, totals)
+        ):
+            self._confirm_incident(creator, totals, at, time)
+
+    def _test_network(self, at: Position, time: int) -> None:
+        totals = self._counts.all_ends
+        if self._extend_incident(None, totals) or 4 * totals.failed_nodes < len(
+            totals.pair_by_node
+        ):
+            return
+        failed_nodes = self._counts.count_failed_without_largest()
+        if (
+            4 * failed_nodes >= len(totals.pair_by_node)
+            and self._counts.count_failing_creators() >= _MIN_FAILED_NODES
+            and self._is_rare(failed_nodes, totals)
+        ):
+            self._confirm_incident(None, totals, at, time)
+
+    def _is_rare(self, failed_nodes: int, totals: EndTotals) -> bool:
+        """Return whether so many nodes fail by chance at most once in 10^9 windows.
+
+        The bound is the number of ways to choose these nodes, times the chance that each of them
+        times out on one of `max_ends` tasks.
+        """
+        missing_ends = max(0, _MIN_BASELINE_ENDS - self._baseline_ends)
+        whole = self._baseline_ends + missing_ends
+        timeouts = self._baseline_timeouts + missing_ends // _ASSUMED_TIMEOUTS
+        chance = totals.max_ends * max(timeouts, whole // _MIN_BASELINE_ENDS)
+        nodes = len(totals.pair_by_node)
+        if failed_nodes < _MIN_FAILED_NODES or nodes * chance >= failed_nodes * whole:
+            # comb(n, k) is at least (n / k)^k, so the bound below would be 1 or more.
+            return False
+        bound: int = comb(nodes, failed_nodes) * chance**failed_nodes * _RARITY
+        limit: int = whole**failed_nodes
+        return bound < limit
+
+    def _extend_incident(self, creator: Address | None, totals: EndTotals) -> bool:
+        """Update the figures of an incident that was confirmed in this minute already.
+
+        Return False if there is no such incident, so that the test has to be made.
+        """
+        incident = self._open.get(creator)
+        minute = self._window[-1].minute
+        if incident is None or incident.until // _MINUTE_SECONDS != minute:
+            return False
+        if totals.failed_nodes > incident.nodes or totals.timeouts > incident.timeouts:
+            self._save_incident(_raise_figures(incident, totals))
+        return True
+
+    def _confirm_incident(
+        self, creator: Address | None, totals: EndTotals, at: Position, time: int
+    ) -> None:
+        """Begin an incident, or extend the open one to the end of the current minute."""
+        minute = self._window[-1].minute
+        until = (minute + 1) * _MINUTE_SECONDS - 1
+        incident = self._open.get(creator)
+        if incident is None:
+            self.incident_count += 1
+            since = (minute + 1 - WINDOW_MINUTES) * _MINUTE_SECONDS
+            incident = Incident(self.incident_count, creator, at, time, since, until, 0, 0)
+        self._save_incident(_raise_figures(incident, totals)._replace(until=until))
+
+    def _save_incident(self, incident: Incident) -> None:
+        images = self.images
+        if images is not None:
+            images.incidents.setdefault(incident.number, self._open.get(incident.creator))
+        self.changes.incidents[incident.number] = incident
+        if incident.over_at is None:
+            self._open[incident.creator] = incident
+        else:
+            del self._open[incident.creator]
+
+
+def _raise_figures(incident: Incident, totals: EndTotals) -> Incident:
+    return incident._replace(
+        nodes=max(incident.nodes, totals.failed_nodes),
+        timeouts=max(incident.timeouts, totals.timeouts),
+    )

@@ -1,0 +1,147 @@
+"""Incidents, and the task ends of the last day from which they are found."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec.msgpack import decode, encode
+from sqlalchemy import Connection, and_, bindparam, delete, func, or_, select
+
+from oracle.domain.blocks import BlockRange, Position
+from oracle.domain.ids import Address
+from oracle.domain.incidents.incident import Incident
+from oracle.domain.incidents.incident_detector import EndMinute, IncidentDetector, IncidentRows
+from oracle.store.bulk import Row, upsert_rows
+from oracle.store.encoding import (
+    decode_hex,
+    decode_optional_hex,
+    encode_hex,
+    encode_optional_hex,
+)
+from oracle.store.tables.state_tables import end_minute, incident
+
+_STILL_OPEN = (None, None, None, None)
+
+
+class IncidentRepository:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def load_detector(self) -> IncidentDetector:
+        """Return the detector as of the newest folded event."""
+        minutes = self._connection.execute(select(end_minute).order_by(end_minute.c.minute))
+        is_open = incident.c.over_block.is_(None)
+        open_rows = self._connection.execute(select(incident).where(is_open))
+        count = self._connection.execute(select(func.max(incident.c.number))).scalar_one()
+        return IncidentDetector(
+            map(decode_minute_row, minutes), map(decode_incident_row, open_rows), count or 0
+        )
+
+    def save_changes(self, rows: IncidentRows) -> None:
+        """Write changed rows, and delete the minutes that are older than a day."""
+        removed = [{"gone": key} for key, row in rows.minutes.items() if row is None]
+        if removed:
+            is_removed = end_minute.c.minute == bindparam("gone")
+            self._connection.execute(delete(end_minute).where(is_removed), removed)
+        kept = [row for row in rows.minutes.values() if row is not None]
+        upsert_rows(self._connection, end_minute, list(map(encode_minute_row, kept)))
+        incidents = [row for row in rows.incidents.values() if row is not None]
+        upsert_rows(self._connection, incident, list(map(encode_incident_row, incidents)))
+
+    def list_newest(self, limit: int, *, below: int | None = None) -> list[Incident]:
+        """Return up to `limit` incidents, below this number if given, newest first."""
+        query = select(incident).order_by(incident.c.number.desc()).limit(limit)
+        if below is not None:
+            query = query.where(incident.c.number < below)
+        return list(map(decode_incident_row, self._connection.execute(query)))
+
+    def list_open(self) -> list[Incident]:
+        """Return the open incidents, oldest first."""
+        query = select(incident).where(incident.c.over_block.is_(None))
+        rows = self._connection.execute(query.order_by(incident.c.number))
+        return list(map(decode_incident_row, rows))
+
+    def list_between(
+        self, first_time: int, last_time: int, *, up_to_block: int | None = None
+    ) -> list[Incident]:
+        """Return the incidents that may mark a timeout between two block times, oldest first.
+
+        An open incident marks later timeouts as well. With `up_to_block`, only the incidents that
+        were found up to that block are returned.
+        """
+        reaches = or_(incident.c.until >= first_time, incident.c.over_block.is_(None))
+        query = select(incident).where(reaches, incident.c.since <= last_time)
+        if up_to_block is not None:
+            query = query.where(incident.c.block <= up_to_block)
+        rows = self._connection.execute(query.order_by(incident.c.number))
+        return list(map(decode_incident_row, rows))
+
+    def list_changed(self, blocks: BlockRange) -> list[Incident]:
+        """Return the incidents that were found or ended in these blocks, oldest first."""
+        query = select(incident).where(
+            or_(
+                incident.c.block.between(blocks.first, blocks.last),
+                and_(
+                    incident.c.over_block.is_not(None),
+                    incident.c.over_block.between(blocks.first, blocks.last),
+                ),
+            )
+        )
+        rows = self._connection.execute(query.order_by(incident.c.number))
+        return list(map(decode_incident_row, rows))
+
+
+def encode_minute_row(row: EndMinute) -> Row:
+    packed_ends = [
+        (decode_optional_hex(creator), decode_hex(node), *numbers)
+        for (creator, node), numbers in sorted(
+            row.ends_by_key.items(), key=lambda item: (item[0][0] or "", item[0][1])
+        )
+    ]
+    return (row.minute, row.ends, row.timeouts, encode(packed_ends) if packed_ends else None)
+
+
+def decode_minute_row(row: Iterable[Any]) -> EndMinute:
+    """Decode a minute from a row's values in the table's column order."""
+    minute, ends, timeouts, packed_ends = row
+    creator_by_key: dict[bytes | None, Address | None] = {None: None}
+    ends_by_key = {}
+    for creator, node, key_ends, key_timeouts in decode(packed_ends) if packed_ends else ():
+        text = encode_optional_hex(creator)
+        key = None if text is None else creator_by_key.setdefault(creator, Address(text))
+        ends_by_key[key, Address(encode_hex(node))] = key_ends, key_timeouts
+    return EndMinute(minute, ends, timeouts, ends_by_key)
+
+
+def encode_incident_row(entry: Incident) -> Row:
+    return (
+        entry.number,
+        decode_optional_hex(entry.creator),
+        *entry.found_at,
+        entry.found_time,
+        entry.since,
+        entry.until,
+        entry.nodes,
+        entry.timeouts,
+        *(entry.over_at or _STILL_OPEN),
+        entry.over_time,
+    )
+
+
+def decode_incident_row(row: Iterable[Any]) -> Incident:
+    """Decode an incident from a row's values in the table's column order."""
+    number, creator, *values = row
+    found_at, (found_time, since, until, nodes, timeouts) = values[:4], values[4:9]
+    *over_at, over_time = values[9:]
+    text = encode_optional_hex(creator)
+    return Incident(
+        number=number,
+        creator=None if text is None else Address(text),
+        found_at=Position(*found_at),
+        found_time=found_time,
+        since=since,
+        until=until,
+        nodes=nodes,
+        timeouts=timeouts,
+        over_at=None if over_at[0] is None else Position(*over_at),
+        over_time=over_time,
+    )

@@ -1,0 +1,156 @@
+"""Made-up traffic of a network: tasks of many applications on many nodes, with known failures."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from random import Random
+from typing import NamedTuple
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import (
+    DomainEvent,
+    TaskCreated,
+    TaskStarted,
+    TaskSubmitted,
+    TaskTimedOut,
+)
+from oracle.domain.ids import Address
+from tests.support.histories import History, node, task
+
+BEGIN = 1_800_000_000
+TIMEOUT_SECONDS = 180
+# A node that timed out twice in a row is given no task for half an hour.
+_REST_SECONDS = 1800
+# Of 1,000 tasks of a sick node, as many time out.
+_SICK_RATE = 300
+
+
+class Attempt(NamedTuple):
+    """A task that starts on a node; `seconds` is the time since the beginning of the traffic."""
+
+    seconds: int
+    application: int
+    node: int
+    chance: float
+
+
+# Returns whether a task fails for another reason than the usual failures of nodes.
+Failure = Callable[[Attempt], bool]
+
+
+def never_fails(_attempt: Attempt) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Numbers of the network; `failures` of every 1,000 tasks time out for no special reason."""
+
+    tasks: int = 12_000
+    nodes: int = 60
+    applications: int = 20
+    gap_seconds: float = 1.6
+    failures: int = 5
+    sick_nodes: int = 0
+
+
+class TaskEnd(NamedTuple):
+    """The end of a task at a node; `is_caused` means that it failed for a special reason."""
+
+    seconds: int
+    number: int
+    application: int
+    node: int
+    is_timeout: bool
+    is_caused: bool
+
+
+def application_address(number: int) -> Address:
+    return node(f"app{number}")
+
+
+def node_address(number: int) -> Address:
+    return node(f"n{number}")
+
+
+class _Network:
+    def __init__(self, seed: int, traffic: Traffic, failure: Failure) -> None:
+        self.random = Random(seed)  # noqa: S311  made-up traffic
+        self.traffic, self.failure = traffic, failure
+        self.running = list[TaskEnd]()
+        self.free = list(range(traffic.nodes))
+        self.resting = list[tuple[int, int]]()
+        self.streaks = [0] * traffic.nodes
+
+    def end_tasks(self, seconds: int) -> Iterator[TaskEnd]:
+        while self.running and self.running[0].seconds <= seconds:
+            end = heappop(self.running)
+            self.streaks[end.node] = self.streaks[end.node] + 1 if end.is_timeout else 0
+            rest = _REST_SECONDS if self.streaks[end.node] >= 2 else 0
+            heappush(self.resting, (end.seconds + rest, end.node))
+            yield end
+        while self.resting and self.resting[0][0] <= seconds:
+            self.free.append(heappop(self.resting)[1])
+
+    def start_task(self, seconds: int, number: int) -> TaskEnd:
+        place = self.random.randrange(len(self.free))
+        self.free[place], self.free[-1] = self.free[-1], self.free[place]
+        runner, application = self.free.pop(), self.random.randrange(self.traffic.applications)
+        is_caused = self.failure(Attempt(seconds, application, runner, self.random.random()))
+        is_sick = runner < self.traffic.sick_nodes
+        rate = _SICK_RATE if is_sick else self.traffic.failures
+        is_timeout = is_caused or self.random.randrange(1000) < rate
+        duration = TIMEOUT_SECONDS if is_timeout else self.random.randint(10, 60)
+        end = TaskEnd(seconds + duration, number, application, runner, is_timeout, is_caused)
+        heappush(self.running, end)
+        return end
+
+
+def create_ends(
+    seed: int, traffic: Traffic, failure: Failure = never_fails
+) -> Iterator[tuple[int, TaskEnd]]:
+    """Yield each start of a task with its second, and each end with the second of its end."""
+    network, clock = _Network(seed, traffic, failure), 0.0
+    for number in range(traffic.tasks):
+        clock += network.random.expovariate(1 / traffic.gap_seconds)
+        seconds = int(clock)
+        for end in network.end_tasks(seconds):
+            yield end.seconds, end
+        if network.free:
+            yield seconds, network.start_task(seconds, number)
+    for end in network.end_tasks(1 << 62):
+        yield end.seconds, end
+
+
+def create_traffic(
+    seed: int, traffic: Traffic, failure: Failure = never_fails
+) -> Iterator[DomainEvent]:
+    """Yield the events of the traffic; one block lasts one second."""
+    for log, (seconds, end) in enumerate(create_ends(seed, traffic, failure)):
+        at, time, key = Position(seconds, log, 2 * log), BEGIN + seconds, task(f"t{end.number}")
+        if seconds < end.seconds:
+            yield TaskCreated(at, time, key, application_address(end.application))
+            yield TaskStarted(at._replace(log=2 * log + 1), time, key, node_address(end.node))
+        else:
+            kind = TaskTimedOut if end.is_timeout else TaskSubmitted
+            yield kind(at, time, key, node_address(end.node))
+
+
+BURST_NODES = 12
+
+
+def burst_history() -> History:
+    """Every node answers one application, and times out on a task of another one.
+
+    The incident is found at the eleventh timeout, and is over at the last submission.
+    """
+    names = [f"n{number}" for number in range(BURST_NODES)]
+    history = History().joins(*names).creates("late", creator=node("calm")).starts("late", "n0")
+    for name in names:
+        history.creates(f"fine {name}", creator=node("calm")).starts(f"fine {name}", name)
+        history.after(2).submits(f"fine {name}").succeeds(f"fine {name}")
+        history.creates(f"bad {name}", creator=node("burst")).starts(f"bad {name}", name)
+    history.after(200)
+    for name in names:
+        history.after(5).times_out(f"bad {name}")
+    return history.after(1800).submits("late").succeeds("late")

@@ -1,0 +1,312 @@
+"""Incidents are found where they were put in, and nowhere else; see docs/explanation/incidents."""
+
+from copy import deepcopy
+from random import Random
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import TaskCreated, TaskTimedOut
+from oracle.domain.ids import Address
+from oracle.domain.incidents.incident import Incident, find_marking_incident
+from oracle.domain.incidents.incident_detector import IncidentDetector, IncidentRows
+from tests.support.examples import examples
+from tests.support.histories import History, folded, node
+from tests.support.task_traffic import (
+    BEGIN,
+    Attempt,
+    Failure,
+    TaskEnd,
+    Traffic,
+    application_address,
+    burst_history,
+    create_ends,
+    create_traffic,
+    never_fails,
+    node_address,
+)
+from tests.unit.domain.incidents.naive_incidents import find_incidents_naively
+
+End = tuple[Position, int, Address, Address, bool]
+SMALL = Traffic(tasks=2_500, nodes=40, applications=10, gap_seconds=2)
+SEEDS = (1, 2, 3)
+
+
+def burst_of_one_application(attempt: Attempt) -> bool:
+    return attempt.application == 3 and 2000 <= attempt.seconds < 3200
+
+
+def outage(attempt: Attempt) -> bool:
+    return 2500 <= attempt.seconds < 2800 and attempt.chance < 0.7
+
+
+def site_down(attempt: Attempt) -> bool:
+    return attempt.node >= 30 and 2500 <= attempt.seconds < 3400
+
+
+def detect(
+    seed: int, failure: Failure, traffic: Traffic = SMALL
+) -> tuple[list[Incident], list[TaskEnd]]:
+    """Return the incidents of a traffic, and its timeouts."""
+    detector, timeouts = IncidentDetector(), list[TaskEnd]()
+    for number, (seconds, end) in enumerate(create_ends(seed, traffic, failure)):
+        if seconds < end.seconds:
+            continue
+        key = application_address(end.application), node_address(end.node)
+        at = Position(seconds, 0, number)
+        detector.record_end(at, BEGIN + seconds, key, is_timeout=end.is_timeout)
+        if end.is_timeout:
+            timeouts.append(end)
+    found = detector.drain_changes().incidents.values()
+    return [incident for incident in found if incident is not None], timeouts
+
+
+def is_marked(incidents: list[Incident], end: TaskEnd) -> bool:
+    creator = application_address(end.application)
+    return find_marking_incident(incidents, BEGIN + end.seconds, creator) is not None
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_burst_of_one_application_marks_exactly_its_timeouts(seed):
+    incidents, timeouts = detect(seed, burst_of_one_application)
+    (incident,) = incidents
+    assert incident.creator == application_address(3)
+    assert {end for end in timeouts if is_marked(incidents, end)} == {
+        end
+        for end in timeouts
+        if end.is_caused or (end.application == 3 and is_marked(incidents, end))
+    }
+    assert sum(end.is_caused for end in timeouts) > 25
+    first = BEGIN + min(end.seconds for end in timeouts if end.is_caused)
+    assert 0 < incident.found_time - first < 600
+    assert incident.over_time is not None
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_outage_marks_all_timeouts_that_it_caused(seed):
+    incidents, timeouts = detect(seed, outage)
+    (incident,) = incidents
+    assert incident.is_network_outage
+    caused = [end for end in timeouts if end.is_caused]
+    assert len(caused) > 50
+    assert all(is_marked(incidents, end) for end in caused)
+    assert sum(is_marked(incidents, end) for end in timeouts) <= len(caused) + 5
+    assert incident.found_time - BEGIN - min(end.seconds for end in caused) < 120
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nodes_that_are_down_cause_no_incident(seed):
+    incidents, timeouts = detect(seed, site_down)
+    assert sum(end.is_caused for end in timeouts) >= 15
+    assert incidents == []
+
+
+@pytest.mark.parametrize("sick_nodes", [0, 8])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_calm_and_unhealthy_networks_cause_no_incident(seed, sick_nodes):
+    traffic = Traffic(tasks=2_500, nodes=40, applications=10, gap_seconds=2, sick_nodes=sick_nodes)
+    incidents, timeouts = detect(seed, never_fails, traffic)
+    assert timeouts
+    assert incidents == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_young_network_with_many_failures_causes_no_incident(seed):
+    traffic = Traffic(tasks=800, nodes=40, applications=10, gap_seconds=2, failures=60)
+    incidents, timeouts = detect(seed, never_fails, traffic)
+    assert len(timeouts) > 20
+    assert incidents == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_incidents_of_twelve_thousand_tasks(seed):
+    """The figures of docs/explanation/incidents.md."""
+
+    def bursts(attempt: Attempt) -> bool:
+        return attempt.application == 3 and 6000 <= attempt.seconds < 8400
+
+    def breaks_down(attempt: Attempt) -> bool:
+        return 12_000 <= attempt.seconds < 12_300 and attempt.chance < 0.7
+
+    incidents, timeouts = detect(
+        seed, lambda attempt: bursts(attempt) or breaks_down(attempt), Traffic()
+    )
+    assert [incident.is_network_outage for incident in incidents] == [False, True]
+    assert all(is_marked(incidents, end) for end in timeouts if end.is_caused)
+    honest = [end for end in timeouts if not end.is_caused]
+    assert sum(is_marked(incidents, end) for end in honest) <= 8
+    assert detect(seed, never_fails, Traffic())[0] == []
+    assert detect(seed, never_fails, Traffic(sick_nodes=12))[0] == []
+    assert detect(seed, never_fails, Traffic(failures=50))[0] == []
+
+
+def random_ends(seed: int) -> list[End]:
+    """Ends with quiet times, bursts and outages of a small network, and a clock that may fall."""
+    random = Random(seed)  # noqa: S311  made-up traffic
+    time = random.randrange(10**6)
+    quiet_count = random.choice((0, 100, 520))
+    ends = [
+        (Position(0, 0, step), time + 20 * step, node("c0"), node(f"n{step % 9}"), step % 99 == 0)
+        for step in range(quiet_count)
+    ]
+    time += 20 * quiet_count
+    for phase in range(1, random.randint(2, 6)):
+        is_outage = random.random() < 0.3
+        rate_by_creator = [0.9 if is_outage else random.choice((0.01, 0.9)) for _ in range(4)]
+        node_count, gaps = random.randint(3, 16), random.choice(((0, 9), (0, 40), (-30, 90)))
+        time += random.choice((0, 0, 300, 5000, 90_000))
+        for step in range(random.randint(1, 60)):
+            time += random.randint(*gaps)
+            creator = random.randrange(4)
+            is_timeout = random.random() < rate_by_creator[creator]
+            key = node(f"c{creator}"), node(f"n{random.randrange(node_count)}")
+            ends.append((Position(phase, step, 0), time, *key, is_timeout))
+    return ends
+
+
+def record(detector: IncidentDetector, ends: list[End]) -> None:
+    for at, time, creator, runner, is_timeout in ends:
+        detector.record_end(at, time, (creator, runner), is_timeout=is_timeout)
+
+
+def copy_rows(detector: IncidentDetector) -> tuple[object, ...]:
+    return deepcopy((detector.minutes, detector.open_incidents, detector.incident_count))
+
+
+seeds = st.integers(0, 2**32)
+
+
+@examples(60)
+@given(seeds)
+def test_incremental_detection_equals_the_rule_tested_against_all_ends(seed):
+    detector, ends = IncidentDetector(), random_ends(seed)
+    record(detector, ends)
+    assert detector.drain_changes().incidents == find_incidents_naively(ends)
+
+
+def test_random_ends_contain_both_kinds_of_incidents():
+    found = [
+        incident.is_network_outage
+        for seed in range(40)
+        for incident in find_incidents_naively(random_ends(seed)).values()
+    ]
+    assert {True, False} == set(found)
+
+
+@examples(60)
+@given(seeds, st.data())
+def test_detector_from_stored_rows_continues_alike(seed, data):
+    ends, whole = random_ends(seed), IncidentDetector()
+    record(whole, ends)
+    cut = data.draw(st.integers(0, len(ends)))
+    first = IncidentDetector()
+    record(first, ends[:cut])
+    second = IncidentDetector(deepcopy(first.minutes), first.open_incidents, first.incident_count)
+    record(second, ends[cut:])
+    assert copy_rows(second) == copy_rows(whole)
+    together = first.drain_changes().incidents | second.drain_changes().incidents
+    assert together == whole.drain_changes().incidents
+
+
+@examples(60)
+@given(seeds, st.data())
+def test_pre_images_restore_minutes_and_incidents(seed, data):
+    ends, detector = random_ends(seed), IncidentDetector()
+    cut = data.draw(st.integers(0, len(ends)))
+    record(detector, ends[:cut])
+    before, count = copy_rows(detector), detector.incident_count
+    detector.images = images = IncidentRows()
+    record(detector, ends[cut:])
+    minutes = {row.minute: row for row in detector.minutes}
+    incidents = {incident.number: incident for incident in detector.open_incidents}
+    for number, row in images.minutes.items():
+        minutes.pop(number, None)
+        if row is not None:
+            minutes[number] = row
+    for number, incident in images.incidents.items():
+        incidents.pop(number, None)
+        if incident is not None:
+            incidents[number] = incident
+    restored = IncidentDetector(
+        (minutes[number] for number in sorted(minutes)), incidents.values(), count
+    )
+    assert copy_rows(restored) == before
+
+
+def test_state_stays_bounded():
+    """Only a day of minutes is kept, and creators and nodes only of the newest 15."""
+    traffic = Traffic(tasks=5_000, nodes=10, applications=3, gap_seconds=60)
+    detector = IncidentDetector()
+    for number, (seconds, end) in enumerate(create_ends(1, traffic)):
+        key = application_address(end.application), node_address(end.node)
+        detector.record_end(Position(0, 0, number), seconds, key, is_timeout=False)
+    assert seconds > 3 * 86_400
+    assert len(detector.minutes) <= 1440 + 15
+    assert sum(bool(row.ends_by_key) for row in detector.minutes) <= 15
+    assert all(row.minute > seconds // 60 - 1455 for row in detector.minutes)
+
+
+def end_counts(history: History) -> list[tuple[int, int]]:
+    fold, _ = folded(history)
+    return [(row.ends, row.timeouts) for row in fold.ledger.detector.minutes]
+
+
+def test_task_ends_once_at_its_first_answer_or_timeout():
+    started = History().joins("A").creates("1").starts("1", "A").after(1)
+    assert end_counts(started) == []
+    assert end_counts(deepcopy(started).submits("1")) == [(1, 0)]
+    assert end_counts(deepcopy(started).submits("1").times_out("1")) == [(1, 0)]
+    assert end_counts(deepcopy(started).reports_error("1").aborts("1")) == [(1, 0)]
+    assert end_counts(deepcopy(started).times_out("1")) == [(1, 1)]
+    assert end_counts(deepcopy(started).succeeds("1")) == [(1, 0)]
+
+
+def test_abort_without_answer_is_no_end():
+    assert end_counts(History().joins("A").creates("1").starts("1", "A").aborts("1")) == []
+
+
+def test_run_of_a_commit_and_disclose_task_ends_at_its_commitment():
+    history = History().joins("A", "B").creates("1")
+    history.starts("1", "A", place=0).starts("1", "B", place=1).after(1)
+    history.commits("1", "A").discloses("1", "A")
+    assert end_counts(deepcopy(history)) == [(1, 0)]
+    assert end_counts(history.times_out("1", by="B")) == [(2, 1)]
+
+
+def test_burst_begins_marks_and_ends_in_a_folded_history():
+    history = burst_history()
+    _, changes = folded(history)
+    (incident,) = changes.incidents.incidents.values()
+    assert incident is not None
+    assert incident.creator == node("burst")
+    assert (incident.nodes, incident.timeouts) == (12, 12)
+    assert incident.over_at == history.events[-2].at
+    creators = {
+        event.task: event.creator for event in history.events if isinstance(event, TaskCreated)
+    }
+    timeouts = [event for event in history.events if isinstance(event, TaskTimedOut)]
+    assert all(incident.marks(event.time, creators[event.task]) for event in timeouts)
+    assert not incident.marks(timeouts[0].time, node("calm"))
+    assert not incident.marks(incident.until + 1, node("burst"))
+
+
+def test_incident_marks_only_what_was_known_at_a_position():
+    place = Position(10, 0, 0)
+    incident = Incident(1, node("c"), place, 1000, 100, 1019, 5, 5)
+    earlier, later = Position(9, 0, 0), Position(20, 0, 0)
+    assert not incident.marks(1000, node("c"), earlier)
+    assert incident.marks(1500, node("c"), later)
+    over = incident._replace(over_at=Position(15, 0, 0), over_time=2000)
+    assert not over.marks(1500, node("c"), later)
+    assert over.marks(1500, node("c"), Position(12, 0, 0))
+
+
+def test_fold_of_traffic_finds_the_same_incidents_as_its_ends():
+    fold, changes = folded(list(create_traffic(1, SMALL, outage)))
+    found = detect(1, outage)[0]
+    assert [incident[3:8] for incident in found] == [
+        incident[3:8] for incident in changes.incidents.incidents.values() if incident
+    ]
+    assert fold.ledger.detector.incident_count == len(found)
