@@ -169,6 +169,7 @@ class NoticeCollector:
             ),
             *_build_membership_notices(sources.list_membership_changes(blocks)),
             *_build_kickout_notices(uow, blocks, cursor.time),
+            *_build_incident_notices(uow, blocks),
             *(
                 (
                     accepted_round.at,
@@ -331,6 +332,30 @@ def _build_kickout_notices(
                 expulsion.at,
                 Notice(NoticeKind.KICKOUT_EXECUTED, expulsion.at.block, time, body, kick.node),
             )
+
+
+def _build_incident_notices(
+    uow: UnitOfWork, blocks: BlockRange
+) -> Iterator[tuple[Position, Notice]]:
+    for incident in uow.incidents.list_changed(blocks):
+        body: dict[str, object] = {
+            "incident": incident.number,
+            "cause": "a network outage"
+            if incident.creator is None
+            else f"tasks of the application {incident.creator} time out",
+            "nodes": incident.nodes,
+            "timeouts": incident.timeouts,
+            "since": incident.since,
+        }
+        for kind, position, time in (
+            (NoticeKind.INCIDENT_BEGAN, incident.found_at, incident.found_time),
+            (NoticeKind.INCIDENT_OVER, incident.over_at, incident.over_time),
+        ):
+            if position is None or time is None:
+                continue
+            if blocks.first <= position.block <= blocks.last:
+                notice_body = body | _format_position(position)
+                yield position, Notice(kind, position.block, time, notice_body)
 
 
 def _format_position(position: Position) -> dict[str, object]:

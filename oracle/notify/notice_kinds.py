@@ -20,6 +20,8 @@ class NoticeKind(StrEnum):
     KICKOUT_OVER = "kickout_over"
     KICKOUT_ACCUSED = "kickout_accused"
     KICKOUT_EXECUTED = "kickout_executed"
+    INCIDENT_BEGAN = "incident_began"
+    INCIDENT_OVER = "incident_over"
     REPORT_ACCEPTED = "report_accepted"
     REPORT_HELD = "report_held"
     REORG = "reorg"
@@ -46,6 +48,9 @@ _TEMPLATE_BY_KIND: Mapping[str, str] = {
     NoticeKind.KICKOUT_OVER: "{node} is no longer due to be kicked out",
     NoticeKind.KICKOUT_ACCUSED: "{node} was accused in round {round}",
     NoticeKind.KICKOUT_EXECUTED: "{node} was kicked out",
+    NoticeKind.INCIDENT_BEGAN: "incident {incident} began: {cause}; {timeouts} timeouts on {nodes}"
+    " nodes",
+    NoticeKind.INCIDENT_OVER: "incident {incident} is over: {cause}",
     NoticeKind.REPORT_ACCEPTED: "round {round} was accepted, as of block {as_of}",
     NoticeKind.REPORT_HELD: "the report of period {period} is held: {reason}",
     NoticeKind.REORG: "reorg back to block {ancestor}: earlier messages about later blocks are"

@@ -6,7 +6,7 @@ Scores, changes and groups are the stored rows up to that block; tasks are as of
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRef, Position
@@ -44,6 +44,7 @@ from oracle.queries.explanation_models import (
     build_origin,
     compute_task_earning,
 )
+from oracle.queries.incident_models import TimeoutMarks, load_timeout_marks
 from oracle.queries.population import (
     OnChainScores,
     Population,
@@ -95,6 +96,8 @@ class Explanation:
     hold_reason: str | None = None
     # Positions, since the oldest score, of groups that may have given the node an unrecorded 0.
     possible_zeros: tuple[Position, ...] = ()
+    # The incidents that mark timeouts among `changes`.
+    timeout_marks: TimeoutMarks = field(default_factory=lambda: TimeoutMarks({}))
 
     @property
     def rules(self) -> Rules:
@@ -148,10 +151,17 @@ class Explanation:
 
     def find_creator(self, task_key: TaskKey) -> Address | None:
         """Return the creator of a task, or None if it was not known at the block."""
-        task = self.task_by_key.get(task_key)
-        if task is None or task.created_at is None or task.created_at.block > self.as_of.number:
-            return None
-        return task.creator
+        return find_creator_at_block(self.task_by_key, task_key, self.as_of.number)
+
+
+def find_creator_at_block(
+    tasks: Mapping[TaskKey, Task], task_key: TaskKey, block: int
+) -> Address | None:
+    """Return the creator of a task, or None if it was not known at a block."""
+    task = tasks.get(task_key)
+    if task is None or task.created_at is None or task.created_at.block > block:
+        return None
+    return task.creator
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +218,7 @@ def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> E
             for result in uow.results.list_closed_at([entry.at for entry in scores])
         }
         positions = [entry.at for entry in scores] + [change.at for change in changes]
+        tasks = _load_tasks(uow, scores, members_by_position, changes)
         return Explanation(
             as_of=as_of,
             population=population,
@@ -221,7 +232,13 @@ def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> E
             kickouts=kickout_intervals,
             members_by_position=members_by_position,
             transaction_by_position=_load_transactions(uow, positions),
-            task_by_key=_load_tasks(uow, scores, members_by_position, changes),
+            task_by_key=tasks,
+            timeout_marks=load_timeout_marks(
+                uow,
+                changes,
+                lambda task_key: find_creator_at_block(tasks, task_key, as_of.number),
+                up_to_block=as_of.number,
+            ),
             on_chain_lane=_build_on_chain_lane(on_chain, node),
             reported_lane=_load_reported_lane(uow, node, as_of.number),
             membership_change=uow.memberships.get_effective_change(

@@ -23,6 +23,7 @@ from oracle.queries.answers import (
     Integer,
     RuleSetView,
 )
+from oracle.queries.incident_models import IncidentView
 from oracle.queries.legacy_models import LegacyRounds
 from oracle.queries.node_models import NodeEntry, QosIntervalView, WireInteger
 
@@ -117,6 +118,9 @@ class ReliabilityChangeView(LoggedOrigin):
     before: FixedPoint
     after: FixedPoint
     time: int = Field(description="Unix seconds.")
+    incident: int | None = Field(
+        description="Number of the incident that marks this timeout; null: none."
+    )
 
 
 class ReliabilityView(ApiModel):
@@ -176,6 +180,9 @@ class NodeExplanation(ApiModel):
     )
     possible_zeros: list[Origin]
     reliability: ReliabilityView
+    incidents: list[IncidentView] = Field(
+        description="Incidents that mark timeouts of the node, oldest first."
+    )
     kickouts: list[KickoutInterval]
     held: str | None = Field(description="Why its kickout waits for the vetoer.")
     downloads: list[DownloadView]

@@ -19,6 +19,7 @@ from oracle.queries.explanation_models import (
     ScoreView,
     build_origin,
 )
+from oracle.queries.incident_models import build_incident_view
 from oracle.queries.legacy_models import LegacyRounds, build_legacy_rounds
 from oracle.queries.node_models import build_qos_interval
 from oracle.queries.population import build_node_entry
@@ -47,6 +48,7 @@ def build_explanation_view(
             since=node.since,
             changes=[_build_change_view(explanation, change) for change in explanation.changes],
         ),
+        incidents=list(map(build_incident_view, explanation.timeout_marks.incidents)),
         kickouts=[_build_kickout_interval(interval) for interval in explanation.kickouts],
         held=explanation.hold_reason if node_scores.is_kickout_due else None,
         downloads=[
@@ -129,6 +131,7 @@ def _build_change_view(
         before=change.before,
         after=change.after,
         time=change.time,
+        incident=explanation.timeout_marks.find_number(change.at),
     )
 
 

@@ -142,7 +142,7 @@ BURST_NODES = 12
 def burst_history() -> History:
     """Every node answers one application, and times out on a task of another one.
 
-    The incident is found at the eleventh timeout, and is over at the last submission.
+    The incident is found at the tenth timeout, and is over at the last submission.
     """
     names = [f"n{number}" for number in range(BURST_NODES)]
     history = History().joins(*names).creates("late", creator=node("calm")).starts("late", "n0")

@@ -35,6 +35,7 @@ from oracle.queries.explain import (
     resolve_block,
 )
 from oracle.queries.explanation_view import build_explanation_view
+from oracle.queries.incident_models import describe_incident, format_marked_count
 from oracle.queries.node_models import build_qos_interval
 from oracle.queries.node_sentences import (
     NodeSummary,
@@ -151,6 +152,17 @@ def _print_explanation(explanation: Explanation, node_summary: NodeSummary) -> N
             for cost_reason in cost_reasons
         ]
         print_table(("costs", "why"), rows, ("why",))
+    marks = explanation.timeout_marks
+    if marks.incidents:
+        typer.echo()
+        typer.echo(
+            f"{format_marked_count(len(marks.incident_by_position))}; scores do not change:"
+        )
+        for incident in marks.incidents:
+            since = format_block_time(incident.since)
+            typer.echo(
+                f"  incident {incident.number}, since {since}: {describe_incident(incident)}"
+            )
     typer.echo()
     for line in _render_footer(explanation):
         typer.echo(line)

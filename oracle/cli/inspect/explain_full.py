@@ -20,6 +20,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Ending, GroupMember, Membership
 from oracle.queries.explain import Explanation
 from oracle.queries.explanation_models import LaneOnChain, SentLane
+from oracle.queries.incident_models import describe_incident
 from oracle.queries.text.text_tables import format_block_time, sanitize_text
 from oracle.systems.crynux.predownload import list_download_requests
 
@@ -157,6 +158,10 @@ def _render_change(
     )
     if change.task is not None:
         yield f"     task {change.task}"
+    incident = explanation.timeout_marks.incident_by_position.get(change.at)
+    if incident is not None:
+        cause = f"incident {incident.number}, {describe_incident(incident)}"
+        yield f"     probably not its fault: {cause}"
     yield _describe_source(explanation, change.at)
 
 

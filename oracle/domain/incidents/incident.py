@@ -56,7 +56,14 @@ class Incident(NamedTuple):
 
 
 def find_marking_incident(
-    incidents: Iterable[Incident], time: int, creator: Address | None
+    incidents: Iterable[Incident],
+    time: int,
+    creator: Address | None,
+    known_at: Position | None = None,
 ) -> Incident | None:
-    """Return the first incident that marks a timeout at a block time, or None."""
-    return next((incident for incident in incidents if incident.marks(time, creator)), None)
+    """Return the first incident that marks a timeout at a block time, or None.
+
+    `creator` and `known_at` are those of `Incident.marks`.
+    """
+    marking = (incident for incident in incidents if incident.marks(time, creator, known_at))
+    return next(marking, None)

@@ -197,15 +197,15 @@ class IncidentDetector:
         times out on one of `max_ends` tasks.
         """
         missing_ends = max(0, _MIN_BASELINE_ENDS - self._baseline_ends)
-        whole = self._baseline_ends + missing_ends
+        ends = self._baseline_ends + missing_ends
         timeouts = self._baseline_timeouts + missing_ends // _ASSUMED_TIMEOUTS
-        chance = totals.max_ends * max(timeouts, whole // _MIN_BASELINE_ENDS)
+        chance = totals.max_ends * max(timeouts, ends // _MIN_BASELINE_ENDS)
         nodes = len(totals.pair_by_node)
-        if failed_nodes < _MIN_FAILED_NODES or nodes * chance >= failed_nodes * whole:
+        if failed_nodes < _MIN_FAILED_NODES or nodes * chance >= failed_nodes * ends:
             # comb(n, k) is at least (n / k)^k, so the bound below would be 1 or more.
             return False
         bound: int = comb(nodes, failed_nodes) * chance**failed_nodes * _RARITY
-        limit: int = whole**failed_nodes
+        limit: int = ends**failed_nodes
         return bound < limit
 
     def _extend_incident(self, creator: Address | None, totals: EndTotals) -> bool:

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.fold.working_set import ReliabilityChange
-from oracle.domain.ids import Address
+from oracle.domain.ids import Address, TaskKey
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.answers import (
     LARGEST_INTEGER,
@@ -24,6 +24,11 @@ from oracle.queries.api.history_points import (
     find_inexactness_reason,
 )
 from oracle.queries.api.source import ApiSnapshot, RequestError
+from oracle.queries.incident_models import (
+    IncidentView,
+    build_incident_view,
+    load_timeout_marks,
+)
 from oracle.store.database import UnitOfWork
 
 MAX_POINTS = 2_000
@@ -44,6 +49,9 @@ class HistoryMark(ApiModel):
         description="End of the exclusion if no other event occurs, unix seconds; null: none."
     )
     place: LogPlace
+    incident: int | None = Field(
+        description="Number of the incident that marks this timeout; null: none."
+    )
 
 
 class NodeHistory(Answer):
@@ -69,6 +77,9 @@ class NodeHistory(Answer):
     note: str | None
     marks: list[HistoryMark] = Field(description="The newest 500, oldest first.")
     marks_left_out: int
+    incidents: list[IncidentView] = Field(
+        description="The incidents that mark any of `marks`, oldest first."
+    )
 
 
 class HistoryQuery(ApiModel):
@@ -116,7 +127,14 @@ def build_node_history(
     kept_points = downsample_points(points, query.points) if len(points) > query.points else points
     inexact_note = find_inexactness_reason(rules)
     marks = [change for change in changes if start_time <= change.time <= end_time]
-    place_by_position = snapshot.load_places(change.at for change in marks[-_MAX_MARKS:])
+    newest_marks = marks[-_MAX_MARKS:]
+    place_by_position = snapshot.load_places(change.at for change in newest_marks)
+    timeout_marks = load_timeout_marks(
+        snapshot.uow,
+        newest_marks,
+        lambda task_key: _find_creator(snapshot.uow, task_key),
+        up_to_block=snapshot.cursor.number,
+    )
     return NodeHistory(
         as_of=snapshot.as_of,
         node=address,
@@ -127,10 +145,16 @@ def build_node_history(
         exact=inexact_note is None,
         note=inexact_note,
         marks=[
-            _build_mark(change, place_by_position[change.at], rules)
-            for change in marks[-_MAX_MARKS:]
+            _build_mark(
+                change,
+                place_by_position[change.at],
+                rules,
+                incident=timeout_marks.find_number(change.at),
+            )
+            for change in newest_marks
         ],
         marks_left_out=max(0, len(marks) - _MAX_MARKS),
+        incidents=list(map(build_incident_view, timeout_marks.incidents)),
     )
 
 
@@ -170,7 +194,14 @@ def _load_record(
     return NodeRecord(earlier_scores, scores, changes, kickout_intervals, membership_changes)
 
 
-def _build_mark(change: ReliabilityChange, place: LogPlace, rules: Rules) -> HistoryMark:
+def _find_creator(uow: UnitOfWork, task_key: TaskKey) -> Address | None:
+    task = uow.tasks.get_many([task_key]).get(task_key)
+    return None if task is None else task.creator
+
+
+def _build_mark(
+    change: ReliabilityChange, place: LogPlace, rules: Rules, *, incident: int | None
+) -> HistoryMark:
     is_lower = change.after < change.before
     return HistoryMark(
         time=change.time,
@@ -180,4 +211,5 @@ def _build_mark(change: ReliabilityChange, place: LogPlace, rules: Rules) -> His
         after=format_decimal(change.after),
         back_at=find_exclusion_end_time(change.after, change.time, rules) if is_lower else None,
         place=place,
+        incident=incident,
     )

@@ -1,5 +1,7 @@
 """Whoever listens is told of everything, in order, at least once, whatever fails between."""
 
+from itertools import groupby
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -8,8 +10,9 @@ from oracle.notify.target import NoticeFilter
 from oracle.store.halts import HaltClearRecord
 from tests.integration.notify.told import Told, only_about
 from tests.support.examples import examples
-from tests.support.histories import History, node
+from tests.support.histories import GENESIS_TIME, History, node
 from tests.support.receiver import receiving
+from tests.support.task_traffic import burst_history
 from tests.support.txmgr.stores import NewStore
 
 OFTEN = examples(20)
@@ -326,3 +329,38 @@ def test_fork_revokes_the_notice_of_a_near_kickout_and_it_is_sent_again(told: To
 
     assert told.receiver.kinds[-1] == "kickout_near"
     assert told.receiver.kinds.count("kickout_near") == 2
+
+
+def test_incident_sends_notices_when_it_begins_and_ends(told: Told):
+    time = GENESIS_TIME
+    for event_time, events in groupby(burst_history().events, key=lambda event: event.time):
+        told.chain.mine(*events, after=event_time - time)
+        time = event_time
+        told.tell()
+    incident_notices = [
+        delivery.said for delivery in told.receiver.got if "incident" in delivery.said["kind"]
+    ]
+    assert [said["kind"] for said in incident_notices] == ["incident_began", "incident_over"]
+    cause = f"tasks of the application {node('burst')} time out"
+    assert [said["text"] for said in incident_notices] == [
+        f"incident 1 began: {cause}; 10 timeouts on 10 nodes",
+        f"incident 1 is over: {cause}",
+    ]
+    assert [said["incident"] for said in incident_notices] == [1, 1]
+
+
+def test_reorg_before_incident_retracts_its_notice(told: Told):
+    time = GENESIS_TIME
+    for event_time, events in groupby(burst_history().events[:-2], key=lambda event: event.time):
+        told.chain.mine(*events, after=event_time - time)
+        time = event_time
+    told.tell()
+    assert told.receiver.kinds.count("incident_began") == 1
+
+    told.chain.fork(4)
+    told.chain.mine_many(5)
+    told.tell()
+
+    assert told.receiver.kinds[-1] == "reorg"
+    with told.store.read_transaction() as uow:
+        assert uow.incidents.list_newest(1) == []

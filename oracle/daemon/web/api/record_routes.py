@@ -23,6 +23,7 @@ from oracle.queries.api.records.draw_view import (
     list_task_draws,
     recompute_task_draw,
 )
+from oracle.queries.api.records.incident_view import IncidentPage, list_incidents
 from oracle.queries.api.records.kickout_view import KickoutPage, find_evidence, list_kickouts
 from oracle.queries.api.records.round_view import (
     RoundAnswer,
@@ -88,6 +89,17 @@ def build_record_routes(api_answers: ApiAnswers) -> APIRouter:
     def _list_kickouts(request: Request) -> Response:
         """List the kickouts that are due, and the newest kickouts in the contract."""
         return api_answers.answer_from_snapshot(request, list_kickouts)
+
+    @router.get("/incidents", operation_id="incidents", response_model=IncidentPage)
+    def _list_incidents(
+        request: Request,
+        before: Annotated[int | None, Query(ge=0, le=LARGEST_INTEGER)] = None,
+        limit: RowLimit = 50,
+    ) -> Response:
+        """List suspected bursts of an application and network outages, newest first."""
+        return api_answers.answer_from_snapshot(
+            request, lambda snapshot: list_incidents(snapshot, before, limit)
+        )
 
     return router
 

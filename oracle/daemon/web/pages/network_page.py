@@ -52,6 +52,8 @@ _SIGN_BY_KIND = {
     "resumed": "●",
     "paused": "‖",
     "left": "‖",
+    "incident_began": "▼",
+    "incident_over": "○",
     "kickout_due": "✕",
     "kickout_accused": "✕",
     "kickout_executed": "✕",
@@ -60,7 +62,10 @@ _SIGN_BY_KIND = {
 }
 _EXCLUDED_SIGN = "▲"
 _CALM_KINDS = frozenset(
-    {"report_accepted", "joined", "paused", "resumed", "left", "recovered", "halt_cleared"}
+    {
+        *("report_accepted", "joined", "paused", "resumed", "left", "recovered"),
+        *("halt_cleared", "incident_over"),
+    }
 )
 _FREQUENT_KIND = "report_accepted"
 

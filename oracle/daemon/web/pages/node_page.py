@@ -40,6 +40,7 @@ from oracle.queries.api.node_proof import build_leaf_at_cursor, is_whole_address
 from oracle.queries.api.node_view import NodeView, build_node_view
 from oracle.queries.api.records.node_past import build_node_past
 from oracle.queries.api.source import ApiSnapshot, NotFoundError
+from oracle.queries.incident_models import format_marked_count
 from oracle.queries.node_sentences import (
     NodeSummary,
     format_details,
@@ -128,6 +129,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         turns=[(change, _SENTENCE_BY_CHANGE[change.what]) for change in past.membership],
         charts=build_charts(history, node_summary.rules),
         marks=_build_mark_texts(history, snapshot, node_summary.rules),
+        marked_timeouts=describe_marked_timeouts(history),
         ranges=list(_RANGES),
         range_name=range_name,
         proof=build_requested_proof_card(snapshot, request, node.address),
@@ -224,6 +226,9 @@ def _build_legend(mark: ReliabilityMark) -> str:
 def _build_mark_texts(history: NodeHistory, snapshot: ApiSnapshot, rules: Rules) -> dict[str, Any]:
     return {
         "labels": [describe_mark(mark) for mark in history.marks],
+        "by_incident": {
+            index for index, mark in enumerate(history.marks) if mark.incident is not None
+        },
         "is_short": history.last - history.first < _CLOCK_SECONDS,
         "now_text": "now" if history.last == snapshot.cursor.time else "",
         "falls": _build_legend(ReliabilityMark.FALL),
@@ -313,9 +318,17 @@ def _describe_kickout_margin(node_view: NodeView) -> str:
     return f"{words}; under {format_two_digits(kickout.below)} a kickout is due{zeros_text}."
 
 
+def describe_marked_timeouts(history: NodeHistory) -> str | None:
+    """Return how many timeouts of a history incidents mark, as a heading; None if none."""
+    count = sum(mark.incident is not None for mark in history.marks)
+    return format_marked_count(count) if count else None
+
+
 def describe_mark(mark: HistoryMark) -> str:
     """Return the label of a mark of the chart."""
     cause = capitalize_first(mark.cause.replace("_", " "))
+    if mark.incident is not None:
+        cause = f"{cause}, probably not its fault"
     if mark.before == mark.after:
         return f"{cause}, {format_time(mark.time)}"
     change_text = (

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pydantic import Field
 from typing_extensions import override
 
-from oracle.domain.blocks import BEFORE_EVERYTHING, Position
+from oracle.domain.blocks import BEFORE_EVERYTHING, BlockRange, Position
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.fold.working_set import (
@@ -28,12 +28,13 @@ from oracle.domain.scoring.rules import Rules
 from oracle.queries.answers import AddressText, ApiModel
 from oracle.queries.api.history_points import find_exclusion_end_time
 from oracle.queries.api.source import ApiSnapshot, RequestError
+from oracle.queries.incident_models import describe_incident
 
 # Names of events in the stream.
 EVENT_KINDS = (
     *(cause.value for cause in FALL_CAUSES), "recovered", "joined", "paused", "resumed", "left",
     "kickout_due", "kickout_accused", "kickout_executed",
-    "report_accepted", "reorg", "halted", "halt_cleared",
+    "incident_began", "incident_over", "report_accepted", "reorg", "halted", "halt_cleared",
 )  # fmt: skip
 # Event name and text of each membership transition; requests to pause or quit are not events.
 _EVENT_BY_TRANSITION = {
@@ -223,6 +224,7 @@ def _read_limited_page(
         *_build_membership_events(membership_changes),
         *_build_round_events(rounds),
         *_build_kickout_events(snapshot, first_block),
+        *_build_incident_events(snapshot, first_block),
     ]
     page_events = sorted(
         (pair for pair in events if time <= pair[1].time <= last_time),
@@ -348,3 +350,28 @@ def _build_kickout_events(
                 position,
                 FeedEvent(kind=kind, time=time, block=position.block, node=node, text=text),
             )
+
+
+def _build_incident_events(
+    snapshot: ApiSnapshot, first_block: int
+) -> Iterator[tuple[Position, FeedEvent]]:
+    if first_block > snapshot.cursor.number:
+        return
+    blocks = BlockRange(first_block, snapshot.cursor.number)
+    for incident in snapshot.uow.incidents.list_changed(blocks):
+        text = f"incident {incident.number}, {describe_incident(incident)}"
+        for kind, state, position, time in (
+            ("incident_began", "began", incident.found_at, incident.found_time),
+            ("incident_over", "is over", incident.over_at, incident.over_time),
+        ):
+            if position is not None and time is not None:
+                yield (
+                    position,
+                    FeedEvent(
+                        kind=kind,
+                        time=time,
+                        block=position.block,
+                        node=None,
+                        text=f"{text} {state}",
+                    ),
+                )

@@ -1,0 +1,1 @@
+"""Incidents: the rule, what it finds, and what it does not find."""

@@ -1,0 +1,104 @@
+"""Incidents as the read API and `explain` print them, and as sentences."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal, NamedTuple
+
+from pydantic import Field
+
+from oracle.domain.blocks import BEFORE_EVERYTHING, Position
+from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange
+from oracle.domain.ids import Address, TaskKey
+from oracle.domain.incidents.incident import Incident, find_marking_incident
+from oracle.queries.answers import AddressText, ApiModel
+from oracle.store.database import UnitOfWork
+
+_TIMEOUT_CAUSES = (ReliabilityCause.TIMED_OUT, ReliabilityCause.TIMEOUT_VOID)
+
+
+class IncidentView(ApiModel):
+    """A suspected incident, whose timeouts were probably not the fault of the nodes."""
+
+    number: int = Field(description="Counts the incidents of the network from 1.")
+    kind: Literal["application", "network"] = Field(
+        description="A burst of timeouts of one application, or an outage of the network."
+    )
+    creator: AddressText | None = Field(description="null: a network outage.")
+    found_block: int
+    found_time: int = Field(description="Unix seconds.")
+    since: int = Field(description="First block time whose timeouts are marked, unix seconds.")
+    until: int = Field(description="Last such block time; it moves while the incident is open.")
+    nodes: int = Field(description="Max nodes with a timeout within 15 minutes.")
+    timeouts: int = Field(description="Max timeouts within 15 minutes.")
+    over_time: int | None = Field(description="Unix seconds; null: the incident is open.")
+
+
+def build_incident_view(incident: Incident) -> IncidentView:
+    return IncidentView(
+        number=incident.number,
+        kind="network" if incident.is_network_outage else "application",
+        creator=incident.creator,
+        found_block=incident.found_at.block,
+        found_time=incident.found_time,
+        since=incident.since,
+        until=incident.until,
+        nodes=incident.nodes,
+        timeouts=incident.timeouts,
+        over_time=incident.over_time,
+    )
+
+
+def describe_incident(incident: Incident) -> str:
+    """Return the kind of an incident, and the application if there is one."""
+    if incident.creator is None:
+        return "network outage"
+    return f"burst of timeouts of the application {incident.creator}"
+
+
+def format_marked_count(count: int) -> str:
+    """Return, as a sentence without a full stop, how many timeouts of a node are marked."""
+    subject = "One of its timeouts was" if count == 1 else f"{count} of its timeouts were"
+    return f"{subject} probably not its fault"
+
+
+class TimeoutMarks(NamedTuple):
+    """The incidents that mark timeouts of a node, by the positions of the timeouts."""
+
+    incident_by_position: Mapping[Position, Incident]
+
+    @property
+    def incidents(self) -> list[Incident]:
+        """The incidents that mark any of the timeouts, oldest first."""
+        return sorted(set(self.incident_by_position.values()))
+
+    def find_number(self, position: Position) -> int | None:
+        """Return the number of the incident that marks the timeout at a position, or None."""
+        incident = self.incident_by_position.get(position)
+        return None if incident is None else incident.number
+
+
+def load_timeout_marks(
+    uow: UnitOfWork,
+    changes: Iterable[ReliabilityChange],
+    find_creator: Callable[[TaskKey], Address | None],
+    *,
+    up_to_block: int,
+) -> TimeoutMarks:
+    """Return which of a node's timeouts are marked, as it was known after a block.
+
+    `find_creator` returns the creator of a task as of that block, or None if it is not known.
+    """
+    timeouts = [change for change in changes if change.cause in _TIMEOUT_CAUSES]
+    times = [change.time for change in timeouts]
+    incidents = (
+        uow.incidents.list_between(min(times), max(times), up_to_block=up_to_block)
+        if times
+        else []
+    )
+    known_at = Position(up_to_block + 1, *BEFORE_EVERYTHING[1:])
+    incident_by_position = {}
+    for change in timeouts if incidents else ():
+        creator = None if change.task is None else find_creator(change.task)
+        incident = find_marking_incident(incidents, change.time, creator, known_at)
+        if incident is not None:
+            incident_by_position[change.at] = incident
+    return TimeoutMarks(incident_by_position)

@@ -1,0 +1,136 @@
+"""Timeouts of an incident are marked wherever they are shown, and others are not."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.cli.inspect.explain_full import render_full_lines
+from oracle.domain.blocks import Position
+from oracle.domain.ids import Address
+from oracle.queries.api.records.event_feed import EventCursor, load_events_after
+from oracle.queries.api.source import open_snapshot
+from oracle.queries.explain import Explanation, explain_score
+from oracle.store.state.cursor_repository import Cursor
+from tests.support.answers import explanation_json
+from tests.support.api import IndexedHistory, a_block
+from tests.support.histories import History, node
+from tests.support.task_traffic import burst_history
+
+# The node `n0` times out in the burst, and once more on its own after it.
+NODE = node("n0")
+BURST = node("burst")
+
+
+def burst_and_own_timeout() -> History:
+    history = burst_history()
+    return history.creates("own").starts("own", "n0").after(300).times_out("own").after(10)
+
+
+@pytest.fixture
+def indexed(new_sqlite_store):
+    with new_sqlite_store() as store:
+        yield IndexedHistory(store).whole(burst_and_own_timeout())
+
+
+@pytest.fixture
+def open_incident(new_sqlite_store):
+    """The network at the last timeout of the burst, while the incident is open."""
+    events = burst_history().events[:-2]
+    with new_sqlite_store() as store:
+        indexed = IndexedHistory(store)
+        indexed.index(events, events[-1].at.block, events[-1].time)
+        yield indexed
+
+
+def get_cursor(indexed: IndexedHistory) -> Cursor:
+    with indexed.store.read_transaction() as uow:
+        cursor = uow.cursor.get()
+    assert cursor is not None
+    return cursor
+
+
+def explain(indexed: IndexedHistory, address: Address = NODE) -> Explanation:
+    cursor = get_cursor(indexed)
+    return explain_score(indexed.source.archive, address, a_block(cursor.number, cursor.time))
+
+
+def test_explanation_marks_the_timeout_of_the_burst_only(indexed):
+    answer = explanation_json(explain(indexed))
+    changes = [change for change in answer["reliability"]["changes"] if "timed" in change["cause"]]
+    assert [change["incident"] for change in changes] == [1, None]
+    (incident,) = answer["incidents"]
+    assert (incident["kind"], incident["creator"]) == ("application", BURST)
+    assert incident["since"] <= changes[0]["time"] <= incident["until"] < changes[1]["time"]
+    assert incident["over_time"] is not None
+
+
+def test_full_explanation_names_the_incident_below_its_timeout(indexed):
+    lines = list(render_full_lines(explain(indexed)))
+    marks = [line for line in lines if "probably not its fault" in line]
+    assert marks == [
+        f"     probably not its fault: incident 1, burst of timeouts of the application {BURST}"
+    ]
+
+
+def test_node_that_did_not_time_out_has_no_marked_timeouts(indexed):
+    cursor = get_cursor(indexed)
+    history = History().joins("late-comer")
+    event = replace(history.events[0], at=Position(cursor.number + 1, 0, 0), time=cursor.time)
+    indexed.index([event], cursor.number + 1, cursor.time)
+    answer = explanation_json(explain(indexed, node("late-comer")))
+    assert answer["incidents"] == []
+
+
+def test_history_marks_name_their_incident_while_it_is_open(open_incident):
+    client = open_incident.client()
+    answer = client.get(f"/v1/nodes/{NODE}/history").json()
+    assert [mark["incident"] for mark in answer["marks"] if mark["cause"] == "timed_out"] == [1]
+    assert [incident["over_time"] for incident in answer["incidents"]] == [None]
+
+
+def test_incidents_are_listed_in_pages_newest_first(indexed):
+    client = indexed.client()
+    page = client.get("/v1/incidents").json()
+    assert [incident["number"] for incident in page["incidents"]] == [1]
+    assert page["next"] is None
+    assert page["incidents"][0]["nodes"] == 12
+    assert client.get("/v1/incidents?before=1").json()["incidents"] == []
+
+
+def test_page_of_node_shows_incident_and_hollow_mark(indexed):
+    client = indexed.client()
+    text = client.get(f"/nodes/{NODE}").text
+    assert "One of its timeouts was probably not its fault" in text
+    assert "all on tasks of the application" in text
+    assert 'class="mark-timeout by-incident"' in text
+    assert 'class="mark-timeout"' in text
+    assert "Timed out, probably not its fault, " in text
+    assert '<a href="#incidents">incident 1</a>' in text
+
+
+def test_page_of_node_without_marked_timeouts_has_no_incidents(new_sqlite_store):
+    with new_sqlite_store() as store:
+        text = (
+            IndexedHistory(store)
+            .whole(History().joins("A").scores("A", 0))
+            .client()
+            .get(f"/nodes/{node('A')}")
+            .text
+        )
+    assert "not its fault" not in text
+    assert "incident" not in text
+
+
+def test_event_stream_reports_begin_and_end_of_incident(indexed):
+    with open_snapshot(indexed.source) as snapshot:
+        events = [
+            numbered.event
+            for numbered in load_events_after(snapshot, EventCursor(0, 0, 0, 0), 500)
+            if "incident" in numbered.event.kind
+        ]
+        (incident,) = snapshot.uow.incidents.list_newest(9)
+    assert [(event.kind, event.time) for event in events] == [
+        ("incident_began", incident.found_time),
+        ("incident_over", incident.over_time),
+    ]
+    assert events[0].text == f"incident 1, burst of timeouts of the application {BURST} began"
