@@ -124,7 +124,12 @@ def measured(store: Store, nodes: list[Node]) -> list[tuple[str, str, float, flo
 
     archive = EventArchive(store, ScriptedReader(), CRYNUX)
     source = ApiSource(
-        archive, NodeRankingCache(CRYNUX), lambda: None, lambda: NOW, lambda _held: None
+        archive,
+        NodeRankingCache(CRYNUX),
+        lambda: None,
+        lambda: NOW,
+        lambda _held: None,
+        rules_id="{}",
     )
     anew = seconds(lambda: cut(1, contract_state()))
     with store.read_transaction() as uow:

@@ -37,7 +37,7 @@ from oracle.dispatch.probe_windows import ProbeSettings, ProbeWindowHook
 from oracle.domain.events.network_events import NodeJoined, NodeUpdated, TaskKind
 from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.kickout_review import KickoutPolicy
-from oracle.domain.reports.report import hash_rules_and_settings
+from oracle.domain.reports.report import format_rules_id, hash_rules_and_settings
 from oracle.errors import TransientError
 from oracle.indexer.block_hooks import BlockHook
 from oracle.indexer.feed_events import FeedHook
@@ -79,6 +79,12 @@ def compute_rules_hash(config: Config, reader: EventReader) -> Hash:
     return hash_rules_and_settings(
         rules, reader.identity, build_report_settings(config.oracle, rules)
     )
+
+
+def format_configured_rules_id(config: Config, reader: EventReader) -> str:
+    """Return the text whose sha256 is the result of `compute_rules_hash`."""
+    rules = build_configured_rules(config)
+    return format_rules_id(rules, reader.identity, build_report_settings(config.oracle, rules))
 
 
 def open_reader(config: Config) -> EventReader:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from oracle.chain.profiles.event_reader import EventReader
-from oracle.daemon.compose import Index
+from oracle.daemon.compose import Index, format_configured_rules_id
 from oracle.daemon.config.loader import Config
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.lease_keeper import find_leader
@@ -157,6 +157,7 @@ def open_read_api(
         records.dispatch_settings,
         token=reader.profile.token,
         labels={Address(address): label for address, label in config.network.labels.items()},
+        rules_id=format_configured_rules_id(config, reader),
     )
     api = config.api
     folder = config.oracle.evidence_folder

@@ -47,6 +47,7 @@ class IndexedHistory:
             lambda: None,
             lambda: self.now,
             lambda _held: "a daemon",
+            rules_id="{}",
         )
 
     def index(self, events: Sequence[DomainEvent], block: int, time: int) -> None:

@@ -1,6 +1,7 @@
 """`proof`: prints the Merkle proof of a node's score in an accepted round, and checks it."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,15 +16,16 @@ from oracle.cli.options import (
     load_config,
     print_model,
 )
-from oracle.daemon.compose import open_checked_chain, open_reader
+from oracle.daemon.compose import format_configured_rules_id, open_checked_chain, open_reader
 from oracle.daemon.config.loader import Config
 from oracle.daemon.records import open_folded_records
 from oracle.daemon.senders import open_report_account
 from oracle.domain.ids import Address
 from oracle.domain.roots.leaves import hash_leaf
 from oracle.domain.roots.merkle_tree import compute_root
-from oracle.errors import FatalError
+from oracle.errors import FatalError, InputError
 from oracle.indexer.round_leaves import LeafCache
+from oracle.queries.evidence_bundle import EvidenceBundle, build_evidence_bundle
 from oracle.queries.explain import EventArchive
 from oracle.queries.node_proof import (
     ContractRoot,
@@ -55,6 +57,15 @@ _OnchainOption = Annotated[
     ),
 ]
 
+_BundleOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--bundle",
+        metavar="FILE",
+        help="Also write the evidence bundle, which the page /verify checks, to this file.",
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Register `proof` on the command line."""
@@ -67,6 +78,7 @@ def print_proof(
     *,
     round_number: _RoundOption = None,
     onchain: _OnchainOption = False,
+    bundle_path: _BundleOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print the Merkle proof of a node's score in a round.
@@ -78,12 +90,13 @@ def print_proof(
     with open_folded_records(settings) as records:
         with records.store.read_transaction() as uow:
             address = find_node(uow, node)
-        archive = EventArchive(
-            records.store,
-            open_reader(records.config),
-            records.rules,
-        )
-        detail = prove_node(archive, LeafCache(), address, round_number)
+        reader, cache = open_reader(records.config), LeafCache()
+        archive = EventArchive(records.store, reader, records.rules)
+        detail = prove_node(archive, cache, address, round_number)
+        if bundle_path is not None:
+            rules_id = format_configured_rules_id(records.config, reader)
+            bundle = build_evidence_bundle(archive, cache, address, detail.summary.round, rules_id)
+            _write_bundle(bundle_path, bundle)
     _check_proof(detail)
     if onchain:
         detail = _add_contract_root(settings, detail)
@@ -94,6 +107,13 @@ def print_proof(
         typer.echo(_describe_check(detail))
     if isinstance(detail, OnChainProofDetail) and detail.contract_root.root != detail.root:
         raise typer.Exit(1)
+
+
+def _write_bundle(path: Path, bundle: EvidenceBundle) -> None:
+    try:
+        path.write_text(bundle.model_dump_json() + "\n", "utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot write the bundle: {error.strerror}") from error
 
 
 def _add_contract_root(config: Config, detail: NodeProofDetail) -> OnChainProofDetail:

@@ -123,11 +123,10 @@ def compute_period(time: int, length: int) -> int:
     return time // length
 
 
-def hash_rules_and_settings(rules: Rules, profile: str, settings: ReportSettings) -> Hash:
-    """Return the sha256 that the contract stores as `rulesHash`.
+def format_rules_id(rules: Rules, profile: str, settings: ReportSettings) -> str:
+    """Return the canonical JSON of everything that all reporters must share.
 
-    The hashed text is the canonical JSON of everything that all reporters must share. See
-    docs/reference/report-format.md#rules-id.
+    See docs/reference/report-format.md#rules-id.
     """
     content: dict[str, object] = {
         "deviation": settings.deviation,
@@ -139,7 +138,12 @@ def hash_rules_and_settings(rules: Rules, profile: str, settings: ReportSettings
         "requires_proof": settings.requires_proof,
         "rules": json.loads(rules.to_json()),
     }
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return json.dumps(content, sort_keys=True, separators=(",", ":"))
+
+
+def hash_rules_and_settings(rules: Rules, profile: str, settings: ReportSettings) -> Hash:
+    """Return the sha256 of the rules id, which the contract stores as `rulesHash`."""
+    text = format_rules_id(rules, profile, settings)
     return Hash("0x" + hashlib.sha256(text.encode()).hexdigest())
 
 

@@ -1,4 +1,4 @@
-"""The answer of `/v1/nodes/{node}/proof`, and the leaf that a node has at the cursor."""
+"""The answers of `/v1/nodes/{node}/proof` and `…/bundle`, and a node's leaf at the cursor."""
 
 from oracle.chain.hex_names import ADDRESS_DIGITS
 from oracle.chain.proofs.keccak import keccak
@@ -8,9 +8,10 @@ from oracle.domain.roots.scoring_context import ScoringContext
 from oracle.domain.state import Node
 from oracle.errors import InputError
 from oracle.indexer.kickout_reviews import load_kickout_review
-from oracle.queries.answers import Answer
+from oracle.queries.answers import Answer, AsOf
 from oracle.queries.api.node_list import find_node_by_prefix
 from oracle.queries.api.source import ApiSnapshot, ApiSource, NotFoundError, open_snapshot
+from oracle.queries.evidence_bundle import EvidenceBundle, build_evidence_bundle
 from oracle.queries.leaf_models import ProofLeaf
 from oracle.queries.node_proof import NodeProofDetail, has_stored_leaves, prove_node
 
@@ -19,6 +20,12 @@ class ProofAnswer(Answer):
     """A Merkle proof of a node's score, or of its absence."""
 
     proof: NodeProofDetail
+
+
+class BundleAnswer(Answer):
+    """A node's leaf in a round, and everything that is needed to check it."""
+
+    bundle: EvidenceBundle
 
 
 def build_proof_answer(source: ApiSource, node: str, round_number: int | None) -> ProofAnswer:
@@ -30,15 +37,31 @@ def build_proof_answer(source: ApiSource, node: str, round_number: int | None) -
         NotFoundError: the round was not accepted, or no node's address starts with `node`.
         AmbiguousPrefixError: several addresses start with `node`.
     """
-    with open_snapshot(source) as snapshot:
-        as_of = snapshot.as_of
-        is_whole = is_whole_address(node)
-        address = Address(node) if is_whole else find_node_by_prefix(snapshot, node).address
+    as_of, address = _find_address(source, node)
     try:
         proof = prove_node(source.archive, source.leaves, address, round_number)
     except InputError as error:
         raise NotFoundError(str(error)) from error
     return ProofAnswer(as_of=as_of, proof=proof)
+
+
+def build_bundle_answer(source: ApiSource, node: str, round_number: int | None) -> BundleAnswer:
+    """Return the evidence bundle of a node in a round; arguments and errors as for the proof."""
+    as_of, address = _find_address(source, node)
+    try:
+        bundle = build_evidence_bundle(
+            source.archive, source.leaves, address, round_number, source.rules_id
+        )
+    except InputError as error:
+        raise NotFoundError(str(error)) from error
+    return BundleAnswer(as_of=as_of, bundle=bundle)
+
+
+def _find_address(source: ApiSource, node: str) -> tuple[AsOf, Address]:
+    with open_snapshot(source) as snapshot:
+        is_whole = is_whole_address(node)
+        address = Address(node) if is_whole else find_node_by_prefix(snapshot, node).address
+        return snapshot.as_of, address
 
 
 def is_whole_address(prefix: str) -> bool:

@@ -44,7 +44,8 @@ class ApiSource:
     returns unix seconds; `find_leader` returns the process that holds the lease. `rankings` and
     `leaves` are kept between answers. `dispatch` has the settings by which nodes are
     drawn, or is None if no node is drawn. `token` is the unit of amounts on pages. `labels` are
-    the operator's names for addresses.
+    the operator's names for addresses. `rules_id` is the text whose sha256 is the contract's
+    `rulesHash`.
     """
 
     archive: EventArchive
@@ -56,6 +57,7 @@ class ApiSource:
     token: Token = DEFAULT_TOKEN
     labels: Mapping[Address, str] = field(default_factory=dict)
     leaves: LeafCache = field(default_factory=LeafCache)
+    rules_id: str = field(kw_only=True)
 
     def find_addresses_by_label(self, text: str) -> list[Address]:
         """Return the addresses labelled `text`, or else those whose label starts with `text`."""

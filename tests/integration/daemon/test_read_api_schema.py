@@ -24,7 +24,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from devnet.demo.show import START_TIME
-from oracle.daemon.compose import open_reader
+from oracle.daemon.compose import format_configured_rules_id, open_reader
 from oracle.daemon.config.listener_section import ApiSection
 from oracle.daemon.config.loader import read_config
 from oracle.daemon.records import open_folded_records
@@ -54,13 +54,15 @@ Known = dict[str, list[str]]
 @pytest.fixture(scope="module")
 def app(played_chain) -> Iterator[Any]:
     with open_folded_records(read_config(played_chain)) as opened:
-        archive = EventArchive(opened.store, open_reader(opened.config), opened.rules)
+        reader = open_reader(opened.config)
+        archive = EventArchive(opened.store, reader, opened.rules)
         source = ApiSource(
             archive,
             NodeRankingCache(opened.rules),
             lambda: None,
             lambda: START_TIME,
             lambda _held: "a daemon",
+            rules_id=format_configured_rules_id(opened.config, reader),
         )
         evidence = opened.config.oracle.evidence_folder
         yield create_read_api(source, streams=ApiSection(max_streams=0), evidence_folder=evidence)

@@ -64,6 +64,7 @@ def create_app(store: Store):
         lambda: None,
         lambda: 2_000,
         lambda _held: "a daemon",
+        rules_id="{}",
     )
     return create_read_api(source, streams=ApiSection(max_streams=0))
 

@@ -18,7 +18,9 @@ from oracle.queries.api.node_history import HistoryQuery, NodeHistory, build_nod
 from oracle.queries.api.node_list import MAX_ROWS, NodeListQuery, find_node_by_prefix, list_nodes
 from oracle.queries.api.node_order import NodeSort
 from oracle.queries.api.node_proof import (
+    BundleAnswer,
     ProofAnswer,
+    build_bundle_answer,
     build_proof_answer,
     needs_refold,
 )
@@ -27,6 +29,15 @@ from oracle.queries.api.records.node_past import NodePast, build_node_past
 from oracle.queries.api.source import open_snapshot
 from oracle.queries.node_models import NodePage
 
+RoundQuery = Annotated[
+    int | None,
+    Query(
+        ge=1,
+        le=LARGEST_INTEGER,
+        alias="round",
+        description="Default: the newest accepted round.",
+    ),
+]
 _MAX_ADDRESSES = 200
 _ADDRESS_LENGTH = 42
 
@@ -145,15 +156,7 @@ def build_explanation_routes(api_answers: ApiAnswers) -> APIRouter:
     def _prove_node(
         request: Request,
         node: NodePath,
-        round_number: Annotated[
-            int | None,
-            Query(
-                ge=1,
-                le=LARGEST_INTEGER,
-                alias="round",
-                description="Default: the newest accepted round.",
-            ),
-        ] = None,
+        round_number: RoundQuery = None,
     ) -> Response:
         """Return the Merkle proof of a node's score in an accepted round.
 
@@ -166,6 +169,18 @@ def build_explanation_routes(api_answers: ApiAnswers) -> APIRouter:
             request,
             lambda: build_proof_answer(source, node, round_number),
             is_slow=lambda: needs_refold(source, round_number),
+        )
+
+    @router.get("/nodes/{node}/bundle", operation_id="node_bundle", response_model=BundleAnswer)
+    def _get_bundle(request: Request, node: NodePath, round_number: RoundQuery = None) -> Response:
+        """Return everything that is needed to check a node's scores in a round elsewhere.
+
+        The page `/verify` reads it. One bundle is made at a time; other requests get 503
+        meanwhile.
+        """
+        source = api_answers.source
+        return api_answers.answer_request(
+            request, lambda: build_bundle_answer(source, node, round_number), is_slow=True
         )
 
     @router.get("/nodes/{node}/explain", operation_id="explain", response_model=ExplanationAnswer)

@@ -189,7 +189,9 @@ def test_api_returns_the_same_proof_as_the_command(published, capsys):
     with open_folded_records(read_config(Path(published))) as opened:
         archive = EventArchive(opened.store, open_reader(opened.config), opened.rules)
         rankings = NodeRankingCache(opened.rules)
-        source = ApiSource(archive, rankings, lambda: None, lambda: 0, lambda _held: None)
+        source = ApiSource(
+            archive, rankings, lambda: None, lambda: 0, lambda _held: None, rules_id="{}"
+        )
         client = TestClient(create_read_api(source, streams=ApiSection(max_streams=0)))
         answers = [client.get(f"/v1/nodes/{node}/proof?round=1").json() for node in nodes]
         missing = client.get(f"/v1/nodes/{nodes[0]}/proof?round=99")

@@ -1,0 +1,295 @@
+"""Everything that is needed to check a node's scores in a round without the oracle, as one file.
+
+The page `/verify` reads it. See docs/spec/evidence.md#bundle.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+
+from pydantic import Field, JsonValue
+
+from oracle.domain.blocks import BlockRange, Position
+from oracle.domain.events.jsonl import event_to_json
+from oracle.domain.events.network_events import DomainEvent, GroupValidated
+from oracle.domain.events.oracle_events import RoundAccepted
+from oracle.domain.fold.working_set import ScoreEntry
+from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
+from oracle.domain.reports.kickout_evidence import justifies_kickout
+from oracle.domain.state import Node, Task
+from oracle.indexer.kickout_reviews import load_counted_entries, load_creators
+from oracle.indexer.round_leaves import LeafCache, load_domain
+from oracle.indexer.stored_events import iterate_decoded_chunks
+from oracle.kickouts.kickout_cases import load_kickout_evidence
+from oracle.queries.answers import AddressText, ApiModel, HashText, LogPlace, load_event_sources
+from oracle.queries.explain import EventArchive
+from oracle.queries.node_proof import NodeProofDetail, load_accepted_round, prove_node
+from oracle.quorum.statements import list_round_statements
+from oracle.reporting.recompute import find_as_of_block
+from oracle.store.database import UnitOfWork
+
+BUNDLE_VERSION = 1
+
+
+class BundleConfiguration(ApiModel):
+    """The configuration under which a round was signed; its digest is `config` of the round."""
+
+    config_count: int = Field(description="Number of the configuration.")
+    signers: list[AddressText]
+    quorum: int
+
+
+class BundleRound(ApiModel):
+    """The report of a round as it was signed, and its signatures as far as this host has them."""
+
+    chain_id: int
+    contract: AddressText
+    round: int
+    prev: HashText | None = Field(description="Root of the round before; null: not known here.")
+    as_of: int
+    as_of_hash: HashText
+    as_of_time: int | None = Field(description="Unix seconds; null: not stored.")
+    deadline: int | None = Field(description="Unix seconds; null: not known here.")
+    root: HashText
+    config: HashText
+    configuration: BundleConfiguration | None = Field(
+        description="null: the contract has another one since."
+    )
+    signatures: list[str] = Field(description="65 bytes each; empty: not stored on this host.")
+    accepted_at: LogPlace
+
+
+class BundlePosition(ApiModel):
+    """The position of an event."""
+
+    block: int
+    tx: int
+    log: int
+    sub: int
+
+
+class BundleScore(ApiModel):
+    """A score that counts in the round, like an entry of the evidence."""
+
+    seq: int
+    task: HashText
+    group: HashText
+    creator: AddressText | None
+    rank: int | None
+    elapsed: int | None
+    score: int
+    at: BundlePosition
+    time: int
+
+
+class BundleLog(ApiModel):
+    """A raw log, which an event of the bundle comes from."""
+
+    block: int
+    block_hash: HashText
+    tx: int
+    log: int
+    transaction: HashText
+    address: AddressText
+    topics: list[HashText]
+    data: str = Field(examples=["0x"])
+
+
+class EvidenceBundle(ApiModel):
+    """A node's leaf in a round, and what its scores follow from."""
+
+    bundle_version: int
+    node: AddressText
+    proof: NodeProofDetail
+    signed_round: BundleRound
+    rules_id: str = Field(
+        description="Text whose SHA-256 is the contract's `rulesHash`; it contains the rule set."
+    )
+    holds_kickouts: bool = Field(description="Whether the profile holds every kickout.")
+    scores: list[BundleScore] = Field(description="The scores in the leaf's pool, oldest first.")
+    evidence: str | None = Field(
+        description="Text of the evidence file, if the leaf states that a kickout is due."
+    )
+    events: list[dict[str, JsonValue]] = Field(
+        description="All events about the tasks and groups of these scores."
+    )
+    logs: list[BundleLog] = Field(description="The logs of these events.")
+
+
+def build_evidence_bundle(
+    archive: EventArchive,
+    cache: LeafCache,
+    address: Address,
+    round_number: int | None,
+    rules_id: str,
+) -> EvidenceBundle:
+    """Return the bundle of a node in a round, or in the newest accepted round if it is None.
+
+    `rules_id` is the text that the rules hash is the hash of.
+
+    Raises:
+        InputError: see `prove_node`.
+        NoNearbySnapshotError: see `prove_node`.
+    """
+    proof = prove_node(archive, cache, address, round_number)
+    with archive.store.read_transaction() as uow:
+        accepted = load_accepted_round(uow, proof.summary.round)
+        node = uow.nodes.get_many([address]).get(address)
+        scores = _load_scores(uow, proof, accepted)
+        evidence_scores, evidence = _load_evidence(archive, uow, node, proof)
+        counted = {entry.seq: entry for entry in (*scores, *evidence_scores)}
+        events, logs = _load_events(archive, uow, list(counted.values()))
+        creators = load_creators(uow, scores, Position(accepted.as_of + 1, 0, 0))
+        return EvidenceBundle(
+            bundle_version=BUNDLE_VERSION,
+            node=address,
+            proof=proof,
+            signed_round=_build_round(uow, accepted),
+            rules_id=rules_id,
+            holds_kickouts=archive.reader.holds_kickouts,
+            scores=[_build_score(entry, creators.get(entry.task)) for entry in scores],
+            evidence=evidence,
+            events=[json.loads(event_to_json(event)) for event in events],
+            logs=logs,
+        )
+
+
+def _load_scores(
+    uow: UnitOfWork, proof: NodeProofDetail, accepted: RoundAccepted
+) -> list[ScoreEntry]:
+    if proof.is_absent or not proof.leaf.score_count:
+        return []
+    return uow.scores.list_for_node_up_to(
+        Address(proof.address), accepted.as_of, proof.leaf.score_count
+    )
+
+
+def _load_evidence(
+    archive: EventArchive, uow: UnitOfWork, node: Node | None, proof: NodeProofDetail
+) -> tuple[Sequence[ScoreEntry], str | None]:
+    """Return the scores and the text of the evidence that the leaf refers to, if there is one."""
+    if node is None or proof.is_absent or proof.leaf.kickout_due_since is None:
+        return (), None
+    intervals = [
+        interval
+        for interval in uow.kickouts.list_for_node(Address(proof.address))
+        if interval.opened_at.block <= proof.summary.as_of
+    ]
+    if not intervals:
+        return (), None
+    policy = archive.kickout_policy
+    entries = load_counted_entries(uow, node, intervals[-1].opened_at, policy.rules)
+    if not justifies_kickout(entries, policy.rules):
+        return (), None
+    return entries, load_kickout_evidence(uow, policy, intervals[-1]).text
+
+
+def _load_events(
+    archive: EventArchive, uow: UnitOfWork, entries: Sequence[ScoreEntry]
+) -> tuple[list[DomainEvent], list[BundleLog]]:
+    """Return all events about the groups of these scores in order, and the logs of the events."""
+    results = uow.results.list_closed_at([entry.at for entry in entries])
+    task_keys = {entry.task for entry in entries}
+    task_keys |= {member.task for result in results for member in result.members}
+    group_keys = {entry.group for entry in entries}
+    tasks = uow.tasks.get_many(task_keys)
+    blocks = {entry.at.block for entry in entries}
+    for task in tasks.values():
+        blocks.update(_iter_blocks(task))
+    events, logs = [], []
+    for block in sorted(blocks):
+        block_range = BlockRange(block, block)
+        matching_events = [
+            event
+            for _, _, decoded in iterate_decoded_chunks(uow, archive.reader, block_range)
+            for event in decoded.events
+            if _is_about(event, task_keys, group_keys)
+        ]
+        places = {(event.at.tx, event.at.log) for event in matching_events}
+        events += matching_events
+        logs += [
+            BundleLog(
+                block=log.block,
+                block_hash=log.block_hash,
+                tx=log.tx,
+                log=log.index,
+                transaction=log.tx_hash,
+                address=log.address,
+                topics=[Hash(topic) for topic in log.topics],
+                data=log.data,
+            )
+            for log in uow.logs.iterate_between(block, block)
+            if (log.tx, log.index) in places
+        ]
+    return events, logs
+
+
+def _iter_blocks(task: Task) -> Iterator[int]:
+    """Yield the blocks of a task's events that a score may depend on."""
+    positions = (
+        task.created_at,
+        task.started_at,
+        task.stopped_at,
+        task.revealed_at,
+        task.ended_at,
+        *(run.started_at for run in task.runs),
+    )
+    yield from (position.block for position in positions if position is not None)
+
+
+def _is_about(event: DomainEvent, tasks: set[TaskKey], groups: set[GroupKey]) -> bool:
+    if isinstance(event, GroupValidated):
+        return event.group in groups
+    return getattr(event, "task", None) in tasks
+
+
+def _build_score(entry: ScoreEntry, creator: Address | None) -> BundleScore:
+    return BundleScore(
+        seq=entry.seq,
+        task=entry.task,
+        group=entry.group,
+        creator=creator,
+        rank=entry.rank,
+        elapsed=entry.elapsed,
+        score=entry.score,
+        at=BundlePosition(**entry.at._asdict()),
+        time=entry.time,
+    )
+
+
+def _build_round(uow: UnitOfWork, accepted: RoundAccepted) -> BundleRound:
+    domain, block = load_domain(uow), find_as_of_block(uow, accepted)
+    statements = [
+        statement
+        for statement in list_round_statements(uow, domain.contract, accepted.round)
+        if (statement.root, statement.config) == (accepted.root, accepted.config)
+    ]
+    # Statements of one round may differ in their deadline; those of the first are taken.
+    signed = [statement for statement in statements if statement.digest == statements[0].digest]
+    before = uow.rounds.get_accepted_round(accepted.round - 1)
+    return BundleRound(
+        chain_id=domain.chain_id,
+        contract=domain.contract,
+        round=accepted.round,
+        prev=signed[0].prev if signed else (None if before is None else before.root),
+        as_of=accepted.as_of,
+        as_of_hash=accepted.as_of_hash,
+        as_of_time=None if block is None else block.time,
+        deadline=signed[0].deadline if signed else None,
+        root=accepted.root,
+        config=accepted.config,
+        configuration=_find_configuration(uow, accepted),
+        signatures=["0x" + statement.signature.hex() for statement in signed],
+        accepted_at=load_event_sources(uow, [accepted.at])[accepted.at],
+    )
+
+
+def _find_configuration(uow: UnitOfWork, accepted: RoundAccepted) -> BundleConfiguration | None:
+    settings = uow.rounds.get_contract_settings()
+    config, signers = settings.config, settings.signers
+    if config is None or signers is None or config.digest != accepted.config:
+        return None
+    return BundleConfiguration(
+        config_count=config.count,
+        signers=list(signers.signers),
+        quorum=signers.quorum,
+    )
