@@ -48,6 +48,7 @@ QUICK: dict[str, list[str]] = {
     "rebuild": ["--events", "10000"],
     "weather": ["--history", "100", "--head", "5"],
     "gateway": ["--seconds", "4"],
+    "browser_check": ["--events", "3000"],
     "viewers": ["--events", "20000", "--viewers", "100", "--pairs", "1"],
 }
 

@@ -88,8 +88,12 @@ def iter_cases(seed: str, count: int) -> Iterator[Case]:
 def draw_case(rng: random.Random, number: int) -> Case:
     """Draw a case; its number decides the rule set, so that each comes up equally often."""
     rules = RULE_SETS[number % len(RULE_SETS)]
-    draw_history = _draw_orderly_history if rng.random() < 0.5 else _draw_arbitrary_history
-    events = draw_history(rng)
+    is_orderly = rng.random() < 0.5
+    events = (
+        draw_orderly_history(rng, rng.choice((5, 20, 70)))
+        if is_orderly
+        else _draw_arbitrary_history(rng)
+    )
     return {
         "rules": json.loads(rules.to_json()),
         "events": events,
@@ -217,15 +221,15 @@ _TASK_FIELDS: dict[str, Callable[[random.Random, str], Event]] = {
 }
 
 
-def _draw_orderly_history(rng: random.Random) -> list[Event]:
-    """Draw groups of three that run to their end; the last node of the network is often slow."""
+def draw_orderly_history(rng: random.Random, group_count: int) -> list[Event]:
+    """Draw groups of three that run to their end; the last node of the network is often silent."""
     writer = _Writer(rng, _GAPS)
     nodes = [_address(number) for number in range(1, rng.choice((3, 4, _NODES)) + 1)]
     creators = [_address(0xC0 + number) for number in range(rng.choice((1, 2, 6)))]
     for node in nodes:
         writer.add("node_joined", node=node)
     departure_share = rng.choice((0, 0.02, 0.1))
-    for number in range(rng.choice((5, 20, 70))):
+    for number in range(group_count):
         _write_group(writer, rng, number, nodes, creators)
         if rng.random() < departure_share:
             _write_departure(writer, rng, rng.choice(nodes))

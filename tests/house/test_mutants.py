@@ -14,7 +14,7 @@ from tests.mutants.results import Results
 MUTANTS = all_mutants()
 # Each has to be carried along with the code (decision 0140). Raised from 220 by defences of
 # money and truth that had no mutant, and by those of the oracle of roots and its hot set.
-MOST = 308
+MOST = 311
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)

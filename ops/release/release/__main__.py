@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from oracle.daemon.web.pages.verify_page import build_verify_page
 from release.images import list_unpinned_images
 from release.pins import ROOT
 from release.sbom import build_sbom
@@ -48,7 +49,9 @@ def _make_release(folder: Path) -> int:
     wheel, native = (Path(shutil.copy(checkout, DIST)) for checkout in built[0])
     sbom = DIST / f"{wheel.name.removesuffix('.whl')}.cdx.json"
     sbom.write_text(build_sbom(wheel, epoch), "utf-8")
-    _write_hashes(wheel, sbom, native)
+    page = DIST / "verify.html"
+    page.write_text(build_verify_page(), "utf-8")
+    _write_hashes(wheel, sbom, native, page)
     return 0
 
 

@@ -7,7 +7,7 @@ script; all data comes from `queries`, as in the read API.
 from collections.abc import Callable
 
 from fastapi import FastAPI
-from fastapi.responses import Response
+from fastapi.responses import HTMLResponse, Response
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -22,6 +22,7 @@ from oracle.daemon.web.pages.page_frame import (
     get_file_response,
     render_template,
 )
+from oracle.daemon.web.pages.verify_page import build_verify_page, build_verify_policy
 from oracle.daemon.web.played_act import DemoAct
 from oracle.errors import OracleError
 from oracle.queries.api.source import (
@@ -58,6 +59,12 @@ def create_page_app(renderer: "PageRenderer") -> FastAPI:
         policy = HEADERS[POLICY].replace("style-src", "style-src 'unsafe-inline'")
         response.headers[POLICY] = policy
         return response
+
+    @app.get("/verify")
+    def get_verify_page() -> Response:
+        """Return the page that checks evidence in the browser, as one file."""
+        headers = {POLICY: build_verify_policy(), "cache-control": "no-cache"}
+        return HTMLResponse(build_verify_page(), headers=headers)
 
     @app.get("/static/{digest}/{name:path}")
     def get_static_file(digest: str, name: str) -> Response:

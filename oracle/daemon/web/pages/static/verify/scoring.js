@@ -191,12 +191,12 @@ function parseRules(given) {
   }
   const rules = {};
   for (const name of Object.keys(given)) {
-    if (!(name in RULE_TYPES)) {
+    if (!Object.hasOwn(RULE_TYPES, name)) {
       throw new Error(`${name}: no such rule`);
     }
   }
   for (const name of Object.keys(RULE_TYPES)) {
-    const value = name in given ? given[name] : DEFAULT_RULES[name];
+    const value = Object.hasOwn(given, name) ? given[name] : DEFAULT_RULES[name];
     if (value === undefined) {
       throw new Error(`${name}: the rule is missing`);
     }
@@ -234,9 +234,17 @@ function sortEvents(events) {
     return { ...event, at };
   });
   placed.sort((first, second) => comparePositions(first.at, second.at));
+  const timeByBlock = new Map();
   placed.forEach((event, index) => {
     if (index > 0 && comparePositions(placed[index - 1].at, event.at) === 0) {
       throw new Error(`event: two have the position ${JSON.stringify(event.at)}`);
+    }
+    /* Events of a feed have times of their own. */
+    if (event.at.tx >= 0) {
+      if ((timeByBlock.get(event.at.block) ?? event.time) !== event.time) {
+        throw new Error(`event: block ${event.at.block} has two times`);
+      }
+      timeByBlock.set(event.at.block, event.time);
     }
   });
   return placed;
@@ -282,12 +290,11 @@ class Fold {
       if (this.last !== null && !isSameTransaction(this.last.at, event.at)) {
         this.scoreClosedGroups();
       }
-      const handler = HANDLERS[event.type];
-      if (handler === undefined) {
+      if (!Object.hasOwn(HANDLERS, event.type)) {
         throw new Error(`event: unknown type ${event.type}`);
       }
       this.last = { at: event.at, time: event.time };
-      handler(this, event);
+      HANDLERS[event.type](this, event);
     }
     this.scoreClosedGroups();
     return this;

@@ -1,0 +1,74 @@
+"""The page `/verify` as one file, which checks evidence without this server.
+
+All scripts and styles are in the file, so that it can be saved, hashed and opened without a
+network. Its policy allows only these scripts and styles, by their hashes. See
+docs/explanation/pages.md#verify.
+"""
+
+import base64
+import hashlib
+from functools import cache
+
+from oracle.daemon.web.pages.page_frame import STATIC
+
+_FOLDER = STATIC / "verify"
+# In the order in which they need each other.
+SCRIPTS = (
+    "vendor/keccak.min.js",
+    "hashes.js",
+    "proof.js",
+    "verify/scoring.js",
+    "verify/round.js",
+    "verify/signatures.js",
+    "verify/chain_proofs.js",
+    "verify/bundle_checks.js",
+    "verify/chain_checks.js",
+    "verify/verify_page.js",
+)
+_STYLES = ("pages.css", "verify/verify.css")
+# Only the server can send this part of the policy.
+_HEADER_POLICY = "frame-ancestors 'none'"
+
+
+@cache
+def build_verify_page() -> str:
+    """Return the page; the same version always gives the same bytes."""
+    script = '"use strict";\n' + "\n".join(map(_read_static_file, SCRIPTS))
+    style = "\n".join(map(_read_static_file, _STYLES))
+    if "</script" in script or "</style" in style:
+        raise ValueError("a script or style sheet of the page would end its element")
+    page = (_FOLDER / "page.html").read_text("utf-8")
+    for name, text in (
+        ("policy", _build_policy(script, style)),
+        ("style", style),
+        ("script", script),
+    ):
+        page = page.replace("{" + name + "}", text, 1)
+    return page
+
+
+def build_verify_policy() -> str:
+    """Return the policy of the page as a header, which also forbids frames."""
+    page = build_verify_page()
+    policy = page.split('http-equiv="Content-Security-Policy" content="', 1)[1].split('"', 1)[0]
+    return f"{policy}; {_HEADER_POLICY}"
+
+
+def _build_policy(script: str, style: str) -> str:
+    """Return the policy: nothing but the page itself, and requests that the reader starts.
+
+    Before its first request, the page restricts itself to the addresses that the reader entered.
+    """
+    return (
+        f"default-src 'none'; script-src '{_hash_text(script)}'; style-src '{_hash_text(style)}'; "
+        "connect-src http: https:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash_text(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
+
+
+def _read_static_file(name: str) -> str:
+    return (STATIC / name).read_text("utf-8")

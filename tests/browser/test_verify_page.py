@@ -1,0 +1,131 @@
+"""`/verify` in a browser: a real bundle holds, forged ones are named, nothing else is sent."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from playwright.sync_api import Page, ViewportSize
+
+from oracle.daemon.web.pages.verify_page import build_verify_page
+from tests.browser.chromium import axe_findings
+
+pytestmark = [pytest.mark.slow, pytest.mark.evm, pytest.mark.timeout(900)]
+
+_PATIENCE_SECONDS = 120
+_LISTEN = """
+window.violations = [];
+document.addEventListener("securitypolicyviolation", (event) =>
+  window.violations.push(`${event.violatedDirective}: ${event.blockedURI}`));
+"""
+_TOO_WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+_HOLDS = "✓ Everything that could be checked here holds."
+
+
+@pytest.fixture(scope="module")
+def bundle(url) -> dict[str, Any]:
+    """The bundle of the kicked out node, in the newest round that states its kickout."""
+    rows = requests.get(f"{url}/v1/nodes", timeout=_PATIENCE_SECONDS).json()["nodes"]
+    node = next(row["node"] for row in rows if row["state"] == "kicked_out")
+    newest = requests.get(f"{url}/v1/rounds", timeout=_PATIENCE_SECONDS).json()["rounds"][0]
+    for number in range(newest["round"], 0, -1):
+        path = f"{url}/v1/nodes/{node}/bundle?round={number}"
+        answer = requests.get(path, timeout=_PATIENCE_SECONDS).json()
+        loaded: dict[str, Any] = answer["bundle"]
+        if loaded["evidence"] is not None:
+            return loaded
+    raise AssertionError("no round states the kickout")
+
+
+@pytest.fixture(params=[("light", 360), ("dark", 1440)], ids=["light-360", "dark-1440"])
+def page(browser, request) -> Iterator[Page]:
+    theme, width = request.param
+    context = browser.new_context(
+        viewport=ViewportSize(width=width, height=900), color_scheme=theme
+    )
+    opened = context.new_page()
+    opened.add_init_script(_LISTEN)
+    yield opened
+    context.close()
+
+
+def read_headline(page: Page) -> str:
+    page.get_by_role("button", name="Check").click()
+    headline = page.locator("#verdict p.card")
+    headline.wait_for()
+    return headline.inner_text()
+
+
+def read_results(page: Page) -> dict[str, str]:
+    """Return the sign of each check by its name."""
+    items = page.locator(".checks li").all()
+    return {item.locator("b").inner_text(): item.locator("span").inner_text() for item in items}
+
+
+def test_bundle_of_the_server_holds_on_phone_and_desktop(page, url, bundle):
+    messages: list[str] = []
+    requested: list[str] = []
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    page.on("request", lambda request: requested.append(request.url))
+    query = f"node={bundle['node']}&round={bundle['signed_round']['round']}"
+    page.goto(f"{url}/verify?{query}")
+    assert not page.evaluate(_TOO_WIDE)
+    assert axe_findings(page) == []
+
+    assert read_headline(page) == _HOLDS
+    results = read_results(page)
+    assert {name for name, sign in results.items() if sign != "✓"} == {"All events", "Chain"}
+    assert {"Rules", "Signatures", "Proof", "Events", "Evidence", "Held"} < set(results)
+    bundle_path = f"/v1/nodes/{bundle['node']}/bundle?round={bundle['signed_round']['round']}"
+    expected = [f"{url}/verify?{query}", url + bundle_path]
+    assert [path for path in requested if not path.endswith("favicon.ico")] == expected
+    assert messages == []
+    assert page.evaluate("window.violations") == []
+    assert not page.evaluate(_TOO_WIDE)
+    assert axe_findings(page) == []
+
+
+@pytest.fixture
+def saved_page(browser, tmp_path: Path) -> Iterator[Page]:
+    """The page as a file, in a browser without a network."""
+    path = tmp_path / "verify.html"
+    path.write_text(build_verify_page(), "utf-8")
+    context = browser.new_context(offline=True)
+    opened = context.new_page()
+    opened.add_init_script(_LISTEN)
+    opened.goto(path.as_uri())
+    yield opened
+    context.close()
+
+
+def choose_bundle(page: Page, folder: Path, bundle: dict[str, Any]) -> None:
+    path = folder / "bundle.json"
+    path.write_text(json.dumps(bundle), "utf-8")
+    page.locator("#files").set_input_files(path)
+
+
+def test_saved_page_checks_a_file_without_a_network(saved_page, tmp_path, bundle):
+    choose_bundle(saved_page, tmp_path, bundle)
+    assert read_headline(saved_page) == _HOLDS
+    # With a file alone, no request at all is allowed.
+    blocked = "fetch('https://example.org/').then(() => 'sent', () => 'refused')"
+    assert saved_page.evaluate(blocked) == "refused"
+    assert saved_page.evaluate("window.violations") == ["connect-src: https://example.org/"]
+
+
+def test_forged_score_is_named(saved_page, tmp_path, bundle):
+    evidence = json.loads(bundle["evidence"])
+    evidence["entries"][0]["score"] += 1
+    forged = {**bundle, "evidence": json.dumps(evidence, sort_keys=True, indent=1) + "\n"}
+    choose_bundle(saved_page, tmp_path, forged)
+    assert read_headline(saved_page).startswith("✗ ")
+    wrong = {name for name, sign in read_results(saved_page).items() if sign == "✗"}
+    assert wrong == {"Points", "Events", "Evidence"}
+
+
+def test_file_that_is_no_bundle_is_refused(saved_page, tmp_path):
+    choose_bundle(saved_page, tmp_path, {"score": 1})
+    assert "the file is no evidence bundle" in read_headline(saved_page)

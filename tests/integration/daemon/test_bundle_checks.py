@@ -1,0 +1,277 @@
+"""The page's checks of an evidence bundle: all hold, and each forged value is named."""
+
+import copy
+import json
+import random
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from oracle.daemon.web.pages.page_frame import STATIC
+from oracle.daemon.web.pages.verify_page import SCRIPTS
+from oracle.store.database import Store
+from tests.support.bundles import SLOW_NODE, Bundle, BundledNode, bundle_slow_node
+
+NODE = shutil.which("node") or ""
+pytestmark = pytest.mark.skipif(not NODE, reason="node runs the scripts")
+# All scripts of the page but the one that uses the document.
+CHECK_SCRIPTS = [str(STATIC / name) for name in SCRIPTS if name != "verify/verify_page.js"]
+# Run as a page runs them: with a window, no module, nothing of Node's own.
+RUNNER = """
+const { readFileSync } = require("node:fs");
+const vm = require("node:vm");
+const page = { input: readFileSync(0, "utf8"), TextEncoder };
+page.window = page;
+vm.createContext(page);
+for (const path of process.argv.slice(1)) {
+  vm.runInContext(readFileSync(path, "utf8"), page);
+}
+console.log(vm.runInContext(`
+  JSON.stringify(JSON.parse(input).map(([bundle, events]) => checkBundle(bundle, events)));
+`, page));
+"""
+Check = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def bundled(sqlite_template, tmp_path_factory) -> BundledNode:
+    path = tmp_path_factory.mktemp("bundle") / "index.sqlite"
+    shutil.copyfile(sqlite_template, path)
+    with Store.open(f"sqlite:///{path}") as store:
+        return bundle_slow_node(store)
+
+
+def run_checks(cases) -> list[list[Check]]:
+    completed = subprocess.run(
+        [NODE, "-e", RUNNER, *CHECK_SCRIPTS],
+        input=json.dumps(cases),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    checks: list[list[Check]] = json.loads(completed.stdout)
+    return checks
+
+
+def test_real_bundle_passes_every_check(bundled: BundledNode):
+    cases = [(bundled.bundle, None), (bundled.bundle, bundled.events)]
+    without_events, with_events = run_checks(cases)
+    names = [check["name"] for check in with_events]
+    assert names == [
+        "Bundle", "Rules", "Signatures", "Proof", "Pool", "Points", "Events", "Evidence",
+        "Due since", "Held", "All events",
+    ]  # fmt: skip
+    assert [check for check in with_events if check["is_true"] is not True] == []
+    assert [check["name"] for check in without_events if check["is_true"] is not True] == [
+        "All events"
+    ]
+
+
+def change_evidence(change: Callable[[Bundle], object]) -> Callable[[Bundle], None]:
+    """Return a forgery of the evidence, written as the daemon writes it."""
+
+    def forge(bundle: Bundle) -> None:
+        evidence = json.loads(bundle["evidence"])
+        change(evidence)
+        bundle["evidence"] = json.dumps(evidence, sort_keys=True, indent=1) + "\n"
+
+    return forge
+
+
+def change_rules(name: str, value: object) -> Callable[[Bundle], None]:
+    def forge(bundle: Bundle) -> None:
+        content = json.loads(bundle["rules_id"])
+        content["rules"][name] = value
+        bundle["rules_id"] = json.dumps(content, sort_keys=True, separators=(",", ":"))
+
+    return forge
+
+
+def change_flags(bundle: Bundle) -> None:
+    """Clear the flag *held* in the leaf, and in the values that the server states."""
+    leaf = bundle["proof"]["leaf"]
+    flags = int(leaf["encoded"][2 + 2 * 93 : 2 + 2 * 94], 16)
+    assert flags & 8
+    leaf["encoded"] = leaf["encoded"][:188] + f"{flags & ~8:02x}" + leaf["encoded"][190:]
+    leaf["is_held"] = False
+
+
+def change_digit(text: str) -> str:
+    return text[:-1] + ("1" if text[-1] == "0" else "0")
+
+
+def find_event(bundle: Bundle, kind: str) -> Bundle:
+    """Return the first event of a kind about a task of the slow node."""
+    events: list[Bundle] = bundle["events"]
+    return next(
+        event for event in events if event["type"] == kind and event.get("node") == SLOW_NODE
+    )
+
+
+def forge_signature(bundle: Bundle) -> None:
+    signatures = bundle["signed_round"]["signatures"]
+    signatures[0] = signatures[0][:40] + change_digit(signatures[0][40:50]) + signatures[0][50:]
+
+
+# Each forgery, and the first check that has to notice it.
+FORGERIES: dict[str, tuple[str, Callable[[Bundle], object]]] = {
+    "score": ("Pool", lambda bundle: bundle["scores"][-1].update(score=0)),
+    "rank": ("Points", lambda bundle: bundle["scores"][-1].update(rank=1)),
+    "evidence-score": ("Points", change_evidence(lambda e: e["entries"][1].update(score=10))),
+    "evidence-rank": ("Events", change_evidence(lambda e: e["entries"][1].update(rank=9))),
+    "evidence-sum": ("Evidence", change_evidence(lambda e: e.update(sum=0))),
+    "evidence-line": (
+        "Evidence",
+        change_evidence(lambda e: e.update(kickout_below="9.000000000000000000")),
+    ),
+    "evidence-creators": ("Evidence", change_evidence(lambda e: e.update(creators=2))),
+    "evidence-creator": (
+        "Held",
+        change_evidence(
+            lambda e: (
+                [
+                    entry.update(creator=f"0x{number:040x}")
+                    for number, entry in enumerate(e["entries"])
+                ]
+                and e.update(creators=4, most_of_one_creator=1, decisive_of_one_creator=0)
+            )
+        ),
+    ),
+    "evidence-node": ("Evidence", change_evidence(lambda e: e.update(node="0x" + 40 * "1"))),
+    "evidence-rules": (
+        "Evidence",
+        change_evidence(lambda e: e.update(rules_sha256=64 * "0")),
+    ),
+    "evidence-left-out": ("Evidence", change_evidence(lambda e: e["entries"].pop(1))),
+    "due-since": ("Due since", change_evidence(lambda e: e["entries"][-1].update(time=7))),
+    "signature": ("Signatures", forge_signature),
+    "signatures-twice": (
+        "Signatures",
+        lambda bundle: bundle["signed_round"].update(
+            signatures=2 * bundle["signed_round"]["signatures"][:1]
+        ),
+    ),
+    "deadline": ("Signatures", lambda bundle: bundle["signed_round"].update(deadline=1)),
+    "other-signers": (
+        "Rules",
+        lambda bundle: bundle["signed_round"]["configuration"]["signers"].pop(),
+    ),
+    "lower-quorum": (
+        "Rules",
+        lambda bundle: bundle["signed_round"]["configuration"].update(quorum=1),
+    ),
+    "rules": ("Rules", change_rules("rank_scores", [10, 5, 3])),
+    "rules-line": ("Rules", change_rules("kickout_below", "1")),
+    "event-time": (
+        "Events",
+        lambda bundle: find_event(bundle, "task_submitted").update(
+            time=find_event(bundle, "task_submitted")["time"] + 400
+        ),
+    ),
+    "event-time-of-its-block": (
+        "Bundle",
+        lambda bundle: find_event(bundle, "task_started").update(time=7),
+    ),
+    "event-left-out": (
+        "Events",
+        lambda bundle: bundle["events"].remove(find_event(bundle, "task_submitted")),
+    ),
+    "event-node": (
+        "Events",
+        lambda bundle: find_event(bundle, "task_started").update(node="0x" + 40 * "1"),
+    ),
+    "proof-hash": (
+        "Proof",
+        lambda bundle: bundle["proof"]["proof"].__setitem__(
+            0, change_digit(bundle["proof"]["proof"][0])
+        ),
+    ),
+    "proof-left-out": ("Proof", lambda bundle: bundle["proof"]["proof"].pop(0)),
+    "leaf-held": ("Proof", change_flags),
+    "leaf-of-another-node": ("Proof", lambda bundle: bundle.update(node="0x" + 40 * "1")),
+    "root": (
+        "Signatures",
+        lambda bundle: bundle["signed_round"].update(root="0x" + 64 * "5"),
+    ),
+    "evidence-missing": ("Due since", lambda bundle: bundle.update(evidence=None)),
+    "no-json": ("Bundle", lambda bundle: bundle.update(rules_id="{")),
+    "no-entries": ("Bundle", lambda bundle: bundle.update(evidence="{}")),
+    "version": ("Bundle", lambda bundle: bundle.update(bundle_version=2)),
+    "prototype": (
+        "Bundle",
+        lambda bundle: bundle["events"].append({"type": "constructor", "block": 1, "log": 1}),
+    ),
+}
+# What is left out is not wrong, but is reported as not checked.
+OPEN_FORGERIES = {"evidence-missing"}
+
+
+def test_each_forgery_is_named_by_its_check(bundled: BundledNode):
+    forged_bundles = []
+    for _, forge in FORGERIES.values():
+        forged = copy.deepcopy(bundled.bundle)
+        forge(forged)
+        assert forged != bundled.bundle
+        forged_bundles.append((forged, bundled.events))
+    for name, checks in zip(FORGERIES, run_checks(forged_bundles), strict=True):
+        by_result = {check["name"] for check in checks if check["is_true"] is not True}
+        assert FORGERIES[name][0] in by_result, name
+        assert name in OPEN_FORGERIES or any(check["is_true"] is False for check in checks), name
+
+
+# Values that no score and no signature depends on: what an endpoint has to confirm, and notes.
+UNCHECKED = re.compile(r"/signed_round/accepted_at|/logs|/holds_kickouts|/scores/\d+/creator")
+
+
+def iter_paths(value: Any, path: str = "") -> Iterator[str]:
+    """Yield the path of every number, text and state in a JSON value."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from iter_paths(item, f"{path}/{name}")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from iter_paths(item, f"{path}/{index}")
+    else:
+        yield path
+
+
+def change_at(bundle: Bundle, path: str, rng: random.Random) -> Bundle:
+    """Return a copy of a bundle with one value changed."""
+    changed = copy.deepcopy(bundle)
+    *parents, last = path.removeprefix("/").split("/")
+    place: Any = changed
+    for name in parents:
+        place = place[int(name) if isinstance(place, list) else name]
+    key = int(last) if isinstance(place, list) else last
+    place[key] = change_value(place[key], rng)
+    return changed
+
+
+def change_value(value: Any, rng: random.Random) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1
+    if value is None:
+        return 1
+    position = rng.randrange(len(value))
+    digit = "1" if value[position] == "0" else "0"
+    return value[:position] + digit + value[position + 1 :]
+
+
+@pytest.mark.slow
+def test_bundle_with_any_value_changed_fails_a_check(bundled: BundledNode):
+    rng = random.Random(7)  # noqa: S311 - the same changes each time
+    paths = [path for path in iter_paths(bundled.bundle) if not UNCHECKED.search(path)]
+    sampled = rng.sample(paths, min(150, len(paths)))
+    cases = [(change_at(bundled.bundle, path, rng), bundled.events) for path in sampled]
+    passed = [
+        path
+        for path, checks in zip(sampled, run_checks(cases), strict=True)
+        if not any(check["is_true"] is False for check in checks)
+    ]
+    assert passed == []
