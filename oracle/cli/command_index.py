@@ -36,6 +36,7 @@ COMMANDS = {
     "status": "oracle.cli.inspect.status_commands",
     "nodes": "oracle.cli.inspect.node_commands",
     "explain": "oracle.cli.inspect.explain_commands",
+    "advice": "oracle.cli.inspect.advice_command",
     "proof": "oracle.cli.inspect.proof_command",
     "replay": "oracle.cli.inspect.replay_commands",
     "export": "oracle.cli.inspect.replay_commands",

@@ -121,6 +121,28 @@ def export_traces(endpoint: str | None) -> Iterator[None]:
         yield
 
 
+def build_api_source(
+    records: Records,
+    reader: EventReader,
+    get_head: Callable[[], int | None],
+    *,
+    clock: Callable[[], int] = lambda: int(unix_seconds()),
+) -> ApiSource:
+    """Return the source of answers over the database; see `open_read_api`."""
+    config = records.config
+    return ApiSource(
+        EventArchive(records.store, reader, records.rules, max_logs=MAX_REQUEST_LOGS),
+        NodeRankingCache(records.rules),
+        get_head,
+        clock,
+        find_leader,
+        records.dispatch_settings,
+        token=reader.profile.token,
+        labels={Address(address): label for address, label in config.network.labels.items()},
+        rules_id=format_configured_rules_id(config, reader),
+    )
+
+
 def open_read_api(
     records: Records,
     reader: EventReader,
@@ -141,24 +163,8 @@ def open_read_api(
     # should pay.
     from oracle.daemon.web.api.read_api import create_read_api  # noqa: PLC0415
 
-    archive = EventArchive(
-        records.store,
-        reader,
-        records.rules,
-        max_logs=MAX_REQUEST_LOGS,
-    )
+    source = build_api_source(records, reader, get_head, clock=clock)
     config = records.config
-    source = ApiSource(
-        archive,
-        NodeRankingCache(records.rules),
-        get_head,
-        clock,
-        find_leader,
-        records.dispatch_settings,
-        token=reader.profile.token,
-        labels={Address(address): label for address, label in config.network.labels.items()},
-        rules_id=format_configured_rules_id(config, reader),
-    )
     api = config.api
     folder = config.oracle.evidence_folder
     return create_read_api(

@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from oracle.chain.profiles.profile import Token
 from oracle.domain.blocks import Position
 from oracle.domain.feed_rows import get_feed_row_key, is_feed_position
 from oracle.domain.ids import TaskKey
@@ -26,6 +27,7 @@ from oracle.queries.answers import (
 from oracle.queries.incident_models import IncidentView
 from oracle.queries.legacy_models import LegacyRounds
 from oracle.queries.node_models import NodeEntry, QosIntervalView, WireInteger
+from oracle.queries.text.human_numbers import format_amount
 
 
 class Origin(ApiModel):
@@ -46,7 +48,7 @@ class LoggedOrigin(Origin):
 
 
 class EarningView(ApiModel):
-    """A node's earning from a task, in wei: all or part of the fee."""
+    """A node's earning from a task, in the token's smallest unit: all or part of the fee."""
 
     paid: Integer
     fee: Integer
@@ -54,15 +56,23 @@ class EarningView(ApiModel):
     of_points: WireInteger | None
     by_points: Integer | None = Field(description="Share of the fee that follows from the points.")
 
-    def to_text(self) -> str:
+    def to_text(self, token: Token) -> str:
         """Return the earning, and the points by which the fee was shared, as text."""
-        earned_text = f"earned {self.paid} wei of {self.fee}"
+
+        def format_wei(amount: int) -> str:
+            return format_amount(amount, token.symbol, token.decimals)
+
+        earned_text = f"earned {format_wei(self.paid)} of {format_wei(self.fee)}"
         if self.points is None:
             return earned_text
         share = f"{earned_text}: {self.points} of {self.of_points} points"
-        if self.paid == self.by_points:
+        if self.by_points is None or self.paid == self.by_points:
             return share
-        return f"{share}, BUT THE POINTS GIVE {self.by_points}"
+        difference = format_wei(abs(self.by_points - self.paid))
+        return (
+            f"{share}, BUT THE POINTS GIVE {difference} "
+            f"{'MORE' if self.by_points > self.paid else 'LESS'}"
+        )
 
 
 class GroupFellow(ApiModel):

@@ -106,7 +106,7 @@ def explain(
         print_model(build_explanation_view(explanation, labels))
         return
     if full:
-        for line in render_full_lines(explanation):
+        for line in render_full_lines(explanation, reader.profile.token):
             typer.echo(line)
         return
     _print_explanation(explanation, build_node_summary_from_explanation(explanation, ranking))

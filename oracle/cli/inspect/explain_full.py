@@ -6,6 +6,7 @@ built in queries.explanation_view.
 
 from collections.abc import Iterable, Iterator
 
+from oracle.chain.profiles.profile import Token
 from oracle.cli.inspect.node_commands import format_lane
 from oracle.domain.blocks import Position
 from oracle.domain.feed_rows import get_feed_row_key, is_feed_position
@@ -28,8 +29,11 @@ from oracle.systems.crynux.predownload import list_download_requests
 _MAX_CHANGES = 50
 
 
-def render_full_lines(explanation: Explanation) -> Iterator[str]:
-    """Yield every task score, every reliability change, and the resulting QoS."""
+def render_full_lines(explanation: Explanation, token: Token) -> Iterator[str]:
+    """Yield every task score, every reliability change, and the resulting QoS.
+
+    Fees are shown in the network's token.
+    """
     yield f"node {explanation.node.address}"
     as_of_time = format_block_time(explanation.as_of.time)
     rules = f"{explanation.rules.name} version {explanation.rules.version}"
@@ -37,11 +41,11 @@ def render_full_lines(explanation: Explanation) -> Iterator[str]:
     yield f"status {explanation.node_scores.status.replace('_', ' ')}"
     yield ""
     if explanation.rules.legacy is None:
-        yield from _render_scores(explanation)
+        yield from _render_scores(explanation, token)
         yield ""
         yield from _render_reliability(explanation)
     else:
-        yield from _render_window_lines(explanation, explanation.rules.legacy)
+        yield from _render_window_lines(explanation, explanation.rules.legacy, token)
     yield ""
     yield from _render_downloads(explanation)
     yield from _render_result(explanation)
@@ -57,7 +61,7 @@ def _render_downloads(explanation: Explanation) -> Iterator[str]:
         yield ""
 
 
-def _render_scores(explanation: Explanation) -> Iterator[str]:
+def _render_scores(explanation: Explanation, token: Token) -> Iterator[str]:
     rules, pool = explanation.rules, explanation.pool
     yield f"Task scores in the pool: {len(pool)} of at most {rules.pool_size}"
     for entry in explanation.scores:
@@ -66,7 +70,7 @@ def _render_scores(explanation: Explanation) -> Iterator[str]:
         )
         yield f"  {score_text} at block {entry.at.block}"
         yield f"     task {entry.task} in group {entry.group}"
-        yield from _render_earning_lines(explanation, entry)
+        yield from _render_earning_lines(explanation, entry, token)
         yield _describe_source(explanation, entry.at)
     mean = format_decimal(explanation.node_scores.long_term)
     if explanation.scores:
@@ -270,14 +274,16 @@ def render_on_chain_line(explanation: Explanation, state: LaneOnChain | None) ->
     return f"{full_text}; see --round {state.round} for how it was computed"
 
 
-def _render_window_lines(explanation: Explanation, legacy_rules: LegacyRules) -> Iterator[str]:
+def _render_window_lines(
+    explanation: Explanation, legacy_rules: LegacyRules, token: Token
+) -> Iterator[str]:
     """Yield every task of the current window, and the factors that compare node and peers."""
     factors = explanation.node_scores.factors
     if factors is None:
         return
     start_time = format_block_time(compute_window_start(factors.tally.window, legacy_rules))
     yield f"Task scores in the window that began {start_time}: {factors.tally.tasks}"
-    yield from _render_tasks(explanation)
+    yield from _render_tasks(explanation, token)
     yield _format_mean(factors.tally)
     yield f"Member in this window for {factors.tally.online_seconds} s"
     if explanation.node.membership is Membership.MEMBER:
@@ -285,20 +291,22 @@ def _render_window_lines(explanation: Explanation, legacy_rules: LegacyRules) ->
         yield from _render_factors(explanation, factors, legacy_rules)
 
 
-def _render_tasks(explanation: Explanation) -> Iterator[str]:
+def _render_tasks(explanation: Explanation, token: Token) -> Iterator[str]:
     for entry in explanation.scores:
         yield f"  #{entry.seq} score {entry.score} at block {entry.at.block}"
         yield f"     task {entry.task}{_describe_rounds(explanation, entry)}"
-        yield from _render_earning_lines(explanation, entry)
+        yield from _render_earning_lines(explanation, entry, token)
         transaction = explanation.transaction_by_position.get(entry.at, "unknown")
         yield f"     transaction {transaction}, log {entry.at.log}"
 
 
-def _render_earning_lines(explanation: Explanation, entry: ScoreEntry) -> Iterator[str]:
+def _render_earning_lines(
+    explanation: Explanation, entry: ScoreEntry, token: Token
+) -> Iterator[str]:
     """Yield the node's earnings from the task of a score, if they are known."""
     earning = explanation.compute_earning(entry)
     if earning is not None:
-        yield f"     {earning.to_text()}"
+        yield f"     {earning.to_text(token)}"
 
 
 def _describe_rounds(explanation: Explanation, entry: ScoreEntry) -> str:

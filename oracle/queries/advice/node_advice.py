@@ -1,13 +1,18 @@
 """Advice for the owner of one node, as of the cursor: `/v1/nodes/{node}/advice` and `advice`.
 
-Everything is computed on demand for one node, from its rows.
+Everything is computed on demand for one node, from its rows
+(docs/reference/read-api.md#advice).
 """
 
 from pydantic import Field
 
-from oracle.domain.state import Node
+from oracle.domain.state import Membership, Node
 from oracle.queries.advice.kickout_outlook import KickoutOutlook, build_kickout_outlook
+from oracle.queries.advice.node_money import NodeMoney, build_node_money
+from oracle.queries.advice.node_record import load_node_record
+from oracle.queries.advice.what_if import StandingSource, WhatIf, build_what_if
 from oracle.queries.answers import AddressText, Answer
+from oracle.queries.api.draw_weights import find_weighting, is_available
 from oracle.queries.api.source import ApiSnapshot
 
 
@@ -18,14 +23,36 @@ class NodeAdvice(Answer):
     kickout: KickoutOutlook | None = Field(
         description="null: at this rate no kickout becomes due, or the rules have no pool."
     )
+    what_if: WhatIf | None = Field(
+        description="null: not a member, or no group of its pool can be ranked again."
+    )
+    money: NodeMoney
 
 
 def build_node_advice(snapshot: ApiSnapshot, node: Node) -> NodeAdvice:
     """Return the advice for a node as of the cursor."""
     rules, cursor = snapshot.source.archive.rules, snapshot.cursor
-    entries = snapshot.uow.scores.list_for_node_up_to(node.address, cursor.number, rules.pool_size)
+    record = load_node_record(snapshot.uow, node, (cursor.number, cursor.time), rules)
+    is_member = node.membership is Membership.MEMBER
     return NodeAdvice(
         as_of=snapshot.as_of,
         node=node.address,
-        kickout=build_kickout_outlook(node, cursor.time, rules, entries),
+        kickout=build_kickout_outlook(node, cursor.time, rules, record.entries),
+        what_if=build_what_if(record, _build_standing(snapshot, node)) if is_member else None,
+        money=build_node_money(record),
     )
+
+
+def _build_standing(snapshot: ApiSnapshot, node: Node) -> StandingSource:
+    """Return where a QoS of this node would stand in the ranking of the cursor's block."""
+    ranking, dispatch = snapshot.get_ranking(), snapshot.source.dispatch
+    rules, time = snapshot.source.archive.rules, snapshot.cursor.time
+    weighting = find_weighting(rules, None if dispatch is None else dispatch.weighting)
+
+    def compute_chance(qos: int) -> int | None:
+        if weighting is None:
+            return None
+        counted_qos = ranking.compute_qos(node) if is_available(node, time, rules) else None
+        return ranking.get_draw_weights(weighting).compute_chance(node.stake, qos, counted_qos)
+
+    return StandingSource(lambda qos: ranking.find_rank_by_qos(node.address, qos), compute_chance)

@@ -27,9 +27,11 @@ from oracle.domain.scoring.node_scores import (
 )
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
+from oracle.queries.api.draw_weights import DrawWeights, sum_draw_weights
 from oracle.queries.api.history_points import TrendCache
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
+from oracle.systems.crynux.crynux_policy import Weighting
 
 # A minus sorts ascending; nodes without QoS come last either way.
 NodeSort = Literal[
@@ -58,6 +60,7 @@ class NodeRanking:
         )
         self._orders: dict[NodeSort, list[SortKey]] = {}
         self._shares: Mapping[Address, int] | None = None
+        self._draw_weights: DrawWeights | None = None
         self._lock = threading.Lock()
         # Nodes whose reliability changes without an event.
         self._recovering: frozenset[Address] = frozenset()
@@ -151,6 +154,24 @@ class NodeRanking:
                     self.nodes.values(), self.cursor.time, self._rules, self.peers
                 )
             return self._shares
+
+    def get_draw_weights(self, weighting: Weighting) -> DrawWeights:
+        """Return the weights of all available members, computed once per block."""
+        with self._lock:
+            weights = self._draw_weights
+        if weights is None:
+            weights = sum_draw_weights(
+                ((self.nodes[Address(key.address)], -key.value) for key in self._list_members()),
+                self.cursor.time,
+                self._rules,
+                weighting,
+            )
+            with self._lock:
+                self._draw_weights = weights
+        return weights
+
+    def _list_members(self) -> list[SortKey]:
+        return self.get_sorted_keys("qos")[: self.member_count]
 
     @property
     def member_count(self) -> int:

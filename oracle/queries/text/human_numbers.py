@@ -81,6 +81,12 @@ def format_two_decimals(units: int) -> str:
     return f"{hundredths // 100}.{hundredths % 100:02d}"
 
 
+def format_percent(units: int) -> str:
+    """Return units of 10^-18 as a percentage with one decimal, rounded down: `0.6 %`."""
+    tenths = units * 1_000 // UNIT
+    return f"{tenths // 10}.{tenths % 10} %"
+
+
 def format_amount(units: int, symbol: str, decimals: int) -> str:
     """Return an amount in a token: `400 CNX`, `0.0125 CNX`, `< 0.000001 CNX`; rounded down."""
     integer_part, fraction_part = divmod(units, 10**decimals)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from hypothesis import given, strategies as st
 
+from oracle.chain.profiles.profile import Token
 from oracle.domain.scoring.group_ranking import split_fee
 from oracle.domain.state import Task
 from oracle.queries.explanation_models import EarningView, compute_task_earning
@@ -54,8 +55,15 @@ def test_fee_split_by_points_is_reported_as_matching_the_points(fee: int):
 
 def test_fee_split_that_differs_from_points_is_reported():
     earned, _ = compared({"1": 10, "2": 10, "3": 10})
-    text = [earning.to_text() for earning in earned if earning is not None]
-    assert text[0] == "earned 10 wei of 30: 10 of 17 points, BUT THE POINTS GIVE 17"
+    text = [earning.to_text(Token("CNX", 0)) for earning in earned if earning is not None]
+    assert text[0] == "earned 10 CNX of 30 CNX: 10 of 17 points, BUT THE POINTS GIVE 7 CNX MORE"
+    assert text[2].endswith("BUT THE POINTS GIVE 5 CNX LESS")
+
+
+def test_difference_below_the_shown_digits_is_still_reported():
+    earned, _ = compared({"1": 10, "2": 10, "3": 10})
+    assert earned[0] is not None
+    assert earned[0].to_text(Token("CNX", 18)).endswith("GIVE < 0.000001 CNX MORE")
 
 
 def test_earning_of_task_without_fee_or_ending_is_none():

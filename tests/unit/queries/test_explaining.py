@@ -2,6 +2,7 @@
 
 import pytest
 
+from oracle.chain.profiles.profile import DEFAULT_TOKEN
 from oracle.cli.inspect.explain_full import render_full_lines as explained
 from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.domain.fold.fold import Fold
@@ -36,7 +37,7 @@ def told(new_sqlite_store):
 
 
 def text_of(explanation: Explanation) -> str:
-    return "\n".join(explained(explanation))
+    return "\n".join(explained(explanation, DEFAULT_TOKEN))
 
 
 def test_error_ranked_behind_slower_result_is_labelled(told):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.chain.profiles.event_reader import DecodedEvents
+from oracle.chain.profiles.profile import DEFAULT_TOKEN
 from oracle.cli.inspect.explain_full import render_full_lines as explained
 from oracle.domain.events.jsonl import event_to_json, parse_events
 from oracle.domain.fold.fold import Fold
@@ -227,7 +228,7 @@ def test_node_under_legacy_rules_is_explained_by_its_rounds_and_peers(new_sqlite
     cumulated = dict(counted.qos.iterate_cumulative_buckets())
     assert cumulated["0.7"] - cumulated["0.6"] == 1
 
-    text = "\n".join(explained(explanation))
+    text = "\n".join(explained(explanation, DEFAULT_TOKEN))
     assert f"#3 score 10 at block {explanation.scores[-1].at.block}" in text
     assert f"task {task('3')}: commitment rank 2 (5), disclosure rank 2 (5)" in text
     assert "Node score = 30 / 3 = 10.000000000000000000" in text
@@ -244,7 +245,7 @@ def test_departed_node_is_explained_without_peers(new_sqlite_store):
     answer = explanation_json(explanation)
     legacy = answer["row"]["legacy"]
     assert (answer["row"]["qos"], legacy["Q"], legacy["tasks"]) == (None, None, 0)
-    text = "\n".join(explained(explanation))
+    text = "\n".join(explained(explanation, DEFAULT_TOKEN))
     assert "Node score: none, no task ended in this window" in text
     assert "QoS: none, the node is not a member" in text
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from fastapi.responses import Response
 
+from oracle.chain.profiles.profile import Token
 from oracle.daemon.web.pages.drawings import (
     BROAD,
     NARROW,
@@ -28,7 +29,17 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import DO_NOT_SELECT
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
+from oracle.queries.advice.advice_sentences import (
+    LOSS_TITLES,
+    WHAT_IF_TITLES,
+    explain_what_if,
+    list_loss_cells,
+    list_what_if_cells,
+    summarize_money,
+    summarize_what_if,
+)
 from oracle.queries.advice.kickout_outlook import KickoutOutlook
+from oracle.queries.advice.node_advice import NodeAdvice, build_node_advice
 from oracle.queries.api.node_history import (
     HistoryMark,
     HistoryQuery,
@@ -118,6 +129,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         snapshot, node.address, HistoryQuery(first=first, last=last, points=_MAX_POINTS)
     )
     past = build_node_past(snapshot, node.address)
+    advice = build_node_advice(snapshot, node)
     return render_template(
         "node.html",
         **build_frame_values(snapshot, "Nodes", f"/v1/nodes/{node.address}"),
@@ -125,6 +137,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         **build_score_values(node_answer, node_summary, scores),
         history=history,
         past=past,
+        **build_advice_values(advice, snapshot.source.token),
         has_evidence=request.has_evidence,
         turns=[(change, _SENTENCE_BY_CHANGE[change.what]) for change in past.membership],
         charts=build_charts(history, node_summary.rules),
@@ -188,6 +201,27 @@ def build_score_values(
             (bar, describe_score(entry, rules))
             for bar, entry in zip(score_bars, scores, strict=False)
         ],
+    }
+
+
+def build_advice_values(advice: NodeAdvice, token: Token) -> dict[str, Any]:
+    """Return the template values of a node's advice: sentences and table cells."""
+    what_if, money = advice.what_if, advice.money
+    return {
+        "what_if": None
+        if what_if is None
+        else {
+            "summary": summarize_what_if(what_if),
+            "titles": WHAT_IF_TITLES,
+            "cells": list_what_if_cells(what_if),
+            "assumption": explain_what_if(what_if),
+        },
+        "money": {
+            "summary": summarize_money(money, token),
+            "titles": LOSS_TITLES,
+            "cells": list_loss_cells(money, token),
+            "assumption": money.assumption,
+        },
     }
 
 

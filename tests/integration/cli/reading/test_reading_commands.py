@@ -135,6 +135,27 @@ def test_ambiguous_node_prefix_exits_with_2_and_lists_matches(indexed, capsys):
     assert all(node in stderr for node in nodes if node.startswith(shared))
 
 
+def test_advice_prints_the_numbers_of_its_json(indexed, capsys):
+    for row in told(capsys, "nodes", "--config", indexed)["nodes"]:
+        advice = told(capsys, "advice", row["node"], "--config", indexed)
+        text = printed(capsys, "advice", row["node"], "--config", indexed)
+        what_if = advice["what_if"]
+        if row["state"] == "selectable":
+            assert what_if["rows"][0]["qos"] == row["qos"]
+            assert what_if["rows"][0]["rank"] == row["place"]
+        for changed in [] if what_if is None else what_if["rows"]:
+            mean, qos = (changed[name] for name in ("mean_score", "qos"))
+            assert f"{mean[: mean.index('.') + 3]}  {qos[:4]}" in text
+        assert text.count(" tokens") >= len(advice["money"]["losses"])
+        assert advice["money"]["assumption"] in text or not advice["money"]["losses"]
+        assert f"as of block {advice['as_of']['block']}, " in text
+
+
+def test_advice_for_an_unknown_node_exits_with_2(indexed, capsys):
+    assert run(["advice", "0x" + "ab" * 20, "--config", str(indexed)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 @pytest.mark.slow
 def test_entry_shows_the_group_members_it_was_compared_with(indexed, capsys):
     member_count = 0

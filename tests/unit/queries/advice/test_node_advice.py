@@ -1,10 +1,16 @@
 """What the owner of a node is advised, on the page and in the API, from the same rows."""
 
+from dataclasses import replace
+
 import pytest
 from fastapi.testclient import TestClient
 
+from oracle.chain.profiles.profile import Token
+from oracle.daemon.config.listener_section import ApiSection
+from oracle.daemon.web.api.read_api import create_read_api
 from tests.support.api import IndexedHistory
 from tests.support.histories import History, node
+from tests.unit.queries.advice.records import race
 
 
 @pytest.fixture
@@ -34,3 +40,33 @@ def test_near_kickout_is_in_the_answer_and_on_the_page(client: TestClient):
 def test_node_that_does_well_has_no_outlook_on_a_kickout(client: TestClient, name: str):
     assert client.get(f"/v1/nodes/{node(name)}/advice").json()["kickout"] is None
     assert "At this rate" not in client.get(f"/nodes/{node(name)}").text
+
+
+def test_advice_shows_what_would_have_been_in_the_token_of_the_network(new_sqlite_store):
+    history = History().joins("A", "B", "C", stake=400 * 10**18)
+    for number in range(3):
+        race(history, str(number), {"A": 20 + number, "B": 18, "C": None})
+    with new_sqlite_store() as store:
+        source = replace(IndexedHistory(store).whole(history).source, token=Token("CNX", 0))
+        client = TestClient(create_read_api(source, streams=ApiSection()))
+        advice = client.get(f"/v1/nodes/{node('A')}/advice").json()
+        view = client.get(f"/v1/nodes/{node('A')}").json()
+        page = client.get(f"/nodes/{node('A')}").text
+
+    as_it_is, faster = advice["what_if"]["rows"]
+    assert (as_it_is["qos"], as_it_is["rank"]) == (view["row"]["qos"], view["row"]["place"])
+    assert (as_it_is["mean_score"][:4], faster["mean_score"][:4]) == ("5.00", "10.0")
+    assert 0 < float(as_it_is["chance"]) < float(faster["chance"]) < 1
+    assert advice["money"]["earned"] == view["earned"]["amount"]
+    assert "All answers 20 % faster: QoS 1.00 instead of 0.50, place 1." in page
+    assert f'<td>second</td><td class="number">3</td><td class="number">{3 * 113} CNX</td>' in page
+    assert f"As of block {advice['as_of']['block']}." in page
+
+
+def test_departed_node_has_no_what_if(new_sqlite_store):
+    history = History().joins("A").scores("A", 10).quits("A")
+    with new_sqlite_store() as store:
+        client = IndexedHistory(store).whole(history).client()
+        advice = client.get(f"/v1/nodes/{node('A')}/advice").json()
+        assert (advice["what_if"], advice["kickout"]) == (None, None)
+        assert "What would have been" not in client.get(f"/nodes/{node('A')}").text

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from oracle.chain.profiles.profile import DEFAULT_TOKEN
 from oracle.cli.inspect.explain_full import render_full_lines
 from oracle.domain.blocks import Position
 from oracle.domain.ids import Address
@@ -65,7 +66,7 @@ def test_explanation_marks_the_timeout_of_the_burst_only(indexed):
 
 
 def test_full_explanation_names_the_incident_below_its_timeout(indexed):
-    lines = list(render_full_lines(explain(indexed)))
+    lines = list(render_full_lines(explain(indexed), DEFAULT_TOKEN))
     marks = [line for line in lines if "probably not its fault" in line]
     assert marks == [
         f"     probably not its fault: incident 1, burst of timeouts of the application {BURST}"

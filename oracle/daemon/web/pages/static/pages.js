@@ -54,6 +54,11 @@ showTheme(storedTheme());
 document.addEventListener("DOMContentLoaded", () => {
   showTheme(storedTheme());
   document.getElementById("theme")?.addEventListener("click", nextTheme);
+  if (window.matchMedia("(min-width: 620px)").matches) {
+    for (const details of document.querySelectorAll("details[data-open-when-wide]")) {
+      details.open = true;
+    }
+  }
   for (const button of document.querySelectorAll("[data-copy]")) {
     button.hidden = !navigator.clipboard;
   }

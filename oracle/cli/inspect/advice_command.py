@@ -1,0 +1,76 @@
+"""`advice`: prints what is coming for a node, and what would change it."""
+
+import typer
+
+from oracle.chain.profiles.profile import Token
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    JsonOption,
+    NodeArgument,
+    load_config,
+    print_model,
+)
+from oracle.daemon.compose import open_reader
+from oracle.daemon.records import open_folded_records
+from oracle.daemon.startup import build_api_source
+from oracle.errors import InputError
+from oracle.queries.advice.advice_sentences import (
+    LOSS_TITLES,
+    WHAT_IF_TITLES,
+    explain_what_if,
+    list_loss_cells,
+    list_what_if_cells,
+    summarize_money,
+)
+from oracle.queries.advice.node_advice import NodeAdvice, build_node_advice
+from oracle.queries.api.source import open_snapshot
+from oracle.queries.node_sentences import format_kickout_outlook
+from oracle.queries.text.prefixes import find_node
+from oracle.queries.text.text_tables import format_block_time, print_table
+
+
+def register(app: typer.Typer) -> None:
+    """Register `advice` on the command line."""
+    app.command("advice", epilog="Example: qos-oracle advice 0xfabb --json")(print_advice)
+
+
+def print_advice(
+    node: NodeArgument, config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
+) -> None:
+    """Show what is coming for a node, and what would change it."""
+    with open_folded_records(load_config(config)) as records:
+        source = build_api_source(records, open_reader(records.config), lambda: None)
+        with open_snapshot(source) as snapshot:
+            address = find_node(snapshot.uow, node)
+            row = snapshot.get_ranking().nodes.get(address)
+            if row is None:
+                raise InputError(
+                    f"{address}: no event refers to this node; `qos-oracle nodes` lists all nodes"
+                )
+            advice = build_node_advice(snapshot, row)
+    if as_json:
+        print_model(advice)
+    else:
+        _print_advice(advice, source.token)
+
+
+def _print_advice(advice: NodeAdvice, token: Token) -> None:
+    if advice.kickout is None or not advice.kickout.scores:
+        outlook = "is due now." if advice.kickout else "does not become due at this rate."
+        typer.echo(f"A kickout {outlook}")
+    else:
+        typer.echo(format_kickout_outlook(advice.kickout))
+    if advice.what_if is not None:
+        typer.echo()
+        print_table(WHAT_IF_TITLES, list_what_if_cells(advice.what_if), WHAT_IF_TITLES[:1])
+        typer.echo(explain_what_if(advice.what_if))
+    typer.echo()
+    typer.echo(summarize_money(advice.money, token))
+    if advice.money.losses:
+        print_table(LOSS_TITLES, list_loss_cells(advice.money, token), LOSS_TITLES[:1])
+        typer.echo(advice.money.assumption)
+    typer.echo()
+    as_of = advice.as_of
+    typer.echo(f"node {advice.node}")
+    typer.echo(f"as of block {as_of.block}, {format_block_time(as_of.time)}")

@@ -1,0 +1,50 @@
+"""Groups of three nodes that race, and the record of one of them."""
+
+from collections.abc import Mapping
+
+from oracle.domain.scoring.rules import Rules
+from oracle.queries.advice.node_record import NodeRecord, ScoredTask
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
+from tests.support.histories import History, folded, node
+
+FEE = 340
+
+
+def race(history: History, name: str, elapsed: Mapping[str, int | None]) -> History:
+    """Let nodes race in a group; a node with the time None times out."""
+    tasks = {runner: f"{name}/{runner}" for runner in elapsed}
+    for runner, key in tasks.items():
+        history.creates(key, fee=FEE).starts(key, runner)
+    start = history.time
+    answered = sorted((seconds, runner) for runner, seconds in elapsed.items() if seconds)
+    for seconds, runner in answered:
+        history.after(start + seconds - history.time)
+        history.submits(tasks[runner])
+    for runner in elapsed:
+        if not elapsed[runner]:
+            history.times_out(tasks[runner])
+    history.closes(name, *tasks.values())
+    for _, runner in answered:
+        history.succeeds(tasks[runner])
+    return history.after(1)
+
+
+def record_of(history: History, name: str = "A", rules: Rules = CRYNUX) -> NodeRecord:
+    """Return the record of a node at the end of a history, as the database would give it."""
+    fold, changes = folded(history, rules)
+    results = {result.closed_at: result for result in changes.results}
+    entries = [entry for entry in changes.scores if entry.node == node(name)]
+    return NodeRecord(
+        node=fold.ledger.nodes[node(name)],
+        time=history.time,
+        rules=rules,
+        entries=entries[-rules.pool_size :],
+        scored_tasks=[
+            ScoredTask(entry, results[entry.at], member)
+            for entry in entries
+            for member in results[entry.at].members
+            if member.task == entry.task
+        ],
+        task_by_key=fold.ledger.tasks,
+        changes=[change for change in changes.reliability if change.node == node(name)],
+    )

@@ -1,0 +1,74 @@
+"""What places cost a node: the shares of the fee, by the rules' own split."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.chain.profiles.profile import Token
+from oracle.domain.scoring.group_ranking import split_fee
+from oracle.queries.advice.advice_sentences import list_loss_cells, summarize_money
+from oracle.queries.advice.node_money import NodeMoney, RankLoss, build_node_money
+from tests.support.examples import examples
+from tests.support.histories import History
+from tests.unit.queries.advice.records import FEE, race, record_of
+
+CNX = Token("CNX", 2)
+
+
+def money_after(*races):
+    history = History().joins("A", "B", "C")
+    for number, elapsed in enumerate(races):
+        race(history, str(number), dict(zip("ABC", elapsed, strict=True)))
+    return build_node_money(record_of(history))
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "rank", "lost"),
+    [
+        ((9, 5, 20), 2, FEE * 10 // 17 - FEE * 5 // 17),
+        ((30, 5, 20), 3, FEE * 5 // 17 - FEE * 2 // 17),
+        ((None, 5, 20), None, split_fee(FEE, [10, 5, 2])[2]),
+    ],
+)
+def test_lower_place_costs_the_difference_to_the_next_better_one(elapsed, rank, lost):
+    money = money_after(elapsed)
+    assert money.losses == [RankLoss(rank=rank, tasks=1, amount=lost)]
+
+
+def test_first_place_costs_nothing():
+    money = money_after((5, 9, 20))
+    assert (money.losses, money.earned, money.tasks) == ([], FEE * 10 // 17, 1)
+
+
+@given(st.lists(st.tuples(*[st.one_of(st.none(), st.integers(1, 60))] * 3), max_size=5))
+@examples(40)
+def test_earned_and_lost_fees_never_exceed_the_fees(races):
+    money = money_after(*races)
+    assert 0 <= money.earned <= money.tasks * FEE
+    assert all(0 <= loss.amount <= loss.tasks * FEE for loss in money.losses)
+    assert sum(loss.tasks for loss in money.losses) <= money.tasks
+
+
+def test_fees_per_day_follow_from_the_time_since_the_first_task():
+    history = race(History().joins("A", "B", "C"), "g", {"A": 5, "B": 9, "C": 20})
+    money = build_node_money(record_of(history.after(43_199)))
+    assert money.seconds == 43_200
+    assert money.per_day == 2 * money.earned
+    assert build_node_money(record_of(History().joins("A"))).per_day is None
+
+
+def test_amounts_are_shown_in_the_token_of_the_network():
+    money = NodeMoney(
+        stake=None,
+        earned=1_250,
+        tasks=3,
+        seconds=7_200,
+        per_day=15_000,
+        losses=[RankLoss(rank=3, tasks=2, amount=75), RankLoss(rank=None, tasks=1, amount=5)],
+    )
+    assert summarize_money(money, CNX) == (
+        "It earns about 150 CNX a day: 12.5 CNX by three scored tasks in 2 h."
+    )
+    assert list_loss_cells(money, CNX) == [
+        ("third", "2", "0.75 CNX"),
+        ("no answer", "1", "0.05 CNX"),
+    ]

@@ -1,0 +1,131 @@
+"""A what-if equals what the fold gives for a history in which it really happened."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.node_scores import compute_reliability
+from oracle.queries.advice.group_replay import rank_group_again
+from oracle.queries.advice.node_record import NodeRecord
+from oracle.queries.advice.what_if import (
+    StandingSource,
+    build_what_if,
+    compute_reliability_without,
+)
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
+from tests.support.examples import examples
+from tests.support.histories import History, task
+from tests.unit.queries.advice.records import race, record_of
+
+SECONDS = st.one_of(st.none(), st.integers(1, 60))
+RULES = st.sampled_from([CRYNUX, RELAY, replace(CRYNUX, ranked_answers="all")])
+NOWHERE = StandingSource(lambda _qos: None, lambda _qos: None)
+
+
+def one_race(elapsed, rules=CRYNUX) -> NodeRecord:
+    return record_of(race(History().joins("A", "B", "C"), "g", elapsed), rules=rules)
+
+
+@given(SECONDS, SECONDS, st.integers(1, 60), st.integers(1, 60), RULES)
+@examples(60)
+def test_group_ranked_again_equals_a_race_with_these_times(b, c, before, after, rules):
+    slow = one_race({"A": before, "B": b, "C": c}, rules)
+    fast = one_race({"A": after, "B": b, "C": c}, rules)
+    if not slow.scored_tasks:
+        assert not fast.scored_tasks
+        return
+    group = slow.scored_tasks[0].group
+    again = rank_group_again(group, slow.task_by_key, rules, {task("g/A"): after})
+    assert again is not None
+    played = {member.task: member for member in fast.scored_tasks[0].group.members}
+    assert {key: (member.rank, member.score) for key, member in again.items()} == {
+        key: (member.rank, member.score) for key, member in played.items()
+    }
+
+
+def test_group_that_was_not_ranked_by_its_times_is_not_ranked_again():
+    record = one_race({"A": 5, "B": 9, "C": 20})
+    scored = record.scored_tasks[0]
+    swapped = {1: 2, 2: 1, 3: 3}
+    by_order = replace(
+        scored.group,
+        members=tuple(
+            member._replace(rank=swapped[member.rank or 0]) for member in scored.group.members
+        ),
+    )
+    assert rank_group_again(by_order, record.task_by_key, CRYNUX, {}) is None
+    assert rank_group_again(scored.group, {}, CRYNUX, {}) is None
+    assert rank_group_again(scored.group, record.task_by_key, CRYNUX, {}) is not None
+
+
+EVENTS = st.lists(st.tuples(st.booleans(), st.integers(1, 3_000)), min_size=1, max_size=8)
+
+
+def play_events(events, skipped=None) -> History:
+    """Let A time out or succeed again and again; the task `skipped` is aborted instead."""
+    history = History().joins("A")
+    for index, (times_out, seconds) in enumerate(events):
+        key = f"t{index}"
+        history.after(seconds).creates(key).starts(key, "A")
+        if index == skipped:
+            history.aborts(key)
+        elif times_out:
+            history.times_out(key)
+        else:
+            history.submits(key).succeeds(key)
+    return history.after(30)
+
+
+@given(EVENTS, RULES)
+@examples(60)
+def test_reliability_without_a_timeout_equals_a_history_without_it(events, rules):
+    record = record_of(play_events(events), rules=rules)
+    timeouts = [index for index, (times_out, _) in enumerate(events) if times_out]
+    for skipped in timeouts:
+        index = next(
+            i for i, change in enumerate(record.changes) if change.task == task(f"t{skipped}")
+        )
+        played = record_of(play_events(events, skipped), rules=rules)
+        assert compute_reliability_without(record, index) == compute_reliability(
+            played.node, played.time, rules
+        )
+
+
+def test_what_if_shows_the_standing_after_each_change():
+    history = History().joins("A", "B", "C")
+    race(history, "1", {"A": 20, "B": 18, "C": 30})
+    race(history, "2", {"A": 20, "B": 10, "C": 12})
+    race(history, "3", {"A": None, "B": 10, "C": 12})
+    standing = StandingSource(lambda qos: 1 if qos > UNIT // 2 else 3, lambda qos: qos // 2)
+
+    what_if = build_what_if(record_of(history), standing)
+
+    assert what_if is not None
+    assert what_if.groups == 3
+    rows = {row.change: row for row in what_if.rows}
+    assert list(rows) == ["as_it_is", "one_timeout_fewer", "faster"]
+    # Second, third and no answer; an answer in last place; first in the first group.
+    means = [row.mean_score * 3 / UNIT for row in rows.values()]
+    assert [round(mean) for mean in means] == [7, 9, 12]
+    assert rows["as_it_is"].qos < rows["one_timeout_fewer"].qos
+    assert rows["one_timeout_fewer"].qos == 9 * UNIT // 30
+    assert [row.rank for row in rows.values()] == [3, 3, 3]
+    assert all(row.chance == row.qos // 2 for row in rows.values())
+
+
+@pytest.mark.parametrize("history", [History().joins("A"), History().joins("A").scores("A", 10)])
+def test_node_without_a_timeout_has_no_row_for_one(history):
+    what_if = build_what_if(record_of(history), NOWHERE)
+    if not record_of(history).entries:
+        assert what_if is None
+    else:
+        assert what_if is not None
+        assert [row.change for row in what_if.rows] == ["as_it_is", "faster"]
+
+
+def test_pool_that_is_not_made_of_the_stored_scores_has_no_what_if():
+    record = record_of(History().joins("A").scores("A", 10, 5))
+    reseeded = replace(record, node=replace(record.node, pool=bytes((7, 7, 5))))
+    assert build_what_if(reseeded, NOWHERE) is None
