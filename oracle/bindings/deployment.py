@@ -8,9 +8,10 @@ from eth_utils.crypto import keccak
 from oracle.bindings import qos_roots, qos_words
 from oracle.bindings.codec import build_creation_code
 from oracle.bindings.contract_errors import decode_refusal
-from oracle.bindings.qos_roots import FOR_EVER, ContractKickLimits, RootsLimits
 from oracle.chain.proofs.rlp import encode_rlp
+from oracle.domain.events.contract_limits import ContractKickLimits, RootsLimits
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
+from oracle.domain.reports.expulsions import NEVER_EXPIRES
 from oracle.domain.reports.report import ReportSettings
 from oracle.errors import FatalError, InputError, TransientError
 from oracle.rpc.fanout import PoolView, expect_response_format, parse_quantity
@@ -23,7 +24,7 @@ from oracle.txmgr.client.send_raw import send_raw_transaction
 
 DEFAULT_KICK_LIMITS = ContractKickLimits(
     kick_gas=600_000,
-    kick_cooldown=FOR_EVER,
+    kick_cooldown=NEVER_EXPIRES,
     bucket_most=3,
     bucket_per_frame=1,
     bucket_frame=3600,
@@ -63,7 +64,7 @@ DEFAULT_TIGHTEST = RootsLimits(
 # The loosest limits of kickouts that the admin can set: four times DEFAULT_KICK_LIMITS.
 DEFAULT_KICK_FLOORS = ContractKickLimits(
     kick_gas=0,
-    kick_cooldown=FOR_EVER,
+    kick_cooldown=NEVER_EXPIRES,
     bucket_most=12,
     bucket_per_frame=4,
     bucket_frame=3600,
@@ -80,7 +81,7 @@ NO_FLOORS = RootsLimits(
 )
 NO_KICK_FLOORS = ContractKickLimits(
     kick_gas=0,
-    kick_cooldown=FOR_EVER,
+    kick_cooldown=NEVER_EXPIRES,
     bucket_most=2**16 - 1,
     bucket_per_frame=2**16 - 1,
     bucket_frame=1,

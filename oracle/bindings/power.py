@@ -15,7 +15,7 @@ from oracle.bindings.deployment import (
     compute_min_age,
 )
 from oracle.bindings.inspection import ContractMismatch
-from oracle.bindings.qos_roots import ContractKickLimits, RootsConfiguration, RootsLimits
+from oracle.bindings.qos_roots import RootsConfiguration
 from oracle.bindings.qos_words import WordsConfiguration
 from oracle.bindings.timelock import (
     ADMIN_NAME,
@@ -29,6 +29,7 @@ from oracle.bindings.timelock import (
     get_timelock_delay,
     load_timelock_code,
 )
+from oracle.domain.events.contract_limits import ContractKickLimits, RootsLimits
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.domain.reports.report import ReportSettings
 from oracle.rpc.fanout import PoolView

@@ -18,6 +18,7 @@ from oracle.bindings.contract_views import (
     fetch_contract_code,
 )
 from oracle.domain.blocks import BlockRef
+from oracle.domain.events.contract_limits import ContractKickLimits, RootsLimits
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.roots.leaves import NodeLeaf, RoundSummary
 from oracle.rpc.fanout import PoolView, expect_response_format
@@ -50,39 +51,6 @@ class RootsHead:
     kicks_paused: bool
     config_count: int
     round_config: int
-
-
-@dataclass(frozen=True, slots=True)
-class RootsLimits:
-    """The fields of the contract's struct `Limits`; times are in seconds.
-
-    The anchor window is in blocks, and QoS is in steps of 0.0001.
-    """
-
-    min_interval: int
-    anchor_window: int
-    max_age_seconds: int
-    kick_below: int
-    veto_delay: int
-    kick_rounds: int
-    min_open: int
-
-
-@dataclass(frozen=True, slots=True)
-class ContractKickLimits:
-    """The fields of the contract's struct `KickLimits`; times are in seconds.
-
-    `FOR_EVER` means that a time never ends.
-    """
-
-    kick_gas: int
-    kick_cooldown: int
-    bucket_most: int
-    bucket_per_frame: int
-    bucket_frame: int
-
-
-FOR_EVER = 2**40 - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from hypothesis import strategies as st
 
 from oracle.domain.blocks import Position
+from oracle.domain.events.contract_limits import ContractKickLimits, RootsLimits
 from oracle.domain.events.oracle_events import (
     ConfigSet,
     ContractEvent,
@@ -103,8 +104,10 @@ _steps: st.SearchStrategy[Callable[[int], list[ContractEvent]]] = st.one_of(
     _kick_events(KickRefused, st.just(address(8)), _hashes),
     _kick_events(NodeExpelled),
     _kick_events(NodeReadmitted),
-    _limits.map(lambda values: lambda _head: [LimitsSet(AT, TIME, *values)]),
-    _limits.map(lambda values: lambda _head: [KickLimitsSet(AT, TIME, *values[:5])]),
+    _limits.map(lambda values: lambda _head: [LimitsSet(AT, TIME, RootsLimits(*values))]),
+    _limits.map(
+        lambda values: lambda _head: [KickLimitsSet(AT, TIME, ContractKickLimits(*values[:5]))]
+    ),
     st.permutations(SIGNERS).map(
         lambda signers: lambda _head: [SignersSet(AT, TIME, tuple(signers), 2)]
     ),

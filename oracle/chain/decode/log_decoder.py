@@ -63,21 +63,26 @@ def build_log_reader(
 
 
 def build_struct_reader(
-    event: AbiSignature, member_by_field: Mapping[str, str], record_class: type
+    event: AbiSignature, record_class: type, struct_class: type
 ) -> Callable[[Log], Any]:
     """Return a reader of an event whose only input is a struct.
 
-    `member_by_field` names the struct's member for each field of the record except position and
-    time. The reader raises ValueError for logs of other events.
+    `record_class` has position, time and the struct, a dataclass whose fields have the names and
+    the order of the struct's members. The reader raises ValueError for logs of other events.
+
+    Raises:
+        ValueError: the struct has other members.
     """
     decode_log = build_log_decoder(event)
-    names = [component.name for component in event.inputs[0].components]
-    index_by_field = {field: names.index(name) for field, name in member_by_field.items()}
+    members = [component.name.lower() for component in event.inputs[0].components]
+    if members != [field.name.replace("_", "") for field in fields(struct_class)]:
+        raise ValueError(f"{event.name}: the struct does not have the fields of {struct_class}")
 
     def read_event(log: Log) -> Any:  # noqa: ANN401  # a `record_class`
         (struct,) = decode_log(log)
-        values = {field: struct[index] for field, index in index_by_field.items()}
-        return record_class(at=Position(log.block, log.tx, log.index), time=log.time, **values)
+        return record_class(
+            Position(log.block, log.tx, log.index), log.time, struct_class(*struct)
+        )
 
     return read_event
 

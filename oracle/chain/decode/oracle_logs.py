@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from oracle.chain.decode.abi import AbiSignature, load_abi
 from oracle.chain.decode.log_decoder import build_log_reader, build_struct_reader
+from oracle.domain.events.contract_limits import ContractKickLimits, RootsLimits
 from oracle.domain.events.oracle_events import (
     ConfigSet,
     ContractEvent,
@@ -55,24 +56,10 @@ ORACLE_EVENTS: Mapping[type[ContractEvent], Mapping[str, str]] = {
     SignersSet: {"signers": "signers", "quorum": "quorum"},
     ConfigSet: {"count": "count", "digest": "config"},
 }
-# The same for events whose only input is a struct: the member of each field.
-LIMITS_EVENTS: Mapping[type[ContractEvent], Mapping[str, str]] = {
-    LimitsSet: {
-        "min_interval": "minInterval",
-        "anchor_window": "anchorWindow",
-        "max_age_seconds": "maxAgeSeconds",
-        "kick_below": "kickBelow",
-        "veto_delay": "vetoDelay",
-        "kick_rounds": "kickRounds",
-        "min_open": "minOpen",
-    },
-    KickLimitsSet: {
-        "kick_gas": "kickGas",
-        "kick_cooldown": "kickCooldown",
-        "bucket_most": "bucketMost",
-        "bucket_per_frame": "bucketPerFrame",
-        "bucket_frame": "bucketFrame",
-    },
+# The struct of each event whose only input is a struct.
+LIMITS_EVENTS: Mapping[type[ContractEvent], type] = {
+    LimitsSet: RootsLimits,
+    KickLimitsSet: ContractKickLimits,
 }
 # Events that only the constructor emits, so that the deployed code does not contain them.
 CONSTRUCTOR_ONLY_EVENTS = frozenset({"NodeExpelled"})
@@ -87,6 +74,6 @@ def iterate_event_readers() -> Iterator[tuple[AbiSignature, Callable[[Log], Cont
     for event_class, input_by_field in ORACLE_EVENTS.items():
         event = abi.get_event(event_class.__name__)
         yield event, build_log_reader(event, input_by_field, event_class)
-    for limits_class, member_by_field in LIMITS_EVENTS.items():
-        event = abi.get_event(limits_class.__name__)
-        yield event, build_struct_reader(event, member_by_field, limits_class)
+    for event_class, struct_class in LIMITS_EVENTS.items():
+        event = abi.get_event(event_class.__name__)
+        yield event, build_struct_reader(event, event_class, struct_class)

@@ -5,12 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from oracle.bindings.codec import encode_call
-from oracle.bindings.qos_roots import (
-    CONTRACT,
-    ContractKickLimits,
-    RootsConfiguration,
-    RootsLimits,
-)
+from oracle.bindings.qos_roots import CONTRACT, RootsConfiguration
 from oracle.bindings.timelock import TimelockedCall
 from oracle.cli.setup.contract_values import (
     encode_bytes32,
@@ -21,6 +16,7 @@ from oracle.cli.setup.contract_values import (
     parse_required_address,
     parse_whole_number,
 )
+from oracle.domain.events.contract_limits import ContractKickLimits, RootsLimits
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.queries.contract_models import ContractCallAnswer

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from typing import TypeVar
 
-from oracle.bindings.qos_roots import ContractKickLimits, RootsLimits
 from oracle.chain.hex_names import HexNameError, parse_address, parse_hash
 from oracle.cli.options import print_model
+from oracle.domain.events.contract_limits import ContractKickLimits, RootsLimits
 from oracle.domain.ids import ZERO_ADDRESS, Address
+from oracle.domain.reports.expulsions import NEVER_EXPIRES
 from oracle.errors import InputError
 from oracle.queries.answers import ApiModel
 from oracle.queries.text.human_numbers import format_duration
@@ -23,8 +24,6 @@ _SPAN_SUFFIXES = (
 )
 # Durations from this many seconds on are shown in larger units.
 _MIN_SPAN_SECONDS = 90
-# The largest 40-bit number of seconds means forever.
-_FOREVER_SECONDS = 2**40 - 1
 _SCORE_STEPS = 10_000
 
 
@@ -82,7 +81,7 @@ def _format_number(name: str, value: int) -> str:
     if name.endswith(_TIME_SUFFIXES):
         return f"{format_block_time(value)} ({value})" if value else "never"
     if name.endswith(_SPAN_SUFFIXES):
-        if value == _FOREVER_SECONDS:
+        if value == NEVER_EXPIRES:
             return "forever"
         return (
             f"{format_duration(value)} ({value} s)" if value >= _MIN_SPAN_SECONDS else f"{value} s"

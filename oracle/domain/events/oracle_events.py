@@ -8,6 +8,7 @@ docs/explanation/reports.md#fold-what-is-on-chain.
 from dataclasses import dataclass
 
 from oracle.domain.blocks import Position
+from oracle.domain.events.contract_limits import ContractKickLimits, RootsLimits
 from oracle.domain.ids import Address, Hash
 
 
@@ -108,33 +109,20 @@ class NodeReadmitted:
 
 @dataclass(frozen=True, slots=True)
 class LimitsSet:
-    """The limits of reports and kickouts were set; see `Limits` in RoundLimits.sol for units."""
+    """The limits of reports and kickouts were set."""
 
     at: Position
     time: int
-    min_interval: int
-    anchor_window: int
-    max_age_seconds: int
-    kick_below: int
-    veto_delay: int
-    kick_rounds: int
-    min_open: int
+    limits: RootsLimits
 
 
 @dataclass(frozen=True, slots=True)
 class KickLimitsSet:
-    """Gas, length and rate of kickouts were set; see `KickLimits` in KickoutLimits.sol for units.
-
-    `kick_cooldown` is the duration, in seconds, of expulsions that are executed from then on.
-    """
+    """Gas, length and rate of kickouts were set, for expulsions that are executed from then on."""
 
     at: Position
     time: int
-    kick_gas: int
-    kick_cooldown: int
-    bucket_most: int
-    bucket_per_frame: int
-    bucket_frame: int
+    limits: ContractKickLimits
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,8 +152,8 @@ class ContractState:
             case KickAllowed():
                 kick = kick.allow(event.due_since)
             case KickExecuted():
-                limits = self.settings.kick_limits
-                cooldown = NEVER_EXPIRES if limits is None else limits.kick_cooldown
+                setting = self.settings.kick_limits
+                cooldown = NEVER_EXPIRES if setting is None else setting.limits.kick_cooldown
                 kick = kick.execute(event, head_round=self.head_round, cooldown=cooldown)
             case KickRefused():
                 kick = kick.refuse(event, self.head_round)

@@ -1,9 +1,11 @@
 """Conversion between the oracle contract's state and rows of its tables."""
 
 import json
+from dataclasses import astuple
 from types import SimpleNamespace
 from typing import Any
 
+from oracle.domain.events.contract_limits import ContractKickLimits, RootsLimits
 from oracle.domain.events.oracle_events import (
     ConfigSet,
     KickLimitsSet,
@@ -138,17 +140,9 @@ def encode_setting_row(event: SettingEvent) -> Row:
     name, value = "", list[object]()
     match event:
         case LimitsSet():
-            name = "limits"
-            value = [
-                *(event.min_interval, event.anchor_window, event.max_age_seconds),
-                *(event.kick_below, event.veto_delay, event.kick_rounds, event.min_open),
-            ]
+            name, value = "limits", [*astuple(event.limits)]
         case KickLimitsSet():
-            name = "kick_limits"
-            value = [
-                *(event.kick_gas, event.kick_cooldown, event.bucket_most),
-                *(event.bucket_per_frame, event.bucket_frame),
-            ]
+            name, value = "kick_limits", [*astuple(event.limits)]
         case SignersSet():
             name, value = "signers", [event.signers, event.quorum]
         case ConfigSet():
@@ -160,9 +154,9 @@ def decode_setting_row(row: Any) -> SettingEvent:  # noqa: ANN401  a row of any 
     position, value = decode_position(row), json.loads(row.value)
     match row.name:
         case "limits":
-            return LimitsSet(position, row.time, *value)
+            return LimitsSet(position, row.time, RootsLimits(*value))
         case "kick_limits":
-            return KickLimitsSet(position, row.time, *value)
+            return KickLimitsSet(position, row.time, ContractKickLimits(*value))
         case "signers":
             signers, quorum = value
             return SignersSet(position, row.time, tuple(map(Address, signers)), quorum)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import astuple
 from random import Random
 from typing import Any
 
@@ -361,22 +362,8 @@ class StateWalk:
             "configuration": (config.count, config.digest),
             "signers": (list(signers.signers), signers.quorum),
             "round signers": set() if head is None else set(_round_signers(state)),
-            "limits": (
-                limits.min_interval,
-                limits.anchor_window,
-                limits.max_age_seconds,
-                limits.kick_below,
-                limits.veto_delay,
-                limits.kick_rounds,
-                limits.min_open,
-            ),
-            "kick limits": (
-                kick_limits.kick_gas,
-                kick_limits.kick_cooldown,
-                kick_limits.bucket_most,
-                kick_limits.bucket_per_frame,
-                kick_limits.bucket_frame,
-            ),
+            "limits": astuple(limits.limits),
+            "kick limits": astuple(kick_limits.limits),
             **{node: self._describe_kick(node) for node in self._nodes},
         }
 

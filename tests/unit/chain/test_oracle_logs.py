@@ -11,6 +11,7 @@ from oracle.chain.decode.oracle_logs import (
     ORACLE_CONTRACT,
     iterate_event_readers,
 )
+from oracle.domain.events.contract_limits import ContractKickLimits, RootsLimits
 from oracle.domain.events.oracle_events import (
     ConfigSet,
     ContractEvent,
@@ -76,11 +77,11 @@ CASES: list[tuple[Said, ContractEvent]] = [
     (oracle("ConfigSet", count=7, config=a_hash(4)), ConfigSet(AT, TIME, 7, a_hash(4))),
     (
         oracle("LimitsSet", limits=(10, 8000, 7200, 2000, 600, 3, 4)),
-        LimitsSet(AT, TIME, 10, 8000, 7200, 2000, 600, 3, 4),
+        LimitsSet(AT, TIME, RootsLimits(10, 8000, 7200, 2000, 600, 3, 4)),
     ),
     (
         oracle("KickLimitsSet", limits=(600_000, 77, 3, 1, 3600)),
-        KickLimitsSet(AT, TIME, 600_000, 77, 3, 1, 3600),
+        KickLimitsSet(AT, TIME, ContractKickLimits(600_000, 77, 3, 1, 3600)),
     ),
 ]
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from oracle.domain.events.contract_limits import ContractKickLimits
 from oracle.domain.events.oracle_events import (
     ConfigSet,
     ContractEvent,
@@ -154,12 +155,12 @@ def test_accusation_survives_a_change_of_the_signers():
 
 
 def test_expulsion_lasts_as_long_as_the_limits_of_its_execution_state():
-    node, limits = address(1), KickLimitsSet(AT, TIME, 1, 50, 1, 1, 1)
+    node, limits = address(1), ContractKickLimits(1, 50, 1, 1, 1)
     state = folded(
-        limits,
+        KickLimitsSet(AT, TIME, limits),
         KickAccused(AT, TIME, node, 1, 100, ZERO_HASH, 200),
         KickExecuted(AT, 300, node, ZERO_HASH, ZERO_ADDRESS),
-        replace(limits, kick_cooldown=99),
+        KickLimitsSet(AT, TIME, replace(limits, kick_cooldown=99)),
     )
 
     assert state.kicks[node].is_expelled(349)
