@@ -106,7 +106,11 @@ class DaemonHealth:
         self.contract = None
         if contract is not None:
             self.contract = ContractStatus(
-                contract.round, contract.pushed_at, contract.paused_until, contract.kicks_paused
+                contract.round,
+                contract.pushed_at,
+                contract.paused_until,
+                contract.kicks_paused,
+                contract.hot_set_lag,
             )
 
     @property

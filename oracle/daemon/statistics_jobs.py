@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from oracle.chain.heads import Heads
 from oracle.daemon.compose import Index
+from oracle.daemon.contexts import ReporterContexts
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import Job, TickFacts
 from oracle.daemon.senders import Senders
@@ -15,7 +16,6 @@ from oracle.queries.contract_view import AccountBalance
 from oracle.queries.endpoint_view import refresh_endpoint_views
 from oracle.queries.outbox_figures import OutboxCounter, add_account_stats, add_contract_stats
 from oracle.queries.stats import StatisticsCollector, compute_dispatch_statistics, load_node_scores
-from oracle.reporting.reporting_context import ReportingContext
 from oracle.telemetry import metrics, node_metrics, outbox_metrics
 from oracle.telemetry.outbox_counts import OutboxStatistics
 from oracle.txmgr.context import AccountContext
@@ -56,9 +56,11 @@ class StatisticsJob:
                 replace(database_counts, dispatch=self._update_dispatch_statistics())
             )
         contexts = {context.role: context for context in self.senders.account_contexts}
-        reporting = None if transmitter is None or reporter is None else reporter.reporting
+        contract_reader = None if transmitter is None else reporter
         self.health.record_contract_state(
-            update_outbox_metrics(self._outbox_counter, contexts, self.ingest.heads, reporting)
+            update_outbox_metrics(
+                self._outbox_counter, contexts, self.ingest.heads, contract_reader
+            )
         )
         return None
 
@@ -80,7 +82,7 @@ def update_outbox_metrics(
     counter: OutboxCounter,
     contexts: Mapping[str, AccountContext],
     heads: Heads | None,
-    reporting: ReportingContext | None,
+    reporter: ReporterContexts | None,
 ) -> OutboxStatistics | None:
     """Count the outbox entries of accounts, given by role, for the metrics.
 
@@ -92,8 +94,8 @@ def update_outbox_metrics(
     stats = counter.compute_outbox_stats(first_context.store, first_context.stamp.at)
     if heads is not None:
         stats = add_account_stats(stats, contexts, heads)
-    if reporting is not None:
-        stats = add_contract_stats(stats, reporting)
+    if reporter is not None:
+        stats = add_contract_stats(stats, reporter.reporting, reporter.hot_set)
     outbox_metrics.publish_outbox_stats(stats)
     return stats
 

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from oracle.bindings.qos_words import WordsConfiguration, WordsContract
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
+from oracle.hot_set.hot_set_rounds import measure_hot_set_lag
 from oracle.indexer.round_leaves import LeafCache
 from oracle.quorum.quorum_context import QuorumContext
+from oracle.telemetry.outbox_counts import HotSetLag
 from oracle.txmgr.context import AccountContext
 
 # The kinds of the hot set's calls in the outbox.
@@ -63,6 +65,12 @@ class HotSetContext:
     def get_contract(self) -> WordsContract:
         """Return the contract, read from synced endpoints."""
         return WordsContract(self.account_context.get_synced_pool_view(), self.address)
+
+    def measure_lag(self, block: BlockRef) -> HotSetLag | None:
+        """Return how far the hot set is behind at a block; see `measure_hot_set_lag`."""
+        return measure_hot_set_lag(
+            self.account_context.store, self.leaf_cache, self.get_contract(), block
+        )
 
     def get_configuration(self, block: BlockRef) -> WordsConfiguration:
         """Return the contract's settings, which never change, so that they are read once.

@@ -5,21 +5,12 @@ the contract; nothing is stored but the calls. See docs/how-to/production.md#hot
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from oracle.bindings.qos_words import (
-    StoredWord,
-    encode_bind_call,
-    encode_bring_call,
-    find_outdated_words,
-    group_word_runs,
-)
+from oracle.bindings.qos_words import encode_bind_call, encode_bring_call, group_word_runs
 from oracle.chain.heads import Heads
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.oracle_events import RoundAccepted
-from oracle.domain.reports.lanes import pack_lane_words
-from oracle.domain.roots.pieces import PiecedRound
 from oracle.hot_set.fall_limit import split_by_fall_limit
 from oracle.hot_set.hot_set_context import (
     BIND_NODES,
@@ -27,7 +18,8 @@ from oracle.hot_set.hot_set_context import (
     HOT_SET_KINDS,
     HotSetContext,
 )
-from oracle.indexer.round_leaves import load_round_lanes, load_round_of, prove_seats
+from oracle.hot_set.hot_set_rounds import ProvableRound, load_provable_round
+from oracle.indexer.round_leaves import prove_seats
 from oracle.quorum.statements import is_report_in_flight
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, IntentState
@@ -52,15 +44,6 @@ class _PlannedCall(NamedTuple):
     kind: str
     subject: str
     calldata: str
-
-
-@dataclass(frozen=True, slots=True)
-class _ProvableRound:
-    """An accepted round whose leaves are stored."""
-
-    accepted: RoundAccepted
-    pieced_round: PiecedRound
-    lane_words: Sequence[int]
 
 
 def plan_hot_set_calls(context: HotSetContext, heads: Heads) -> StepResult | None:
@@ -150,8 +133,8 @@ def _iter_bring_calls(
     if context.progress.words_root == due_round.root:
         return
     configuration = context.get_configuration(block)
-    source = _load_provable_round(context, last_round.round)
-    due_source = _load_provable_round(context, due_round.round)
+    source = _load_round(context, last_round.round)
+    due_source = _load_round(context, due_round.round)
     if source is None or due_source is None:
         return
     contract = context.get_contract()
@@ -159,8 +142,8 @@ def _iter_bring_calls(
     # A word is renewed LAG rounds before it is stale.
     renewed_rounds = configuration.max_rounds - configuration.lag_rounds - 1
     min_round = last_round.round - renewed_rounds
-    outdated = _find_outdated(source, stored_words, min_round)
-    left = _find_outdated(due_source, stored_words, due_round.round - renewed_rounds)
+    outdated = source.find_outdated(stored_words, min_round)
+    left = due_source.find_outdated(stored_words, due_round.round - renewed_rounds)
     within, beyond = split_by_fall_limit(
         sorted(set(outdated).intersection(left)),
         stored_words,
@@ -170,31 +153,17 @@ def _iter_bring_calls(
     )
     is_complete = not within
     yield from _iter_run_calls(source, within, "")
-    lagged = (
-        _load_provable_round(context, last_round.round - configuration.lag_rounds)
-        if beyond
-        else None
-    )
+    lagged = _load_round(context, last_round.round - configuration.lag_rounds) if beyond else None
     if lagged is not None:
-        late = sorted(set(beyond).intersection(_find_outdated(lagged, stored_words, min_round)))
+        late = sorted(set(beyond).intersection(lagged.find_outdated(stored_words, min_round)))
         is_complete = is_complete and not late
         yield from _iter_run_calls(lagged, late, f" of round {lagged.accepted.round}")
     if is_complete:
         context.progress.words_root = due_round.root
 
 
-def _find_outdated(
-    source: _ProvableRound, stored_words: Sequence[StoredWord], min_round: int
-) -> list[int]:
-    """Return the indexes of the words that are outdated after a round, as stored now."""
-    lane_words = source.lane_words[: len(stored_words)]
-    return find_outdated_words(
-        stored_words[: len(lane_words)], lane_words, source.accepted.round, min_round
-    )
-
-
 def _iter_run_calls(
-    source: _ProvableRound, indexes: Iterable[int], suffix: str
+    source: ProvableRound, indexes: Iterable[int], suffix: str
 ) -> Iterator[_PlannedCall]:
     runs = group_word_runs(indexes, _MAX_RUN_WORDS)
     proofs = source.pieced_round.prove_word_runs(source.lane_words, runs)
@@ -218,8 +187,8 @@ def _iter_bind_calls(
     if progress.seats_root == due_round.root:
         return
     lag_rounds = context.get_configuration(block).lag_rounds
-    source = _load_provable_round(context, last_round.round - lag_rounds)
-    due_source = _load_provable_round(context, due_round.round - lag_rounds)
+    source = _load_round(context, last_round.round - lag_rounds)
+    due_source = _load_round(context, due_round.round - lag_rounds)
     node_count = 0 if due_source is None else due_source.pieced_round.summary.node_count
     if source is None or progress.bound_seats >= node_count:
         progress.seats_root = due_round.root
@@ -244,17 +213,8 @@ def _iter_bind_calls(
         progress.bound_seats = seats.stop
 
 
-def _load_provable_round(context: HotSetContext, round_number: int) -> _ProvableRound | None:
-    """Return a round, or None if it was not accepted, was struck, or its leaves are not stored."""
-    with context.account_context.store.read_transaction() as uow:
-        accepted = uow.rounds.get_accepted_round(round_number)
-        if accepted is None or uow.rounds.is_struck(round_number):
-            return None
-        pieced_round = load_round_of(uow, context.leaf_cache, accepted)
-        if pieced_round is None:
-            return None
-        lanes = load_round_lanes(uow, context.leaf_cache, accepted)
-    return _ProvableRound(accepted, pieced_round, pack_lane_words(lanes))
+def _load_round(context: HotSetContext, round_number: int) -> ProvableRound | None:
+    return load_provable_round(context.account_context.store, context.leaf_cache, round_number)
 
 
 def _enqueue_calls(

@@ -1,5 +1,6 @@
 """The state of the contract, the chain and an operator's account, read from the endpoints."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pydantic import Field
@@ -12,12 +13,15 @@ from oracle.errors import TransientError
 from oracle.queries.answers import AddressText, ApiModel, Integer
 from oracle.rpc.fanout import PoolView
 from oracle.rpc.pool import EndpointPool
+from oracle.telemetry.outbox_counts import HotSetLag
 from oracle.txmgr.client.receipts import fetch_balance, fetch_newest_block
 
 # If a daemon lags by more blocks, it is not ready. If an endpoint does, it is not used.
 READY_WITHIN_BLOCKS = 10
 # A status query waits only briefly.
 _TIMEOUT_SECONDS = 3.0
+# Reads the lag of the hot set at a block.
+HotSetMeasure = Callable[[PoolView, BlockRef], HotSetLag | None]
 # Decimal places of an amount of ether in text output.
 _ETHER_DECIMALS = 6
 
@@ -30,6 +34,8 @@ class ContractStatus:
     pushed_at: int
     paused_until: int
     kicks_paused: bool
+    # None: no hot set is kept, or its lag is unknown.
+    hot_set_lag: HotSetLag | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +66,22 @@ class ChainView:
             pushed_at=None if contract is None or not contract.round else contract.pushed_at,
             paused_until=self.paused_until,
             kicks_paused=None if contract is None else contract.kicks_paused,
+            hot_set=None
+            if contract is None or contract.hot_set_lag is None
+            else HotSetView(**contract.hot_set_lag._asdict()),
             unknown=self.unknown_reason,
         )
+
+
+class HotSetView(ApiModel):
+    """How far the words of the hot set are behind the last round."""
+
+    rounds_behind: int = Field(
+        description="Newest rounds of which the hot set lacks a word, at most 16."
+    )
+    words_left: int = Field(
+        description="Words (scores of 16 nodes) that differ from the last round."
+    )
 
 
 class ContractView(ApiModel):
@@ -73,6 +93,9 @@ class ContractView(ApiModel):
         description="End of the pause; null: not paused, as far as known."
     )
     kicks_paused: bool | None
+    hot_set: HotSetView | None = Field(
+        default=None, description="null: no hot set is kept, or its lag is not known."
+    )
     unknown: str | None = Field(description="Why a value is not known.")
 
 
@@ -94,13 +117,17 @@ class AccountBalance(ApiModel):
 
 
 def fetch_chain_view(
-    endpoints: EndpointPool, contract: str | None, folded_block: int | None = None
+    endpoints: EndpointPool,
+    contract: str | None,
+    folded_block: int | None = None,
+    measure_hot_set: HotSetMeasure | None = None,
 ) -> ChainView:
     """Read the chain's head and the contract from the endpoints that may be used.
 
     An endpoint that does not respond is queried once, with a timeout of three seconds. An endpoint
     that has not reached block `folded_block`, the last block of the index, is ignored, because its
     response is out of date. `contract` is the oracle's address, or None if there is no contract.
+    `measure_hot_set` is None if no hot set is kept.
     """
     try:
         responsive_view = endpoints.create_view(_TIMEOUT_SECONDS).with_known_chain(
@@ -112,7 +139,7 @@ def fetch_chain_view(
             if folded_block is None
             else responsive_view.with_head_at_least(folded_block)
         )
-        view = _read_chain_view(synced_view, contract)
+        view = _read_chain_view(synced_view, contract, measure_hot_set)
     except TransientError as error:
         return ChainView(None, unknown_reason=str(error))
     if view.head is not None and view.head.number < (folded_block or 0) - READY_WITHIN_BLOCKS:
@@ -120,12 +147,15 @@ def fetch_chain_view(
     return view
 
 
-def _read_chain_view(pool_view: PoolView, address: str | None) -> ChainView:
+def _read_chain_view(
+    pool_view: PoolView, address: str | None, measure_hot_set: HotSetMeasure | None
+) -> ChainView:
     if address is None:
         return ChainView(fetch_newest_block(pool_view))
     contract_status = RootsContract(pool_view, Address(address)).get_status()
-    head = contract_status.head
-    state = ContractStatus(head.round, head.pushed_at, head.paused_until, head.kicks_paused)
+    head, block = contract_status.head, contract_status.block
+    lag = None if measure_hot_set is None else measure_hot_set(pool_view, block)
+    state = ContractStatus(head.round, head.pushed_at, head.paused_until, head.kicks_paused, lag)
     return ChainView(contract_status.block, state)
 
 

@@ -26,7 +26,7 @@ from oracle.dispatch.second_groups import END_SECOND_GROUP, SECOND_GROUP
 from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.domain.reports.node_kicks import KickState, NodeKick
 from oracle.errors import TransientError
-from oracle.hot_set.hot_set_context import HOT_SET_KINDS
+from oracle.hot_set.hot_set_context import HOT_SET_KINDS, HotSetContext
 from oracle.kickouts.kickout_context import CLEAR_KICK, EXPULSION_KINDS
 from oracle.reporting.push_call import MAX_TRIES, find_abandoned_pushes
 from oracle.reporting.reporting_context import PUSH, ReportingContext
@@ -121,11 +121,17 @@ def add_account_stats(
     )
 
 
-def add_contract_stats(stats: OutboxStatistics, context: ReportingContext) -> OutboxStatistics:
-    """Return `stats` with the state of the oracle contract, if an endpoint responds."""
+def add_contract_stats(
+    stats: OutboxStatistics, context: ReportingContext, hot_set: HotSetContext | None = None
+) -> OutboxStatistics:
+    """Return `stats` with the state of the oracle contract, if an endpoint responds.
+
+    `hot_set` is None if no hot set is kept.
+    """
     heartbeat_seconds = context.settings.heartbeat_seconds
     try:
         contract_status = context.quorum.fetch_contract_status()
+        hot_set_lag = None if hot_set is None else hot_set.measure_lag(contract_status.block)
     except TransientError:
         return replace(stats, heartbeat_seconds=heartbeat_seconds)
     head = contract_status.head
@@ -137,6 +143,7 @@ def add_contract_stats(stats: OutboxStatistics, context: ReportingContext) -> Ou
         rules_agree=contract_status.rules_hash in {context.rules_hash, ZERO_HASH},
         kick_tokens=contract_status.bucket.left,
         pushed_at=head.pushed_at,
+        hot_set_lag=hot_set_lag,
     )
     return replace(stats, contract=contract, heartbeat_seconds=heartbeat_seconds)
 

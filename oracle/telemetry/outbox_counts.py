@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections import Counter as Tally
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import NamedTuple, Self
 
 SECOND_BOUNDS = (
     1.0,
@@ -91,6 +91,17 @@ class AccountStatistics:
         return max(0, self.next_nonce - self.latest_chain_nonce - self.open_nonces)
 
 
+class HotSetLag(NamedTuple):
+    """How far the words of the hot set are behind the last accepted round.
+
+    `rounds_behind` is the number of newest rounds of which a word is missing, and `words_left` the
+    number of words that the last round would change.
+    """
+
+    rounds_behind: int
+    words_left: int
+
+
 @dataclass(frozen=True, slots=True)
 class ContractStatistics:
     """Metrics of the oracle contract at the last check; times are in unix seconds."""
@@ -103,6 +114,8 @@ class ContractStatistics:
     kick_tokens: int
     # Time of the last accepted round.
     pushed_at: int = 0
+    # None: no hot set is kept, or its lag is unknown.
+    hot_set_lag: HotSetLag | None = None
 
 
 @dataclass(slots=True)

@@ -206,6 +206,17 @@ def _collect_contract(stats: ContractStatistics) -> Iterator[Metric]:
         ),
     ):
         yield GaugeMetricFamily(name, text, value=value)
+    if stats.hot_set_lag is not None:
+        yield GaugeMetricFamily(
+            "oracle_hot_set_rounds_behind",
+            "Newest rounds of which the hot set lacks a word, at most 16.",
+            value=stats.hot_set_lag.rounds_behind,
+        )
+        yield GaugeMetricFamily(
+            "oracle_hot_set_words_left",
+            "Words of the hot set (scores of 16 nodes) that differ from the last round.",
+            value=stats.hot_set_lag.words_left,
+        )
 
 
 def _collect_report(node_count: int, deviation: int) -> Iterator[Metric]:

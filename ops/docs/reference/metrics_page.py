@@ -8,7 +8,12 @@ from contextlib import contextmanager
 from oracle import telemetry
 from oracle.telemetry import metrics, outbox_metrics
 from oracle.telemetry.metrics import DispatchStatistics, IndexStatistics
-from oracle.telemetry.outbox_counts import AccountStatistics, ContractStatistics, OutboxStatistics
+from oracle.telemetry.outbox_counts import (
+    AccountStatistics,
+    ContractStatistics,
+    HotSetLag,
+    OutboxStatistics,
+)
 from reference.markdown import render_head, render_table
 
 _ABOUT = """\
@@ -48,7 +53,13 @@ def _full_outbox() -> OutboxStatistics:
     """Return outbox statistics in which every optional value is set."""
     return OutboxStatistics(
         accounts={"transmitter": AccountStatistics(1, 0, 0, 1, 1, 1, 1.0, "funds")},
-        contract=ContractStatistics(1, 1, 0, kicks_paused=False, rules_agree=True, kick_tokens=1),
+        contract=ContractStatistics(
+            *(1, 1, 0),
+            kicks_paused=False,
+            rules_agree=True,
+            kick_tokens=1,
+            hot_set_lag=HotSetLag(1, 1),
+        ),
         report_nodes=1,
         report_deviation=1,
         heartbeat_seconds=3600,

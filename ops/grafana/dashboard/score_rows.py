@@ -43,6 +43,14 @@ ROWS = (
                     current_value("oracle_kickout_tokens", legend="tokens left"),
                 ),
             ),
+            Panel(
+                "Hot set behind the last round (with [hot_set])",
+                COUNT,
+                (
+                    current_value("oracle_hot_set_rounds_behind", legend="rounds"),
+                    current_value("oracle_hot_set_words_left", legend="words to bring"),
+                ),
+            ),
         ),
     ),
     Row(

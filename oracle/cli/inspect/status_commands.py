@@ -7,6 +7,7 @@ from itertools import chain
 
 import typer
 
+from oracle.bindings.qos_words import WordsContract
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_model
 from oracle.daemon.compose import Index, open_fresh_endpoints, open_index
 from oracle.daemon.lease_keeper import find_leader
@@ -15,7 +16,10 @@ from oracle.daemon.senders import find_dispatcher_address, make_key_opener
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.blocks import BlockRef
 from oracle.domain.health import Condition, HealthFinding, HealthReport
+from oracle.domain.ids import Address
 from oracle.errors import InputError
+from oracle.hot_set.hot_set_rounds import measure_hot_set_lag
+from oracle.indexer.round_leaves import LeafCache
 from oracle.queries.contract_view import (
     AccountBalance,
     ChainView,
@@ -41,8 +45,10 @@ from oracle.queries.text.status_text import (
     load_proof_status,
 )
 from oracle.queries.text.text_tables import print_facts
+from oracle.rpc.fanout import PoolView
 from oracle.store.database import Store
 from oracle.store.outbox.records import Pause, PauseKind
+from oracle.telemetry.outbox_counts import HotSetLag
 from oracle.txmgr.nonce_sync import find_start_refusal_reason
 
 # A read-only command waits only briefly.
@@ -176,8 +182,19 @@ def _measure_progress(
 
 def _read_chain_view(index: Index, folded_block: BlockRef | None) -> ChainView:
     block_number = None if folded_block is None else folded_block.number
+    hot_set = index.config.hot_set.address
+
+    def measure_hot_set(pool_view: PoolView, block: BlockRef) -> HotSetLag | None:
+        contract = WordsContract(pool_view, Address(hot_set or ""))
+        return measure_hot_set_lag(index.store, LeafCache(), contract, block)
+
     with open_fresh_endpoints(index.config, index.chain) as endpoints:
-        return fetch_chain_view(endpoints, index.config.oracle.address, block_number)
+        return fetch_chain_view(
+            endpoints,
+            index.config.oracle.address,
+            block_number,
+            None if hot_set is None else measure_hot_set,
+        )
 
 
 def _read_dispatcher_balance(index: Index) -> AccountBalance | None:

@@ -8,6 +8,7 @@ from oracle.domain.health import Condition, HealthFinding
 from oracle.indexer.audit.unproven_history import find_unproven_history_reason
 from oracle.indexer.reorgs.fork_detection import count_providers
 from oracle.indexer.rules_binding import format_rule_set
+from oracle.queries.contract_view import HotSetView
 from oracle.queries.endpoint_view import EndpointView
 from oracle.queries.status_models import CatchingUp, OperatorStatus
 from oracle.queries.text.human_numbers import (
@@ -36,6 +37,9 @@ def format_progress_lines(
     if heartbeat_seconds is not None:
         yield "last report", _format_last_report(status, heartbeat_seconds, now)
         yield "contract", _format_contract(status)
+        hot_set = status.contract.hot_set
+        if hot_set is not None:
+            yield "hot set", _format_hot_set(hot_set)
         yield from _format_senders(status)
         waiting_push = status.push_waits
         if waiting_push is not None:
@@ -129,6 +133,12 @@ def _format_last_report(status: OperatorStatus, heartbeat_seconds: int, now: int
         f"round {round_number}, {format_duration(age_seconds)} old ({source_text}; "
         f"{clock_age_text}); one is due every {format_duration(heartbeat_seconds)} at least"
     )
+
+
+def _format_hot_set(hot_set: HotSetView) -> str:
+    if not hot_set.rounds_behind:
+        return "as of the last round"
+    return f"{hot_set.rounds_behind} rounds behind, {hot_set.words_left} words left to bring"
 
 
 def _format_contract(status: OperatorStatus) -> str:

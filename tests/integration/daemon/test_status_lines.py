@@ -21,7 +21,7 @@ from oracle.queries.status import StatusReport, build_operator_status
 from oracle.queries.status_models import NetworkStatus
 from oracle.queries.text.status_text import format_progress_lines
 from oracle.store.outbox.records import Account
-from oracle.telemetry.outbox_counts import ContractStatistics, OutboxStatistics
+from oracle.telemetry.outbox_counts import ContractStatistics, HotSetLag, OutboxStatistics
 from tests.support.cli.local_network import local_network, write
 from tests.unit.cli.test_outbox_words import LIVE_PUSH
 
@@ -224,6 +224,18 @@ def test_status_without_daemon_reports_old_head():
 def test_chain_head_ahead_of_local_clock_is_not_a_fault():
     assert "ahead of this machine's clock" in lines(now=1_000)["index"]
     assert found(now=1_000) == {}
+
+
+@pytest.mark.parametrize(
+    ("lag", "text"),
+    [
+        (HotSetLag(0, 0), "as of the last round"),
+        (HotSetLag(3, 7), "3 rounds behind, 7 words left to bring"),
+    ],
+)
+def test_lag_of_the_hot_set_is_shown(lag: HotSetLag, text: str):
+    assert lines(chain=ChainView(block(91), replace(OPEN, hot_set_lag=lag)))["hot set"] == text
+    assert "hot set" not in lines()
 
 
 def test_daemon_health_returns_last_noted_contract_state():

@@ -17,7 +17,9 @@ from oracle.hot_set.hot_set_context import (
 )
 from oracle.hot_set.hot_set_planner import plan_hot_set_calls
 from oracle.indexer.round_leaves import load_round_lanes
+from oracle.queries.outbox_figures import add_contract_stats
 from oracle.reporting.report_planner import plan_push
+from oracle.telemetry.outbox_counts import HotSetLag, OutboxStatistics
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import TransmitterRank
 from tests.support.evm.fixtures import chain
@@ -203,6 +205,30 @@ def test_unsent_words_of_a_round_that_a_fork_removes_are_void(sqlite_office: Off
     office.mine()
     office.tick()
     assert lanes_in(words, 3) == lanes_of_last_round(office)
+
+
+def test_lag_of_the_hot_set_counts_rounds_and_words(sqlite_office: Office, words: Any):
+    office = sqlite_office
+
+    def measure() -> HotSetLag | None:
+        stats = add_contract_stats(OutboxStatistics(), office.reporting, office.hot_set)
+        assert stats.contract is not None
+        return stats.contract.hot_set_lag
+
+    # Nothing was brought yet: every round counts.
+    for number in (1, 2):
+        run_round_without_keeper(office)
+        assert measure() == HotSetLag(number, 1)
+    office.tick()
+    office.mine()
+    office.tick()
+    assert measure() == HotSetLag(0, 0)
+    # A round without a change needs no word.
+    run_round_without_keeper(office)
+    assert measure() == HotSetLag(0, 0)
+    change_a_score(office)
+    run_round_without_keeper(office)
+    assert measure() == HotSetLag(1, 1)
 
 
 def test_words_of_an_older_round_are_not_sent(sqlite_office: Office, words: Any):

@@ -27,7 +27,7 @@ def counted(office: Office, name: str, **labels: str) -> float | None:
         OutboxCounter(),
         {"transmitter": office.context},
         office.source.fetch_heads(),
-        office.reporting,
+        office.contexts,
     )
     return REGISTRY.get_sample_value(name, labels)
 

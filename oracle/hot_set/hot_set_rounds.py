@@ -1,0 +1,85 @@
+"""The rounds whose words can be brought to the hot set, and how far the hot set is behind them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from oracle.bindings.qos_words import StoredWord, WordsContract, find_outdated_words
+from oracle.domain.blocks import BlockRef
+from oracle.domain.events.oracle_events import RoundAccepted
+from oracle.domain.reports.lanes import pack_lane_words
+from oracle.domain.roots.pieces import PiecedRound
+from oracle.errors import TransientError
+from oracle.indexer.round_leaves import LeafCache, load_round_lanes, load_round_of
+from oracle.store.database import Store
+from oracle.telemetry.outbox_counts import HotSetLag
+
+# The lag is measured up to this many rounds; more rounds behind count as this many.
+MAX_LAG_ROUNDS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ProvableRound:
+    """An accepted round whose leaves are stored."""
+
+    accepted: RoundAccepted
+    pieced_round: PiecedRound
+    lane_words: Sequence[int]
+
+    def find_outdated(self, stored_words: Sequence[StoredWord], min_round: int = 0) -> list[int]:
+        """Return the indexes of stored words that are outdated after this round.
+
+        See `find_outdated_words`.
+        """
+        lane_words = self.lane_words[: len(stored_words)]
+        return find_outdated_words(
+            stored_words[: len(lane_words)], lane_words, self.accepted.round, min_round
+        )
+
+
+def load_provable_round(
+    store: Store, leaf_cache: LeafCache, round_number: int
+) -> ProvableRound | None:
+    """Return a round, or None if it was not accepted, was struck, or its leaves are not stored."""
+    with store.read_transaction() as uow:
+        accepted = uow.rounds.get_accepted_round(round_number)
+        if accepted is None or uow.rounds.is_struck(round_number):
+            return None
+        pieced_round = load_round_of(uow, leaf_cache, accepted)
+        if pieced_round is None:
+            return None
+        lanes = load_round_lanes(uow, leaf_cache, accepted)
+    return ProvableRound(accepted, pieced_round, pack_lane_words(lanes))
+
+
+def measure_hot_set_lag(
+    store: Store, leaf_cache: LeafCache, contract: WordsContract, block: BlockRef
+) -> HotSetLag | None:
+    """Return how far the hot set, as of a block, is behind the last round accepted up to it.
+
+    The result is None, unknown, if that round was struck, if its leaves are not stored, or if no
+    endpoint returns the contract's words.
+    """
+    with store.read_transaction() as uow:
+        accepted = uow.rounds.get_last_provable_round(up_to_block=block.number)
+    last_round = (
+        None if accepted is None else load_provable_round(store, leaf_cache, accepted.round)
+    )
+    if last_round is None:
+        return None
+    try:
+        stored_words = contract.get_words(0, len(last_round.lane_words), block)
+    except TransientError:
+        return None
+    words_left = len(last_round.find_outdated(stored_words))
+    rounds_behind = 0
+    checked_round: ProvableRound | None = last_round
+    while (
+        checked_round is not None
+        and rounds_behind < MAX_LAG_ROUNDS
+        and checked_round.find_outdated(stored_words)
+    ):
+        rounds_behind += 1
+        checked_round = load_provable_round(
+            store, leaf_cache, last_round.accepted.round - rounds_behind
+        )
+    return HotSetLag(rounds_behind, words_left)
