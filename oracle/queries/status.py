@@ -23,7 +23,6 @@ from oracle.domain.scoring.node_scores import (
     is_excluded,
 )
 from oracle.domain.state import Membership
-from oracle.indexer.audit.unproven_history import Dispute, get_disputes
 from oracle.indexer.block_confirmation import get_refusal
 from oracle.indexer.rules_binding import get_bound_rules
 from oracle.indexer.snapshots import find_state_mismatch
@@ -72,14 +71,13 @@ class StatusReport:
     draw, or None if no draw is active. `lease_holder` names the process that holds the lease, or
     is None. `halts` are the open halts; `reorg_endpoints` are the endpoints that showed the last
     fork. `pause_by_account` has every account that ever sent, with its pause or None. `refusal` is
-    a block that the indexer refuses; `disputes` are blocks on which two endpoints disagree.
-    `state_mismatch` states where the state differs from a fold of the stored logs. `held_reports`
-    wait for an operator; `planned_push` is the newest planned push; `accused_kicks` are the
-    kickouts that await execution. `proven_wrong` maps endpoints that were proven wrong to the
-    reason; `suspect_block_count` counts their blocks that were not yet checked against another
-    endpoint. `missing_receipts` are the reasons of calls whose nonce is used while no endpoint
-    shows a receipt. `refused_kick_count` counts expelled nodes whose membership the network did
-    not end. `feed` is None if there is no feed beside the chain.
+    a block that the indexer refuses. `state_mismatch` states where the state differs from a fold
+    of the stored logs. `held_reports` wait for an operator; `planned_push` is the newest planned
+    push; `accused_kicks` are the kickouts that await execution. `proven_wrong` maps endpoints that
+    were proven wrong to the reason; `suspect_block_count` counts their blocks that were not yet
+    checked against another endpoint. `missing_receipts` are the reasons of calls whose nonce is
+    used while no endpoint shows a receipt. `refused_kick_count` counts expelled nodes whose
+    membership the network did not end. `feed` is None if there is no feed beside the chain.
     """
 
     network: NetworkStatus
@@ -94,7 +92,6 @@ class StatusReport:
     reorg_endpoints: tuple[str, ...] = ()
     pause_by_account: Mapping[Account, Pause | None] = field(default_factory=dict)
     refusal: BlockRefusal | None = None
-    disputes: tuple[Dispute, ...] = ()
     state_mismatch: str | None = None
     held_reports: tuple[ReportHold, ...] = ()
     planned_push: Intent | None = None
@@ -140,7 +137,6 @@ def load_status_report(
                 for account in uow.outbox.counts.get_nonce_progress()
             },
             refusal=get_refusal(uow),
-            disputes=tuple(get_disputes(uow)),
             state_mismatch=find_state_mismatch(uow),
             held_reports=tuple(uow.holds.list_awaiting_operator()),
             planned_push=next(iter(uow.outbox.intents.list_newest(1, *_PLANNED_PUSH)), None),

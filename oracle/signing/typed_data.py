@@ -53,6 +53,9 @@ def compute_config_digest(
 ) -> Hash:
     """Return the digest of a configuration, as the contract computes it.
 
+    The daemon reads the digest from the contract. This function is the written rule that the
+    vectors, and the contract's own digest, are tested against.
+
     Every change of signers, rules, chain or contract invalidates existing signatures. See
     docs/reference/report-format.md#what-is-signed.
     """

@@ -321,11 +321,6 @@ class AnomalyRepository:
         count_query = select(func.count()).select_from(anomaly)
         return int(self._connection.execute(count_query).scalar_one())
 
-    def count_by_rule(self) -> dict[str, int]:
-        """Count anomalies by the rule that was broken."""
-        count_query = select(anomaly.c.rule, func.count()).group_by(anomaly.c.rule)
-        return {rule: int(count) for rule, count in self._connection.execute(count_query)}
-
 
 def _decode_anomaly_row(row: Any) -> Anomaly:  # noqa: ANN401  a row of any driver
     return Anomaly(

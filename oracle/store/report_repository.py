@@ -147,10 +147,6 @@ class ReportRepository:
         query = select(report).order_by(report.c.period.desc()).limit(limit)
         return [_decode_report_row(row) for row in reversed(self._connection.execute(query).all())]
 
-    def list_above(self, block: int) -> list[StoredReport]:
-        """Return the reports whose as-of block lies above `block`, oldest first."""
-        return self._select_reports(report.c.as_of_number > block)
-
     def list_between(self, first_block: int, last_block: int) -> list[StoredReport]:
         """Return the reports as of a block from `first_block` to `last_block`, oldest first."""
         rows = self._connection.execute(

@@ -140,17 +140,6 @@ class RoundTree:
             hash_leaf(summary.encode(), self._keccak),
         ]
 
-    def prove_words(self, first: int, count: int, summary: RoundSummary) -> list[bytes]:
-        """Return the proof of `count` words from `first` on, which have a common ancestor.
-
-        `count` is a power of two and `first` a multiple of it. Words after the last one count as
-        0. The proof begins with the hash beside the ancestor.
-
-        Raises:
-            IndexError: there is no word at `first`.
-        """
-        return self.prove_word(first, summary)[count.bit_length() - 1 :]
-
     def _hash_word(self, index: int) -> bytes:
         return hash_leaf(encode_word_leaf(index, self.get_word(index)), self._keccak)
 

@@ -174,12 +174,6 @@ class CoverageRepository:
                 return replace(span, first=max(first, span.first), last=min(last, span.last))
         return None
 
-    def get_lowest_level(self, scope_id: bytes, first: int, last: int) -> VerificationLevel | None:
-        """Return the lowest level of the blocks of a range, or None if a block is not covered."""
-        if self.list_gaps(scope_id, first, last):
-            return None
-        return min(span.level for span in self.list_spans(scope_id, first, last))
-
     def raise_level(
         self, scope_id: bytes, blocks: BlockRange, level: VerificationLevel, endpoint: str
     ) -> None:

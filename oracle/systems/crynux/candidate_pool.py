@@ -169,11 +169,6 @@ class CandidatePool:
         rows = zip(available.addresses, available.weights, available.offered, strict=True)
         return [(address, weight) for address, weight, offered in rows if offered]
 
-    def has_candidate(
-        self, task: Task, time: int, reserved: AbstractSet[Address] = frozenset()
-    ) -> bool:
-        return self._list_available(task, time, reserved) is not None
-
     def draw_nodes(
         self,
         task: Task,

@@ -240,7 +240,7 @@ def test_words_are_read_with_their_rounds(roots: RootsOracle, words: HotSet):
     contract = WordsContract(view_of(roots.chain.url), Address(words.contract.address.lower()))
     assert contract.get_words(0, 2, block_of(roots)) == [StoredWord(0, 0)] * 2
     source = roots.last_round
-    hashes = source.tree.prove_words(0, 2, source.summary)
+    hashes = source.tree.prove_word(0, source.summary)[1:]
     calldata = encode_bring_call(source.round, 0, source.words(0, 2), hashes)
     roots.chain.transact(to=words.contract.address, data=calldata)
     assert contract.get_words(0, 2, block_of(roots)) == [

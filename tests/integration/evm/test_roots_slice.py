@@ -279,7 +279,8 @@ def bring_outdated_words(
     stored_words = contract.get_words(0, len(source.lane_words), block)
     runs = group_word_runs(find_outdated_words(stored_words, source.lane_words, source.number))
     for first, count in runs:
-        hashes = source.tree.prove_words(first, count, source.summary)
+        # The proof of a run begins beside the ancestor of its words.
+        hashes = source.tree.prove_word(first, source.summary)[count.bit_length() - 1 :]
         lane_words = source.lane_words[first : first + count]
         oracle.send(encode_bring_call(source.number, first, lane_words, hashes), oracle.words)
     return runs

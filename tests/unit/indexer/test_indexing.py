@@ -93,10 +93,10 @@ def test_backfill_and_live_indexing_produce_identical_reports(new_store: NewStor
 
         with live.read_transaction() as live_uow, late.read_transaction() as late_uow:
             cut_live = {
-                stored.report.period: stored.report for stored in live_uow.reports.list_above(-1)
+                stored.report.period: stored.report for stored in live_uow.reports.list_latest(99)
             }
             cut_late = {
-                stored.report.period: stored.report for stored in late_uow.reports.list_above(-1)
+                stored.report.period: stored.report for stored in late_uow.reports.list_latest(99)
             }
     # 24 blocks of 10 seconds hold the ends of four periods of a minute.
     assert len(cut_late) == 4
@@ -128,7 +128,7 @@ def test_no_report_is_cut_without_oracle_contract(store: Store):
     follower.catch_up()
 
     with store.read_transaction() as uow:
-        assert uow.reports.list_above(-1) == []
+        assert uow.reports.list_latest(99) == []
 
 
 def test_step_at_head_returns_none(store: Store):

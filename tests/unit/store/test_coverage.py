@@ -40,7 +40,6 @@ def test_adjacent_windows_with_the_same_level_merge_into_one_interval(store: Sto
             uow.coverage.store_span(ASKED.id, covered(first, first + 9))
         assert told(uow.coverage) == [(0, 49, VerificationLevel.SEAMED, A)]
         assert uow.coverage.list_gaps(ASKED.id, 0, 49) == []
-        assert uow.coverage.get_lowest_level(ASKED.id, 0, 49) == VerificationLevel.SEAMED
 
 
 def test_unread_blocks_are_gaps(store: Store):
@@ -55,7 +54,6 @@ def test_unread_blocks_are_gaps(store: Store):
         assert uow.coverage.list_gaps(ASKED.id, 30, 50) == [BlockRange(40, 50)]
         assert uow.coverage.list_gaps(ASKED.id, 15, 35) == [BlockRange(20, 29)]
         assert uow.coverage.list_gaps(ASKED.id, 21, 22) == [BlockRange(21, 22)]
-        assert uow.coverage.get_lowest_level(ASKED.id, 10, 20) is None
 
 
 def test_verification_level_is_raised_only_where_it_is_lower(store: Store):

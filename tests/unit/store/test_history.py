@@ -137,7 +137,6 @@ def test_anomalies_at_same_position_keep_order(store: Store):
         assert uow.anomalies.list_latest() == [*broken, later]
         assert uow.anomalies.list_latest(2) == [broken[2], later]
         assert uow.anomalies.count() == 4
-        assert uow.anomalies.count_by_rule() == {"unseen": 3, "again": 1}
 
 
 def test_results_are_returned_by_group(store: Store):

@@ -66,7 +66,9 @@ def test_newest_period_is_returned(store: Store):
             2,
             3,
         ]
-        assert [stored_report.report.period for stored_report in uow.reports.list_above(10)] == [
+        assert [
+            stored_report.report.period for stored_report in uow.reports.list_between(11, 1000)
+        ] == [
             2,
             3,
         ]

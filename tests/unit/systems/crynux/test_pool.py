@@ -107,7 +107,6 @@ class Network(RuleBasedStateMachine):
         for task in self.tasks:
             expected = self.plainly(task, reserved)
             assert self.pool.list_candidates(task, self.time, reserved) == expected
-            assert self.pool.has_candidate(task, self.time, reserved) == bool(expected)
 
     def plainly(self, task: Task, reserved: frozenset[Address]) -> list[tuple[Address, int]]:
         policy_input = a_policy_input(
@@ -126,11 +125,11 @@ TestNetwork.settings = settings(examples(60), stateful_step_count=25)
 def test_changed_node_takes_effect_only_after_update_node():
     pool, member = CandidatePool(CRYNUX, CRYNUX_WEIGHTING), a_node("A")
     pool.update_node(member)
-    assert pool.has_candidate(a_task(), NOW)
+    assert pool.list_candidates(a_task(), NOW)
     member.running = 1
-    assert pool.has_candidate(a_task(), NOW)
+    assert pool.list_candidates(a_task(), NOW)
     pool.update_node(member)
-    assert not pool.has_candidate(a_task(), NOW)
+    assert not pool.list_candidates(a_task(), NOW)
 
 
 def test_largest_stake_is_tracked_when_nodes_are_updated_or_removed():
@@ -168,7 +167,7 @@ def test_weight_floor_applies_during_recovery():
 def test_task_has_no_candidate_if_no_node_holds_its_models_and_fallback_is_off():
     pool, task = CandidatePool(RELAY, RELAY_WEIGHTING), a_task(models=("base:a",))
     pool.update_node(a_node("A"))
-    assert not pool.has_candidate(task, NOW)
+    assert not pool.list_candidates(task, NOW)
     pool.update_node(a_node("B", models=("base:a",)))
     assert [address for address, _ in pool.list_candidates(task, NOW)] == [histories.node("B")]
 
@@ -198,7 +197,7 @@ def test_number_of_cached_requirements_is_limited():
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     pool.update_node(a_node("A", gpu_vram=10_000))
     for vram in range(1, 300):
-        assert pool.has_candidate(a_task(min_vram=vram), NOW)
+        assert pool.list_candidates(a_task(min_vram=vram), NOW)
     assert len(pool._views) == pool_module._MAX_VIEWS
 
 
@@ -230,7 +229,7 @@ def test_unused_requirements_do_not_accumulate_changes():
     for node in nodes:
         pool.update_node(node)
     for n in range(20):
-        assert pool.has_candidate(a_task(min_vram=n), NOW)
+        assert pool.list_candidates(a_task(min_vram=n), NOW)
     for node in nodes:
         pool.update_node(node)
     assert sum(len(view.changed_addresses) for view in pool._views.values()) <= 20 * 101

@@ -56,8 +56,7 @@ def test_article_table_yields_expected_tickets():
     ranking = the_table()
     assert [row.node for row in ranking.rows] == ORDER
     for row in ROWS:
-        ranked = ranking.find_row(Address(row["id"]))
-        assert ranked is not None
+        (ranked,) = (entry for entry in ranking.rows if entry.node == Address(row["id"]))
         assert (ranked.stats.weighted, ranked.tickets) == (row["weighted_s"], row["tickets"])
     assert ranking.total == TOTAL
 
