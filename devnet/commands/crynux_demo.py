@@ -53,13 +53,17 @@ def _print_summary(summary: CrynuxSummary, *, as_json: bool) -> None:
 
 def _print_node_table(summary: CrynuxSummary) -> None:
     typer.echo("The daemon's scores, compared with a replay of the chain's events")
-    columns = ("node", "state", "QoS", "due to be kicked out", "equals the replay")
+    columns = (
+        *("node", "state", "QoS", "due to be kicked out", "proven on chain"),
+        "equals the replay",
+    )
     rows = [
         (
             node.name,
             node.status,
             (node.qos or "-")[:6],
             "yes" if node.is_due else "no",
+            "-" if node.proven is None else "yes" if node.proven else "NO",
             "yes" if node.equal else "NO",
         )
         for node in sorted(summary.nodes, key=lambda node: node.qos or "", reverse=True)

@@ -6,7 +6,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -31,6 +31,7 @@ from devnet.demo.daemon_process import (
     serve_demo_pages,
     write_configuration,
 )
+from devnet.demo.node_proofs import fetch_node_proof, verify_proof_on_chain
 from devnet.demo.screen import Screen
 from devnet.demo.show import START_TIME, DemoOptions, build_port_settings, start_demo_chain
 from devnet.demo.snapshot import SnapshotReader
@@ -98,11 +99,14 @@ class CrynuxShow:
         network: CrynuxNetwork,
         traffic: CrynuxTraffic,
         loop: BlockLoop,
+        api_url: str,
         reporting: ReportingSetup | None = None,
     ) -> None:
+        """`api_url` is the HTTP API, from which the proofs of the nodes are fetched."""
         self._network = network
         self._traffic = traffic
         self._loop = loop
+        self._api_url = api_url
         self._reporting = reporting
 
     def run_waves(self, daemon_process: DemoDaemon, options: DemoOptions) -> None:
@@ -132,11 +136,19 @@ class CrynuxShow:
             if loop.snapshot is not None and loop.snapshot.block >= loop.head:
                 break
         lines = read_chain_events(self._network)
-        nodes = compare_nodes(self._network, lines, daemon_process.configuration)
+        nodes = [
+            replace(reading, proven=self._verify_proof(reading.node))
+            for reading in compare_nodes(self._network, lines, daemon_process.configuration)
+        ]
         faults = [
             f"{reading.name}: the daemon's figures differ from a replay of the chain"
             for reading in nodes
             if not reading.equal
+        ]
+        faults += [
+            f"{reading.name}: no proof of its leaf leads to the root on chain"
+            for reading in nodes
+            if reading.proven is False
         ]
         faults += self._list_kickout_faults(nodes)
         if len(nodes) < len(CAST):
@@ -144,6 +156,18 @@ class CrynuxShow:
         put_out_in = read_kickout_result(self._network, self._hopeless_address).transactions
         profile = self._network.profile
         return CrynuxSummary(profile, loop.head, len(lines), nodes, put_out_in, faults)
+
+    def _verify_proof(self, node: Address) -> bool | None:
+        """Verify the proof of a node in the last round on chain, and return the result.
+
+        The result is None if the daemon publishes no reports.
+        """
+        if self._reporting is None:
+            return None
+        proof = fetch_node_proof(self._api_url, node)
+        return proof is not None and verify_proof_on_chain(
+            self._network.chain, self._reporting.oracle, node, proof
+        )
 
     def keep_running(self, daemon_process: DemoDaemon) -> None:
         """Keep the network running slowly until the user stops it."""
@@ -228,7 +252,7 @@ def start_crynux_demo(
         daemon_process = stack.enter_context(
             run_daemon(path, folder / "daemon.log", options.program, run_options)
         )
-        show = CrynuxShow(network, create_traffic(network, _SEED), loop, reporting)
+        show = CrynuxShow(network, create_traffic(network, _SEED), loop, pages, reporting)
         yield (
             show,
             daemon_process,

@@ -35,7 +35,8 @@ RULE_CHANGES: Mapping[str, Mapping[str, str]] = {
 class NodeComparison:
     """The daemon's values for one node.
 
-    `equal` is set if a replay of the chain gives the same values.
+    `equal` is set if a replay of the chain gives the same values. `proven` is set if a contract
+    verified the proof of the node's leaf against the root on chain, and None without reports.
     """
 
     name: str
@@ -44,6 +45,7 @@ class NodeComparison:
     qos: str | None
     is_due: bool
     equal: bool
+    proven: bool | None = None
 
 
 def get_rule_set_name(profile: str) -> str:

@@ -29,6 +29,9 @@ def test_demo_completes_without_faults(monkeypatch, capsys, profile: str):
     assert summary["faults"] == []
     assert code == 0
     assert len(summary["nodes"]) == 12
+    # Only the network with an oracle contract has reports.
+    is_proven = True if profile == "crynux-vss" else None
+    assert {node["proven"] for node in summary["nodes"]} == {is_proven}
     hopeless = next(node for node in summary["nodes"] if node["name"] == "hopeless")
     assert (hopeless["status"] == "kicked_out") is bool(summary["put_out_in"])
 
