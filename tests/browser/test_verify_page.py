@@ -88,6 +88,20 @@ def test_bundle_of_the_server_holds_on_phone_and_desktop(page, url, bundle):
     assert axe_findings(page) == []
 
 
+def test_bundle_of_another_node_or_round_is_refused(browser, url, bundle):
+    page = browser.new_page()
+    older = bundle["signed_round"]["round"] - 1
+    page.route(
+        "**/bundle?round=*",
+        lambda route: route.fulfill(
+            response=route.fetch(url=route.request.url.partition("?")[0] + f"?round={older}")
+        ),
+    )
+    page.goto(f"{url}/verify?node={bundle['node']}&round={bundle['signed_round']['round']}")
+    assert "the bundle of another node or round" in read_headline(page)
+    page.close()
+
+
 @pytest.fixture
 def saved_page(browser, tmp_path: Path) -> Iterator[Page]:
     """The page as a file, in a browser without a network."""

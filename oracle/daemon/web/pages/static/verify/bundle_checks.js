@@ -270,10 +270,17 @@ function checkHeld(bundle, evidence, leaf, rules) {
   );
 }
 
+function formatPosition(event) {
+  return Object.values(getPosition(event)).join(":");
+}
+
 /* Returns the first event of the bundle that is not among all events, or undefined. */
 function findStrangeEvent(bundle, events) {
-  const texts = new Set(events.map(formatCanonical));
-  return bundle.events.find((event) => !texts.has(formatCanonical(event)));
+  const eventByPosition = new Map(events.map((event) => [formatPosition(event), event]));
+  return bundle.events.find((event) => {
+    const other = eventByPosition.get(formatPosition(event));
+    return other === undefined || formatCanonical(event) !== formatCanonical(other);
+  });
 }
 
 /* Returns in what the fold of all events differs from the bundle, or null. */

@@ -62,7 +62,14 @@ async function fetchBundle(api, node, round) {
   if (!response.ok) {
     throw new Error(answer.detail);
   }
-  return answer.bundle;
+  const { bundle } = answer;
+  const isRequested =
+    bundle.node.startsWith(node.toLowerCase()) &&
+    (round === "" || String(bundle.signed_round.round) === round);
+  if (!isRequested) {
+    throw new Error("the server returned the bundle of another node or round");
+  }
+  return bundle;
 }
 
 function parseLines(text) {
