@@ -1,10 +1,10 @@
-/* oracle_native: what selection and proofs wait for, in C. Optional: every function has its equal
+/* oracle_native: what selection, proofs and roots wait for, in C. Optional: every function has its equal
  * in Python, with the same bytes, and oracle/domain/native.py says whether it is there. */
 #include "native.h"
 
 /* Raised with every change of what a function takes or gives: oracle/domain/native.py
  * asks for its own. */
-#define VERSION 2
+#define VERSION 3
 
 static PyObject *native_keccak(PyObject *module, PyObject *content) {
     (void)module;
@@ -20,6 +20,11 @@ static PyMethodDef functions[] = {
     {"keccak", native_keccak, METH_O, "Return the Keccak-256 hash of bytes."},
     {"compute_receipts_root", native_compute_receipts_root, METH_O,
      "Return the receipts root of a block; None: not written in the ordinary way."},
+    {"encode_leaves", native_encode_leaves, METH_VARARGS,
+     "Return the encoded leaves of rows, and the rows that are left to Python."},
+    {"hash_leaves", native_hash_leaves, METH_VARARGS, "Return the hashes of leaves of one size, each hashed twice."},
+    {"hash_changed_parents", native_hash_changed_parents, METH_VARARGS,
+     "Hash anew what is above the flagged leaves of a tree, and clear the flags."},
     {"compute_stake_scores", native_compute_stake_scores, METH_VARARGS,
      "Write sqrt(stake / largest) of a list of stakes; False: one of them does not fit."},
     {"compute_weights", native_compute_weights, METH_VARARGS, "Write the weights of the candidates asked for."},

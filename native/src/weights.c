@@ -6,12 +6,6 @@
 
 #include "native.h"
 
-typedef unsigned __int128 Wide;
-
-#define UNIT 1000000000000000000ULL
-/* exp(-2^k / tau) in units of 2^-128, for k = 0 to 20; all that is older has decayed. */
-#define DECAY_BITS 21
-
 /* A column that Python lends us. */
 typedef struct {
     Py_buffer view;
@@ -63,6 +57,17 @@ static uint64_t healed(uint64_t base, int64_t seconds, const Wide table[DECAY_BI
     return base + (left == 0 ? gap : low(high_product(gap, -left)));
 }
 
+/* The seconds from one time to another; what has no 64 bits is as long as 64 bits can say. */
+static int64_t seconds_between(int64_t since, int64_t time) {
+    int64_t seconds;
+    if (__builtin_sub_overflow(time, since, &seconds)) return since < 0 ? INT64_MAX : INT64_MIN;
+    return seconds;
+}
+
+uint64_t heal_reliability(uint64_t base, int64_t since, int64_t time, const Wide table[DECAY_BITS]) {
+    return healed(base, seconds_between(since, time), table);
+}
+
 /* boost * score * qos // (score + qos) // UNIT; no step has more than 128 bits, since
  * boost * score // (score + qos) is no more than boost. */
 static uint64_t combined(uint64_t boost, uint64_t score, uint64_t qos) {
@@ -84,16 +89,9 @@ typedef struct {
     Wide table[DECAY_BITS];
 } Weighing;
 
-/* The seconds from one time to another; what has no 64 bits is as long as 64 bits can say. */
-static int64_t seconds_between(int64_t since, int64_t time) {
-    int64_t seconds;
-    if (__builtin_sub_overflow(time, since, &seconds)) return since < 0 ? INT64_MAX : INT64_MIN;
-    return seconds;
-}
-
 static void weigh_one(const Weighing *all, size_t at) {
-    int64_t seconds = seconds_between(all->sinces[at], all->time);
-    uint64_t reliability = healed(all->bases[at], seconds, all->table);
+    uint64_t reliability =
+        heal_reliability(all->bases[at], all->sinces[at], all->time, all->table);
     if (reliability < all->barred[at]) {
         all->weights[at] = all->offered[at] = 0;
         return;
@@ -113,7 +111,7 @@ static void weigh_asked(const Weighing *all, size_t count) {
     }
 }
 
-static void read_table(Wide table[DECAY_BITS], const uint8_t *bytes) {
+void read_decay_table(Wide table[DECAY_BITS], const uint8_t *bytes) {
     for (int bit = 0; bit < DECAY_BITS; bit++) {
         table[bit] = 0;
         for (int at = 15; at >= 0; at--) table[bit] = table[bit] << 8 | bytes[16 * bit + at];
@@ -174,7 +172,7 @@ PyObject *native_compute_weights(PyObject *module, PyObject *arguments) {
         Weighing all = weighing_of(columns);
         all.time = time;
         all.least = least;
-        read_table(all.table, (const uint8_t *)table);
+        read_decay_table(all.table, (const uint8_t *)table);
         weigh_asked(&all, (size_t)columns[ASKED].view.len);
         done = Py_NewRef(Py_None);
     }

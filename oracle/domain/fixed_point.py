@@ -32,6 +32,12 @@ def compute_decay_table(tau_seconds: int) -> tuple[int, ...]:
     return tuple(table)
 
 
+@cache
+def encode_decay_table(tau_seconds: int) -> bytes:
+    """Return the decay table as the native code reads it, with 16 bytes for each factor."""
+    return b"".join(factor.to_bytes(16, "little") for factor in compute_decay_table(tau_seconds))
+
+
 def compute_decay(seconds: int, tau_seconds: int) -> int:
     """Return exp(-seconds/tau) in units of 2^-128; negative seconds count as 0."""
     if seconds <= 0:

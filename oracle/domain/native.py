@@ -1,6 +1,6 @@
 """Loads the optional native package `oracle_native`, which is built from native/.
 
-The package contains the few loops that dominate the time of selection and proofs. For each
+The package contains the few loops that dominate the time of selection, proofs and roots. For each
 function there is Python code with identical results beside its only caller, so everything also
 works without the package, but more slowly (decision 0219).
 """
@@ -8,14 +8,16 @@ works without the package, but more slowly (decision 0219).
 from array import array
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Protocol, cast
+from typing import Protocol, TypeVar, cast
 
 # The required version; functions of another version may have another interface.
-_VERSION = 2
+_VERSION = 3
 Columns = tuple[
     "array[int]", "array[int]", "array[int]", "array[int]", "array[int]", "array[int]",
     bytearray, "array[int]", bytearray,
 ]  # fmt: skip
+
+Row = TypeVar("Row", bound=tuple[object, ...])
 
 
 class Native(Protocol):
@@ -31,6 +33,30 @@ class Native(Protocol):
 
     def compute_receipts_root(self, receipts: Sequence[object], /) -> bytes | None:
         """Return the root of a block's `ProvenReceipt`s, or None if the Python code is needed."""
+
+    def encode_leaves(
+        self,
+        rows: list[Row],
+        rules: tuple[int, bool, int, int, bool],
+        time: int,
+        decay_table: bytes,
+        /,
+    ) -> tuple[bytes, list[Row]]:
+        """Return the encoded leaves of rows, and the rows for which the Python code is needed.
+
+        The columns are those of `oracle.domain.roots.node_leaves.LeafRow`.
+        `rules` are the exclusion threshold, whether only a stored exclusion counts, the best
+        score, the long-term score of a new node, and whether a mean of 0 is that of a new node.
+        """
+
+    def hash_leaves(self, leaves: bytes, leaf_bytes: int, /) -> bytes:
+        """Return the hashes of leaves of `leaf_bytes` bytes, each hashed twice."""
+
+    def hash_changed_parents(self, tree: bytearray, changed: bytearray, /) -> None:
+        """Compute the hashes above the leaves whose flag is set, and clear the flags.
+
+        `tree` has 64 bytes for each flag, as in `MerkleTree`.
+        """
 
     def compute_stake_scores(
         self, stakes: list[int], largest: int, scores: "array[int]", /

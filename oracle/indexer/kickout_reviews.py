@@ -4,7 +4,7 @@ Both ways give the same review, because it depends only on what was known when t
 due. See docs/explanation/kickouts.md#held-for-a-person.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from oracle.domain.blocks import BEFORE_EVERYTHING, BlockRange, Position
 from oracle.domain.fold.working_set import ScoreEntry
@@ -20,6 +20,7 @@ from oracle.domain.reports.kickout_review import (
     review_kickout,
     select_counted_entries,
 )
+from oracle.domain.roots.node_leaves import LeafRow
 from oracle.domain.roots.scoring_context import ScoringContext, build_scoring_context
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import GroupResult, Node
@@ -67,9 +68,13 @@ class KickoutReviewCache:
         self._review_by_node[node.address] = opened_at, review
         return review
 
-    def discard(self, node: Address) -> None:
-        """Drop the review of a node whose kickout is no longer due."""
-        self._review_by_node.pop(node, None)
+    def discard_settled(self, rows: Iterable[LeafRow]) -> None:
+        """Drop the reviews of the nodes whose kickout is no longer due."""
+        if not self._review_by_node:
+            return
+        for row in map(LeafRow._make, rows):
+            if row.kickout_due_time is None:
+                self._review_by_node.pop(Address("0x" + row.address.hex()), None)
 
     def drop_not_final(self) -> None:
         """Drop the reviews above the final block, because their transaction was rolled back."""

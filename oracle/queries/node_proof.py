@@ -11,7 +11,7 @@ from oracle.chain.proofs.keccak import keccak
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address, Hash
 from oracle.domain.roots.leaves import RoundSummary
-from oracle.domain.roots.node_tree import iter_linked_leaves
+from oracle.domain.roots.node_leaves import iter_linked_leaves
 from oracle.domain.roots.proofs import NodeProof, ProvableRound
 from oracle.errors import InputError
 from oracle.indexer.folded_state import fold_state_up_to

@@ -10,7 +10,7 @@ from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Hash
-from oracle.domain.roots.node_tree import NodeTree
+from oracle.domain.roots.round_tree import RoundTree
 from oracle.errors import InputError, TransientError
 from oracle.indexer.folded_state import fold_state_up_to
 from oracle.indexer.round_leaves import LeafCache, load_domain, load_round_of
@@ -49,7 +49,9 @@ def verify_round(
         folded = fold_state_up_to(uow, archive.reader, archive.rules, as_of.number)
         tree = build_folded_tree(uow, archive.reader, folded, as_of.time, archive.rules)
         domain = load_domain(uow)
-        root = tree.compute_root(domain.chain_id, domain.contract, round_number, as_of.number)
+        root = tree.compute_round_root(
+            domain.chain_id, domain.contract, round_number, as_of.number
+        )
         difference = None if root == accepted.root else _find_first_difference(uow, accepted, tree)
     contract_root = read_contract_root(round_number)
     holds_it = None if contract_root is None else contract_root == accepted.root
@@ -72,13 +74,13 @@ def _fetch_block(chain: ChainReader, block_number: int) -> BlockRef:
 
 
 def _find_first_difference(
-    uow: UnitOfWork, accepted: RoundAccepted, tree: NodeTree
+    uow: UnitOfWork, accepted: RoundAccepted, tree: RoundTree
 ) -> LeafDifference | None:
     """Return the first leaf in which a computed tree differs from the stored leaves of a round."""
     pieced_round = load_round_of(uow, LeafCache(), accepted)
     if pieced_round is None:
         return None
-    computed_pieces = [edit.apply(b"") for _, edit in sorted(tree.take_edits().items())]
+    computed_pieces = [edit.apply(b"") for _, edit in sorted(tree.edits.take().items())]
     accepted_pieces = [
         uow.leaf_pieces.load_leaves(piece, accepted.as_of)
         for piece in range(len(pieced_round.digests))

@@ -6,17 +6,17 @@ See docs/explanation/storage.md#leaf-pieces.
 from oracle.domain.blocks import BlockRef
 from oracle.domain.reports.report import Lanes, Report, ReportSettings, compute_period
 from oracle.domain.roots.leaves import extract_lanes
-from oracle.domain.roots.node_tree import NodeTree
 from oracle.domain.roots.pieces import KEPT_ROUNDS
+from oracle.domain.roots.round_tree import RoundTree
 from oracle.indexer.round_leaves import load_leaves, load_round_of, load_round_of_report
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
 
 
-def store_changed_pieces(uow: UnitOfWork, tree: NodeTree, as_of: BlockRef) -> None:
+def store_changed_pieces(uow: UnitOfWork, tree: RoundTree, as_of: BlockRef) -> None:
     """Store the pieces of the tree that differ from those of the last cut."""
     last_digests = uow.leaf_pieces.list_digests(as_of.number)
-    for piece, edit in tree.take_edits().items():
+    for piece, edit in tree.edits.take().items():
         digest = tree.get_piece_digest(piece)
         if last_digests.get(piece) == digest:
             continue

@@ -9,7 +9,8 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.report import PreviousRound, Report, ReportSettings, cut_report
-from oracle.domain.roots.node_tree import NodeTree
+from oracle.domain.roots.node_leaves import iter_linked_leaves
+from oracle.domain.roots.round_tree import RoundTree
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
 from oracle.indexer.folded_state import FoldedState, fold_state_up_to
@@ -46,7 +47,7 @@ def build_report(
     """
     contract_state, domain = folded.contract_state, load_domain(uow)
     tree = build_folded_tree(uow, reader, folded, as_of.time, rules)
-    root = tree.compute_root(
+    root = tree.compute_round_root(
         domain.chain_id, domain.contract, contract_state.head_round + 1, as_of.number
     )
     return cut_report(as_of, PreviousRound.from_state(contract_state), tree.lanes, root, settings)
@@ -54,21 +55,21 @@ def build_report(
 
 def build_folded_tree(
     uow: UnitOfWork, reader: LogReader, folded: FoldedState, time: int, rules: Rules
-) -> NodeTree:
+) -> RoundTree:
     """Return the tree of all nodes of a state that was folded in memory; `time` is its time."""
     policy = KickoutPolicy(rules, reader.holds_kickouts)
     nodes = folded.fold.ledger.nodes
-    tree = NodeTree(keccak)
-    tree.rebuild(
+    leaves = iter_linked_leaves(
         (nodes[address] for address in sorted(nodes)),
         build_folded_context(uow, folded, time, policy),
+        keccak,
     )
-    return tree
+    return RoundTree((leaf.encode() for leaf in leaves), keccak)
 
 
 def fold_tree_of_round(
     uow: UnitOfWork, reader: LogReader, accepted: RoundAccepted, rules: Rules
-) -> NodeTree | None:
+) -> RoundTree | None:
     """Return the tree of all nodes in a round, folded from the stored logs.
 
     The result is None if the time of the round's as-of block is not stored.

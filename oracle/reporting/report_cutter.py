@@ -7,9 +7,10 @@ evaluated after any change.
 """
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import closing
 from functools import partial
-from itertools import chain, pairwise
+from itertools import pairwise
 
 from typing_extensions import override
 
@@ -29,13 +30,13 @@ from oracle.domain.reports.report import (
     cut_report,
 )
 from oracle.domain.roots.leaves import extract_lanes
-from oracle.domain.roots.node_tree import NodeTree
+from oracle.domain.roots.node_leaves import LeafRow, encode_leaves
+from oracle.domain.roots.round_tree import RoundTree
 from oracle.domain.roots.scoring_context import ScoringContext
 from oracle.domain.scoring.legacy_factors import PopulationMaxima, compute_population_maxima
 from oracle.domain.scoring.legacy_tally import compute_window_number
 from oracle.domain.scoring.node_scores import count_restarts
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state import Node
 from oracle.indexer.block_hooks import BlockHook, HookNote
 from oracle.indexer.kickout_reviews import KickoutReviewCache
 from oracle.indexer.round_leaves import LeafCache, load_leaves, load_round_of
@@ -70,7 +71,7 @@ class ReportCutter(BlockHook):
         self.settings = settings
         # All headers at most this far below the head are fetched, to find the ends of periods.
         self.header_depth = anchor_window
-        self._tree = NodeTree(keccak)
+        self._tree = RoundTree((), keccak)
         self._last_cut: BlockRef | None = None
         # Whether the leaves as of the last cut are stored.
         self._is_last_cut_stored = False
@@ -126,7 +127,8 @@ class ReportCutter(BlockHook):
         if not self._is_last_cut_stored:
             self.reset()
         lanes = self._load_round_lanes(uow, contract_state)
-        report = self._build_report(uow, contract_state, block, lanes)
+        self._refresh_tree(uow, block)
+        report = self._build_report(contract_state, block, lanes)
         # A daemon that publishes nothing marks reports that are too old to be sent only here.
         oldest_block = block.number + 1 - self.header_depth
         uow.reports.mark_unsigned_missed_below(oldest_block, "as-of left the anchor window")
@@ -154,20 +156,17 @@ class ReportCutter(BlockHook):
         self, uow: UnitOfWork, contract_state: ContractState, as_of: BlockRef
     ) -> Report:
         """Compute the report as of `as_of`, except what it changes; write nothing."""
-        report = self._build_report(uow, contract_state, as_of, None)
-        self._tree.take_edits()
+        self._refresh_tree(uow, as_of)
+        # Comparing the lanes of a million nodes takes longer than the root after few changes.
+        report = self._build_report(contract_state, as_of, self._tree.lanes)
+        self._tree.edits.discard()
         self._is_last_cut_stored = False
         return report
 
     def _build_report(
-        self,
-        uow: UnitOfWork,
-        contract_state: ContractState,
-        as_of: BlockRef,
-        round_lanes: Lanes | None,
+        self, contract_state: ContractState, as_of: BlockRef, round_lanes: Lanes | None
     ) -> Report:
-        self._refresh_tree(uow, as_of)
-        root = self._tree.compute_root(
+        root = self._tree.compute_round_root(
             self._domain.chain_id,
             self._domain.contract,
             contract_state.head_round + 1,
@@ -217,7 +216,7 @@ class ReportCutter(BlockHook):
 
         The reviews of kickouts that became due up to the final block are kept.
         """
-        self._tree = NodeTree(keccak)
+        self._tree = RoundTree((), keccak)
         self._reviews.drop_not_final()
         self._last_cut = None
         self._is_last_cut_stored = False
@@ -239,26 +238,20 @@ class ReportCutter(BlockHook):
             self._population_maxima = compute_population_maxima(
                 uow.nodes.iterate_all(), as_of.time, self._rules
             )
-            self._tree.rebuild(
-                self._iter_reviewed_nodes(uow.nodes.iterate_all()),
-                self._build_context(uow, as_of.time),
-            )
+            batches = uow.nodes.iterate_leaf_rows()
         else:
-            changed_nodes = chain(
-                uow.nodes.iterate_recovering(self._last_cut.time),
-                uow.nodes.iterate_changed_since(self._last_cut.number),
+            batches = uow.nodes.iterate_changed_leaf_rows(
+                self._last_cut.number, self._last_cut.time, self._tree.node_count
             )
-            self._tree.update(
-                self._iter_reviewed_nodes(changed_nodes), self._build_context(uow, as_of.time)
-            )
+        context = self._build_context(uow, as_of.time)
+        with closing(batches):
+            self._tree.update(self._encode_leaves(rows, context) for rows in batches)
         self._last_cut = as_of
 
-    def _iter_reviewed_nodes(self, nodes: Iterable[Node]) -> Iterator[Node]:
-        """Yield the nodes; discard the reviews of those whose kickout is no longer due."""
-        for node in nodes:
-            if node.kickout_due_since is None:
-                self._reviews.discard(node.address)
-            yield node
+    def _encode_leaves(self, rows: list[LeafRow], context: ScoringContext) -> bytes:
+        """Encode leaves; discard the reviews of the nodes whose kickout is no longer due."""
+        self._reviews.discard_settled(rows)
+        return encode_leaves(rows, context, keccak)
 
     def _is_outdated(self, uow: UnitOfWork, last_cut: BlockRef, as_of: BlockRef) -> bool:
         """Return whether all nodes must be evaluated again because of changes since `last_cut`."""

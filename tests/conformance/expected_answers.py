@@ -14,7 +14,7 @@ from oracle.domain.reports.kickout_review import (
     find_creators,
     review_kickout,
 )
-from oracle.domain.roots.node_tree import iter_linked_leaves
+from oracle.domain.roots.node_leaves import iter_linked_leaves
 from oracle.domain.roots.proofs import ProvableRound
 from oracle.domain.roots.scoring_context import build_scoring_context
 from oracle.domain.scoring.rules import Rules

@@ -1,9 +1,17 @@
-"""The order of a round's leaves by address, for tests that make leaves themselves."""
+"""Rounds of leaves that tests make themselves: their tree, and their order by address."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 
+from oracle.chain.proofs.keccak import keccak
 from oracle.domain.ids import Address
+from oracle.domain.roots.leaves import NodeLeaf
+from oracle.domain.roots.round_tree import RoundTree
+
+
+def build_round_tree(leaves: Iterable[NodeLeaf]) -> RoundTree:
+    """Return the tree of these leaves."""
+    return RoundTree((leaf.encode() for leaf in leaves), keccak)
 
 
 def compute_next_addresses(nodes: Iterable[Address]) -> Mapping[Address, Address]:

@@ -19,6 +19,8 @@ from oracle.domain.scoring.rules import Rules
 
 # The lanes of all nodes, by seat.
 Lanes: TypeAlias = Sequence[int]
+# Equal runs of lanes are skipped; most lanes of a large network do not change in a round.
+_LANES_PER_RUN = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +76,20 @@ def measure_change(old_lanes: Lanes, new_lanes: Lanes, kick_line: int) -> Report
     """
     node_count = steps = max_steps = 0
     crosses_band = False
-    for old, new in zip_longest(old_lanes, new_lanes, fillvalue=DO_NOT_SELECT):
-        if old == new:
+    for first in range(0, max(len(old_lanes), len(new_lanes)), _LANES_PER_RUN):
+        old_run = old_lanes[first : first + _LANES_PER_RUN]
+        new_run = new_lanes[first : first + _LANES_PER_RUN]
+        if old_run == new_run:
             continue
-        node_count += 1
-        steps += abs(new - old)
-        max_steps = max(max_steps, abs(new - old))
-        crosses_band = crosses_band or get_band(old, kick_line) != get_band(new, kick_line)
+        for old, new in zip_longest(old_run, new_run, fillvalue=DO_NOT_SELECT):
+            if old == new:
+                continue
+            difference = abs(new - old)
+            node_count += 1
+            steps += difference
+            max_steps = max(max_steps, difference)
+            if not crosses_band:
+                crosses_band = get_band(old, kick_line) != get_band(new, kick_line)
     return ReportChange(node_count, steps, max_steps, crosses_band)
 
 

@@ -6,6 +6,7 @@ have different lengths. See docs/reference/report-format.md#roots.
 """
 
 import struct
+import sys
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Self
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
+from oracle.domain.native import native
 from oracle.domain.reports.lanes import DO_NOT_SELECT, HIGHEST_SCORE
 
 # Returns the Keccak-256 hash, 32 bytes. The domain imports no library, so its callers pass it.
@@ -39,8 +41,9 @@ class LeafFlag(IntFlag):
 _NODE_LEAF = struct.Struct(">12x20s12x20sx5s5sQIHIBH32s")
 _TIME_BYTES = 5
 LEAF_BYTES = _NODE_LEAF.size
+WORD_LEAF_BYTES = 2 * _WORD_BYTES
 # Positions in an encoded leaf.
-_FLAGS_AT, _DUE_SINCE_AT = 93, slice(70, 75)
+_SEAT_AT, _FLAGS_AT, _LANE_AT, _DUE_SINCE_AT = 89, 93, 94, slice(70, 75)
 _NODE, _NEXT_NODE, _LANE = slice(12, 32), slice(44, 64), slice(94, 96)
 
 
@@ -174,7 +177,24 @@ def is_kickout_due_in(encoded: bytes) -> bool:
 
 def extract_lanes(leaves: bytes) -> "array[int]":
     """Return the lanes of encoded leaves, in their order."""
-    return array("H", (read_lane(leaf) for leaf in split_leaves(leaves)))
+    return _decode_column(leaves, "H", _LANE_AT)
+
+
+def extract_seats(leaves: bytes) -> "array[int]":
+    """Return the seats of encoded leaves, in their order."""
+    return _decode_column(leaves, "I", _SEAT_AT)
+
+
+def _decode_column(leaves: bytes, typecode: str, position: int) -> "array[int]":
+    """Return the number at a position of each leaf, as an array of a type."""
+    column = array(typecode)
+    encoded = bytearray(column.itemsize * (len(leaves) // LEAF_BYTES))
+    for offset in range(column.itemsize):
+        encoded[offset :: column.itemsize] = leaves[position + offset :: LEAF_BYTES]
+    column.frombytes(encoded)
+    if sys.byteorder == "little":
+        column.byteswap()
+    return column
 
 
 def split_leaves(leaves: bytes) -> Iterator[bytes]:
@@ -200,6 +220,16 @@ def encode_word_leaf(index: int, lane_word: int) -> bytes:
 def hash_leaf(encoded: bytes, keccak: Keccak) -> bytes:
     """Return the hash of an encoded leaf, which is hashed twice."""
     return keccak(keccak(encoded))
+
+
+def hash_leaves(leaves: bytes, leaf_bytes: int, keccak: Keccak) -> bytes:
+    """Return the hashes of encoded leaves of `leaf_bytes` bytes, one after the other."""
+    if native is not None:
+        return native.hash_leaves(leaves, leaf_bytes)
+    return b"".join(
+        hash_leaf(leaves[first : first + leaf_bytes], keccak)
+        for first in range(0, len(leaves), leaf_bytes)
+    )
 
 
 def _encode_address(address: Address) -> bytes:

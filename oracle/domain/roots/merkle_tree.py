@@ -6,29 +6,32 @@ root equals that of `SimpleMerkleTree.of(hashes padded with zeros, {sortLeaves: 
 package @openzeppelin/merkle-tree, which generated the test vectors.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
+from oracle.domain.native import native
 from oracle.domain.roots.leaves import HASH_BYTES, Keccak
 
 _EMPTY = bytes(HASH_BYTES)
 _PAIR_BYTES = 2 * HASH_BYTES
-# From this share of changed leaves on, hashing all pairs is faster than finding the changed ones.
-_REBUILD_FROM_ONE_IN = 4
 
 
 class MerkleTree:
-    """The hashes of all nodes of the tree, 64 bytes for each leaf.
+    """The hashes of all nodes of the tree, 64 bytes for each leaf, and a flag for each leaf.
 
     Node 1 is the root, nodes 2i and 2i + 1 are the children of node i, and node 2^depth + p is the
-    leaf with index p. The root of a tree without leaves is zero.
+    leaf with index p. The root of a tree without leaves is zero. The hashes above changed leaves
+    are computed when they are read.
     """
 
-    def __init__(self, leaf_hashes: Sequence[bytes], keccak: Keccak) -> None:
-        """Build the tree of these leaves, in order of their indexes."""
+    def __init__(self, leaf_hashes: bytes, keccak: Keccak) -> None:
+        """Create the tree of these leaves, in order of their indexes."""
         self._keccak = keccak
-        self._hashes = bytearray()
         self._leaf_count = self._depth = 0
-        self._build_tree(b"".join(leaf_hashes), len(leaf_hashes))
+        self._hashes = bytearray(_PAIR_BYTES)
+        # A leaf whose flag is set has changed since the hashes above it were computed.
+        self._changed = bytearray(1)
+        self._has_changed = False
+        self.set_leaves(range(len(leaf_hashes) // HASH_BYTES), leaf_hashes)
 
     @property
     def leaf_count(self) -> int:
@@ -59,39 +62,33 @@ class MerkleTree:
             raise IndexError(f"there is no subtree {index} of {1 << depth} leaves")
         return self._get_hash((1 << max(0, self._depth - depth)) + index)
 
-    def set_leaves(self, hash_by_index: Mapping[int, bytes]) -> None:
-        """Replace leaves, and append leaves after the last one.
+    def set_leaves(self, indexes: Sequence[int], leaf_hashes: bytes) -> None:
+        """Replace or add the leaves at these indexes; the last hash of an index counts.
 
-        Only the hashes above the changed leaves are computed, unless the depth grows or so many
-        leaves change that nearly every hash does.
+        An index after the last leaf extends the tree. Leaves that it skips are zero until they are
+        set.
 
         Raises:
-            ValueError: the new indexes leave a gap.
+            ValueError: there are not as many hashes as indexes.
         """
-        new_indexes = sorted(index for index in hash_by_index if index >= self._leaf_count)
-        leaf_count = self._leaf_count + len(new_indexes)
-        if new_indexes != list(range(self._leaf_count, leaf_count)):
+        if len(leaf_hashes) != HASH_BYTES * len(indexes):
             raise ValueError(
-                f"new leaves must have the indexes {self._leaf_count} to {leaf_count - 1}"
+                f"{len(leaf_hashes)} bytes are not the hashes of {len(indexes)} leaves"
             )
-        is_mostly_changed = _REBUILD_FROM_ONE_IN * len(hash_by_index) > leaf_count
-        if leaf_count > 1 << self._depth or is_mostly_changed:
-            first = HASH_BYTES << self._depth
-            leaves = self._hashes[first : first + HASH_BYTES * self._leaf_count]
-            leaves.extend(bytes(HASH_BYTES * len(new_indexes)))
-            for index, leaf_hash in hash_by_index.items():
-                leaves[HASH_BYTES * index : HASH_BYTES * (index + 1)] = leaf_hash
-            self._build_tree(leaves, leaf_count)
+        if not indexes:
             return
-        self._leaf_count = leaf_count
-        width = 1 << self._depth
-        for index, leaf_hash in hash_by_index.items():
-            offset = HASH_BYTES * (width + index)
-            self._hashes[offset : offset + HASH_BYTES] = leaf_hash
-        parents = {(width + index) >> 1 for index in hash_by_index}
-        while parents and 0 not in parents:
-            self._hash_children(parents)
-            parents = {parent >> 1 for parent in parents}
+        self._has_changed = True
+        self._extend(max(indexes) + 1)
+        hashes, changed, width = self._hashes, self._changed, 1 << self._depth
+        if isinstance(indexes, range) and indexes.step == 1:
+            first = HASH_BYTES * (width + indexes.start)
+            hashes[first : first + len(leaf_hashes)] = leaf_hashes
+            changed[indexes.start : indexes.stop] = b"\1" * len(indexes)
+            return
+        for position, index in enumerate(indexes):
+            first, source = HASH_BYTES * (width + index), HASH_BYTES * position
+            hashes[first : first + HASH_BYTES] = leaf_hashes[source : source + HASH_BYTES]
+            changed[index] = 1
 
     def build_proof(self, index: int) -> list[bytes]:
         """Return the hashes beside the path from the leaf at an index to the root.
@@ -106,39 +103,41 @@ class MerkleTree:
             node >>= 1
         return proof
 
-    def _build_tree(self, leaves: bytes | bytearray, leaf_count: int) -> None:
-        self._leaf_count = leaf_count
-        self._depth = (max(1, leaf_count) - 1).bit_length()
-        width = 1 << self._depth
-        self._hashes = bytearray(_PAIR_BYTES * width)
-        self._hashes[HASH_BYTES * width : HASH_BYTES * width + len(leaves)] = leaves
-        keccak, empty = self._keccak, _EMPTY
-        level = [
-            bytes(leaves[first : first + HASH_BYTES])
-            for first in range(0, HASH_BYTES * leaf_count, HASH_BYTES)
-        ]
-        while width > 1:
-            width >>= 1
-            if len(level) % 2:
-                level.append(empty)
-            # Lists of hashes are twice as fast as slices of the block of memory.
-            level = [
-                keccak(left + right if left <= right else right + left)
-                for left, right in zip(level[::2], level[1::2], strict=True)
-            ]
-            empty = keccak(empty + empty)
-            self._hashes[HASH_BYTES * width : _PAIR_BYTES * width] = b"".join(level) + empty * (
-                width - len(level)
-            )
+    def _extend(self, leaf_count: int) -> None:
+        """Make room for the leaves up to `leaf_count`, with the hashes of empty subtrees."""
+        self._leaf_count = max(self._leaf_count, leaf_count)
+        depth = (max(1, self._leaf_count) - 1).bit_length()
+        if depth == self._depth:
+            return
+        leaves = self._hashes[HASH_BYTES << self._depth :]
+        self._hashes, self._depth = bytearray(_PAIR_BYTES << depth), depth
+        empty = _EMPTY
+        for level in range(depth - 1, -1, -1):
+            empty = self._keccak(empty + empty)
+            self._hashes[HASH_BYTES << level : _PAIR_BYTES << level] = empty * (1 << level)
+        first = HASH_BYTES << depth
+        self._hashes[first : first + len(leaves)] = leaves
+        old_width = len(self._changed)
+        self._changed = bytearray(b"\1" * old_width + bytes((1 << depth) - old_width))
 
-    def _hash_children(self, nodes: Iterable[int]) -> None:
-        hashes, keccak = self._hashes, self._keccak
-        for node in nodes:
-            pair = bytes(hashes[_PAIR_BYTES * node : _PAIR_BYTES * (node + 1)])
-            left, right = pair[:HASH_BYTES], pair[HASH_BYTES:]
-            hashes[HASH_BYTES * node : HASH_BYTES * (node + 1)] = keccak(
-                pair if left <= right else right + left
-            )
+    def _hash_changed(self) -> None:
+        """Compute the hashes above the changed leaves."""
+        self._has_changed = False
+        if native is not None:
+            native.hash_changed_parents(self._hashes, self._changed)
+            return
+        width = 1 << self._depth
+        parents = {width + index >> 1 for index, flag in enumerate(self._changed) if flag}
+        while parents and 0 not in parents:
+            for node in parents:
+                first = _PAIR_BYTES * node
+                left = bytes(self._hashes[first : first + HASH_BYTES])
+                right = bytes(self._hashes[first + HASH_BYTES : first + _PAIR_BYTES])
+                self._hashes[HASH_BYTES * node : HASH_BYTES * (node + 1)] = hash_pair(
+                    left, right, self._keccak
+                )
+            parents = {node >> 1 for node in parents}
+        self._changed = bytearray(width)
 
     def _find_leaf_node(self, index: int) -> int:
         if not 0 <= index < self._leaf_count:
@@ -146,6 +145,8 @@ class MerkleTree:
         return (1 << self._depth) + index
 
     def _get_hash(self, node: int) -> bytes:
+        if self._has_changed:
+            self._hash_changed()
         return bytes(self._hashes[HASH_BYTES * node : HASH_BYTES * (node + 1)])
 
 

@@ -14,12 +14,15 @@ from oracle.domain.reports.lanes import DO_NOT_SELECT, LANES_PER_WORD, pack_lane
 from oracle.domain.roots.leaves import (
     HASH_BYTES,
     LEAF_BYTES,
+    WORD_LEAF_BYTES,
     Keccak,
     RoundSummary,
     encode_word_leaf,
+    extract_lanes,
+    extract_seats,
     hash_leaf,
+    hash_leaves,
     is_covering,
-    read_lane,
     split_leaves,
 )
 from oracle.domain.roots.merkle_tree import MerkleTree, compute_empty_root, hash_pair
@@ -31,7 +34,6 @@ PIECE_WORDS = PIECE_LEAVES // LANES_PER_WORD
 WORD_DEPTH = PIECE_WORDS.bit_length() - 1
 # Rounds whose root the contract keeps; nothing can be proven in older ones there.
 KEPT_ROUNDS = 256
-_EMPTY = bytes(HASH_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +53,16 @@ class PieceDigest:
 
 
 class PieceEdit:
-    """Leaves of one piece that are to be replaced or added: about 130 bytes for each."""
+    """Leaves of one piece that are to be replaced or added: positions in a buffer of leaves."""
 
-    def __init__(self) -> None:
-        self._indexes = array("H")
-        self._leaves = bytearray()
+    def __init__(self, leaves: bytearray) -> None:
+        self._leaves = leaves
+        self._indexes, self._positions = array("H"), array("I")
 
-    def add(self, index: int, encoded: bytes) -> None:
-        """Add an encoded leaf; the last one of an index counts."""
+    def add(self, index: int, position: int) -> None:
+        """Add the leaf at a position of the buffer; the last leaf of an index counts."""
         self._indexes.append(index)
-        self._leaves += encoded
+        self._positions.append(position)
 
     def has_all_leaves(self, leaf_count: int) -> bool:
         """Return whether the edit has every leaf of a piece that has `leaf_count` leaves."""
@@ -80,30 +82,39 @@ class PieceEdit:
             raise ValueError("leaves are missing between the stored and the added leaves")
         edited = bytearray(piece)
         edited.extend(bytes(LEAF_BYTES * (new_count - leaf_count)))
-        for position, index in enumerate(self._indexes):
+        for index, position in zip(self._indexes, self._positions, strict=True):
             first, source = LEAF_BYTES * index, LEAF_BYTES * position
             edited[first : first + LEAF_BYTES] = self._leaves[source : source + LEAF_BYTES]
         return bytes(edited)
 
 
 class PieceEdits:
-    """The edits of all pieces since they were last taken."""
+    """The leaves that changed since they were last taken: about 132 bytes for each."""
 
     def __init__(self) -> None:
-        self._edit_by_piece: dict[int, PieceEdit] = {}
+        self._seats, self._leaves = array("I"), bytearray()
 
-    def add(self, seat: int, encoded: bytes) -> None:
-        """Add the encoded leaf of a seat."""
-        piece, index = divmod(seat, PIECE_LEAVES)
-        edit = self._edit_by_piece.get(piece)
-        if edit is None:
-            edit = self._edit_by_piece[piece] = PieceEdit()
-        edit.add(index, encoded)
+    def add(self, leaves: bytes) -> None:
+        """Add encoded leaves."""
+        self._seats.extend(extract_seats(leaves))
+        self._leaves += leaves
+
+    def discard(self) -> None:
+        """Discard the leaves, which are not to be taken."""
+        self._seats, self._leaves = array("I"), bytearray()
 
     def take(self) -> dict[int, PieceEdit]:
         """Return the edits by piece, and start anew."""
-        edits, self._edit_by_piece = self._edit_by_piece, {}
-        return edits
+        seats, leaves = self._seats, self._leaves
+        self.discard()
+        edit_by_piece: dict[int, PieceEdit] = {}
+        for position, seat in enumerate(seats):
+            piece = seat // PIECE_LEAVES
+            edit = edit_by_piece.get(piece)
+            if edit is None:
+                edit = edit_by_piece[piece] = PieceEdit(leaves)
+            edit.add(seat % PIECE_LEAVES, position)
+        return edit_by_piece
 
 
 class PieceTree:
@@ -117,7 +128,7 @@ class PieceTree:
         """
         self._leaves = leaves
         _check_size(leaves)
-        hashes = [hash_leaf(leaf, keccak) for leaf in split_leaves(leaves)]
+        hashes = hash_leaves(leaves, LEAF_BYTES, keccak)
         self._tree = _build_subtree(hashes, PIECE_LEAVES, keccak, is_only_piece=is_only_piece)
 
     @property
@@ -225,7 +236,7 @@ def digest_piece(piece: int, leaves: bytes, keccak: Keccak, *, is_only_piece: bo
         ValueError: the bytes are not 1 to 8,192 leaves.
     """
     tree = PieceTree(leaves, keccak, is_only_piece=is_only_piece)
-    lanes = [read_lane(leaf) for leaf in split_leaves(leaves)]
+    lanes = extract_lanes(leaves)
     word_tree = _build_word_tree(
         piece, pack_lane_words(lanes), keccak, is_only_piece=is_only_piece
     )
@@ -248,10 +259,11 @@ def _build_word_tree(
     piece: int, lane_words: Sequence[int], keccak: Keccak, *, is_only_piece: bool
 ) -> MerkleTree:
     """Return the subtree of the words of one piece."""
-    hashes = [
-        hash_leaf(encode_word_leaf(index, lane_word), keccak)
+    leaves = b"".join(
+        encode_word_leaf(index, lane_word)
         for index, lane_word in enumerate(lane_words, start=PIECE_WORDS * piece)
-    ]
+    )
+    hashes = hash_leaves(leaves, WORD_LEAF_BYTES, keccak)
     return _build_subtree(hashes, PIECE_WORDS, keccak, is_only_piece=is_only_piece)
 
 
@@ -264,10 +276,11 @@ def _check_size(leaves: bytes) -> None:
 
 
 def _build_subtree(
-    hashes: list[bytes], place_count: int, keccak: Keccak, *, is_only_piece: bool
+    hashes: bytes, place_count: int, keccak: Keccak, *, is_only_piece: bool
 ) -> MerkleTree:
-    missing_count = 0 if is_only_piece else place_count - len(hashes)
-    return MerkleTree(hashes + [_EMPTY] * missing_count, keccak)
+    return MerkleTree(
+        hashes if is_only_piece else hashes.ljust(HASH_BYTES * place_count, b"\0"), keccak
+    )
 
 
 def _build_top(hashes: list[bytes], depth: int, keccak: Keccak) -> MerkleTree:
@@ -275,4 +288,4 @@ def _build_top(hashes: list[bytes], depth: int, keccak: Keccak) -> MerkleTree:
     if len(hashes) > 1:
         place_count = 1 << (len(hashes) - 1).bit_length()
         hashes += [compute_empty_root(depth, keccak)] * (place_count - len(hashes))
-    return MerkleTree(hashes, keccak)
+    return MerkleTree(b"".join(hashes), keccak)

@@ -51,11 +51,11 @@ class ProvableRound:
         leaf_list = list(leaves)
         self._addresses = [leaf.node for leaf in leaf_list]
         self._seats = [leaf.seat for leaf in leaf_list]
-        self._tree = RoundTree(leaf_list, keccak)
-        self._encoded_leaves = bytearray(LEAF_BYTES * len(leaf_list))
-        for leaf in leaf_list:
-            first = LEAF_BYTES * leaf.seat
-            self._encoded_leaves[first : first + LEAF_BYTES] = leaf.encode()
+        encoded_by_seat = {leaf.seat: leaf.encode() for leaf in leaf_list}
+        self._tree = RoundTree(encoded_by_seat.values(), keccak)
+        self._encoded_leaves = b"".join(
+            encoded_by_seat[seat] for seat in range(len(encoded_by_seat))
+        )
         self.summary: RoundSummary = self._tree.summarize(chain_id, oracle, round_number, as_of)
         self.root = self._tree.compute_root(self.summary)
 
@@ -72,5 +72,5 @@ class ProvableRound:
             index -= 1
         seat = self._seats[index]
         first = LEAF_BYTES * seat
-        leaf = NodeLeaf.decode(bytes(self._encoded_leaves[first : first + LEAF_BYTES]))
+        leaf = NodeLeaf.decode(self._encoded_leaves[first : first + LEAF_BYTES])
         return NodeProof(address, leaf, tuple(self._tree.prove_node(seat, self.summary)))

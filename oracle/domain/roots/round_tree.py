@@ -8,7 +8,7 @@ root of the other tree and the hash of the summary. See docs/reference/report-fo
 from array import array
 from collections.abc import Iterable
 
-from oracle.domain.ids import Address
+from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.lanes import (
     LANES_PER_WORD,
     LOWEST_SCORE,
@@ -17,11 +17,15 @@ from oracle.domain.reports.lanes import (
     pack_lanes,
 )
 from oracle.domain.roots.leaves import (
+    LEAF_BYTES,
+    WORD_LEAF_BYTES,
     Keccak,
-    NodeLeaf,
     RoundSummary,
     encode_word_leaf,
+    extract_lanes,
+    extract_seats,
     hash_leaf,
+    hash_leaves,
 )
 from oracle.domain.roots.merkle_tree import MerkleTree, hash_pair
 from oracle.domain.roots.pieces import (
@@ -41,18 +45,18 @@ class RoundTree:
     round. The leaves are not kept, except in `edits`, until they are taken from there.
     """
 
-    def __init__(self, leaves: Iterable[NodeLeaf], keccak: Keccak) -> None:
+    def __init__(self, batches: Iterable[bytes], keccak: Keccak) -> None:
         """Build the tree of all leaves.
 
         Raises:
-            ValueError: the seats are not 0 to n - 1, or a leaf cannot be encoded.
+            ValueError: the seats are not 0 to n - 1.
         """
         self._keccak = keccak
         self._lanes = array("H")
-        self._nodes, self._words = MerkleTree((), keccak), MerkleTree((), keccak)
-        self._open_count = self._total_weight = 0
+        self._nodes, self._words = MerkleTree(b"", keccak), MerkleTree(b"", keccak)
+        self._leaf_count = self._open_count = self._total_weight = 0
         self.edits = PieceEdits()
-        self.update(leaves)
+        self.update(batches)
 
     @property
     def node_count(self) -> int:
@@ -63,33 +67,47 @@ class RoundTree:
         """The lanes of all nodes, by seat; the caller must not change them."""
         return self._lanes
 
-    def update(self, leaves: Iterable[NodeLeaf]) -> None:
-        """Replace the leaves of these nodes, and add the leaves of new nodes by seat.
+    def update(self, batches: Iterable[bytes]) -> None:
+        """Replace the leaves of nodes, and add the leaves of new nodes by seat.
+
+        A batch is one or more encoded leaves, one after the other.
 
         Raises:
-            ValueError: the new seats leave a gap, or a leaf cannot be encoded. The tree stays
-                unchanged.
+            ValueError: the new seats leave a gap; the tree cannot be used any more.
         """
-        lane_by_seat = {}
-        hash_by_seat = {}
-        for leaf in leaves:
-            seat = leaf.seat
-            lane_by_seat[seat] = leaf.lane
-            encoded = leaf.encode()
-            hash_by_seat[seat] = hash_leaf(encoded, self._keccak)
-            self.edits.add(seat, encoded)
-        self._nodes.set_leaves(hash_by_seat)
-        new_count = self._nodes.leaf_count - len(self._lanes)
-        self._lanes.extend(new_count * (NEVER_REPORTED,))
-        changed_words = set()
-        for seat, lane in lane_by_seat.items():
-            old_lane = self._lanes[seat]
-            if lane != old_lane:
-                self._lanes[seat] = lane
-                self._count_lane(old_lane, -1)
-                self._count_lane(lane, 1)
-                changed_words.add(get_word_index(seat))
-        self._words.set_leaves({index: self._hash_word(index) for index in changed_words})
+        changed_words: set[int] = set()
+        for leaves in batches:
+            seats, lanes = extract_seats(leaves), extract_lanes(leaves)
+            self._nodes.set_leaves(seats, hash_leaves(leaves, LEAF_BYTES, self._keccak))
+            self._set_lanes(seats, lanes, changed_words)
+            self.edits.add(leaves)
+        if self._leaf_count != len(self._lanes):
+            raise ValueError(
+                f"{self._leaf_count} leaves must have the seats 0 to {self._leaf_count - 1}"
+            )
+        word_indexes = sorted(changed_words)
+        word_leaves = b"".join(
+            encode_word_leaf(index, self.get_word(index)) for index in word_indexes
+        )
+        self._words.set_leaves(
+            word_indexes, hash_leaves(word_leaves, WORD_LEAF_BYTES, self._keccak)
+        )
+
+    def _set_lanes(
+        self, seats: "array[int]", new_lanes: "array[int]", changed_words: set[int]
+    ) -> None:
+        """Set the lanes of these seats, and add the words that they change to `changed_words`."""
+        lanes = self._lanes
+        lanes.extend((NEVER_REPORTED,) * (max(seats, default=-1) + 1 - len(lanes)))
+        for seat, lane in zip(seats, new_lanes, strict=True):
+            old_lane = lanes[seat]
+            if lane == old_lane:
+                continue
+            lanes[seat] = lane
+            self._leaf_count += old_lane == NEVER_REPORTED
+            self._count_lane(old_lane, -1)
+            self._count_lane(lane, 1)
+            changed_words.add(get_word_index(seat))
 
     def get_word(self, index: int) -> int:
         """Return the sixteen lanes from seat 16 * `index` on; seats without a node have lane 0."""
@@ -124,6 +142,13 @@ class RoundTree:
         trees = hash_pair(self._nodes.root, self._words.root, self._keccak)
         return hash_pair(hash_leaf(summary.encode(), self._keccak), trees, self._keccak)
 
+    def compute_round_root(
+        self, chain_id: int, oracle: Address, round_number: int, as_of: int
+    ) -> Hash:
+        """Return the root of the round with this number, whose leaves are the current ones."""
+        summary = self.summarize(chain_id, oracle, round_number, as_of)
+        return Hash("0x" + self.compute_root(summary).hex())
+
     def prove_node(self, seat: int, summary: RoundSummary) -> list[bytes]:
         """Return the proof of the leaf at a seat. Raises IndexError if there is no such leaf."""
         return [
@@ -139,9 +164,6 @@ class RoundTree:
             self._nodes.root,
             hash_leaf(summary.encode(), self._keccak),
         ]
-
-    def _hash_word(self, index: int) -> bytes:
-        return hash_leaf(encode_word_leaf(index, self.get_word(index)), self._keccak)
 
     def _count_lane(self, lane: int, sign: int) -> None:
         if lane >= LOWEST_SCORE:

@@ -1,17 +1,18 @@
 """Rows of the nodes: one per node, as of the cursor."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from operator import attrgetter
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from msgspec import json
-from sqlalchemy import ColumnElement, Connection, bindparam, func, select
+from sqlalchemy import ColumnElement, Connection, bindparam, func, select, true
 
 from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Address
+from oracle.domain.roots.node_leaves import LeafRow
 from oracle.domain.state import DownloadRequest, Membership, Node, PendingLeave
-from oracle.store.bulk import KEYS_PER_QUERY, Row, fetch_rows, upsert_rows
+from oracle.store.bulk import KEYS_PER_QUERY, Row, fetch_rows, stream_rows, upsert_rows
 from oracle.store.encoding import (
     clamp_to_bigint,
     compute_prefix_range,
@@ -48,6 +49,39 @@ _HIGHEST_SEAT = (
     .limit(1)
 )
 _SEAT_AT_OR_BELOW = _HIGHEST_SEAT.where(node.c.address <= bindparam("address"))
+
+
+_neighbor, _new_node = node.alias("neighbor"), node.alias("new_node")
+_ASCENDING = select(_neighbor.c.address).order_by(_neighbor.c.address).limit(1)
+_DESCENDING = select(_neighbor.c.address).order_by(_neighbor.c.address.desc()).limit(1)
+# The highest address is followed by the lowest.
+_NEXT_ADDRESS = func.coalesce(
+    _ASCENDING.where(_neighbor.c.address > node.c.address).scalar_subquery(),
+    _ASCENDING.scalar_subquery(),
+)
+_PREDECESSORS_OF_NEW = select(
+    func.coalesce(
+        _DESCENDING.where(_neighbor.c.address < _new_node.c.address).scalar_subquery(),
+        _DESCENDING.scalar_subquery(),
+    )
+).where(_new_node.c.seat >= bindparam("node_count"))
+# The columns of `LeafRow`.
+_LEAF_ROWS = select(
+    node.c.seat,
+    node.c.address,
+    _NEXT_ADDRESS,
+    node.c.membership == Membership.MEMBER.value,
+    node.c.paused,
+    node.c.excluded,
+    node.c.base,
+    node.c.since,
+    node.c.pool,
+    node.c.pool_sum,
+    node.c.prior,
+    node.c.last_scored_at,
+    node.c.kickout_due_time,
+)
+_LEAF_ROWS_PER_BATCH = 4_096
 
 
 class NodeRepository:
@@ -127,6 +161,34 @@ class NodeRepository:
         (docs/reference/scoring-rules.md#numbers).
         """
         yield from self._iterate_matching_nodes(node.c.recovers_until > time)
+
+    def iterate_leaf_rows(self) -> Generator[list[LeafRow]]:
+        """Yield the leaf rows of all nodes, in batches and in any order.
+
+        The caller closes the generator before the transaction ends.
+        """
+        yield from self._iterate_leaf_rows(true())
+
+    def iterate_changed_leaf_rows(
+        self, block: int, time: int, node_count: int
+    ) -> Generator[list[LeafRow]]:
+        """Yield the rows whose leaves may have changed since block `block`, whose time was `time`.
+
+        These are the nodes that changed or were recovering, and the predecessors of new nodes,
+        whose leaves name them. New nodes have the seats from `node_count` on. Batches are in any
+        order, and may have a node several times. The caller closes the generator before the
+        transaction ends.
+        """
+        yield from self._iterate_leaf_rows(node.c.recovers_until > time)
+        yield from self._iterate_leaf_rows(node.c.changed_at > block)
+        yield from self._iterate_leaf_rows(
+            node.c.address.in_(_PREDECESSORS_OF_NEW.params(node_count=node_count))
+        )
+
+    def _iterate_leaf_rows(self, condition: ColumnElement[bool]) -> Generator[list[LeafRow]]:
+        query = _LEAF_ROWS.where(condition)
+        for rows in stream_rows(self._connection, query, _LEAF_ROWS_PER_BATCH):
+            yield cast("list[LeafRow]", rows)
 
     def _iterate_matching_nodes(self, condition: ColumnElement[bool]) -> Iterator[Node]:
         """Yield the nodes that match a condition on an indexed column, by address.

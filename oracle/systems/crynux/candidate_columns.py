@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from oracle.domain.fixed_point import ONE, UNIT, compute_decay, compute_decay_table
+from oracle.domain.fixed_point import ONE, UNIT, compute_decay, encode_decay_table
 from oracle.domain.native import native
 from oracle.domain.scoring.rules import Rules
 from oracle.systems.crynux.crynux_policy import Weighting, compute_stake_score
@@ -133,7 +133,7 @@ class CandidateColumns:
             *(self.bases, self.sinces, self.long_terms, self.barred, self.boosts, self.scores),
             *(flags, self.weights, self.offered),
         )
-        table = _encode_decay_table(self._rules.tau_seconds)
+        table = encode_decay_table(self._rules.tau_seconds)
         native.compute_weights(columns, time, table, self._weighting.weight_floor)
 
     def _compute_weights_in_python(self, flags: bytearray, time: int) -> None:
@@ -163,9 +163,3 @@ def _iter_flagged_indexes(flags: bytearray) -> Iterator[int]:
     while index >= 0:
         yield index
         index = flags.find(1, index + 1)
-
-
-# One entry per rule set.
-@lru_cache(maxsize=64)
-def _encode_decay_table(tau_seconds: int) -> bytes:
-    return b"".join(factor.to_bytes(16, "little") for factor in compute_decay_table(tau_seconds))

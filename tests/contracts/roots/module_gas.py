@@ -38,7 +38,7 @@ from tests.contracts.roots.roots_driver import LAG, ZERO, deploy_roots  # noqa: 
 from tests.contracts.roots.words_driver import HotSet, deploy_words  # noqa: E402
 from tests.support.evm.anvil import FREE_BY_HAND, anvil  # noqa: E402
 from tests.support.evm.chain import Chain, encoded  # noqa: E402
-from tests.support.round_leaves import compute_next_addresses, find_predecessor  # noqa: E402
+from tests.support.round_leaves import build_round_tree, compute_next_addresses, find_predecessor  # noqa: E402
 
 KEPT = Path(__file__).with_name("module_gas.json")
 # All are measured with these numbers of nodes; reads by proof also with those between.
@@ -76,7 +76,7 @@ class UniformLeaves(Sequence[NodeLeaf]):
 
     @cached_property
     def tree(self) -> RoundTree:
-        return RoundTree(self, keccak)
+        return build_round_tree(self)
 
     @cached_property
     def ascending(self) -> list[Address]:

@@ -11,7 +11,7 @@ from oracle.domain.ids import Address
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf, RoundSummary
 from oracle.domain.roots.merkle_tree import hash_pair
 from oracle.domain.roots.round_tree import RoundTree
-from tests.support.round_leaves import compute_next_addresses, find_predecessor
+from tests.support.round_leaves import build_round_tree, compute_next_addresses, find_predecessor
 
 # A leaf or a summary as web3 encodes it.
 Tuple = tuple[Any, ...]
@@ -78,7 +78,7 @@ class RootRound:
 
     @cached_property
     def tree(self) -> RoundTree:
-        return RoundTree(self.leaves, keccak)
+        return build_round_tree(self.leaves)
 
     @cached_property
     def summary(self) -> RoundSummary:

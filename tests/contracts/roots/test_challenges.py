@@ -98,7 +98,9 @@ class PlacedLeaves(RootRound):
 
     @property
     def hashes(self) -> MerkleTree:
-        return MerkleTree([hash_leaf(leaf.encode(), keccak) for leaf in self.leaves], keccak)
+        return MerkleTree(
+            b"".join(hash_leaf(leaf.encode(), keccak) for leaf in self.leaves), keccak
+        )
 
     @property
     def root(self) -> bytes:

@@ -163,7 +163,7 @@ def test_word_does_not_pass_for_a_node_nor_a_node_for_a_word(call: Call) -> None
 def test_empty_seat_proves_nothing(call: Call) -> None:
     made = root_round(17)  # 15 of the 32 places are empty
     hashes = [hash_leaf(leaf.encode(), keccak) for leaf in made.leaves]
-    padded = MerkleTree([*hashes, *[bytes(32)] * 15], keccak)
+    padded = MerkleTree(b"".join(hashes) + bytes(32 * 15), keccak)
     assert padded.root == made.nodes_root
     nothing = (bytes(20), bytes(20), 0, bytes(32))
     for place in range(17, 32):

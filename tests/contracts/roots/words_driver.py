@@ -80,7 +80,7 @@ class ForgedWords(RootRound):
             hash_leaf(encode_word_leaf(index, word), keccak)
             for index, word in enumerate(self.forged)
         ]
-        return MerkleTree(hashes, keccak)
+        return MerkleTree(b"".join(hashes), keccak)
 
     @property
     def root(self) -> bytes:

@@ -50,6 +50,7 @@ from tests.pools import view_of
 from tests.support.evm.chain import Chain
 from tests.support.evm.fixtures import chain, fresh_chain
 from tests.support.evm.network import MIN_STAKE, Network, Standing
+from tests.support.round_leaves import build_round_tree
 
 __all__ = ["chain", "fresh_chain"]
 
@@ -75,7 +76,7 @@ class Round:
     provable: ProvableRound = field(init=False)
 
     def __post_init__(self) -> None:
-        self.tree = RoundTree(self.leaves, keccak)
+        self.tree = build_round_tree(self.leaves)
         by_address = sorted(self.leaves, key=lambda leaf: leaf.node)
         self.provable = ProvableRound(
             by_address, CHAIN_ID, self.oracle, self.number, self.as_of, keccak

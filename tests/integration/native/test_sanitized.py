@@ -81,6 +81,8 @@ def test_fuzzed_native_code_passes_sanitizers(sanitized: Path, seed: int, rounds
         "receipts_that_empty_their_block",
         "logs_that_empty_their_list",
         "times_at_the_ends_of_64_bits",
+        "rows_of_classes_of_their_own",
+        "tree_that_another_thread_resizes",
     ],
 )
 def test_hostile_python_callbacks_pass_sanitizers(sanitized: Path, case: str):

@@ -8,7 +8,7 @@ from oracle.domain.reports.lanes import (
     LOWEST_SCORE,
     compute_lane_with_reliability,
 )
-from oracle.domain.roots import node_tree
+from oracle.domain.roots import node_leaves
 from oracle.domain.scoring.legacy_factors import PopulationMaxima
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
@@ -29,6 +29,6 @@ def compute_raised_lane(
 
 
 if __name__ == "__main__":
-    # The name under which the tree of leaves imports the function.
-    vars(node_tree)["compute_lane_with_reliability"] = compute_raised_lane
+    # The name under which the leaves are computed with the function, without the native code.
+    vars(node_leaves).update(compute_lane_with_reliability=compute_raised_lane, native=None)
     sys.exit(run(sys.argv[1:]))

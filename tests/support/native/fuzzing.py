@@ -9,16 +9,30 @@ from array import array
 from contextlib import suppress
 from random import Random
 
+from oracle.chain.proofs.keccak import keccak
 from oracle.chain.proofs.merkle_trie import compute_trie_root
 from oracle.domain import native as module
-from oracle.domain.fixed_point import UNIT
+from oracle.domain.fixed_point import UNIT, encode_decay_table
+from oracle.domain.roots import merkle_tree
+from oracle.domain.roots.leaves import LEAF_BYTES, hash_leaf, split_leaves
+from oracle.domain.roots.merkle_tree import MerkleTree
+from oracle.domain.roots.node_leaves import build_native_rules
 from oracle.systems import weighted_draw
 from oracle.systems.crynux import candidate_columns
 from oracle.systems.crynux.candidate_columns import CandidateColumns
 from oracle.systems.crynux.crynux_policy import CRYNUX_WEIGHTING
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.weighted_draw import draw_indexes
-from tests.support.native.inputs import NOW, a_block, a_candidate, spoil
+from tests.support.native.inputs import (
+    NOW,
+    a_block,
+    a_candidate,
+    a_node,
+    row_of,
+    some_rules,
+    spoil,
+    spoil_row,
+)
 
 assert module.native is not None, "no native code is installed"
 native: module.Native = module.native
@@ -55,10 +69,27 @@ def draws(chance: Random) -> None:
     assert natively == [*draw_indexes(weights, offered, seed, draw_count)]
 
 
+def roots(chance: Random) -> None:
+    rules, nodes = some_rules(chance), [a_node(chance) for _ in range(chance.randrange(140))]
+    rows = [row_of(node, node.address) for node in nodes]
+    rows = [spoil_row(chance, row) if chance.random() < 0.1 else row for row in rows]
+    leaves, other_rows = native.encode_leaves(
+        rows, build_native_rules(rules), NOW, encode_decay_table(rules.tau_seconds)
+    )
+    assert len(leaves) == LEAF_BYTES * (len(rows) - len(other_rows))
+    hashes = native.hash_leaves(leaves, LEAF_BYTES)
+    assert hashes == b"".join(hash_leaf(leaf, keccak) for leaf in split_leaves(leaves))
+    computed = []
+    for code in (native, None):
+        merkle_tree.native = code  # type: ignore[attr-defined]
+        computed.append(MerkleTree(hashes, keccak).root)
+    assert computed[0] == computed[1]
+
+
 def main(seed: int, rounds: int) -> None:
     for number in range(seed, seed + rounds):
         chance = Random(number)  # noqa: S311 - repeatable, no secret
-        for play in (receipts, candidates, draws):
+        for play in (receipts, candidates, draws, roots):
             play(chance)
         content = chance.randbytes(chance.randrange(600))
         assert len(native.keccak(content)) == 32

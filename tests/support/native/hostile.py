@@ -8,15 +8,19 @@ from array import array
 from collections.abc import Callable
 from contextlib import suppress
 from random import Random
+from threading import Event, Thread
+from typing import Any
 
 from typing_extensions import override
 
 from oracle.domain import native as module
+from oracle.domain.fixed_point import encode_decay_table
+from oracle.domain.roots.node_leaves import LeafRow, build_native_rules
 from oracle.systems.crynux import candidate_columns
 from oracle.systems.crynux.candidate_columns import CandidateColumns
 from oracle.systems.crynux.crynux_policy import CRYNUX_WEIGHTING
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from tests.support.native.inputs import a_block, a_candidate
+from tests.support.native.inputs import NOW, a_block, a_candidate, a_node, row_of
 
 assert module.native is not None, "no native code is installed"
 native: module.Native = module.native
@@ -102,6 +106,58 @@ def times_at_the_ends_of_64_bits() -> None:
         assert computed_weights[0] == computed_weights[1], (time, computed_weights)
 
 
+def rows_of_classes_of_their_own() -> None:
+    rows: list[LeafRow] = []
+
+    class Number(int):
+        """Clears the list of rows if any of its methods runs."""
+
+        def __index__(self) -> int:
+            rows.clear()
+            return int(self)
+
+    class Row(tuple):  # type: ignore[type-arg]  # noqa: SLOT001
+        @override
+        def __getitem__(self, index: Any) -> Any:
+            rows.clear()
+            return 0
+
+        @override
+        def __len__(self) -> int:
+            rows.clear()
+            return 10**6
+
+    node = a_node(Random(2))  # noqa: S311
+    node.kickout_due_time = None
+    row = row_of(node, node.address)
+    rows += [row._replace(seat=Number(number)) for number in range(70)]
+    rows += [Row(row) for _ in range(70)]  # type: ignore[misc]
+    leaves, other_rows = native.encode_leaves(
+        rows, build_native_rules(CRYNUX), NOW, encode_decay_table(CRYNUX.tau_seconds)
+    )
+    assert len(leaves) // 128 + len(other_rows) == 140
+
+
+def tree_that_another_thread_resizes() -> None:
+    tree, changed = bytearray(64 << 12), bytearray(b"\1" * (1 << 12))
+    stops = Event()
+
+    def resize() -> None:
+        while not stops.is_set():
+            with suppress(BufferError):
+                tree.extend(b"\0")
+                tree.pop()
+
+    thread = Thread(target=resize)
+    thread.start()
+    for _ in range(50):
+        changed[:] = b"\1" * (1 << 12)
+        with suppress(ValueError):
+            native.hash_changed_parents(tree, changed)
+    stops.set()
+    thread.join()
+
+
 CASES: dict[str, Callable[[], None]] = {
     case.__name__: case
     for case in (
@@ -110,6 +166,8 @@ CASES: dict[str, Callable[[], None]] = {
         receipts_that_empty_their_block,
         logs_that_empty_their_list,
         times_at_the_ends_of_64_bits,
+        rows_of_classes_of_their_own,
+        tree_that_another_thread_resizes,
     )
 }
 

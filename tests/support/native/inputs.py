@@ -1,13 +1,20 @@
 """Random receipts, candidates and stakes: most are usual, some extreme or malformed."""
 
+from dataclasses import replace
 from random import Random
+from typing import Any
 
 import msgspec
 
 from oracle.chain.proofs.receipts import ProvenReceipt, compute_bloom, format_bloom
 from oracle.domain.fixed_point import UNIT
+from oracle.domain.ids import Address
+from oracle.domain.roots.node_leaves import LeafRow
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state import Membership, Node, create_node
 from oracle.rpc.responses import LogResponse
 from oracle.systems.crynux.candidate_columns import IndexedCandidate
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 
 NOW = 1_700_000_000
 # Malformed values that an endpoint may return.
@@ -92,3 +99,67 @@ def a_stake(chance: Random) -> int:
     """Return a stake in wei, occasionally with more bits than a native number has."""
     size = chance.choice((0, 1, 10, 63, 64, 65, 80, 90, 127, 128, 128, 90, 90))
     return chance.getrandbits(size) if size else 0
+
+
+def some_rules(chance: Random) -> Rules:
+    """Return rules that compare no nodes, with one or two thresholds of exclusion."""
+    lines = sorted(chance.choice((1, UNIT, chance.randrange(1, UNIT))) for _ in range(2))
+    return replace(
+        chance.choice((CRYNUX, RELAY)),
+        zero_mean_is_new=chance.random() < 0.5,
+        new_node_long_term=chance.choice((0, UNIT, chance.randrange(UNIT))),
+        exclude_enter=chance.choice(lines),
+        exclude_exit=lines[1],
+        tau_seconds=chance.choice((1, 600, 10**6)),
+    )
+
+
+def a_node(chance: Random) -> Node:
+    node = create_node(
+        Address(text(chance, 20)),
+        chance.choice((0, 2**32 - 1, chance.getrandbits(32))),
+        NOW - chance.choice((-5, 0, 1, 2**21 - 1, 2**21, 2**40, chance.randrange(20_000))),
+        chance.randrange(2),
+    )
+    node.membership = chance.choice((Membership.MEMBER, Membership.MEMBER, *Membership))
+    node.paused, node.excluded = chance.random() < 0.1, chance.random() < 0.3
+    node.base = chance.choice((0, 1, UNIT - 1, UNIT, chance.randrange(UNIT + 1)))
+    size = chance.choice((0, 1, 50, 134, 135, 136, 200, chance.randrange(20)))
+    node.pool = bytes(chance.choice((0, 2, 5, 10)) for _ in range(size))
+    node.pool_sum = sum(node.pool)
+    node.prior = chance.choice((None, 0, UNIT, chance.randrange(UNIT)))
+    node.last_scored_at = chance.choice((None, 0, NOW, 2**40 - 1))
+    if chance.random() < 0.1:
+        node.kickout_due_time = NOW - 60
+    return node
+
+
+def row_of(node: Node, next_node: Address) -> LeafRow:
+    """Return the row from which the leaf of a node is computed, as the database has it."""
+    return LeafRow(
+        seat=node.seat,
+        address=bytes.fromhex(node.address[2:]),
+        next_address=bytes.fromhex(next_node[2:]),
+        is_member=node.membership is Membership.MEMBER,
+        paused=node.paused,
+        excluded=node.excluded,
+        base=node.base,
+        since=node.since,
+        pool=node.pool,
+        pool_sum=node.pool_sum,
+        prior=node.prior,
+        last_scored_at=node.last_scored_at,
+        kickout_due_time=node.kickout_due_time,
+    )
+
+
+# Values that no row has; the last are beyond the field of the leaf.
+SPOILED = (None, "1", 1.5, b"", bytes(21), -1, 2**63, 2**64, 2**200)
+
+
+def spoil_row(chance: Random, row: LeafRow) -> LeafRow:
+    """Return a row with another value in one column, or with another number of columns."""
+    if chance.random() < 0.1:
+        return (*row, 0) if chance.random() < 0.5 else row[1:]  # type: ignore[return-value]
+    column: dict[str, Any] = {chance.choice(LeafRow._fields): chance.choice(SPOILED)}
+    return row._replace(**column)

@@ -18,7 +18,7 @@ from oracle.domain.reports.lanes import (
     LOWEST_SCORE,
     compute_lane_with_reliability,
 )
-from oracle.domain.roots import node_tree
+from oracle.domain.roots import node_leaves
 from oracle.quorum.peer_client import PeerClients
 from oracle.quorum.wire_format import Board
 from oracle.signing.local import KeySigner
@@ -88,7 +88,8 @@ class Reporter:
     def lie(self) -> None:
         """Index with a fault: until a restart, every reported score is one step too high."""
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(node_tree, "compute_lane_with_reliability", _compute_raised_lane)
+            patched.setattr(node_leaves, "compute_lane_with_reliability", _compute_raised_lane)
+            patched.setattr(node_leaves, "native", None)
             self.office.index()
 
 

@@ -9,12 +9,20 @@ from random import Random
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.chain.proofs.keccak import keccak_pycryptodome
+from oracle.chain.proofs.keccak import keccak, keccak_pycryptodome
 from oracle.chain.proofs.merkle_trie import compute_trie_root
 from oracle.chain.proofs.receipts import ProvenReceipt, compute_receipts_root
 from oracle.domain import native as module
-from oracle.domain.fixed_point import UNIT
+from oracle.domain.fixed_point import UNIT, encode_decay_table
+from oracle.domain.ids import Address
 from oracle.domain.native import Native
+from oracle.domain.reports.kickout_review import KickoutReview
+from oracle.domain.roots import merkle_tree
+from oracle.domain.roots.leaves import LEAF_BYTES, split_leaves
+from oracle.domain.roots.merkle_tree import MerkleTree
+from oracle.domain.roots.node_leaves import LeafRow, build_native_rules, build_node_leaf
+from oracle.domain.roots.scoring_context import build_scoring_context
+from oracle.domain.scoring.rules import Rules
 from oracle.systems import weighted_draw
 from oracle.systems.crynux import candidate_columns
 from oracle.systems.crynux.candidate_columns import CandidateColumns, IndexedCandidate
@@ -27,9 +35,13 @@ from tests.support.native.inputs import (
     NOW,
     a_block,
     a_candidate,
+    a_node,
     a_receipt,
     a_stake,
+    row_of,
+    some_rules,
     spoil,
+    spoil_row,
 )
 
 CHANCES = st.randoms(use_true_random=False)
@@ -167,6 +179,102 @@ def test_columns_of_different_lengths_are_rejected(native: Native):
         native.compute_weights(columns, NOW, bytes(16 * 21), 0)
     with pytest.raises(ValueError, match="a decay table of 3 bytes"):
         native.compute_weights(columns, NOW, b"abc", 0)
+
+
+def leaves_of(native: Native, rows: list[LeafRow], rules: Rules) -> tuple[bytes, list[LeafRow]]:
+    return native.encode_leaves(
+        rows, build_native_rules(rules), NOW, encode_decay_table(rules.tau_seconds)
+    )
+
+
+@examples(200)
+@given(CHANCES)
+def test_native_leaves_match_python(native: Native, chance: Random):
+    rules = some_rules(chance)
+    nodes = [a_node(chance) for _ in range(chance.randrange(6))]
+    context = build_scoring_context(
+        {}, NOW, rules, lambda _: KickoutReview(None, has_dead_letter=False)
+    )
+    expected = []
+    for node in nodes:
+        with suppress(ValueError):
+            expected.append(build_node_leaf(node, node.address, context, keccak).encode())
+    rows = [row_of(node, node.address) for node in nodes]
+    leaves, other_rows = leaves_of(native, rows, rules)
+
+    assert set(split_leaves(leaves)) <= set(expected)
+    left_out = [node for node in nodes if node.kickout_due_time or len(node.pool) > 135]
+    assert other_rows == [row_of(node, node.address) for node in left_out]
+
+
+@examples(300)
+@given(CHANCES)
+def test_native_code_leaves_malformed_rows_to_python(native: Native, chance: Random):
+    row = row_of(a_node(chance), Address("0x" + 40 * "1"))._replace(kickout_due_time=None)
+    spoiled = spoil_row(chance, row)
+    leaves, other_rows = leaves_of(native, [spoiled], CRYNUX)
+    assert (len(leaves) // LEAF_BYTES, other_rows) in ((0, [spoiled]), (1, []))
+    if not leaves:
+        return
+    changed = [
+        name for name, old, new in zip(LeafRow._fields, row, spoiled, strict=True) if old != new
+    ]
+    assert set(changed) <= {"prior", "last_scored_at", "kickout_due_time", "pool", "since"}
+
+
+def test_rules_that_do_not_fit_are_rejected(native: Native):
+    table = encode_decay_table(CRYNUX.tau_seconds)
+    for rules in ((-1, 0, 10, 0, 0), (1, 2, 10, 0, 0), (1, 0, 0, 0, 0), (1, 0, 10, 2**64, 0)):
+        with pytest.raises(ValueError, match="rules that do not fit"):
+            native.encode_leaves([], rules, NOW, table)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="rules that do not fit"):
+        native.encode_leaves([], build_native_rules(CRYNUX), NOW, table[1:])
+
+
+@examples(100)
+@given(CHANCES, st.integers(1, 135), st.integers(0, 200))
+def test_native_leaf_hashes_match_python(native: Native, chance: Random, size: int, count: int):
+    content = chance.randbytes(size * count)
+    leaves = [content[first : first + size] for first in range(0, len(content), size)]
+    assert native.hash_leaves(content, size) == b"".join(
+        keccak_pycryptodome(keccak_pycryptodome(leaf)) for leaf in leaves
+    )
+
+
+@pytest.mark.parametrize(("content", "size"), [(b"ab", 0), (b"ab", -1), (b"abc", 2), (b"", 136)])
+def test_leaves_of_another_size_are_rejected(native: Native, content: bytes, size: int):
+    with pytest.raises(ValueError, match="leaves of another size"):
+        native.hash_leaves(content, size)
+
+
+@examples(60)
+@given(CHANCES, st.integers(0, 200))
+def test_native_tree_matches_python(native: Native, chance: Random, count: int):
+    hashes = chance.randbytes(32 * count)
+    changes = [
+        [chance.randrange(count + 9) for _ in range(chance.randrange(count + 9))] for _ in range(2)
+    ]
+    added = [chance.randbytes(32 * len(indexes)) for indexes in changes]
+    trees = []
+    with pytest.MonkeyPatch.context() as patched:
+        for code in (native, None):
+            patched.setattr(merkle_tree, "native", code)
+            tree = MerkleTree(hashes, keccak)
+            roots = [tree.root]
+            for indexes, leaf_hashes in zip(changes, added, strict=True):
+                tree.set_leaves(indexes, leaf_hashes)
+                roots.append(tree.root)
+            proofs = [tree.build_proof(index) for index in range(tree.leaf_count)]
+            trees.append((roots, proofs))
+    assert trees[0] == trees[1]
+
+
+@pytest.mark.parametrize(
+    ("tree_bytes", "flags"), [(64, 0), (0, 0), (192, 3), (128, 1), (127, 2), (64, 2), (129, 2)]
+)
+def test_tree_of_another_size_is_rejected(native: Native, tree_bytes: int, flags: int):
+    with pytest.raises(ValueError, match="a flag for each of 2\\^n leaves"):
+        native.hash_changed_parents(bytearray(tree_bytes), bytearray(flags))
 
 
 class Older:

@@ -10,8 +10,8 @@ from oracle.chain.proofs.keccak import keccak
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.roots.leaves import LEAF_BYTES, LeafFlag, NodeLeaf
-from oracle.domain.roots.node_tree import NodeTree
 from oracle.domain.roots.pieces import PIECE_LEAVES, PiecedRound, digest_piece
+from oracle.domain.roots.round_tree import RoundTree
 from oracle.domain.state import Membership, Node, create_node
 from oracle.indexer.folded_state import fold_state_up_to
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
@@ -71,7 +71,7 @@ def load_pieces(store: Store, as_of: int) -> list[bytes]:
     return pieces
 
 
-def refold_tree(follower: Follower, as_of: BlockRef) -> NodeTree:
+def refold_tree(follower: Follower, as_of: BlockRef) -> RoundTree:
     """Return the tree as of a block, folded from the stored logs."""
     reader = follower.folder.reader
     with follower.store.read_transaction() as uow:
@@ -85,10 +85,10 @@ def check_pieces(follower: Follower) -> int:
     for report in reports:
         stored_pieces = load_pieces(follower.store, report.as_of.number)
         tree = refold_tree(follower, report.as_of)
-        edits = tree.take_edits()
+        edits = tree.edits.take()
         assert stored_pieces == [edits[piece].apply(b"") for piece in sorted(edits)]
         summary = (DOMAIN.chain_id, DOMAIN.contract, report.head_round + 1, report.as_of.number)
-        assert tree.compute_root(*summary) == report.root
+        assert tree.compute_round_root(*summary) == report.root
     return len(reports)
 
 

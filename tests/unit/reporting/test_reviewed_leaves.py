@@ -17,7 +17,7 @@ from oracle.domain.ids import ZERO_ADDRESS
 from oracle.domain.reports.kickout_review import KickoutPolicy, KickoutReview, find_hold_reason
 from oracle.domain.reports.report import Report
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf
-from oracle.domain.roots.node_tree import build_node_leaf
+from oracle.domain.roots.node_leaves import build_node_leaf
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
 from oracle.indexer import folded_state, kickout_reviews, snapshots

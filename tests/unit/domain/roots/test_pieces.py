@@ -22,7 +22,7 @@ from oracle.domain.roots.pieces import (
 )
 from oracle.domain.roots.round_tree import RoundTree
 from tests.support.examples import examples
-from tests.support.round_leaves import compute_next_addresses
+from tests.support.round_leaves import build_round_tree, compute_next_addresses
 from tests.unit.domain.roots.test_round_tree import ADDRESSES, ORACLE, build_leaf, draw_leaves
 
 
@@ -57,7 +57,7 @@ def two_pieces() -> tuple[NodeLeaf, ...]:
 
 @given(draw_leaves())
 def test_pieces_of_a_small_round_have_its_root_and_summary(leaves: list[NodeLeaf]) -> None:
-    tree = RoundTree(leaves, keccak)
+    tree = build_round_tree(leaves)
     pieced_round = pieced_round_of(take_pieces(tree, {}))
 
     assert pieced_round.summary == tree.summarize(1, ORACLE, 5, 77)
@@ -69,11 +69,11 @@ def test_pieces_of_a_small_round_have_its_root_and_summary(leaves: list[NodeLeaf
 @given(st.sets(st.integers(0, PIECE_LEAVES + 39), min_size=1, max_size=9), st.integers(1, 10_002))
 def test_edits_of_changed_leaves_give_the_pieces_of_all_leaves(seats, lane) -> None:
     leaves = list(two_pieces())
-    tree = RoundTree(leaves, keccak)
+    tree = build_round_tree(leaves)
     pieces = take_pieces(tree, {})
     for seat in seats:
         leaves[seat] = build_leaf(leaves[seat].node, leaves[seat].next_node, seat, lane)
-    tree.update(leaves[seat] for seat in sorted(seats))
+    tree.update(leaves[seat].encode() for seat in sorted(seats))
     edited = take_pieces(tree, pieces)
 
     assert b"".join(edited.values()) == b"".join(leaf.encode() for leaf in leaves)
@@ -84,7 +84,7 @@ def test_edits_of_changed_leaves_give_the_pieces_of_all_leaves(seats, lane) -> N
 
 @given(st.sampled_from([0, 1, PIECE_LEAVES - 1, PIECE_LEAVES, PIECE_LEAVES + 39]))
 def test_a_piece_and_its_path_prove_the_leaves_of_a_round_of_several(seat: int) -> None:
-    tree = RoundTree(two_pieces(), keccak)
+    tree = build_round_tree(two_pieces())
     pieces = take_pieces(tree, {})
     pieced_round = pieced_round_of(pieces)
     piece, index = divmod(seat, PIECE_LEAVES)
@@ -109,7 +109,7 @@ def test_words_of_several_pieces_are_proven_in_runs(data) -> None:
 
 def check_word_runs(leaves: Sequence[NodeLeaf], data: st.DataObject) -> None:
     """Prove drawn runs of words, and compute the root from the words as the contract does."""
-    tree = RoundTree(leaves, keccak)
+    tree = build_round_tree(leaves)
     pieced_round = pieced_round_of(take_pieces(tree, {}))
     lane_words = [tree.get_word(index) for index in range(-(-len(leaves) // LANES_PER_WORD))]
     places = 1 << (len(lane_words) - 1).bit_length()
@@ -159,7 +159,7 @@ def test_bytes_that_are_no_piece_are_rejected(size: int) -> None:
 
 
 def test_edit_that_leaves_a_gap_is_rejected() -> None:
-    edit = PieceEdit()
-    edit.add(2, bytes(LEAF_BYTES))
+    edit = PieceEdit(bytearray(LEAF_BYTES))
+    edit.add(2, 0)
     with pytest.raises(ValueError, match="leaves are missing"):
         edit.apply(bytes(LEAF_BYTES))

@@ -16,8 +16,7 @@ from oracle.domain.roots.leaves import (
     hash_leaf,
 )
 from oracle.domain.roots.merkle_tree import compute_root
-from oracle.domain.roots.round_tree import RoundTree
-from tests.support.round_leaves import compute_next_addresses
+from tests.support.round_leaves import build_round_tree, compute_next_addresses
 
 _PATH = Path(__file__).parents[3] / "vectors" / "roots" / "rounds.json"
 ROUNDS = json.loads(_PATH.read_text(encoding="utf-8"))["rounds"]
@@ -48,7 +47,7 @@ def test_round_equals_the_one_that_openzeppelin_computes(vector: dict[str, Any])
     ]
     next_nodes = {leaf.node: leaf.next_node for leaf in leaves}
     assert compute_next_addresses(next_nodes) == next_nodes
-    tree = RoundTree(leaves, keccak)
+    tree = build_round_tree(leaves)
     assert [str(tree.get_word(index)) for index in range(len(vector["words"]))] == vector["words"]
 
     expected = vector["summary"]

@@ -1,7 +1,6 @@
-"""The tree of a round follows the folded nodes, and its leaves say what the contract computes."""
+"""The leaves of folded nodes state what the contract computes from them."""
 
 from dataclasses import replace
-from itertools import groupby
 
 import pytest
 from hypothesis import given, strategies as st
@@ -14,7 +13,7 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_review import KickoutReview, KickoutReviewer
 from oracle.domain.reports.lanes import DO_NOT_SELECT, HIGHEST_SCORE
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf
-from oracle.domain.roots.node_tree import NodeTree, build_node_leaf
+from oracle.domain.roots.node_leaves import build_node_leaf
 from oracle.domain.roots.scoring_context import ScoringContext, build_scoring_context
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
@@ -43,14 +42,6 @@ def context_of(
     return build_scoring_context(folded.ledger.nodes, time, folded.rules, review_kickout)
 
 
-def rebuilt_root(folded: Fold, time: int) -> str:
-    nodes = folded.ledger.nodes
-    tree = NodeTree(keccak)
-    context = context_of(folded, time)
-    tree.rebuild((nodes[address] for address in sorted(nodes)), context)
-    return tree.compute_root(1, CONTRACT, 3, 99)
-
-
 def leaf_of(
     history: History,
     name: str,
@@ -67,19 +58,6 @@ def zeros_of(name: str) -> History:
     for _ in range(CRYNUX.pool_size):
         history = history.scores(name, 0)
     return history
-
-
-@examples(40)
-@given(any_histories().filter(bool))
-def test_updates_of_changed_nodes_give_the_root_of_all_nodes(events):
-    folded, tree = Fold(CRYNUX), NodeTree(keccak)
-    time = max(event.time for event in events)
-    for _, block_events in groupby(events, key=lambda event: event.at.block):
-        folded.fold_events(block_events)
-        context = context_of(folded, time)
-        tree.update(folded.drain_changes().nodes.values(), context)
-
-        assert tree.compute_root(1, CONTRACT, 3, 99) == rebuilt_root(folded, time)
 
 
 @examples(40)

@@ -1,0 +1,169 @@
+"""The leaves of nodes, computed from folded nodes or from rows of the database.
+
+A cut encodes the leaves of the nodes that changed since the last one, up to millions of them, so
+the native code encodes rows without an object for each node. See
+docs/reference/report-format.md#roots.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from oracle.domain.fixed_point import encode_decay_table
+from oracle.domain.ids import Address
+from oracle.domain.native import native
+from oracle.domain.reports.lanes import compute_lane_with_reliability
+from oracle.domain.roots.leaves import Keccak, LeafFlag, NodeLeaf
+from oracle.domain.roots.scoring_context import ScoringContext
+from oracle.domain.scoring.legacy_tally import compute_tally
+from oracle.domain.scoring.node_scores import (
+    compute_reliability,
+    is_excluded_with_reliability,
+    is_kickout_due,
+)
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state import Membership, Node
+
+# The leaf has 16 bits for the number of scores; only a window of legacy rules can exceed them.
+_MAX_SCORE_COUNT = 0xFFFF
+
+
+class LeafRow(NamedTuple):
+    """The part of a node's state from which its leaf is computed, except under legacy rules.
+
+    Values are those of the driver: addresses have 20 bytes, and flags may be 0 and 1. See
+    `oracle.domain.state.Node`.
+    """
+
+    seat: int
+    address: bytes
+    next_address: bytes
+    is_member: bool
+    paused: bool
+    excluded: bool
+    base: int
+    since: int
+    pool: bytes
+    pool_sum: int
+    prior: int | None
+    last_scored_at: int | None
+    kickout_due_time: int | None
+
+
+def encode_leaves(rows: list[LeafRow], context: ScoringContext, keccak: Keccak) -> bytes:
+    """Return the encoded leaves of these nodes as of `context.time`, in any order.
+
+    The nodes of rows that the native code does not encode are loaded. These are the nodes with an
+    open kickout interval, and all nodes under legacy rules.
+    """
+    leaves, other_rows = _encode_natively(rows, context)
+    nodes = context.load_nodes([_format_address(row[1]) for row in other_rows])
+    return leaves + b"".join(
+        build_node_leaf(
+            nodes[_format_address(row[1])], _format_address(row[2]), context, keccak
+        ).encode()
+        for row in other_rows
+    )
+
+
+def _encode_natively(
+    rows: list[LeafRow], context: ScoringContext
+) -> tuple[bytes, Sequence[LeafRow]]:
+    rules = context.rules
+    if native is None or rules.legacy is not None:
+        return b"", rows
+    return native.encode_leaves(
+        rows,
+        build_native_rules(rules),
+        context.time,
+        encode_decay_table(rules.tau_seconds),
+    )
+
+
+def build_native_rules(rules: Rules) -> tuple[int, bool, int, int, bool]:
+    """Return the rules as `native.encode_leaves` reads them."""
+    has_hysteresis = rules.has_exclusion_hysteresis
+    return (
+        rules.exclude_exit if has_hysteresis else rules.exclude_enter,
+        has_hysteresis,
+        rules.q_max,
+        rules.new_node_long_term,
+        rules.zero_mean_is_new,
+    )
+
+
+def _format_address(address: bytes) -> Address:
+    return Address("0x" + address.hex())
+
+
+def iter_linked_leaves(
+    nodes: Iterable[Node], context: ScoringContext, keccak: Keccak
+) -> Iterator[NodeLeaf]:
+    """Yield the leaves of all nodes, which are sorted by address; keep no node."""
+    first_address: Address | None = None
+    previous: Node | None = None
+    for node in nodes:
+        if previous is None:
+            first_address = node.address
+        else:
+            yield build_node_leaf(previous, node.address, context, keccak)
+        previous = node
+    if previous is not None and first_address is not None:
+        yield build_node_leaf(previous, first_address, context, keccak)
+
+
+def build_node_leaf(
+    node: Node, next_node: Address, context: ScoringContext, keccak: Keccak
+) -> NodeLeaf:
+    """Return the leaf of a node as of `context.time`.
+
+    Under legacy rules the leaf holds the number and the sum of the scores in the window. No
+    kickout is due while a dead letter lies in its evidence. A kickout that only an operator may
+    allow is marked as held.
+    """
+    rules, time = context.rules, context.time
+    reliability = compute_reliability(node, time, rules)
+    score_count, score_sum = len(node.pool), node.pool_sum
+    if rules.legacy is not None:
+        tally = compute_tally(node, time, rules.legacy)
+        score_count, score_sum = min(tally.tasks, _MAX_SCORE_COUNT), tally.total
+    due_since, flags = node.kickout_due_time or 0, _build_flags(node, reliability, context)
+    # A restart may have lost the low pool, or its window may have ended, without an event.
+    is_due = node.kickout_due_time is not None and is_kickout_due(node, rules, time)
+    review = context.review_kickout(node) if is_due else None
+    if review is None or review.has_dead_letter:
+        due_since = 0
+    elif review.hold_reason is not None:
+        flags |= LeafFlag.HELD
+    return NodeLeaf(
+        node=node.address,
+        next_node=next_node,
+        lane=compute_lane_with_reliability(
+            node, reliability, time, rules, context.population_maxima
+        ),
+        flags=flags,
+        seat=node.seat,
+        score_count=score_count,
+        score_sum=score_sum,
+        reliability=reliability,
+        kickout_due_since=due_since,
+        last_scored_at=node.last_scored_at or 0,
+        pool_hash=keccak(node.pool),
+    )
+
+
+# By their bits: combining flags as integers is five times faster than as LeafFlag.
+_FLAGS = tuple(LeafFlag(bits) for bits in range(2 * LeafFlag.EXCLUDED))
+_MEMBER_BIT, _PAUSED_BIT, _EXCLUDED_BIT = map(
+    int, (LeafFlag.MEMBER, LeafFlag.PAUSED, LeafFlag.EXCLUDED)
+)
+
+
+def _build_flags(node: Node, reliability: int, context: ScoringContext) -> LeafFlag:
+    bits = 0
+    if node.membership is Membership.MEMBER:
+        bits |= _MEMBER_BIT
+    if node.paused:
+        bits |= _PAUSED_BIT
+    if is_excluded_with_reliability(node, reliability, context.rules):
+        bits |= _EXCLUDED_BIT
+    return _FLAGS[bits]
