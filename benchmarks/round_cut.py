@@ -1,19 +1,26 @@
 """Measure the cut of a report, the statistics and a page of nodes in a network of a million nodes.
 
 Run: .venv/bin/python benchmarks/round_cut.py [--nodes 1000000]
-One node in a hundred has changed since the last cut, whose root became a round. A cut includes the
-leaves that it stores. The baseline reads every node again, as the first cut after a start does.
-Another cut follows, for which half of the nodes changed. The page is the first page of
-`/v1/nodes`, from a server that has served it before: once after the change of one node in a
-hundred, and once at the next block, which changed a hundred nodes. One process uses SQLite.
+A root is computed from the nodes that changed since the last cut: one in a hundred, and half of
+them. A cut also compares the root with the last round, and stores the changed leaves. The baseline
+of both is a root of all nodes by plain Python: an object for each node, and a hash at a time. The
+first root after a start reads all nodes, too. The memory is the maximum that a root takes beyond
+what the process had before the first one. The delay is the longest one of another thread, such as
+that of the lease, while a root is computed.
+
+The page is the first page of `/v1/nodes`, from a server that has served it before: once after the
+change of one node in a hundred, and once at the next block, which changed a hundred nodes. One
+process uses SQLite.
 """
 
 import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,12 +30,22 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.outcome import Outcome, begin, end  # noqa: E402
 from benchmarks.selection import NOW, Case, Network  # noqa: E402
+from oracle.chain.proofs.keccak import keccak  # noqa: E402
 from oracle.daemon.startup import freeze_gc  # noqa: E402
 from oracle.domain.blocks import BlockRef  # noqa: E402
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Hash  # noqa: E402
 from oracle.domain.reports.contract_state import ContractState  # noqa: E402
-from oracle.domain.reports.kickout_review import KickoutPolicy  # noqa: E402
+from oracle.domain.reports.kickout_review import KickoutPolicy, KickoutReview  # noqa: E402
+from oracle.domain.reports.lanes import pack_lane_words  # noqa: E402
 from oracle.domain.reports.report import ReportSettings  # noqa: E402
+from oracle.domain.roots.leaves import (  # noqa: E402
+    RoundSummary,
+    encode_word_leaf,
+    hash_leaf,
+)
+from oracle.domain.roots.merkle_tree import hash_pair  # noqa: E402
+from oracle.domain.roots.node_leaves import iter_linked_leaves  # noqa: E402
+from oracle.domain.roots.scoring_context import ScoringContext  # noqa: E402
 from oracle.domain.state import Node  # noqa: E402
 from oracle.indexer.folder import EventFolder  # noqa: E402
 from oracle.queries import stats  # noqa: E402
@@ -49,6 +66,9 @@ from tests.support.rounds import acceptance, contract_state  # noqa: E402
 from tests.support.scripted_reader import ScriptedReader  # noqa: E402
 
 TARGET_NODES = 1_000_000
+HALF = "root after half of the nodes changed"
+# The maximum CPU seconds of this root, by the number of nodes.
+HALF_TARGETS = {100_000: 0.5, 1_000_000: 8.0}
 ONE_IN = 100
 CHANGED_IN_A_BLOCK = 100
 AT_ONCE = 10_000
@@ -94,6 +114,81 @@ def seconds(work: Callable[[], object]) -> float:
     return time.process_time() - begun
 
 
+def plain_root(store: Store, number: int) -> Hash:
+    """Compute the root of all nodes as of a block, one node and one hash at a time."""
+    with store.read_transaction() as uow:
+        context = ScoringContext(
+            CRYNUX,
+            block(number).time,
+            uow.nodes.get_many,
+            lambda _: KickoutReview(None, has_dead_letter=False),
+        )
+        leaves = list(iter_linked_leaves(uow.nodes.iterate_all(), context, keccak))
+    leaves.sort(key=lambda leaf: leaf.seat)
+    lanes = [leaf.lane for leaf in leaves]
+    words = enumerate(pack_lane_words(lanes))
+    trees = hash_pair(
+        plain_top([hash_leaf(leaf.encode(), keccak) for leaf in leaves]),
+        plain_top([hash_leaf(encode_word_leaf(index, word), keccak) for index, word in words]),
+        keccak,
+    )
+    summary = RoundSummary(
+        chain_id=DOMAIN.chain_id,
+        oracle=DOMAIN.contract,
+        round=1,
+        as_of=number,
+        node_count=len(lanes),
+        open_count=len(lanes) - lanes.count(1),
+        total_weight=sum(lanes) - len(lanes),
+    )
+    root = hash_pair(hash_leaf(summary.encode(), keccak), trees, keccak)
+    return Hash("0x" + root.hex())
+
+
+def plain_top(hashes: list[bytes]) -> bytes:
+    """Return the root of a tree with these leaves."""
+    hashes += [bytes(32)] * ((1 << (len(hashes) - 1).bit_length()) - len(hashes))
+    while len(hashes) > 1:
+        hashes = [
+            hash_pair(left, right, keccak)
+            for left, right in zip(hashes[::2], hashes[1::2], strict=True)
+        ]
+    return hashes[0]
+
+
+def resident_mb(field: str) -> float:
+    """Return VmRSS (the memory of this process now) or VmHWM (its maximum), in MB; 0 elsewhere."""
+    status = Path("/proc/self/status")
+    lines = status.read_text("ascii").splitlines() if status.exists() else []
+    return sum(float(line.split()[1]) / 1000 for line in lines if line.startswith(field))
+
+
+def reset_peak() -> None:
+    """Let the maximum of the memory begin anew, on Linux."""
+    peak = Path("/proc/self/clear_refs")
+    if peak.exists():
+        peak.write_text("5", "ascii")
+
+
+@contextmanager
+def longest_delay(delays: list[float]) -> Iterator[None]:
+    """Append the longest delay, in seconds, of a thread that wakes every millisecond."""
+    is_over = Event()
+
+    def wake() -> None:
+        longest, before = 0.0, time.perf_counter()
+        while not is_over.wait(0.001):
+            now = time.perf_counter()
+            longest, before = max(longest, now - before - 0.001), now
+        delays.append(longest)
+
+    thread = Thread(target=wake)
+    thread.start()
+    yield
+    is_over.set()
+    thread.join()
+
+
 def turn_seconds(store: Store) -> float:
     """Return the longest of ten delays that collecting statistics causes in the loop, in seconds.
 
@@ -113,10 +208,45 @@ def page(source: ApiSource) -> None:
         page_of(snapshot, NodeListQuery())
 
 
-def measured(store: Store, nodes: list[Node]) -> list[tuple[str, str, float, float | None, float]]:
-    """Return the name, unit, figure, target and baseline of each measurement."""
+Figure = tuple[str, str, float, float | None, float]
+
+
+def measure_roots(store: Store, nodes: list[Node]) -> tuple[list[Figure], float]:
+    """Return the figures of roots, and the CPU seconds of the plain root."""
     cutter = ReportCutter(ScriptedReader(), CRYNUX, SETTINGS, DOMAIN, anchor_window=200)
-    filled(store, nodes)
+
+    def root(number: int) -> Hash:
+        with store.read_transaction() as uow:
+            return cutter.build_report(uow, contract_state(), block(number)).root
+
+    memory = resident_mb("VmRSS")
+    delays: list[float] = []
+    with longest_delay(delays):
+        anew = seconds(lambda: root(1))
+    change(store, nodes[::2], 2)
+    reset_peak()
+    half = seconds(lambda: root(2))
+    peak = resident_mb("VmHWM") - memory
+    change(store, nodes[::ONE_IN], 3)
+    again = seconds(lambda: root(3))
+    memory = resident_mb("VmRSS")
+    reset_peak()
+    plain_roots: list[Hash] = []
+    plain = seconds(lambda: plain_roots.append(plain_root(store, 3)))
+    plain_peak = resident_mb("VmHWM") - memory
+    assert plain_roots == [root(3)]
+    return [
+        ("root after one node in a hundred changed", "s CPU", again, 0.1, plain),
+        (HALF, "s CPU", half, HALF_TARGETS.get(len(nodes), 8.0), plain),
+        ("root after a start", "s CPU", anew, None, plain),
+        ("memory of a root", "MB", peak, 160.0, plain_peak),
+        ("delay of other threads by a root after a start", "s", delays[0], 0.1, anew),
+    ], plain
+
+
+def measure_cuts(store: Store, nodes: list[Node], plain: float) -> list[Figure]:
+    """Return the figures of cuts and pages; `plain` are the seconds of a plain root."""
+    cutter = ReportCutter(ScriptedReader(), CRYNUX, SETTINGS, DOMAIN, anchor_window=200)
 
     def cut(number: int, contract: ContractState) -> None:
         with store.transaction() as uow:
@@ -131,30 +261,36 @@ def measured(store: Store, nodes: list[Node]) -> list[tuple[str, str, float, flo
         lambda _held: None,
         rules_id="{}",
     )
-    anew = seconds(lambda: cut(1, contract_state()))
+    cut(3, contract_state())
     with store.read_transaction() as uow:
         (stored,) = uow.reports.list_latest(1)
-    contract = contract_state(acceptance(stored.report, 2, block(2).time))
+    contract = contract_state(acceptance(stored.report, 4, block(4).time))
     page(source)
-    change(store, nodes[::ONE_IN], 2)
+    change(store, nodes[::ONE_IN], 4)
     # Keep the benchmark's own objects out of the garbage collector's work.
     freeze_gc()
-    again = seconds(lambda: cut(2, contract))
+    again = seconds(lambda: cut(4, contract))
     census = seconds(lambda: compute_index_statistics(store, KickoutPolicy(CRYNUX), None))
     in_the_loop = turn_seconds(store)
     after_many = seconds(lambda: page(source))
-    change(store, nodes[:CHANGED_IN_A_BLOCK], 3)
+    change(store, nodes[:CHANGED_IN_A_BLOCK], 5)
     first = seconds(lambda: page(source))
     listed = seconds(lambda: load_all_nodes(store, CRYNUX, {}, NOW))
-    change(store, nodes[::2], 4)
-    half = seconds(lambda: cut(4, contract))
+    change(store, nodes[::2], 6)
+    half = seconds(lambda: cut(6, contract))
     return [
-        ("round cut", "s CPU", again, 1.0, anew),
-        ("round cut after half of the nodes changed", "s CPU", half, None, anew),
+        ("round cut after one node in a hundred changed", "s CPU", again, 1.0, plain),
+        ("round cut after half of the nodes changed", "s CPU", half, None, plain),
         ("statistics, delay of the loop", "s", in_the_loop, 0.1, census),
         ("first page of nodes", "s CPU", first, 0.2, listed),
         ("first page after one node in a hundred changed", "s CPU", after_many, None, listed),
     ]
+
+
+def at(name: str, count: int) -> str:
+    """Return the size to which the target of a figure applies, if this is another one, else ""."""
+    is_its_size = count == TARGET_NODES or (name == HALF and count in HALF_TARGETS)
+    return "" if is_its_size else f"{TARGET_NODES:,} nodes"
 
 
 def main() -> int:
@@ -167,12 +303,17 @@ def main() -> int:
         tempfile.TemporaryDirectory() as folder,
         Store.open(f"sqlite:///{folder}/cut.sqlite", create=True) as store,
     ):
-        figures = measured(store, list(network.nodes.values()))
-    at = "" if count == TARGET_NODES else f"{TARGET_NODES:,} nodes"
-    source = "reading every node"
+        nodes = list(network.nodes.values())
+        filled(store, nodes)
+        freeze_gc()
+        figures, plain = measure_roots(store, nodes)
+        figures += measure_cuts(store, nodes, plain)
+    source = "plain code for all nodes"
     return end(
         [
-            Outcome(f"{name}, {count:,} nodes", value, unit, target, obvious, source, at)
+            Outcome(
+                f"{name}, {count:,} nodes", value, unit, target, obvious, source, at(name, count)
+            )
             for name, unit, value, target, obvious in figures
         ]
     )
