@@ -18,7 +18,7 @@ from oracle.hot_set.hot_set_context import (
     HOT_SET_KINDS,
     HotSetContext,
 )
-from oracle.hot_set.hot_set_rounds import ProvableRound, load_provable_round
+from oracle.hot_set.hot_set_rounds import HotSetRound, load_hot_set_round
 from oracle.indexer.round_leaves import prove_seats
 from oracle.quorum.statements import is_report_in_flight
 from oracle.store.database import UnitOfWork
@@ -163,7 +163,7 @@ def _iter_bring_calls(
 
 
 def _iter_run_calls(
-    source: ProvableRound, indexes: Iterable[int], suffix: str
+    source: HotSetRound, indexes: Iterable[int], suffix: str
 ) -> Iterator[_PlannedCall]:
     runs = group_word_runs(indexes, _MAX_RUN_WORDS)
     proofs = source.pieced_round.prove_word_runs(source.lane_words, runs)
@@ -213,8 +213,8 @@ def _iter_bind_calls(
         progress.bound_seats = seats.stop
 
 
-def _load_round(context: HotSetContext, round_number: int) -> ProvableRound | None:
-    return load_provable_round(context.account_context.store, context.leaf_cache, round_number)
+def _load_round(context: HotSetContext, round_number: int) -> HotSetRound | None:
+    return load_hot_set_round(context.account_context.store, context.leaf_cache, round_number)
 
 
 def _enqueue_calls(

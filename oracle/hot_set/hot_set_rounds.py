@@ -18,7 +18,7 @@ MAX_LAG_ROUNDS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class ProvableRound:
+class HotSetRound:
     """An accepted round whose leaves are stored."""
 
     accepted: RoundAccepted
@@ -36,9 +36,9 @@ class ProvableRound:
         )
 
 
-def load_provable_round(
+def load_hot_set_round(
     store: Store, leaf_cache: LeafCache, round_number: int
-) -> ProvableRound | None:
+) -> HotSetRound | None:
     """Return a round, or None if it was not accepted, was struck, or its leaves are not stored."""
     with store.read_transaction() as uow:
         accepted = uow.rounds.get_accepted_round(round_number)
@@ -48,7 +48,7 @@ def load_provable_round(
         if pieced_round is None:
             return None
         lanes = load_round_lanes(uow, leaf_cache, accepted)
-    return ProvableRound(accepted, pieced_round, pack_lane_words(lanes))
+    return HotSetRound(accepted, pieced_round, pack_lane_words(lanes))
 
 
 def measure_hot_set_lag(
@@ -62,7 +62,7 @@ def measure_hot_set_lag(
     with store.read_transaction() as uow:
         accepted = uow.rounds.get_last_provable_round(up_to_block=block.number)
     last_round = (
-        None if accepted is None else load_provable_round(store, leaf_cache, accepted.round)
+        None if accepted is None else load_hot_set_round(store, leaf_cache, accepted.round)
     )
     if last_round is None:
         return None
@@ -72,14 +72,14 @@ def measure_hot_set_lag(
         return None
     words_left = len(last_round.find_outdated(stored_words))
     rounds_behind = 0
-    checked_round: ProvableRound | None = last_round
+    checked_round: HotSetRound | None = last_round
     while (
         checked_round is not None
         and rounds_behind < MAX_LAG_ROUNDS
         and checked_round.find_outdated(stored_words)
     ):
         rounds_behind += 1
-        checked_round = load_provable_round(
+        checked_round = load_hot_set_round(
             store, leaf_cache, last_round.accepted.round - rounds_behind
         )
     return HotSetLag(rounds_behind, words_left)
