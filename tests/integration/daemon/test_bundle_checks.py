@@ -210,6 +210,7 @@ FORGERIES: dict[str, tuple[str, Callable[[Bundle], object]]] = {
 OPEN_FORGERIES = {"evidence-missing"}
 
 
+@pytest.mark.slow
 def test_each_forgery_is_named_by_its_check(bundled: BundledNode):
     forged_bundles = []
     for _, forge in FORGERIES.values():
