@@ -33,6 +33,25 @@ class SilentBehaviour(HonestBehaviour):
         return Intention(None)
 
 
+# A faked outage of ten minutes in every four hours: one that came more often would be usual.
+_OUTAGE_SECONDS, _OUTAGE_PERIOD_SECONDS = 600, 14_400
+_OUTAGE_OFFSET_SECONDS = 7_200
+
+
+class OutageBehaviour(HonestBehaviour):
+    """Works, but lets every task time out in the same minutes of every four hours.
+
+    The nodes of one owner do this together, so that it looks like a network outage.
+    """
+
+    @override
+    def plan_answer(self, task: LoopTask) -> Intention:
+        started_at = task.started_at or 0
+        seconds = (started_at - _OUTAGE_OFFSET_SECONDS) % _OUTAGE_PERIOD_SECONDS
+        is_outage = seconds < _OUTAGE_SECONDS
+        return Intention(None) if is_outage else super().plan_answer(task)
+
+
 class ErrorBehaviour(HonestBehaviour):
     """Reports an error for every task after one second."""
 

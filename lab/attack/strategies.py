@@ -16,6 +16,7 @@ from lab.attack.cheats import (
     GroupSkippingBehaviour,
     GroupStallingBehaviour,
     LeavingBehaviour,
+    OutageBehaviour,
     OwnerAwareBehaviour,
     SilentBehaviour,
     SingleTaskFakingBehaviour,
@@ -93,6 +94,8 @@ _HONEST = "honest"
 OWN_NODES = 4
 # For strategies whose nodes must meet in a group by chance.
 _COLLUDING_NODES = 9
+# Half of the network, which can look like an outage.
+_OUTAGE_NODES = 30
 # The number of nodes with a large stake, and the number of parts that each stake is split into.
 _RICH_NODES, _STAKE_PARTS = 2, 8
 _BIG_STAKE_FACTOR = 16
@@ -213,10 +216,12 @@ _ADDRESS_CHANGING = LeavingBehaviour(HONEST, {NodeEvent.KICKED_OUT: Reaction.NEW
 _MANY_ACCOUNTS = 50
 
 _HONEST_GROUP, _ONE_STAKE = "honest friends", "one stake"
+_HONEST_HALF = "honest half"
 _CARELESS_STAYS, _SLOW_STAYS = "careless, and stays", "slow, and stays"
 BASELINES: Mapping[str, Callable[[LoopPlan], Cast]] = MappingProxyType({
     _HONEST: _make_cast_builder(HONEST),
     _HONEST_GROUP: _make_cast_builder(HONEST, _COLLUDING_NODES),
+    _HONEST_HALF: _make_cast_builder(HONEST, _OUTAGE_NODES),
     _ONE_STAKE: _build_rich_cast,
     _CARELESS_STAYS: _make_cast_builder(HONEST, failures=_CARELESS_FAILURES),
     _SLOW_STAYS: _make_slow_card_builder(HONEST, _SLOW_FAILURES),
@@ -290,6 +295,12 @@ STRATEGIES: tuple[Strategy, ...] = (
         "skip-groups",
         "ignores group tasks, of which only one in three is paid",
         _make_cast_builder(GroupSkippingBehaviour()),
+    ),
+    Strategy(
+        "fake-outage",
+        "half of the nodes let every task time out for ten minutes in every four hours",
+        _make_cast_builder(OutageBehaviour(), _OUTAGE_NODES),
+        _HONEST_HALF,
     ),
     Strategy("silent", "accepts tasks and never answers", _make_cast_builder(SilentBehaviour())),
     Strategy(

@@ -17,16 +17,21 @@ from lab.backtest.system_columns import SystemColumn
 from lab.backtest.worker_pool import ignore_interrupts
 from lab.closed_loop.loop_plan import Cast, LoopPlan, create_applications
 from lab.closed_loop.loop_result import LoopResult, summarize_loop
-from lab.closed_loop.players import LoopNode, NodeEvent
+from lab.closed_loop.players import LoopNode, LoopScore, NodeEvent
 from lab.closed_loop.running import endings
 from lab.closed_loop.running.answers import schedule_validation
 from lab.closed_loop.running.folded_network import FoldedNetwork
 from lab.closed_loop.running.loop_state import LOOP_START_TIME, Agenda, LoopState
 from lab.closed_loop.running.membership import add_node, kick_out_node, react_to_event
 from lab.closed_loop.running.orders import order_second_group, serve_queue, start_order_stream
+from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import AbortReason
 from oracle.domain.fold.working_set import KickoutDue
-from oracle.domain.reports.kickout_evidence import compute_creator_spread
+from oracle.domain.reports.kickout_evidence import (
+    compute_creator_spread,
+    find_incident_reason,
+)
+from oracle.domain.reports.kickout_review import UnansweredScore, count_incident_scores
 from oracle.errors import FatalError
 from oracle.systems.registry import get_policy
 
@@ -93,7 +98,12 @@ def _apply_changes(state: LoopState) -> None:
     changes = state.network.drain_changes()
     for entry in changes.scores:
         state.node_by_address[entry.node].recent_scores.append(
-            (state.creator_by_task[entry.task], entry.score)
+            LoopScore(
+                state.creator_by_task[entry.task],
+                entry.score,
+                entry.time,
+                is_answered=entry.elapsed is not None,
+            )
         )
     state.counts.anomalies += len(changes.anomalies)
     for change in changes.kickouts:
@@ -115,13 +125,28 @@ def _handle_due_kickout(state: LoopState, change: KickoutDue) -> None:
     """
     if change.closed_at is None:
         node = state.node_by_address[change.node]
-        rules = state.network.rules
-        if compute_creator_spread(node.recent_scores, rules).find_hold_reason(rules) is not None:
+        if _is_kickout_held(state, node, change.opened_at):
             state.counts.held[node.role.owner, node.role.kind] += 1
             return
         state.agenda.schedule(
             state.now + state.economics.report_seconds, _accuse_node, state, node
         )
+
+
+def _is_kickout_held(state: LoopState, node: LoopNode, opened_at: Position) -> bool:
+    rules, scores = state.network.rules, node.recent_scores
+    spread = compute_creator_spread(((score.creator, score.score) for score in scores), rules)
+    unanswered_scores = [
+        UnansweredScore(score.time, score.creator)
+        for score in scores
+        if score.score == 0 and not score.is_answered
+    ]
+    incidents = list(state.network.incidents.values())
+    incident_scores = count_incident_scores(unanswered_scores, incidents, opened_at)
+    return (
+        spread.find_hold_reason(rules) is not None
+        or find_incident_reason(len(scores), incident_scores, rules) is not None
+    )
 
 
 def _accuse_node(state: LoopState, node: LoopNode) -> None:

@@ -54,6 +54,15 @@ class Intention(NamedTuple):
     awaited_answers: int = 0
 
 
+class LoopScore(NamedTuple):
+    """A task score: the task's creator, and the time at which the group closed."""
+
+    creator: Address
+    score: int
+    time: int
+    is_answered: bool
+
+
 class NodeAnswer(NamedTuple):
     """An answer, and the seconds that the GPU spent on it.
 
@@ -147,13 +156,13 @@ class LoopNode:
 
     `joined_at`: the time of the last join, or None while the node is not a member. `leaving`: the
     reaction that takes effect when the current task ends. `kick_at`: the time at which a pending
-    kickout is executed. `recent_scores`: creator and score of the node's last scored tasks.
+    kickout is executed. `recent_scores`: the node's last task scores.
     """
 
     role: NodeRole
     address: Address
     random_stream: RandomStream
-    recent_scores: deque[tuple[Address, int]]
+    recent_scores: deque[LoopScore]
     card: int
     first_joined_at: int
     task: "LoopTask | None" = None

@@ -17,6 +17,7 @@ from oracle.domain.fold.fold import (
     collect_task_keys,
 )
 from oracle.domain.ids import TaskKey
+from oracle.domain.incidents.incident import Incident
 from oracle.domain.reports.contract_state import ContractState
 from oracle.domain.reports.kickout_review import ScoreHistory
 from oracle.domain.roots.pieces import KEPT_ROUNDS
@@ -49,7 +50,8 @@ class FoldedState:
     """The state after some block, in memory: everything that a report is built from.
 
     `snapshot_block`: the block of the snapshot that the fold started from; None: no snapshot.
-    `score_history` and `dead_letter_blocks` hold only what was folded after the snapshot.
+    `score_history` and `dead_letter_blocks` hold only what was folded after the snapshot,
+    `incidents` those that were open at the snapshot or found after it, by number.
     """
 
     fold: Fold
@@ -58,11 +60,13 @@ class FoldedState:
     snapshot_block: int | None = None
     # Blocks with a log or call that could not be decoded.
     dead_letter_blocks: list[int] = field(default_factory=list)
+    incidents: dict[int, Incident] = field(default_factory=dict)
 
     def record_changes(self) -> None:
         """Record the changes folded since the last call; they must be those of whole blocks."""
         changes = self.fold.drain_changes()
         self.score_history.record_changes(changes, self.fold.ledger.tasks)
+        self.incidents.update(changes.incidents.list_incidents())
 
 
 def compute_snapshot_version(reader: LogReader, rules: Rules) -> bytes:
@@ -138,7 +142,13 @@ def _restore_state(uow: UnitOfWork, snapshot: StateSnapshot, rules: Rules) -> Fo
     fold.ledger.groups.update((group.group, group) for group in packed.groups)
     contract_state = uow.rounds.load(up_to_block=snapshot.block)
     contract_state.kicks = {kick.node: kick for kick in packed.kicks}
-    return FoldedState(fold, contract_state, ScoreHistory(rules), snapshot.block)
+    return FoldedState(
+        fold,
+        contract_state,
+        ScoreHistory(rules),
+        snapshot.block,
+        incidents={incident.number: incident for incident in packed.detector.open_incidents},
+    )
 
 
 def _fold_remaining(

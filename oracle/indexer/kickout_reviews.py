@@ -4,18 +4,22 @@ Both ways give the same review, because it depends only on what was known when t
 due. See docs/explanation/kickouts.md#held-for-a-person.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from oracle.domain.blocks import BEFORE_EVERYTHING, BlockRange, Position
+from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.working_set import ScoreEntry
 from oracle.domain.ids import Address, TaskKey
+from oracle.domain.incidents.incident import Incident
 from oracle.domain.reports.kickout_review import (
     CountedScore,
     KickoutPolicy,
     KickoutReview,
     compute_evidence_range,
+    count_incident_scores,
     find_creators,
     find_first_block,
+    find_unanswered_scores,
     get_counted_limit,
     review_kickout,
     select_counted_entries,
@@ -23,7 +27,7 @@ from oracle.domain.reports.kickout_review import (
 from oracle.domain.roots.node_leaves import LeafRow
 from oracle.domain.roots.scoring_context import ScoringContext, build_scoring_context
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state import GroupResult, Node
+from oracle.domain.state import GroupResult, Node, Task
 from oracle.indexer.folded_state import FoldedState
 from oracle.store.database import UnitOfWork
 
@@ -99,12 +103,46 @@ def load_kickout_review(uow: UnitOfWork, node: Node, policy: KickoutPolicy) -> K
     """
     opened_at = _get_opening(node)
     entries = load_counted_entries(uow, node, opened_at, policy.rules)
+    tasks = uow.tasks.get_many([entry.task for entry in entries])
     return review_kickout(
         entries,
-        load_creators(uow, entries, opened_at),
+        find_creators(tasks.values(), opened_at),
         policy,
         has_dead_letter=_has_stored_dead_letter(uow, entries, opened_at),
+        incident_scores=count_stored_incident_scores(uow, entries, tasks, opened_at, policy.rules),
     )
+
+
+def count_stored_incident_scores(
+    uow: UnitOfWork,
+    entries: Sequence[ScoreEntry],
+    tasks: Mapping[TaskKey, Task],
+    opened_at: Position,
+    rules: Rules,
+) -> int:
+    """Count the scores in incidents when an interval opened; 0 if the rules hold no kickout."""
+
+    def load_incidents(first_time: int, last_time: int) -> list[Incident]:
+        return uow.incidents.list_between(first_time, last_time, up_to_block=opened_at.block)
+
+    return _count_incident_scores(entries, tasks, opened_at, rules, load_incidents)
+
+
+def _count_incident_scores(
+    entries: Sequence[ScoreEntry],
+    tasks: Mapping[TaskKey, Task],
+    opened_at: Position,
+    rules: Rules,
+    load_incidents: Callable[[int, int], list[Incident]],
+) -> int:
+    """Count the scores in incidents; `load_incidents` returns those between two block times."""
+    if rules.kick_incident_share >= UNIT:
+        return 0
+    scores = find_unanswered_scores(entries, tasks, opened_at)
+    if not scores:
+        return 0
+    times = [score.time for score in scores]
+    return count_incident_scores(scores, load_incidents(min(times), max(times)), opened_at)
 
 
 def _has_stored_dead_letter(
@@ -188,7 +226,26 @@ def review_folded_kickout(
         find_creators(scored_tasks.values(), opened_at),
         policy,
         has_dead_letter=_has_dead_letter(uow, state, compute_evidence_range(scores, opened_at)),
+        incident_scores=_count_incident_scores(
+            entries,
+            scored_tasks,
+            opened_at,
+            policy.rules,
+            lambda first, last: _list_incidents(uow, state, opened_at, first, last),
+        ),
     )
+
+
+def _list_incidents(
+    uow: UnitOfWork, state: FoldedState, opened_at: Position, first_time: int, last_time: int
+) -> list[Incident]:
+    """Return the incidents of a folded state; those that ended before its snapshot are stored."""
+    incidents = dict(state.incidents)
+    if state.snapshot_block is not None:
+        last_block = min(state.snapshot_block, opened_at.block)
+        for incident in uow.incidents.list_between(first_time, last_time, up_to_block=last_block):
+            incidents.setdefault(incident.number, incident)
+    return list(incidents.values())
 
 
 def _add_earlier_scores(

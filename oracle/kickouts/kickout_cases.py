@@ -16,7 +16,7 @@ from oracle.domain.reports.kickout_evidence import (
     KickoutEvidence,
     build_kickout_evidence,
 )
-from oracle.domain.reports.kickout_review import KickoutPolicy
+from oracle.domain.reports.kickout_review import KickoutPolicy, find_creators
 from oracle.domain.reports.lanes import LOWEST_SCORE
 from oracle.domain.reports.node_kicks import NodeKick
 from oracle.domain.reports.report import ReportSettings
@@ -25,8 +25,8 @@ from oracle.domain.roots.proofs import NodeProof
 from oracle.domain.scoring.node_scores import is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.kickout_reviews import (
+    count_stored_incident_scores,
     load_counted_entries,
-    load_creators,
     load_kickout_review,
 )
 from oracle.indexer.round_leaves import LeafCache, load_round_of, prove_from_pieces
@@ -277,12 +277,16 @@ def load_kickout_evidence(
         account_id=_format_account_id(chain_id, interval.node),
         oracle_account_id=_format_account_id(chain_id, contract),
     )
+    tasks = uow.tasks.get_many([entry.task for entry in entries])
     return build_kickout_evidence(
         interval,
         entries,
         policy.rules,
         subject=subject,
-        creators=load_creators(uow, entries, interval.opened_at),
+        creators=find_creators(tasks.values(), interval.opened_at),
+        incident_scores=count_stored_incident_scores(
+            uow, entries, tasks, interval.opened_at, policy.rules
+        ),
     )
 
 

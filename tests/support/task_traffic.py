@@ -139,10 +139,10 @@ def create_traffic(
 BURST_NODES = 12
 
 
-def burst_history() -> History:
+def begin_burst() -> History:
     """Every node answers one application, and times out on a task of another one.
 
-    The incident is found at the tenth timeout, and is over at the last submission.
+    The incident is found at the tenth timeout, and is open at the end.
     """
     names = [f"n{number}" for number in range(BURST_NODES)]
     history = History().joins(*names).creates("late", creator=node("calm")).starts("late", "n0")
@@ -153,4 +153,27 @@ def burst_history() -> History:
     history.after(200)
     for name in names:
         history.after(5).times_out(f"bad {name}")
+    return history
+
+
+def end_burst(history: History) -> History:
+    """Let the task of the calm application end half an hour later, so that the burst is over."""
     return history.after(1800).submits("late").succeeds("late")
+
+
+def burst_history() -> History:
+    """A burst from its begin to its end, which is at the last submission."""
+    return end_burst(begin_burst())
+
+
+def score_zeros(history: History, number: int, creator: str) -> History:
+    """Let the node `n0` time out in groups of a creator that two others answer."""
+    for _ in range(number):
+        name = f"{creator} {len(history.events)}"
+        tasks = [f"{name} {member}" for member in range(3)]
+        history.creates(*tasks, of=name, creator=node(creator))
+        for member, task_name in enumerate(tasks):
+            history.starts(task_name, f"n{member}")
+        history.after(5).submits(tasks[1]).submits(tasks[2]).times_out(tasks[0])
+        history.judges(name, *tasks, right=tasks[1:])
+    return history

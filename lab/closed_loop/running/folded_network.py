@@ -9,6 +9,7 @@ from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.fold import Fold
 from oracle.domain.fold.working_set import Changes
 from oracle.domain.ids import Address, TaskKey
+from oracle.domain.incidents.incident import Incident
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node, Task
 from oracle.systems.crynux.candidate_pool import CandidatePool
@@ -84,6 +85,8 @@ class FoldedNetwork:
         self.time = time
         self._fold = Fold(rules)
         self._log_count = 0
+        # All incidents so far, by number.
+        self.incidents: dict[int, Incident] = {}
         # If False, all events are in the transaction with the number `_transaction`.
         self._has_own_transaction, self._transaction = True, 0
         self._chooser: _NodeChooser = (
@@ -132,7 +135,9 @@ class FoldedNetwork:
     def drain_changes(self) -> Changes:
         """Pass changed nodes to the chooser, and return all other changes since the last call."""
         self.update_chooser()
-        return self._fold.drain_changes()
+        changes = self._fold.drain_changes()
+        self.incidents.update(changes.incidents.list_incidents())
+        return changes
 
     def get_node(self, address: Address) -> Node:
         """Return the fold's state of a node that has joined."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from lab.closed_loop.chance import RandomStream
 from lab.closed_loop.economics import GasAction
-from lab.closed_loop.players import LoopNode, NodeEvent, NodeRole, Reaction
+from lab.closed_loop.players import LoopNode, LoopScore, NodeEvent, NodeRole, Reaction
 from lab.closed_loop.running.loop_state import LoopState
 from oracle.domain.events.network_events import (
     DomainEvent,
@@ -14,7 +14,6 @@ from oracle.domain.events.network_events import (
     NodeQuit,
     NodeSlashed,
 )
-from oracle.domain.ids import Address
 
 _GPU_VRAM_GB = 24
 _GPU_NAME = "card"
@@ -32,7 +31,7 @@ def add_node(state: LoopState, role: NodeRole, card: int | None = None) -> None:
     if card is None:
         card = _FIRST_OWN_CARD + node_number if role.card is None else role.card
     random_stream = RandomStream(state.plan.seed, "node", node_number)
-    recent_scores: deque[tuple[Address, int]] = deque(maxlen=state.network.rules.pool_size)
+    recent_scores: deque[LoopScore] = deque(maxlen=state.network.rules.pool_size)
     node = LoopNode(role, address, random_stream, recent_scores, card, state.now)
     state.node_by_address[address] = node
     state.all_nodes.append(node)

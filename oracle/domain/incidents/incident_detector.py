@@ -56,6 +56,10 @@ class IncidentRows:
     minutes: dict[int, EndMinute | None] = field(default_factory=dict)
     incidents: dict[int, Incident | None] = field(default_factory=dict)
 
+    def list_incidents(self) -> dict[int, Incident]:
+        """Return the rows of incidents that exist, by number."""
+        return {number: row for number, row in self.incidents.items() if row is not None}
+
 
 class IncidentDetector:
     """Follows the ends of tasks and the incidents that are open.

@@ -78,6 +78,17 @@ def find_derived_zeros_reason(entries: Sequence[ScoreEntry], rules: Rules) -> st
     return f"{derived_count} of its {len(entries)} scores are zeros derived for timed-out members"
 
 
+def find_incident_reason(score_count: int, incident_scores: int, rules: Rules) -> str | None:
+    """Return a reason if more scores than the rules allow are zeros in incidents, else None.
+
+    `score_count` is the number of scores that count, and `incident_scores` the number of those in
+    incidents (`count_incident_scores`).
+    """
+    if incident_scores * UNIT <= rules.kick_incident_share * score_count:
+        return None
+    return f"{incident_scores} of its {score_count} scores are timeouts in incidents"
+
+
 def compute_creator_spread(
     scores: Iterable[tuple[Address | None, int]], rules: Rules
 ) -> CreatorSpread:
@@ -133,6 +144,7 @@ def build_kickout_evidence(
     *,
     subject: EvidenceSubject,
     creators: Mapping[TaskKey, Address],
+    incident_scores: int = 0,
 ) -> KickoutEvidence:
     """Return the evidence for a kickout.
 
@@ -148,6 +160,8 @@ def build_kickout_evidence(
         subject: the chain, the oracle contract and the node's account id.
         creators: the creators of the scored tasks, as far as events named them before the interval
             opened.
+        incident_scores: the number of scores in incidents, which the evidence states if the rules
+            may hold a kickout for them.
 
     Raises:
         ValueError: the entries are not a full pool, belong to another node, or are not low enough
@@ -164,7 +178,7 @@ def build_kickout_evidence(
     spread = compute_creator_spread(
         ((creators.get(entry.task), entry.score) for entry in entries), rules
     )
-    content = {
+    content: dict[str, object] = {
         **subject._asdict(),
         "creators": spread.creators,
         "decisive_of_one_creator": spread.decisive_scores,
@@ -179,6 +193,8 @@ def build_kickout_evidence(
         "rules_version": rules.version,
         "sum": total,
     }
+    if rules.kick_incident_share < UNIT:
+        content["scores_in_incidents"] = incident_scores
     return KickoutEvidence(json.dumps(content, sort_keys=True, indent=1) + "\n", spread)
 
 

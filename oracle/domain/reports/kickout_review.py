@@ -10,13 +10,15 @@ from typing import NamedTuple
 from oracle.domain.blocks import BlockRange, Position
 from oracle.domain.fold.working_set import Changes, ScoreEntry
 from oracle.domain.ids import Address, TaskKey
+from oracle.domain.incidents.incident import Incident, find_marking_incident
 from oracle.domain.reports.kickout_evidence import (
     compute_creator_spread,
     find_derived_zeros_reason,
+    find_incident_reason,
     justifies_kickout,
 )
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state import GroupResult, Node, Task
+from oracle.domain.state import Ending, GroupResult, Node, Task
 
 
 class KickoutPolicy(NamedTuple):
@@ -61,6 +63,7 @@ def review_kickout(
     policy: KickoutPolicy,
     *,
     has_dead_letter: bool,
+    incident_scores: int = 0,
 ) -> KickoutReview:
     """Return the review of a kickout that these scores made due.
 
@@ -69,12 +72,17 @@ def review_kickout(
         creators: the creators of the scored tasks that were known by then.
         policy: the rules that scored the tasks, and whether every kickout is held.
         has_dead_letter: whether a dead letter lies in the blocks of `compute_evidence_range`.
+        incident_scores: the number of scores in incidents (`count_incident_scores`).
     """
-    return KickoutReview(find_hold_reason(entries, creators, policy), has_dead_letter)
+    hold_reason = find_hold_reason(entries, creators, policy, incident_scores)
+    return KickoutReview(hold_reason, has_dead_letter)
 
 
 def find_hold_reason(
-    entries: Sequence[ScoreEntry], creators: Mapping[TaskKey, Address], policy: KickoutPolicy
+    entries: Sequence[ScoreEntry],
+    creators: Mapping[TaskKey, Address],
+    policy: KickoutPolicy,
+    incident_scores: int = 0,
 ) -> str | None:
     """Return why only an operator may allow a kickout on these scores, or None."""
     rules = policy.rules
@@ -88,7 +96,11 @@ def find_hold_reason(
     spread = compute_creator_spread(
         ((creators.get(entry.task), entry.score) for entry in entries), rules
     )
-    return spread.find_hold_reason(rules) or find_derived_zeros_reason(entries, rules)
+    return (
+        spread.find_hold_reason(rules)
+        or find_incident_reason(len(entries), incident_scores, rules)
+        or find_derived_zeros_reason(entries, rules)
+    )
 
 
 def find_creators(tasks: Iterable[Task], opened_at: Position) -> dict[TaskKey, Address]:
@@ -103,6 +115,49 @@ def find_creators(tasks: Iterable[Task], opened_at: Position) -> dict[TaskKey, A
         and task.created_at is not None
         and task.created_at <= opened_at
     }
+
+
+class UnansweredScore(NamedTuple):
+    """A score of 0 without an answer: the block time of the timeout, and the task's creator."""
+
+    time: int
+    creator: Address | None
+
+
+def find_unanswered_scores(
+    entries: Iterable[ScoreEntry], tasks: Mapping[TaskKey, Task], opened_at: Position
+) -> list[UnansweredScore]:
+    """Return the scores of 0 without an answer, as they were known when a kickout became due.
+
+    A group may close before the timeout of a member; such a score counts at its own time.
+    """
+    scored_tasks = [tasks[entry.task] for entry in entries if entry.task in tasks]
+    creators = find_creators(scored_tasks, opened_at)
+    times = {
+        task.key: task.ended_time
+        for task in scored_tasks
+        if task.ending is Ending.TIMED_OUT
+        and task.ended_at is not None
+        and task.ended_at <= opened_at
+    }
+    return [
+        UnansweredScore(times.get(entry.task) or entry.time, creators.get(entry.task))
+        for entry in entries
+        if entry.score == 0 and entry.elapsed is None
+    ]
+
+
+def count_incident_scores(
+    scores: Iterable[UnansweredScore], incidents: Sequence[Incident], opened_at: Position
+) -> int:
+    """Count the scores that incidents mark, as far as these were known at `opened_at`.
+
+    What is found out later changes no review, so that every reporter has the same one.
+    """
+    return sum(
+        find_marking_incident(incidents, score.time, score.creator, opened_at) is not None
+        for score in scores
+    )
 
 
 def compute_evidence_range(scores: Iterable[CountedScore], opened_at: Position) -> BlockRange:

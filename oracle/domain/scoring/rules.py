@@ -219,6 +219,15 @@ class Rules:
         "ours",
         bounds=SHARE,
     )
+    # A share of the scores; with 1 no kickout is held for it
+    # (docs/explanation/kickouts.md#held-for-a-person).
+    kick_incident_share: Fraction = declare_rule(
+        UNIT,
+        "share of zeros in incidents above which the kickout is held for the vetoer",
+        "ours",
+        bounds=SHARE,
+        omit_default=True,
+    )
 
     # Set if scores come from two rounds of submission (docs/explanation/legacy.md#scores), None if
     # scores come from groups. Under legacy rules, scores do not depend on reliability, and `q_max`

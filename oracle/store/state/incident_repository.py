@@ -44,7 +44,7 @@ class IncidentRepository:
             self._connection.execute(delete(end_minute).where(is_removed), removed)
         kept = [row for row in rows.minutes.values() if row is not None]
         upsert_rows(self._connection, end_minute, list(map(encode_minute_row, kept)))
-        incidents = [row for row in rows.incidents.values() if row is not None]
+        incidents = rows.list_incidents().values()
         upsert_rows(self._connection, incident, list(map(encode_incident_row, incidents)))
 
     def list_newest(self, limit: int, *, below: int | None = None) -> list[Incident]:
@@ -66,12 +66,14 @@ class IncidentRepository:
         """Return the incidents that may mark a timeout between two block times, oldest first.
 
         An open incident marks later timeouts as well. With `up_to_block`, only the incidents that
-        were found up to that block are returned.
+        were found up to that block are returned, and one that ended later counts as open.
         """
         reaches = or_(incident.c.until >= first_time, incident.c.over_block.is_(None))
-        query = select(incident).where(reaches, incident.c.since <= last_time)
+        query = select(incident).where(incident.c.since <= last_time)
         if up_to_block is not None:
+            reaches = or_(reaches, incident.c.over_block >= up_to_block)
             query = query.where(incident.c.block <= up_to_block)
+        query = query.where(reaches)
         rows = self._connection.execute(query.order_by(incident.c.number))
         return list(map(decode_incident_row, rows))
 

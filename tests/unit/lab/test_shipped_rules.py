@@ -4,10 +4,15 @@ import pytest
 
 from lab.attack.attack import REASON_BY_FINDING, REASONS_BY_RULE_SET, AttackPlan, simulate_attacks
 from lab.attack.strategies import BASELINES, STRATEGIES, get_strategy
+from lab.closed_loop import closed_loop
 from lab.closed_loop.loop_plan import LoopPlan
+from lab.closed_loop.loop_result import LoopResult, summarize_loop
+from lab.closed_loop.players import ATTACKER
+from lab.closed_loop.running.loop_state import LoopState
 from oracle.domain.fixed_point import UNIT
+from oracle.domain.incidents.incident import Incident
 from oracle.systems.registry import list_rule_sets
-from tests.support.loops import column
+from tests.support.loops import column, found
 
 LIMIT = 10
 LOOP = LoopPlan(tasks=4000)
@@ -40,6 +45,23 @@ def test_no_strategy_gains_or_harms_beyond_limit_except_listed_findings(rules, p
     assert {
         name for name, min_loss in dear.items() if finding_by_strategy[name].gain > -min_loss
     } == set()
+
+
+@pytest.mark.slow
+def test_faked_outage_is_marked_but_holds_no_kickout_and_gains_nothing(monkeypatch):
+    incidents = list[dict[int, Incident]]()
+
+    def summarize_and_keep_incidents(state: LoopState) -> LoopResult:
+        incidents.append(state.network.incidents)
+        return summarize_loop(state)
+
+    monkeypatch.setattr(closed_loop, "summarize_loop", summarize_and_keep_incidents)
+    gated = "crynux kick_incident_share=0.2"
+    finding = found("fake-outage", gated, LoopPlan(tasks=10_000))
+    (incident,) = [entry for loop_incidents in incidents for entry in loop_incidents.values()]
+    assert incident.is_network_outage
+    assert finding.gain < 0
+    assert [result.get_owner(ATTACKER).held_count for result in finding.attacks] == [0]
 
 
 def test_every_listed_finding_names_a_simulated_strategy():

@@ -46,6 +46,7 @@ sound = st.fixed_dictionaries(
         "boost": decimals,
         "kickout_below": decimals | st.sampled_from(["2", "2.0", "2.5"]),
         "kick_creator_share": decimals,
+        "kick_incident_share": decimals,
         "error_rank": st.sampled_from(["last", "as_reported"]),
         "ranked_answers": st.sampled_from(["all", "right"]),
         "least_timeout_seconds": whole,

@@ -2,7 +2,7 @@
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
-from oracle.domain.reports.kickout_evidence import compute_creator_spread
+from oracle.domain.reports.kickout_evidence import compute_creator_spread, find_incident_reason
 from oracle.domain.scoring.node_scores import (
     compute_reliability,
     is_below_kickout_line,
@@ -77,6 +77,13 @@ def test_kickout_is_held_when_single_creator_dominates_scores(vector):
     every = [*named, *[None] * vector["unknown"]]
     spread = compute_creator_spread([(creator, 0) for creator in every], rules)
     assert (spread.find_hold_reason(rules) is not None) is vector["held"]
+
+
+@vectors_of("incident_share", file="seed-2")
+def test_kickout_is_held_when_incidents_made_more_zeros_than_the_share(vector):
+    rules = rules_with(kick_incident_share=units(vector["share"]))
+    reason = find_incident_reason(vector["scores"], vector["in_incidents"], rules)
+    assert (reason is not None) is vector["held"]
 
 
 @vectors_of("weight_floor", file="seed-2")

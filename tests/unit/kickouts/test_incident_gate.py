@@ -1,0 +1,164 @@
+"""A kickout that rests on timeouts in incidents is held, if the rules say so.
+
+See docs/explanation/kickouts.md#held-for-a-person.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import groupby
+
+import pytest
+
+from oracle.domain.blocks import Position
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.fold.fold import Fold
+from oracle.domain.incidents.incident import Incident
+from oracle.domain.reports.kickout_evidence import find_incident_reason
+from oracle.domain.reports.kickout_review import (
+    KickoutPolicy,
+    UnansweredScore,
+    count_incident_scores,
+)
+from oracle.domain.roots.leaves import LeafFlag
+from oracle.domain.scoring.rules import Rules
+from oracle.indexer.kickout_reviews import load_kickout_review
+from oracle.indexer.rules_binding import bind_rules
+from oracle.kickouts.kickout_cases import load_kickout_evidence
+from oracle.store.database import Store, UnitOfWork
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, CRYNUX_DOCS, RELAY
+from tests.support.histories import GENESIS_TIME, History, node
+from tests.support.scripted import ScriptedChain
+from tests.support.task_traffic import begin_burst, end_burst, score_zeros
+from tests.support.txmgr.follower import RULES, Follower
+from tests.unit.indexer.test_rewinding_to_snapshots import make_snapshots, small_snapshots
+from tests.unit.reporting.test_reviewed_leaves import (
+    check_reports,
+    folder_of,
+    kept_reports,
+    leaf_as_of,
+)
+
+VICTIM = node("n0")
+# A kickout is held if more than a fifth of its scores are timeouts in incidents.
+GATED = replace(CRYNUX, pool_size=5, kick_creator_share=UNIT, kick_incident_share=UNIT // 5)
+OPEN = replace(GATED, kick_incident_share=UNIT)
+
+
+def zeros(in_burst: int, others: int) -> History:
+    """Five zeros of the victim, some of them on tasks of the application that fails."""
+    return score_zeros(score_zeros(begin_burst(), others, "calm"), in_burst, "burst")
+
+
+@contextmanager
+def stored(store: Store, history: History, rules: Rules) -> Iterator[UnitOfWork]:
+    fold = Fold(rules)
+    fold.fold_events(history.events)
+    with store.transaction() as uow:
+        uow.write_changes(fold.drain_changes(), uow.rule_sets.get_or_assign_number(rules))
+        yield uow
+
+
+def hold_reason(store: Store, history: History, rules: Rules = GATED) -> str | None:
+    with stored(store, history, rules) as uow:
+        victim = uow.nodes.get_many([VICTIM])[VICTIM]
+        return load_kickout_review(uow, victim, KickoutPolicy(rules)).hold_reason
+
+
+@pytest.fixture
+def store(new_sqlite_store):
+    with new_sqlite_store() as store:
+        yield store
+
+
+def test_kickout_on_timeouts_in_incident_is_held(store):
+    assert hold_reason(store, zeros(2, 3)) == "2 of its 5 scores are timeouts in incidents"
+
+
+def test_kickout_with_exactly_the_allowed_share_is_not_held(store):
+    assert hold_reason(store, zeros(1, 4)) is None
+
+
+def test_kickout_is_not_held_when_gate_is_off(store):
+    assert hold_reason(store, zeros(5, 0), OPEN) is None
+
+
+def test_review_is_the_same_after_the_incident_is_over(store):
+    over = end_burst(zeros(2, 3))
+    assert hold_reason(store, over) == "2 of its 5 scores are timeouts in incidents"
+    with store.read_transaction() as uow:
+        (incident,) = uow.incidents.list_newest(9)
+        assert incident.over_at is not None
+
+
+def test_incident_found_after_the_kickout_became_due_does_not_hold_it():
+    at = Position(10, 0, 0)
+    later = Incident(1, None, Position(11, 0, 0), 1100, 100, 1199, 9, 9)
+    scores = [UnansweredScore(1000, None), UnansweredScore(50, None)]
+    assert count_incident_scores(scores, [later], at) == 0
+    known = later._replace(found_at=Position(9, 0, 0))
+    assert count_incident_scores(scores, [known], at) == 1
+
+
+def test_score_of_an_answer_is_no_timeout_in_an_incident(store):
+    history = zeros(1, 3)
+    names = ["slow", "fast", "faster"]
+    history.creates(*names, of="last", creator=node("burst"))
+    for member, name in enumerate(names):
+        history.starts(name, f"n{member}")
+    # A wrong answer scores nothing, but it is no timeout.
+    history.after(5).submits("fast").submits("faster").submits("slow")
+    history.judges("last", *names, right=names[1:], wrong=names[:1])
+    assert hold_reason(store, history) is None
+
+
+def test_evidence_states_scores_in_incidents_only_if_the_gate_is_on(store, new_sqlite_store):
+    with stored(store, zeros(2, 3), GATED) as uow:
+        (interval,) = uow.kickouts.list_open()
+        text = load_kickout_evidence(uow, KickoutPolicy(GATED), interval).text
+    assert json.loads(text)["scores_in_incidents"] == 2
+
+
+def test_evidence_is_unchanged_if_the_gate_is_off(store):
+    with stored(store, zeros(2, 3), OPEN) as uow:
+        (interval,) = uow.kickouts.list_open()
+        text = load_kickout_evidence(uow, KickoutPolicy(OPEN), interval).text
+    assert "scores_in_incidents" not in json.loads(text)
+
+
+@pytest.mark.parametrize("share", [0, UNIT // 5, UNIT])
+@pytest.mark.parametrize("incident_scores", range(6))
+def test_kickout_is_held_above_the_share(share, incident_scores):
+    rules = replace(GATED, kick_incident_share=share)
+    reason = find_incident_reason(5, incident_scores, rules)
+    assert (reason is not None) is (incident_scores * UNIT > share * 5)
+
+
+@pytest.mark.parametrize("rules", [CRYNUX, CRYNUX_DOCS, RELAY])
+def test_published_rule_sets_do_not_name_the_gate(rules):
+    assert rules.kick_incident_share == UNIT
+    assert "kick_incident_share" not in rules.to_json()
+    assert '"kick_incident_share":"0.2"' in replace(rules, kick_incident_share=UNIT // 5).to_json()
+
+
+def test_held_leaf_from_the_database_equals_the_one_folded_in_memory(new_store):
+    rules = replace(RULES, pool_size=5, kick_incident_share=UNIT // 5)
+    chain, time = ScriptedChain(), GENESIS_TIME
+    history = end_burst(zeros(2, 3))
+    for event_time, events in groupby(history.events, key=lambda event: event.time):
+        chain.mine(*events, after=event_time - time)
+        time = event_time
+    chain.mine_many(60)
+    with new_store() as store, small_snapshots(8):
+        follower = Follower(chain, store, folder=folder_of(rules))
+        with store.transaction() as uow:
+            bind_rules(uow, rules)
+        follower.catch_up()
+        check_reports(follower)
+        assert len(make_snapshots(follower)) > 3
+        check_reports(follower)
+        last_report = max(kept_reports(store), key=lambda report: report.as_of.number)
+        leaf = leaf_as_of(follower, "n0", last_report.as_of)
+        assert leaf.kickout_due_since
+        assert LeafFlag.HELD in leaf.flags
