@@ -3,6 +3,7 @@
 See docs/explanation/storage.md#leaf-pieces.
 """
 
+from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from threading import Lock
@@ -130,10 +131,18 @@ def load_round_lanes(uow: UnitOfWork, cache: LeafCache, accepted: RoundAccepted)
 
     def load() -> Lanes:
         pieced_round = load_round_of(uow, cache, accepted)
-        leaves = b"" if pieced_round is None else load_leaves(uow, pieced_round)
-        return extract_lanes(leaves)
+        return array("H") if pieced_round is None else load_lanes(uow, pieced_round)
 
     return cache.lanes.get_or_make(accepted.root, load)
+
+
+def load_lanes(uow: UnitOfWork, pieced_round: PiecedRound) -> Lanes:
+    """Return the lanes of a round whose leaves are stored, by seat, with one piece in memory."""
+    lanes = array("H")
+    for piece in range(len(pieced_round.digests)):
+        leaves = uow.leaf_pieces.load_leaves(piece, pieced_round.summary.as_of)
+        lanes.extend(extract_lanes(leaves))
+    return lanes
 
 
 def load_leaves(uow: UnitOfWork, pieced_round: PiecedRound) -> bytes:

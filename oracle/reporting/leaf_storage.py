@@ -5,10 +5,14 @@ See docs/explanation/storage.md#leaf-pieces.
 
 from oracle.domain.blocks import BlockRef
 from oracle.domain.reports.report import Lanes, Report, ReportSettings, compute_period
-from oracle.domain.roots.leaves import extract_lanes
 from oracle.domain.roots.pieces import KEPT_ROUNDS
 from oracle.domain.roots.round_tree import RoundTree
-from oracle.indexer.round_leaves import load_leaves, load_round_of, load_round_of_report
+from oracle.indexer.round_leaves import (
+    load_lanes,
+    load_leaves,
+    load_round_of,
+    load_round_of_report,
+)
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
 
@@ -55,8 +59,8 @@ def load_report_leaves(context: ReportingContext, uow: UnitOfWork, report: Repor
 
 def load_report_lanes(context: ReportingContext, uow: UnitOfWork, report: Report) -> Lanes | None:
     """Return the lanes of a cut report, by seat, or None if its leaves are not stored."""
-    leaves = load_report_leaves(context, uow, report)
-    return None if leaves is None else extract_lanes(leaves)
+    pieced_round = load_round_of_report(uow, context.leaf_cache, report)
+    return None if pieced_round is None else load_lanes(uow, pieced_round)
 
 
 def load_last_round_leaves(

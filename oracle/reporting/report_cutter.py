@@ -29,7 +29,6 @@ from oracle.domain.reports.report import (
     compute_period,
     cut_report,
 )
-from oracle.domain.roots.leaves import extract_lanes
 from oracle.domain.roots.node_leaves import LeafRow, encode_leaves
 from oracle.domain.roots.round_tree import RoundTree
 from oracle.domain.roots.scoring_context import ScoringContext
@@ -39,7 +38,7 @@ from oracle.domain.scoring.node_scores import count_restarts
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.block_hooks import BlockHook, HookNote
 from oracle.indexer.kickout_reviews import KickoutReviewCache
-from oracle.indexer.round_leaves import LeafCache, load_leaves, load_round_of
+from oracle.indexer.round_leaves import LeafCache, load_lanes, load_round_of
 from oracle.reporting.leaf_storage import prune_pieces, store_changed_pieces
 from oracle.reporting.recompute import find_as_of_block, fold_tree_of_round
 from oracle.signing.typed_data import Domain
@@ -199,7 +198,7 @@ class ReportCutter(BlockHook):
                 return array("H")
             store_changed_pieces(uow, tree, as_of)
             return tree.lanes
-        return extract_lanes(load_leaves(uow, pieced_round))
+        return load_lanes(uow, pieced_round)
 
     def _build_context(self, uow: UnitOfWork, time: int) -> ScoringContext:
         return ScoringContext(
