@@ -32,9 +32,8 @@ class CommittedWindow:
     """One committed window.
 
     `event_counts`: number of events by type, as in docs/reference/events-and-jsonl.md#vocabulary.
-    `anomaly_count`: number of events that broke a rule. `notes`: what the hooks wrote.
-    `newest_number`: the chain's newest known block. `cursor`: the last folded block.
-    `fetch_seconds` includes decoding.
+    `notes`: what the hooks wrote. `newest_number`: the chain's newest known block. `cursor`: the
+    last folded block. `fetch_seconds` includes decoding.
     """
 
     blocks: BlockRange
@@ -43,7 +42,6 @@ class CommittedWindow:
     final_number: int
     log_count: int
     event_counts: Mapping[str, int]
-    anomaly_count: int
     notes: tuple[HookNote, ...]
     fold_seconds: float
     commit_seconds: float
@@ -83,9 +81,7 @@ def commit_window(
                 with start_span("fold", first=blocks.first, last=blocks.last):
                     stops = _collect_stop_blocks(uow, folder, window, heads.latest.number)
                     decoded = merge_feed_events(uow, folder.reader, decoded, blocks)
-                    notes, anomalies = _fold_window(
-                        uow, folder, decoded, final_block_number, stops
-                    )
+                    notes = _fold_window(uow, folder, decoded, final_block_number, stops)
                 folded_at = clock()
                 new_cursor = _move_cursor(uow, folder, window, heads, cursor)
             folder.set_cursor_of_cached_rows(new_cursor)
@@ -97,7 +93,6 @@ def commit_window(
         final_number=final_block_number,
         log_count=len(window.logs),
         event_counts=_count_events(decoded),
-        anomaly_count=anomalies,
         notes=notes,
         fold_seconds=folded_at - started_at,
         commit_seconds=committed_at - folded_at,
@@ -167,8 +162,8 @@ def _fold_window(
     decoded: DecodedEvents,
     final_block_number: int,
     stops: HookStops,
-) -> tuple[tuple[HookNote, ...], int]:
-    """Fold events and run hooks at their stops; return the hooks' notes and the anomaly count."""
+) -> tuple[HookNote, ...]:
+    """Fold events and run hooks at their stops; return the hooks' notes."""
     notes: list[HookNote] = []
 
     def run_hooks(uow: UnitOfWork, contract_state: ContractState, block: BlockRef) -> None:
@@ -177,10 +172,10 @@ def _fold_window(
             if note is not None:
                 notes.append(note)
 
-    anomalies = folder.fold_events(
+    folder.fold_events(
         uow, decoded, final_number=final_block_number, stops=stops.blocks, on_stop=run_hooks
     )
-    return tuple(notes), anomalies
+    return tuple(notes)
 
 
 def _collect_stop_blocks(

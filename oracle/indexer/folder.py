@@ -100,8 +100,8 @@ class EventFolder:
         final_number: int,
         stops: Sequence[BlockRef] = (),
         on_stop: StopCallback | None = None,
-    ) -> int:
-        """Fold a range, write its changes, and return the number of anomalies.
+    ) -> None:
+        """Fold a range and write its changes.
 
         Changes of blocks above `final_number` are journaled. `on_stop` is called at the end of
         each block in `stops`, which must ascend; for a block below the range, it is called at
@@ -109,15 +109,14 @@ class EventFolder:
         """
         contract_state = self._get_contract_state(uow)
         self._load_rows(uow, decoded.events)
-        remaining, anomaly_count = decoded, 0
+        remaining = decoded
         for stop in stops:
             part, remaining = _split_at_block(remaining, stop.number)
-            anomaly_count += self._fold_blocks(uow, contract_state, part, final_number)
+            self._fold_blocks(uow, contract_state, part, final_number)
             if on_stop is not None:
                 on_stop(uow, contract_state, stop)
-        anomaly_count += self._fold_blocks(uow, contract_state, remaining, final_number)
+        self._fold_blocks(uow, contract_state, remaining, final_number)
         self._evict_finished_tasks()
-        return anomaly_count
 
     def _get_contract_state(self, uow: UnitOfWork) -> ContractState:
         if self._contract_state is None:
@@ -151,7 +150,7 @@ class EventFolder:
         contract_state: ContractState,
         part: DecodedEvents,
         final_number: int,
-    ) -> int:
+    ) -> None:
         """Fold and store whole blocks: final blocks together, others one by one with a journal."""
         final_part, journaled_part = _split_at_block(part, final_number)
         if final_part.events:
@@ -169,7 +168,6 @@ class EventFolder:
         self._changed_tasks.update(changes.tasks)
         for hook in self.hooks:
             hook.on_folded(changes)
-        return len(changes.anomalies)
 
     def _evict_finished_tasks(self) -> None:
         """Drop excess rows and ended tasks from memory; later events rarely need ended tasks."""
