@@ -7,9 +7,9 @@ Everything is computed on demand for one node, from its rows
 from pydantic import Field
 
 from oracle.domain.state import Membership, Node
+from oracle.queries.advice.advice_record import load_advice_record
 from oracle.queries.advice.kickout_outlook import KickoutOutlook, build_kickout_outlook
 from oracle.queries.advice.node_money import NodeMoney, build_node_money
-from oracle.queries.advice.node_record import load_node_record
 from oracle.queries.advice.what_if import StandingSource, WhatIf, build_what_if
 from oracle.queries.answers import AddressText, Answer
 from oracle.queries.api.draw_weights import find_weighting, is_available
@@ -32,7 +32,7 @@ class NodeAdvice(Answer):
 def build_node_advice(snapshot: ApiSnapshot, node: Node) -> NodeAdvice:
     """Return the advice for a node as of the cursor."""
     rules, cursor = snapshot.source.archive.rules, snapshot.cursor
-    record = load_node_record(snapshot.uow, node, (cursor.number, cursor.time), rules)
+    record = load_advice_record(snapshot.uow, node, (cursor.number, cursor.time), rules)
     is_member = node.membership is Membership.MEMBER
     return NodeAdvice(
         as_of=snapshot.as_of,

@@ -9,7 +9,7 @@ from collections import defaultdict
 from pydantic import Field
 
 from oracle.domain.scoring.group_ranking import split_fee
-from oracle.queries.advice.node_record import NodeRecord, ScoredTask
+from oracle.queries.advice.advice_record import AdviceRecord, ScoredTask
 from oracle.queries.advice.what_if import compute_last_place_score
 from oracle.queries.answers import ApiModel, Integer
 
@@ -42,7 +42,7 @@ class NodeMoney(ApiModel):
     assumption: str = _ASSUMPTION
 
 
-def build_node_money(record: NodeRecord) -> NodeMoney:
+def build_node_money(record: AdviceRecord) -> NodeMoney:
     """Return what a node earned by its last scored tasks."""
     shares: list[int] = []
     losses_by_rank: dict[int | None, list[int]] = defaultdict(list)
@@ -68,7 +68,7 @@ def build_node_money(record: NodeRecord) -> NodeMoney:
     )
 
 
-def _compute_shares(record: NodeRecord, scored: ScoredTask) -> tuple[int | None, int | None]:
+def _compute_shares(record: AdviceRecord, scored: ScoredTask) -> tuple[int | None, int | None]:
     """Return a node's share of its task's fee, and what the next better place would have brought.
 
     The first is None if the fee is not known; the second also for a first place.

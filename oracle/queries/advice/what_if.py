@@ -17,8 +17,8 @@ from oracle.domain.scoring.node_scores import (
     penalize_reliability,
 )
 from oracle.domain.scoring.rules import Rules
+from oracle.queries.advice.advice_record import AdviceRecord, ScoredTask
 from oracle.queries.advice.group_replay import rank_group_again
-from oracle.queries.advice.node_record import NodeRecord, ScoredTask
 from oracle.queries.answers import ApiModel, FixedPoint
 
 # A node that is 20 % faster takes four fifths of its times.
@@ -61,7 +61,7 @@ class StandingSource:
     compute_chance: Callable[[int], int | None]
 
 
-def build_what_if(record: NodeRecord, standing: StandingSource) -> WhatIf | None:
+def build_what_if(record: AdviceRecord, standing: StandingSource) -> WhatIf | None:
     """Return the what-if of a node, or None if none of its groups can be ranked again.
 
     Under rules that replace pools (relay), the result is None while the pool is not made of the
@@ -91,7 +91,7 @@ def build_what_if(record: NodeRecord, standing: StandingSource) -> WhatIf | None
     return WhatIf(groups=len(faster_scores), rows=rows)
 
 
-def compute_reliability_without(record: NodeRecord, index: int) -> int:
+def compute_reliability_without(record: AdviceRecord, index: int) -> int:
     """Return H as of the record if the change with this index had not happened.
 
     The later changes are played again. A success that found H = 1 is not stored, and would have
@@ -136,7 +136,7 @@ def _build_row(
     )
 
 
-def _compute_faster_scores(record: NodeRecord) -> dict[int, int]:
+def _compute_faster_scores(record: AdviceRecord) -> dict[int, int]:
     """Return the scores of the groups that can be ranked again, by the number of the score."""
     score_by_seq: dict[int, int] = {}
     for scored in record.scored_tasks:
@@ -161,7 +161,7 @@ def _find_last_timeout(changes: Sequence[ReliabilityChange]) -> int | None:
     )
 
 
-def _compute_scores_without_timeout(record: NodeRecord, timeout: ReliabilityChange) -> bytes:
+def _compute_scores_without_timeout(record: AdviceRecord, timeout: ReliabilityChange) -> bytes:
     """Return the scores if the task that timed out had been answered last in its group."""
     answered = {
         scored.entry.seq: compute_last_place_score(scored, record.rules)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from oracle.domain.scoring.rules import Rules
-from oracle.queries.advice.node_record import NodeRecord, ScoredTask
+from oracle.queries.advice.advice_record import AdviceRecord, ScoredTask
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, folded, node
 
@@ -29,12 +29,12 @@ def race(history: History, name: str, elapsed: Mapping[str, int | None]) -> Hist
     return history.after(1)
 
 
-def record_of(history: History, name: str = "A", rules: Rules = CRYNUX) -> NodeRecord:
+def record_of(history: History, name: str = "A", rules: Rules = CRYNUX) -> AdviceRecord:
     """Return the record of a node at the end of a history, as the database would give it."""
     fold, changes = folded(history, rules)
     results = {result.closed_at: result for result in changes.results}
     entries = [entry for entry in changes.scores if entry.node == node(name)]
-    return NodeRecord(
+    return AdviceRecord(
         node=fold.ledger.nodes[node(name)],
         time=history.time,
         rules=rules,

@@ -7,8 +7,8 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import compute_reliability
+from oracle.queries.advice.advice_record import AdviceRecord
 from oracle.queries.advice.group_replay import rank_group_again
-from oracle.queries.advice.node_record import NodeRecord
 from oracle.queries.advice.what_if import (
     StandingSource,
     build_what_if,
@@ -24,7 +24,7 @@ RULES = st.sampled_from([CRYNUX, RELAY, replace(CRYNUX, ranked_answers="all")])
 NOWHERE = StandingSource(lambda _qos: None, lambda _qos: None)
 
 
-def one_race(elapsed, rules=CRYNUX) -> NodeRecord:
+def one_race(elapsed, rules=CRYNUX) -> AdviceRecord:
     return record_of(race(History().joins("A", "B", "C"), "g", elapsed), rules=rules)
 
 

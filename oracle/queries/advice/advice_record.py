@@ -24,7 +24,7 @@ class ScoredTask:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeRecord:
+class AdviceRecord:
     """The newest rows of a node as of block time `time` in seconds, each list oldest first.
 
     `entries` are the scores of its pool. `scored_tasks` are those whose group is stored.
@@ -40,9 +40,9 @@ class NodeRecord:
     changes: Sequence[ReliabilityChange]
 
 
-def load_node_record(
+def load_advice_record(
     uow: UnitOfWork, node: Node, as_of: tuple[int, int], rules: Rules
-) -> NodeRecord:
+) -> AdviceRecord:
     """Load the rows of a node; `as_of` is the number and the time of the cursor's block."""
     number, time = as_of
     entries = uow.scores.list_for_node_up_to(node.address, number, rules.pool_size)
@@ -50,7 +50,7 @@ def load_node_record(
         result.closed_at: result
         for result in uow.results.list_closed_at([entry.at for entry in entries])
     }
-    return NodeRecord(
+    return AdviceRecord(
         node=node,
         time=time,
         rules=rules,
