@@ -359,7 +359,6 @@ def _build_incident_events(
         return
     blocks = BlockRange(first_block, snapshot.cursor.number)
     for incident in snapshot.uow.incidents.list_changed(blocks):
-        text = f"incident {incident.number}, {describe_incident(incident)}"
         for kind, state, position, time in (
             ("incident_began", "began", incident.found_at, incident.found_time),
             ("incident_over", "is over", incident.over_at, incident.over_time),
@@ -372,6 +371,6 @@ def _build_incident_events(
                         time=time,
                         block=position.block,
                         node=None,
-                        text=f"{text} {state}",
+                        text=f"incident {incident.number} {state}: {describe_incident(incident)}",
                     ),
                 )

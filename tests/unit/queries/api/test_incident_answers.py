@@ -134,4 +134,4 @@ def test_event_stream_reports_begin_and_end_of_incident(indexed):
         ("incident_began", incident.found_time),
         ("incident_over", incident.over_time),
     ]
-    assert events[0].text == f"incident 1, burst of timeouts of the application {BURST} began"
+    assert events[0].text == f"incident 1 began: burst of timeouts of the application {BURST}"
