@@ -49,7 +49,7 @@ ASKING = {
 # They ask none, or one of their own; or what they ask for has to be in the outbox first.
 SILENT = {
     *("attack", "audit relay", "backtest", "demo", "devnet", "draws", "endpoint readmit"),
-    *("explain", "export", "gateway"),
+    *("advice", "explain", "export", "gateway"),
     *("feed accept", "feed export-witness", "feed faults", "feed import-witness"),
     *("audit relay", "gateway", "init", "keys create", "keys show"),
     *("notify list", "notify test", "serve"),
