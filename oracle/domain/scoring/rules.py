@@ -223,7 +223,7 @@ class Rules:
     # (docs/explanation/kickouts.md#held-for-a-person).
     kick_incident_share: Fraction = declare_rule(
         UNIT,
-        "share of zeros in incidents above which the kickout is held for the vetoer",
+        "share of zeros in incidents above which the kickout is held",
         "ours",
         bounds=SHARE,
         omit_default=True,
