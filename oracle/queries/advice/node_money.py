@@ -15,7 +15,7 @@ from oracle.queries.answers import ApiModel, Integer
 
 _DAY_SECONDS = 86_400
 # Fees per day are not estimated from less time.
-_MIN_SECONDS = 60
+_MIN_SECONDS = 3_600
 _ASSUMPTION = (
     "The fee of each task as the rules share it; a lower place is compared with the next better "
     "one in the same group, and no answer with an answer in last place."
@@ -37,7 +37,7 @@ class NodeMoney(ApiModel):
     earned: Integer = Field(description="Its share of the fees of its last scored tasks.")
     tasks: int = Field(description="Scored tasks with a known fee.")
     seconds: int = Field(description="From the first of these tasks to the block.")
-    per_day: Integer | None = Field(description="null: less than a minute passed.")
+    per_day: Integer | None = Field(description="null: less than an hour passed.")
     losses: list[RankLoss] = Field(description="Best place first.")
     assumption: str = _ASSUMPTION
 
