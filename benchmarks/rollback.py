@@ -104,6 +104,7 @@ def fold_anew(store: Store, history: list[DomainEvent]) -> None:
 
 def load(uow: UnitOfWork, fold: Fold, above: list[DomainEvent]) -> None:
     fold.last = uow.last_event.get()
+    fold.ledger.detector = uow.incidents.load_detector()
     fold.ledger.tasks.update(uow.tasks.get_many(collect_task_keys(above)))
     fold.ledger.nodes.update({node.address: node for node in uow.nodes.iterate_all()})
 
