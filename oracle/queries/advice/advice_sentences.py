@@ -61,7 +61,8 @@ def _format_what_if_row(row: WhatIfRow) -> tuple[str, ...]:
 
 def explain_what_if(what_if: WhatIf) -> str:
     """Return what the rows assume."""
-    return f"{format_count(what_if.groups, 'group')} ranked again. {what_if.assumption}"
+    groups_text = capitalize_first(format_count(what_if.groups, "group"))
+    return f"{what_if.assumption} {groups_text} could be ranked."
 
 
 def summarize_money(money: NodeMoney, token: Token) -> str:
