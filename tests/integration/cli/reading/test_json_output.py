@@ -25,6 +25,7 @@ LOGGED = "logged_meanwhile"
 Capture = pytest.CaptureFixture[str]
 # By command: how it is called; {node}, {intent} and {folder} are the network's and the test's own.
 CALLED = {
+    "advice": ["{node}"],
     "backtest": [],
     "config check": [],
     "contract check": ["--dev"],
