@@ -1,4 +1,4 @@
-"""What a node's owner is told would have been, against a loop in which it really was so."""
+"""Compares the advice for a node's owner with closed loops, in which the truth is known."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
@@ -9,12 +9,14 @@ from lab.closed_loop.closed_loop import run_closed_loop
 from lab.closed_loop.loop_plan import Cast, LoopPlan, create_honest_nodes
 from lab.closed_loop.running.folded_network import FoldedNetwork
 from oracle.domain.ids import Address, TaskKey
+from oracle.domain.scoring.score_interval import compute_sum_interval
 from oracle.domain.state import GroupResult, Task, copy_task
 from oracle.queries.advice.group_replay import rank_group_again
 from tests.support.loops import column
 
 PLAN = LoopPlan(nodes=24, tasks=6_000, load=60, groups=60, seed=3)
 SYSTEM = column("crynux")
+RANK_SCORES = (*SYSTEM.rules.rank_scores, SYSTEM.rules.absent_score)
 # Two standard errors of the difference of two means of some 180 scores; a place is worth 3 to 5
 # points. Played here: 8.43 predicted and 8.60 played, 5.74 and 5.23, where it had 4.65 and 2.24.
 MOST_DIFFERENCE = 0.75
@@ -48,7 +50,7 @@ class RecordedLoop:
         return sum(scores) / len(scores)
 
 
-def play(monkeypatch, speed_percent=None) -> RecordedLoop:
+def play(monkeypatch, speed_percent=None, plan=PLAN) -> RecordedLoop:
     """Play the loop; the speed of one node may be another one."""
     recorded, drain_changes = RecordedLoop(), FoldedNetwork.drain_changes
 
@@ -65,12 +67,12 @@ def play(monkeypatch, speed_percent=None) -> RecordedLoop:
         recorded.nodes[:] = sorted(ledger.nodes, key=lambda name: ledger.nodes[name].seat)
         return changes
 
-    roles = create_honest_nodes(PLAN)
+    roles = create_honest_nodes(plan)
     for index, percent in (speed_percent or {}).items():
         roles[index] = replace(roles[index], speed=roles[index].speed * percent // 100)
     with monkeypatch.context() as patched:
         patched.setattr(FoldedNetwork, "drain_changes", record_changes)
-        run_closed_loop(SYSTEM, PLAN, Cast(roles))
+        run_closed_loop(SYSTEM, plan, Cast(roles))
     return recorded
 
 
@@ -88,3 +90,33 @@ def test_faster_node_gets_the_scores_that_were_predicted(monkeypatch):
 
         assert abs(predicted - played) < MOST_DIFFERENCE
         assert predicted > as_it_is.mean_score(node) + MOST_DIFFERENCE
+
+
+def compute_coverage(loop, size):
+    """Return how often the interval of `size` scores contains the node's mean, and its width."""
+    is_inside, widths = [], []
+    for scores in loop.scores.values():
+        for first in range(0, len(scores) - size + 1, max(1, size // 5)):
+            low, high = compute_sum_interval(scores[first : first + size], RANK_SCORES)
+            is_inside.append(low * len(scores) <= sum(scores) * size <= high * len(scores))
+            widths.append((high - low) / size / SYSTEM.rules.q_max)
+    return sum(is_inside) / len(is_inside), sum(widths) / len(widths)
+
+
+@pytest.mark.slow
+def test_interval_contains_the_true_mean_as_often_as_documented(monkeypatch):
+    loop = play(monkeypatch, plan=replace(PLAN, tasks=20_000))
+    assert sum(map(len, loop.scores.values())) == 16_368
+
+    # docs/reference/scoring-rules.md#interval
+    measured = {size: compute_coverage(loop, size) for size in (3, 10, 50)}
+    assert {size: round(100 * inside) for size, (inside, _) in measured.items()} == {
+        3: 95,
+        10: 90,
+        50: 90,
+    }
+    assert {size: round(width, 1) for size, (_, width) in measured.items()} == {
+        3: 0.5,
+        10: 0.3,
+        50: 0.1,
+    }
