@@ -6,7 +6,7 @@ like the system transactions of some chains, these have no signature, so the sen
 proven.
 """
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from eth_keys.datatypes import PrivateKey
 from typing_extensions import override
@@ -44,6 +44,12 @@ def sign_content(address: str, content: bytes) -> tuple[int, int, int]:
     if key is None:
         pseudo_signature = keccak(bytes.fromhex(address[2:]) + content_hash)
         return 0, int.from_bytes(pseudo_signature[:31], "big") + 1, 0
+    return _sign_hash(key, content_hash)
+
+
+@lru_cache(maxsize=1 << 14)
+def _sign_hash(key: PrivateKey, content_hash: bytes) -> tuple[int, int, int]:
+    """Sign once what several blocks contain: a signature of the same hash is always the same."""
     signature = key.sign_msg_hash(content_hash)
     return signature.v, signature.r, signature.s
 
