@@ -131,13 +131,19 @@ def load_round_lanes(uow: UnitOfWork, cache: LeafCache, accepted: RoundAccepted)
 
     def load() -> Lanes:
         pieced_round = load_round_of(uow, cache, accepted)
-        return array("H") if pieced_round is None else load_lanes(uow, pieced_round)
+        lanes = None if pieced_round is None else load_lanes(uow, pieced_round)
+        return array("H") if lanes is None else lanes
 
     return cache.lanes.get_or_make(accepted.root, load)
 
 
-def load_lanes(uow: UnitOfWork, pieced_round: PiecedRound) -> Lanes:
-    """Return the lanes of a round whose leaves are stored, by seat, with one piece in memory."""
+def load_lanes(uow: UnitOfWork, pieced_round: PiecedRound) -> Lanes | None:
+    """Return the lanes of a round, by seat, or None if pieces of it were pruned.
+
+    One piece is in memory at a time.
+    """
+    if not _are_pieces_stored(uow, pieced_round):
+        return None
     lanes = array("H")
     for piece in range(len(pieced_round.digests)):
         leaves = uow.leaf_pieces.load_leaves(piece, pieced_round.summary.as_of)
@@ -145,12 +151,23 @@ def load_lanes(uow: UnitOfWork, pieced_round: PiecedRound) -> Lanes:
     return lanes
 
 
-def load_leaves(uow: UnitOfWork, pieced_round: PiecedRound) -> bytes:
-    """Return the encoded leaves of a round whose leaves are stored, by seat."""
+def load_leaves(uow: UnitOfWork, pieced_round: PiecedRound) -> bytes | None:
+    """Return the encoded leaves of a round, by seat, or None if pieces of it were pruned."""
+    if not _are_pieces_stored(uow, pieced_round):
+        return None
     as_of = pieced_round.summary.as_of
     return b"".join(
         uow.leaf_pieces.load_leaves(piece, as_of) for piece in range(len(pieced_round.digests))
     )
+
+
+def _are_pieces_stored(uow: UnitOfWork, pieced_round: PiecedRound) -> bool:
+    """Return whether no piece was pruned since the round was cached.
+
+    Otherwise an older version of a piece would be read as that of the round.
+    """
+    stored_digests = uow.leaf_pieces.list_digests(pieced_round.summary.as_of)
+    return list(stored_digests.values()) == list(pieced_round.digests)
 
 
 def load_piece(

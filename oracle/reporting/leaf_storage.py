@@ -36,19 +36,33 @@ def prune_pieces(
     """Delete the pieces that neither a kept round, nor a cut that may become one, consists of.
 
     A cut can no longer be accepted when a final block is later than its deadline. The cut as of
-    `as_of` is kept. The final block is that of the chain and not of the cursor, which trails it by
-    a window: databases that read the chain in other windows keep the same pieces.
+    `as_of` is kept, and a released report until a later one landed, because the sanity gate
+    compares later reports with it. The final block is that of the chain and not of the cursor,
+    which trails it by a window: databases that read the chain in other windows keep the same
+    pieces.
     """
     final_time = uow.reports.get_newest_time_up_to(final_number)
     first_period = compute_period(
         max(0, final_time - settings.ttl_seconds), settings.period_seconds
     )
+    released_report = find_released_report(uow)
     kept_blocks = {
         as_of.number,
+        *(() if released_report is None else [released_report.as_of.number]),
         *uow.rounds.list_newest_as_of_blocks(KEPT_ROUNDS),
         *(stored.cut.as_of for stored in uow.reports.list_outcomes_since(first_period)),
     }
     uow.leaf_pieces.prune(kept_blocks)
+
+
+def find_released_report(uow: UnitOfWork) -> Report | None:
+    """Return the newest report that an operator released, or None if a later one landed."""
+    period = uow.holds.get_newest_released_period()
+    newest_landed = uow.reports.get_newest_landed_period()
+    if period is None or (newest_landed is not None and newest_landed >= period):
+        return None
+    stored = uow.reports.get(period)
+    return None if stored is None else stored.report
 
 
 def load_report_leaves(context: ReportingContext, uow: UnitOfWork, report: Report) -> bytes | None:

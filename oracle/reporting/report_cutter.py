@@ -191,14 +191,15 @@ class ReportCutter(BlockHook):
         """
         cache = LeafCache()
         pieced_round = load_round_of(uow, cache, accepted)
-        if pieced_round is None:
-            tree = fold_tree_of_round(uow, self._reader, accepted, self._rules)
-            as_of = find_as_of_block(uow, accepted)
-            if tree is None or as_of is None:
-                return array("H")
-            store_changed_pieces(uow, tree, as_of)
-            return tree.lanes
-        return load_lanes(uow, pieced_round)
+        lanes = None if pieced_round is None else load_lanes(uow, pieced_round)
+        if lanes is not None:
+            return lanes
+        tree = fold_tree_of_round(uow, self._reader, accepted, self._rules)
+        as_of = find_as_of_block(uow, accepted)
+        if tree is None or as_of is None:
+            return array("H")
+        store_changed_pieces(uow, tree, as_of)
+        return tree.lanes
 
     def _build_context(self, uow: UnitOfWork, time: int) -> ScoringContext:
         return ScoringContext(

@@ -20,11 +20,15 @@ from oracle.domain.reports.sanity_limits import (
 from oracle.domain.roots.leaves import LeafFlag, read_flags, read_lane, split_leaves
 from oracle.domain.state import Membership
 from oracle.errors import InputError
-from oracle.reporting.leaf_storage import load_last_round_leaves, load_report_leaves
+from oracle.reporting.leaf_storage import (
+    find_released_report,
+    load_last_round_leaves,
+    load_report_leaves,
+)
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
-from oracle.store.report_repository import ReportHold, StoredReport, StoredReportHeader
+from oracle.store.report_repository import ReportHold, StoredReportHeader
 from oracle.telemetry import quorum_metrics
 from oracle.txmgr.context import StepResult
 
@@ -113,17 +117,22 @@ def _find_change_hold_reason(
 ) -> str | None:
     """Return why the report changes too many members, or None.
 
-    The report is compared with the last round or, if a recent report was released, with that.
+    The report is compared with the last round or, if a report was released after it, with that.
     """
-    released_report = _find_released_report(context, uow, report)
+    released_report = find_released_report(uow)
     old_leaves = (
         load_last_round_leaves(context, uow, report)
-        if released_report is None
-        else load_report_leaves(context, uow, released_report.report)
+        if released_report is None or released_report.period >= report.period
+        else load_report_leaves(context, uow, released_report)
     )
     new_leaves = load_report_leaves(context, uow, report)
-    if old_leaves is None or new_leaves is None:
-        return "the leaves that it must be compared with are not stored"
+    if old_leaves is None:
+        return (
+            f"round {report.head_round} on the chain has another root than the leaves of this "
+            "database; `qos-oracle report diff` names the first leaf that differs"
+        )
+    if new_leaves is None:
+        return "its leaves are not stored; `qos-oracle resync rebuild` computes them"
     # A node without an old leaf is no change.
     changes = [
         LaneChange(read_lane(old_leaf), read_lane(new_leaf))
@@ -175,23 +184,11 @@ def _count_members(uow: UnitOfWork) -> int:
     return sum(number for (membership, *_), number in counts if membership is Membership.MEMBER)
 
 
-def _find_released_report(
-    context: ReportingContext, uow: UnitOfWork, report: Report
-) -> StoredReport | None:
-    """Return the newest released report before this one among the last reports, or None."""
-    for stored in reversed(uow.reports.list_latest(context.sanity.periods)):
-        hold = uow.holds.get(stored.report.period)
-        is_released = hold is not None and hold.released_at is not None
-        if stored.report.period < report.period and is_released:
-            return stored
-    return None
-
-
 def release_held_report(uow: UnitOfWork, period: int, stamp: Stamp) -> ReportHold:
     """Release the report of a period, so that it is signed if it can still land.
 
-    Later reports are then held only for changes relative to the released report, whatever its
-    outcome.
+    Until a later report lands, reports are then held only for changes relative to the released
+    report, even if it expires.
 
     Raises:
         InputError: no report of this period is held.

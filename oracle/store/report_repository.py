@@ -348,6 +348,12 @@ class HoldRepository:
         """Return whether a held report, whose scores may be wrong, waits for an operator."""
         return bool(self.list_awaiting_operator())
 
+    def get_newest_released_period(self) -> int | None:
+        """Return the newest period whose report an operator released, or None."""
+        released = select(report_hold.c.period).where(report_hold.c.released_at.is_not(None))
+        newest = released.order_by(report_hold.c.period.desc()).limit(1)
+        return self._connection.execute(newest).scalar_one_or_none()
+
     def get(self, period: int) -> ReportHold | None:
         """Return the hold of a period, even if released, or None."""
         query = select(report_hold).where(report_hold.c.period == period)

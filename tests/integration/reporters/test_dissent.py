@@ -1,4 +1,4 @@
-"""One of three says otherwise: it is told of and counts for nothing; the other two go on."""
+"""One of three reporters signs other reports: they count for nothing, and the other two go on."""
 
 import re
 
@@ -7,7 +7,7 @@ import pytest
 from tests.integration.reporters.company import Company
 
 DISAGREEMENT = "oracle_quorum_disagreements_total"
-HOLD = "oracle_report_disputed"
+DISPUTED = "oracle_report_disputed"
 
 
 @pytest.mark.nightly
@@ -17,28 +17,34 @@ def test_lying_reporter_is_named_by_both_other_reporters_and_its_reports_never_l
     a, b, liar = three.members
     liar.program = ("-m", "tests.integration.reporters.liar")
     three.start()
-    for _ in range(2):
-        three.due()
-        number = three.round + 1
-        three.until_signed(number, a, b, liar)
-        # Who hears only after it landed that others signed otherwise has nothing left to hold.
-        liar.until_held(number)
-        assert liar.metric(HOLD) == 1
-        three.landed(number)
-        for reporter in (a, b):
-            reporter.until_counted(number, DISAGREEMENT, signer=liar.signer)
+    three.due()
+    three.until_signed(1, a, b, liar)
+    # After the round landed, the liar's report could no longer be held.
+    liar.until_held(1)
+    assert liar.metric(DISPUTED) == 1
+    three.landed(1)
+    for reporter in (a, b):
+        reporter.until_counted(1, DISAGREEMENT, signer=liar.signer)
+    # The liar cannot compare its next report with the round that the others made, and signs none.
+    three.due()
+    three.until_signed(2, a, b)
+    liar.until(lambda: liar.lines("report_held", head_round=1), "a held report after round 1")
+    three.landed(2)
     three.caught_up()
+    assert not liar.digests(2)
 
     for reporter in (a, b):
-        (mismatch_entry, *_) = reporter.lines("report_digest_mismatch")
+        (mismatch_entry, *_) = reporter.lines("report_root_mismatch")
         assert mismatch_entry["signer"] == liar.signer
         assert mismatch_entry["theirs"] != mismatch_entry["ours"]
-        assert reporter.metric(HOLD) == 0
+        assert reporter.metric(DISPUTED) == 0
         reporter.until_ready()
-    for held in liar.lines("report_held"):
+    for held in liar.lines("report_held", head_round=0):
         assert held["reason"].startswith("disagreement: ")
         assert {a.signer, b.signer} <= set(re.findall("0x[0-9a-f]{40}\\b", held["reason"]))
-    assert any("disagreement" in reason for reason in liar.readiness()["reasons"])
+    for held in liar.lines("report_held", head_round=1):
+        assert "round 1 on the chain has another root" in held["reason"]
+    assert any("another root" in reason for reason in liar.readiness()["reasons"])
     three.check_digests(a, b)
     three.check_bytes(a, b, least=5)
     for accepted in three.check_rounds():

@@ -14,7 +14,7 @@ from oracle.reporting.sanity_gate import release_held_report
 from oracle.store.report_repository import ReportState
 from oracle.telemetry import quorum_metrics
 from tests.support.evm.groups import scored
-from tests.support.office import SETTINGS, Office
+from tests.support.office import FINALITY, SETTINGS, Office
 
 # Three members are enough to judge.
 STRICT = SanityLimits(min_members=3)
@@ -150,6 +150,58 @@ def test_case_f51_report_after_released_report_is_checked_again(
     assert (office.premises.round, held()) == (2, 0)
     with office.store.read_transaction() as uow:
         assert first.period in {gate.period for gate in uow.holds.list_held()}
+
+
+def test_reports_long_after_released_report_are_compared_with_last_round(sqlite_office: Office):
+    """The leaves of a report that expired without landing are deleted."""
+    office = sqlite_office
+    dropped(office)
+    office.tick()
+    next_turn(office)
+    with office.store.read_transaction() as uow:
+        newest = uow.holds.list_held()[-1]
+    with office.context.write_transaction() as uow:
+        release_held_report(uow, newest.period, office.context.stamp)
+    next_turn(office)
+    office.until_final()
+    assert office.premises.round == 2
+
+    held_before = {step.detail for step in office.steps if step.action == "report held"}
+    network = office.premises.network
+    for node in network.nodes[3:]:
+        network.join(node)
+    for number in range(2 * SETTINGS.ttl_seconds // SETTINGS.period_seconds):
+        # Each is first at times, so that nobody is kicked.
+        first = 3 + number % 3
+        scored(network, [*network.nodes[first:], *network.nodes[3:first]], 100 + number)
+        office.pushed()
+        office.until_final()
+    assert {step.detail for step in office.steps if step.action == "report held"} == held_before
+
+
+def test_report_released_before_a_long_stop_is_still_the_one_to_compare_with(
+    sqlite_office: Office,
+):
+    office = sqlite_office
+    dropped(office)
+    office.tick()
+    with office.store.read_transaction() as uow:
+        newest = uow.holds.list_held()[-1]
+    with office.context.write_transaction() as uow:
+        release_held_report(uow, newest.period, office.context.stamp)
+    # The daemon is down for longer than a report may land, and finds these blocks final.
+    office.premises.chain.later(2 * SETTINGS.ttl_seconds)
+    network = office.premises.network
+    for node in network.nodes[3:]:
+        network.join(node)
+    scored(network, network.nodes[3:], len(network.nodes) - 3)
+    for _ in range(2):
+        office.period()
+        office.mine(FINALITY + 1)
+
+    actions = [step.action for step in office.until_final()]
+    assert "report held" not in actions
+    assert office.premises.round == 2
 
 
 def test_report_after_held_report_is_published_once_state_recovers(sqlite_office: Office):
