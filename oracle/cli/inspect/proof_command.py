@@ -1,5 +1,6 @@
 """`proof`: prints the Merkle proof of a node's score in an accepted round, and checks it."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -84,7 +85,7 @@ def print_proof(
     """Print the Merkle proof of a node's score in a round.
 
     For a full address that is no node, the proof shows that the address has no score. Exit code 1
-    if `--onchain` finds another root in the contract, or none.
+    if `--onchain` finds another root in the contract, or none; then no bundle is written.
     """
     settings = load_config(config)
     with open_folded_records(settings) as records:
@@ -93,26 +94,39 @@ def print_proof(
         reader, cache = open_reader(records.config), LeafCache()
         archive = EventArchive(records.store, reader, records.rules)
         detail = prove_node(archive, cache, address, round_number)
+        bundle = None
         if bundle_path is not None:
             rules_id = format_configured_rules_id(records.config, reader)
             bundle = build_evidence_bundle(archive, cache, address, detail.summary.round, rules_id)
-            _write_bundle(bundle_path, bundle)
+            _check_proof(bundle.proof)
     _check_proof(detail)
     if onchain:
         detail = _add_contract_root(settings, detail)
+    is_different = (
+        isinstance(detail, OnChainProofDetail) and detail.contract_root.root != detail.root
+    )
+    if bundle_path is not None and bundle is not None and not is_different:
+        _write_bundle(bundle_path, bundle)
     if as_json:
         print_model(detail)
     else:
         print_facts(_render_facts(detail), _NAME_WIDTH)
         typer.echo(_describe_check(detail))
-    if isinstance(detail, OnChainProofDetail) and detail.contract_root.root != detail.root:
+    if is_different:
         raise typer.Exit(1)
 
 
 def _write_bundle(path: Path, bundle: EvidenceBundle) -> None:
+    """Write to a temporary file, fsync it, and rename it to `path`."""
+    draft = path.with_name(f"{path.name}.draft")
     try:
-        path.write_text(bundle.model_dump_json() + "\n", "utf-8")
+        with draft.open("w", encoding="utf-8") as file:
+            file.write(bundle.model_dump_json() + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
     except OSError as error:
+        draft.unlink(missing_ok=True)
         raise InputError(f"{path}: cannot write the bundle: {error.strerror}") from error
 
 

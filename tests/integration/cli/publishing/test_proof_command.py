@@ -201,3 +201,33 @@ def test_api_returns_the_same_proof_as_the_command(published, capsys):
     assert [answer["proof"] for answer in answers] == expected
     assert missing.status_code == 404
     assert absent["proof"]["is_absent"]
+
+
+def test_bundle_replaces_an_older_file_whole(published, tmp_path):
+    path = tmp_path / "bundle.json"
+    path.write_text("older", "utf-8")
+    assert run(["proof", ABSENT, "--bundle", str(path), "--config", published]) == 0
+    bundle = json.loads(path.read_text("utf-8"))
+    assert (bundle["node"], bundle["proof"]["is_absent"]) == (ABSENT, True)
+    assert [file.name for file in tmp_path.iterdir()] == ["bundle.json"]
+
+
+def test_bundle_that_cannot_be_written_leaves_no_part_of_it(published, tmp_path, capsys):
+    # A folder has the name of the file, so that only the last step fails.
+    path = tmp_path / "bundle.json"
+    path.mkdir()
+    assert run(["proof", ABSENT, "--bundle", str(path), "--config", published]) == 2
+    assert f"{path}: cannot write the bundle" in capsys.readouterr().err
+    assert [file.name for file in tmp_path.iterdir()] == ["bundle.json"]
+
+
+def test_bundle_is_not_written_if_the_contract_has_another_root(
+    network, published, chain, tmp_path
+):
+    other_root = "0x" + 32 * "ab"
+    slot = keccak((1).to_bytes(32) + ROOTS_SLOT.to_bytes(32))
+    chain.make_request("anvil_setStorageAt", network.stage.oracle, "0x" + slot.hex(), other_root)
+    path = tmp_path / "bundle.json"
+    command = ["proof", ABSENT, "--onchain", "--bundle", str(path), "--config", published]
+    assert run(command) == 1
+    assert not path.exists()
