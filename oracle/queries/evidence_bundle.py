@@ -110,7 +110,7 @@ class EvidenceBundle(ApiModel):
         description="Text of the evidence file, if the leaf states that a kickout is due."
     )
     events: list[dict[str, JsonValue]] = Field(
-        description="All events about the tasks and groups of these scores."
+        description="All events about the tasks and groups of these scores up to the as-of block."
     )
     logs: list[BundleLog] = Field(description="The logs of these events.")
 
@@ -137,7 +137,7 @@ def build_evidence_bundle(
         scores = _load_scores(uow, proof, accepted)
         evidence_scores, evidence = _load_evidence(archive, uow, node, proof)
         counted = {entry.seq: entry for entry in (*scores, *evidence_scores)}
-        events, logs = _load_events(archive, uow, list(counted.values()))
+        events, logs = _load_events(archive, uow, list(counted.values()), accepted.as_of)
         creators = load_creators(uow, scores, Position(accepted.as_of + 1, 0, 0))
         return EvidenceBundle(
             bundle_version=BUNDLE_VERSION,
@@ -184,9 +184,12 @@ def _load_evidence(
 
 
 def _load_events(
-    archive: EventArchive, uow: UnitOfWork, entries: Sequence[ScoreEntry]
+    archive: EventArchive, uow: UnitOfWork, entries: Sequence[ScoreEntry], last_block: int
 ) -> tuple[list[DomainEvent], list[BundleLog]]:
-    """Return all events about the groups of these scores in order, and the logs of the events."""
+    """Return all events about the groups of these scores in order, and the logs of the events.
+
+    Events after `last_block` are left out: what a task does later changes no score of the round.
+    """
     results = uow.results.list_closed_at([entry.at for entry in entries])
     task_keys = {entry.task for entry in entries}
     task_keys |= {member.task for result in results for member in result.members}
@@ -196,7 +199,7 @@ def _load_events(
     for task in tasks.values():
         blocks.update(_iter_blocks(task))
     events, logs = [], []
-    for block in sorted(blocks):
+    for block in sorted(block for block in blocks if block <= last_block):
         block_range = BlockRange(block, block)
         matching_events = [
             event

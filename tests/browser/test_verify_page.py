@@ -1,7 +1,8 @@
-"""`/verify` in a browser: a real bundle holds, forged ones are named, nothing else is sent."""
+"""`/verify` in a browser: its headline is green only if the chain confirms what it states."""
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from playwright.sync_api import Page, ViewportSize
 
 from oracle.daemon.web.pages.verify_page import build_verify_page
 from tests.browser.chromium import axe_findings
+from tests.support.cli.bundled_network import ReaderEvidence, bundle_first_node
+from tests.support.cli.local_network import LocalNetwork, local_network
 
 pytestmark = [pytest.mark.slow, pytest.mark.evm, pytest.mark.timeout(900)]
 
@@ -21,7 +24,9 @@ document.addEventListener("securitypolicyviolation", (event) =>
   window.violations.push(`${event.violatedDirective}: ${event.blockedURI}`));
 """
 _TOO_WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-_HOLDS = "✓ Everything that could be checked here holds."
+_CONSISTENT = "consistent with itself, but not yet checked against the chain"
+_PARTIAL = "has this leaf, and nothing contradicts it. Still open: All events."
+_CONFIRMED = "✓ Confirmed: the contract that you entered has this leaf"
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +69,7 @@ def read_results(page: Page) -> dict[str, str]:
     return {item.locator("b").inner_text(): item.locator("span").inner_text() for item in items}
 
 
-def test_bundle_of_the_server_holds_on_phone_and_desktop(page, url, bundle):
+def test_bundle_of_the_server_is_consistent_on_phone_and_desktop(page, url, bundle):
     messages: list[str] = []
     requested: list[str] = []
     page.on("console", lambda message: messages.append(message.text))
@@ -75,9 +80,13 @@ def test_bundle_of_the_server_holds_on_phone_and_desktop(page, url, bundle):
     assert not page.evaluate(_TOO_WIDE)
     assert axe_findings(page) == []
 
-    assert read_headline(page) == _HOLDS
+    # The pages of an oracle have no endpoint and no contract that its reader entered.
+    assert _CONSISTENT in read_headline(page)
+    assert "card calm" not in page.locator("#verdict").inner_html()
     results = read_results(page)
-    assert {name for name, sign in results.items() if sign != "✓"} == {"All events", "Chain"}
+    assert {name for name, sign in results.items() if sign != "✓"} == {
+        "All events", "Endpoint", "Network contracts", "Oracle contract",
+    }  # fmt: skip
     assert {"Rules", "Signatures", "Proof", "Events", "Evidence", "Held"} < set(results)
     bundle_path = f"/v1/nodes/{bundle['node']}/bundle?round={bundle['signed_round']['round']}"
     expected = [f"{url}/verify?{query}", url + bundle_path]
@@ -98,7 +107,7 @@ def test_bundle_of_another_node_or_round_is_refused(browser, url, bundle):
         ),
     )
     page.goto(f"{url}/verify?node={bundle['node']}&round={bundle['signed_round']['round']}")
-    assert "the bundle of another node or round" in read_headline(page)
+    assert "of another node or round than you entered" in read_headline(page)
     page.close()
 
 
@@ -123,7 +132,7 @@ def choose_bundle(page: Page, folder: Path, bundle: dict[str, Any]) -> None:
 
 def test_saved_page_checks_a_file_without_a_network(saved_page, tmp_path, bundle):
     choose_bundle(saved_page, tmp_path, bundle)
-    assert read_headline(saved_page) == _HOLDS
+    assert _CONSISTENT in read_headline(saved_page)
     # With a file alone, no request at all is allowed.
     blocked = "fetch('https://example.org/').then(() => 'sent', () => 'refused')"
     assert saved_page.evaluate(blocked) == "refused"
@@ -138,6 +147,76 @@ def test_forged_score_is_named(saved_page, tmp_path, bundle):
     assert read_headline(saved_page).startswith("✗ ")
     wrong = {name for name, sign in read_results(saved_page).items() if sign == "✗"}
     assert wrong == {"Points", "Events", "Evidence"}
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory) -> Iterator[LocalNetwork]:
+    with local_network(tmp_path_factory.mktemp("keys")) as started:
+        started.play(3)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def evidence(browser, network, tmp_path_factory) -> ReaderEvidence:
+    return bundle_first_node(network, tmp_path_factory.mktemp("bundled"))
+
+
+@pytest.fixture
+def anchored_page(page: Page, network, evidence, tmp_path) -> Page:
+    """The page as a file, with everything that a reader enters, in light and dark."""
+    path = tmp_path / "verify.html"
+    path.write_text(build_verify_page(), "utf-8")
+    page.goto(path.as_uri())
+    page.get_by_label("Oracle contract").fill(evidence.anchor["contract"])
+    page.get_by_label("Chain id").fill(str(evidence.anchor["chain_id"]))
+    page.get_by_label("Contracts of the network").fill(evidence.anchor["network_contracts"][0])
+    page.get_by_label("RPC endpoint").fill(network.url)
+    return page
+
+
+def choose_evidence(page: Page, folder: Path, evidence: ReaderEvidence) -> None:
+    """Choose the bundle, and all events if there are any."""
+    bundle, events = folder / "bundle.json", folder / "events.jsonl"
+    bundle.write_text(json.dumps(evidence.bundle), "utf-8")
+    events.write_text("\n".join(map(json.dumps, evidence.events or ())), "utf-8")
+    files = [bundle] if evidence.events is None else [bundle, events]
+    page.locator("#files").set_input_files(files)
+
+
+def test_headline_is_green_with_the_chain_and_all_events(anchored_page, evidence, tmp_path):
+    choose_evidence(anchored_page, tmp_path, evidence)
+    assert read_headline(anchored_page).startswith(_CONFIRMED)
+    assert anchored_page.locator("#verdict p.calm").count() == 1
+    assert set(read_results(anchored_page).values()) == {"✓"}
+    assert not anchored_page.evaluate(_TOO_WIDE)
+    assert axe_findings(anchored_page) == []
+
+
+def test_headline_without_all_events_is_not_green(anchored_page, evidence, tmp_path):
+    choose_evidence(anchored_page, tmp_path, replace(evidence, events=None))
+    assert _PARTIAL in read_headline(anchored_page)
+    assert anchored_page.locator("#verdict p.calm").count() == 0
+
+
+def test_invented_contract_of_a_bundle_is_named(anchored_page, evidence, tmp_path):
+    """The reader entered the contract of the network, and the bundle is of another."""
+    forged = json.loads(json.dumps(evidence.bundle))
+    forged["signed_round"]["contract"] = "0x" + 40 * "5"
+    choose_evidence(anchored_page, tmp_path, replace(evidence, bundle=forged))
+    assert read_headline(anchored_page).startswith("✗ ")
+    assert read_results(anchored_page)["Oracle contract"] == "✗"
+
+
+def test_round_of_a_link_is_no_choice_of_the_reader(browser, url, bundle):
+    """Only a round that the reader entered may be older than the newest."""
+    page = browser.new_page()
+    page.goto(f"{url}/verify?node={bundle['node']}&round=1")
+    assert page.evaluate("readAnchor().chosen_round") is None
+    page.get_by_label("Round").fill("2")
+    assert page.evaluate("readAnchor().chosen_round") == 2
+    page.get_by_label("Round").fill("1")
+    assert page.evaluate("readAnchor().chosen_round") == 1
+    page.close()
 
 
 def test_file_that_is_no_bundle_is_refused(saved_page, tmp_path):

@@ -11,7 +11,9 @@ from oracle.domain.reports.kickout_review import (
     KickoutPolicy,
     KickoutReview,
     ScoreHistory,
+    count_incident_scores,
     find_creators,
+    find_unanswered_scores,
     review_kickout,
 )
 from oracle.domain.roots.node_leaves import iter_linked_leaves
@@ -39,7 +41,9 @@ def _compute_root(case: Case, lines: list[str], rules: Rules) -> str:
     fold.fold_events(parse_events(lines))
     history = ScoreHistory(rules)
     tasks, nodes = fold.ledger.tasks, fold.ledger.nodes
-    history.record_changes(fold.drain_changes(), tasks)
+    changes = fold.drain_changes()
+    history.record_changes(changes, tasks)
+    incidents = list(changes.incidents.list_incidents().values())
     policy = KickoutPolicy(rules, case["holds_kickouts"])
 
     def review(node: Node) -> KickoutReview:
@@ -47,7 +51,14 @@ def _compute_root(case: Case, lines: list[str], rules: Rules) -> str:
         opened_at = node.kickout_due_since
         assert opened_at is not None
         creators = find_creators((tasks[entry.task] for entry in entries), opened_at)
-        return review_kickout(entries, creators, policy, has_dead_letter=False)
+        unanswered = find_unanswered_scores(entries, tasks, opened_at)
+        return review_kickout(
+            entries,
+            creators,
+            policy,
+            has_dead_letter=False,
+            incident_scores=count_incident_scores(unanswered, incidents, opened_at),
+        )
 
     context = build_scoring_context(nodes, case["time"], rules, review)
     by_address = [nodes[address] for address in sorted(nodes)]

@@ -2,7 +2,8 @@
 
 A case depends only on its seed and number. Half of the histories are arbitrary events, most of
 which are anomalies; in the others tasks run to their end, so that pools fill and kickouts become
-due. The standard library draws all numbers, so a stranger can repeat a case by its seed.
+due. Under rules that hold kickouts for incidents, most of the latter have an incident. The
+standard library draws all numbers, so a stranger can repeat a case by its seed.
 """
 
 import json
@@ -40,12 +41,21 @@ RULE_SETS: tuple[Rules, ...] = (
     ),
 )
 
+# A kickout is held if more than a fifth of its scores are timeouts in incidents.
+INCIDENT_RULES = replace(
+    _CRYNUX, pool_size=2, kick_creator_share=UNIT, kick_incident_share=UNIT // 5
+)
+RULE_SETS = (*RULE_SETS, INCIDENT_RULES)
+
 _GAPS = (0, 0, 0, 1, 10, 60, 300, 1800, 6000)
 _WILD_GAPS = (*_GAPS, -40)
 _REASONS = ("cancelled", "creator_validation_timeout", "error_reported", "unknown")
 _STATUSES = ("created", "queued", "started", "submitted", "error_reported", "validated")
 _GENESIS = 1_000
 _NODES = 5
+# Enough nodes for an incident without a calm day before it.
+_INCIDENT_NODES = 36
+_SHORT_GAPS = (0, 1, 2, 5)
 # How often each type is drawn in an arbitrary history.
 _TYPE_WEIGHTS = {
     "node_joined": 6,
@@ -89,11 +99,12 @@ def draw_case(rng: random.Random, number: int) -> Case:
     """Draw a case; its number decides the rule set, so that each comes up equally often."""
     rules = RULE_SETS[number % len(RULE_SETS)]
     is_orderly = rng.random() < 0.5
-    events = (
-        draw_orderly_history(rng, rng.choice((5, 20, 70)))
-        if is_orderly
-        else _draw_arbitrary_history(rng)
-    )
+    if is_orderly and rules is INCIDENT_RULES and rng.random() < 0.8:
+        events = draw_incident_history(rng)
+    elif is_orderly:
+        events = draw_orderly_history(rng, rng.choice((5, 20, 70)))
+    else:
+        events = _draw_arbitrary_history(rng)
     return {
         "rules": json.loads(rules.to_json()),
         "events": events,
@@ -120,6 +131,11 @@ class _Writer:
         self._block += self._rng.choice((1, 1, 5))
         self._time = max(0, self._time + self._rng.choice(self._gaps))
         self._log = self._tx = 0
+
+    def wait(self, seconds: int) -> None:
+        """Let time pass before the next block."""
+        self._time += seconds
+        self.move_to_next_block()
 
     def move_to_next_transaction(self) -> None:
         self._tx += 1
@@ -287,6 +303,66 @@ def _write_departure(writer: _Writer, rng: random.Random, node: str) -> None:
     if rng.random() < 0.8:
         writer.move_to_next_block()
         writer.add("node_joined", node=node)
+
+
+def draw_incident_history(rng: random.Random) -> list[Event]:
+    """Draw rounds in which all nodes work; in some, tasks time out everywhere, or those of one."""
+    writer = _Writer(rng, _SHORT_GAPS)
+    nodes = [_address(number) for number in range(1, _INCIDENT_NODES + 1)]
+    good_creators = [_address(0xC0 + number) for number in range(1, 9)]
+    is_outage = rng.random() < 0.5
+    bad_creators = good_creators if is_outage else [_address(0xC0)]
+    for node in nodes:
+        writer.add("node_joined", node=node)
+    for round_number in range(rng.choice((2, 3, 5))):
+        is_bad = round_number in {1, 2}
+        # In a burst, most nodes have answered a task of another creator in the same minutes.
+        if not (is_bad and is_outage):
+            _write_round(writer, rng, nodes, good_creators, (0, 0, 0, 1))
+        if is_bad:
+            silent_counts = (2, 3, 3) if is_outage else (1, 2, 2, 2, 3)
+            _write_round(writer, rng, nodes, bad_creators, silent_counts)
+        if rng.random() < 0.8:
+            # An incident is over when it has not been confirmed for fifteen minutes.
+            writer.wait(rng.choice((600, 901, 3_000)))
+    return writer.events
+
+
+def _write_round(
+    writer: _Writer,
+    rng: random.Random,
+    nodes: list[str],
+    creators: list[str],
+    silent_counts: tuple[int, ...],
+) -> None:
+    """Write a group for every three nodes; `silent_counts` are drawn for each group."""
+    shuffled = rng.sample(nodes, len(nodes))
+    for first in range(0, len(nodes), 3):
+        # Nodes of a high address are slow or silent, so that their kickouts become due.
+        runners = sorted(shuffled[first : first + 3])
+        _write_silent_group(writer, rng.choice(creators), runners, rng.choice(silent_counts))
+
+
+def _write_silent_group(
+    writer: _Writer, creator: str, runners: list[str], silent_count: int
+) -> None:
+    """Write a group of which the last `silent_count` nodes time out."""
+    number = 10_000 + len(writer.events)
+    runner_by_task = {_hash(number + place): runner for place, runner in enumerate(runners)}
+    keys = list(runner_by_task)
+    answered, silent = keys[: len(keys) - silent_count], keys[len(keys) - silent_count :]
+    for key, node in runner_by_task.items():
+        writer.add("task_created", task=key, creator=creator, group=_hash(number), timeout=600)
+        writer.add("task_started", task=key, node=node)
+    for key in answered:
+        writer.move_to_next_block()
+        writer.add("task_submitted", task=key, node=runner_by_task[key])
+    writer.move_to_next_block()
+    for key in silent:
+        writer.add("task_timed_out", task=key)
+    writer.add("group_validated", group=_hash(number), tasks=keys)
+    for key in answered:
+        writer.add("task_succeeded", task=key)
 
 
 def _draw_sometimes(rng: random.Random, share: float, draw: Callable[[], object]) -> object:

@@ -25,6 +25,7 @@ SCRIPTS = (
     "vendor/keccak.min.js",
     "hashes.js",
     "proof.js",
+    "verify/incidents.js",
     "verify/scoring.js",
     "verify/round.js",
 )

@@ -1,6 +1,7 @@
 """The JavaScript of `/verify`, written from docs/spec/, gives the scores and roots of `replay`."""
 
 import json
+import random
 import re
 import shutil
 import subprocess
@@ -10,7 +11,8 @@ import pytest
 
 from oracle.daemon.web.pages.page_frame import STATIC
 from oracle.domain.fixed_point import compute_decay_table
-from tests.conformance.random_cases import RULE_SETS, iter_cases
+from tests.conformance.expected_answers import compute_answer
+from tests.conformance.random_cases import INCIDENT_RULES, RULE_SETS, draw_case, iter_cases
 from tests.conformance.run import build_own_command, find_differences
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,6 +32,23 @@ needs_node = pytest.mark.skipif(not NODE, reason="node runs the script")
 def test_random_histories_give_the_same_scores_and_roots(seed: str, count: int):
     differences = list(find_differences(list(iter_cases(seed, count)), build_own_command()))
     assert differences == []
+
+
+@needs_node
+@pytest.mark.slow
+def test_incidents_hold_the_same_kickouts():
+    """In some of these cases, a kickout is held for an incident alone."""
+    number = RULE_SETS.index(INCIDENT_RULES)
+    cases = [draw_case(random.Random(f"incident {seed}"), number) for seed in range(12, 24)]  # noqa: S311
+    assert list(find_differences(cases, build_own_command())) == []
+    without_rule = [
+        {**case, "rules": {**case["rules"], "kick_incident_share": "1"}} for case in cases
+    ]
+    changed = [
+        compute_answer(case)["root"] != compute_answer(other)["root"]
+        for case, other in zip(cases, without_rule, strict=True)
+    ]
+    assert any(changed)
 
 
 @needs_node

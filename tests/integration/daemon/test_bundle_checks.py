@@ -6,20 +6,36 @@ import random
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from oracle.daemon.web.pages.page_frame import STATIC
-from oracle.daemon.web.pages.verify_page import SCRIPTS
+from oracle.daemon.web.pages.verify_page import SCRIPTS, build_profile_script
+from oracle.domain.fixed_point import UNIT
 from oracle.store.database import Store
-from tests.support.bundles import SLOW_NODE, Bundle, BundledNode, bundle_slow_node
+from tests.support.bundles import BUNDLE_RULES, SLOW_NODE, Bundle, BundledNode, bundle_slow_node
 
 NODE = shutil.which("node") or ""
 pytestmark = pytest.mark.skipif(not NODE, reason="node runs the scripts")
+
+
+def write_profiles() -> str:
+    """Write the script that the page contains, but no file has; return its path."""
+    path = Path(tempfile.mkdtemp()) / "profiles.js"
+    path.write_text(build_profile_script(), "utf-8")
+    return str(path)
+
+
 # All scripts of the page but the one that uses the document.
-CHECK_SCRIPTS = [str(STATIC / name) for name in SCRIPTS if name != "verify/verify_page.js"]
+CHECK_SCRIPTS = [
+    write_profiles(),
+    *(str(STATIC / name) for name in SCRIPTS if name != "verify/verify_page.js"),
+]
 # Run as a page runs them: with a window, no module, nothing of Node's own.
 RUNNER = """
 const { readFileSync } = require("node:fs");
@@ -57,12 +73,16 @@ def run_checks(cases) -> list[list[Check]]:
     return checks
 
 
+def list_results(checks: list[Check]) -> dict[str, bool | None]:
+    return {check["name"]: check["is_true"] for check in checks}
+
+
 def test_real_bundle_passes_every_check(bundled: BundledNode):
     cases = [(bundled.bundle, None), (bundled.bundle, bundled.events)]
     without_events, with_events = run_checks(cases)
     names = [check["name"] for check in with_events]
     assert names == [
-        "Bundle", "Rules", "Signatures", "Proof", "Pool", "Points", "Events", "Evidence",
+        "Bundle", "Rules", "Signatures", "Proof", "Pool", "Points", "QoS", "Events", "Evidence",
         "Due since", "Held", "All events",
     ]  # fmt: skip
     assert [check for check in with_events if check["is_true"] is not True] == []
@@ -98,6 +118,23 @@ def change_flags(bundle: Bundle) -> None:
     assert flags & 8
     leaf["encoded"] = leaf["encoded"][:188] + f"{flags & ~8:02x}" + leaf["encoded"][190:]
     leaf["is_held"] = False
+
+
+def change_leaf(name: str, value: int) -> Callable[[Bundle], None]:
+    """Return a forgery of a number in the third word of the leaf."""
+    offset, bits = LEAF_BITS[name]
+
+    def forge(bundle: Bundle) -> None:
+        encoded = bundle["proof"]["leaf"]["encoded"]
+        word = int(encoded[130:194], 16)
+        word = word & ~(((1 << bits) - 1) << offset) | value << offset
+        bundle["proof"]["leaf"]["encoded"] = f"{encoded[:130]}{word:064x}{encoded[194:]}"
+
+    return forge
+
+
+# Offset and number of bits (docs/reference/report-format.md#roots).
+LEAF_BITS = {"lane": (0, 16), "reliability": (104, 64), "kickout_due_since": (168, 40)}
 
 
 def change_digit(text: str) -> str:
@@ -147,6 +184,36 @@ FORGERIES: dict[str, tuple[str, Callable[[Bundle], object]]] = {
         change_evidence(lambda e: e.update(rules_sha256=64 * "0")),
     ),
     "evidence-left-out": ("Evidence", change_evidence(lambda e: e["entries"].pop(1))),
+    "lane": ("QoS", change_leaf("lane", 9_000)),
+    "reliability": ("QoS", change_leaf("reliability", 10**18 // 3)),
+    "reliability-above-1": ("QoS", change_leaf("reliability", 2 * 10**18)),
+    "no-kickout-due": ("Due since", change_leaf("kickout_due_since", 0)),
+    "due-since-of-the-leaf": ("Due since", change_leaf("kickout_due_since", 7)),
+    "due-since-log": (
+        "All events",
+        change_evidence(lambda e: e["due_since"].update(log=e["due_since"]["log"] + 1)),
+    ),
+    "score-creator": ("Events", lambda bundle: bundle["scores"][0].update(creator=None)),
+    "score-left-out": ("Pool", lambda bundle: bundle["scores"].pop(1)),
+    "score-left-out-of-everything": (
+        "Events",
+        lambda bundle: bundle["scores"].pop(1) and bundle.update(evidence=None),
+    ),
+    "score-number": ("Pool", lambda bundle: bundle["scores"][-1].update(seq=99)),
+    "score-of-another-time": ("Pool", lambda bundle: bundle["scores"][-1].update(time=7)),
+    "evidence-of-other-scores": (
+        "Evidence",
+        lambda bundle: bundle["scores"][0].update(task="0x" + 64 * "1"),
+    ),
+    "evidence-of-incidents": (
+        "Evidence",
+        change_evidence(lambda e: e.update(scores_in_incidents=1)),
+    ),
+    "round-as-text": (
+        "Bundle",
+        lambda bundle: bundle["signed_round"].update(round="1, all is well"),
+    ),
+    "node-as-text": ("Bundle", lambda bundle: bundle.update(node="your node")),
     "due-since": ("Due since", change_evidence(lambda e: e["entries"][-1].update(time=7))),
     "signature": ("Signatures", forge_signature),
     "signatures-twice": (
@@ -225,7 +292,7 @@ def test_each_forgery_is_named_by_its_check(bundled: BundledNode):
 
 
 # Values that no score and no signature depends on: what an endpoint has to confirm, and notes.
-UNCHECKED = re.compile(r"/signed_round/accepted_at|/logs|/holds_kickouts|/scores/\d+/creator")
+UNCHECKED = re.compile(r"/signed_round/accepted_at|/logs|/holds_kickouts")
 
 
 def iter_paths(value: Any, path: str = "") -> Iterator[str]:
@@ -262,6 +329,46 @@ def change_value(value: Any, rng: random.Random) -> Any:
     position = rng.randrange(len(value))
     digit = "1" if value[position] == "0" else "0"
     return value[:position] + digit + value[position + 1 :]
+
+
+def test_kickout_that_may_depend_on_incidents_needs_all_events(sqlite_template, tmp_path):
+    """The rule is known, and its effect is open until all events show it."""
+    path = tmp_path / "index.sqlite"
+    shutil.copyfile(sqlite_template, path)
+    rules = replace(BUNDLE_RULES, kick_creator_share=UNIT, kick_incident_share=UNIT // 5)
+    with Store.open(f"sqlite:///{path}") as store:
+        bundled = bundle_slow_node(store, rules=rules)
+    evidence = json.loads(bundled.bundle["evidence"])
+    assert evidence["scores_in_incidents"] == 0
+    forged = copy.deepcopy(bundled.bundle)
+    change_evidence(lambda e: e.update(scores_in_incidents=1))(forged)
+    cases = [(bundled.bundle, None), (bundled.bundle, bundled.events), (forged, bundled.events)]
+    without_events, with_events, wrong = map(list_results, run_checks(cases))
+    assert {name for name, is_true in without_events.items() if is_true is not True} == {
+        "Held",
+        "All events",
+    }
+    assert without_events["Held"] is None
+    assert with_events["All events"] is True
+    assert wrong["All events"] is False
+
+
+def test_rule_of_a_newer_release_leaves_the_scores_open(bundled: BundledNode):
+    forged = copy.deepcopy(bundled.bundle)
+    change_rules("a_new_rule", 1)(forged)
+    (checks,) = run_checks([(forged, None)])
+    assert list_results(checks)["Scores"] is None
+    assert "Bundle" not in {check["name"] for check in checks if check["is_true"] is False}
+
+
+def test_held_flag_that_only_the_profile_explains_stays_open(bundled: BundledNode):
+    """A server could state that the profile holds all kickouts, to explain any flag."""
+    forged = copy.deepcopy(bundled.bundle)
+    change_rules("kick_creator_share", "1")(forged)
+    forged["holds_kickouts"] = True
+    (checks,) = run_checks([(forged, None)])
+    held = next(check for check in checks if check["name"] == "Held")
+    assert (held["is_true"], held["is_optional"]) == (None, False)
 
 
 @pytest.mark.slow

@@ -168,3 +168,40 @@ def test_endpoint_that_lies_proves_no_log():
     results = run_script(cases=[honest, forged, without_receipts])["results"]
     assert [result["is_true"] for result in results] == [True, None, None]
     assert "receipts of block" in results[1]["text"]
+
+
+def test_receipts_prove_no_log_of_another_block_or_index():
+    """The bundle and the endpoint agree, but not with what the header and receipts hash to."""
+    block = mine_block(17)
+    other_block, other_index = build_case(block), build_case(block)
+    for log in other_block["bundle"]["logs"]:
+        log["block"] += 1
+    other_block["bundle"]["events"][0]["block"] += 1
+    other_block["answers"] = {
+        name.replace(hex(block.number), hex(block.number + 1)): value
+        for name, value in other_block["answers"].items()
+    }
+    for log in other_index["bundle"]["logs"]:
+        log["log"] += 1
+    for name, receipts in other_index["answers"].items():
+        for receipt in receipts if "Receipts" in name else ():
+            for log in receipt["logs"]:
+                log["logIndex"] = hex(int(log["logIndex"], 16) + 1)
+    results = run_script(cases=[other_block, other_index])["results"]
+    assert [result["is_true"] for result in results] == [None, None]
+    assert "another block" in results[0]["text"]
+    assert "in order" in results[1]["text"]
+
+
+def test_bundle_without_logs_is_not_checked():
+    case = build_case(mine_block(17))
+    case["bundle"] |= {"logs": [], "events": [], "proof": SCORED_PROOF}
+    (result,) = run_script(cases=[case])["results"]
+    assert (result["is_true"], result["is_optional"]) == (None, False)
+
+
+# The leaf of a node with one score.
+SCORED_PROOF: Json = {
+    "is_absent": False,
+    "leaf": {"encoded": f"0x{0:064x}{0:064x}{1 << 56:064x}{0:064x}"},
+}

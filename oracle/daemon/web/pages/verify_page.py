@@ -7,9 +7,13 @@ docs/explanation/pages.md#verify.
 
 import base64
 import hashlib
+import json
+from collections import defaultdict
 from functools import cache
 
+from oracle.chain.profiles.profile_loader import list_shipped_profiles, load_profile
 from oracle.daemon.web.pages.page_frame import STATIC
+from oracle.domain.events.network_events import NAME_BY_TYPE
 
 _FOLDER = STATIC / "verify"
 # In the order in which they need each other.
@@ -17,12 +21,18 @@ SCRIPTS = (
     "vendor/keccak.min.js",
     "hashes.js",
     "proof.js",
+    "verify/incidents.js",
     "verify/scoring.js",
     "verify/round.js",
     "verify/signatures.js",
     "verify/chain_proofs.js",
     "verify/bundle_checks.js",
+    "verify/score_checks.js",
+    "verify/kickout_checks.js",
+    "verify/event_checks.js",
+    "verify/log_checks.js",
     "verify/chain_checks.js",
+    "verify/verdict.js",
     "verify/verify_page.js",
 )
 _STYLES = ("pages.css", "verify/verify.css")
@@ -33,7 +43,7 @@ _HEADER_POLICY = "frame-ancestors 'none'"
 @cache
 def build_verify_page() -> str:
     """Return the page; the same version always gives the same bytes."""
-    script = '"use strict";\n' + "\n".join(map(_read_static_file, SCRIPTS))
+    script = "\n".join(('"use strict";', build_profile_script(), *map(_read_static_file, SCRIPTS)))
     style = "\n".join(map(_read_static_file, _STYLES))
     if "</script" in script or "</style" in style:
         raise ValueError("a script or style sheet of the page would end its element")
@@ -45,6 +55,29 @@ def build_verify_page() -> str:
     ):
         page = page.replace("{" + name + "}", text, 1)
     return page
+
+
+def build_profile_script() -> str:
+    """Return a script with the event types of each topic of the shipped profiles, by identity.
+
+    The rules id names the identity, so the page can check that a log means what a bundle states.
+    Profiles with options that are not their defaults have other identities.
+    """
+    profiles = {}
+    for name in list_shipped_profiles():
+        profile, types = load_profile(name), defaultdict[str, set[str]](set)
+        for contract in profile.contracts.values():
+            for event in contract.events:
+                types[event.signature.digest] |= {
+                    NAME_BY_TYPE[mapping.event_type]
+                    for mapping in event.mappings
+                    if mapping.event_type is not None
+                }
+        profiles[profile.identity] = {
+            "holds_kickouts": profile.holds_kickouts,
+            "types": {topic: sorted(names) for topic, names in types.items()},
+        }
+    return f"const SHIPPED_PROFILES = {json.dumps(profiles, sort_keys=True)};"
 
 
 def build_verify_policy() -> str:

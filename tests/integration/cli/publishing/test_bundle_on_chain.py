@@ -5,14 +5,15 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from oracle.cli.main import run
 from tests.integration.daemon.test_bundle_checks import CHECK_SCRIPTS, change_digit
 from tests.support.bundles import Bundle
-from tests.support.cli.local_network import local_network, write
+from tests.support.cli.bundled_network import Json, ReaderEvidence, bundle_first_node, load_bundle
+from tests.support.cli.local_network import local_network
 
 NODE = shutil.which("node") or ""
 pytestmark = [
@@ -24,22 +25,29 @@ pytestmark = [
 RUNNER = """
 const { readFileSync } = require("node:fs");
 const vm = require("node:vm");
-const page = { input: readFileSync(0, "utf8"), TextEncoder, fetch };
+const page = { input: readFileSync(0, "utf8"), TextEncoder, URL, fetch };
 page.window = page;
 vm.createContext(page);
 for (const path of process.argv.slice(1)) {
   vm.runInContext(readFileSync(path, "utf8"), page);
 }
 vm.runInContext(`(async () => {
-  const { bundles, url } = JSON.parse(input);
+  const { cases, url, server } = JSON.parse(input);
   const results = [];
-  for (const bundle of bundles) {
-    const onChain = await checkOnChain(bundle, makeRpcClient(url), () => {});
-    results.push({ own: checkBundle(bundle, null), on_chain: onChain });
+  for (const { bundle, anchor, events } of cases) {
+    const checks = [
+      ...checkEntered(bundle, anchor),
+      ...checkBundle(bundle, events),
+      checkEndpoint(url, [server]),
+      ...(await checkOnChain(bundle, anchor, makeRpcClient(url), () => {})),
+    ];
+    results.push({ checks, verdict: summarizeChecks(checks) });
   }
   return JSON.stringify(results);
 })()`, page).then(console.log);
 """
+OTHER_ADDRESS = "0x" + 40 * "5"
+OTHER_HASH = "0x" + 64 * "5"
 
 
 @pytest.fixture(scope="module")
@@ -50,58 +58,65 @@ def network(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def bundle(network, tmp_path_factory) -> Bundle:
-    """The bundle of a node with scores in the newest round."""
-    folder = tmp_path_factory.mktemp("bundled")
-    config = write(network.settings(folder), folder / "config.toml")
-    for _ in range(3):
-        assert run(["run", "--once", "--publish", "--config", str(config)]) == 0
-        network.play(2)
-    assert run(["run", "--once", "--config", str(config)]) == 0
-    path = folder / "bundle.json"
-    node = next(iter(network.stage.nodes.values()))
-    assert run(["proof", node, "--bundle", str(path), "--config", str(config)]) == 0
-    written: Bundle = json.loads(path.read_text("utf-8"))
-    assert written["scores"]
-    return written
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("bundled")
 
 
-def run_checks(url: str, *bundles: Bundle) -> list[dict[str, list[dict[str, Any]]]]:
+@pytest.fixture(scope="module")
+def evidence(network, folder) -> ReaderEvidence:
+    return bundle_first_node(network, folder)
+
+
+def run_checks(
+    url: str, *cases: ReaderEvidence, server: str = "https://oracle.example"
+) -> list[dict[str, Any]]:
+    content = {"cases": [vars(case) for case in cases], "url": url, "server": server}
     completed = subprocess.run(
         [NODE, "-e", RUNNER, *CHECK_SCRIPTS],
-        input=json.dumps({"bundles": bundles, "url": url}),
+        input=json.dumps(content),
         capture_output=True,
         text=True,
         check=True,
     )
-    results: list[dict[str, list[dict[str, Any]]]] = json.loads(completed.stdout)
+    results: list[dict[str, Any]] = json.loads(completed.stdout)
     return results
 
 
-def list_results(checks: list[dict[str, Any]]) -> dict[str, bool | None]:
-    return {check["name"]: check["is_true"] for check in checks}
+def list_results(result: Json) -> dict[str, bool | None]:
+    return {check["name"]: check["is_true"] for check in result["checks"]}
 
 
-def test_bundle_of_a_real_round_is_proven_on_the_chain(network, bundle):
-    (results,) = run_checks(network.url, bundle)
-    assert list_results(results["on_chain"]) == dict.fromkeys(
-        ("Chain", "Contract", "As-of block", "Sent signatures", "Contents", "Logs"), True
-    )
-    assert {name for name, is_true in list_results(results["own"]).items() if not is_true} == {
-        "All events"
-    }
+def list_unproven(result: Json) -> set[str]:
+    return {name for name, is_true in list_results(result).items() if is_true is not True}
+
+
+def test_bundle_of_a_real_round_is_confirmed_with_all_events(network, evidence):
+    without = replace(evidence, events=None)
+    confirmed, partial = run_checks(network.url, evidence, without)
+    assert list_unproven(confirmed) == set()
+    assert confirmed["verdict"]["state"] == "confirmed"
+    assert list_unproven(partial) == {"All events"}
+    assert partial["verdict"]["state"] == "partial"
+    assert partial["verdict"]["headline"].endswith("Still open: All events.")
+
+
+def forge(evidence: ReaderEvidence, change: Callable[[Bundle], object]) -> ReaderEvidence:
+    """Return a copy of the evidence whose bundle is changed."""
+    bundle = copy.deepcopy(evidence.bundle)
+    change(bundle)
+    assert bundle != evidence.bundle
+    return replace(evidence, bundle=bundle)
 
 
 def forget_signatures(bundle: Bundle) -> None:
     bundle["signed_round"].update(signatures=[], deadline=None)
 
 
-def test_signatures_are_read_from_the_transaction_of_the_round(network, bundle):
-    without = copy.deepcopy(bundle)
-    forget_signatures(without)
-    (results,) = run_checks(network.url, without)
-    assert list_results(results["own"])["Signatures"] is None
-    assert list_results(results["on_chain"])["Sent signatures"] is True
+def test_missing_signatures_are_read_from_the_transaction_of_the_round(network, evidence):
+    (result,) = run_checks(network.url, forge(evidence, forget_signatures))
+    assert list_results(result)["Signatures"] is None
+    assert list_results(result)["Sent signatures"] is True
+    assert result["verdict"]["state"] == "confirmed"
 
 
 def change_log(bundle: Bundle) -> None:
@@ -119,42 +134,160 @@ def change_event_node(bundle: Bundle) -> None:
             event["node"] = "0x" + 40 * "1"
 
 
+def change_event_type(bundle: Bundle) -> None:
+    """State that a submission was a timeout; task and node stay."""
+    next(event for event in bundle["events"] if event["type"] == "task_submitted").update(
+        type="task_timed_out"
+    )
+
+
+def change_creators(bundle: Bundle) -> None:
+    for event in bundle["events"]:
+        if event["type"] == "task_created":
+            event["creator"] = OTHER_ADDRESS
+
+
+def change_profile(bundle: Bundle) -> None:
+    content = json.loads(bundle["rules_id"])
+    content["profile"] = "own"
+    bundle["rules_id"] = json.dumps(content, sort_keys=True, separators=(",", ":"))
+
+
+def change_round(**values: object) -> Callable[[Bundle], None]:
+    return lambda bundle: bundle["signed_round"].update(values)
+
+
+# Each forgery, and the check that has to name it.
 FORGERIES: dict[str, tuple[str, Callable[[Bundle], object]]] = {
-    "chain": ("Chain", lambda bundle: bundle["signed_round"].update(chain_id=1)),
-    "root": ("Contract", lambda bundle: bundle["signed_round"].update(root="0x" + 64 * "5")),
-    "as-of-hash": (
-        "As-of block",
-        lambda bundle: bundle["signed_round"].update(as_of_hash="0x" + 64 * "5"),
+    "chain": ("Oracle contract", change_round(chain_id=1)),
+    "contract": ("Oracle contract", change_round(contract=OTHER_ADDRESS)),
+    "root": ("Root", change_round(root=OTHER_HASH)),
+    "round-that-does-not-exist": ("Root", change_round(round=1_000)),
+    "as-of-hash": ("As-of block", change_round(as_of_hash=OTHER_HASH)),
+    "as-of-hash-of-acceptance": ("Acceptance", change_round(as_of_hash=OTHER_HASH)),
+    "as-of-time": ("As-of block", change_round(as_of_time=7)),
+    "configuration": ("Acceptance", change_round(config=OTHER_HASH)),
+    "acceptance": (
+        "Acceptance",
+        lambda bundle: bundle["signed_round"]["accepted_at"].update(block=1),
     ),
-    "as-of-time": ("As-of block", lambda bundle: bundle["signed_round"].update(as_of_time=7)),
-    "signed-values": (
-        "Sent signatures",
-        lambda bundle: bundle["signed_round"].update(root="0x" + 64 * "5"),
+    "transaction": (
+        "Acceptance",
+        lambda bundle: bundle["signed_round"]["accepted_at"].update(transaction=OTHER_HASH),
     ),
+    "signed-values": ("Sent signatures", change_round(root=OTHER_HASH)),
     "log": ("Logs", change_log),
     "log-position": ("Logs", move_log),
-    "log-block": ("Logs", lambda bundle: bundle["logs"][0].update(block_hash="0x" + 64 * "5")),
-    "log-address": ("Logs", lambda bundle: bundle["logs"][0].update(address="0x" + 40 * "5")),
+    "log-block": ("Logs", lambda bundle: bundle["logs"][0].update(block_hash=OTHER_HASH)),
+    "log-address": ("Logs", lambda bundle: bundle["logs"][0].update(address=OTHER_ADDRESS)),
+    "log-of-another-contract": (
+        "Network contracts",
+        lambda bundle: bundle["logs"][0].update(address=OTHER_ADDRESS),
+    ),
     "event-time": ("Logs", lambda bundle: [event.update(time=7) for event in bundle["events"]]),
     "event-node": ("Contents", change_event_node),
+    "event-creator": ("Contents", change_creators),
+    "event-of-another-type": ("Profile", change_event_type),
+    "unknown-hold": ("Profile", lambda bundle: bundle.update(holds_kickouts=True)),
     "event-without-log": ("Contents", lambda bundle: bundle["logs"].pop()),
 }
 
 
-def test_each_value_that_is_not_on_the_chain_is_named(network, bundle):
-    forged_bundles = []
-    for _, forge in FORGERIES.values():
-        forged = copy.deepcopy(bundle)
-        forge(forged)
-        forged_bundles.append(forged)
-    results = run_checks(network.url, *forged_bundles)
-    for (name, (check, _)), result in zip(FORGERIES.items(), results, strict=True):
-        assert list_results(result["on_chain"])[check] is False, name
+def test_each_value_that_is_not_on_the_chain_is_named(network, evidence):
+    forged = [forge(evidence, change) for _, change in FORGERIES.values()]
+    for (name, (check, _)), result in zip(
+        FORGERIES.items(), run_checks(network.url, *forged), strict=True
+    ):
+        assert list_results(result)[check] is False, name
+        assert result["verdict"]["state"] == "wrong", name
 
 
-def test_endpoint_that_does_not_answer_leaves_the_checks_open(bundle):
-    """A refused request is no proof that anything is wrong."""
-    (results,) = run_checks("http://127.0.0.1:9", bundle)
-    on_chain = list_results(results["on_chain"])
-    assert on_chain.pop("Contents") is True
-    assert set(on_chain.values()) == {None}
+# What a reader or a server leaves out, the check that stays open, and the state of the verdict.
+OMISSIONS: dict[str, tuple[str, str, Callable[[ReaderEvidence], ReaderEvidence]]] = {
+    "contract-not-entered": (
+        "Oracle contract",
+        "consistent",
+        lambda given: replace(given, anchor={**given.anchor, "contract": None}),
+    ),
+    "chain-not-entered": (
+        "Oracle contract",
+        "consistent",
+        lambda given: replace(given, anchor={**given.anchor, "chain_id": None}),
+    ),
+    "network-contracts-not-entered": (
+        "Network contracts",
+        "partial",
+        lambda given: replace(given, anchor={**given.anchor, "network_contracts": []}),
+    ),
+    "configuration-left-out": (
+        "Rules",
+        "partial",
+        lambda given: forge(given, change_round(configuration=None)),
+    ),
+    "time-left-out": (
+        "All events",
+        "partial",
+        lambda given: forge(given, change_round(as_of_time=None)),
+    ),
+    "another-profile": ("Profile", "wrong", lambda given: forge(given, change_profile)),
+    "no-events-in-file": ("All events", "partial", lambda given: replace(given, events=[])),
+}
+
+
+def test_what_is_left_out_never_leads_to_the_green_headline(network, evidence):
+    cases = [change(evidence) for _, _, change in OMISSIONS.values()]
+    for (name, (check, state, _)), result in zip(
+        OMISSIONS.items(), run_checks(network.url, *cases), strict=True
+    ):
+        assert list_results(result)[check] is None, name
+        assert result["verdict"]["state"] == state, name
+
+
+def test_bundle_without_logs_and_events_names_what_was_not_compared(network, evidence):
+    """With scores in the leaf, an empty list is no proof of them."""
+    without_logs = forge(evidence, lambda bundle: bundle.update(logs=[]))
+    without_both = forge(evidence, lambda bundle: bundle.update(logs=[], events=[]))
+    only_logs, both = run_checks(network.url, without_logs, without_both)
+    assert list_results(only_logs)["Logs"] is None
+    assert list_results(only_logs)["Contents"] is False
+    assert (list_results(both)["Logs"], list_results(both)["Contents"]) == (None, None)
+    assert both["verdict"]["state"] == "wrong"
+
+
+def test_endpoint_of_the_server_itself_is_no_independent_one(network, evidence):
+    (result,) = run_checks(network.url, evidence, server=network.url)
+    assert list_results(result)["Endpoint"] is None
+    assert result["verdict"]["state"] == "consistent"
+
+
+def test_address_without_an_oracle_contract_confirms_nothing(network, evidence):
+    """An invented bundle whose contract the reader copied from the bundle."""
+    invented = forge(evidence, change_round(contract=OTHER_ADDRESS))
+    invented = replace(invented, anchor={**invented.anchor, "contract": OTHER_ADDRESS})
+    (result,) = run_checks(network.url, invented)
+    assert list_results(result)["Root"] is None
+    assert list_results(result)["Acceptance"] is False
+    assert result["verdict"]["state"] == "wrong"
+
+
+def test_endpoint_that_does_not_answer_leaves_the_checks_open(evidence):
+    """A refused request is no proof that anything is wrong, and confirms nothing."""
+    (result,) = run_checks("http://127.0.0.1:9", evidence)
+    on_chain = {"Chain", "Root", "Acceptance", "Newest round", "As-of block", "Logs"}
+    assert {name for name in on_chain if list_results(result)[name] is not None} == set()
+    assert result["verdict"]["state"] == "consistent"
+
+
+def test_older_round_counts_only_if_the_reader_chose_it(network, evidence, folder):
+    """A server cannot pass off an old round, in which the score was better, as the newest."""
+    older = evidence.bundle["signed_round"]["round"] - 1
+    options = ("--round", str(older))
+    path, node = folder / "older.json", evidence.bundle["node"]
+    bundle = load_bundle(folder / "config.toml", node, path, *options)
+    unchosen = replace(evidence, bundle=bundle)
+    chosen = replace(unchosen, anchor={**evidence.anchor, "chosen_round": older})
+    first, second = run_checks(network.url, unchosen, chosen)
+    assert list_results(first)["Newest round"] is None
+    assert first["verdict"]["state"] == "partial"
+    assert list_results(second)["Newest round"] is True
+    assert second["verdict"]["state"] == "confirmed"

@@ -1,16 +1,31 @@
 "use strict";
-/* Checks an evidence bundle against a chain, through an RPC endpoint that the reader chose. Needs
-   bundle_checks.js and chain_proofs.js, and does not use the document. */
+/* Checks a bundle against the oracle contract, through an RPC endpoint that the reader chose. Needs
+   bundle_checks.js and log_checks.js, and does not use the document.
+
+   `anchor` is what the reader entered: `contract`, `chain_id`, `network_contracts` (a list) and
+   `chosen_round`; a value that was not entered is null. A bundle and its server can invent everything else,
+   so only an anchor makes the checks below independent of them. */
 
 const ROOT_OF = "rootOf(uint32)";
+const LAST_ROUND = "last()";
+const KEPT_ROUNDS = "KEPT()";
+const NO_ROOT = "NoRoot(uint32)";
+const ROUND_ACCEPTED = "RoundAccepted(uint32,uint48,bytes32,bytes32,bytes32,uint256)";
 const PUSH_CALL = "push((uint32,uint16,uint48,bytes32,uint40,bytes32),bytes)";
-const CONCURRENT_BLOCKS = 6;
 /* The words of the report in the calldata of `push`, from the first. */
 const PUSH_DEADLINE_WORD = 4;
 const PUSH_REPORT_WORDS = 6;
 
 function getSelector(signature) {
   return hashText(signature).slice(0, 10);
+}
+
+/* An error that an endpoint returned; `data` is the contract's own error, if there is one. */
+class RpcError extends Error {
+  constructor(message, data) {
+    super(message);
+    this.data = typeof data === "string" ? data : "";
+  }
 }
 
 /* Returns a function that sends one request to an endpoint and returns its result. */
@@ -25,7 +40,7 @@ function makeRpcClient(url) {
     });
     const answer = await response.json();
     if (answer.error) {
-      throw new Error(`${method}: ${answer.error.message}`);
+      throw new RpcError(`${method}: ${answer.error.message}`, answer.error.data);
     }
     return answer.result;
   };
@@ -35,40 +50,156 @@ function formatQuantity(value) {
   return `0x${BigInt(value).toString(16)}`;
 }
 
-async function checkChainId(bundle, request) {
-  const chainId = Number(await request("eth_chainId"));
-  const expected = bundle.signed_round.chain_id;
-  return makeCheck("Chain", chainId === expected, `The endpoint serves chain ${chainId}.`);
-}
-
-async function checkContractRoot(bundle, request) {
-  const { signed_round: round } = bundle;
-  const call = { to: round.contract, data: getSelector(ROOT_OF) + encodeWord(round.round) };
-  let root;
-  try {
-    root = await request("eth_call", call, "latest");
-  } catch (error) {
-    return makeCheck(
-      "Contract",
-      null,
-      `The contract returns no root of round ${round.round}: it is not one of the last 256, or was struck (${error.message}).`,
-    );
+/* The contract and the chain are those that the reader entered, not only those that the bundle names. */
+function checkEnteredContract(bundle, anchor) {
+  const { contract, chain_id: chainId } = bundle.signed_round;
+  const named = `${contract} on chain ${chainId}`;
+  if (anchor.contract === null || anchor.chain_id === null) {
+    const text = `The bundle names the contract ${named}. You did not enter contract and chain, so it may be a contract of the server’s own.`;
+    return makeCheck("Oracle contract", null, text);
   }
-  const isRight = root === round.root;
+  const isRight = anchor.contract === contract && anchor.chain_id === chainId;
   return makeCheck(
-    "Contract",
+    "Oracle contract",
     isRight,
     isRight
-      ? `The contract ${round.contract} has this root for round ${round.round}.`
-      : `The contract ${round.contract} has the root ${root} for round ${round.round}, not ${round.root}.`,
+      ? `The bundle is of the contract that you entered, ${named}.`
+      : `The bundle is of the contract ${named}, but you entered ${anchor.contract} on chain ${anchor.chain_id}.`,
   );
+}
+
+/* The endpoint is not run by the server that is checked, as far as addresses show. */
+function checkEndpoint(rpc, serverOrigins) {
+  const { origin } = new URL(rpc);
+  const isShared = serverOrigins.includes(origin);
+  return makeCheck(
+    "Endpoint",
+    isShared ? null : true,
+    isShared
+      ? `The endpoint ${origin} belongs to the server that is checked, which could answer anything. Enter another.`
+      : `The chain is read from ${origin}. Whoever runs it could answer anything, so choose one that you trust.`,
+  );
+}
+
+async function checkChainId(bundle, anchor, request) {
+  const chainId = Number(await request("eth_chainId"));
+  const expected = anchor.chain_id ?? bundle.signed_round.chain_id;
+  return makeCheck(
+    "Chain",
+    chainId === expected,
+    chainId === expected
+      ? `The endpoint serves chain ${chainId}.`
+      : `The endpoint serves chain ${chainId}, not ${expected}.`,
+  );
+}
+
+/* Returns the words that a view of the contract returns. */
+async function callView(contract, signature, argument, request) {
+  const call = { to: contract, data: getSelector(signature) + argument };
+  const result = await request("eth_call", call, "latest");
+  if (typeof result !== "string" || !/^0x([0-9a-f]{64})+$/.test(result)) {
+    throw new Error(`${contract} is no oracle contract: it returns nothing for ${signature}`);
+  }
+  return result.slice(2).match(/.{64}/g);
+}
+
+/* Returns why the contract has no root of a round: [is it proven, text]. */
+async function explainMissingRoot(contract, number, error, request) {
+  const [last] = await callView(contract, LAST_ROUND, "", request);
+  const [kept] = await callView(contract, KEPT_ROUNDS, "", request);
+  const newest = Number(`0x${last}`);
+  if (number > newest) {
+    return [false, `its newest round is ${newest}`];
+  }
+  if (newest - number >= Number(`0x${kept}`)) {
+    return [null, `it keeps only the last ${Number(`0x${kept}`)} rounds; load a newer one`];
+  }
+  return error.data?.startsWith(getSelector(NO_ROOT))
+    ? [false, "the round was struck"]
+    : [null, error.message];
+}
+
+/* The contract has the root of the bundle for this round. */
+async function checkContractRoot(bundle, anchor, request) {
+  const { signed_round: round } = bundle;
+  const contract = anchor.contract ?? round.contract;
+  let words;
+  try {
+    words = await callView(contract, ROOT_OF, encodeWord(round.round), request);
+  } catch (error) {
+    const [isTrue, reason] = await explainMissingRoot(contract, round.round, error, request);
+    const text = `The contract ${contract} returns no root of round ${round.round}: ${reason}.`;
+    return makeCheck("Root", isTrue, text);
+  }
+  const root = `0x${words[0]}`;
+  const isRight = root === round.root;
+  return makeCheck(
+    "Root",
+    isRight,
+    isRight
+      ? `The contract ${contract} has this root for round ${round.round}.`
+      : `The contract ${contract} has the root ${root} for round ${round.round}, not ${round.root}.`,
+  );
+}
+
+/* Returns the data of the log of an accepted round, as the bundle names it. */
+function encodeAcceptance(round) {
+  return [round.as_of, round.as_of_hash, round.root, round.config].map(encodeWord).join("");
+}
+
+/* The contract accepted this report: block, root, and the digest of signers, quorum and rules hash. */
+async function checkAcceptance(bundle, anchor, request) {
+  const { signed_round: round } = bundle;
+  const contract = anchor.contract ?? round.contract;
+  const block = formatQuantity(round.accepted_at.block);
+  const topics = [hashText(ROUND_ACCEPTED), `0x${encodeWord(round.round)}`];
+  const filter = { address: contract, fromBlock: block, toBlock: block, topics };
+  const logs = await request("eth_getLogs", filter);
+  const log = logs.find(
+    (candidate) =>
+      candidate.address.toLowerCase() === contract &&
+      candidate.topics.join() === topics.join() &&
+      Number(candidate.blockNumber) === round.accepted_at.block,
+  );
+  const place = `round ${round.round} in block ${round.accepted_at.block}`;
+  if (log === undefined) {
+    return makeCheck("Acceptance", false, `The contract ${contract} did not accept ${place}.`);
+  }
+  const isRight =
+    log.data.slice(2, 2 + 4 * 64) === encodeAcceptance(round) &&
+    (round.accepted_at.transaction ?? log.transactionHash) === log.transactionHash;
+  return makeCheck(
+    "Acceptance",
+    isRight,
+    isRight
+      ? `The contract accepted ${place}, with this root, as-of block, and configuration of reporters and rules.`
+      : `The contract accepted ${place}, but with another root, as-of block, configuration or transaction.`,
+  );
+}
+
+/* An old round may state another score, so it only counts if the reader entered its number. */
+async function checkNewestRound(bundle, anchor, request) {
+  const { signed_round: round } = bundle;
+  const contract = anchor.contract ?? round.contract;
+  const [last, asOf] = await callView(contract, LAST_ROUND, "", request);
+  const newest = Number(`0x${last}`);
+  if (round.round === newest) {
+    return makeCheck("Newest round", true, `Round ${newest} is the newest of the contract.`);
+  }
+  const text = `The newest round of the contract is ${newest} (as of block ${Number(`0x${asOf}`)}); the bundle is of round ${round.round} (as of block ${round.as_of}).`;
+  return anchor.chosen_round === round.round
+    ? makeCheck("Newest round", true, `You entered round ${anchor.chosen_round}. ${text}`)
+    : makeCheck("Newest round", null, `${text} Load the newest, or enter ${round.round} as the round.`);
 }
 
 async function checkAsOfBlock(bundle, request) {
   const { signed_round: round } = bundle;
   const header = await request("eth_getBlockByNumber", formatQuantity(round.as_of), false);
+  if (header === null) {
+    return makeCheck("As-of block", null, `The endpoint does not have block ${round.as_of}.`);
+  }
   const isRight =
-    header !== null &&
+    Number(header.number) === round.as_of &&
     header.hash === round.as_of_hash &&
     (round.as_of_time === null || Number(header.timestamp) === round.as_of_time);
   return makeCheck(
@@ -98,133 +229,29 @@ function decodePush(input) {
 
 /* The signatures that the contract accepted, in the transaction of the round. */
 async function checkSentSignatures(bundle, request) {
-  const { transaction } = bundle.signed_round.accepted_at;
+  const { signed_round: round } = bundle;
+  const { transaction } = round.accepted_at;
   const sent = transaction === null ? null : await request("eth_getTransactionByHash", transaction);
-  const pushed = decodePush(sent?.input);
-  if (pushed === null || bundle.signed_round.prev === null) {
-    return makeCheck("Sent signatures", null, "The transaction of the round is no direct call.");
+  const pushed = sent?.to?.toLowerCase() === round.contract ? decodePush(sent.input) : null;
+  if (pushed === null || round.prev === null) {
+    const text = "The transaction of the round is no direct call.";
+    return makeCheck("Sent signatures", null, text, true);
   }
-  const check = checkSignatures({ signed_round: { ...bundle.signed_round, ...pushed } });
-  return { ...check, name: "Sent signatures" };
-}
-
-function groupByBlock(bundle) {
-  const blocks = new Map();
-  for (const log of bundle.logs) {
-    const block = blocks.get(log.block) ?? { logs: [], events: [] };
-    block.logs.push(log);
-    blocks.set(log.block, block);
-  }
-  for (const event of bundle.events) {
-    blocks.get(event.block)?.events.push(event);
-  }
-  return [...blocks.entries()];
-}
-
-function isSameLog(log, sent) {
-  return (
-    Number(sent.transactionIndex) === log.tx &&
-    sent.transactionHash === log.transaction &&
-    sent.address.toLowerCase() === log.address &&
-    sent.topics.join() === log.topics.join() &&
-    sent.data === log.data
-  );
-}
-
-/* Returns what is wrong with the logs of one block, as `fault`, or why they prove nothing, as
-   `gap`; both are null if all is well. */
-async function checkBlock(number, block, request) {
-  const header = await request("eth_getBlockByNumber", formatQuantity(number), false);
-  if (header === null) {
-    return { fault: null, gap: `the endpoint does not have block ${number}` };
-  }
-  const receipts = await request("eth_getBlockReceipts", formatQuantity(number));
-  if (!Array.isArray(receipts)) {
-    return { fault: null, gap: `the endpoint has no receipts of block ${number}` };
-  }
-  const sent = new Map(receipts.flatMap(({ logs }) => logs).map((log) => [Number(log.logIndex), log]));
-  for (const log of block.logs) {
-    if (log.block_hash !== header.hash) {
-      return { fault: `block ${number} of the chain has another hash`, gap: null };
-    }
-    const found = sent.get(log.log);
-    if (found === undefined || !isSameLog(log, found)) {
-      return { fault: `log ${log.log} of block ${number} is not on the chain`, gap: null };
-    }
-  }
-  const late = block.events.find((event) => event.time !== Number(header.timestamp));
-  if (late !== undefined) {
-    return { fault: `an event of block ${number} has another time than the block`, gap: null };
-  }
-  return { fault: null, gap: findReceiptsMismatch(header, receipts) };
-}
-
-/* Each log of the bundle is in its block, by the receipts root of the block's header. */
-async function checkLogs(bundle, request, onProgress) {
-  const blocks = groupByBlock(bundle);
-  const results = [];
-  let next = 0;
-  async function work() {
-    while (next < blocks.length) {
-      const [number, block] = blocks[next];
-      next += 1;
-      onProgress(next, blocks.length);
-      results.push(await checkBlock(number, block, request));
-    }
-  }
-  await Promise.all(Array.from({ length: CONCURRENT_BLOCKS }, work));
-  const fault = results.find((result) => result.fault !== null)?.fault;
-  const gap = results.find((result) => result.gap !== null)?.gap;
-  const count = `${bundle.logs.length} logs in ${blocks.length} blocks`;
-  if (fault !== undefined) {
-    return makeCheck("Logs", false, `Not all ${count} are on the chain: ${fault}.`);
-  }
-  if (gap !== undefined) {
-    return makeCheck("Logs", null, `The endpoint has ${count}, but does not prove them: ${gap}.`);
-  }
-  return makeCheck("Logs", true, `${count} are proven by the receipts roots of the blocks.`);
-}
-
-/* Returns the values of an event that its log must contain: addresses and keys. */
-function listKeys(event) {
-  return [event.node, event.task, event.group, ...(event.tasks ?? [])].filter(
-    (value) => typeof value === "string",
-  );
-}
-
-/* Each event has a log, which contains the event's node, task and group. */
-function checkLogContents(bundle) {
-  const logs = new Map(bundle.logs.map((log) => [`${log.block}:${log.tx}:${log.log}`, log]));
-  const unproven = bundle.events.filter((event) => event.log < 0 || (event.tx ?? 0) < 0);
-  const wrong = bundle.events.find((event) => {
-    if (unproven.includes(event)) {
-      return false;
-    }
-    const log = logs.get(`${event.block}:${event.tx ?? 0}:${event.log}`);
-    const content = log === undefined ? "" : [...log.topics, log.data].join("");
-    return log === undefined || !listKeys(event).every((key) => content.includes(key.slice(2)));
-  });
-  if (wrong !== undefined) {
-    const place = `block ${wrong.block}, log ${wrong.log}`;
-    return makeCheck("Contents", false, `The log of ${wrong.type} (${place}) names other values.`);
-  }
-  const contracts = [...new Set(bundle.logs.map((log) => log.address))];
-  const text = `The logs of ${contracts.join(", ")} contain the nodes, tasks and groups of their events.`;
-  return unproven.length > 0
-    ? makeCheck("Contents", null, `${text} ${unproven.length} events come from no log.`)
-    : makeCheck("Contents", true, text);
+  const check = checkSignatures({ signed_round: { ...round, ...pushed } });
+  return { ...check, name: "Sent signatures", is_optional: true };
 }
 
 /* Returns the checks of a bundle against the chain. `onProgress` gets the number of the block that is
    checked, and how many there are. */
-async function checkOnChain(bundle, request, onProgress) {
+async function checkOnChain(bundle, anchor, request, onProgress) {
   const checks = [];
   const steps = [
-    ["Chain", () => checkChainId(bundle, request)],
-    ["Contract", () => checkContractRoot(bundle, request)],
+    ["Chain", () => checkChainId(bundle, anchor, request)],
+    ["Root", () => checkContractRoot(bundle, anchor, request)],
+    ["Acceptance", () => checkAcceptance(bundle, anchor, request)],
+    ["Newest round", () => checkNewestRound(bundle, anchor, request)],
     ["As-of block", () => checkAsOfBlock(bundle, request)],
     ["Sent signatures", () => checkSentSignatures(bundle, request)],
-    ["Contents", () => checkLogContents(bundle)],
     ["Logs", () => checkLogs(bundle, request, onProgress)],
   ];
   for (const [name, check] of steps) {

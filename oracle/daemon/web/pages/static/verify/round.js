@@ -44,7 +44,7 @@ function areScoresLow(sum, count, rules) {
 }
 
 /* Returns why only the vetoer may allow a kickout on these scores, or null. */
-function findHoldReason(entries, rules) {
+function findHoldReason(entries, rules, incidentScores) {
   const sum = sumScores(entries.map((entry) => entry.score));
   if (entries.length < rules.pool_size || !areScoresLow(sum, entries.length, rules)) {
     return "a restart replaced scores by their mean";
@@ -59,9 +59,16 @@ function findHoldReason(entries, rules) {
       return `it depends on the ${spread.decisive_of_one_creator} scores of one creator`;
     }
   }
+  if (BigInt(incidentScores) * UNIT > rules.kick_incident_share * BigInt(entries.length)) {
+    return `${incidentScores} of ${entries.length} scores are timeouts in incidents`;
+  }
   const derived = entries.filter(({ rank, at }) => rank === null && isFeedPosition(at)).length;
   const isStillLow = isBelowLine(sum + derived * rules.q_max, rules);
   return derived > 0 && !isStillLow ? "it depends on derived zeros" : null;
+}
+
+function findDueHoldReason(fold, due) {
+  return findHoldReason(due.entries, fold.rules, fold.countIncidentScores(due));
 }
 
 function computeLane(fold, node, time) {
@@ -77,8 +84,7 @@ function computeLane(fold, node, time) {
 function buildLeaf(fold, node, nextNode, time, policy) {
   const isDue =
     node.due !== null && fold.isKickoutDue(node, time) && !policy.undecoded.includes(node.address);
-  const isHeld =
-    isDue && (policy.holds_kickouts || findHoldReason(node.due.entries, fold.rules) !== null);
+  const isHeld = isDue && (policy.holds_kickouts || findDueHoldReason(fold, node.due) !== null);
   const flags = [
     node.membership === "member",
     node.isPaused,

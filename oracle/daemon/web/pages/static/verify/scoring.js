@@ -1,6 +1,6 @@
 "use strict";
 /* A second implementation of the scoring rules, from docs/spec/ alone: it uses whole numbers only, no
-   clock, no library, and nothing else of this project. `make conformance` compares it with
+   clock, no library, and besides incidents.js nothing else of this project. `make conformance` compares it with
    `qos-oracle replay`. It runs in a browser and in Node.js; legacy rules are not supported. */
 
 const UNIT = 10n ** 18n;
@@ -43,6 +43,7 @@ const RULE_TYPES = {
   exclude_exit: "decimal",
   kickout_below: "decimal",
   kick_creator_share: "decimal",
+  kick_incident_share: "decimal",
 };
 const DEFAULT_RULES = {
   close: "validated",
@@ -72,6 +73,7 @@ const DEFAULT_RULES = {
   exclude_exit: "0.1",
   kickout_below: "2",
   kick_creator_share: "0.5",
+  kick_incident_share: "1",
 };
 
 const POSITION_FIELDS = ["block", "tx", "log", "sub"];
@@ -279,6 +281,8 @@ class Fold {
     this.scores = [];
     this.anomalies = [];
     this.last = null;
+    /* Only rules that hold kickouts for incidents need them. */
+    this.incidents = rules.kick_incident_share < UNIT ? new IncidentFold() : null;
   }
 
   /* Applies events of whole transactions, in any order. */
@@ -353,6 +357,8 @@ class Fold {
         isValidated: false,
         isPaid: false,
         ending: null,
+        endedAt: null,
+        endedTime: null,
         abortReason: null,
         scoredIn: null,
         runs: [],
@@ -390,17 +396,35 @@ class Fold {
     if (!this.isKickoutDue(node, time)) {
       node.due = null;
     } else if (node.due === null) {
-      node.due = { at, time, entries: this.describeEntries(node, at) };
+      node.due = { at, time, entries: this.addCreators(node.entries, at) };
     }
   }
 
-  /* Returns the scores that count, with the creators that are known at this position. */
-  describeEntries(node, at) {
-    return node.entries.map((entry) => {
-      const task = this.tasks.get(entry.task);
+  /* Returns scores with the creators that are known at this position. */
+  addCreators(scores, at) {
+    return scores.map((score) => {
+      const task = this.tasks.get(score.task);
       const isKnown = task.createdAt !== null && comparePositions(task.createdAt, at) <= 0;
-      return { ...entry, creator: isKnown ? task.creator : null };
+      return { ...score, creator: isKnown ? task.creator : null };
     });
+  }
+
+  /* Returns how many scores behind a due kickout are zeros in incidents, as it was known when the
+     kickout became due. */
+  countIncidentScores(due) {
+    if (this.incidents === null) {
+      return 0;
+    }
+    return due.entries.filter(({ task: key, creator, score, elapsed, time }) => {
+      const task = this.tasks.get(key);
+      const isTimeout =
+        task.ending === "timed_out" && comparePositions(task.endedAt, due.at) <= 0;
+      return (
+        score === 0 &&
+        elapsed === null &&
+        this.incidents.isMarked(isTimeout ? task.endedTime : time, creator, due.at)
+      );
+    }).length;
   }
 
   appendScore(node, score, time) {
@@ -643,7 +667,7 @@ class Fold {
     const task = this.getTask(event.task);
     setEnding(task, ending);
     if (task.node !== null) {
-      this.releaseNode(ending, task, task.node);
+      this.releaseNode(ending, task, task.node, task.stopTime !== null);
     }
     if (this.rules.close === "terminal") {
       this.closeGroupIfComplete(ending, task);
@@ -673,19 +697,23 @@ class Fold {
       setEnding(task, event);
     }
     for (const run of runs) {
-      this.releaseNode(event, task, run.node);
+      this.releaseNode(event, task, run.node, hasAnswered(run));
     }
     if (task.ending !== null && this.rules.close === "terminal") {
       this.closeGroupIfComplete(event, task);
     }
   }
 
-  releaseNode(event, task, address) {
+  /* An end counts for incidents if the node has not answered before and was not stopped. */
+  releaseNode(event, task, address, isAnswered) {
     const node = this.getNode(address, event.time);
     if (!task.isFreed) {
       node.running -= 1;
     }
     const ending = ENDING_BY_EVENT[event.type];
+    if (!isAnswered && ending !== "aborted") {
+      this.incidents?.recordEnd(event, task.creator, address, ending === "timed_out");
+    }
     if (ending === "timed_out" && !isCredibleTimeout(task.timeout, this.rules)) {
       this.addAnomaly(event, "limit_not_believed");
     } else if (["timed_out", "succeeded", "refunded"].includes(ending)) {
@@ -789,6 +817,8 @@ function getStage(task) {
 
 function setEnding(task, event) {
   task.ending = ENDING_BY_EVENT[event.type];
+  task.endedAt = event.at;
+  task.endedTime = event.time;
   if (event.type === "task_aborted") {
     task.abortReason = event.reason ?? null;
   }
@@ -802,6 +832,10 @@ function hasCommitted(run) {
 
 function hasDisclosed(run) {
   return run.isDisclosed || run.isReported;
+}
+
+function hasAnswered(run) {
+  return run.isCommitted || run.isDisclosed || run.isReported;
 }
 
 function listOpenRuns(task, node) {
@@ -845,7 +879,12 @@ function applyRunAnswer(fold, event) {
   const breach = findRunBreach(task, run, event.type);
   if (breach !== null) {
     fold.addAnomaly(event, breach);
-  } else if (event.type === "result_committed") {
+    return;
+  }
+  if (!hasAnswered(run)) {
+    fold.incidents?.recordEnd(event, task.creator, event.node, false);
+  }
+  if (event.type === "result_committed") {
     run.isCommitted = true;
   } else if (event.type === "result_disclosed") {
     run.isDisclosed = true;
@@ -1122,6 +1161,7 @@ function applyResult(fold, event) {
     task.isRevealed = true;
   } else {
     task.stopTime = event.time;
+    fold.incidents?.recordEnd(event, task.creator, event.node, false);
     if (event.frees === true) {
       const node = fold.getNode(event.node, event.time);
       task.isFreed = true;

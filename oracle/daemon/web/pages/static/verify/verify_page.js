@@ -8,8 +8,17 @@ const SIGNS = new Map([
   [null, ["○", "sign-open", "not checked"]],
 ]);
 
+const VERDICT_CLASSES = {
+  confirmed: "card calm",
+  partial: "card open",
+  consistent: "card open",
+  wrong: "card waits",
+};
+
 /* The addresses that this page may contact, once the reader has named them. */
 let allowedSources = null;
+/* The round that the link to this page names, until the reader changes the field. */
+let linkedRound = null;
 
 function getField(name) {
   return document.getElementById(name);
@@ -52,24 +61,17 @@ function restrictRequests(addresses) {
 }
 
 async function fetchBundle(api, node, round) {
-  if (!/^0x[0-9a-fA-F]{1,40}$/.test(node)) {
-    throw new Error("node: expected 0x and up to 40 hex digits");
+  if (node === "") {
+    throw new Error("node: enter its address, or choose a file");
   }
-  const query = round === "" ? "" : `?round=${encodeURIComponent(round)}`;
-  const path = `${api.replace(/\/+$/, "")}/v1/nodes/${node.toLowerCase()}/bundle${query}`;
+  const query = round === null ? "" : `?round=${round}`;
+  const path = `${api.replace(/\/+$/, "")}/v1/nodes/${node}/bundle${query}`;
   const response = await fetch(path);
   const answer = await response.json();
   if (!response.ok) {
-    throw new Error(answer.detail);
+    throw new Error(String(answer.detail));
   }
-  const { bundle } = answer;
-  const isRequested =
-    bundle.node.startsWith(node.toLowerCase()) &&
-    (round === "" || String(bundle.signed_round.round) === round);
-  if (!isRequested) {
-    throw new Error("the server returned the bundle of another node or round");
-  }
-  return bundle;
+  return answer.bundle;
 }
 
 function parseLines(text) {
@@ -109,24 +111,43 @@ function showProgress(text) {
   getField("verdict").replaceChildren(makeNode("p", text, "hint"));
 }
 
-function describeSubject(bundle) {
-  const { signed_round: round } = bundle;
-  return `Node ${bundle.node} in round ${round.round}, as of block ${round.as_of} of chain ${round.chain_id}.`;
+function describeAge(seconds) {
+  const [size, unit] = [
+    [86400, "days"],
+    [3600, "hours"],
+    [60, "minutes"],
+  ].find(([length]) => seconds >= 2 * length) ?? [1, "seconds"];
+  return `${Math.floor(seconds / size)} ${unit} ago`;
 }
 
-function showResult(bundle, checks, milliseconds) {
-  const wrong = checks.filter((check) => check.is_true === false).length;
-  const open = checks.filter((check) => check.is_true === null).map((check) => check.name);
-  const headline =
-    wrong === 0
-      ? "✓ Everything that could be checked here holds."
-      : `✗ ${wrong} of ${checks.length} checks do not hold.`;
-  getField("verdict").replaceChildren(
-    makeNode("p", headline, wrong === 0 ? "card calm" : "card waits"),
-    makeNode("p", describeSubject(bundle)),
-    makeNode("p", `Not checked: ${open.join(", ") || "nothing"}.`),
+function describeSubject(bundle) {
+  const { signed_round: round } = bundle;
+  const time = round.as_of_time;
+  const age =
+    time === null
+      ? ""
+      : ` (${formatProofTime(time)}, ${describeAge(Math.max(0, Date.now() / 1000 - time))})`;
+  return `Node ${bundle.node} in round ${round.round}, as of block ${round.as_of}${age} of chain ${round.chain_id}.`;
+}
+
+function showVerdict(bundle, checks, milliseconds) {
+  const { state, headline, open } = summarizeChecks(checks);
+  const lines = [
+    makeNode("p", headline, VERDICT_CLASSES[state]),
+    makeNode("p", `Not checked: ${open || "nothing"}.`),
     makeNode("p", `Computed in ${Math.round(milliseconds)} ms.`, "hint"),
-  );
+  ];
+  if (findMalformedValue(bundle) === null) {
+    lines.splice(1, 0, makeNode("p", describeSubject(bundle)));
+  }
+  if (location.protocol.startsWith("http")) {
+    const text = `This page itself came from ${location.origin}, which could have changed it. To rule that out, use verify.html of a release.`;
+    lines.push(makeNode("p", text, "hint"));
+  }
+  getField("verdict").replaceChildren(...lines);
+}
+
+function showChecks(checks) {
   const list = makeNode("ul", "", "checks");
   for (const check of checks) {
     const [sign, className, meaning] = SIGNS.get(check.is_true);
@@ -140,34 +161,94 @@ function showResult(bundle, checks, milliseconds) {
   getField("checks").replaceChildren(list);
 }
 
-/* Values of a bundle that the page itself reads. */
-function requireBundle(bundle) {
-  const round = bundle?.signed_round;
-  if (typeof bundle?.node !== "string" || round === undefined || bundle.proof === undefined) {
+/* The page shows and asks for one node in one round, so a bundle of another is not checked. */
+function requireBundle(bundle, node, round) {
+  const signed = bundle?.signed_round;
+  if (typeof bundle?.node !== "string" || !signed || !bundle.proof) {
     throw new Error("the file is no evidence bundle");
+  }
+  if (!bundle.node.startsWith(node) || (round !== null && signed.round !== round)) {
+    throw new Error("the bundle is of another node or round than you entered");
   }
   return bundle;
 }
 
+/* Returns what the reader entered, in the form that checks compare; an empty field is null. */
+function readAnchor() {
+  const node = getField("node").value.trim().toLowerCase();
+  if (!/^(0x[0-9a-f]{1,40})?$/.test(node)) {
+    throw new Error("node: expected 0x and up to 40 hex digits");
+  }
+  const contracts = readAddressList("network-contracts");
+  const [contract = null, ...others] = readAddressList("contract");
+  if (others.length > 0) {
+    throw new Error("oracle contract: expected one address");
+  }
+  const round = readNumber("round", "round");
+  return {
+    node,
+    round,
+    /* A link may have filled in an old round, in which the score was another. */
+    chosen_round: String(round) === linkedRound ? null : round,
+    contract,
+    chain_id: readNumber("chain", "chain id"),
+    network_contracts: contracts,
+  };
+}
+
+function readNumber(name, title) {
+  const text = getField(name).value.trim();
+  if (!/^\d{0,15}$/.test(text)) {
+    throw new Error(`${title}: expected a number`);
+  }
+  return text === "" ? null : Number(text);
+}
+
+function readAddressList(name) {
+  const addresses = getField(name).value.toLowerCase().split(/[\s,]+/).filter(Boolean);
+  const wrong = addresses.find((address) => !ADDRESS_FORMAT.test(address));
+  if (wrong !== undefined) {
+    throw new Error(`${wrong}: expected an address of 0x and 40 hex digits`);
+  }
+  return addresses;
+}
+
+/* The origins that the server of the bundle has: the chain must not be read from there. */
+function listServerOrigins(api) {
+  const page = location.protocol.startsWith("http") ? [location.origin] : [];
+  try {
+    return [...page, new URL(api).origin];
+  } catch {
+    return page;
+  }
+}
+
+async function checkChain(bundle, anchor, api, rpc) {
+  if (rpc === "") {
+    return [makeCheck("Endpoint", null, "No RPC endpoint was given, so nothing was compared with the chain.")];
+  }
+  const onProgress = (number, count) => showProgress(`Reading block ${number} of ${count} …`);
+  return [
+    checkEndpoint(rpc, listServerOrigins(api)),
+    ...(await checkOnChain(bundle, anchor, makeRpcClient(rpc), onProgress)),
+  ];
+}
+
 async function checkInputs() {
+  const anchor = readAnchor();
   const inputs = await readFiles(getField("files").files);
   const { api, rpc, origins } = readAddresses(inputs.bundle === null);
   restrictRequests(origins);
   showProgress("Loading the bundle …");
-  const bundle = requireBundle(
-    inputs.bundle ??
-      (await fetchBundle(api, getField("node").value.trim(), getField("round").value.trim())),
-  );
+  const loaded = inputs.bundle ?? (await fetchBundle(api, anchor.node, anchor.round));
+  const bundle = requireBundle(loaded, anchor.node, anchor.round);
   const start = performance.now();
   const checks = checkBundle(bundle, inputs.events);
   const milliseconds = performance.now() - start;
-  if (rpc === "") {
-    checks.push(makeCheck("Chain", null, "No RPC endpoint was given."));
-  } else {
-    const onProgress = (number, count) => showProgress(`Reading block ${number} of ${count} …`);
-    checks.push(...(await checkOnChain(bundle, makeRpcClient(rpc), onProgress)));
-  }
-  showResult(bundle, checks, milliseconds);
+  checks.unshift(...checkEntered(bundle, anchor));
+  checks.push(...(await checkChain(bundle, anchor, api, rpc)));
+  showVerdict(bundle, checks, milliseconds);
+  showChecks(checks);
 }
 
 async function onInputsSubmit(event) {
@@ -187,6 +268,7 @@ async function onInputsSubmit(event) {
 
 function fillInputs() {
   const query = new URLSearchParams(location.search);
+  linkedRound = query.get("round");
   if (location.protocol.startsWith("http")) {
     getField("api").value = location.origin;
   }
@@ -195,4 +277,7 @@ function fillInputs() {
 }
 
 fillInputs();
+getField("round").addEventListener("input", () => {
+  linkedRound = null;
+});
 getField("inputs").addEventListener("submit", onInputsSubmit);

@@ -1,0 +1,99 @@
+"use strict";
+/* Compares a bundle with the fold of all events of the network. Needs score_checks.js and round.js, and
+   does not use the document. */
+
+function formatPosition(event) {
+  return Object.values(getPosition(event)).join(":");
+}
+
+/* Returns the first event of the bundle that is not among all events, or undefined. */
+function findStrangeEvent(bundle, events) {
+  const eventByPosition = new Map(events.map((event) => [formatPosition(event), event]));
+  return bundle.events.find((event) => {
+    const other = eventByPosition.get(formatPosition(event));
+    return other === undefined || formatCanonical(event) !== formatCanonical(other);
+  });
+}
+
+/* Returns in what the fold of all events differs from the bundle, or null. */
+function findFoldDifference(bundle, evidence, fold, leaf, leaves) {
+  const own = leaves.find((candidate) => candidate.node === bundle.node);
+  if (leaf === null) {
+    return own === undefined ? null : `they name ${bundle.node}, which therefore has a leaf`;
+  }
+  if (own === undefined) {
+    return `no event names ${bundle.node}`;
+  }
+  const stated = decodeLeaf(encodeLeaf(own));
+  const wrong = Object.keys(stated).filter((name) => stated[name] !== leaf[name]);
+  if (wrong.length > 0) {
+    return `the leaf differs: ${wrong.join(", ")}`;
+  }
+  const scoreBySeq = new Map(
+    fold.scores.filter(({ node }) => node === bundle.node).map((score) => [score.seq, score]),
+  );
+  const entries = [...bundle.scores, ...(evidence?.entries ?? [])];
+  const folded = entries.map(({ seq }) => scoreBySeq.get(seq)).filter(Boolean);
+  /* The creators are compared by `Events` and below. */
+  const difference = findScoreDifference(
+    entries,
+    folded.map((score, index) => ({ ...score, creator: entries[index]?.creator })),
+  );
+  if (difference !== null || evidence === null) {
+    return difference;
+  }
+  const { due } = fold.nodes.get(bundle.node);
+  if (due === null || !isSamePosition(due.at, evidence.due_since)) {
+    return "the kickout became due at another log";
+  }
+  const incidentScores = fold.countIncidentScores(due);
+  if ((evidence.scores_in_incidents ?? 0) !== incidentScores) {
+    return `${incidentScores} scores were in incidents`;
+  }
+  const stranger = due.entries.find(
+    ({ creator }, index) => creator !== evidence.entries[index]?.creator,
+  );
+  return stranger === undefined ? null : `the creator of score ${stranger.seq} differs`;
+}
+
+/* All events of the network give the same leaf and the same root. `leaf` is null if the proof shows that
+   the address has none, and `events` if the reader has no file of them. */
+function checkAllEvents(bundle, evidence, events, rules, leaf) {
+  const { signed_round: round } = bundle;
+  const counted = (events ?? []).filter((event) => event.block <= round.as_of);
+  if (counted.length === 0) {
+    const text =
+      events === null
+        ? "No file with all events was given, so nobody checked H, pauses and membership, and whether a score was left out."
+        : `The file has no event up to block ${round.as_of}.`;
+    return makeCheck("All events", null, text);
+  }
+  if (round.as_of_time === null) {
+    return makeCheck("All events", null, "The time of the as-of block is not in the bundle.");
+  }
+  const strange = findStrangeEvent(bundle, events);
+  if (strange !== undefined) {
+    const text = `${strange.type} of the bundle (block ${strange.block}, log ${strange.log}) is not among all events.`;
+    return makeCheck("All events", false, text);
+  }
+  const fold = new Fold(rules).apply(counted);
+  const policy = { holds_kickouts: bundle.holds_kickouts, undecoded: [] };
+  const leaves = buildLeaves(fold, round.as_of_time, policy);
+  const count = `${counted.length.toLocaleString("en-US")} events of ${leaves.length} nodes`;
+  const difference = findFoldDifference(bundle, evidence, fold, leaf, leaves);
+  if (difference !== null) {
+    return makeCheck("All events", false, `${count} give something else: ${difference}.`);
+  }
+  const { root } = computeRound(leaves, {
+    chain_id: round.chain_id,
+    oracle: round.contract,
+    round: round.round,
+    as_of: round.as_of,
+  });
+  const isRight = root === round.root;
+  const subject = leaf === null ? "no leaf for this address" : "this leaf";
+  const text = isRight
+    ? `${count} give the root of round ${round.round}, and ${subject}.`
+    : `${count} give ${subject}, but the root ${root}: another node differs.`;
+  return makeCheck("All events", isRight, text);
+}

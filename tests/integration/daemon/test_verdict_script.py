@@ -1,0 +1,78 @@
+"""The headline of `/verify`: green only if nothing is open that a score depends on."""
+
+import json
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+
+from tests.integration.daemon.test_bundle_checks import CHECK_SCRIPTS
+
+NODE = shutil.which("node") or ""
+pytestmark = pytest.mark.skipif(not NODE, reason="node runs the scripts")
+RUNNER = """
+const { readFileSync } = require("node:fs");
+const vm = require("node:vm");
+const page = { input: readFileSync(0, "utf8"), TextEncoder };
+page.window = page;
+vm.createContext(page);
+for (const path of process.argv.slice(1)) {
+  vm.runInContext(readFileSync(path, "utf8"), page);
+}
+console.log(vm.runInContext("JSON.stringify(JSON.parse(input).map(summarizeChecks))", page));
+"""
+ANCHORS = ("Oracle contract", "Endpoint", "Chain", "Root", "Acceptance", "Proof")
+REQUIRED = (*ANCHORS, "Rules", "Newest round", "Logs", "Contents", "All events")
+OPTIONAL = ("Signatures", "Held")
+Check = dict[str, Any]
+
+
+def make_checks() -> list[Check]:
+    """Return checks of which all are true."""
+    return [
+        {"name": name, "is_true": True, "text": "", "is_optional": name in OPTIONAL}
+        for name in (*REQUIRED, *OPTIONAL)
+    ]
+
+
+def change_check(name: str, *, is_true: bool | None) -> list[Check]:
+    return [
+        {**check, "is_true": is_true} if check["name"] == name else check
+        for check in make_checks()
+    ]
+
+
+def find_states(*cases: list[Check]) -> list[str]:
+    completed = subprocess.run(
+        [NODE, "-e", RUNNER, *CHECK_SCRIPTS],
+        input=json.dumps(cases),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [verdict["state"] for verdict in json.loads(completed.stdout)]
+
+
+def test_true_checks_are_confirmed_and_optional_ones_may_be_open():
+    open_cases = [change_check(name, is_true=None) for name in OPTIONAL]
+    assert set(find_states(make_checks(), *open_cases)) == {"confirmed"}
+
+
+def test_open_check_is_never_confirmed():
+    states = find_states(*(change_check(name, is_true=None) for name in REQUIRED))
+    by_name = dict(zip(REQUIRED, states, strict=True))
+    assert {name for name, state in by_name.items() if state == "consistent"} == set(ANCHORS)
+    assert {state for name, state in by_name.items() if name not in ANCHORS} == {"partial"}
+
+
+def test_missing_anchor_is_never_confirmed():
+    """A bundle for which a check is not even made, for example without an endpoint."""
+    needed = (*ANCHORS, "All events")
+    cases = ([check for check in make_checks() if check["name"] != name] for name in needed)
+    assert "confirmed" not in find_states(*cases)
+
+
+def test_false_check_is_wrong_even_if_all_others_are_true():
+    names = (*REQUIRED, *OPTIONAL)
+    assert set(find_states(*(change_check(name, is_true=False) for name in names))) == {"wrong"}
