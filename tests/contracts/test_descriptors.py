@@ -8,19 +8,26 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from oracle.chain.proofs.keccak import keccak
+from tests.contracts.roots.objections_driver import FIELDS
 from tests.support.evm.artifacts import ABI, artifact
 
 FOLDER = ABI.parent / "contracts" / "descriptors"
-ARTIFACTS = {"QoSRoots": "roots/QoSRoots", "TimelockController": "TimelockController"}
+ARTIFACTS = {
+    "Objections": "roots/Objections",
+    "QoSRoots": "roots/QoSRoots",
+    "TimelockController": "TimelockController",
+}
+MESSAGE = "eip712-Objection"
 # What token contracts call when they send tokens to the timelock; nobody signs these calls.
 CALLBACKS = {"onERC721Received", "onERC1155Received", "onERC1155BatchReceived"}
 # Calls of programs, which carry proofs and signatures. Anyone may send them.
-OPEN_CALLS = {"push", "accuse", "executeKick", "clear"}
+OPEN_CALLS = {"push", "accuse", "executeKick", "clear", "objectFor"}
 # The ABI types that a format shows.
 TYPES = {
     "raw": re.compile(r"u?int\d+|bytes\d*|bool|string|address"),
@@ -29,10 +36,16 @@ TYPES = {
     "calldata": re.compile(r"bytes"),
     "date": re.compile(r"uint\d+"),
     "duration": re.compile(r"uint\d+"),
+    "enum": re.compile(r"uint\d+"),
     "unit": re.compile(r"uint\d+"),
 }
 # The parameters that a format must and may have.
-REQUIRED_PARAMS = {"date": {"encoding"}, "unit": {"base"}, "calldata": {"calleePath"}}
+REQUIRED_PARAMS = {
+    "date": {"encoding"},
+    "enum": {"$ref"},
+    "unit": {"base"},
+    "calldata": {"calleePath"},
+}
 OPTIONAL_PARAMS = {
     "addressName": {"types", "sources"},
     "calldata": {"amountPath"},
@@ -97,8 +110,8 @@ CALLS = [
 
 
 def test_every_descriptor_is_tested():
-    names = {path.stem.removeprefix("calldata-") for path in FOLDER.glob("*")}
-    assert names == set(ARTIFACTS)
+    names = {path.stem for path in FOLDER.glob("*")}
+    assert names == {MESSAGE, *(f"calldata-{name}" for name in ARTIFACTS)}
 
 
 @pytest.mark.parametrize("name", ARTIFACTS)
@@ -114,7 +127,7 @@ def test_descriptor_has_the_sections_of_the_format(name: str):
     assert descriptor["$schema"].endswith("erc7730-v2.schema.json")
     assert set(descriptor) == {"$schema", "$comment", "context", "metadata", "display"}
     assert descriptor["context"] == {"$id": name, "contract": {}}
-    assert set(descriptor["metadata"]) == {"contractName"}
+    assert set(descriptor["metadata"]) - {"enums"} == {"contractName"}
     assert set(descriptor["display"]) == {"formats"}
 
 
@@ -161,6 +174,48 @@ def test_documented_role_values_are_those_of_the_timelock():
     assert set(rows) == {name for name in getters if name.endswith("_ROLE")}
     assert rows.pop("DEFAULT_ADMIN_ROLE") == bytes(32).hex()
     assert rows == {name: keccak(name.encode()).hex() for name in rows}
+
+
+def render_message(descriptor: dict[str, Any], message: dict[str, Any]) -> list[str]:
+    """Return the lines that a wallet shows for an objection, as the formats define them."""
+    (shown,) = descriptor["display"]["formats"].values()
+    lines = [shown["intent"]]
+    for field in shown["fields"]:
+        value = message[field["path"]]
+        if field["format"] == "date":
+            value = datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M")
+        if field["format"] == "enum":
+            enum = field["params"]["$ref"].rpartition(".")[2]
+            value = descriptor["metadata"]["enums"][enum][str(value)]
+        if field["visible"] == "always":
+            lines.append(f"{field['label']}: {value}")
+    return lines
+
+
+def test_message_descriptor_shows_an_objection_in_words():
+    descriptor = json.loads((FOLDER / f"{MESSAGE}.json").read_text("utf-8"))
+    (type_text,) = descriptor["display"]["formats"]
+    fields = ",".join(f"{field['type']} {field['name']}" for field in FIELDS)
+    assert type_text == f"Objection({fields})"
+    domain = descriptor["context"]["eip712"]["domain"]
+    assert domain == {"name": "QoSObjections", "version": "1"}
+    values = ("0x" + "ab" * 20, 1_700_000_000, 2, "It was not me.", 0, 1_700_086_400)
+
+    message = dict(zip((field["name"] for field in FIELDS), values, strict=True))
+
+    assert render_message(descriptor, message) == [
+        "Object to a kickout",
+        f"Node: {values[0]}",
+        "Kickout due since: 2023-11-14 22:13",
+        "Reason: The application's fault",
+        "Explanation (public): It was not me.",
+        "Expires: 2023-11-15 22:13",
+    ]
+
+
+def test_both_descriptors_of_objections_name_the_same_reasons():
+    message = json.loads((FOLDER / f"{MESSAGE}.json").read_text("utf-8"))
+    assert read_descriptor("Objections")["metadata"] == message["metadata"]
 
 
 @pytest.mark.parametrize("call", CALLS)

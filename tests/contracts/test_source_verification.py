@@ -46,6 +46,7 @@ def deploy_contract(chain: Chain, name: str) -> str:
         "QoSChallenge": lambda: chain.deploy(
             "roots/QoSChallenge", deploy_roots(chain).contract.address, 10
         ),
+        "Objections": lambda: chain.deploy("roots/Objections", accounts[0]),
         "TimelockController": lambda: chain.deploy(
             "TimelockController", 60, [accounts[0]], [accounts[1]], accounts[2]
         ),
@@ -71,7 +72,7 @@ def clear_immutables(code: bytes, references: dict[str, list[dict[str, int]]]) -
         "QoSChallenge",
         *(
             pytest.param(name, marks=NIGHTLY)
-            for name in ("QoSRoots", "QoSWords", "TimelockController")
+            for name in ("Objections", "QoSRoots", "QoSWords", "TimelockController")
         ),
     ],
 )

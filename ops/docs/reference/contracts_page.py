@@ -54,6 +54,7 @@ CONTRACTS = (
     Contract("QoSProof", ("roots/QoSProof",), ("NodeLeaf", "RoundSummary")),
     Contract("QoSWords", ("roots/QoSWords", "IQoSOracle", "roots/QoSProof"), ("Counts",)),
     Contract("QoSChallenge", ("roots/QoSChallenge", "roots/QoSProof"), ()),
+    Contract("Objections", ("roots/Objections",), ("Objection",)),
 )
 
 

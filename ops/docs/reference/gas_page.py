@@ -111,6 +111,8 @@ def page() -> str:
         _render_words(),
         "## Kickouts and roles\n",
         _render_kickouts(),
+        "## Objections\n",
+        _render_objections(),
         "## Examples of consumers\n",
         _CONSUMERS,
         _render_consumers(),
@@ -203,6 +205,19 @@ def _render_kickouts() -> str:
     table = render_table(_name_columns(_ROUND_SIZES), rows)
     calls = ("veto", "setSigners, 3", "pauseFor", "strike, 1 round", "strike, 256 rounds")
     return f"{table}\n{render_table(('call of a role', 'gas'), [(n, _gas(n)) for n in calls])}"
+
+
+def _render_objections() -> str:
+    rows = [
+        (title, *(_gas(f"{name}, {turn}") for turn in ("first", "next")))
+        for title, name in {
+            "`object`, by the node itself": "objection by the node",
+            "`objectFor`, signed by a key": "objection of a key, brought",
+            "`objectFor`, signed by a contract": "objection of a contract, brought",
+        }.items()
+    ]
+    about = "Each objection has an explanation of 94 bytes.\n\n"
+    return about + render_table(("", "first of a node", "a later one"), rows)
 
 
 def _render_consumers() -> str:

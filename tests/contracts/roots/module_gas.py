@@ -26,6 +26,12 @@ from oracle.chain.proofs.keccak import keccak  # noqa: E402
 from oracle.domain.ids import Address  # noqa: E402
 from oracle.domain.roots.leaves import NodeLeaf  # noqa: E402
 from oracle.domain.roots.round_tree import RoundTree  # noqa: E402
+from tests.contracts.oracle_signing import STRANGER as STRANGER_ACCOUNT  # noqa: E402
+from tests.contracts.roots.objections_driver import (  # noqa: E402
+    WORDS,
+    SignedObjection,
+    deploy_objections,
+)
 from tests.contracts.roots.root_rounds import (  # noqa: E402
     OPEN_LANE,
     POOL,
@@ -269,6 +275,20 @@ class Meter:
                 challenge, name, made.round, *made.proven(3), *extra
             )
 
+    def measure_objections(self) -> None:
+        """Measure objections of 94 bytes: by the node, brought for it, and for a contract."""
+        driver = deploy_objections(self.chain, self.roots.contract.address)
+        words = WORDS + " Mine did so too, between 14:02 and 14:20."
+        wallet = self.chain.deploy("testing/SmartWallet", STRANGER_ACCOUNT.address)
+        for name in ("first", "next"):
+            own = driver.object(self.chain.accounts[0], words=words)
+            self.gas_by_name[f"objection by the node, {name}"] = own.gas
+            for title, node in (("key", STRANGER_ACCOUNT.address), ("contract", wallet.address)):
+                seq = driver.next_seq(node)
+                objection = SignedObjection(node, words=words, seq=seq)
+                gas = driver.bring(objection, STRANGER_ACCOUNT).gas
+                self.gas_by_name[f"objection of a {title}, brought, {name}"] = gas
+
 
 def draw_seats(seed: bytes, number: int, made: RootRound) -> Iterator[int]:
     """Yield the seats that the tries of a draw name, up to the one that takes its node."""
@@ -289,6 +309,7 @@ def measure(chain: Chain, sizes: Sequence[int], read_sizes: Sequence[int]) -> di
         others = UniformLeaves(count, BETTER_LANE)
         meter.measure_consumers(leaves, others, meter.measure_words(leaves, others))
     meter.measure_challenges()
+    meter.measure_objections()
     return meter.gas_by_name
 
 

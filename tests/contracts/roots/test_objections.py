@@ -1,0 +1,228 @@
+"""Objections: who can make one, which signatures count, and what the event holds."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from eth_account import Account
+from eth_account.signers.local import LocalAccount
+from hypothesis import given, strategies as st
+from web3 import Web3
+
+from oracle.signing.signature_checks import EcdsaSignature
+from tests.contracts.oracle_signing import STRANGER
+from tests.contracts.roots.objections_driver import (
+    WORDS,
+    ObjectionsDriver,
+    SignedObjection,
+    deploy_objections,
+)
+from tests.contracts.roots.roots_driver import ZERO
+from tests.support.evm.chain import Chain, RevertedError
+from tests.support.examples import examples
+
+pytestmark = pytest.mark.evm
+
+NODE: LocalAccount = Account.from_key(Web3.keccak(text="node"))
+ORACLE = Web3.to_checksum_address("0x" + "0a" * 20)
+ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+ACCEPTS, ANSWERS_SHORT, REVERTS, BURNS = range(4)
+
+
+@pytest.fixture
+def objections(chain: Chain) -> ObjectionsDriver:
+    return deploy_objections(chain, ORACLE)
+
+
+@pytest.fixture
+def objection() -> SignedObjection:
+    return SignedObjection(NODE.address)
+
+
+def refused(call: Any) -> str:
+    with pytest.raises(RevertedError) as caught:
+        call()
+    return caught.value.error
+
+
+def test_objection_by_the_node_is_an_event_with_its_number(objections: ObjectionsDriver) -> None:
+    node = objections.chain.accounts[3]
+    objections.object(node)
+
+    second = objections.object(node, words="it was an outage", due_since=77, reason=3)
+
+    assert second.only("Objected") == {
+        "node": node,
+        "dueSince": 77,
+        "reason": 3,
+        "seq": 1,
+        "words": "it was an outage",
+    }
+    assert objections.next_seq(node) == 2
+
+
+def test_signed_objection_is_brought_by_anyone(
+    objections: ObjectionsDriver, objection: SignedObjection
+) -> None:
+    event = objections.bring(objection, NODE).only("Objected")
+
+    assert event == {
+        "node": NODE.address,
+        "dueSince": objection.due_since,
+        "reason": objection.reason,
+        "seq": 0,
+        "words": WORDS,
+    }
+    assert objections.next_seq(NODE.address) == 1
+
+
+def test_signature_of_another_account_is_refused(
+    objections: ObjectionsDriver, objection: SignedObjection
+) -> None:
+    assert refused(lambda: objections.bring(objection, STRANGER)) == "NotSignedByNode"
+
+
+@pytest.mark.parametrize(
+    "signed_as",
+    [
+        {"due_since": 1},
+        {"reason": 0},
+        {"words": "guilty"},
+        {"seq": 1},
+        {"deadline": 2**39},
+        {"node": STRANGER.address},
+    ],
+    ids=lambda signed_as: next(iter(signed_as)),
+)
+def test_every_field_is_signed(
+    objections: ObjectionsDriver, objection: SignedObjection, signed_as: dict[str, Any]
+) -> None:
+    assert refused(lambda: objections.bring(objection, NODE, **signed_as)) == "NotSignedByNode"
+
+
+@pytest.mark.parametrize("domain", ["chain", "contract"])
+def test_signature_counts_on_one_chain_and_contract(
+    objections: ObjectionsDriver, objection: SignedObjection, domain: str
+) -> None:
+    chain_id, contract = objections.chain.id, objections.contract.address
+    signature = (
+        objection.sign(NODE, chain_id + 1, contract)
+        if domain == "chain"
+        else objection.sign(NODE, chain_id, ORACLE)
+    )
+    assert refused(lambda: objections.bring_signature(objection, signature)) == "NotSignedByNode"
+
+
+def test_signature_counts_once(objections: ObjectionsDriver, objection: SignedObjection) -> None:
+    objections.bring(objection, NODE)
+    assert refused(lambda: objections.bring(objection, NODE)) == "WrongSeq"
+
+
+def test_objection_by_the_node_itself_voids_what_it_signed_before(
+    objections: ObjectionsDriver,
+) -> None:
+    node = objections.chain.accounts[1]
+    objections.object(node)
+    objection = SignedObjection(node)
+    assert refused(lambda: objections.bring_signature(objection, bytes(65))) == "WrongSeq"
+
+
+def test_objection_of_a_later_number_waits(
+    objections: ObjectionsDriver, objection: SignedObjection
+) -> None:
+    assert refused(lambda: objections.bring(replace(objection, seq=1), NODE)) == "WrongSeq"
+
+
+@pytest.mark.parametrize(("late", "error"), [(0, None), (1, "ObjectionExpired")])
+def test_deadline_is_the_last_block_time_that_counts(
+    objections: ObjectionsDriver, objection: SignedObjection, late: int, error: str | None
+) -> None:
+    deadline = objections.chain.time + 100
+    bound = replace(objection, deadline=deadline)
+    objections.chain.at(deadline + late)
+    if error is None:
+        assert objections.bring(bound, NODE).names == ["Objected"]
+    else:
+        assert refused(lambda: objections.bring(bound, NODE)) == error
+
+
+@pytest.mark.parametrize("words", ["x" * 280, "ä" * 140, ""])
+def test_words_up_to_the_maximum_are_accepted(objections: ObjectionsDriver, words: str) -> None:
+    event = objections.object(objections.chain.accounts[2], words=words).only("Objected")
+    assert event["words"] == words
+
+
+@pytest.mark.parametrize("words", ["x" * 281, "ä" * 141])
+def test_longer_words_are_refused_by_both_ways(
+    objections: ObjectionsDriver, objection: SignedObjection, words: str
+) -> None:
+    node = objections.chain.accounts[2]
+    assert refused(lambda: objections.object(node, words=words)) == "WordsTooLong"
+    assert (
+        refused(lambda: objections.bring(replace(objection, words=words), NODE)) == "WordsTooLong"
+    )
+
+
+def test_high_s_is_refused(objections: ObjectionsDriver, objection: SignedObjection) -> None:
+    signature = objection.sign(NODE, objections.chain.id, objections.contract.address)
+    s = int.from_bytes(signature[32:64])
+    high = signature[:32] + (ORDER - s).to_bytes(32) + bytes([55 - signature[64]])
+    assert EcdsaSignature.from_bytes(high).to_low_s().raw_bytes == signature
+    assert refused(lambda: objections.bring_signature(objection, high)) == "NotSignedByNode"
+
+
+@pytest.mark.parametrize("node", [ZERO, "0x" + "0" * 39 + "1"], ids=["zero", "precompile"])
+@pytest.mark.parametrize("signature", [b"", bytes(64), bytes(65), bytes(66), b"\xff" * 65])
+def test_malformed_signature_is_of_nobody(
+    objections: ObjectionsDriver, node: str, signature: bytes
+) -> None:
+    objection = SignedObjection(node)
+    assert refused(lambda: objections.bring_signature(objection, signature)) == "NotSignedByNode"
+
+
+@given(signature=st.binary(min_size=0, max_size=70))
+@examples(20)
+def test_random_signature_is_refused(chain: Chain, signature: bytes) -> None:
+    with chain.undone():
+        objections = deploy_objections(chain, ORACLE)
+        objection = SignedObjection(NODE.address)
+        error = refused(lambda: objections.bring_signature(objection, signature))
+    assert error == "NotSignedByNode"
+
+
+def test_node_that_is_a_contract_signs_by_its_own_check(objections: ObjectionsDriver) -> None:
+    wallet = objections.chain.deploy("testing/SmartWallet", NODE.address)
+    objection = SignedObjection(wallet.address)
+
+    assert objections.bring(objection, NODE).only("Objected")["node"] == wallet.address
+    assert (
+        refused(lambda: objections.bring(replace(objection, seq=1), STRANGER)) == "NotSignedByNode"
+    )
+
+
+@pytest.mark.parametrize("way", [ANSWERS_SHORT, REVERTS, BURNS])
+def test_contract_that_does_not_accept_signs_nothing(
+    objections: ObjectionsDriver, way: int
+) -> None:
+    wallet = objections.chain.deploy("testing/SmartWallet", NODE.address)
+    objections.chain.send(wallet.functions.setWay(way))
+    objection = SignedObjection(wallet.address)
+    assert refused(lambda: objections.bring(objection, NODE)) == "NotSignedByNode"
+
+
+def test_account_with_code_may_sign_with_its_key(objections: ObjectionsDriver) -> None:
+    """An account of EIP-7702 has the code of another contract, and keeps its key."""
+    wallet = objections.chain.deploy("testing/SmartWallet", STRANGER.address)
+    code = objections.chain.rpc("eth_getCode", wallet.address, "latest")
+    objections.chain.rpc("anvil_setCode", NODE.address, code)
+
+    event = objections.bring(SignedObjection(NODE.address), NODE).only("Objected")
+    assert event["node"] == NODE.address
+
+
+def test_domain_is_readable(objections: ObjectionsDriver) -> None:
+    """ERC-5267: a wallet or a client needs no configuration to build what is signed."""
+    domain = objections.contract.functions.eip712Domain().call(block_identifier="latest")
+    address, chain_id = objections.contract.address, objections.chain.id
+    assert domain == [b"\x0f", "QoSObjections", "1", chain_id, address, bytes(32), []]
+    assert objections.contract.functions.ORACLE().call(block_identifier="latest") == ORACLE
