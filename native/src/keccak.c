@@ -81,37 +81,30 @@ static void put_block(uint8_t block[RATE], const Short *message) {
 }
 
 /* Bytes of a hash and of a block are little-endian, as this processor is. */
-#define HASH_FOUR(name, features)                                                                 \
-    __attribute__((target(features))) static void name(const Short messages[SIDE_BY_SIDE]) {      \
-        Lanes state[25] = {{0}};                                                                  \
-        for (int at = 0; at < SIDE_BY_SIDE; at++) {                                               \
-            uint8_t block[RATE];                                                                  \
-            put_block(block, &messages[at]);                                                      \
-            for (int lane = 0; lane < RATE / 8; lane++) {                                         \
-                uint64_t read;                                                                    \
-                memcpy(&read, block + 8 * lane, 8);                                               \
-                state[lane][at] = read;                                                           \
-            }                                                                                     \
-        }                                                                                         \
-        PERMUTE(Lanes)                                                                            \
-        for (int at = 0; at < SIDE_BY_SIDE; at++)                                                 \
-            for (int lane = 0; lane < HASH_SIZE / 8; lane++) {                                    \
-                uint64_t written = state[lane][at];                                               \
-                memcpy(messages[at].hash + 8 * lane, &written, 8);                                \
-            }                                                                                     \
+__attribute__((target("avx2"))) static void hash_four(const Short messages[SIDE_BY_SIDE]) {
+    Lanes state[25] = {{0}};
+    for (int at = 0; at < SIDE_BY_SIDE; at++) {
+        uint8_t block[RATE];
+        put_block(block, &messages[at]);
+        for (int lane = 0; lane < RATE / 8; lane++) {
+            uint64_t read;
+            memcpy(&read, block + 8 * lane, 8);
+            state[lane][at] = read;
+        }
     }
+    PERMUTE(Lanes)
+    for (int at = 0; at < SIDE_BY_SIDE; at++)
+        for (int lane = 0; lane < HASH_SIZE / 8; lane++) {
+            uint64_t written = state[lane][at];
+            memcpy(messages[at].hash + 8 * lane, &written, 8);
+        }
+}
 
-HASH_FOUR(hash_four_avx512, "avx512f,avx512vl")
-HASH_FOUR(hash_four_avx2, "avx2")
-
+/* The messages that are left over, and all of them without AVX2, are hashed one by one. */
 void keccak256_short(const Short *messages, size_t count) {
-    void (*hash_four)(const Short[SIDE_BY_SIDE]) = NULL;
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"))
-        hash_four = hash_four_avx512;
-    else if (__builtin_cpu_supports("avx2"))
-        hash_four = hash_four_avx2;
-    for (; hash_four != NULL && count >= SIDE_BY_SIDE; messages += SIDE_BY_SIDE, count -= SIDE_BY_SIDE)
-        hash_four(messages);
+    if (__builtin_cpu_supports("avx2"))
+        for (; count >= SIDE_BY_SIDE; messages += SIDE_BY_SIDE, count -= SIDE_BY_SIDE)
+            hash_four(messages);
     hash_one_by_one(messages, count);
 }
 #else

@@ -279,12 +279,14 @@ static int read_scoring(PyObject *rules[5], const char *table, Py_ssize_t size, 
 
 PyObject *native_encode_leaves(PyObject *module, PyObject *arguments) {
     (void)module;
-    PyObject *given, *rules[5];
+    PyObject *given, *rule_tuple, *rules[5];
     long long time;
     const char *table;
     Py_ssize_t size;
-    if (!PyArg_ParseTuple(arguments, "O!(OOOOO)Ly#", &PyList_Type, &given, &rules[0], &rules[1],
-                          &rules[2], &rules[3], &rules[4], &time, &table, &size))
+    /* Rules in a tuple live as long as it does; those of another sequence may be made for a read. */
+    if (!PyArg_ParseTuple(arguments, "O!O!Ly#", &PyList_Type, &given, &PyTuple_Type, &rule_tuple,
+                          &time, &table, &size) ||
+        !PyArg_ParseTuple(rule_tuple, "OOOOO", &rules[0], &rules[1], &rules[2], &rules[3], &rules[4]))
         return NULL;
     Scoring scoring = {.time = time};
     if (read_scoring(rules, table, size, &scoring) < 0) return NULL;

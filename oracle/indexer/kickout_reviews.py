@@ -76,9 +76,9 @@ class KickoutReviewCache:
         """Drop the reviews of the nodes whose kickout is no longer due."""
         if not self._review_by_node:
             return
-        for row in map(LeafRow._make, rows):
-            if row.kickout_due_time is None:
-                self._review_by_node.pop(Address("0x" + row.address.hex()), None)
+        for _seat, address, *_, kickout_due_time in rows:
+            if kickout_due_time is None:
+                self._review_by_node.pop(Address("0x" + address.hex()), None)
 
     def drop_not_final(self) -> None:
         """Drop the reviews above the final block, because their transaction was rolled back."""

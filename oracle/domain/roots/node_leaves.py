@@ -6,7 +6,6 @@ docs/reference/report-format.md#roots.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from oracle.domain.fixed_point import encode_decay_table
 from oracle.domain.ids import Address
@@ -27,26 +26,13 @@ from oracle.domain.state import Membership, Node
 _MAX_SCORE_COUNT = 0xFFFF
 
 
-class LeafRow(NamedTuple):
-    """The part of a node's state from which its leaf is computed, except under legacy rules.
-
-    Values are those of the driver: addresses have 20 bytes, and flags may be 0 and 1. See
-    `oracle.domain.state.Node`.
-    """
-
-    seat: int
-    address: bytes
-    next_address: bytes
-    is_member: bool
-    paused: bool
-    excluded: bool
-    base: int
-    since: int
-    pool: bytes
-    pool_sum: int
-    prior: int | None
-    last_scored_at: int | None
-    kickout_due_time: int | None
+# The part of a node's state from which its leaf is computed, except under legacy rules: seat,
+# address, next address, whether the node is a member, paused and excluded, base, since, pool, pool
+# sum, prior, last_scored_at and kickout_due_time of `oracle.domain.state.Node`. A million rows are
+# encoded as the driver returns them: addresses have 20 bytes, and flags may be 0 and 1.
+LeafRow = tuple[
+    int, bytes, bytes, bool, bool, bool, int, int, bytes, int, int | None, int | None, int | None
+]
 
 
 def encode_leaves(rows: list[LeafRow], context: ScoringContext, keccak: Keccak) -> bytes:

@@ -28,6 +28,7 @@ from tests.support.native.inputs import (
     a_block,
     a_candidate,
     a_node,
+    an_extreme_node,
     row_of,
     some_rules,
     spoil,
@@ -70,7 +71,10 @@ def draws(chance: Random) -> None:
 
 
 def roots(chance: Random) -> None:
-    rules, nodes = some_rules(chance), [a_node(chance) for _ in range(chance.randrange(140))]
+    rules, nodes = (
+        some_rules(chance),
+        [chance.choice((a_node, an_extreme_node))(chance) for _ in range(chance.randrange(140))],
+    )
     rows = [row_of(node, node.address) for node in nodes]
     rows = [spoil_row(chance, row) if chance.random() < 0.1 else row for row in rows]
     leaves, other_rows = native.encode_leaves(

@@ -130,8 +130,8 @@ def rows_of_classes_of_their_own() -> None:
     node = a_node(Random(2))  # noqa: S311
     node.kickout_due_time = None
     row = row_of(node, node.address)
-    rows += [row._replace(seat=Number(number)) for number in range(70)]
-    rows += [Row(row) for _ in range(70)]  # type: ignore[misc]
+    rows += [(Number(number), *row[1:]) for number in range(70)]
+    rows += [Row(row) for _ in range(70)]
     leaves, other_rows = native.encode_leaves(
         rows, build_native_rules(CRYNUX), NOW, encode_decay_table(CRYNUX.tau_seconds)
     )

@@ -106,6 +106,7 @@ def some_rules(chance: Random) -> Rules:
     lines = sorted(chance.choice((1, UNIT, chance.randrange(1, UNIT))) for _ in range(2))
     return replace(
         chance.choice((CRYNUX, RELAY)),
+        q_max=chance.choice((10, 10, 255)),
         zero_mean_is_new=chance.random() < 0.5,
         new_node_long_term=chance.choice((0, UNIT, chance.randrange(UNIT))),
         exclude_enter=chance.choice(lines),
@@ -134,22 +135,58 @@ def a_node(chance: Random) -> Node:
     return node
 
 
+# Values of a node on both sides of each limit of the native code, and of the leaf's fields.
+_EXTREMES: dict[str, tuple[object, ...]] = {
+    "address": (Address("0x" + 40 * "0"), Address("0x" + 40 * "f")),
+    "seat": (-1, 0, 2**32 - 1, 2**32),
+    "membership": tuple(Membership),
+    "paused": (False, True),
+    "excluded": (False, True),
+    "base": (-1, 0, UNIT - 1, UNIT, UNIT + 1, 2**64),
+    "since": (
+        *(-(2**63) - 1, -(2**63), -1, 0, 2**63 - 1, 2**63),
+        *(NOW - 1, NOW, NOW + 1, NOW - 2**21 + 1, NOW - 2**21),
+    ),
+    # A mean of 184 / 10 has 64 bits; a mean of 185 / 10 has more.
+    "pool": (b"", bytes(135), bytes(136), 135 * b"\n", *(bytes((sum_,)) for sum_ in (184, 185))),
+    "pool_sum": (-1, 0, 2**32 - 1, 2**32),
+    "prior": (None, -1, 0, UNIT, UNIT + 1, 2**64 - 1, 2**64),
+    "last_scored_at": (None, -1, 0, 2**40 - 1, 2**40),
+    "kickout_due_time": (None, 0, NOW),
+}
+
+
+def an_extreme_node(chance: Random) -> Node:
+    """Return a node with up to three extreme values, some of which no leaf can have."""
+    node = a_node(chance)
+    for name in chance.sample(sorted(_EXTREMES), chance.randrange(4)):
+        setattr(node, name, chance.choice(_EXTREMES[name]))
+    return node
+
+
+# The columns of a row, in order.
+ROW_COLUMNS = (
+    *("seat", "address", "next_address", "is_member", "paused", "excluded", "base", "since"),
+    *("pool", "pool_sum", "prior", "last_scored_at", "kickout_due_time"),
+)
+
+
 def row_of(node: Node, next_node: Address) -> LeafRow:
     """Return the row from which the leaf of a node is computed, as the database has it."""
-    return LeafRow(
-        seat=node.seat,
-        address=bytes.fromhex(node.address[2:]),
-        next_address=bytes.fromhex(next_node[2:]),
-        is_member=node.membership is Membership.MEMBER,
-        paused=node.paused,
-        excluded=node.excluded,
-        base=node.base,
-        since=node.since,
-        pool=node.pool,
-        pool_sum=node.pool_sum,
-        prior=node.prior,
-        last_scored_at=node.last_scored_at,
-        kickout_due_time=node.kickout_due_time,
+    return (
+        node.seat,
+        bytes.fromhex(node.address[2:]),
+        bytes.fromhex(next_node[2:]),
+        node.membership is Membership.MEMBER,
+        node.paused,
+        node.excluded,
+        node.base,
+        node.since,
+        node.pool,
+        node.pool_sum,
+        node.prior,
+        node.last_scored_at,
+        node.kickout_due_time,
     )
 
 
@@ -161,5 +198,6 @@ def spoil_row(chance: Random, row: LeafRow) -> LeafRow:
     """Return a row with another value in one column, or with another number of columns."""
     if chance.random() < 0.1:
         return (*row, 0) if chance.random() < 0.5 else row[1:]  # type: ignore[return-value]
-    column: dict[str, Any] = {chance.choice(LeafRow._fields): chance.choice(SPOILED)}
-    return row._replace(**column)
+    values: list[Any] = [*row]
+    values[chance.randrange(len(values))] = chance.choice(SPOILED)
+    return tuple(values)
