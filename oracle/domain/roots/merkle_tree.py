@@ -46,10 +46,6 @@ class MerkleTree:
     def root(self) -> bytes:
         return self._get_hash(1)
 
-    def get_leaf(self, index: int) -> bytes:
-        """Return the hash of the leaf at an index. Raises IndexError if there is no such leaf."""
-        return self._get_hash(self._find_leaf_node(index))
-
     def get_subtree_root(self, depth: int, index: int) -> bytes:
         """Return the hash of the leaves from `index` * 2^depth on, 2^depth of them.
 

@@ -154,14 +154,6 @@ class NodeRepository:
         query = select(node).where(is_member & has_no_recent_start).order_by(node.c.address)
         return list(map(_decode_node_row, self._connection.execute(query)))
 
-    def iterate_recovering(self, time: int) -> Iterator[Node]:
-        """Yield the nodes whose reliability was still recovering at `time`, in seconds.
-
-        The reliability of such a node was last reduced less than 2^21 seconds before `time`
-        (docs/reference/scoring-rules.md#numbers).
-        """
-        yield from self._iterate_matching_nodes(node.c.recovers_until > time)
-
     def iterate_leaf_rows(self) -> Generator[list[LeafRow]]:
         """Yield the leaf rows of all nodes, in batches and in any order.
 
@@ -175,9 +167,10 @@ class NodeRepository:
         """Yield the rows whose leaves may have changed since block `block`, whose time was `time`.
 
         These are the nodes that changed or were recovering, and the predecessors of new nodes,
-        whose leaves name them. New nodes have the seats from `node_count` on. Batches are in any
-        order, and may have a node several times. The caller closes the generator before the
-        transaction ends.
+        whose leaves name them. The reliability of a recovering node was last reduced less than
+        2^21 seconds before `time` (docs/reference/scoring-rules.md#numbers). New nodes have the
+        seats from `node_count` on. Batches are in any order, and may have a node several times.
+        The caller closes the generator before the transaction ends.
         """
         yield from self._iterate_leaf_rows(node.c.recovers_until > time)
         yield from self._iterate_leaf_rows(node.c.changed_at > block)

@@ -142,12 +142,19 @@ def test_changed_since_returns_nodes_changed_above_block(store: Store):
         assert [row.changed_at for row in uow.nodes.iterate_changed_since(2)] == [4, 3]
 
 
-def test_node_is_listed_as_recovering_until_its_penalty_is_spent(store: Store):
+def test_leaf_of_a_node_may_change_until_its_penalty_is_spent(store: Store):
     healing, recovered_node = node(1, base=UNIT - 1, since=1000), node(2, base=UNIT, since=1000)
     with store.transaction() as uow:
         uow.nodes.save([healing, recovered_node])
-        assert list(uow.nodes.iterate_recovering(1000 + 2**21 - 1)) == [healing]
-        assert list(uow.nodes.iterate_recovering(1000 + 2**21)) == []
+        changed_addresses = [
+            [
+                leaf_row[1]
+                for rows in uow.nodes.iterate_changed_leaf_rows(2**62, time, node_count=2**31)
+                for leaf_row in rows
+            ]
+            for time in (1000 + 2**21 - 1, 1000 + 2**21)
+        ]
+        assert changed_addresses == [[bytes.fromhex(healing.address[2:])], []]
 
 
 def test_nodes_are_counted_by_membership_and_activity(store: Store):
