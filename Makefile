@@ -74,8 +74,8 @@ fidelity-mutants:  ## Empty what each of its rows names, and see that its test f
 fidelity-runs:  ## Record which cited functions the demos run, half an hour (ARGS='--only "./demo"')
 	python -m tests.house.reach.record $(ARGS)
 
-conformance:  ## Compare the JavaScript of /verify with replay (HISTORIES=2000 SEED=1)
-	python -m tests.conformance.run --histories $(or $(HISTORIES),2000) --seed "$(or $(SEED),1)" $(ARGS)
+conformance:  ## Compare the JavaScript of /verify with replay (HISTORIES=2000 SEED=text, default: HEAD)
+	python -m tests.conformance.run --histories $(or $(HISTORIES),2000) --seed "$(or $(SEED),$(shell git rev-parse HEAD))" $(ARGS)
 
 lies:  ## Tell every lie in every company, into build/lies.md (ARGS="--cells bounded --seed 2")
 	python -m tests.faults.lies.run $(ARGS)
@@ -127,8 +127,7 @@ vocabulary:  ## Write lower numbers of empty names and dialect words to tests/ho
 	python -m tests.house.vocabulary
 
 nightly:  ## Everything that CI leaves out or plays in short, one after the other
-	$(MAKE) --keep-going slow mutants fidelity-mutants lies sim machine soak fuzz
-	$(MAKE) conformance SEED="$$(git rev-parse HEAD)"
+	$(MAKE) --keep-going slow mutants fidelity-mutants lies sim machine soak fuzz conformance
 	python benchmarks/run.py || [ $$? -eq 3 ]
 
 cover:  ## Run the quick tests and show what they miss
