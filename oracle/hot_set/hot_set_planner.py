@@ -133,8 +133,7 @@ def _iter_bring_calls(
     if context.progress.words_root == due_round.root:
         return
     configuration = context.get_configuration(block)
-    source = _load_round(context, last_round.round)
-    due_source = _load_round(context, due_round.round)
+    source, due_source = _load_rounds(context, last_round.round, due_round.round)
     if source is None or due_source is None:
         return
     contract = context.get_contract()
@@ -187,8 +186,9 @@ def _iter_bind_calls(
     if progress.seats_root == due_round.root:
         return
     lag_rounds = context.get_configuration(block).lag_rounds
-    source = _load_round(context, last_round.round - lag_rounds)
-    due_source = _load_round(context, due_round.round - lag_rounds)
+    source, due_source = _load_rounds(
+        context, last_round.round - lag_rounds, due_round.round - lag_rounds
+    )
     node_count = 0 if due_source is None else due_source.pieced_round.summary.node_count
     if source is None or progress.bound_seats >= node_count:
         progress.seats_root = due_round.root
@@ -211,6 +211,15 @@ def _iter_bind_calls(
         if unbound or len(proofs) < len(seats):
             return
         progress.bound_seats = seats.stop
+
+
+def _load_rounds(
+    context: HotSetContext, round_number: int, due_number: int
+) -> tuple[HotSetRound | None, HotSetRound | None]:
+    """Return the rounds with these numbers, with one copy of the words if it is one round."""
+    due_source = _load_round(context, due_number)
+    is_due = round_number == due_number
+    return due_source if is_due else _load_round(context, round_number), due_source
 
 
 def _load_round(context: HotSetContext, round_number: int) -> HotSetRound | None:

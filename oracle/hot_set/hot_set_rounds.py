@@ -11,10 +11,7 @@ from oracle.domain.roots.pieces import PiecedRound
 from oracle.errors import TransientError
 from oracle.indexer.round_leaves import LeafCache, load_round_lanes, load_round_of
 from oracle.store.database import Store
-from oracle.telemetry.outbox_counts import HotSetLag
-
-# The lag is measured up to this many rounds; more rounds behind count as this many.
-MAX_LAG_ROUNDS = 16
+from oracle.telemetry.outbox_counts import MAX_LAG_ROUNDS, HotSetLag
 
 
 @dataclass(frozen=True, slots=True)

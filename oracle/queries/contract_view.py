@@ -13,7 +13,7 @@ from oracle.errors import TransientError
 from oracle.queries.answers import AddressText, ApiModel, Integer
 from oracle.rpc.fanout import PoolView
 from oracle.rpc.pool import EndpointPool
-from oracle.telemetry.outbox_counts import HotSetLag
+from oracle.telemetry.outbox_counts import MAX_LAG_ROUNDS, HotSetLag
 from oracle.txmgr.client.receipts import fetch_balance, fetch_newest_block
 
 # If a daemon lags by more blocks, it is not ready. If an endpoint does, it is not used.
@@ -77,10 +77,11 @@ class HotSetView(ApiModel):
     """How far the words of the hot set are behind the last round."""
 
     rounds_behind: int = Field(
-        description="Newest rounds of which the hot set lacks a word, at most 16."
+        description="Newest rounds of which the hot set lacks a word; "
+        f"{MAX_LAG_ROUNDS} are {MAX_LAG_ROUNDS} or more."
     )
     words_left: int = Field(
-        description="Words (scores of 16 nodes) that differ from the last round."
+        description="Words (scores of 16 nodes) that the last round would change."
     )
 
 

@@ -91,11 +91,15 @@ class AccountStatistics:
         return max(0, self.next_nonce - self.latest_chain_nonce - self.open_nonces)
 
 
+# The lag of the hot set is measured up to this many rounds; more rounds count as this many.
+MAX_LAG_ROUNDS = 7
+
+
 class HotSetLag(NamedTuple):
     """How far the words of the hot set are behind the last accepted round.
 
-    `rounds_behind` is the number of newest rounds of which a word is missing, and `words_left` the
-    number of words that the last round would change.
+    `rounds_behind` is the number of newest rounds of which a word is missing, at most
+    `MAX_LAG_ROUNDS`, and `words_left` the number of words that the last round would change.
     """
 
     rounds_behind: int

@@ -14,7 +14,12 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from oracle.telemetry.metrics import REGISTRY, build_gauge
-from oracle.telemetry.outbox_counts import AccountStatistics, ContractStatistics, OutboxStatistics
+from oracle.telemetry.outbox_counts import (
+    MAX_LAG_ROUNDS,
+    AccountStatistics,
+    ContractStatistics,
+    OutboxStatistics,
+)
 
 SIMULATIONS = Counter(
     "oracle_txmgr_simulations_total",
@@ -209,12 +214,13 @@ def _collect_contract(stats: ContractStatistics) -> Iterator[Metric]:
     if stats.hot_set_lag is not None:
         yield GaugeMetricFamily(
             "oracle_hot_set_rounds_behind",
-            "Newest rounds of which the hot set lacks a word, at most 16.",
+            "Newest rounds of which the hot set lacks a word; "
+            f"{MAX_LAG_ROUNDS} are {MAX_LAG_ROUNDS} or more.",
             value=stats.hot_set_lag.rounds_behind,
         )
         yield GaugeMetricFamily(
             "oracle_hot_set_words_left",
-            "Words of the hot set (scores of 16 nodes) that differ from the last round.",
+            "Words of the hot set (scores of 16 nodes) that the last round would change.",
             value=stats.hot_set_lag.words_left,
         )
 

@@ -9,6 +9,7 @@ from oracle.bindings.deployment import WordsSetup
 from oracle.bindings.qos_words import CONTRACT
 from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import LOWEST_SCORE
+from oracle.hot_set import hot_set_rounds
 from oracle.hot_set.hot_set_context import (
     BIND_NODES,
     BRING_WORDS,
@@ -207,7 +208,9 @@ def test_unsent_words_of_a_round_that_a_fork_removes_are_void(sqlite_office: Off
     assert lanes_in(words, 3) == lanes_of_last_round(office)
 
 
-def test_lag_of_the_hot_set_counts_rounds_and_words(sqlite_office: Office, words: Any):
+def test_lag_of_the_hot_set_counts_rounds_and_words(
+    sqlite_office: Office, words: Any, monkeypatch: pytest.MonkeyPatch
+):
     office = sqlite_office
 
     def measure() -> HotSetLag | None:
@@ -215,10 +218,13 @@ def test_lag_of_the_hot_set_counts_rounds_and_words(sqlite_office: Office, words
         assert stats.contract is not None
         return stats.contract.hot_set_lag
 
-    # Nothing was brought yet: every round counts.
+    # Nothing was brought yet: every round counts, up to the limit.
     for number in (1, 2):
         run_round_without_keeper(office)
         assert measure() == HotSetLag(number, 1)
+    monkeypatch.setattr(hot_set_rounds, "MAX_LAG_ROUNDS", 1)
+    assert measure() == HotSetLag(1, 1)
+    monkeypatch.undo()
     office.tick()
     office.mine()
     office.tick()

@@ -1,0 +1,15 @@
+"""The lag of the hot set is measured with rounds that stay in memory."""
+
+from array import array
+
+from oracle.domain.ids import Hash
+from oracle.indexer.round_leaves import LeafCache
+from oracle.telemetry.outbox_counts import MAX_LAG_ROUNDS
+
+
+def test_lanes_of_all_measured_rounds_stay_in_memory():
+    cache = LeafCache()
+    roots = [Hash(f"0x{number:064x}") for number in range(MAX_LAG_ROUNDS + 1)]
+    for root in roots:
+        cache.lanes.get_or_make(root, lambda: array("H"))
+    assert all(root in cache.lanes for root in roots)
