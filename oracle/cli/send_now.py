@@ -7,7 +7,7 @@ from pathlib import Path
 
 from oracle.bindings.inspection import inspect_contract
 from oracle.chain.heads import Heads
-from oracle.cli.write_session import hold_command_lease, warn_if_leased
+from oracle.cli.write_session import check_lease_is_free, hold_command_lease, warn_if_leased
 from oracle.daemon.compose import Index, check_index_chain
 from oracle.daemon.contexts import ReporterContexts
 from oracle.daemon.senders import (
@@ -71,8 +71,7 @@ def check_call_can_be_sent(reporter: Reporter, command: str, plan: CallPlanner) 
         InputError: for the same reasons as `plan_and_send_call`.
         FatalError: for the same reasons as `plan_and_send_call`.
     """
-    with hold_command_lease(reporter.index.store, command):
-        pass
+    check_lease_is_free(reporter.index.store, command)
     _describe_call(reporter, plan, "")
 
 

@@ -52,6 +52,18 @@ def warn_if_leased(store: Store) -> None:
         )
 
 
+def check_lease_is_free(store: Store, command: str) -> None:
+    """Check that a command could take the lease now; write nothing.
+
+    Raises:
+        FatalError: a daemon holds the lease of this database.
+    """
+    with store.read_transaction() as uow:
+        lease_state = uow.lease.get_state()
+    if find_leader(lease_state) is not None:
+        raise _build_lease_error(LeaseHeldError(lease_state), command)
+
+
 @contextmanager
 def hold_command_lease(store: Store, command: str) -> Iterator[int]:
     """Hold the lease for a command; yield its epoch.
@@ -63,7 +75,11 @@ def hold_command_lease(store: Store, command: str) -> Iterator[int]:
         with hold_lease(store, f"qos-oracle {command}") as epoch:
             yield epoch
     except LeaseHeldError as error:
-        raise FatalError(
-            f"{error}. Stop the daemon and its standbys, run `{command}` again, then restart "
-            "them; they resume where they stopped"
-        ) from None
+        raise _build_lease_error(error, command) from None
+
+
+def _build_lease_error(error: LeaseHeldError, command: str) -> FatalError:
+    return FatalError(
+        f"{error}. Stop the daemon and its standbys, run `{command}` again, then restart them; "
+        "they resume where they stopped"
+    )

@@ -149,8 +149,15 @@ def test_node_is_not_accused_manually_while_report_is_held(
 def test_accusation_that_is_possible_is_not_sent_without_confirmation(
     office, config, endpoint, capsys
 ):
+    def load_lease() -> tuple[int, str | None]:
+        with office.store.read_transaction() as uow:
+            lease_state = uow.lease.get_state()
+        return lease_state.epoch, lease_state.holder
+
+    lease = load_lease()
     assert run(["kickout", "accuse", node_two(office), "--config", config]) == 2
     assert "not confirmed, nothing was done" in capsys.readouterr().err
+    assert load_lease() == lease
     assert "eth_sendRawTransaction" not in endpoint.seen
     assert office.intents(ACCUSE) == []
 
