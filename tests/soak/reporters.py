@@ -6,8 +6,8 @@ The reporters differ in their database, in the size of their windows and in who 
 history, and restart at random. A report of one of them, drawn at random, is submitted after every
 few blocks, and becomes a round if the contract would accept it. Prints a line at each twentieth of
 the way, and at the end one line of JSON. Exit code 1: a report or the state of two reporters
-differs, a round has another root than the reporters, or the state is not what a fold of the stored
-logs gives.
+differs, there is no round or one with another root than the reporters, or the state is not what a
+fold of the stored logs gives.
 """
 
 import argparse
@@ -87,8 +87,10 @@ class Result:
 
     @property
     def is_agreement(self) -> bool:
+        """Whether the reporters agree on at least one round, and on everything else."""
         return (
-            self.reports_are_equal
+            self.rounds > 0
+            and self.reports_are_equal
             and self.rounds_are_the_reporters
             and self.states_are_equal
             and self.state_is_a_rebuild

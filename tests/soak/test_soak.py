@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests.soak.reporters import Result
 from tests.soak.run import ROOT
 
 EVENTS = 10_000
@@ -34,6 +35,18 @@ def test_long_run_with_failing_endpoints_keeps_all_logs_and_bounded_memory():
     assert figures["rewinds"] > 0
     assert figures["spoiled"] > 20
     assert figures["end_mb"] - figures["warm_mb"] <= MOST_MB, figures
+
+
+@pytest.mark.parametrize(("rounds", "is_agreement"), [(0, False), (1, True)])
+def test_reporters_without_a_round_are_no_agreement(rounds: int, is_agreement: bool):  # noqa: FBT001
+    result = Result(
+        rounds=rounds,
+        reports_are_equal=True,
+        rounds_are_the_reporters=True,
+        states_are_equal=True,
+        state_is_a_rebuild=True,
+    )
+    assert result.is_agreement is is_agreement
 
 
 @pytest.mark.nightly
