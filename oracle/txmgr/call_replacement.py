@@ -37,8 +37,6 @@ from oracle.txmgr.unconfirmed import (
     price_replacement,
 )
 
-_STATES_WITHOUT_NONCE = frozenset({IntentState.PLANNED, IntentState.READY, IntentState.HELD})
-
 
 def replace_stuck_call(context: AccountContext, heads: Heads) -> StepResult | None:
     """Give a ready call the nonce of a stuck call that its kind gives up.
@@ -64,25 +62,6 @@ def replace_stuck_call(context: AccountContext, heads: Heads) -> StepResult | No
     if not is_given_up or is_nonce_mined(context, unconfirmed):
         return None
     return _replace_call(context, unconfirmed, ready_intent, heads)
-
-
-def cancel_intent(context: AccountContext, heads: Heads, intent_id: int) -> StepResult:
-    """Cancel a call by hand, with a no-op at its nonce if it has one.
-
-    The call or the no-op may land; the outbox shows which did. The no-op is priced within the same
-    caps.
-
-    Raises:
-        InputError: there is no such intent, or `prepare_noop` refuses to cancel it.
-        TransientError: no endpoint answers.
-    """
-    with context.store.read_transaction() as uow:
-        intent = get_requested_intent(uow, intent_id)
-    if intent.nonce is not None or intent.state not in _STATES_WITHOUT_NONCE:
-        return replace_with_noop(context, prepare_noop(context, intent_id), heads)
-    with context.write_transaction() as uow:
-        uow.outbox.intents.cancel(intent, "cancelled by an operator", context.stamp)
-    return StepResult(f"{intent.request.kind} cancelled", intent.id)
 
 
 def prepare_noop(context: AccountContext, intent_id: int) -> Replacement:

@@ -77,15 +77,6 @@ def bump_lowest_nonce(context: AccountContext, heads: Heads) -> StepResult | Non
     return None if gas.limit is None else _bump_within_limits(context, unconfirmed, gas.limit)
 
 
-def bump_fee_now(context: AccountContext, heads: Heads, intent_id: int) -> StepResult:
-    """Sign and send a fee bump at once, on an operator's request; the caps apply.
-
-    Raises:
-        InputError: see `prepare_fee_bump`.
-    """
-    return send_fee_bump(context, prepare_fee_bump(context, heads, intent_id), heads)
-
-
 def send_fee_bump(context: AccountContext, replacement: Replacement, heads: Heads) -> StepResult:
     """Sign and send a prepared fee bump.
 

@@ -22,11 +22,9 @@ from oracle.store.outbox.records import Intent, IntentState, PauseKind
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
 from oracle.txmgr.call_registry import CallRegistry, SimpleCallKind
-from oracle.txmgr.call_replacement import cancel_intent
 from oracle.txmgr.client.fee_quote import SendLimits
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import AccountContext, SendSettings, StepResult
-from oracle.txmgr.fee_bump import bump_fee_now
 from oracle.txmgr.manager import run_step
 from oracle.txmgr.nonce_sync import reconcile_nonces
 from tests.simulation.books import Books
@@ -35,6 +33,7 @@ from tests.simulation.money import MILLIETHER
 from tests.simulation.planner import OTHER, Planner
 from tests.simulation.wires import SIGNER, MortalStore, PaperSigner, Talk, pool_in
 from tests.simulation.world import Died, World
+from tests.support.txmgr.operator_acts import bump_fee_now, cancel_intent
 
 CHAIN_ID = 31337
 ETHER = 10**18

@@ -106,7 +106,10 @@ class ProcessPool:
             worker.kill_if_assigned(future)
 
     def get_pids(self) -> list[int]:
-        """Return the process ids of the running workers."""
+        """Return the process ids of the running workers.
+
+        Only tests call this, to kill workers: nothing else names the process of a worker.
+        """
         return [pid for worker in self._workers if (pid := worker.get_pid()) is not None]
 
     def close(self) -> None:

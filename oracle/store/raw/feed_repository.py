@@ -87,11 +87,6 @@ class FeedRepository:
         is_in_range = feed_row.c.id.between(max(first_id, 0), min(last_id, _MAX_BIGINT))
         return self._select_rows(_build_stream_condition(stream), is_in_range, limit=None)
 
-    def list_conflicting_rows(self, stream: int, row_id: int) -> list[FeedRow]:
-        """Return the rows of this id whose content conflicts with the row that is folded."""
-        is_evidence = and_(feed_row.c.stream == stream, ~feed_row.c.canonical)
-        return self._select_rows(is_evidence, feed_row.c.id == row_id)
-
     def list_unsettled_rows(self, stream: int) -> list[FeedRow]:
         """Return the first `MAX_ROWS` rows whose time may still change, in order."""
         return self._select_rows(_build_stream_condition(stream), feed_row.c.time.is_(None))

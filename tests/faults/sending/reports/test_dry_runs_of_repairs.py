@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from eth_utils.crypto import keccak
 
-from oracle.txmgr.call_replacement import cancel_intent
 from tests.support.office import CAPS, RULES, Office
 from tests.support.sending.by_hand import Operator
 from tests.support.sending.faults import Answer, Fault, Question, error, says
@@ -21,6 +20,7 @@ from tests.support.sending.in_flight import (
     remembering,
 )
 from tests.support.sending.proxy import SEND, Proxy
+from tests.support.txmgr.operator_acts import cancel_intent
 
 _ESTIMATE = "eth_estimateGas"
 PAUSED = "0x" + keccak(b"Paused()")[:4].hex()

@@ -9,10 +9,9 @@ from hypothesis import given, strategies as st
 from oracle.errors import InputError
 from oracle.signing.signer import Fees
 from oracle.telemetry.metrics import REGISTRY
-from oracle.txmgr.call_replacement import cancel_intent
 from oracle.txmgr.client.fee_quote import FeeMarket, bump_fees
 from oracle.txmgr.context import SendSettings
-from oracle.txmgr.fee_bump import bump_fee_now, bump_lowest_nonce
+from oracle.txmgr.fee_bump import bump_lowest_nonce
 from tests.support.office import CAPS, Office
 from tests.support.sending.background_calls import background_call
 from tests.support.sending.faults import error
@@ -29,6 +28,7 @@ from tests.support.sending.in_flight import (
     takes,
 )
 from tests.support.sending.proxy import SEND, Proxy
+from tests.support.txmgr.operator_acts import bump_fee_now, cancel_intent
 
 FEE = st.integers(0, 10_000 * GWEI)
 

@@ -9,7 +9,6 @@ from oracle.errors import TransientError
 from oracle.queries.outbox_figures import OutboxCounter
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import NOOP
-from oracle.txmgr.call_replacement import cancel_intent
 from oracle.txmgr.client.l1_fees import GAS_PRICE_ORACLE, L1Fee, decode_l1_fee
 from oracle.txmgr.client.receipts import fetch_receipt_quorum
 from tests.support.office import CAPS, FINALITY, Office
@@ -26,6 +25,7 @@ from tests.support.sending.in_flight import (
 )
 from tests.support.sending.proxy import Proxy
 from tests.support.sending.rollups import price_oracle, tell_of_receipts
+from tests.support.txmgr.operator_acts import cancel_intent
 
 L1_FEE = 7 * 10**15
 # What the operator of a rollup takes for a unit of gas.

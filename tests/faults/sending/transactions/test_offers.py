@@ -6,10 +6,8 @@ import pytest
 
 from oracle.errors import InputError
 from oracle.store.outbox.records import AttemptReason
-from oracle.txmgr.call_replacement import cancel_intent
 from oracle.txmgr.client.fee_quote import raise_fee
 from oracle.txmgr.context import SendSettings
-from oracle.txmgr.fee_bump import bump_fee_now
 from tests.support.office import CAPS, Office
 from tests.support.sending.in_flight import (
     GWEI,
@@ -22,6 +20,7 @@ from tests.support.sending.in_flight import (
     takes,
 )
 from tests.support.sending.proxy import Proxy
+from tests.support.txmgr.operator_acts import bump_fee_now, cancel_intent
 
 
 def test_bump_above_cap_is_rejected_and_bump_at_market_price_is_sent(

@@ -6,7 +6,6 @@ from oracle.errors import InputError
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import NOOP, AttemptReason
-from oracle.txmgr.call_replacement import cancel_intent
 from tests.support.office import SETTINGS, Office, next_step
 from tests.support.sending.in_flight import (
     GWEI,
@@ -18,6 +17,7 @@ from tests.support.sending.in_flight import (
     slots,
     takes,
 )
+from tests.support.txmgr.operator_acts import cancel_intent
 
 
 def test_expired_push_passes_its_nonce_to_next_push(office: Office):
