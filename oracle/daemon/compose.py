@@ -127,7 +127,11 @@ def open_index(records: Records) -> Iterator[Index]:
     reader, endpoint_facts = open_reader(config), CapabilityCache(store, unix_seconds)
     folder = EventFolder(rules, reader, _build_block_hooks(records, reader))
     with open_chain(config, reader, endpoint_facts) as chain:
-        yield Index(config, rules, store, reader, chain, endpoint_facts, folder)
+        try:
+            yield Index(config, rules, store, reader, chain, endpoint_facts, folder)
+        finally:
+            # Ends the threads of the hooks, which read the database.
+            folder.discard_cached_rows()
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.fold.working_set import Changes
 from oracle.domain.reports.contract_state import ContractState
-from oracle.store.database import UnitOfWork
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Stamp
 
 
@@ -60,6 +60,13 @@ class BlockHook:
         """
         del uow, contract_state, block, final_number
         return None
+
+    def on_committed(self, store: Store, last: BlockRef, newest_block: int) -> None:
+        """Handle the commit of a window up to `last`, outside the transaction.
+
+        `newest_block` is the height of the newest known header. What the hook starts in another
+        thread must not outlast its next `reset`.
+        """
 
     def get_stored_stop_blocks(self, uow: UnitOfWork, blocks: BlockRange) -> Sequence[BlockRef]:
         """Return the blocks of this range whose stored results a rebuild must reproduce."""

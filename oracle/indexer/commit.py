@@ -85,6 +85,8 @@ def commit_window(
                 folded_at = clock()
                 new_cursor = _move_cursor(uow, folder, window, heads, cursor)
             folder.set_cursor_of_cached_rows(new_cursor)
+            for hook in folder.hooks:
+                hook.on_committed(store, last, heads.latest.number)
         committed_at = clock()
     return CommittedWindow(
         blocks=blocks,

@@ -116,8 +116,10 @@ class MerkleTree:
         old_width = len(self._changed)
         self._changed = bytearray(b"\1" * old_width + bytes((1 << depth) - old_width))
 
-    def _hash_changed(self) -> None:
-        """Compute the hashes above the changed leaves."""
+    def hash_changed(self) -> None:
+        """Compute the hashes above the leaves that changed since this was last done."""
+        if not self._has_changed:
+            return
         self._has_changed = False
         if native is not None:
             native.hash_changed_parents(self._hashes, self._changed)
@@ -141,8 +143,7 @@ class MerkleTree:
         return (1 << self._depth) + index
 
     def _get_hash(self, node: int) -> bytes:
-        if self._has_changed:
-            self._hash_changed()
+        self.hash_changed()
         return bytes(self._hashes[HASH_BYTES * node : HASH_BYTES * (node + 1)])
 
 

@@ -89,19 +89,42 @@ class PieceEdit:
 
 
 class PieceEdits:
-    """The leaves that changed since they were last taken: about 132 bytes for each."""
+    """The leaves that changed since they were last taken: about 132 bytes for each.
+
+    A leaf that changes several times is kept once.
+    """
 
     def __init__(self) -> None:
-        self._seats, self._leaves = array("I"), bytearray()
+        self.discard()
 
     def add(self, leaves: bytes) -> None:
-        """Add encoded leaves."""
-        self._seats.extend(extract_seats(leaves))
+        """Add encoded leaves; a leaf replaces the earlier one of its seat."""
+        seats, slots = extract_seats(leaves), self._slots
+        slots.frombytes(bytes(slots.itemsize * max(0, max(seats, default=-1) + 1 - len(slots))))
+        if any(map(slots.__getitem__, seats)):
+            for seat, leaf in zip(seats, split_leaves(leaves), strict=True):
+                self._replace(seat, leaf)
+            return
+        for slot, seat in enumerate(seats, start=len(self._seats) + 1):
+            slots[seat] = slot
+        self._seats.extend(seats)
         self._leaves += leaves
+
+    def _replace(self, seat: int, leaf: bytes) -> None:
+        slot = self._slots[seat]
+        if slot == 0:
+            self._seats.append(seat)
+            self._leaves += leaf
+            self._slots[seat] = len(self._seats)
+            return
+        first = LEAF_BYTES * (slot - 1)
+        self._leaves[first : first + LEAF_BYTES] = leaf
 
     def discard(self) -> None:
         """Discard the leaves, which are not to be taken."""
         self._seats, self._leaves = array("I"), bytearray()
+        # By seat: 1 + the position of its leaf; 0: the leaf has not changed.
+        self._slots = array("I")
 
     def take(self) -> dict[int, PieceEdit]:
         """Return the edits by piece, and start anew."""

@@ -93,6 +93,11 @@ class RoundTree:
             word_indexes, hash_leaves(word_leaves, WORD_LEAF_BYTES, self._keccak)
         )
 
+    def hash_changed(self) -> None:
+        """Compute the hashes above changed leaves now, and not when the root is read."""
+        self._nodes.hash_changed()
+        self._words.hash_changed()
+
     def _set_lanes(
         self, seats: "array[int]", new_lanes: "array[int]", changed_words: set[int]
     ) -> None:

@@ -162,17 +162,19 @@ class NodeRepository:
         yield from self._iterate_leaf_rows(true())
 
     def iterate_changed_leaf_rows(
-        self, block: int, time: int, node_count: int
+        self, block: int, time: int | None, node_count: int
     ) -> Generator[list[LeafRow]]:
-        """Yield the rows whose leaves may have changed since block `block`, whose time was `time`.
+        """Yield the rows whose leaves may have changed since block `block`, or since `time`.
 
         These are the nodes that changed or were recovering, and the predecessors of new nodes,
         whose leaves name them. The reliability of a recovering node was last reduced less than
-        2^21 seconds before `time` (docs/reference/scoring-rules.md#numbers). New nodes have the
+        2^21 seconds before `time`; None leaves these nodes out
+        (docs/reference/scoring-rules.md#numbers). New nodes have the
         seats from `node_count` on. Batches are in any order, and may have a node several times.
         The caller closes the generator before the transaction ends.
         """
-        yield from self._iterate_leaf_rows(node.c.recovers_until > time)
+        if time is not None:
+            yield from self._iterate_leaf_rows(node.c.recovers_until > time)
         yield from self._iterate_leaf_rows(node.c.changed_at > block)
         yield from self._iterate_leaf_rows(
             node.c.address.in_(_PREDECESSORS_OF_NEW.params(node_count=node_count))

@@ -116,6 +116,7 @@ class Indexer:
         self._open()
 
     def close(self) -> None:
+        self.folder.discard_cached_rows()
         self.source.close()
         self.store.close()
 

@@ -34,11 +34,12 @@ def folder(rules: Rules = RULES, *, reports: bool = True) -> EventFolder:
 
 @dataclass
 class Follower:
-    """Follows `chain` into `store`."""
+    """Follows `chain` into `store`, in windows of up to `max_blocks` blocks."""
 
     chain: ScriptedChain
     store: Store
     start_block: int = 0
+    max_blocks: int = 1000
     folder: EventFolder = field(default_factory=folder)
     ingest: IngestState = field(default_factory=IngestState)
 
@@ -51,6 +52,7 @@ class Follower:
             )
 
     def step(self) -> IngestResult | None:
+        self.ingest.max_blocks = self.max_blocks
         return ingest_next_window(self.chain, self.store, self.folder, self.ingest)
 
     def catch_up(self, *, restarting: bool = False) -> list[IngestResult]:
@@ -64,6 +66,7 @@ class Follower:
 
     def restart(self) -> None:
         """Continue as another process would, with nothing but the database."""
+        self.folder.discard_cached_rows()
         self.folder = folder(self.folder.rules, reports=bool(self.folder.hooks))
         self.ingest = IngestState()
 

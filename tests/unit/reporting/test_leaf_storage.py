@@ -16,6 +16,7 @@ from oracle.domain.state import Membership, Node, create_node
 from oracle.indexer.folded_state import fold_state_up_to
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.indexer.reorgs.reorg import rewind_to_block
+from oracle.reporting.leaf_tree import LeafTree
 from oracle.reporting.recompute import build_folded_tree
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.database import Store
@@ -114,22 +115,49 @@ def run_steps(follower: Follower, traffic: Traffic, steps) -> None:
         check_pieces(follower)
 
 
+def skip_update(tree: LeafTree, store: Store) -> None:
+    """Leave everything to the cut."""
+
+
+def complete_update(tree: LeafTree, store: Store) -> None:
+    start_update(tree, store)
+    tree._finish_update()
+
+
+start_update = LeafTree.start_update
+# What the background did when the next window, cut, fork, rebuild or restart came.
+UPDATES = {"none": skip_update, "complete": complete_update, "running": start_update}
+
+
 @pytest.mark.slow
 @examples(40)
-@given(st.integers(0, 1000), st.lists(STEPS, min_size=3, max_size=10))
+@given(
+    st.integers(0, 1000),
+    st.lists(STEPS, min_size=3, max_size=10),
+    st.sampled_from([1, 4, 1000]),
+    st.sampled_from(sorted(UPDATES)),
+)
 def test_pieces_equal_the_refolded_leaves_after_any_sequence_of_steps(
-    new_sqlite_store, seed, steps
+    new_sqlite_store, seed, steps, max_blocks, update
 ):
     traffic = Traffic(seed)
-    with new_sqlite_store() as store:
-        follower = Follower(mined(without_rounds(traffic.blocks(15))), store)
+    with pytest.MonkeyPatch.context() as patched, new_sqlite_store() as store:
+        patched.setattr(LeafTree, "start_update", UPDATES[update])
+        follower = Follower(
+            mined(without_rounds(traffic.blocks(15))), store, max_blocks=max_blocks
+        )
         follower.catch_up()
         run_steps(follower, traffic, steps)
+        follower.folder.discard_cached_rows()
 
 
-def test_pieces_follow_forks_restarts_and_rebuilds_on_each_engine(store: Store):
+@pytest.mark.parametrize("update", UPDATES)
+def test_pieces_follow_forks_restarts_and_rebuilds_on_each_engine(
+    store: Store, update, monkeypatch
+):
+    monkeypatch.setattr(LeafTree, "start_update", UPDATES[update])
     traffic = Traffic(3)
-    follower = Follower(mined(without_rounds(traffic.blocks(15))), store)
+    follower = Follower(mined(without_rounds(traffic.blocks(15))), store, max_blocks=4)
     follower.catch_up()
     steps = [
         ("round", 0),
@@ -143,6 +171,7 @@ def test_pieces_follow_forks_restarts_and_rebuilds_on_each_engine(store: Store):
     run_steps(follower, traffic, steps)
 
     assert check_pieces(follower) >= 3
+    follower.folder.discard_cached_rows()
 
 
 def test_pieces_of_decided_cuts_are_pruned(store: Store):

@@ -1,0 +1,190 @@
+"""The tree of the leaves of all nodes, which follows the database from cut to cut.
+
+Only nodes that changed since the last evaluation, or whose reliability is still recovering, are
+evaluated at a cut, because the leaves of other nodes cannot have changed. After a start or a
+rewind, all nodes are evaluated. Legacy rules compare nodes with each other, so under these rules
+all nodes are evaluated after any change.
+
+Between two cuts, a thread evaluates the nodes that changed in each window, so that a cut need not
+do it in the loop of the daemon. The root does not depend on when a leaf was computed, because the
+leaf of a node that neither changes nor recovers is the same at any time.
+"""
+
+from concurrent.futures import Future, wait
+from contextlib import closing
+from functools import partial
+
+from oracle.chain.proofs.keccak import keccak
+from oracle.domain.blocks import BlockRef
+from oracle.domain.reports.kickout_review import KickoutPolicy
+from oracle.domain.roots.node_leaves import LeafRow, encode_leaves
+from oracle.domain.roots.round_tree import RoundTree
+from oracle.domain.roots.scoring_context import ScoringContext
+from oracle.domain.scoring.legacy_factors import PopulationMaxima, compute_population_maxima
+from oracle.domain.scoring.legacy_tally import compute_window_number
+from oracle.domain.scoring.node_scores import count_restarts
+from oracle.domain.scoring.rules import Rules
+from oracle.errors import TransientError
+from oracle.indexer.kickout_reviews import KickoutReviewCache
+from oracle.rpc.background import run_in_background
+from oracle.store.database import Store, UnitOfWork
+
+
+class _UpdateStoppedError(Exception):
+    """Ends an update whose result is not needed, because the state is rewound."""
+
+
+class LeafTree:
+    """The tree of all leaves, and the state up to which they are computed.
+
+    All methods are called by one thread. Each waits for the update that runs in the background,
+    except `start_update`; `discard_edits` follows a `refresh`. `edits_are_complete`: the tree's
+    edits have every leaf that changed since the pieces of the last cut were stored.
+    """
+
+    def __init__(self, rules: Rules, policy: KickoutPolicy) -> None:
+        self._rules = rules
+        self._reviews = KickoutReviewCache(policy)
+        self._running_update: Future[None] | None = None
+        self._must_stop = False
+        self._clear()
+
+    def refresh(self, uow: UnitOfWork, as_of: BlockRef, *, needs_edits: bool) -> RoundTree:
+        """Return the tree as of block `as_of`, which is the state of `uow`.
+
+        If `needs_edits` is set, the tree's edits have every leaf that changed since the pieces of
+        the last cut were stored.
+        """
+        self._finish_update()
+        if needs_edits and not self.edits_are_complete:
+            self._clear()
+        self._evaluate(uow, as_of.number, as_of.time, is_cut=True)
+        return self._tree
+
+    def discard_edits(self) -> None:
+        """Discard the changed leaves, because they are not to be stored."""
+        self._tree.edits.discard()
+        self.edits_are_complete = False
+
+    def start_update(self, store: Store) -> None:
+        """Evaluate the nodes that have changed up to the cursor, in the background.
+
+        Nothing is started while an earlier update is running. Under legacy rules, a report
+        depends on its time, so that nothing can be computed before it is cut.
+        """
+        if self._rules.legacy is not None:
+            return
+        if self._running_update is not None and not self._running_update.done():
+            return
+        self._finish_update()
+        self._running_update = run_in_background(
+            partial(self._update_to_cursor, store), "leaf-tree"
+        )
+
+    def reset(self) -> None:
+        """Discard the tree, because the state was rewound or a transaction was rolled back.
+
+        The reviews of kickouts that became due up to the final block are kept.
+        """
+        self._stop_update()
+        self._clear()
+
+    def follow_rewind(self, uow: UnitOfWork, ancestor: int) -> None:
+        """Discard the tree, and the reviews above block `ancestor`."""
+        self.reset()
+        self._reviews.follow_rewind(uow, ancestor)
+
+    def clear_reviews(self) -> None:
+        """Discard the reviews of kickouts, because a refold may change them."""
+        self._finish_update()
+        self._reviews.clear()
+
+    def _clear(self) -> None:
+        self._tree = RoundTree((), keccak)
+        self.edits_are_complete = True
+        # The block up to which changed nodes are evaluated; None: no node is.
+        self._number: int | None = None
+        # The time as of which all nodes, or all recovering ones, were last evaluated.
+        self._time = 0
+        # Under legacy rules, the population maxima at the last evaluation of all nodes.
+        self._population_maxima: PopulationMaxima | None = None
+        self._reviews.drop_not_final()
+
+    def _update_to_cursor(self, store: Store) -> None:
+        with store.read_transaction() as uow:
+            cursor = uow.cursor.get()
+            if cursor is None:
+                return
+            if not self.edits_are_complete:
+                self._clear()
+            self._evaluate(uow, cursor.number, cursor.time, is_cut=False)
+        self._tree.hash_changed()
+
+    def _finish_update(self) -> None:
+        """Wait for the running update; if it failed, the next evaluation reads all nodes."""
+        update, self._running_update = self._running_update, None
+        if update is None:
+            return
+        try:
+            update.result()
+        except TransientError:
+            self._clear()
+
+    def _stop_update(self) -> None:
+        """End the running update, whatever its result, within a batch of rows."""
+        update, self._running_update = self._running_update, None
+        if update is not None:
+            self._must_stop = True
+            wait([update])
+            self._must_stop = False
+
+    def _evaluate(self, uow: UnitOfWork, number: int, time: int, *, is_cut: bool) -> None:
+        """Evaluate changed nodes up to block `number`, and at a cut recovering ones as well."""
+        self._reviews.refresh(uow)
+        if self._number is None or self._is_outdated(uow, self._number, number, time):
+            self._clear()
+            is_complete = True
+            self._population_maxima = compute_population_maxima(
+                uow.nodes.iterate_all(), time, self._rules
+            )
+            batches = uow.nodes.iterate_leaf_rows()
+        else:
+            is_complete = is_cut
+            batches = uow.nodes.iterate_changed_leaf_rows(
+                self._number, self._time if is_cut else None, self._tree.node_count
+            )
+        context = ScoringContext(
+            self._rules,
+            time,
+            uow.nodes.get_many,
+            partial(self._reviews.get_or_load, uow),
+            self._population_maxima,
+        )
+        with closing(batches):
+            self._tree.update(self._encode_leaves(rows, context) for rows in batches)
+        self._number = number
+        if is_complete:
+            self._time = time
+
+    def _encode_leaves(self, rows: list[LeafRow], context: ScoringContext) -> bytes:
+        """Encode leaves; discard the reviews of the nodes whose kickout is no longer due."""
+        if self._must_stop:
+            raise _UpdateStoppedError
+        self._reviews.discard_settled(rows)
+        return encode_leaves(rows, context, keccak)
+
+    def _is_outdated(self, uow: UnitOfWork, last_number: int, number: int, time: int) -> bool:
+        """Return whether all nodes must be evaluated again, for block `number` at `time`."""
+        # A restart may end the kickouts that are due, although no event reports it.
+        has_restarted = count_restarts(self._time, self._rules) != count_restarts(
+            time, self._rules
+        )
+        if has_restarted or last_number > number:
+            return True
+        legacy = self._rules.legacy
+        if legacy is None:
+            return False
+        is_touched = next(iter(uow.nodes.iterate_changed_since(last_number)), None) is not None
+        return is_touched or compute_window_number(self._time, legacy) != compute_window_number(
+            time, legacy
+        )

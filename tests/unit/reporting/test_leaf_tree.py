@@ -1,0 +1,166 @@
+"""Leaves that are computed between cuts are left out of a cut; the loop does not wait for them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from threading import Event
+
+import pytest
+
+from oracle.domain.blocks import BlockRef
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.ids import ZERO_HASH, Hash
+from oracle.domain.reports.kickout_review import KickoutPolicy
+from oracle.domain.roots.node_leaves import encode_leaves
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state import Node
+from oracle.errors import TransientError
+from oracle.reporting import leaf_tree
+from oracle.reporting.leaf_tree import LeafTree
+from oracle.store.database import Store, UnitOfWork
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
+from tests.unit.reporting.test_leaf_storage import build_member
+
+
+class Gate:
+    """A store whose read transactions wait until the gate is open, and then may fail."""
+
+    def __init__(self, store: Store, error: Exception | None = None) -> None:
+        self.store, self.error = store, error
+        self.is_open, self.reads = Event(), 0
+
+    @contextmanager
+    def read_transaction(self) -> Iterator[UnitOfWork]:
+        self.reads += 1
+        assert self.is_open.wait(30)
+        if self.error is not None:
+            raise self.error
+        with self.store.read_transaction() as uow:
+            yield uow
+
+
+def block(number: int) -> BlockRef:
+    return BlockRef(number, Hash(f"0x{number:064x}"), ZERO_HASH, 1_000 + 60 * number)
+
+
+def save(store: Store, nodes: list[Node], number: int) -> None:
+    """Save nodes that changed in a block, and move the cursor to it."""
+    for node in nodes:
+        node.changed_at = number
+    with store.transaction() as uow:
+        uow.nodes.save(nodes)
+        cursor = uow.cursor.get()
+        uow.cursor.move_to(block(number), None, 0 if cursor is None else cursor.epoch)
+
+
+def compute_root(tree: LeafTree, store: Store, number: int) -> str:
+    with store.read_transaction() as uow:
+        refreshed = tree.refresh(uow, block(number), needs_edits=True)
+    return refreshed.compute_round_root(1, build_member(0).address, 1, number)
+
+
+def new_tree(rules: Rules = CRYNUX) -> LeafTree:
+    return LeafTree(rules, KickoutPolicy(rules))
+
+
+@pytest.fixture
+def evaluated_seats(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The seats whose leaves were computed since the list was last cleared."""
+    seats: list[int] = []
+
+    def encode(rows, context, keccak):
+        seats.extend(row[0] for row in rows)
+        return encode_leaves(rows, context, keccak)
+
+    monkeypatch.setattr(leaf_tree, "encode_leaves", encode)
+    return seats
+
+
+def test_cut_computes_only_leaves_that_the_background_left(store: Store, evaluated_seats):
+    members = [build_member(seat) for seat in range(9)]
+    members[4].base, members[4].since = UNIT // 2, 1_000
+    tree = new_tree()
+    save(store, members, 1)
+    tree.start_update(store)
+    tree._finish_update()
+    assert sorted(evaluated_seats) == [*range(9)]
+
+    evaluated_seats.clear()
+    members[2].paused = True
+    save(store, members[2:3], 2)
+    tree.start_update(store)
+    tree._finish_update()
+    assert evaluated_seats == [2]
+
+    evaluated_seats.clear()
+    members[7].paused = True
+    save(store, members[7:8], 3)
+    root = compute_root(tree, store, 3)
+    # The reliability of node 4 recovers, so that its leaf depends on the block of the cut.
+    assert sorted(evaluated_seats) == [4, 7]
+    assert root == compute_root(new_tree(), store, 3)
+
+
+def test_node_that_recovers_between_two_cuts_has_its_last_leaf(store: Store):
+    # So slowly that the last second of the recovery changes the reliability by far.
+    slow = replace(CRYNUX, tau_seconds=10**7)
+    members = [build_member(seat) for seat in range(3)]
+    members[1].base, members[1].since = UNIT // 2, block(2).time - 2**21
+    tree = new_tree(slow)
+    save(store, members, 1)
+    first_root = compute_root(tree, store, 1)
+    save(store, members[2:], 3)
+    tree.start_update(store)
+    root = compute_root(tree, store, 4)
+    assert root == compute_root(new_tree(slow), store, 4)
+    assert root != first_root
+
+
+def test_loop_waits_for_a_running_update_only_at_a_cut(store: Store):
+    members = [build_member(seat) for seat in range(3)]
+    save(store, members, 1)
+    tree, gate = new_tree(), Gate(store)
+    for _ in range(3):
+        tree.start_update(gate)  # type: ignore[arg-type]
+    assert gate.reads == 1
+    gate.is_open.set()
+    assert compute_root(tree, store, 1) == compute_root(new_tree(), store, 1)
+
+
+def test_failed_update_leaves_all_nodes_to_the_cut(store: Store, evaluated_seats):
+    save(store, [build_member(seat) for seat in range(3)], 1)
+    tree, gate = new_tree(), Gate(store, TransientError("no database"))
+    gate.is_open.set()
+    tree.start_update(gate)  # type: ignore[arg-type]
+    root = compute_root(tree, store, 1)
+    assert sorted(evaluated_seats) == [0, 1, 2]
+    assert root == compute_root(new_tree(), store, 1)
+
+
+def test_bug_in_the_background_ends_the_loop(store: Store):
+    tree, gate = new_tree(), Gate(store, KeyError("a bug"))
+    gate.is_open.set()
+    tree.start_update(gate)  # type: ignore[arg-type]
+    with pytest.raises(KeyError, match="a bug"):
+        compute_root(tree, store, 1)
+
+
+def test_update_that_a_rewind_overtakes_is_discarded(store: Store, monkeypatch):
+    members = [build_member(seat) for seat in range(3)]
+    save(store, members, 2)
+    is_encoding, tree = Event(), new_tree()
+
+    def encode_late(rows, context, keccak):
+        is_encoding.set()
+        while not tree._must_stop:
+            pass
+        return encode_leaves(rows, context, keccak)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(leaf_tree, "encode_leaves", encode_late)
+        tree.start_update(store)
+        assert is_encoding.wait(30)
+        tree.reset()
+    members[1].paused = True
+    save(store, members, 1)
+    assert compute_root(tree, store, 1) == compute_root(new_tree(), store, 1)
