@@ -4,9 +4,15 @@ Run: .venv/bin/python benchmarks/round_cut.py [--nodes 1000000]
 A root is computed from the nodes that changed since the last cut: one in a hundred, and half of
 them. A cut also compares the root with the last round, and stores the changed leaves. The baseline
 of both is a root of all nodes by plain Python: an object for each node, and a hash at a time. The
-first root after a start reads all nodes, too. The memory is the maximum that a root takes beyond
-what the process had before the first one. The delay is the longest one of another thread, such as
-that of the lease, while a root is computed.
+first root after a start reads all nodes, too. The memory is the maximum that this root or the one
+after half of the nodes changed takes beyond what the process had before the first; it is measured
+on Linux only. The delay is the longest one of another thread, such as that of the lease, while one
+of these two is computed.
+
+The daemon computes the leaves of changed nodes in a thread between cuts. The last cut is measured
+after this thread has ended; the work of the thread and the delay that it causes have rows of their
+own. A proof is that of a node in the last cut: with nothing in memory, as after a restart, and
+with the piece of the node in memory.
 
 The page is the first page of `/v1/nodes`, from a server that has served it before: once after the
 change of one node in a hundred, and once at the next block, which changed a hundred nodes. One
@@ -48,6 +54,11 @@ from oracle.domain.roots.node_leaves import iter_linked_leaves  # noqa: E402
 from oracle.domain.roots.scoring_context import ScoringContext  # noqa: E402
 from oracle.domain.state import Node  # noqa: E402
 from oracle.indexer.folder import EventFolder  # noqa: E402
+from oracle.indexer.round_leaves import (  # noqa: E402
+    LeafCache,
+    load_round_of_report,
+    prove_from_pieces,
+)
 from oracle.queries import stats  # noqa: E402
 from oracle.queries.api.node_list import NodeListQuery, list_nodes as page_of  # noqa: E402
 from oracle.queries.api.node_order import NodeRankingCache  # noqa: E402
@@ -70,6 +81,8 @@ HALF = "root after half of the nodes changed"
 # The maximum CPU seconds of this root, by the number of nodes.
 HALF_TARGETS = {100_000: 0.5, 1_000_000: 8.0}
 ONE_IN = 100
+# Nodes of one piece, each of which is proven.
+PROOFS = 200
 CHANGED_IN_A_BLOCK = 100
 AT_ONCE = 10_000
 BLOCK_SECONDS = 12
@@ -156,11 +169,34 @@ def plain_top(hashes: list[bytes]) -> bytes:
     return hashes[0]
 
 
-def resident_mb(field: str) -> float:
-    """Return VmRSS (the memory of this process now) or VmHWM (its maximum), in MB; 0 elsewhere."""
+def resident_mb(field: str) -> float | None:
+    """Return VmRSS (the memory of this process now) or VmHWM (its maximum) in MB, or None."""
     status = Path("/proc/self/status")
     lines = status.read_text("ascii").splitlines() if status.exists() else []
-    return sum(float(line.split()[1]) / 1000 for line in lines if line.startswith(field))
+    sizes = [float(line.split()[1]) / 1000 for line in lines if line.startswith(field)]
+    return sizes[0] if sizes else None
+
+
+class Peak:
+    """The maximum of the memory of this process, above what it had at first."""
+
+    def __init__(self) -> None:
+        self._before = resident_mb("VmRSS")
+        reset_peak()
+
+    def leave_out(self, work: Callable[[], object]) -> None:
+        """Call a function whose memory is not to be measured; the maximum begins anew."""
+        before = resident_mb("VmRSS")
+        work()
+        after = resident_mb("VmRSS")
+        if self._before is not None and before is not None and after is not None:
+            self._before += after - before
+        reset_peak()
+
+    def measure(self) -> float | None:
+        """Return the maximum in MB, or None if the system does not report it."""
+        peak = resident_mb("VmHWM")
+        return None if peak is None or self._before is None else peak - self._before
 
 
 def reset_peak() -> None:
@@ -219,29 +255,32 @@ def measure_roots(store: Store, nodes: list[Node]) -> tuple[list[Figure], float]
         with store.read_transaction() as uow:
             return cutter.build_report(uow, contract_state(), block(number)).root
 
-    memory = resident_mb("VmRSS")
+    memory = Peak()
     delays: list[float] = []
     with longest_delay(delays):
         anew = seconds(lambda: root(1))
-    change(store, nodes[::2], 2)
-    reset_peak()
-    half = seconds(lambda: root(2))
-    peak = resident_mb("VmHWM") - memory
+    peaks = [memory.measure()]
+    memory.leave_out(lambda: change(store, nodes[::2], 2))
+    with longest_delay(delays):
+        half = seconds(lambda: root(2))
+    peaks.append(memory.measure())
     change(store, nodes[::ONE_IN], 3)
     again = seconds(lambda: root(3))
-    memory = resident_mb("VmRSS")
-    reset_peak()
     plain_roots: list[Hash] = []
+    plain_memory = Peak()
     plain = seconds(lambda: plain_roots.append(plain_root(store, 3)))
-    plain_peak = resident_mb("VmHWM") - memory
+    plain_peak = plain_memory.measure()
     assert plain_roots == [root(3)]
-    return [
+    figures: list[Figure] = [
         ("root after one node in a hundred changed", "s CPU", again, 0.1, plain),
         (HALF, "s CPU", half, HALF_TARGETS.get(len(nodes), 8.0), plain),
         ("root after a start", "s CPU", anew, None, plain),
-        ("memory of a root", "MB", peak, 160.0, plain_peak),
-        ("delay of other threads by a root after a start", "s", delays[0], 0.1, anew),
-    ], plain
+        ("delay of other threads by a root", "s", max(delays), 0.1, anew),
+    ]
+    known_peaks = [peak for peak in peaks if peak is not None]
+    if known_peaks and plain_peak is not None:
+        figures.append(("memory of a root", "MB", max(known_peaks), 160.0, plain_peak))
+    return figures, plain
 
 
 def measure_cuts(store: Store, nodes: list[Node], plain: float) -> list[Figure]:
@@ -278,12 +317,49 @@ def measure_cuts(store: Store, nodes: list[Node], plain: float) -> list[Figure]:
     listed = seconds(lambda: load_all_nodes(store, CRYNUX, {}, NOW))
     change(store, nodes[::2], 6)
     half = seconds(lambda: cut(6, contract))
+    change(store, nodes[1::2], 7)
+    delays: list[float] = []
+    with longest_delay(delays):
+        ahead = seconds(lambda: update_leaves(cutter, store, 7))
+    half_ahead = seconds(lambda: cut(7, contract))
     return [
+        ("leaves of half of the nodes, between cuts", "s CPU", ahead, None, plain),
+        ("delay of other threads by these leaves", "s", delays[0], 0.1, ahead),
+        ("round cut after these leaves", "s CPU", half_ahead, None, plain),
+        *measure_proofs(store, nodes, plain),
         ("round cut after one node in a hundred changed", "s CPU", again, 1.0, plain),
         ("round cut after half of the nodes changed", "s CPU", half, None, plain),
         ("statistics, delay of the loop", "s", in_the_loop, 0.1, census),
         ("first page of nodes", "s CPU", first, 0.2, listed),
         ("first page after one node in a hundred changed", "s CPU", after_many, None, listed),
+    ]
+
+
+def update_leaves(cutter: ReportCutter, store: Store, number: int) -> None:
+    """Compute the leaves of changed nodes as the daemon does between cuts."""
+    cutter.on_committed(store, block(number), number)
+    update = cutter._leaf_tree._running_update  # noqa: SLF001
+    assert update is not None
+    update.result()
+
+
+def measure_proofs(store: Store, nodes: list[Node], plain: float) -> list[Figure]:
+    """Return the figures of proofs in the last cut; `plain` are the seconds of a plain root."""
+    cache = LeafCache()
+
+    def prove(proven_nodes: list[Node]) -> None:
+        with store.read_transaction() as uow:
+            (stored,) = uow.reports.list_latest(1)
+            pieced_round = load_round_of_report(uow, cache, stored.report)
+            assert pieced_round is not None
+            for node in proven_nodes:
+                assert prove_from_pieces(uow, cache, pieced_round, node.address) is not None
+
+    restarted = seconds(lambda: prove(nodes[:1]))
+    from_memory = seconds(lambda: prove(nodes[:PROOFS])) / PROOFS
+    return [
+        ("proof after a restart", "ms CPU", 1000 * restarted, 50.0, 1000 * plain),
+        ("proof from memory", "ms CPU", 1000 * from_memory, 1.0, 1000 * plain),
     ]
 
 
