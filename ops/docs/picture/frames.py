@@ -8,6 +8,7 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.style import Style
 from rich.text import Text
+from typing_extensions import override
 
 from devnet.demo.news import FeedEntry
 from devnet.demo.screen import Screen
@@ -46,6 +47,7 @@ class RecordedScreen(Screen):
         self._last: Frame = ()
         self._act = ""
 
+    @override
     def update(self, snapshot: DemoSnapshot, lines: list[FeedEntry], *, head: int) -> None:
         """Record a frame if a new act begins or if there is news."""
         super().update(snapshot, lines, head=head)
