@@ -94,9 +94,9 @@ def open_reader(config: Config) -> EventReader:
         InputError: the profile of `[network]` cannot be read, or a contract of the profile has no
             address.
     """
-    network = config.network
+    network, oracle = config.network, config.oracle
     reader = EventReader.from_profile(
-        network.profile, network.contracts, config.oracle.address, network.options
+        network.profile, network.contracts, oracle.address, network.options, oracle.timelock
     )
     return (
         reader if config.feed.url is None else reader.with_feed(_build_feed_reader(reader.profile))
@@ -296,6 +296,7 @@ def _build_segment_plan(config: Config, reader: EventReader) -> SegmentPlan:
         receipts=policy.receipts,
         every_header=policy.every_header,
         most_bytes=config.chain.max_response_mib * 2**20,
+        timelock=config.oracle.timelock,
     )
 
 

@@ -19,8 +19,13 @@ from oracle.domain.events.oracle_events import (
     LimitsSet,
     NodeExpelled,
     NodeReadmitted,
+    OperationCancelled,
+    OperationSalted,
     RoundAccepted,
     RoundsStruck,
+    RulesExecuted,
+    RulesScheduled,
+    RulesSet,
     SignersSet,
 )
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
@@ -113,6 +118,22 @@ _steps: st.SearchStrategy[Callable[[int], list[ContractEvent]]] = st.one_of(
     ),
     st.tuples(st.integers(1, 9), _hashes).map(
         lambda fields: lambda _head: [ConfigSet(AT, TIME, *fields)]
+    ),
+    _hashes.map(lambda rules: lambda _head: [RulesSet(AT, TIME, rules)]),
+    st.tuples(_hashes, _hashes, _times).map(
+        lambda fields: lambda _head: [RulesScheduled(AT, TIME, *fields)]
+    ),
+    st.tuples(_hashes, _hashes).map(
+        lambda fields: lambda _head: [OperationSalted(AT, TIME, *fields)]
+    ),
+    _hashes.map(lambda operation: lambda _head: [OperationCancelled(AT, TIME, operation)]),
+    st.tuples(_hashes, _hashes).map(
+        lambda fields: (
+            lambda _head: [
+                RulesSet(AT, TIME, fields[1]),
+                RulesExecuted(AT, TIME, *fields),
+            ]
+        )
     ),
 )
 

@@ -19,6 +19,7 @@ from oracle.domain.events.oracle_events import (
     NodeReadmitted,
     RoundAccepted,
     RoundsStruck,
+    RulesSet,
     SignersSet,
 )
 from oracle.domain.logs import Log
@@ -55,6 +56,7 @@ ORACLE_EVENTS: Mapping[type[ContractEvent], Mapping[str, str]] = {
     NodeReadmitted: _NODE_INPUT,
     SignersSet: {"signers": "signers", "quorum": "quorum"},
     ConfigSet: {"count": "count", "digest": "config"},
+    RulesSet: {"rules_hash": "rulesHash"},
 }
 # The struct of each event whose only input is a struct.
 LIMITS_EVENTS: Mapping[type[ContractEvent], type] = {

@@ -1,6 +1,6 @@
 """Decodes stored logs and calls into events, by the profile of the network."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 from oracle.chain.decode.abi import SELECTOR_DIGITS
 from oracle.chain.decode.abi_values import MalformedError
 from oracle.chain.decode.oracle_logs import ORACLE_NAME, iterate_event_readers
+from oracle.chain.decode.timelock_logs import TIMELOCK_NAME, iterate_timelock_readers
 from oracle.chain.feed.relay_reader import RelayReader
 from oracle.chain.hex_names import HexNameError, parse_address
 from oracle.chain.profiles.profile import Contract, Literal, MappedSignature, Profile
@@ -31,9 +32,9 @@ class DecodedEvents:
     dead_letters: list[DeadLetter] = field(default_factory=list)
 
 
-# The result of decoding a row: one domain event, a list of them, or an event of the oracle
+# The result of decoding a row: one domain event, a list of them, or a list of events of the oracle
 # contract.
-_SINGLE_EVENT, _EVENT_LIST, _ORACLE_EVENT = range(3)
+_SINGLE_EVENT, _EVENT_LIST, _ORACLE_EVENTS = range(3)
 
 
 class _Route(NamedTuple):
@@ -56,7 +57,7 @@ class EventReader:
     """
 
     def __init__(self, profile: Profile, contract_by_address: Mapping[Address, str]) -> None:
-        """Create a reader; a contract that the profile does not define is the oracle contract."""
+        """Create a reader; other contracts than the profile's are the oracle and its timelock."""
         self.profile = profile
         self._by_topic: dict[str, dict[Address, _Route]] = {}
         self._by_selector: dict[Address, dict[str, _Route]] = {}
@@ -64,9 +65,12 @@ class EventReader:
         self.contracts: dict[Address, tuple[str, tuple[str, ...]]] = {}
         for address, contract_name in contract_by_address.items():
             contract = profile.contracts.get(contract_name)
-            routes = (
-                dict(_iterate_oracle_routes()) if contract is None else _build_routes(contract)
-            )
+            if contract is not None:
+                routes = _build_routes(contract)
+            elif contract_name == TIMELOCK_NAME:
+                routes = _build_timelock_routes(contract_by_address)
+            else:
+                routes = _build_oracle_routes()
             self.contracts[address] = (contract_name, tuple(routes))
             for topic, route in routes.items():
                 self._by_topic.setdefault(topic, {})[address] = route
@@ -89,10 +93,12 @@ class EventReader:
         address_by_contract: Mapping[str, str],
         oracle_address: str | None,
         options: Mapping[str, Literal] | None = None,
+        timelock_address: str | None = None,
     ) -> Self:
         """Return the reader of a profile (`load_profile`) for contracts at these addresses.
 
-        Addresses that the profile itself contains may be left out.
+        Addresses that the profile itself contains may be left out. `timelock_address` is that of
+        the timelock which is admin of the oracle contract, or None to read none.
 
         Raises:
             InputError: the profile is unknown or invalid, a contract has no address, an address
@@ -110,6 +116,8 @@ class EventReader:
             raise InputError(f"[network] contracts: {profile_name} has no contract {name}")
         if oracle_address is not None:
             placed_contracts[ORACLE_NAME] = oracle_address
+            if timelock_address is not None:
+                placed_contracts[TIMELOCK_NAME] = timelock_address
         contract_by_address = {
             _parse_contract_address(name, address_text): name
             for name, address_text in placed_contracts.items()
@@ -136,7 +144,7 @@ class EventReader:
         get_routes = self._by_topic.get
         decoded = DecodedEvents([], [])
         append_event, extend_events = decoded.events.append, decoded.events.extend
-        append_oracle_event = decoded.contract_events.append
+        extend_oracle_events = decoded.contract_events.extend
         self._decode_calls(calls, decoded)
         has_call_events = bool(decoded.events)
         for log in logs:
@@ -150,7 +158,7 @@ class EventReader:
                 elif result_kind == _EVENT_LIST:
                     extend_events(decode(log))
                 else:
-                    append_oracle_event(decode(log))
+                    extend_oracle_events(decode(log))
             except ValueError as error:
                 decoded.dead_letters.append(_build_dead_letter(log, log.index, name, error))
         if has_call_events:
@@ -241,9 +249,26 @@ def _build_call_routes(contract: Contract) -> dict[str, _Route]:
     }
 
 
-def _iterate_oracle_routes() -> Iterator[tuple[str, _Route]]:
-    for event, decode_log in iterate_event_readers():
-        yield event.digest, _Route(decode_log, _ORACLE_EVENT, event.name)
+def _build_oracle_routes() -> dict[str, _Route]:
+    return {
+        event.digest: _Route(_build_list_reader(decode_log), _ORACLE_EVENTS, event.name)
+        for event, decode_log in iterate_event_readers()
+    }
+
+
+def _build_list_reader(
+    decode_log: Callable[[Log], ContractEvent],
+) -> Callable[[Log], list[ContractEvent]]:
+    return lambda log: [decode_log(log)]
+
+
+def _build_timelock_routes(contract_by_address: Mapping[Address, str]) -> dict[str, _Route]:
+    """Return the routes of the timelock of the oracle contract, which is among the contracts."""
+    oracle = next(address for address, name in contract_by_address.items() if name == ORACLE_NAME)
+    return {
+        event.digest: _Route(read_log, _ORACLE_EVENTS, event.name)
+        for event, read_log in iterate_timelock_readers(oracle)
+    }
 
 
 def _parse_contract_address(contract: str, address_text: str) -> Address:

@@ -50,6 +50,7 @@ class SegmentPlan(msgspec.Struct, frozen=True):
     receipts: bool
     every_header: bool
     most_bytes: int
+    timelock: str | None = None
     version: str = __version__
 
     @property
@@ -72,7 +73,9 @@ class SegmentPlan(msgspec.Struct, frozen=True):
         Raises:
             InputError: this version reads the profile differently than the writer's version.
         """
-        reader = EventReader.from_profile(self.profile, self.contracts, self.oracle, self.options)
+        reader = EventReader.from_profile(
+            self.profile, self.contracts, self.oracle, self.options, self.timelock
+        )
         if (self.version, self.identity) != (__version__, reader.identity):
             raise InputError(
                 f"{self.profile}: version {self.version} of the writer reads the profile "

@@ -262,8 +262,15 @@ def _find_conflicts(config: Config) -> list[str]:
         faults.append(
             "keys: oracle.publish is on, but neither a signer nor a transmitter is configured"
         )
-    if config.hot_set.address is not None and oracle.address is None:
-        faults.append("hot_set.address: requires oracle.address")
+    requiring_settings = {
+        "hot_set.address": config.hot_set.address,
+        "oracle.timelock": oracle.timelock,
+    }
+    faults += [
+        f"{name}: requires oracle.address"
+        for name, address in requiring_settings.items()
+        if address is not None and oracle.address is None
+    ]
     faults += find_dispatch_faults(
         config.dispatch, config.chain.start_block, has_key=keys.has_key("dispatcher")
     )
@@ -321,6 +328,7 @@ def _find_duplicate_contract_faults(config: Config, profile: Profile) -> list[st
     address_by_name |= {
         **config.network.contracts,
         "oracle.address": config.oracle.address,
+        "oracle.timelock": config.oracle.timelock,
         "hot_set.address": config.hot_set.address,
     }
     names_by_address: dict[str, list[str]] = {}

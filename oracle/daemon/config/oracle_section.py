@@ -16,6 +16,9 @@ from oracle.domain.scoring.rules import Rules
 class OracleSection(Section):
     # The address of the oracle contract. Without it nothing is reported.
     address: ContractAddress | None = None
+    # The address of the timelock that is the admin of the oracle contract, so that changes of the
+    # rules are known as soon as they are scheduled. Without it, a change is known once it is made.
+    timelock: ContractAddress | None = None
     # Whether transactions are sent; overridden by `run --publish` and `--dry-run`.
     publish: bool = False
     # The block on which a report may be based: `soft` (2 blocks below the head) or the chain's

@@ -1,5 +1,7 @@
 """Events of the oracle contract: rounds, kickouts and settings (contracts/roots/QoSRoots.sol).
 
+Changes of its rules that its timelock schedules, cancels and executes are events too.
+
 The on-chain state is folded from these logs alone: nothing is read from the input of a
 transaction, and nothing is inferred from what this daemon sent. See
 docs/explanation/reports.md#fold-what-is-on-chain.
@@ -145,8 +147,62 @@ class ConfigSet:
     digest: Hash
 
 
+@dataclass(frozen=True, slots=True)
+class RulesSet:
+    """Reports are computed under these rules from now on."""
+
+    at: Position
+    time: int
+    # sha256 of the rules id (docs/reference/report-format.md#rules-id).
+    rules_hash: Hash
+
+
+@dataclass(frozen=True, slots=True)
+class RulesScheduled:
+    """The timelock scheduled a `setRules` call of the oracle contract, as part of an operation."""
+
+    at: Position
+    time: int
+    operation: Hash
+    rules_hash: Hash
+    # Unix time from which anyone may execute the call.
+    ready_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class OperationSalted:
+    """The salt of an operation of the timelock that was just scheduled."""
+
+    at: Position
+    time: int
+    operation: Hash
+    salt: Hash
+
+
+@dataclass(frozen=True, slots=True)
+class OperationCancelled:
+    """An operation of the timelock was cancelled."""
+
+    at: Position
+    time: int
+    operation: Hash
+
+
+@dataclass(frozen=True, slots=True)
+class RulesExecuted:
+    """The timelock executed a `setRules` call of the oracle contract."""
+
+    at: Position
+    time: int
+    operation: Hash
+    rules_hash: Hash
+
+
+# Changes of the rules, and what the timelock announces of them.
+RulesEvent = RulesSet | RulesScheduled | OperationSalted | OperationCancelled | RulesExecuted
+
 # Settings of the contract's administrators, valid until they are set again.
-SettingEvent = LimitsSet | KickLimitsSet | SignersSet | ConfigSet
+SettingEvent = LimitsSet | KickLimitsSet | SignersSet | ConfigSet | RulesEvent
 
 # Events of one node's kickout.
 KickEvent = (

@@ -12,6 +12,7 @@ from oracle.domain.events.oracle_events import (
     SignersSet,
 )
 from oracle.domain.ids import Address, Hash
+from oracle.domain.reports.rules_changes import RulesChanges, apply_rules_event
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +28,13 @@ class ContractSettings:
     signers: SignersSet | None = None
     config: ConfigSet | None = None
     signers_by_config: Mapping[Hash, tuple[Address, ...]] = field(default_factory=dict)
+    rules_changes: RulesChanges = ()
 
     def apply_event(self, event: SettingEvent) -> "ContractSettings":
-        """Return the settings after an event."""
+        """Return the settings after an event; the same object if it concerns none of them.
+
+        Operations of the timelock that change no rules concern none of them.
+        """
         match event:
             case LimitsSet():
                 return replace(self, limits=event)
@@ -42,6 +47,11 @@ class ContractSettings:
                 if self.signers is not None:
                     signers_by_config[event.digest] = self.signers.signers
                 return replace(self, config=event, signers_by_config=signers_by_config)
+            case _:
+                changes = apply_rules_event(self.rules_changes, event)
+                if changes is self.rules_changes:
+                    return self
+                return replace(self, rules_changes=changes)
 
     def find_round_signers(self, accepted: RoundAccepted) -> tuple[Address, ...] | None:
         """Return the signers of a round, or None if no block read so far set its configuration.

@@ -7,22 +7,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from oracle.domain.events.oracle_events import (
-    ConfigSet,
     ContractEvent,
     KickAccused,
     KickAllowed,
     KickCancelled,
     KickEvent,
     KickExecuted,
-    KickLimitsSet,
     KickRefused,
-    LimitsSet,
     NodeExpelled,
     NodeReadmitted,
     RoundAccepted,
     RoundsStruck,
     SettingEvent,
-    SignersSet,
 )
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.reports.contract_settings import ContractSettings
@@ -135,11 +131,25 @@ class ContractState:
                 self._accept_round(event)
             case RoundsStruck():
                 self._strike_rounds(event)
-            case LimitsSet() | KickLimitsSet() | SignersSet() | ConfigSet():
-                self.settings = self.settings.apply_event(event)
-                self._changes.settings.append(event)
-            case _:
+            case (
+                KickAccused()
+                | KickCancelled()
+                | KickAllowed()
+                | KickExecuted()
+                | KickRefused()
+                | NodeExpelled()
+                | NodeReadmitted()
+            ):
                 self._set_kick(self._compute_kick(event))
+            case _:
+                self._set_setting(event)
+
+    def _set_setting(self, event: SettingEvent) -> None:
+        """Apply a setting; operations of the timelock that change no rules are not kept."""
+        settings = self.settings.apply_event(event)
+        if settings is not self.settings:
+            self.settings = settings
+            self._changes.settings.append(event)
 
     def _compute_kick(self, event: KickEvent) -> NodeKick:
         """Return the node's kickout after an event."""

@@ -1,7 +1,8 @@
 """Conversion between the oracle contract's state and rows of its tables."""
 
 import json
-from dataclasses import astuple
+from collections.abc import Mapping
+from dataclasses import astuple, fields
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,8 +11,14 @@ from oracle.domain.events.oracle_events import (
     ConfigSet,
     KickLimitsSet,
     LimitsSet,
+    OperationCancelled,
+    OperationSalted,
     RoundAccepted,
     RoundsStruck,
+    RulesEvent,
+    RulesExecuted,
+    RulesScheduled,
+    RulesSet,
     SettingEvent,
     SignersSet,
 )
@@ -28,6 +35,18 @@ from oracle.store.encoding import (
     parse_position,
 )
 from oracle.store.tables.round_tables import kick as kick_table
+
+# The name of each event about the rules in the table of settings. The fields after position and
+# time are its value, and are texts and numbers.
+_NAME_BY_RULES_EVENT: Mapping[type[RulesEvent], str] = {
+    RulesSet: "rules",
+    RulesScheduled: "rules_scheduled",
+    OperationSalted: "operation_salted",
+    OperationCancelled: "operation_cancelled",
+    RulesExecuted: "rules_executed",
+}
+_RULES_EVENT_BY_NAME = {name: event for event, name in _NAME_BY_RULES_EVENT.items()}
+_POSITION_FIELDS = 2
 
 
 def decode_kick_values(row: Row) -> NodeKick:
@@ -147,6 +166,9 @@ def encode_setting_row(event: SettingEvent) -> Row:
             name, value = "signers", [event.signers, event.quorum]
         case ConfigSet():
             name, value = "config", [event.count, event.digest]
+        case _:
+            name = _NAME_BY_RULES_EVENT[type(event)]
+            value = [getattr(event, field.name) for field in fields(event)[_POSITION_FIELDS:]]
     return (*event.at, event.time, name, json.dumps(value))
 
 
@@ -160,6 +182,8 @@ def decode_setting_row(row: Any) -> SettingEvent:  # noqa: ANN401  a row of any 
         case "signers":
             signers, quorum = value
             return SignersSet(position, row.time, tuple(map(Address, signers)), quorum)
-        case _:
+        case "config":
             count, digest = value
             return ConfigSet(position, row.time, count, Hash(digest))
+        case name:
+            return _RULES_EVENT_BY_NAME[name](position, row.time, *value)

@@ -39,8 +39,9 @@ kick = Table(
     Column("reason", LargeBinary),
 )
 
-# Settings of the contract ('limits', 'kick_limits', 'signers', 'config'), valid from their
-# position on; the newest of each name is in force.
+# Settings of the contract ('limits', 'kick_limits', 'signers', 'config', 'rules'), valid from
+# their position on; the newest of each name is in force. Also operations of the timelock on rules
+# ('rules_scheduled', 'operation_salted', 'operation_cancelled', 'rules_executed').
 contract_setting = Table(
     "contract_setting",
     metadata,

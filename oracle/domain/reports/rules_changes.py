@@ -1,0 +1,119 @@
+"""Changes of the contract's rules: scheduled in its timelock, cancelled, or in force."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from oracle.domain.events.oracle_events import (
+    OperationCancelled,
+    OperationSalted,
+    RulesEvent,
+    RulesExecuted,
+    RulesScheduled,
+    RulesSet,
+)
+from oracle.domain.ids import ZERO_HASH, Hash
+
+
+class RulesState(StrEnum):
+    """The state of a change: its delay runs, anyone may execute it, cancelled, or made."""
+
+    SCHEDULED = "scheduled"
+    READY = "ready"
+    CANCELLED = "cancelled"
+    SET = "set"
+
+
+@dataclass(frozen=True, slots=True)
+class RulesChange:
+    """A change of the rules, from its schedule in the timelock to the contract's RulesSet.
+
+    `scheduled` is None if the change was made without the timelock, as by the constructor, and
+    `set_by` is None until it is made. `salt` is the salt of the timelock's operation: the hash of
+    the reason, if the operation was made by `rules announce`.
+    """
+
+    rules_hash: Hash
+    scheduled: RulesScheduled | None = None
+    salt: Hash = ZERO_HASH
+    cancelled: OperationCancelled | None = None
+    set_by: RulesSet | None = None
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the change was announced, and neither cancelled nor made."""
+        return self.set_by is None and self.cancelled is None
+
+    def get_state(self, time: int) -> RulesState:
+        """Return the state of the change at a block time."""
+        if self.set_by is not None:
+            return RulesState.SET
+        if self.cancelled is not None:
+            return RulesState.CANCELLED
+        is_ready = self.scheduled is not None and self.scheduled.ready_at <= time
+        return RulesState.READY if is_ready else RulesState.SCHEDULED
+
+
+# All changes, oldest first; a change that was announced is placed by its announcement.
+RulesChanges = tuple[RulesChange, ...]
+
+
+def apply_rules_event(changes: RulesChanges, event: RulesEvent) -> RulesChanges:
+    """Return the changes after an event; the same object if the event concerns none of them."""
+    match event:
+        case RulesSet():
+            return (*changes, RulesChange(event.rules_hash, set_by=event))
+        case RulesScheduled():
+            return (*changes, RulesChange(event.rules_hash, scheduled=event))
+        case OperationSalted():
+            return _replace_pending(
+                changes, event.operation, lambda change: replace(change, salt=event.salt)
+            )
+        case OperationCancelled():
+            return _replace_pending(
+                changes, event.operation, lambda change: replace(change, cancelled=event)
+            )
+        case RulesExecuted():
+            return _join_execution(changes, event)
+
+
+def _replace_pending(
+    changes: RulesChanges, operation: Hash, update: Callable[[RulesChange], RulesChange]
+) -> RulesChanges:
+    """Return the changes after an update of those that the operation announces."""
+    if not any(_is_announced_by(change, operation) for change in changes):
+        return changes
+    return tuple(
+        update(change) if _is_announced_by(change, operation) else change for change in changes
+    )
+
+
+def _join_execution(changes: RulesChanges, event: RulesExecuted) -> RulesChanges:
+    """Join an announcement with the RulesSet that its execution emitted just before."""
+    newest = changes[-1] if changes else None
+    if newest is None or newest.set_by is None or newest.set_by.rules_hash != event.rules_hash:
+        return changes
+    for index, change in enumerate(changes):
+        if _is_announced_by(change, event.operation) and change.rules_hash == event.rules_hash:
+            joined = replace(change, set_by=newest.set_by)
+            return (*changes[:index], joined, *changes[index + 1 : -1])
+    return changes
+
+
+def _is_announced_by(change: RulesChange, operation: Hash) -> bool:
+    return (
+        change.is_pending
+        and change.scheduled is not None
+        and change.scheduled.operation == operation
+    )
+
+
+def list_changes_in_force(changes: RulesChanges) -> list[RulesChange]:
+    """Return the changes that were made, in the order in which they were made."""
+    made = [change for change in changes if change.set_by is not None]
+    return sorted(made, key=lambda change: change.set_by.at if change.set_by else ())
+
+
+def list_pending_changes(changes: RulesChanges) -> list[RulesChange]:
+    """Return the changes that are announced but not made, oldest announcement first."""
+    return [change for change in changes if change.is_pending]

@@ -1,0 +1,130 @@
+"""Logs of the oracle's timelock announce changes of its rules, and nothing else does."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from oracle.bindings.codec import encode_call
+from oracle.bindings.qos_roots import CONTRACT
+from oracle.bindings.timelock import TIMELOCK, TimelockedCall
+from oracle.chain.decode.timelock_logs import iterate_timelock_readers
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.domain.events.oracle_events import (
+    ContractEvent,
+    OperationCancelled,
+    OperationSalted,
+    RulesExecuted,
+    RulesScheduled,
+    RulesSet,
+)
+from oracle.domain.ids import Address, Hash
+from tests.support.chain.memory_chain import Said
+from tests.support.chain.network_logs import (
+    AT,
+    NETWORK,
+    ORACLE,
+    TIME,
+    a_hash,
+    as_log,
+    node,
+    said,
+)
+
+TIMELOCK_ADDRESS = Address("0x" + "71" * 20)
+NEXT_RULES = a_hash(7)
+SET_RULES = encode_call(CONTRACT, "setRules", bytes.fromhex(NEXT_RULES[2:]))
+OPERATION = TimelockedCall(ORACLE, SET_RULES).operation_id
+READER_BY_TOPIC = {event.digest: read for event, read in iterate_timelock_readers(ORACLE)}
+
+
+def timelock(event: str, **values: object) -> Said:
+    return said(TIMELOCK, TIMELOCK_ADDRESS, event, **values)
+
+
+def scheduled(
+    *, target: Address = ORACLE, data: str = SET_RULES, value: int = 0, delay: int = 600
+) -> Said:
+    return timelock(
+        "CallScheduled",
+        id=OPERATION,
+        index=0,
+        target=target,
+        value=value,
+        data=bytes.fromhex(data[2:]),
+        predecessor=Hash("0x" + "00" * 32),
+        delay=delay,
+    )
+
+
+def read(log: Said) -> Sequence[ContractEvent]:
+    return READER_BY_TOPIC[log.topics[0]](as_log(log))
+
+
+def test_scheduled_rules_are_announced_with_their_earliest_time():
+    assert read(scheduled(delay=600)) == [
+        RulesScheduled(AT, TIME, OPERATION, NEXT_RULES, TIME + 600)
+    ]
+
+
+def test_executed_cancelled_and_salted_operations_are_read():
+    executed = timelock(
+        "CallExecuted",
+        id=OPERATION,
+        index=0,
+        target=ORACLE,
+        value=0,
+        data=bytes.fromhex(SET_RULES[2:]),
+    )
+    assert read(executed) == [RulesExecuted(AT, TIME, OPERATION, NEXT_RULES)]
+    assert read(timelock("Cancelled", id=OPERATION)) == [OperationCancelled(AT, TIME, OPERATION)]
+    assert read(timelock("CallSalt", id=OPERATION, salt=a_hash(3))) == [
+        OperationSalted(AT, TIME, OPERATION, a_hash(3))
+    ]
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        pytest.param(scheduled(target=node(1)), id="another contract"),
+        pytest.param(scheduled(data=encode_call(CONTRACT, "resume")), id="another function"),
+        pytest.param(scheduled(data=SET_RULES[:-2]), id="short arguments"),
+        pytest.param(scheduled(data="0x"), id="no data"),
+        pytest.param(scheduled(value=1), id="with ether, which the contract rejects"),
+    ],
+)
+def test_other_scheduled_calls_announce_no_rules(log: Said):
+    assert not read(log)
+
+
+def test_trailing_calldata_is_ignored_as_by_the_contract():
+    (event,) = read(scheduled(data=SET_RULES + "ff"))
+    assert isinstance(event, RulesScheduled)
+    assert event.rules_hash == NEXT_RULES
+
+
+def test_endless_delay_stays_a_number_of_json():
+    (event,) = read(scheduled(delay=2**256 - 1))
+    assert isinstance(event, RulesScheduled)
+    assert event.ready_at == 2**53 - 1
+
+
+def test_reader_with_a_timelock_decodes_both_contracts():
+    reader = EventReader.from_profile(
+        "reference", {"TaskNetwork": NETWORK}, ORACLE, timelock_address=TIMELOCK_ADDRESS
+    )
+    rules_set = said("roots/QoSRoots", ORACLE, "RulesSet", rulesHash=NEXT_RULES)
+
+    decoded = reader.decode_rows([as_log(scheduled()), as_log(rules_set)], [])
+
+    assert [type(event) for event in decoded.contract_events] == [RulesScheduled, RulesSet]
+    assert TIMELOCK_ADDRESS in reader.addresses
+    # The rules hash contains the identity, so the timelock must not change it.
+    other = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
+    assert reader.identity == other.identity
+
+
+def test_announcement_by_another_timelock_is_not_read():
+    reader = EventReader.from_profile(
+        "reference", {"TaskNetwork": NETWORK}, ORACLE, timelock_address=node(9)
+    )
+    assert not reader.decode_rows([as_log(scheduled())], []).contract_events
