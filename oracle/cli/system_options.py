@@ -1,5 +1,6 @@
 """Options that choose the network, policy and rules of a command."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -27,7 +28,12 @@ from oracle.queries.selection.network_snapshot import (
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
-from oracle.systems.overrides import get_parameters, override_parameters, split_changes
+from oracle.systems.overrides import (
+    apply_rule_changes,
+    get_parameters,
+    override_parameters,
+    split_changes,
+)
 from oracle.systems.policy import SelectionPolicy
 from oracle.systems.registry import (
     build_rules,
@@ -262,3 +268,16 @@ def parse_key_values(option: str, pairs: Sequence[str] | None) -> dict[str, str]
             raise InputError(f"{option} {key}: this key is given twice")
         value_by_key[key] = value
     return value_by_key
+
+
+def read_rules_file(path: Path, changes: Mapping[str, str]) -> Rules:
+    """Return the rules in a JSON file, with some of them changed.
+
+    Raises:
+        InputError: the file cannot be read, or has no valid rules.
+    """
+    try:
+        file_rules = Rules.from_json(path.read_text(encoding="utf-8"))
+        return apply_rule_changes(json.loads(file_rules.to_json()), changes)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: {error}") from None

@@ -4,17 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from oracle.chain.heads import Heads
-from oracle.daemon.compose import Index
+from oracle.daemon.compose import Index, format_configured_rules_id
 from oracle.daemon.contexts import ReporterContexts
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import Job, TickFacts
 from oracle.daemon.senders import Senders
 from oracle.daemon.sending_jobs import update_pause_reasons
+from oracle.domain.health import Condition
 from oracle.errors import TransientError
 from oracle.indexer.loop import IngestState
 from oracle.queries.contract_view import AccountBalance
 from oracle.queries.endpoint_view import refresh_endpoint_views
 from oracle.queries.outbox_figures import OutboxCounter, add_account_stats, add_contract_stats
+from oracle.queries.rules_texts import describe_missing_rules
 from oracle.queries.stats import StatisticsCollector, compute_dispatch_statistics, load_node_scores
 from oracle.telemetry import metrics, node_metrics, outbox_metrics
 from oracle.telemetry.outbox_counts import OutboxStatistics
@@ -48,6 +50,7 @@ class StatisticsJob:
         """Update the statistics, and store the facts that were learned about the endpoints."""
         transmitter, reporter = self.senders.transmitter, self.senders.reporter
         update_pause_reasons(self.senders, self.health)
+        self._update_announced_rules()
         self.health.endpoints = refresh_endpoint_views(self.index.chain, self.index.endpoint_facts)
         self.index.endpoint_facts.store_facts(self.epoch)
         database_counts = self._database_count.collect_statistics(read_balance(transmitter))
@@ -63,6 +66,17 @@ class StatisticsJob:
             )
         )
         return None
+
+    def _update_announced_rules(self) -> None:
+        """Report announced rules that are not on this host, long before they come into force."""
+        config = self.index.config
+        configured_text = format_configured_rules_id(config, self.index.reader)
+        with self.index.store.read_transaction() as uow:
+            missing = describe_missing_rules(uow, configured_text, config.rules.announced_folder)
+        if missing is None:
+            self.health.clear_condition(Condition.ANNOUNCED_RULES_MISSING)
+        else:
+            self.health.raise_condition(Condition.ANNOUNCED_RULES_MISSING, missing)
 
     def _update_dispatch_statistics(self) -> metrics.DispatchStatistics | None:
         if self.index.dispatch_settings is None:

@@ -97,6 +97,11 @@ class Condition(Enum):
     PAUSED = (_ATTENTION, "The contract is paused", "`qos-oracle contract show`")
     PAUSED_SENDER = (_ATTENTION, "A sender account is paused", "`qos-oracle outbox list`")
     SENDER_FUNDS = (_ATTENTION, "A sender account has too little ether", "send ether to it")
+    ANNOUNCED_RULES_MISSING = (
+        _ATTENTION,
+        "Rules that were announced are not on this host",
+        "get them from the contract's admin, and put them into rules.announced_folder",
+    )
     # The process.
     STEP_FAILING = (_ATTENTION, "A loop of the daemon keeps failing", "check its log")
     LOW_DISK = (_ATTENTION, "The database's disk is nearly full", "free space on the disk")

@@ -170,6 +170,7 @@ class NoticeCollector:
             *_build_membership_notices(sources.list_membership_changes(blocks)),
             *_build_kickout_notices(uow, blocks, cursor.time),
             *_build_incident_notices(uow, blocks),
+            *_build_rules_notices(uow, blocks),
             *(
                 (
                     accepted_round.at,
@@ -356,6 +357,21 @@ def _build_incident_notices(
             if blocks.first <= position.block <= blocks.last:
                 notice_body = body | _format_position(position)
                 yield position, Notice(kind, position.block, time, notice_body)
+
+
+def _build_rules_notices(uow: UnitOfWork, blocks: BlockRange) -> Iterator[tuple[Position, Notice]]:
+    for change in uow.rounds.get_contract_settings().rules_changes:
+        body: dict[str, object] = {"rules": change.rules_hash}
+        if change.scheduled is not None:
+            body["ready_at"] = change.scheduled.ready_at
+        for kind, event in (
+            (NoticeKind.RULES_ANNOUNCED, change.scheduled),
+            (NoticeKind.RULES_CANCELLED, change.cancelled),
+            (NoticeKind.RULES_SET, change.set_by),
+        ):
+            if event is not None and blocks.first <= event.at.block <= blocks.last:
+                notice_body = body | _format_position(event.at)
+                yield event.at, Notice(kind, event.at.block, event.time, notice_body)
 
 
 def _format_position(position: Position) -> dict[str, object]:

@@ -22,6 +22,9 @@ class NoticeKind(StrEnum):
     KICKOUT_EXECUTED = "kickout_executed"
     INCIDENT_BEGAN = "incident_began"
     INCIDENT_OVER = "incident_over"
+    RULES_ANNOUNCED = "rules_announced"
+    RULES_CANCELLED = "rules_cancelled"
+    RULES_SET = "rules_set"
     REPORT_ACCEPTED = "report_accepted"
     REPORT_HELD = "report_held"
     REORG = "reorg"
@@ -51,6 +54,10 @@ _TEMPLATE_BY_KIND: Mapping[str, str] = {
     NoticeKind.INCIDENT_BEGAN: "incident {incident} began: {cause}; {timeouts} timeouts on {nodes}"
     " nodes",
     NoticeKind.INCIDENT_OVER: "incident {incident} is over: {cause}",
+    NoticeKind.RULES_ANNOUNCED: "rules {rules} were announced, for unix time {ready_at} at the"
+    " earliest: `qos-oracle rules history`",
+    NoticeKind.RULES_CANCELLED: "rules {rules} were announced, but will not come: cancelled",
+    NoticeKind.RULES_SET: "rules {rules} are in force in the contract",
     NoticeKind.REPORT_ACCEPTED: "round {round} was accepted, as of block {as_of}",
     NoticeKind.REPORT_HELD: "the report of period {period} is held: {reason}",
     NoticeKind.REORG: "reorg back to block {ancestor}: earlier messages about later blocks are"

@@ -111,6 +111,17 @@ class ContractCallAnswer(ApiModel):
     delay_seconds: int | None = None
 
 
+class AnnouncementAnswer(ApiModel):
+    """Rules that are ready to be announced, and the calls that announce and make the change."""
+
+    rules_hash: HashText
+    reason_hash: HashText = Field(description="keccak256 of the reason: the salt of the call.")
+    folder: str
+    files: list[str] = Field(description="Files in the folder, each named after its hash.")
+    dry_run: bool
+    call: ContractCallAnswer
+
+
 def build_contract_answer(configuration: RootsConfiguration) -> ContractAnswer:
     """Return the answer about a QoSRoots."""
     contract_status = configuration.contract_status

@@ -1,6 +1,5 @@
 """`replay` scores a file of events; `export` writes the stored events to such a file."""
 
-import json
 import sys
 from collections.abc import Mapping
 from enum import StrEnum
@@ -18,14 +17,13 @@ from oracle.cli.options import (
     open_lines,
     print_model,
 )
-from oracle.cli.system_options import SetOption, parse_key_values
+from oracle.cli.system_options import SetOption, parse_key_values, read_rules_file
 from oracle.domain.blocks import BlockRange
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
 from oracle.queries.command_models import FixtureAnswer
 from oracle.queries.replay import replay_events
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from oracle.systems.overrides import apply_rule_changes
 from oracle.systems.registry import build_rules, list_rule_sets
 
 _REPLAY_EXAMPLE = "Example: qos-oracle export | qos-oracle replay - --rules relay"
@@ -237,7 +235,10 @@ def _clip_block_range(first: int, last: int | None, newest_block: int) -> BlockR
 def _load_rules(name: str, changes: Mapping[str, str]) -> Rules:
     path = Path(name)
     if name not in list_rule_sets() and path.is_file():
-        return _read_rules_file(path, changes)
+        try:
+            return read_rules_file(path, changes)
+        except InputError as error:
+            raise InputError(f"--rules: {error}") from None
     try:
         return build_rules(name, changes)
     except ValueError as error:
@@ -245,11 +246,3 @@ def _load_rules(name: str, changes: Mapping[str, str]) -> Rules:
             hint = "" if changes else " (set it with --set KEY=VALUE)"
             raise InputError(f"--rules {name}: {error}{hint}") from None
         raise InputError(f"--rules: {error}; no file has this name either") from None
-
-
-def _read_rules_file(path: Path, changes: Mapping[str, str]) -> Rules:
-    try:
-        file_rules = Rules.from_json(path.read_text(encoding="utf-8"))
-        return apply_rule_changes(json.loads(file_rules.to_json()), changes)
-    except (OSError, ValueError) as error:
-        raise InputError(f"--rules: {path}: {error}") from None

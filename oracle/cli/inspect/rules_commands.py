@@ -1,15 +1,26 @@
-"""`rules`: lists the available systems, and shows every number of a rule set."""
+"""`rules`: lists systems, shows rule sets, and shows how the contract's rules change."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from oracle.cli.options import JsonOption, print_json, print_model
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    load_config,
+    print_json,
+    print_model,
+)
 from oracle.cli.system_options import SetOption, parse_key_values
 from oracle.domain.scoring.rules import RULES_IGNORED_BY_LEGACY, Rules
 from oracle.errors import InputError
+from oracle.queries.api.rules_history import RulesChangeView, build_rules_history
+from oracle.queries.api.source import open_snapshot
 from oracle.queries.command_models import SystemEntry
-from oracle.queries.text.text_tables import print_table
+from oracle.queries.text.text_tables import format_block_time, print_table
 from oracle.store.state.rule_set_repository import identify_rules
 from oracle.systems.overrides import MEANINGS
 from oracle.systems.registry import (
@@ -28,6 +39,7 @@ rules = typer.Typer(no_args_is_help=True)
 
 _UNSET_VALUE = "not set"
 _EMPTY_LIST = "(empty)"
+_MAX_REASON_CHARACTERS = 1000
 
 
 def register(app: typer.Typer) -> None:
@@ -132,6 +144,94 @@ def show(
         for rule in rule_names
     ]
     print_table(("rule", "value", "published", "meaning"), rows, left_columns=("rule", "meaning"))
+
+
+@rules.command(
+    epilog='Example: qos-oracle rules announce mine.json --because "Shorter memory." --dry-run'
+)
+def announce(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="JSON file of rules, as `rules show` prints it.")
+    ],
+    because: Annotated[
+        str, typer.Option("--because", metavar="TEXT", help="Reason that node owners will read.")
+    ],
+    link: Annotated[
+        str | None,
+        typer.Option("--link", metavar="URL", help="Page about the change. Default: none."),
+    ] = None,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Prepare the announcement of other rules in the contract's timelock.
+
+    Stores the rules and the reason in rules.announced_folder, and prints the calls of a proposer.
+    Nothing is sent.
+    """
+    from oracle.cli.setup.rules_announce import announce_rules  # noqa: PLC0415  as in `history`
+
+    reason = because.strip() if link is None else f"{because.strip()}\n{link}"
+    if not because.strip() or len(reason) > _MAX_REASON_CHARACTERS:
+        raise InputError(
+            f"--because and --link: expected 1 to {_MAX_REASON_CHARACTERS} characters"
+        )
+    announce_rules(config, file, reason, dry_run=dry_run, as_json=as_json)
+
+
+@rules.command("history", epilog="Example: qos-oracle rules history --json")
+def print_history(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
+    """List announced, cancelled and made changes of the contract's rules, newest first.
+
+    Changes are known before they are made if oracle.timelock is set.
+    """
+    # Imported here, because they need the database, which the other commands can do without.
+    from oracle.daemon.compose import open_reader  # noqa: PLC0415
+    from oracle.daemon.records import open_folded_records  # noqa: PLC0415
+    from oracle.daemon.startup import build_api_source  # noqa: PLC0415
+
+    with open_folded_records(load_config(config)) as records:
+        source = build_api_source(records, open_reader(records.config), lambda: None)
+        with open_snapshot(source) as snapshot:
+            history = build_rules_history(snapshot)
+    if as_json:
+        print_model(history)
+        return
+    if not history.changes:
+        typer.echo("no change of the rules was indexed")
+    for change in history.changes:
+        for line in _list_change_lines(change):
+            typer.echo(line)
+
+
+def _list_change_lines(change: RulesChangeView) -> list[str]:
+    """Return the lines that describe a change: its state, its reason, and what it changes."""
+    lines = [f"{change.rules_hash}  {_describe_state(change)}"]
+    if change.reason is not None:
+        lines.append(f"  reason: {change.reason}")
+    elif change.reason_hash is not None:
+        lines.append(f"  reason: a text with the keccak256 {change.reason_hash}, not on this host")
+    if change.differences is None:
+        lines.append(
+            "  what differs is not known" if change.has_rules else "  rules not on this host"
+        )
+    for difference in change.differences or ():
+        before, after = difference.before or _EMPTY_LIST, difference.after or _EMPTY_LIST
+        lines.append(f"  {difference.name}: {before} -> {after}")
+    return lines
+
+
+def _describe_state(change: RulesChangeView) -> str:
+    if change.set_time is not None:
+        replaced = "" if change.is_in_force else "; replaced since"
+        since = format_block_time(change.set_time)
+        return f"in force since {since}, block {change.set_block}{replaced}"
+    if change.cancelled_time is not None:
+        return f"cancelled {format_block_time(change.cancelled_time)}"
+    if change.state == "ready" or change.ready_at is None:
+        return "announced; may be made at any time"
+    return f"announced; not before {format_block_time(change.ready_at)}"
 
 
 def _compute_published_digest(system: System) -> str | None:

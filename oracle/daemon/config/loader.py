@@ -67,6 +67,9 @@ class RulesSection(Section):
     # Other rules that override the set's, by name: `{ tau_seconds = 900, penalty = "0.5" }`;
     # `rules show` lists them. Part of the rules hash.
     change: Annotated[dict[str, str], BeforeValidator(parse_changes)] = Field(default_factory=dict)
+    # The folder for rules that were announced (`rules announce`) and for their reasons. Each file
+    # is named after its hash.
+    announced_folder: Path = Path("announced-rules")
 
     @property
     def changes(self) -> dict[str, str]:
@@ -165,6 +168,7 @@ def read_config(path: Path) -> Config:
     resolve_relative_to_config(path, raw_settings, "database", "url")
     resolve_relative_to_config(path, raw_settings, "history", "stage")
     resolve_relative_to_config(path, raw_settings, "dispatch", "results_folder")
+    resolve_relative_to_config(path, raw_settings, "rules", "announced_folder")
     faults = _find_unknown_variable_faults(os.environ)
     config = None
     try:

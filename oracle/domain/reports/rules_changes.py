@@ -110,8 +110,8 @@ def _is_announced_by(change: RulesChange, operation: Hash) -> bool:
 
 def list_changes_in_force(changes: RulesChanges) -> list[RulesChange]:
     """Return the changes that were made, in the order in which they were made."""
-    made = [change for change in changes if change.set_by is not None]
-    return sorted(made, key=lambda change: change.set_by.at if change.set_by else ())
+    effective = [change for change in changes if change.set_by is not None]
+    return sorted(effective, key=lambda change: change.set_by.at if change.set_by else ())
 
 
 def list_pending_changes(changes: RulesChanges) -> list[RulesChange]:

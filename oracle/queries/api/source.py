@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from oracle.chain.profiles.profile import DEFAULT_TOKEN, Token
 from oracle.dispatch.dispatch_settings import DispatchSettings
@@ -45,7 +46,7 @@ class ApiSource:
     `leaves` are kept between answers. `dispatch` has the settings by which nodes are
     drawn, or is None if no node is drawn. `token` is the unit of amounts on pages. `labels` are
     the operator's names for addresses. `rules_id` is the text whose sha256 is the contract's
-    `rulesHash`.
+    `rulesHash`, and `announced_folder` has such texts of other rules.
     """
 
     archive: EventArchive
@@ -58,6 +59,7 @@ class ApiSource:
     labels: Mapping[Address, str] = field(default_factory=dict)
     leaves: LeafCache = field(default_factory=LeafCache)
     rules_id: str = field(kw_only=True)
+    announced_folder: Path | None = None
 
     def find_addresses_by_label(self, text: str) -> list[Address]:
         """Return the addresses labelled `text`, or else those whose label starts with `text`."""

@@ -273,6 +273,12 @@ CASES = (
     ),
     _case("OracleUnknownSignature", "oracle_quorum_unknown_signatures_total", "0x5 1x5", "1x10"),
     _case("OracleRulesMismatch", "oracle_report_rules_agree", "0x10", "1x10"),
+    _case(
+        "OracleAnnouncedRulesMissing",
+        'oracle_health_condition{condition="announced_rules_missing"}',
+        "1x30",
+        "0x30",
+    ),
     _case("OracleContractPaused", "oracle_report_contract_paused_until", "601x10", "600x10"),
     _case("OracleKickoutAccused", 'oracle_kickout_calls{state="accused"}', "1x10", "0x10"),
     _case(

@@ -5,6 +5,10 @@ from itertools import groupby
 import pytest
 from hypothesis import given, strategies as st
 
+from oracle.domain.blocks import Position
+from oracle.domain.events.oracle_events import OperationCancelled, RulesScheduled
+from oracle.domain.ids import Hash
+from oracle.domain.reports.contract_state import ContractChanges
 from oracle.notify.notifier import compute_backoff_seconds
 from oracle.notify.target import NoticeFilter
 from oracle.store.halts import HaltClearRecord
@@ -364,3 +368,20 @@ def test_reorg_before_incident_retracts_its_notice(told: Told):
     assert told.receiver.kinds[-1] == "reorg"
     with told.store.read_transaction() as uow:
         assert uow.incidents.list_newest(1) == []
+
+
+def test_announced_and_cancelled_rules_send_notices(told: Told):
+    rules, operation = Hash("0x" + "5a" * 32), Hash("0x" + "0b" * 32)
+    told.chain.mine()
+    told.follower.catch_up()
+    block = told.chain.newest
+    scheduled = RulesScheduled(Position(block.number, 0, 0), block.time, operation, rules, 900)
+    cancelled = OperationCancelled(Position(block.number, 0, 1), block.time, operation)
+    with told.store.transaction() as uow:
+        uow.rounds.save_changes(ContractChanges(settings=[scheduled, cancelled]))
+
+    told.tell()
+
+    assert told.receiver.kinds == ["rules_announced", "rules_cancelled"]
+    assert [delivery.said["rules"] for delivery in told.receiver.got] == [rules, rules]
+    assert told.receiver.got[0].said["ready_at"] == 900

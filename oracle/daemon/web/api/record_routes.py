@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from oracle.daemon.web.api.answering import ApiAnswers, build_problem, build_problem_from_error
 from oracle.daemon.web.api.input_types import HashPath, NodePath, WantedTask
 from oracle.domain.events.jsonl import parse_task_request
-from oracle.domain.ids import Address, GroupKey, TaskKey
+from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
 from oracle.errors import OracleError
 from oracle.queries.answers import LARGEST_INTEGER
 from oracle.queries.api.network_view import build_public_status
@@ -38,6 +38,12 @@ from oracle.queries.api.records.task_view import (
     build_task_answer,
 )
 from oracle.queries.api.rule_view import RulesAnswer, build_rules_answer
+from oracle.queries.api.rules_history import (
+    AnnouncedRules,
+    RulesHistory,
+    build_announced_rules,
+    build_rules_history,
+)
 from oracle.queries.api.selection_view import SelectionAnswer, build_selection_answer
 from oracle.queries.api.source import open_snapshot
 from oracle.queries.status_models import PublicStatus
@@ -156,6 +162,20 @@ def build_rule_routes(api_answers: ApiAnswers) -> APIRouter:
     def _get_rules(request: Request) -> Response:
         """Return every parameter of the scoring rules, with its meaning and source."""
         return api_answers.answer_from_snapshot(request, build_rules_answer)
+
+    @router.get("/rules/history", operation_id="rules_history", response_model=RulesHistory)
+    def _get_rules_history(request: Request) -> Response:
+        """List announced, cancelled and made changes of the contract's rules, newest first."""
+        return api_answers.answer_from_snapshot(request, build_rules_history)
+
+    @router.get("/rules/{hash}", operation_id="announced_rules", response_model=AnnouncedRules)
+    def _get_announced_rules(
+        request: Request, rules_hash: Annotated[HashPath, Path(alias="hash")]
+    ) -> Response:
+        """Return the rules with this hash, if this host has them."""
+        return api_answers.answer_from_snapshot(
+            request, lambda snapshot: build_announced_rules(snapshot, Hash(rules_hash))
+        )
 
     @router.get("/status", operation_id="status", response_model=PublicStatus)
     def _get_status(request: Request) -> Response:

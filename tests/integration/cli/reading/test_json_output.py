@@ -78,6 +78,8 @@ CALLED = {
     "resync refusal": [],
     "resync rewind": ["--to-block", "30"],
     "resync verify": ["--from", "0", "--to", "5"],
+    "rules announce": ["{folder}/no-such-file.json", "--because", "a test"],
+    "rules history": [],
     "rules list": [],
     "rules show": ["crynux"],
     "run": ["--once"],
@@ -92,6 +94,7 @@ NOTHING_TO_DO = {
     *("kickout accuse", "kickout allow", "kickout clear", "kickout execute", "kickout veto"),
     "halt clear",
 }
+NOTHING_TO_DO |= {"rules announce"}
 NOTHING_TO_DO |= {"endpoint readmit", "outbox bump", "outbox cancel", "queue"}
 NOTHING_TO_DO |= {"feed accept", "feed import-witness", "notify test"}
 NOTHING_TO_DO |= {"report diff", "report release", "resync rewind", "backtest", "outbox release"}

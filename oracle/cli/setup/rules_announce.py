@@ -1,0 +1,103 @@
+"""`rules announce`: prepares the announcement of other rules in the contract's timelock."""
+
+from pathlib import Path
+
+import typer
+
+from oracle.bindings.qos_roots import RootsContract
+from oracle.bindings.timelock import get_timelock_delay
+from oracle.cli.options import load_config, print_model
+from oracle.cli.setup.contract_calls import build_contract_call, encode_contract_call
+from oracle.cli.setup.contract_values import print_contract_result
+from oracle.cli.system_options import read_rules_file
+from oracle.daemon.compose import format_configured_rules_id, open_checked_chain, open_reader
+from oracle.daemon.config.loader import Config
+from oracle.daemon.config.oracle_section import build_report_settings
+from oracle.daemon.senders import get_oracle_address, open_report_account
+from oracle.domain.reports.report import format_rules_id
+from oracle.errors import InputError
+from oracle.queries.contract_models import AnnouncementAnswer, ContractCallAnswer
+from oracle.queries.rules_texts import hash_reason, hash_rules_text
+
+
+def announce_rules(
+    config_path: Path, file: Path, reason: str, *, dry_run: bool, as_json: bool
+) -> None:
+    """Print the calls that announce the rules in a file, and store the rules and the reason.
+
+    Raises:
+        InputError: the file has no valid rules, or the configured ones; the contract's admin is
+            not a timelock; or the folder cannot be written.
+        TransientError: no endpoint responds.
+    """
+    settings, rules = load_config(config_path), read_rules_file(file, {})
+    reader = open_reader(settings)
+    current_text = format_configured_rules_id(settings, reader)
+    new_text = format_rules_id(
+        rules, reader.identity, build_report_settings(settings.oracle, rules)
+    )
+    if new_text == current_text:
+        raise InputError(f"{file}: these are the configured rules; there is nothing to announce")
+    rules_hash, reason_hash = hash_rules_text(new_text), hash_reason(reason)
+    call = _build_call(settings, rules_hash, int(reason_hash, 16))
+    text_by_name = {
+        f"{rules_hash}.json": new_text,
+        # Once they are replaced, the differences need the text of today's rules.
+        f"{hash_rules_text(current_text)}.json": current_text,
+        f"{reason_hash}.txt": reason,
+    }
+    folder = settings.rules.announced_folder
+    if not dry_run:
+        _write_files(folder, text_by_name)
+    answer = AnnouncementAnswer(
+        rules_hash=rules_hash,
+        reason_hash=reason_hash,
+        folder=str(folder),
+        files=list(text_by_name),
+        dry_run=dry_run,
+        call=call,
+    )
+    if as_json:
+        print_model(answer)
+    else:
+        _print_answer(answer)
+
+
+def _build_call(settings: Config, rules_hash: str, salt: int) -> ContractCallAnswer:
+    calldata = encode_contract_call("set-rules", [rules_hash])
+    oracle = get_oracle_address(settings)
+    with open_checked_chain(settings) as chain:
+        pool_view = open_report_account(settings, chain).pool_view
+        configuration = RootsContract(pool_view, oracle).get_configuration()
+        delay = get_timelock_delay(pool_view, configuration.admin)
+    admin = configuration.admin
+    if delay is None:
+        raise InputError(
+            f"the contract's admin {admin} is not a timelock, so rules cannot be announced; "
+            f"`qos-oracle contract calldata set-rules {rules_hash}` prints the call"
+        )
+    if settings.oracle.timelock != admin:
+        raise InputError(
+            f"oracle.timelock: {settings.oracle.timelock or 'not set'}, but the contract's admin "
+            f"is {admin}; set it so that this reporter reads the announcement"
+        )
+    return build_contract_call("set-rules", calldata, oracle, configuration, delay, salt)
+
+
+def _write_files(folder: Path, text_by_name: dict[str, str]) -> None:
+    """Write files that are named after the hash of their content, by which readers check them."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in text_by_name.items():
+            (folder / name).write_bytes(text.encode())
+    except OSError as error:
+        raise InputError(f"{folder}: cannot write the rules: {error.strerror}") from error
+
+
+def _print_answer(answer: AnnouncementAnswer) -> None:
+    typer.echo(f"rules hash {answer.rules_hash}")
+    typer.echo(f"reason hash {answer.reason_hash}, which is the salt")
+    verb = "would be written" if answer.dry_run else "written"
+    typer.echo(f"{verb} into {answer.folder}: {', '.join(answer.files)}")
+    print_contract_result(answer.call, as_json=False)
+    typer.echo("give these files to the other reporters before the rules come into force")

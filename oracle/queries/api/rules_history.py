@@ -1,0 +1,151 @@
+"""Announced, cancelled and made changes of the contract's rules, and the texts behind them."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from oracle.domain.ids import ZERO_HASH, Hash
+from oracle.domain.reports.rules_changes import (
+    RulesChange,
+    RulesChanges,
+    list_changes_in_force,
+)
+from oracle.queries.answers import Answer, ApiModel, HashText
+from oracle.queries.api.source import ApiSnapshot, NotFoundError
+from oracle.queries.rules_texts import find_reason, find_rules_text, flatten_rules_text
+from oracle.telemetry.safe_text import escape_unprintable
+
+
+class RuleDifference(ApiModel):
+    """A value that a change of the rules changes."""
+
+    name: str = Field(examples=["tau_seconds"])
+    before: str | None = Field(description="null: not set.")
+    after: str | None = Field(description="null: not set.")
+
+
+class RulesChangeView(ApiModel):
+    """A change of the contract's rules; times in unix seconds."""
+
+    rules_hash: HashText
+    state: Literal["scheduled", "ready", "cancelled", "set"] = Field(
+        description="`ready`: the delay has passed, and anyone may make the change."
+    )
+    is_in_force: bool
+    scheduled_block: int | None = Field(description="null: made without the timelock.")
+    scheduled_time: int | None
+    ready_at: int | None = Field(description="The earliest time of the change.")
+    operation: HashText | None = Field(description="The timelock's id, to cancel the change.")
+    reason_hash: HashText | None = Field(description="Salt of the operation; null: none.")
+    reason: str | None = Field(
+        description="Text whose keccak256 is the salt; null: this host has no such text."
+    )
+    cancelled_time: int | None
+    set_block: int | None = Field(description="First block under these rules.")
+    set_time: int | None
+    has_rules: bool = Field(description="Whether `/v1/rules/{hash}` returns these rules.")
+    differences: list[RuleDifference] | None = Field(
+        description="From the rules before; null: this host lacks one of the two texts."
+    )
+
+
+class RulesHistory(Answer):
+    """Changes of the contract's rules, newest first."""
+
+    in_force: HashText | None = Field(description="null: no contract, or not indexed.")
+    changes: list[RulesChangeView]
+
+
+class AnnouncedRules(Answer):
+    """The text of rules."""
+
+    rules_hash: HashText
+    rules_id: str = Field(description="Text whose SHA-256 is `rules_hash`.")
+
+
+def build_rules_history(snapshot: ApiSnapshot) -> RulesHistory:
+    """Return all changes of the rules up to the cursor, newest first."""
+    changes = snapshot.uow.rounds.get_contract_settings().rules_changes
+    effective = list_changes_in_force(changes)
+    return RulesHistory(
+        as_of=snapshot.as_of,
+        in_force=effective[-1].rules_hash if effective else None,
+        changes=[_build_view(snapshot, changes, change) for change in reversed(changes)],
+    )
+
+
+def build_announced_rules(snapshot: ApiSnapshot, rules_hash: Hash) -> AnnouncedRules:
+    """Return the rules with this hash.
+
+    Raises:
+        NotFoundError: this host does not have them.
+    """
+    text = _find_text(snapshot, rules_hash)
+    if text is None:
+        raise NotFoundError(f"rules {rules_hash} were not published on this host")
+    return AnnouncedRules(as_of=snapshot.as_of, rules_hash=rules_hash, rules_id=text)
+
+
+def _build_view(
+    snapshot: ApiSnapshot, changes: RulesChanges, change: RulesChange
+) -> RulesChangeView:
+    scheduled, set_event, cancelled = change.scheduled, change.set_by, change.cancelled
+    in_force = list_changes_in_force(changes)
+    previous = _find_previous(changes, change)
+    salt = None if change.salt == ZERO_HASH else change.salt
+    text = _find_text(snapshot, change.rules_hash)
+    return RulesChangeView(
+        rules_hash=change.rules_hash,
+        state=change.get_state(snapshot.cursor.time).value,
+        is_in_force=bool(in_force) and in_force[-1] is change,
+        scheduled_block=None if scheduled is None else scheduled.at.block,
+        scheduled_time=None if scheduled is None else scheduled.time,
+        ready_at=None if scheduled is None else scheduled.ready_at,
+        operation=None if scheduled is None else scheduled.operation,
+        reason_hash=salt,
+        reason=None if salt is None else _find_reason(snapshot, salt),
+        cancelled_time=None if cancelled is None else cancelled.time,
+        set_block=None if set_event is None else set_event.at.block,
+        set_time=None if set_event is None else set_event.time,
+        has_rules=text is not None,
+        differences=None
+        if text is None or previous is None
+        else _find_differences(_find_text(snapshot, previous.rules_hash), text),
+    )
+
+
+def _find_reason(snapshot: ApiSnapshot, salt: Hash) -> str | None:
+    text = find_reason(salt, snapshot.source.announced_folder)
+    return None if text is None else escape_unprintable(" ".join(text.split()))
+
+
+def _find_previous(changes: RulesChanges, change: RulesChange) -> RulesChange | None:
+    """Return the change whose rules this one replaces, or would replace."""
+    effective = list_changes_in_force(changes)
+    if change.is_pending:
+        return effective[-1] if effective else None
+    replacing = change.set_by or change.scheduled
+    earlier = [
+        candidate
+        for candidate in effective
+        if replacing is not None
+        and candidate.set_by is not None
+        and candidate.set_by.at < replacing.at
+    ]
+    return earlier[-1] if earlier else None
+
+
+def _find_differences(before: str | None, after: str) -> list[RuleDifference] | None:
+    if before is None:
+        return None
+    old, new = flatten_rules_text(before), flatten_rules_text(after)
+    return [
+        RuleDifference(name=name, before=old.get(name), after=new.get(name))
+        for name in [*old, *(name for name in new if name not in old)]
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _find_text(snapshot: ApiSnapshot, rules_hash: str) -> str | None:
+    source = snapshot.source
+    return find_rules_text(Hash(rules_hash), source.rules_id, source.announced_folder)

@@ -1,0 +1,93 @@
+"""The texts of rules that this host has, by the hash that the contract stores.
+
+A file is trusted only by its hash, so anybody may supply it.
+"""
+
+import json
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from oracle.chain.proofs.keccak import keccak
+from oracle.domain.ids import Hash
+from oracle.domain.reports.rules_changes import list_pending_changes
+from oracle.domain.scoring.rules import Rules
+from oracle.queries.text.text_tables import format_block_time
+from oracle.store.database import UnitOfWork
+from oracle.systems.overrides import format_rules
+
+# A rules id has about 3 KB, and a reason is a few sentences.
+_MAX_BYTES = 64 * 1024
+
+
+def hash_rules_text(text: str) -> Hash:
+    """Return the sha256 of a rules id: the `rulesHash` of its contract."""
+    return Hash("0x" + sha256(text.encode()).hexdigest())
+
+
+def hash_reason(text: str) -> Hash:
+    """Return the keccak256 of a reason: the salt of the operation that announces the rules."""
+    return Hash("0x" + keccak(text.encode()).hex())
+
+
+def find_rules_text(rules_hash: Hash, configured_text: str, folder: Path | None) -> str | None:
+    """Return the rules id with this hash: the configured one, or a file, or None if unknown."""
+    if hash_rules_text(configured_text) == rules_hash:
+        return configured_text
+    text = _read_file(folder, f"{rules_hash}.json")
+    return text if text is not None and hash_rules_text(text) == rules_hash else None
+
+
+def find_reason(salt: Hash, folder: Path | None) -> str | None:
+    """Return the reason with this hash from a file, or None if it is not known."""
+    text = _read_file(folder, f"{salt}.txt")
+    return text if text is not None and hash_reason(text) == salt else None
+
+
+def describe_missing_rules(
+    uow: UnitOfWork, configured_text: str, folder: Path | None
+) -> str | None:
+    """Return which announced rules this host does not have, or None if it has all of them.
+
+    When they come into force, a reporter without them signs nothing.
+    """
+    pending = list_pending_changes(uow.rounds.get_contract_settings().rules_changes)
+    missing = [
+        f"{change.rules_hash}, not before {format_block_time(change.scheduled.ready_at)}"
+        for change in pending
+        if change.scheduled is not None
+        and find_rules_text(change.rules_hash, configured_text, folder) is None
+    ]
+    return None if not missing else f"rules were announced but not published: {'; '.join(missing)}"
+
+
+def _read_file(folder: Path | None, name: str) -> str | None:
+    if folder is None:
+        return None
+    try:
+        content = (folder / name).read_bytes()
+        return content.decode() if len(content) <= _MAX_BYTES else None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def parse_rules_text(text: str) -> Rules:
+    """Return the scoring rules of a rules id.
+
+    Raises:
+        ValueError: the text is no rules id, or its rules are of another version of the program.
+    """
+    content = json.loads(text)
+    if not isinstance(content, dict) or "rules" not in content:
+        raise ValueError("expected a JSON object with rules")
+    return Rules.from_json(json.dumps(content["rules"]))
+
+
+def flatten_rules_text(text: str) -> dict[str, str]:
+    """Return every value of a rules id by its name, as text."""
+    content: dict[str, Any] = json.loads(text)
+    rules = content.pop("rules")
+    settings = {name: str(value) for name, value in content.items()}
+    return (
+        settings | {"name": rules["name"], "version": str(rules["version"])} | format_rules(rules)
+    )

@@ -1,0 +1,169 @@
+"""`rules announce` and the timelock of a real chain: announced, cancelled, and in force."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devnet.demo.stage import GAS, TIMELOCK_DELAY
+from oracle.bindings.codec import encode_call
+from oracle.bindings.qos_roots import CONTRACT
+from oracle.cli.main import run
+from tests.support.cli.local_network import LocalNetwork, Settings, local_network, write
+
+REASON, LINK = "Shorter memory.", "https://example.org/42"
+
+
+@pytest.fixture
+def network(tmp_path: Path):
+    (tmp_path / "keys").mkdir()
+    with local_network(tmp_path / "keys") as started:
+        started.play(1)
+        yield started
+
+
+@pytest.fixture
+def settings(network: LocalNetwork, tmp_path: Path) -> Settings:
+    settings = network.settings(tmp_path)
+    settings["oracle"]["timelock"] = network.stage.timelock
+    settings["rules"] = {"set": "crynux", "announced_folder": str(tmp_path / "announced")}
+    return settings
+
+
+class Announcing:
+    """An operator who announces a smaller tau, and reads the history of the rules."""
+
+    def __init__(
+        self, network: LocalNetwork, config: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        self.network, self.config, self._capsys = network, config, capsys
+        self.file = config.parent / "mine.json"
+
+    def run_json(self, *arguments: str) -> Any:
+        assert run([*arguments, "--config", str(self.config), "--json"]) == 0
+        return json.loads(self._capsys.readouterr().out)
+
+    def announce(self) -> Any:
+        changed = ["rules", "show", "crynux", "--set", "tau_seconds=900", "--json"]
+        assert run(changed) == 0
+        self.file.write_text(self._capsys.readouterr().out, "utf-8")
+        return self.run_json(
+            "rules", "announce", str(self.file), "--because", REASON, "--link", LINK
+        )
+
+    def send_to_timelock(self, calldata: str) -> None:
+        self.send(self.network.stage.timelock, calldata)
+
+    def send(self, contract: str, calldata: str) -> None:
+        """Send a call of the account that is proposer and vetoer."""
+        stage = self.network.stage
+        sender = str(stage.chain.make_request("eth_accounts")[0])
+        call = {"from": sender, "to": contract, "gas": GAS, "data": calldata}
+        stage.chain.mine_and_check_receipts(self.network.clock.advance(), [call])
+        self.network.mine(6)
+
+    def read_history(self) -> Any:
+        assert run(["run", "--once", "--config", str(self.config)]) == 0
+        self._capsys.readouterr()
+        return self.run_json("rules", "history")
+
+
+@pytest.fixture
+def operator(network, settings, tmp_path, capsys) -> Announcing:
+    return Announcing(network, write(settings, tmp_path / "config.toml"), capsys)
+
+
+def test_announced_rules_are_known_before_they_are_in_force_and_after(operator):
+    announced = operator.announce()
+    operator.send_to_timelock(announced["call"]["schedule"])
+
+    history = operator.read_history()
+
+    change, deployed = history["changes"]
+    assert history["in_force"] == deployed["rules_hash"] != change["rules_hash"]
+    assert change["rules_hash"] == announced["rules_hash"]
+    assert (change["state"], change["reason"]) == ("scheduled", f"{REASON} {LINK}")
+    assert change["ready_at"] == change["scheduled_time"] + TIMELOCK_DELAY
+    assert change["operation"] == announced["call"]["operation"]
+    assert [difference["name"] for difference in change["differences"]] == ["tau_seconds"]
+
+    operator.network.clock.now += TIMELOCK_DELAY
+    operator.send_to_timelock(announced["call"]["execute"])
+    history = operator.read_history()
+
+    assert len(history["changes"]) == 2
+    assert (history["in_force"], history["changes"][0]["state"]) == (change["rules_hash"], "set")
+
+
+def test_cancelled_rules_do_not_come(operator):
+    announced = operator.announce()
+    operator.send_to_timelock(announced["call"]["schedule"])
+    operation = bytes.fromhex(announced["call"]["operation"][2:])
+    # The vetoer cancels through the oracle contract.
+    oracle = operator.network.stage.oracle
+    operator.send(oracle, encode_call(CONTRACT, "cancelOperation", operation))
+
+    assert operator.read_history()["changes"][0]["state"] == "cancelled"
+
+
+def test_timelock_that_is_configured_later_is_read_from_its_beginning(
+    operator, settings, tmp_path
+):
+    announced = operator.announce()
+    operator.send_to_timelock(announced["call"]["schedule"])
+    del settings["oracle"]["timelock"]
+    write(settings, operator.config)
+    (deployed,) = operator.read_history()["changes"]
+
+    settings["oracle"]["timelock"] = operator.network.stage.timelock
+    write(settings, operator.config)
+    newest, oldest = operator.read_history()["changes"]
+
+    assert (newest["state"], newest["rules_hash"]) == ("scheduled", announced["rules_hash"])
+    assert oldest == deployed
+
+
+def test_rewind_takes_an_announcement_back_and_indexing_brings_it_again(operator):
+    before = operator.network.head()
+    announced = operator.announce()
+    operator.send_to_timelock(announced["call"]["schedule"])
+    history = operator.read_history()
+    config = ["--config", str(operator.config)]
+
+    assert run(["resync", "rewind", "--to-block", str(before), *config]) == 0
+    operator._capsys.readouterr()
+    assert len(operator.run_json("rules", "history")["changes"]) == 1
+    assert operator.read_history()["changes"] == history["changes"]
+    assert run(["resync", "rebuild", *config]) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"timelock": None}, "oracle.timelock: not set, but the contract's admin is"),
+        ({"timelock": "0x" + "9" * 40}, "but the contract's admin is"),
+    ],
+)
+def test_announcement_that_this_reporter_would_not_read_is_refused(
+    network, settings, tmp_path, capsys, change, message
+):
+    settings["oracle"] |= change
+    if change["timelock"] is None:
+        del settings["oracle"]["timelock"]
+    path = write(settings, tmp_path / "config.toml")
+    operator = Announcing(network, path, capsys)
+    with pytest.raises(AssertionError):
+        operator.announce()
+    stderr = capsys.readouterr().err
+    assert message in stderr or "there is no contract" in stderr
+    assert stderr.count("\n") == 1
+    assert not (tmp_path / "announced").exists()
+
+
+def test_configured_rules_are_not_announced(operator, capsys):
+    assert run(["rules", "show", "crynux", "--json"]) == 0
+    operator.file.write_text(capsys.readouterr().out, "utf-8")
+    options = ["--because", REASON, "--config", str(operator.config)]
+    assert run(["rules", "announce", str(operator.file), *options]) == 2
+    assert "nothing to announce" in capsys.readouterr().err
