@@ -6,7 +6,9 @@ import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+from unicodedata import combining, east_asian_width
 
 import typer
 
@@ -23,6 +25,9 @@ _MAX_TEXT_LENGTH = 40
 _SHORT_HASH_LENGTH = 14
 # Columns whose cells are copied elsewhere, and so are never wrapped.
 _NO_WRAP_COLUMNS = ("node", "task", "address")
+_GAP = "  "
+# The classes of Unicode's East_Asian_Width that take two columns of a terminal.
+_WIDE_CLASSES = ("F", "W")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,24 +109,41 @@ def format_table(
 
     No cell is cut: addresses and keys are not wrapped, other cells wrap at `width` columns.
     """
-    # Imported here, because a command that prints JSON needs no table.
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    table = [columns, *rows]
+    widths = [max(map(_count_columns, column)) for column in zip(*table, strict=True)]
+    wrapped = [index for index, name in enumerate(columns) if name not in _NO_WRAP_COLUMNS]
+    excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
+    for _ in range(excess if wrapped else 0):
+        widest = max(wrapped, key=lambda index: widths[index])
+        widths[widest] = max(1, widths[widest] - 1)
+    is_left = [name in left_columns or name in _NO_WRAP_COLUMNS for name in columns]
+    lines = []
+    for row in table:
+        cells = [_wrap_cell(cell, size) for cell, size in zip(row, widths, strict=True)]
+        for parts in zip_longest(*cells, fillvalue=""):
+            aligned = map(_align_cell, parts, widths, is_left)
+            lines.append(_GAP.join(aligned).rstrip())
+    return lines
 
-    table = Table(box=None, pad_edge=False)
-    for name in columns:
-        justify: Literal["left", "right"] = (
-            "left" if name in left_columns or name in _NO_WRAP_COLUMNS else "right"
-        )
-        table.add_column(name, justify=justify, no_wrap=name in _NO_WRAP_COLUMNS, overflow="fold")
-    for row in rows:
-        # Cells are plain text, because a name may look like markup.
-        table.add_row(*(Text(cell) for cell in row))
-    console = Console(width=width)
-    with console.capture() as capture:
-        console.print(table)
-    return [line.rstrip() for line in capture.get().splitlines()]
+
+def _count_columns(text: str) -> int:
+    """Return the number of terminal columns of a text; East Asian wide characters take two."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if combining(char) else 1 + (east_asian_width(char) in _WIDE_CLASSES) for char in text
+    )
+
+
+def _wrap_cell(cell: str, width: int) -> list[str]:
+    if _count_columns(cell) <= width:
+        return [cell]
+    return textwrap.wrap(cell, width, break_on_hyphens=False)
+
+
+def _align_cell(cell: str, width: int, is_left: bool) -> str:  # noqa: FBT001  mapped
+    padding = " " * (width - _count_columns(cell))
+    return cell + padding if is_left else padding + cell
 
 
 def print_omitted_count(row_count: int, max_rows: int) -> None:

@@ -16,7 +16,7 @@ from oracle.queries.text.human_numbers import (
     format_two_decimals,
     join_parts,
 )
-from oracle.queries.text.text_tables import format_fact, shorten_hash
+from oracle.queries.text.text_tables import format_fact, format_table, shorten_hash
 
 
 @pytest.mark.parametrize(
@@ -83,3 +83,30 @@ def test_wrapped_fact_lines_keep_all_text(words: list[str]):
 
 def test_long_hash_is_shortened_to_its_prefix():
     assert shorten_hash("0x" + "ab" * 32) == "0xabababababab…"
+
+
+_CELLS = st.lists(st.sampled_from(["a", "0.5000", "slow", "漢字", "x" * 30, "é"]), max_size=9)
+
+
+@given(rows=st.lists(st.tuples(_CELLS.map(" ".join), _CELLS.map(" ".join)), max_size=5))
+def test_table_keeps_every_character_and_wraps_at_the_width(rows: list[tuple[str, str]]):
+    address = "0x" + "ab" * 20
+    lines = format_table(
+        ["node", "why", "note"], [(address, *cells) for cells in rows], ("why",), 90
+    )
+
+    assert sorted("".join(lines).replace(" ", "")) == sorted(
+        ("nodewhynote" + "".join(address + why + note for why, note in rows)).replace(" ", "")
+    )
+    assert sum(line.startswith(address) for line in lines) == len(rows)
+    assert all(len(line) <= 90 for line in lines)
+
+
+def test_columns_align_right_except_names_and_left_columns():
+    rows = [("0xa", "ok", "1"), ("0xbb", "漢字", "22")]
+
+    assert format_table(["node", "status", "#"], rows, ("status",)) == [
+        "node  status   #",
+        "0xa   ok       1",
+        "0xbb  漢字    22",
+    ]
