@@ -4,9 +4,7 @@ Only until the first release; from then on no migration is edited. It deletes ev
 that what an ordinary migration did belongs into `oracle/store/tables` first, where it is already.
 """
 
-import pkgutil
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +14,6 @@ from alembic.autogenerate.api import AutogenContext
 from alembic.migration import MigrationContext
 from alembic.operations.ops import OpContainer
 
-from oracle.store import tables
 from oracle.store.tables import log_view
 from oracle.store.tables.metadata import Hex, Wei, metadata
 
@@ -69,8 +66,6 @@ def _written(statements: Mapping[str, Sequence[str]]) -> str:
 
 def main() -> None:
     """Write the migration, and delete the others."""
-    for module_info in pkgutil.iter_modules(tables.__path__, f"{tables.__name__}."):
-        import_module(module_info.name)  # puts its tables into the metadata
     options: dict[str, Any] = {"render_item": _plain}
     engine = sa.create_engine("sqlite://")
     with engine.connect() as connection:

@@ -106,6 +106,8 @@ def build_app() -> typer.Typer:
 
 def main() -> None:
     """Run one command and exit with its exit code."""
+    # Pydantic would search all installed packages for plugins, which is slow, and run them.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     disable_core_dumps_and_redact_tracebacks()
     _wrap_stdout()
     sys.exit(run(sys.argv[1:]))

@@ -319,3 +319,15 @@ class OpenGroup:
     group: GroupKey
     tasks: tuple[TaskKey, ...]
     closed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LastEvent:
+    """The newest folded event, and the number of nodes that events have named up to it.
+
+    Later events are compared with its time. The next new node gets the seat `node_count`.
+    """
+
+    at: Position
+    time: int
+    node_count: int

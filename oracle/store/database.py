@@ -8,67 +8,73 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
-from oracle.domain.fold.working_set import Changes
 from oracle.errors import InputError, TransientError
-from oracle.store.activity_repository import ActivityRepository
-from oracle.store.bookmarks import Bookmarks
 from oracle.store.db_errors import UnknownCommitError, is_connection_lost, translate_db_error
-from oracle.store.endpoint_facts import EndpointFactsRepository
 from oracle.store.engine import (
     create_read_engine,
     create_write_engine,
     get_file_identity,
     parse_database_url,
 )
-from oracle.store.gateway_repositories import GatewayRepositories
-from oracle.store.halts import HaltRepository
-from oracle.store.health_repository import HealthRepository
-from oracle.store.history_repository import (
-    AnomalyRepository,
-    KickoutRepository,
-    MembershipRepository,
-    ReliabilityRepository,
-    ScoreRepository,
-)
-from oracle.store.history_rows import HistoryRows
-from oracle.store.identity import IdentityRepository
-from oracle.store.leaf_piece_repository import LeafPieceRepository
-from oracle.store.lease_repository import LeaseRepository
-from oracle.store.notice_repository import NoticeRepository
-from oracle.store.outbox.outbox import Outbox
-from oracle.store.outbox.statement_repository import PeerStatementRepository, SignatureRepository
-from oracle.store.raw.block_repository import (
-    BlockRepository,
-    ReorgRepository,
-    VerifiedBlockRepository,
-)
-from oracle.store.raw.call_repository import CallRepository
-from oracle.store.raw.coverage_repository import CoverageRepository
-from oracle.store.raw.dead_letter_repository import DeadLetterRepository
-from oracle.store.raw.feed_repository import FeedRepository
-from oracle.store.raw.log_repository import LogRepository
-from oracle.store.raw.raw_checksums import RawChecksums
-from oracle.store.report_repository import HoldRepository, ReportRepository
 from oracle.store.schema import check_schema
-from oracle.store.state.cursor_repository import CursorRepository, LastEventRepository
-from oracle.store.state.draw_repository import DownloadRepository, DrawRepository
-from oracle.store.state.group_repository import GroupRepository, GroupResultRepository
-from oracle.store.state.incident_repository import IncidentRepository
-from oracle.store.state.node_repository import NodeRepository
-from oracle.store.state.projections import ProjectionRepository
-from oracle.store.state.round_repository import RoundRepository
-from oracle.store.state.rule_set_repository import RuleSetRepository
-from oracle.store.state.snapshot_repository import SnapshotRepository
-from oracle.store.state.task_repository import TaskRepository
-from oracle.store.state.undo_journal import UndoJournal
+
+if TYPE_CHECKING:
+    from oracle.domain.fold.working_set import Changes
+    from oracle.store.activity_repository import ActivityRepository
+    from oracle.store.bookmarks import Bookmarks
+    from oracle.store.endpoint_facts import EndpointFactsRepository
+    from oracle.store.gateway_repositories import GatewayRepositories
+    from oracle.store.halts import HaltRepository
+    from oracle.store.health_repository import HealthRepository
+    from oracle.store.history_repository import (
+        AnomalyRepository,
+        KickoutRepository,
+        MembershipRepository,
+        ReliabilityRepository,
+        ScoreRepository,
+    )
+    from oracle.store.history_rows import HistoryRows
+    from oracle.store.identity import IdentityRepository
+    from oracle.store.leaf_piece_repository import LeafPieceRepository
+    from oracle.store.lease_repository import LeaseRepository
+    from oracle.store.notice_repository import NoticeRepository
+    from oracle.store.outbox.outbox import Outbox
+    from oracle.store.outbox.statement_repository import (
+        PeerStatementRepository,
+        SignatureRepository,
+    )
+    from oracle.store.raw.block_repository import (
+        BlockRepository,
+        ReorgRepository,
+        VerifiedBlockRepository,
+    )
+    from oracle.store.raw.call_repository import CallRepository
+    from oracle.store.raw.coverage_repository import CoverageRepository
+    from oracle.store.raw.dead_letter_repository import DeadLetterRepository
+    from oracle.store.raw.feed_repository import FeedRepository
+    from oracle.store.raw.log_repository import LogRepository
+    from oracle.store.raw.raw_checksums import RawChecksums
+    from oracle.store.report_repository import HoldRepository, ReportRepository
+    from oracle.store.state.cursor_repository import CursorRepository, LastEventRepository
+    from oracle.store.state.draw_repository import DownloadRepository, DrawRepository
+    from oracle.store.state.group_repository import GroupRepository, GroupResultRepository
+    from oracle.store.state.incident_repository import IncidentRepository
+    from oracle.store.state.node_repository import NodeRepository
+    from oracle.store.state.projections import ProjectionRepository
+    from oracle.store.state.round_repository import RoundRepository
+    from oracle.store.state.rule_set_repository import RuleSetRepository
+    from oracle.store.state.snapshot_repository import SnapshotRepository
+    from oracle.store.state.task_repository import TaskRepository
+    from oracle.store.state.undo_journal import UndoJournal
 
 # The daemon renews its lease every few seconds, so on a replica that keeps up the newest replayed
 # transaction is never old. If a replica has replayed nothing since its start, it lags by at least
@@ -79,51 +85,81 @@ _LAG_QUERY = text(
 )
 
 
+class _LazyRepository:
+    """An attribute of a unit of work that imports and creates a repository when it is first read.
+
+    A command uses few of the repositories. The annotation of the attribute names the class.
+    """
+
+    def __init__(self, module_name: str) -> None:
+        self._module_name = module_name
+
+    def __set_name__(self, owner: type["UnitOfWork"], name: str) -> None:
+        self._name, self._class_name = name, owner.__annotations__[name]
+
+    def __get__(self, uow: "UnitOfWork", owner: type["UnitOfWork"]) -> Any:  # noqa: ANN401  any repository
+        """Return the repository, and store it in the unit of work under the same name."""
+        repository_class = getattr(import_module(self._module_name), self._class_name)
+        attributes = vars(uow)
+        attributes[self._name] = repository_class(attributes["_connection"])
+        return attributes[self._name]
+
+
+def _open_lazily(module: str) -> Any:  # noqa: ANN401  the annotation has the type
+    """Return the attribute for a repository whose module is `module` below `oracle.store`."""
+    return _LazyRepository(f"oracle.store.{module}")
+
+
 class UnitOfWork:
     """All repositories inside one database transaction; the repositories never commit."""
 
+    identity: "IdentityRepository" = _open_lazily("identity")
+    cursor: "CursorRepository" = _open_lazily("state.cursor_repository")
+    blocks: "BlockRepository" = _open_lazily("raw.block_repository")
+    logs: "LogRepository" = _open_lazily("raw.log_repository")
+    calls: "CallRepository" = _open_lazily("raw.call_repository")
+    feed: "FeedRepository" = _open_lazily("raw.feed_repository")
+    nodes: "NodeRepository" = _open_lazily("state.node_repository")
+    tasks: "TaskRepository" = _open_lazily("state.task_repository")
+    groups: "GroupRepository" = _open_lazily("state.group_repository")
+    results: "GroupResultRepository" = _open_lazily("state.group_repository")
+    last_event: "LastEventRepository" = _open_lazily("state.cursor_repository")
+    rounds: "RoundRepository" = _open_lazily("state.round_repository")
+    undo: "UndoJournal" = _open_lazily("state.undo_journal")
+    projections: "ProjectionRepository" = _open_lazily("state.projections")
+    snapshots: "SnapshotRepository" = _open_lazily("state.snapshot_repository")
+    bookmarks: "Bookmarks" = _open_lazily("bookmarks")
+    rule_sets: "RuleSetRepository" = _open_lazily("state.rule_set_repository")
+    lease: "LeaseRepository" = _open_lazily("lease_repository")
+    health: "HealthRepository" = _open_lazily("health_repository")
+    coverage: "CoverageRepository" = _open_lazily("raw.coverage_repository")
+    raw_checksums: "RawChecksums" = _open_lazily("raw.raw_checksums")
+    verified_blocks: "VerifiedBlockRepository" = _open_lazily("raw.block_repository")
+    dead_letters: "DeadLetterRepository" = _open_lazily("raw.dead_letter_repository")
+    facts: "EndpointFactsRepository" = _open_lazily("endpoint_facts")
+    halts: "HaltRepository" = _open_lazily("halts")
+    reorgs: "ReorgRepository" = _open_lazily("raw.block_repository")
+    notices: "NoticeRepository" = _open_lazily("notice_repository")
+    gateway: "GatewayRepositories" = _open_lazily("gateway_repositories")
+    draws: "DrawRepository" = _open_lazily("state.draw_repository")
+    downloads: "DownloadRepository" = _open_lazily("state.draw_repository")
+    scores: "ScoreRepository" = _open_lazily("history_repository")
+    reliability: "ReliabilityRepository" = _open_lazily("history_repository")
+    memberships: "MembershipRepository" = _open_lazily("history_repository")
+    anomalies: "AnomalyRepository" = _open_lazily("history_repository")
+    histories: "HistoryRows" = _open_lazily("history_rows")
+    kickouts: "KickoutRepository" = _open_lazily("history_repository")
+    incidents: "IncidentRepository" = _open_lazily("state.incident_repository")
+    activity: "ActivityRepository" = _open_lazily("activity_repository")
+    outbox: "Outbox" = _open_lazily("outbox.outbox")
+    reports: "ReportRepository" = _open_lazily("report_repository")
+    leaf_pieces: "LeafPieceRepository" = _open_lazily("leaf_piece_repository")
+    holds: "HoldRepository" = _open_lazily("report_repository")
+    statements: "SignatureRepository" = _open_lazily("outbox.statement_repository")
+    peer_statements: "PeerStatementRepository" = _open_lazily("outbox.statement_repository")
+
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self.identity = IdentityRepository(connection)
-        self.cursor = CursorRepository(connection)
-        self.blocks = BlockRepository(connection)
-        self.logs = LogRepository(connection)
-        self.calls = CallRepository(connection)
-        self.feed = FeedRepository(connection)
-        self.nodes = NodeRepository(connection)
-        self.tasks = TaskRepository(connection)
-        self.groups = GroupRepository(connection)
-        self.results = GroupResultRepository(connection)
-        self.last_event = LastEventRepository(connection)
-        self.rounds = RoundRepository(connection)
-        self.undo = UndoJournal(connection)
-        self.projections = ProjectionRepository(connection)
-        self.snapshots = SnapshotRepository(connection)
-        self.bookmarks = Bookmarks(connection)
-        self.rule_sets = RuleSetRepository(connection)
-        self._open_history_repositories(connection)
-        self._open_operation_repositories(connection)
-        self._open_dispatch_repositories(connection)
-        self._open_outbox_repositories(connection)
-
-    def _open_operation_repositories(self, connection: Connection) -> None:
-        """Open the repositories for operating the daemon, such as lease, coverage and halts."""
-        self.lease = LeaseRepository(connection)
-        self.health = HealthRepository(connection)
-        self.coverage = CoverageRepository(connection)
-        self.raw_checksums = RawChecksums(connection)
-        self.verified_blocks = VerifiedBlockRepository(connection)
-        self.dead_letters = DeadLetterRepository(connection)
-        self.facts = EndpointFactsRepository(connection)
-        self.halts = HaltRepository(connection)
-        self.reorgs = ReorgRepository(connection)
-        self.notices = NoticeRepository(connection)
-
-    def _open_dispatch_repositories(self, connection: Connection) -> None:
-        """Open the repositories of draws, model downloads and the gateway."""
-        self.gateway = GatewayRepositories(connection)
-        self.draws = DrawRepository(connection)
-        self.downloads = DownloadRepository(connection)
 
     def get_replica_lag_seconds(self) -> float | None:
         """Return the age of the last replayed transaction, or None if the database is no replica.
@@ -137,33 +173,13 @@ class UnitOfWork:
         lag = self._connection.execute(_LAG_QUERY).scalar_one()
         return None if lag is None else max(0.0, float(lag))
 
-    def _open_history_repositories(self, connection: Connection) -> None:
-        self.scores = ScoreRepository(connection)
-        self.reliability = ReliabilityRepository(connection)
-        self.memberships = MembershipRepository(connection)
-        self.anomalies = AnomalyRepository(connection)
-        self.histories = HistoryRows(connection)
-        self.kickouts = KickoutRepository(connection)
-        self.incidents = IncidentRepository(connection)
-        self.activity = ActivityRepository(connection)
-
-    def _open_outbox_repositories(self, connection: Connection) -> None:
-        """Open the repositories of reports, signatures and transactions; they share a journal."""
-        self.outbox = Outbox(connection)
-        journal = self.outbox.journal
-        self.reports = ReportRepository(connection)
-        self.leaf_pieces = LeafPieceRepository(connection)
-        self.holds = HoldRepository(connection, journal, self.reports)
-        self.statements = SignatureRepository(connection, journal)
-        self.peer_statements = PeerStatementRepository(connection)
-
     def discard_verification_above(self, number: int) -> None:
         """Discard coverage and verification above block `number`; part of every rollback."""
         self.coverage.delete_above(number)
         self.verified_blocks.delete_above(number)
         self.dead_letters.orphan_above(number)
 
-    def write_changes(self, changes: Changes, rule_set: int) -> None:
+    def write_changes(self, changes: "Changes", rule_set: int) -> None:
         """Write all changes of a fold in bulk, and their pre-images into the undo journal.
 
         `rule_set` is the number of the rule set that the fold applied.

@@ -7,10 +7,10 @@ and stops. See docs/explanation/daemon.md#lease.
 from dataclasses import dataclass
 
 from sqlalchemy import BigInteger, Connection, cast, func, select, text, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.elements import ColumnElement
 
 from oracle.errors import FatalError
+from oracle.store.bulk import insert_missing_rows
 from oracle.store.engine import WRITER_LOCK
 from oracle.store.tables.outbox_tables import lease
 
@@ -151,9 +151,7 @@ class LeaseRepository:
 
     def _insert_missing_row(self) -> None:
         """Insert the row of a free lease if it is missing; several processes may do so at once."""
-        dialect = sqlite if self._connection.dialect.name == "sqlite" else postgresql
-        row = dialect.insert(lease).values(id=_ROW_ID, holder=None, epoch=0, until_ms=0)
-        self._connection.execute(row.on_conflict_do_nothing())
+        insert_missing_rows(self._connection, lease, [(_ROW_ID, None, 0, 0)])
 
     def _build_now_ms_expression(self) -> ColumnElement[int]:
         return build_now_ms_expression(self._connection)

@@ -310,12 +310,10 @@ class ReportHold:
 class HoldRepository:
     """Access to the table report_hold; changes are written to the outbox's journal."""
 
-    def __init__(
-        self, connection: Connection, journal: Journal, reports: ReportRepository
-    ) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._journal = journal
-        self._reports = reports
+        self._journal = Journal(connection)
+        self._reports = ReportRepository(connection)
 
     def hold(self, period: int, reason: str, facts: Mapping[str, object], stamp: Stamp) -> bool:
         """Hold a period's report, with `facts` as JSON; return False if a hold exists already.

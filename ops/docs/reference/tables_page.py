@@ -1,12 +1,10 @@
 """Generates the page of database tables, with the columns and the comment above each table."""
 
-import importlib
-import pkgutil
 from collections.abc import Iterator
 
 from sqlalchemy import Table
 
-from oracle.store import tables
+from oracle.store.tables import MODULES
 from oracle.store.tables.metadata import metadata
 from reference.markdown import render_head
 from reference.source_comments import read_name_comments
@@ -22,8 +20,7 @@ seconds, and amounts are 32 bytes, big-endian. Columns of the primary key are bo
 
 def iter_described_tables() -> Iterator[tuple[Table, str]]:
     """Yield every table with the comment above it, or ""."""
-    for module_info in pkgutil.iter_modules(tables.__path__, f"{tables.__name__}."):
-        module = importlib.import_module(module_info.name)
+    for module in MODULES:
         comments = read_name_comments(module)
         for name, value in vars(module).items():
             if isinstance(value, Table) and name in comments:

@@ -19,10 +19,10 @@ from oracle.domain.fold import (
     task_runs,
 )
 from oracle.domain.fold.preconditions import Breach
-from oracle.domain.fold.working_set import Changes, LastEvent, PreImages, WorkingSet
+from oracle.domain.fold.working_set import Changes, PreImages, WorkingSet
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state import OpenGroup, Task
+from oracle.domain.state import LastEvent, OpenGroup, Task
 
 # Raise this number when the same events fold to different rows. A database that an older version
 # folded is folded again before it continues. Version 2: nodes that pause or quit when their task

@@ -22,6 +22,7 @@ from oracle.domain.scoring.node_scores import (
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import (
     GroupResult,
+    LastEvent,
     Membership,
     Node,
     OpenGroup,
@@ -197,18 +198,6 @@ class KickoutDue:
     node: Address
     opened_at: Position
     closed_at: Position | None
-
-
-@dataclass(frozen=True, slots=True)
-class LastEvent:
-    """The newest folded event, and the number of nodes that events have named up to it.
-
-    Later events are compared with its time. The next new node gets the seat `node_count`.
-    """
-
-    at: Position
-    time: int
-    node_count: int
 
 
 @dataclass(frozen=True, slots=True)

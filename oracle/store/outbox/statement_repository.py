@@ -15,9 +15,9 @@ from oracle.store.tables.statement_tables import pub_peer_statement, pub_signatu
 class SignatureRepository:
     """Access to the tables pub_signature and signing_embargo, inside one transaction."""
 
-    def __init__(self, connection: Connection, journal: Journal) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._journal = journal
+        self._journal = Journal(connection)
 
     def get_live(self, statement: SignedStatement) -> SignedStatement | None:
         """Return the live statement of the same signer and round, or None."""

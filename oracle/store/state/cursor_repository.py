@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, delete, select, update
 
 from oracle.domain.blocks import BlockRef, Position
-from oracle.domain.fold.working_set import LastEvent
 from oracle.domain.ids import Hash
+from oracle.domain.state import LastEvent
 from oracle.errors import FatalError
 from oracle.store.bulk import Row, insert_missing_rows, upsert_rows
 from oracle.store.encoding import decode_hex, encode_hex

@@ -3,14 +3,13 @@
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from operator import attrgetter
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import json
 from sqlalchemy import ColumnElement, Connection, bindparam, func, select, true
 
 from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Address
-from oracle.domain.roots.node_leaves import LeafRow
 from oracle.domain.state import DownloadRequest, Membership, Node, PendingLeave
 from oracle.store.bulk import KEYS_PER_QUERY, Row, fetch_rows, stream_rows, upsert_rows
 from oracle.store.encoding import (
@@ -30,6 +29,9 @@ from oracle.store.encoding import (
     unescape_nul,
 )
 from oracle.store.tables.state_tables import node
+
+if TYPE_CHECKING:
+    from oracle.domain.roots.node_leaves import LeafRow
 
 _PAGE_ROWS = 1_000
 _ADDRESS_BYTES = 20
@@ -154,7 +156,7 @@ class NodeRepository:
         query = select(node).where(is_member & has_no_recent_start).order_by(node.c.address)
         return list(map(_decode_node_row, self._connection.execute(query)))
 
-    def iterate_leaf_rows(self) -> Generator[list[LeafRow]]:
+    def iterate_leaf_rows(self) -> Generator[list["LeafRow"]]:
         """Yield the leaf rows of all nodes, in batches and in any order.
 
         The caller closes the generator before the transaction ends.
@@ -163,7 +165,7 @@ class NodeRepository:
 
     def iterate_changed_leaf_rows(
         self, block: int, time: int | None, node_count: int
-    ) -> Generator[list[LeafRow]]:
+    ) -> Generator[list["LeafRow"]]:
         """Yield the rows whose leaves may have changed since block `block`, or since `time`.
 
         These are the nodes that changed or were recovering, and the predecessors of new nodes,
@@ -180,7 +182,7 @@ class NodeRepository:
             node.c.address.in_(_PREDECESSORS_OF_NEW.params(node_count=node_count))
         )
 
-    def _iterate_leaf_rows(self, condition: ColumnElement[bool]) -> Generator[list[LeafRow]]:
+    def _iterate_leaf_rows(self, condition: ColumnElement[bool]) -> Generator[list["LeafRow"]]:
         query = _LEAF_ROWS.where(condition)
         for rows in stream_rows(self._connection, query, _LEAF_ROWS_PER_BATCH):
             yield cast("list[LeafRow]", rows)

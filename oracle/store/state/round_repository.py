@@ -26,7 +26,6 @@ from oracle.store.state.round_rows import (
     encode_setting_row,
     encode_strike_row,
 )
-from oracle.store.state.undo_journal import UndoJournal
 from oracle.store.tables.round_tables import accepted_round, contract_setting, kick, strike
 
 _OLDEST_FIRST = [accepted_round.c[name] for name in Position._fields]
@@ -65,6 +64,9 @@ class RoundRepository:
         insert_rows(
             self._connection, contract_setting, list(map(encode_setting_row, changes.settings))
         )
+        # Reading rounds needs none of the tables that the journal covers.
+        from oracle.store.state.undo_journal import UndoJournal  # noqa: PLC0415
+
         UndoJournal(self._connection).write(changes.pre_images)
 
     def list_accepted(

@@ -12,10 +12,9 @@ from msgspec.msgpack import decode, encode
 from sqlalchemy import Connection, delete, func, select
 
 from oracle.domain.blocks import Position
-from oracle.domain.fold.working_set import LastEvent
 from oracle.domain.incidents.incident_detector import IncidentDetector
 from oracle.domain.reports.node_kicks import NodeKick
-from oracle.domain.state import Node, OpenGroup, Task
+from oracle.domain.state import LastEvent, Node, OpenGroup, Task
 from oracle.store.bulk import upsert_rows
 from oracle.store.state.cursor_repository import encode_last_event_row
 from oracle.store.state.group_repository import decode_group_values, encode_group_row

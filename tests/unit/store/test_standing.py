@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from oracle.domain.blocks import Position
-from oracle.domain.fold.working_set import LastEvent
 from oracle.domain.ids import Address
+from oracle.domain.state import LastEvent
 from oracle.errors import FatalError, InputError
 from oracle.store.database import Store
 from oracle.store.identity import Identity

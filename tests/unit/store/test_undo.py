@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import Position
-from oracle.domain.fold.working_set import Changes, KickoutDue, LastEvent, PreImages
-from oracle.domain.state import Node
+from oracle.domain.fold.working_set import Changes, KickoutDue, PreImages
+from oracle.domain.state import LastEvent, Node
 from oracle.errors import FatalError
 from oracle.store.database import Store, UnitOfWork
 from tests.support.examples import examples

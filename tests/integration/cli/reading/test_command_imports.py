@@ -14,10 +14,14 @@ from typer.main import get_group
 from oracle.cli import command_index
 from oracle.cli.command_index import COMMANDS, load_commands
 from oracle.cli.main import build_app
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import ZERO_HASH, Address, Hash
+from oracle.domain.state import create_node
+from oracle.store.database import Store
 
 # The most modules, ours and others', that a command may bring: some above what it brings today.
 _BARE = 170
-_OF_THE_BOOKS = 710
+_OF_THE_BOOKS = 640
 _OF_THE_APP = 1_380
 _OF_THE_DAEMON = 1_440
 _MOST = {
@@ -41,6 +45,19 @@ else:
 print(*sys.modules)
 """
 
+_RUN = """
+import sys
+from oracle.cli.main import run
+assert run(sys.argv[1:]) == 0
+print(*sys.modules)
+"""
+# What a list of nodes does not read, and the packages that only other commands need.
+_UNREAD_BY_NODES = (
+    *("rich", "oracle.domain.fold", "oracle.domain.incidents", "oracle.chain.source"),
+    *("oracle.store.outbox", "oracle.store.history_repository", "oracle.store.report_repository"),
+    *("oracle.store.notice_repository", "oracle.store.raw.log_repository"),
+)
+
 
 def modules_of(command: str) -> set[str]:
     """What a process has imported that was asked for this command."""
@@ -63,6 +80,38 @@ def test_nodes_command_imports_no_chain_or_contract_module():
     # Who asks for JSON draws no table.
     assert not modules & {*_SLOW_LIBRARIES, "oracle.chain.source", "oracle.bindings", "rich"}
     assert len(modules) <= _OF_THE_BOOKS
+
+
+@pytest.mark.parametrize("arguments", [["nodes"], ["nodes", "--json"]])
+def test_nodes_command_imports_only_repositories_that_it_reads(tmp_path, arguments):
+    url = f"sqlite:///{tmp_path}/index.sqlite"
+    with Store.open(url, create=True) as store, store.transaction() as uow:
+        uow.nodes.save([create_node(Address("0x" + "0a" * 20), 0, 0, 0)])
+        uow.cursor.move_to(BlockRef(1, Hash("0x" + "01" * 32), ZERO_HASH, 1_800_000_000), None, 0)
+    config = tmp_path / "config.toml"
+    config.write_text(
+        f"""
+        [database]
+        url = "{url}"
+        [chain]
+        id = 31337
+        endpoints = ["http://127.0.0.1:1"]
+        [network]
+        contracts = {{ TaskNetwork = "0x{"0b" * 20}" }}
+        """,
+        "utf-8",
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", _RUN, *arguments, "--config", str(config)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    modules = set(done.stdout.splitlines()[-1].split())
+
+    assert "oracle.store.state.node_repository" in modules
+    assert not {name for name in modules if name.startswith(_UNREAD_BY_NODES)}
 
 
 def test_run_command_defers_import_of_server_and_abi_libraries():

@@ -3,7 +3,7 @@
 import pytest
 
 from oracle.domain.fold.fold import Fold
-from oracle.domain.fold.working_set import LastEvent
+from oracle.domain.state import LastEvent
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, folded, node, task
 
