@@ -29,7 +29,7 @@ from oracle.dispatch.results_folder import ResultsFolder
 from oracle.domain.ids import GroupKey, Hash, TaskKey
 from oracle.domain.state import Membership
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import Account, Intent, IntentState
+from oracle.store.outbox.records import Account, CallRequest, Intent, IntentState
 from oracle.store.state.cursor_repository import Cursor
 from oracle.store.state.draw_repository import PlannedDownload, StoredDraw
 from oracle.systems.assignment import AssignmentPlan, get_queued_items
@@ -38,7 +38,7 @@ from oracle.systems.task_queue import compute_queue_capacity
 from oracle.txmgr.call_registry import CallKind, CallStage, Decision
 from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.client.receipts import Receipt
-from oracle.txmgr.context import AccountContext
+from oracle.txmgr.context import AccountContext, StepResult, format_counts
 from oracle.txmgr.deferral import find_held_subjects
 
 # Kinds of these calls in the outbox.
@@ -134,10 +134,16 @@ def find_pending_keys(uow: UnitOfWork, account: Account) -> set[tuple[str, str]]
     return {get_call_key(intent) for intent in unfinished} | find_held_subjects(uow, account)
 
 
-def build_dedup_key(uow: UnitOfWork, account: Account, kind: str, subject: str) -> str:
-    """Return the dedup key of the next try of a call."""
-    tries = uow.outbox.intents.count_for_round(account, kind, subject, None)
-    return f"{kind}:{subject}:try={tries + 1}"
+def enqueue_calls(
+    context: DispatchContext, action: str, requests: Sequence[CallRequest]
+) -> StepResult | None:
+    """Store the calls as planned, each as its next try; return None if there are none."""
+    if not requests:
+        return None
+    stamp = context.account_context.stamp
+    with context.account_context.write_transaction() as uow:
+        intent_ids = [uow.outbox.intents.add_next_try(request, stamp) for request in requests]
+    return StepResult(action, intent_ids[0], format_counts([request.kind for request in requests]))
 
 
 def _plan_starts(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[PlannedCall]:

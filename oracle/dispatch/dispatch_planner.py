@@ -15,8 +15,8 @@ from oracle.dispatch.dispatch_calls import (
     DispatchContext,
     PlannedCall,
     build_calldata,
-    build_dedup_key,
     build_planned_calls,
+    enqueue_calls,
     find_pending_keys,
     get_call_key,
 )
@@ -31,7 +31,7 @@ from oracle.dispatch.second_groups import plan_second_groups
 from oracle.domain.ids import Hash
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import PENDING_STATES, CallRequest
-from oracle.txmgr.context import StepResult, format_counts
+from oracle.txmgr.context import StepResult
 from oracle.txmgr.deferral import find_held_subjects
 
 # Priorities after the starts of drawn tasks and the queue updates; an end comes before a start.
@@ -66,14 +66,7 @@ def plan_dispatch(context: DispatchContext, heads: Heads) -> StepResult | None:
         if not context.account_context.is_at_head(uow, heads):
             return None
         requests = list(_build_requests(context, uow, heads))
-    if not requests:
-        return None
-    stamp = context.account_context.stamp
-    with context.account_context.write_transaction() as uow:
-        intent_ids = [uow.outbox.intents.add(request, stamp) for request in requests]
-    return StepResult(
-        "dispatch planned", intent_ids[0], format_counts([request.kind for request in requests])
-    )
+    return enqueue_calls(context, "dispatch planned", requests)
 
 
 def _build_requests(
@@ -96,7 +89,7 @@ def _build_requests(
         ahead_count = start_count if is_start else len(in_flight_kinds)
         if ahead_count < settings.max_in_flight and planned_call.key not in pending_keys:
             in_flight_kinds.append(planned_call.kind)
-            yield _build_request(context, uow, planned_call, heads)
+            yield _build_request(context, planned_call, heads)
 
 
 def _find_abandoned_intents(context: DispatchContext, uow: UnitOfWork, heads: Heads) -> set[int]:
@@ -110,26 +103,22 @@ def _find_abandoned_intents(context: DispatchContext, uow: UnitOfWork, heads: He
     for slot in uow.outbox.slots.list_unfinished(context.account_context.account):
         intent = uow.outbox.intents.get(slot.intent_id) if slot.succeeded is False else None
         if intent is not None and slot.block_number is not None:
-            request = intent.request
-            tries = uow.outbox.intents.count_for_round(
-                context.account_context.account, request.kind, request.subject, None
-            )
+            tries = uow.outbox.intents.count_tries(intent.request)
             if heads.latest.number - slot.block_number >= 1 << tries:
                 abandoned_ids.add(intent.id)
     return abandoned_ids
 
 
 def _build_request(
-    context: DispatchContext, uow: UnitOfWork, planned_call: PlannedCall, heads: Heads
+    context: DispatchContext, planned_call: PlannedCall, heads: Heads
 ) -> CallRequest:
     kind, subject = planned_call.kind, planned_call.subject
-    account = context.account_context.account
     draw = next(iter(planned_call.draws), None)
     return CallRequest(
-        account=account,
+        account=context.account_context.account,
         contract=context.account_context.sender_account.domain.contract,
         kind=kind,
-        dedup_key=build_dedup_key(uow, account, kind, subject),
+        dedup_key=f"{kind}:{subject}",
         calldata=build_calldata(planned_call, heads),
         subject=subject,
         as_of_block=None if draw is None else draw.seed_block,
@@ -152,13 +141,7 @@ def plan_probes(context: DispatchContext, heads: Heads) -> StepResult | None:
             return None
         requests = list(_build_probe_requests(context, uow))
     context.checked_at[PROBE] = cursor.hash
-    if not requests:
-        return None
-    stamp = context.account_context.stamp
-    with context.account_context.write_transaction() as uow:
-        intent_ids = [uow.outbox.intents.add(request, stamp) for request in requests]
-    kinds = [request.kind for request in requests]
-    return StepResult("probes planned", intent_ids[0], format_counts(kinds))
+    return enqueue_calls(context, "probes planned", requests)
 
 
 def _build_probe_requests(context: DispatchContext, uow: UnitOfWork) -> Iterator[CallRequest]:
@@ -171,24 +154,23 @@ def _build_probe_requests(context: DispatchContext, uow: UnitOfWork) -> Iterator
     pending_keys = find_pending_keys(uow, account)
     for subject, calldata in find_due_end_calls(uow, calls, account.address, state.time).items():
         if (END_PROBE, subject) not in pending_keys:
-            yield _build_probe_request(context, uow, (END_PROBE, subject, window), calldata)
+            yield _build_probe_request(context, (END_PROBE, subject, window), calldata)
     for probe in state.find_due_probes([call for call in calls if call.request.period == window]):
         subject = f"node={probe.nodes[0]}:window={window}"
         if (PROBE, subject) not in pending_keys:
             calldata = encode_probe_call(settings.order, window, probe.nodes, probe.version)
-            yield _build_probe_request(context, uow, (PROBE, subject, window), calldata)
+            yield _build_probe_request(context, (PROBE, subject, window), calldata)
 
 
 def _build_probe_request(
-    context: DispatchContext, uow: UnitOfWork, key: tuple[str, str, int], calldata: str
+    context: DispatchContext, key: tuple[str, str, int], calldata: str
 ) -> CallRequest:
     kind, subject, window = key
-    account = context.account_context.account
     return CallRequest(
-        account=account,
+        account=context.account_context.account,
         contract=context.account_context.sender_account.domain.contract,
         kind=kind,
-        dedup_key=build_dedup_key(uow, account, kind, subject),
+        dedup_key=f"{kind}:{subject}",
         calldata=calldata,
         subject=subject,
         period=window if kind == PROBE else window - _WINDOWS_BACK,

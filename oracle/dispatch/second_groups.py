@@ -7,7 +7,6 @@ group's verdict. See docs/explanation/dispatch.md#second-groups.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ from oracle.bindings.probe_calls import decode_probe_nodes, encode_second_group_
 from oracle.chain.heads import Heads
 from oracle.dispatch.assigner import get_active_draws
 from oracle.dispatch.contest_settlement import find_open_contests
-from oracle.dispatch.dispatch_calls import DispatchContext, build_dedup_key, find_pending_keys
+from oracle.dispatch.dispatch_calls import DispatchContext, enqueue_calls, find_pending_keys
 from oracle.dispatch.probe_wants import PROBE, find_due_end_calls
 from oracle.domain.ids import Address, GroupKey
 from oracle.domain.scoring.rules import Rules
@@ -36,7 +35,7 @@ from oracle.systems.crynux.requirements import (
     find_misfit_reason,
     find_unavailability_reason,
 )
-from oracle.txmgr.context import StepResult, format_counts
+from oracle.txmgr.context import StepResult
 from oracle.txmgr.deferral import find_held_subjects
 
 # The kinds of these calls in the outbox.
@@ -85,22 +84,7 @@ def plan_second_groups(context: DispatchContext, heads: Heads) -> StepResult | N
         _build_start_request(context, cursor, planned_group) for planned_group in planned_groups
     ]
     context.checked_at[SECOND_GROUP] = cursor.hash
-    if not requests:
-        return None
-    stamp = context.account_context.stamp
-    with context.account_context.write_transaction() as uow:
-        intent_ids = [
-            uow.outbox.intents.add(
-                replace(
-                    request,
-                    dedup_key=build_dedup_key(uow, request.account, request.kind, request.subject),
-                ),
-                stamp,
-            )
-            for request in requests
-        ]
-    kinds = [request.kind for request in requests]
-    return StepResult("second groups planned", intent_ids[0], format_counts(kinds))
+    return enqueue_calls(context, "second groups planned", requests)
 
 
 def load_second_group_calls(uow: UnitOfWork, account: Account, time: int) -> list[Intent]:
@@ -208,7 +192,7 @@ def _build_end_requests(
                 account=account,
                 contract=context.account_context.sender_account.domain.contract,
                 kind=END_SECOND_GROUP,
-                dedup_key="",
+                dedup_key=f"{END_SECOND_GROUP}:{subject}",
                 calldata=calldata,
                 subject=subject,
                 priority=_END_PRIORITY,
@@ -229,7 +213,7 @@ def _build_start_request(
         account=context.account_context.account,
         contract=network,
         kind=SECOND_GROUP,
-        dedup_key="",
+        dedup_key=f"{SECOND_GROUP}:{subject}",
         calldata=encode_second_group_call(
             planned_group.task, fee, planned_group.nodes, planned_group.group
         ),

@@ -240,15 +240,11 @@ def _enqueue_calls(
             for intent in intents.list_in_states(account, [IntentState.MINED])
         }
         for kind, subject, calldata in calls:
-            try_count = intents.count_for_round(account, kind, subject, last_round.round)
-            is_done = (kind, subject, last_round.round) in mined
-            if is_done or (kind, subject) in held or try_count >= _MAX_TRIES:
-                continue
             request = CallRequest(
                 account=account,
                 contract=context.address,
                 kind=kind,
-                dedup_key=f"{kind}:{subject}:round={last_round.round}:try={try_count + 1}",
+                dedup_key=f"{kind}:{subject}:round={last_round.round}",
                 calldata=calldata,
                 subject=subject,
                 round=last_round.round,
@@ -256,6 +252,9 @@ def _enqueue_calls(
                 as_of_block=last_round.at.block,
                 priority=PRIORITY,
             )
-            intent_id = intents.add(request, stamp)
+            is_done = (kind, subject, last_round.round) in mined
+            if is_done or (kind, subject) in held or intents.count_tries(request) >= _MAX_TRIES:
+                continue
+            intent_id = intents.add_next_try(request, stamp)
             steps.append(StepResult(f"{kind} planned", intent_id, subject))
     return merge_results("hot set", steps)

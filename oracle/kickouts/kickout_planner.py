@@ -5,8 +5,7 @@ word for it. Anyone may send the same calls. See docs/explanation/kickouts.md#li
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from oracle.bindings.qos_roots import (
     RootsStatus,
@@ -16,6 +15,7 @@ from oracle.bindings.qos_roots import (
     encode_retry_kick_call,
 )
 from oracle.chain.heads import Heads
+from oracle.domain.ids import Address
 from oracle.domain.reports.node_kicks import NodeKick
 from oracle.errors import InputError, TransientError
 from oracle.kickouts.evidence_files import export_evidence
@@ -161,10 +161,8 @@ def plan_accusation(
     if not_before is None:
         return None
     _export_evidence(context, case)
-    call = _PlannedCall(
-        case.node, ACCUSE, calldata, last_round.accepted.round, _get_opening_block(case)
-    )
-    return _enqueue_call(context, call, not_before)
+    request = _build_case_request(context, ACCUSE, case, calldata, last_round)
+    return _enqueue_call(context, request, not_before)
 
 
 def plan_execution(
@@ -189,10 +187,8 @@ def plan_execution(
     not_before = _find_earliest_time(context, calldata)
     if not_before is None:
         return None
-    call = _PlannedCall(
-        case.node, EXECUTE_KICK, calldata, last_round.accepted.round, _get_opening_block(case)
-    )
-    return _enqueue_call(context, call, not_before)
+    request = _build_case_request(context, EXECUTE_KICK, case, calldata, last_round)
+    return _enqueue_call(context, request, not_before)
 
 
 def plan_clearing(
@@ -210,10 +206,8 @@ def plan_clearing(
     calldata = encode_clear_call(case.proof.leaf, case.proof.hashes)
     if _find_earliest_time(context, calldata) is None:
         return None
-    call = _PlannedCall(
-        case.node, CLEAR_KICK, calldata, last_round.accepted.round, _get_opening_block(case)
-    )
-    return _enqueue_call(context, call)
+    request = _build_case_request(context, CLEAR_KICK, case, calldata, last_round)
+    return _enqueue_call(context, request)
 
 
 def plan_retry(
@@ -231,8 +225,9 @@ def plan_retry(
         return None
     if context.account_context.preflight(calldata).outcome is not PreflightOutcome.OK:
         return None
+    head_round = contract_status.head.round
     return _enqueue_call(
-        context, _PlannedCall(kick.node, RETRY_KICK, calldata, contract_status.head.round)
+        context, _build_request(context, RETRY_KICK, kick.node, calldata, head_round)
     )
 
 
@@ -281,42 +276,37 @@ def _has_open_or_held_call(context: KickoutContext, node: str, kind: str) -> boo
         return is_held or find_open_call(context, uow, node) is not None
 
 
-def _get_opening_block(case: KickoutCase) -> int | None:
-    return None if case.interval is None else case.interval.opened_at.block
+def _build_case_request(
+    context: KickoutContext, kind: str, case: KickoutCase, calldata: str, last_round: StoredRound
+) -> CallRequest:
+    request = _build_request(context, kind, case.node, calldata, last_round.accepted.round)
+    # A fork below the block since which the node is due makes the call void.
+    opening_block = None if case.interval is None else case.interval.opened_at.block
+    return replace(request, as_of_block=opening_block)
 
 
-class _PlannedCall(NamedTuple):
-    """A call about a node, and the accepted round that it relies on.
+def _build_request(
+    context: KickoutContext, kind: str, node: Address, calldata: str, round_number: int
+) -> CallRequest:
+    """Return the request for a call about a node that relies on an accepted round."""
+    return CallRequest(
+        account=context.account_context.account,
+        contract=context.account_context.sender_account.domain.contract,
+        kind=kind,
+        dedup_key=f"{kind}:{node}:round={round_number}",
+        calldata=calldata,
+        subject=node,
+        round=round_number,
+        priority=PRIORITY,
+        exclusive_key=f"{kind}:{node}",
+    )
 
-    A fork below `as_of_block` makes the call void.
-    """
 
-    node: str
-    kind: str
-    calldata: str
-    round: int
-    as_of_block: int | None = None
-
-
-def _enqueue_call(context: KickoutContext, call: _PlannedCall, not_before: int = 0) -> StepResult:
+def _enqueue_call(
+    context: KickoutContext, request: CallRequest, not_before: int = 0
+) -> StepResult:
     """Store a call to be sent from block time `not_before` (unix seconds) on."""
+    request = replace(request, not_before=not_before or None)
     with context.account_context.write_transaction() as uow:
-        intents = uow.outbox.intents
-        try_count = intents.count_for_round(
-            context.account_context.account, call.kind, call.node, call.round
-        )
-        request = CallRequest(
-            account=context.account_context.account,
-            contract=context.account_context.sender_account.domain.contract,
-            kind=call.kind,
-            dedup_key=f"{call.kind}:{call.node}:round={call.round}:try={try_count + 1}",
-            calldata=call.calldata,
-            subject=call.node,
-            round=call.round,
-            priority=PRIORITY,
-            as_of_block=call.as_of_block,
-            not_before=not_before or None,
-            exclusive_key=f"{call.kind}:{call.node}",
-        )
-        intent_id = intents.add(request, context.account_context.stamp)
-    return StepResult(f"{call.kind} planned", intent_id, call.node)
+        intent_id = uow.outbox.intents.add_next_try(request, context.account_context.stamp)
+    return StepResult(f"{request.kind} planned", intent_id, request.subject)

@@ -4,6 +4,7 @@ See docs/explanation/transactions.md#states.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, Select, and_, bindparam, func, insert, select, update
@@ -55,6 +56,14 @@ class IntentRepository:
         intent_id = int(result.scalar_one())
         self._journal.write("planned", stamp, request.dedup_key, intent_id=intent_id)
         return intent_id
+
+    def add_next_try(self, request: CallRequest, stamp: Stamp) -> int | None:
+        """Insert an intent whose dedup key is extended by the number of this try.
+
+        Tries are the calls of the same kind for the same subject and round, in any state.
+        """
+        tries = self.count_tries(request)
+        return self.add(replace(request, dedup_key=f"{request.dedup_key}:try={tries + 1}"), stamp)
 
     def find_by_dedup_key(self, request: CallRequest) -> Intent | None:
         """Return the intent with the dedup key of a request, in any state, or None."""
@@ -228,18 +237,13 @@ class IntentRepository:
         pending = self.list_in_states(account, PENDING_STATES)
         return next((intent for intent in pending if intent.request.kind == kind), None)
 
-    def count_for_round(
-        self, account: Account, kind: str, subject: str, round_number: int | None
-    ) -> int:
-        """Count the intents of a kind for a subject and a round, in any state.
-
-        If `round_number` is None, the intents without a round are counted.
-        """
+    def count_tries(self, request: CallRequest) -> int:
+        """Count the intents of the same kind, subject and round (or without one), in any state."""
         count_query = select(func.count()).where(
-            pub_intent.c.chain_id == account.chain_id,
-            pub_intent.c.kind == kind,
-            pub_intent.c.subject == subject,
-            pub_intent.c.round == round_number,
+            pub_intent.c.chain_id == request.account.chain_id,
+            pub_intent.c.kind == request.kind,
+            pub_intent.c.subject == request.subject,
+            pub_intent.c.round == request.round,
         )
         return int(self._connection.execute(count_query).scalar_one())
 
