@@ -11,7 +11,7 @@ from oracle.cli.options import (
 )
 from oracle.daemon.config.loader import read_config
 from oracle.queries.command_models import SchemaChange
-from oracle.store.schema import SchemaAge, get_schema_state, migrate as migrate_tables
+from oracle.store.schema import REVISION, SchemaAge, get_schema_state, migrate as migrate_tables
 
 
 def register(app: typer.Typer) -> None:
@@ -28,15 +28,11 @@ def migrate(
     url = read_config(config).database.url
     schema = get_schema_state(url) if dry_run else migrate_tables(url)
     if as_json:
-        print_model(
-            SchemaChange(
-                before=schema.found_revision, wanted=schema.expected_revision, dry_run=dry_run
-            )
-        )
+        print_model(SchemaChange(before=schema.found_revision, wanted=REVISION, dry_run=dry_run))
         return
     old_revision = schema.found_revision or "an empty database"
     if schema.age is SchemaAge.CURRENT:
-        typer.echo(f"nothing to do: the schema is at revision {schema.expected_revision}")
+        typer.echo(f"nothing to do: the schema is at revision {REVISION}")
     else:
         verb = "would be upgraded" if dry_run else "was upgraded"
-        typer.echo(f"the schema {verb} from {old_revision} to revision {schema.expected_revision}")
+        typer.echo(f"the schema {verb} from {old_revision} to revision {REVISION}")

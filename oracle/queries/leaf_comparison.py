@@ -1,7 +1,6 @@
 """Compares the leaves of two reports, and names the first leaf that differs."""
 
 from itertools import zip_longest
-from typing import NamedTuple
 
 from pydantic import Field
 
@@ -46,12 +45,6 @@ class ReportComparison(ApiModel):
         description="What differs in chain, contract, round, block and sums."
     )
     leaf: LeafDifference | None = Field(description="null: all leaves are equal.")
-
-
-class _Difference(NamedTuple):
-    seat: int
-    own_leaf: bytes | None
-    other_leaf: bytes | None
 
 
 class PeerLeaves:
@@ -136,7 +129,7 @@ def compare_with_peer(store: Store, peer: PeerLeaves, period: int) -> ReportComp
             )
     own_round = describe_pieces(report.root, report.as_of.hash, pieced_round)
     peer_round = peer.fetch_pieces(period)
-    difference: _Difference | None = None
+    difference: LeafDifference | None = None
     differing_piece = _find_differing_piece(own_round, peer_round)
     if differing_piece is not None:
         with store.read_transaction() as uow:
@@ -155,30 +148,28 @@ def compare_with_peer(store: Store, peer: PeerLeaves, period: int) -> ReportComp
         own_root=own_round.root,
         peer_root=peer_round.root,
         summary=_compare_models(own_round.summary, peer_round.summary),
-        leaf=None if difference is None else describe_difference(difference),
+        leaf=difference,
     )
 
 
-def find_first_difference(piece: int, leaves: bytes, other_leaves: bytes) -> _Difference | None:
+def find_first_difference(piece: int, leaves: bytes, other_leaves: bytes) -> LeafDifference | None:
     """Return the first leaf that differs between two pieces of one index, or None."""
     pairs = zip_longest(split_leaves(leaves), split_leaves(other_leaves))
-    for index, (own_leaf, peer_leaf) in enumerate(pairs):
-        if own_leaf != peer_leaf:
-            return _Difference(PIECE_LEAVES * piece + index, own_leaf, peer_leaf)
+    for index, (own_bytes, other_bytes) in enumerate(pairs):
+        if own_bytes != other_bytes:
+            own_leaf, other_leaf = _decode_leaf(own_bytes), _decode_leaf(other_bytes)
+            fields = (
+                []
+                if own_leaf is None or other_leaf is None
+                else _compare_models(own_leaf, other_leaf)
+            )
+            return LeafDifference(
+                seat=PIECE_LEAVES * piece + index,
+                own_leaf=own_leaf,
+                other_leaf=other_leaf,
+                fields=[entry for entry in fields if entry.name != "encoded"],
+            )
     return None
-
-
-def describe_difference(difference: _Difference) -> LeafDifference:
-    """Return two leaves that differ, with the fields in which they do."""
-    own_leaf, other_leaf = _decode_leaf(difference.own_leaf), _decode_leaf(difference.other_leaf)
-    return LeafDifference(
-        seat=difference.seat,
-        own_leaf=own_leaf,
-        other_leaf=other_leaf,
-        fields=[]
-        if own_leaf is None or other_leaf is None
-        else [entry for entry in _compare_models(own_leaf, other_leaf) if entry.name != "encoded"],
-    )
 
 
 def compute_pieced_root(leaves: LeafPieces) -> str:

@@ -16,7 +16,7 @@ from oracle.indexer.folded_state import fold_state_up_to
 from oracle.indexer.round_leaves import LeafCache, load_domain, load_round_of
 from oracle.queries.answers import load_event_sources
 from oracle.queries.explain import EventArchive
-from oracle.queries.leaf_comparison import describe_difference, find_first_difference
+from oracle.queries.leaf_comparison import find_first_difference
 from oracle.queries.leaf_models import LeafDifference
 from oracle.queries.report_models import RoundVerification, build_round_entry
 from oracle.reporting.recompute import build_folded_tree
@@ -89,5 +89,5 @@ def _find_first_difference(
     for piece, (computed_leaves, accepted_leaves) in enumerate(pairs):
         difference = find_first_difference(piece, computed_leaves, accepted_leaves)
         if difference is not None:
-            return describe_difference(difference)
+            return difference
     return None

@@ -41,11 +41,10 @@ class SchemaAge(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SchemaState:
-    """The schema revision of the database, and the expected revision."""
+    """The schema revision of the database, and how it compares to the expected `REVISION`."""
 
     age: SchemaAge
     found_revision: str | None
-    expected_revision: str
 
 
 def get_schema_state(url: str) -> SchemaState:
@@ -107,9 +106,9 @@ def _reject_schema(state: SchemaState, url: URL, ages: tuple[SchemaAge, ...]) ->
     message = {
         SchemaAge.EMPTY: "has no tables yet; run `qos-oracle migrate`",
         SchemaAge.OLDER: f"is older than the program (revision {state.found_revision}; expected "
-        f"{state.expected_revision}); run `qos-oracle migrate`",
+        f"{REVISION}); run `qos-oracle migrate`",
         SchemaAge.NEWER: f"is newer than the program (revision {state.found_revision}; expected "
-        f"{state.expected_revision}); install the newer qos-oracle",
+        f"{REVISION}); install the newer qos-oracle",
         SchemaAge.UNRELEASED: "was created before the first release (revision "
         f"{state.found_revision}) and cannot be upgraded; set [database] url to an empty "
         "database, which the daemon fills from the chain; if its keys have sent or signed "
@@ -142,7 +141,7 @@ def _classify_schema(tables: list[str], revision: str | None) -> SchemaState:
         age = SchemaAge.FOREIGN
     else:
         age = SchemaAge.OLDER if revision < REVISION else SchemaAge.NEWER
-    return SchemaState(age, revision, REVISION)
+    return SchemaState(age, revision)
 
 
 def _upgrade_to_head(connection: Connection) -> None:

@@ -205,24 +205,13 @@ MAX_TREND_POINTS = 30
 _MAX_CACHED = 20_000
 
 
-class _TrendKey(NamedTuple):
-    """The fields of a node's row that determine its trend."""
-
-    generation: int
-    node: Address
-    changed_at: int
-    scored: int
-    base: int
-    since: int
-
-
 class TrendCache:
     """A thread-safe cache of trends by node, each valid while the node's row is unchanged."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
         self._lock = threading.Lock()
-        self._cached: OrderedDict[_TrendKey, tuple[int, ...]] = OrderedDict()
+        self._cached: OrderedDict[tuple[int | str, ...], tuple[int, ...]] = OrderedDict()
 
     def load_trends(
         self, uow: UnitOfWork, nodes: Sequence[Node], generation: int
@@ -236,9 +225,15 @@ class TrendCache:
         """
         if find_inexactness_reason(self._rules) is not None:
             return {}
+        # The fields of a node's row that determine its trend.
         keys = {
-            node.address: _TrendKey(
-                generation, node.address, node.changed_at, node.scored, node.base, node.since
+            node.address: (
+                generation,
+                node.address,
+                node.changed_at,
+                node.scored,
+                node.base,
+                node.since,
             )
             for node in nodes
         }
