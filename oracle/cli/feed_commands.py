@@ -23,7 +23,7 @@ from oracle.indexer.witness_file import (
     import_witness_lines,
     parse_witness_lines,
 )
-from oracle.queries.feed_view import FeedAcceptance, WitnessFile, WitnessImport, build_fault_view
+from oracle.queries.feed_view import FeedAcceptance, FeedFaultView, WitnessFile, WitnessImport
 from oracle.queries.text.text_tables import format_block_time
 
 feed = typer.Typer(no_args_is_help=True)
@@ -58,7 +58,7 @@ def list_faults(
         faults = uow.feed.list_faults(is_open=not include_accepted)
         is_configured = records.config.feed.url is not None
     if as_json:
-        print_model([build_fault_view(fault) for fault in faults])
+        print_model([FeedFaultView.model_validate(fault) for fault in faults])
         return
     if not faults:
         typer.echo(
@@ -104,7 +104,7 @@ def accept_faults(
     if as_json:
         print_model(
             FeedAcceptance(
-                accepted=[build_fault_view(fault) for fault in accepted_faults],
+                accepted=[FeedFaultView.model_validate(fault) for fault in accepted_faults],
                 begin_after=begin_after,
                 dry_run=dry_run,
             )

@@ -32,12 +32,12 @@ from oracle.queries.health import format_dispute
 from oracle.queries.leaf_comparison import PeerLeaves, ReportComparison, compare_with_peer
 from oracle.queries.leaf_models import LeafDifference
 from oracle.queries.report_models import (
+    HeldReport,
     ReleasedReport,
     ReportDetail,
     ReportEntry,
     ReportLane,
     RoundVerification,
-    build_held_report,
     build_report_entry,
     compute_report_detail,
 )
@@ -189,7 +189,7 @@ def release_report(
             if not dry_run:
                 release_held_report(uow, period, stamp)
     if as_json:
-        print_model(ReleasedReport(**dict(build_held_report(hold)), released=not dry_run))
+        print_model(ReleasedReport(**dict(HeldReport.model_validate(hold)), released=not dry_run))
         return
     verb = "would be" if dry_run else "is"
     typer.echo(f"the report of period {period} {verb} released; it was held: {hold.reason}")
@@ -199,7 +199,7 @@ def _print_held_reports(records: Records, *, as_json: bool) -> None:
     with records.store.read_transaction() as uow:
         holds = uow.holds.list_awaiting_operator()
     if as_json:
-        print_model([build_held_report(hold) for hold in holds])
+        print_model([HeldReport.model_validate(hold) for hold in holds])
         return
     if not holds:
         typer.echo("no report is held")

@@ -64,9 +64,12 @@ Integer = Annotated[
 
 
 class ApiModel(BaseModel):
-    """Base class of every part of an answer; instances are immutable."""
+    """Base class of every part of an answer; instances are immutable.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    If a stored row has attributes of the same names, `model_validate` converts the row.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", from_attributes=True)
 
 
 class BlockView(ApiModel):

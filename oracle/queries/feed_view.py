@@ -5,7 +5,6 @@ from typing import Literal
 
 from pydantic import Field
 
-from oracle.domain.feed_rows import FeedFault
 from oracle.indexer.feed_faults import HOLDING_KINDS
 from oracle.queries.answers import ApiModel
 from oracle.store.database import UnitOfWork
@@ -82,7 +81,7 @@ def load_feed_view(uow: UnitOfWork) -> FeedView | None:
         folded_rows=folded_rows,
         waiting_rows=waiting_rows,
         held=any(fault.kind in HOLDING_KINDS for fault in faults),
-        faults=[build_fault_view(fault) for fault in faults],
+        faults=[FeedFaultView.model_validate(fault) for fault in faults],
     )
 
 
@@ -97,14 +96,3 @@ def format_feed_lines(feed: FeedView | None) -> Iterator[tuple[str, str]]:
     first = "no row yet" if feed.first_id is None else f"from row {feed.first_id}"
     rows = f"{feed.folded_rows} rows folded, {feed.waiting_rows} waiting"
     yield "feed", f"{first}, settled to {feed.settled_id}, {rows}"
-
-
-def build_fault_view(fault: FeedFault) -> FeedFaultView:
-    return FeedFaultView(
-        kind=fault.kind,
-        stream=fault.stream,
-        row=fault.row,
-        found_at=fault.found_at,
-        detail=fault.detail,
-        accepted_at=fault.accepted_at,
-    )

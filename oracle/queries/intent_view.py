@@ -308,16 +308,7 @@ def build_intent_detail(
     view: IntentView, node: str | None, journal: Iterable[JournalEntry]
 ) -> IntentDetail:
     """Return the answer for a call with its drawn node and its journal."""
-    lines = [
-        JournalLine(
-            at=entry.at,
-            event=entry.event,
-            detail=entry.detail,
-            epoch=entry.epoch,
-            actor=entry.actor,
-        )
-        for entry in journal
-    ]
+    lines = [JournalLine.model_validate(entry) for entry in journal]
     return IntentDetail(**view.model_dump(), node=node, journal=lines)
 
 

@@ -20,7 +20,7 @@ from oracle.queries.answers import AddressText, ApiModel, FixedPoint, HashText, 
 from oracle.queries.leaf_models import LeafDifference
 from oracle.reporting.recompute import build_folded_tree, build_report
 from oracle.store.database import Store
-from oracle.store.report_repository import ReportHold, StoredReport
+from oracle.store.report_repository import StoredReport
 
 # A report that came too late may have an as-of block that has left the chain since.
 _TOO_LATE = ("missed", "superseded")
@@ -192,12 +192,6 @@ def build_report_basis(report: Report) -> ReportBasis:
         deadline=report.deadline,
         root=report.root,
         fingerprint=report.fingerprint,
-    )
-
-
-def build_held_report(hold: ReportHold) -> HeldReport:
-    return HeldReport(
-        period=hold.period, reason=hold.reason, held_at=hold.held_at, facts=hold.facts
     )
 
 

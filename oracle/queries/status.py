@@ -33,7 +33,7 @@ from oracle.queries.endpoint_view import EndpointView
 from oracle.queries.feed_view import FeedView, load_feed_view
 from oracle.queries.kickout_models import build_node_kickout
 from oracle.queries.outbox_figures import CALL_KINDS
-from oracle.queries.report_models import build_held_report, build_report_entry
+from oracle.queries.report_models import HeldReport, build_report_entry
 from oracle.queries.status_models import (
     CatchingUp,
     NetworkStatus,
@@ -51,7 +51,6 @@ from oracle.store.database import Store, UnitOfWork
 from oracle.store.halts import Halt
 from oracle.store.lease_repository import LeaseState
 from oracle.store.outbox.records import REBUILT, Account, Intent, IntentState, Pause
-from oracle.store.raw.block_repository import Reorg
 from oracle.store.report_repository import ReportHold, StoredReport
 from oracle.store.state.rule_set_repository import RuleSet
 from oracle.telemetry.metrics import IndexStatistics, count_shares
@@ -178,20 +177,7 @@ def load_network_status(uow: UnitOfWork) -> NetworkStatus:
         levels=_count_blocks_by_level(uow),
         dead_letters=uow.dead_letters.count_open(),
         anomalies=uow.anomalies.count(),
-        last_reorg=next(map(_build_reorg_entry, uow.reorgs.list_newest(1)), None),
-    )
-
-
-def _build_reorg_entry(reorg: Reorg) -> ReorgEntry:
-    return ReorgEntry(
-        ancestor=reorg.ancestor,
-        old_tip=reorg.old_tip,
-        old_hash=reorg.old_hash,
-        new_tip=reorg.new_tip,
-        new_hash=reorg.new_hash,
-        depth=reorg.depth,
-        time=reorg.time,
-        logs_orphaned=reorg.logs_orphaned,
+        last_reorg=next(map(ReorgEntry.model_validate, uow.reorgs.list_newest(1)), None),
     )
 
 
@@ -312,7 +298,7 @@ def build_operator_status(
             )
             for account, pause in report.pause_by_account.items()
         ],
-        held=[build_held_report(hold) for hold in report.held_reports],
+        held=[HeldReport.model_validate(hold) for hold in report.held_reports],
         unproven=list(report.missing_receipts),
         state_mismatch=report.state_mismatch,
         push_waits=_build_waiting_push(report.planned_push),

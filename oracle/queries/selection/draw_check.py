@@ -146,15 +146,7 @@ def verify_draw(
         active=drawn_node is not None,
         started_by=stored_task.node,
         started_block=None if stored_task.started_at is None else stored_task.started_at.block,
-        recorded=[
-            RecordedDrawEntry(
-                seed_block=draw.seed_block,
-                seed_hash=draw.seed_hash,
-                node=draw.node,
-                voided_block=draw.voided_block,
-            )
-            for draw in recorded
-        ],
+        recorded=[RecordedDrawEntry.model_validate(draw) for draw in recorded],
     )
 
 

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from oracle.domain.blocks import Position
 from oracle.domain.ids import GroupKey, TaskKey
-from oracle.domain.state import GroupResult, Task
+from oracle.domain.state import Task
 from oracle.queries.answers import (
     AddressText,
     Answer,
@@ -94,7 +94,7 @@ def build_group_answer(snapshot: ApiSnapshot, group: GroupKey) -> GroupAnswer:
             scored=newest_result.scored,
             closed_at=place_by_position[newest_result.closed_at],
             time=newest_result.time,
-            members=_build_entries(newest_result),
+            members=list(map(GroupEntry.model_validate, newest_result.members)),
             tasks_seen=[],
         )
     tasks = snapshot.uow.tasks.list_unscored_in_groups([group])
@@ -114,21 +114,8 @@ def build_group_answer(snapshot: ApiSnapshot, group: GroupKey) -> GroupAnswer:
 
 def _list_members(snapshot: ApiSnapshot, group: GroupKey) -> list[GroupEntry]:
     return [
-        entry
+        GroupEntry.model_validate(member)
         for result in snapshot.uow.results.list_for_group(group)
-        for entry in _build_entries(result)
-    ]
-
-
-def _build_entries(result: GroupResult) -> list[GroupEntry]:
-    return [
-        GroupEntry(
-            task=member.task,
-            node=member.node,
-            rank=member.rank,
-            elapsed=member.elapsed,
-            score=member.score,
-        )
         for member in result.members
     ]
 
