@@ -15,6 +15,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from oracle.chain.hex_names import HASH_INPUT_PATTERN
 from oracle.daemon.web.pages.network_page import render_network
+from oracle.daemon.web.pages.node_feed import render_node_feed
 from oracle.daemon.web.pages.node_page import render_node
 from oracle.daemon.web.pages.nodes_page import render_nodes
 from oracle.daemon.web.pages.page_frame import (
@@ -292,6 +293,7 @@ PAGES: Mapping[str, RenderPage] = MappingProxyType({
     "/": render_network,
     "/nodes": render_nodes,
     "/nodes/{address}": render_node,
+    "/nodes/{address}/feed.atom": render_node_feed,
     "/tasks/{key}": render_task,
     "/search": redirect_search,
     "/rounds": render_rounds,

@@ -87,7 +87,7 @@ _CLOCK_SECONDS = 129_600
 # The number of points of a chart, which is the number of its columns.
 _MAX_POINTS = 600
 _TONES = ("first", "second")
-_SENTENCE_BY_CHANGE = {
+SENTENCE_BY_CHANGE = {
     "joined": "Joined.",
     "pause_asked": "Pause requested; pending until the current task ended.",
     "paused": "Paused.",
@@ -139,7 +139,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         past=past,
         **build_advice_values(advice, snapshot.source.token),
         has_evidence=request.has_evidence,
-        turns=[(change, _SENTENCE_BY_CHANGE[change.what]) for change in past.membership],
+        turns=[(change, SENTENCE_BY_CHANGE[change.what]) for change in past.membership],
         charts=build_charts(history, node_summary.rules),
         marks=_build_mark_texts(history, snapshot, node_summary.rules),
         marked_timeouts=describe_marked_timeouts(history),

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, pass_context
 from jinja2.runtime import Context
+from markupsafe import Markup
 
 from oracle.chain.hex_names import HexNameError, parse_address_prefix, parse_hash
 from oracle.chain.profiles.profile import Token
@@ -173,7 +174,8 @@ def get_environment() -> Environment:
     jinja_environment = create_template_environment(FOLDER / "templates")
     jinja_environment.globals.update(navigation=NAVIGATION, asset=get_asset_url, signs=STATE_SIGNS)
     jinja_environment.filters.update(
-        utc=format_time,
+        utc=format_time_element,
+        rfc3339=format_rfc3339,
         span=format_duration,
         clock=lambda seconds: format_utc(seconds, "%H:%M"),
         day=lambda seconds: format_utc(seconds, "%d %b"),
@@ -189,6 +191,18 @@ def get_environment() -> Environment:
         harmless=sanitize_name,
     )
     return jinja_environment
+
+
+def format_rfc3339(unix_time: int) -> str:
+    """Return a time in UTC as RFC 3339 has it, for HTML and Atom."""
+    return format_utc(unix_time, "%Y-%m-%dT%H:%M:%SZ")
+
+
+def format_time_element(unix_time: int) -> Markup:
+    """Return a block time in UTC as an element, which a script shows in the reader's zone."""
+    return Markup('<time datetime="{}">{}</time>').format(
+        format_rfc3339(unix_time), format_time(unix_time)
+    )
 
 
 @cache

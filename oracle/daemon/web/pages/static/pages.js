@@ -2,6 +2,8 @@
 /* Optional features of every page: the pages can be read without scripts. */
 
 const THEMES = ["auto", "light", "dark"];
+/* The list of nodes accepts this many addresses in a link. */
+const MAX_WATCHED = 200;
 
 function storedTheme() {
   try {
@@ -50,9 +52,73 @@ async function copy(event) {
   }
 }
 
+/* The watched addresses stay in this browser; the page of the list has them in its address. */
+function watchedNodes() {
+  try {
+    return (localStorage.getItem("watched") || "").split(",").filter(Boolean);
+  } catch {
+    return [];
+  }
+}
+
+function showWatched() {
+  const nodes = watchedNodes();
+  const link = document.getElementById("watched");
+  if (link) {
+    link.hidden = nodes.length === 0;
+    link.href = `/nodes?of=${nodes.join(",")}`;
+    link.textContent = `Watched (${nodes.length})`;
+  }
+  for (const button of document.querySelectorAll("[data-watch]")) {
+    const isWatched = nodes.includes(button.dataset.watch);
+    button.hidden = false;
+    button.setAttribute("aria-pressed", String(isWatched));
+    button.textContent = isWatched ? "Watched" : "Watch";
+  }
+}
+
+function toggleWatched(event) {
+  const node = event.target.closest?.("[data-watch]")?.dataset.watch;
+  if (node === undefined) {
+    return;
+  }
+  const nodes = watchedNodes();
+  const changed = nodes.includes(node)
+    ? nodes.filter((other) => other !== node)
+    : [...nodes, node].slice(-MAX_WATCHED);
+  try {
+    localStorage.setItem("watched", changed.join(","));
+  } catch {
+    /* A browser without storage watches nothing. */
+  }
+  showWatched();
+}
+
+/* Shows times in the reader's zone; the title keeps the time in UTC, as logs and exports have it. */
+function showLocalTimes(root) {
+  if (Intl.DateTimeFormat().resolvedOptions().timeZone === "UTC") {
+    return;
+  }
+  const format = new Intl.DateTimeFormat("en-GB", {
+    day: "2-digit",
+    month: "short",
+    year: "numeric",
+    hour: "2-digit",
+    minute: "2-digit",
+    second: "2-digit",
+    timeZoneName: "short",
+  });
+  for (const time of root.querySelectorAll("time[datetime]:not([title])")) {
+    time.title = time.textContent;
+    time.textContent = format.format(new Date(time.dateTime));
+  }
+}
+
 showTheme(storedTheme());
 document.addEventListener("DOMContentLoaded", () => {
   showTheme(storedTheme());
+  showWatched();
+  showLocalTimes(document);
   document.getElementById("theme")?.addEventListener("click", nextTheme);
   if (window.matchMedia("(min-width: 620px)").matches) {
     for (const details of document.querySelectorAll("details[data-open-when-wide]")) {
@@ -65,3 +131,5 @@ document.addEventListener("DOMContentLoaded", () => {
 });
 document.addEventListener("keydown", onKey);
 document.addEventListener("click", copy);
+document.addEventListener("click", toggleWatched);
+document.addEventListener("htmx:after:swap", () => showLocalTimes(document));
