@@ -16,6 +16,7 @@ from oracle.daemon.maintenance_jobs import (
     MaintenanceJobs,
 )
 from oracle.daemon.notify_job import open_notify_job
+from oracle.daemon.rules_previews import open_preview_job
 from oracle.daemon.scheduler import Job
 from oracle.daemon.senders import Senders
 from oracle.daemon.sending_jobs import RECONCILE_SECONDS, SendingJobs
@@ -87,7 +88,10 @@ def open_jobs(
         Job("audit", poll_seconds, maintenance.audit_blocks),
         Job("probe", PROBE_TICK_SECONDS, lambda: get_prober().run_due_probe()),
         *(
-            [Job("snapshots", SNAPSHOT_TICK_SECONDS, maintenance.update_snapshots)]
+            [
+                Job("snapshots", SNAPSHOT_TICK_SECONDS, maintenance.update_snapshots),
+                open_preview_job(index, exit_stack),
+            ]
             if is_daemon
             else []
         ),

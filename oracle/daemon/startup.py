@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.daemon.compose import Index, format_configured_rules_id
-from oracle.daemon.config.loader import Config
+from oracle.daemon.config.loader import Config, read_shadow_rules
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.lease_keeper import find_leader
 from oracle.daemon.records import Records
@@ -141,6 +141,7 @@ def build_api_source(
         labels={Address(address): label for address, label in config.network.labels.items()},
         rules_id=format_configured_rules_id(config, reader),
         announced_folder=config.rules.announced_folder,
+        shadow_rules=read_shadow_rules(config),
     )
 
 

@@ -25,6 +25,7 @@ class NoticeKind(StrEnum):
     RULES_ANNOUNCED = "rules_announced"
     RULES_CANCELLED = "rules_cancelled"
     RULES_SET = "rules_set"
+    RULES_HIT_YOU = "rules_hit_you"
     REPORT_ACCEPTED = "report_accepted"
     REPORT_HELD = "report_held"
     REORG = "reorg"
@@ -58,6 +59,8 @@ _TEMPLATE_BY_KIND: Mapping[str, str] = {
     " earliest: `qos-oracle rules history`",
     NoticeKind.RULES_CANCELLED: "rules {rules} were announced, but will not come: cancelled",
     NoticeKind.RULES_SET: "rules {rules} are in force in the contract",
+    NoticeKind.RULES_HIT_YOU: "{node} would fall from rank {rank_now} to {rank_then} under the"
+    " announced rules {rules}; due to be kicked out: {due}; excluded: {excluded}",
     NoticeKind.REPORT_ACCEPTED: "round {round} was accepted, as of block {as_of}",
     NoticeKind.REPORT_HELD: "the report of period {period} is held: {reason}",
     NoticeKind.REORG: "reorg back to block {ancestor}: earlier messages about later blocks are"

@@ -82,6 +82,8 @@ LOG_EVENTS: Mapping[str, str] = {
     "result_file_unreadable": "A file in `dispatch.results_folder` contains no hash or cannot be "
     "read; `reason` has the cause. The contest of that task waits for another result; repair the "
     "file.",
+    "rules_preview_failed": "The worker that previews other rules failed. Its reason is on "
+    "stderr; it starts again after a minute.",
     "segment_refused": "A worker could not prepare a range of history; `reason` has the cause. "
     "The daemon reads the range itself.",
     "segment_scheduler_unreachable": "The cluster's scheduler does not respond. The daemon reads "

@@ -18,6 +18,7 @@ from oracle.cli.system_options import SetOption, parse_key_values
 from oracle.domain.scoring.rules import RULES_IGNORED_BY_LEGACY, Rules
 from oracle.errors import InputError
 from oracle.queries.api.rules_history import RulesChangeView, build_rules_history
+from oracle.queries.api.rules_preview_view import RulesPreviewView, build_preview_view
 from oracle.queries.api.source import open_snapshot
 from oracle.queries.command_models import SystemEntry
 from oracle.queries.text.text_tables import format_block_time, print_table
@@ -203,6 +204,49 @@ def print_history(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption 
     for change in history.changes:
         for line in _list_change_lines(change):
             typer.echo(line)
+
+
+@rules.command("preview", epilog="Example: qos-oracle rules preview --json")
+def preview_rules(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
+    """Show what announced rules and shadow sets would change.
+
+    Folds new final blocks under today's and all other rules first. Writes only files, below
+    rules.announced_folder; the daemon may be running.
+    """
+    from oracle.daemon.compose import open_reader  # noqa: PLC0415  as in `history`
+    from oracle.daemon.records import open_folded_records  # noqa: PLC0415
+    from oracle.daemon.rules_previews import update_previews  # noqa: PLC0415
+
+    with open_folded_records(load_config(config)) as records:
+        try:
+            previews = update_previews(records, open_reader(records.config))
+        except OSError as error:
+            folder = records.config.rules.announced_folder
+            raise InputError(f"{folder}: cannot be written: {error.strerror}") from error
+    views = [build_preview_view(other_set, preview) for other_set, preview in previews]
+    if as_json:
+        print_model(views)
+        return
+    if not views:
+        typer.echo("no other rules: none are announced and on this host, and [[shadow]] is empty")
+    for view in views:
+        _print_preview(view)
+
+
+def _print_preview(view: RulesPreviewView) -> None:
+    earliest = None if view.ready_at is None else format_block_time(view.ready_at)
+    origin = "shadow set, not announced" if earliest is None else f"not before {earliest}"
+    typer.echo(f"{view.rules} ({origin}), final blocks up to {view.block}")
+    typer.echo(
+        f"  {view.members} members: {view.rising} rise, {view.falling} fall; kickouts: "
+        f"{view.kickouts_beginning} begin to be due, {view.kickouts_ending} end"
+    )
+    rows = [
+        (move.node, str(move.rank_now), str(move.rank_then))
+        for move in [*view.losers, *reversed(view.winners)]
+    ]
+    if rows:
+        print_table(("node", "rank now", "rank then"), rows, left_columns=("node",))
 
 
 def _list_change_lines(change: RulesChangeView) -> list[str]:

@@ -46,10 +46,13 @@ from oracle.daemon.config.sections import (
     NotifySection,
     ReportersSection,
     Section,
+    ShadowSection,
     TracingSection,
     find_notify_faults,
     find_reporter_faults,
+    find_shadow_faults,
 )
+from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
 from oracle.signing.keystore import check_private_file_mode
 from oracle.systems.overrides import parse_changes
@@ -128,6 +131,7 @@ class Config(BaseSettings):
     oracle: OracleSection = OracleSection()
     hot_set: HotSetSection = HotSetSection()
     rules: RulesSection = RulesSection()
+    shadow: Annotated[tuple[ShadowSection, ...], Field(max_length=4)] = ()
     dispatch: DispatchSection = DispatchSection()
     probing: ProbingSection = ProbingSection()
     keys: KeysSection = KeysSection()
@@ -169,6 +173,8 @@ def read_config(path: Path) -> Config:
     resolve_relative_to_config(path, raw_settings, "history", "stage")
     resolve_relative_to_config(path, raw_settings, "dispatch", "results_folder")
     resolve_relative_to_config(path, raw_settings, "rules", "announced_folder")
+    for shadow_set in raw_settings.get("shadow", ()):
+        resolve_relative_to_config(path, {"shadow": shadow_set}, "shadow", "rules")
     faults = _find_unknown_variable_faults(os.environ)
     config = None
     try:
@@ -189,6 +195,21 @@ def read_config(path: Path) -> Config:
     for secret in iter_secret_parts(iter_secret_values(config)):
         register_secret(secret)
     return config
+
+
+def read_shadow_rules(config: Config) -> dict[str, Rules]:
+    """Return the rules of each `[[shadow]]` section, by name.
+
+    Raises:
+        InputError: a file cannot be read, or has no valid rules.
+    """
+    rules_by_name = {}
+    for shadow_set in config.shadow:
+        try:
+            rules_by_name[shadow_set.name] = Rules.from_json(shadow_set.rules.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"shadow.rules: {shadow_set.rules}: {error}") from None
+    return rules_by_name
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -260,6 +281,7 @@ def _find_conflicts(config: Config) -> list[str]:
     faults += find_listener_faults(config.web, config.statements, config.api)
     faults += find_reporter_faults(config.reporters)
     faults += find_notify_faults(config.notify)
+    faults += find_shadow_faults(config.shadow)
     if oracle.publish and oracle.address is None:
         faults.append("oracle.publish: requires oracle.address")
     if oracle.publish and not keys.has_key("signer") and not keys.has_key("transmitter"):

@@ -215,12 +215,28 @@ class NotifySection(Section):
         return self.url.startswith(("http://", "https://"))
 
 
+class ShadowSection(Section):
+    # The name of the set in commands, in the read API and on pages.
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")
+    # The file of the rules (JSON), as `rules show --json` prints it. They are not announced.
+    rules: Path
+
+
 class MetricsSection(Section):
     # Whether to export QoS, reliability and exclusion of each member.
     nodes: bool = False
     # The maximum number of members with their own series; members with the most scores come first.
     # Each member has three series.
     max_nodes: int = Field(default=1000, ge=1, le=20_000)
+
+
+def find_shadow_faults(shadow_sets: Sequence[ShadowSection]) -> list[str]:
+    """Return the conflicts between settings of `[[shadow]]`, one line each."""
+    return [
+        f"shadow.name: {name} is the name of {count} sets; names must be unique"
+        for name, count in Counter(shadow_set.name for shadow_set in shadow_sets).items()
+        if count > 1
+    ]
 
 
 def find_notify_faults(targets: Sequence[NotifySection]) -> list[str]:

@@ -10,6 +10,7 @@ from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.blocks import Position
 from oracle.domain.health import HealthReport
 from oracle.domain.ids import Address
+from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError, TransientError
 from oracle.indexer.round_leaves import LeafCache
 from oracle.indexer.rules_binding import check_bound_rules
@@ -47,6 +48,7 @@ class ApiSource:
     drawn, or is None if no node is drawn. `token` is the unit of amounts on pages. `labels` are
     the operator's names for addresses. `rules_id` is the text whose sha256 is the contract's
     `rulesHash`, and `announced_folder` has such texts of other rules.
+    `shadow_rules` are the shadow sets by their names.
     """
 
     archive: EventArchive
@@ -60,6 +62,7 @@ class ApiSource:
     leaves: LeafCache = field(default_factory=LeafCache)
     rules_id: str = field(kw_only=True)
     announced_folder: Path | None = None
+    shadow_rules: Mapping[str, Rules] = field(default_factory=dict)
 
     def find_addresses_by_label(self, text: str) -> list[Address]:
         """Return the addresses labelled `text`, or else those whose label starts with `text`."""

@@ -66,6 +66,7 @@ SILENT = {
     *("outbox show", "proof", "queue", "replay", "report diff", "report release"),
     *("report show",),
     *("resync dead-letters list", "resync dead-letters retry", "resync rebuild", "resync refusal"),
+    "rules preview",
     *("rules announce", "rules history", "rules list", "rules show", "select"),
 }
 # What an endpoint may say that is no answer.

@@ -62,16 +62,33 @@ def test_out_of_range_port_is_rejected(capsys, command, port):
 
 def test_conflicting_settings_are_rejected(capsys, sound, tmp_path):
     sound["oracle"] = {"publish": True, "level": "safe", "anchor_window": 20}
+    sound["oracle"]["timelock"] = "0x" + "7" * 40
     sound["keys"] = {"signer_keystore": "signer.json"}
     path = write(sound, tmp_path / "config.toml")
 
     error_output = refused(capsys, "run", "--config", path)
 
     assert "oracle.publish: requires oracle.address" in error_output
+    assert "oracle.timelock: requires oracle.address" in error_output
     assert (
         "keys.signer_keystore and keys.signer_password_file: set both or neither" in error_output
     )
     assert "oracle.anchor_window: 20 blocks are too few" in error_output
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["a", "a"], "shadow.name: a is the name of 2 sets; names must be unique"),
+        (["a", "b", "c", "d", "e"], "shadow: Tuple should have at most 4 items"),
+    ],
+)
+def test_faulty_shadow_sets_are_rejected(capsys, sound, tmp_path, names, message):
+    path = write(sound, tmp_path / "config.toml")
+    sections = [f'[[shadow]]\nname = "{name}"\nrules = "missing.json"\n' for name in names]
+    path.write_text(path.read_text("utf-8") + "".join(sections), "utf-8")
+
+    assert message in refused(capsys, "rules", "history", "--config", path)
 
 
 def test_unknown_rule_set_error_lists_available_sets(capsys, sound, tmp_path):

@@ -26,6 +26,7 @@ from oracle.queries.api.node_proof import (
 )
 from oracle.queries.api.node_view import NodeView, build_node_view
 from oracle.queries.api.records.node_past import NodePast, build_node_past
+from oracle.queries.api.rules_preview_view import NodePreviews, build_node_previews
 from oracle.queries.api.source import open_snapshot
 from oracle.queries.node_models import NodePage
 
@@ -121,6 +122,16 @@ def build_node_routes(api_answers: ApiAnswers) -> APIRouter:
         return api_answers.answer_from_snapshot(
             request,
             lambda snapshot: build_node_advice(snapshot, find_node_by_prefix(snapshot, node)),
+        )
+
+    @router.get("/nodes/{node}/rules", operation_id="node_rules", response_model=NodePreviews)
+    def _get_node_previews(request: Request, node: NodePath) -> Response:
+        """Return a node under announced rules and shadow sets, and under the rules in force."""
+        return api_answers.answer_from_snapshot(
+            request,
+            lambda snapshot: build_node_previews(
+                snapshot, find_node_by_prefix(snapshot, node).address
+            ),
         )
 
     @router.get("/nodes/{node}/history", operation_id="node_history", response_model=NodeHistory)

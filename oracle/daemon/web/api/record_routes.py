@@ -44,6 +44,7 @@ from oracle.queries.api.rules_history import (
     build_announced_rules,
     build_rules_history,
 )
+from oracle.queries.api.rules_preview_view import RulesPreviews, build_rules_previews
 from oracle.queries.api.selection_view import SelectionAnswer, build_selection_answer
 from oracle.queries.api.source import open_snapshot
 from oracle.queries.status_models import PublicStatus
@@ -167,6 +168,11 @@ def build_rule_routes(api_answers: ApiAnswers) -> APIRouter:
     def _get_rules_history(request: Request) -> Response:
         """List announced, cancelled and made changes of the contract's rules, newest first."""
         return api_answers.answer_from_snapshot(request, build_rules_history)
+
+    @router.get("/rules/previews", operation_id="rules_previews", response_model=RulesPreviews)
+    def _get_rules_previews(request: Request) -> Response:
+        """Return what announced rules and shadow sets would change in the network."""
+        return api_answers.answer_from_snapshot(request, build_rules_previews)
 
     @router.get("/rules/{hash}", operation_id="announced_rules", response_model=AnnouncedRules)
     def _get_announced_rules(

@@ -43,6 +43,7 @@ from oracle.queries.api.records.node_past import format_lane
 from oracle.queries.api.records.task_view import build_task_answer
 from oracle.queries.api.rule_view import build_rules_answer
 from oracle.queries.api.rules_history import build_rules_history
+from oracle.queries.api.rules_preview_view import build_rules_previews
 from oracle.queries.api.source import (
     AmbiguousPrefixError,
     ApiSnapshot,
@@ -286,6 +287,7 @@ def render_rules(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
         **build_frame_values(snapshot, "Rules", "/v1/rules"),
         rules=build_rules_answer(snapshot),
         history=build_rules_history(snapshot),
+        previews=build_rules_previews(snapshot).previews,
     )
 
 

@@ -50,6 +50,7 @@ from oracle.queries.api.node_list import find_node_by_prefix
 from oracle.queries.api.node_proof import build_leaf_at_cursor, is_whole_address
 from oracle.queries.api.node_view import NodeView, build_node_view
 from oracle.queries.api.records.node_past import build_node_past
+from oracle.queries.api.rules_preview_view import build_node_previews
 from oracle.queries.api.source import ApiSnapshot, NotFoundError
 from oracle.queries.incident_models import format_marked_count
 from oracle.queries.node_sentences import (
@@ -137,6 +138,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         **build_score_values(node_answer, node_summary, scores),
         history=history,
         past=past,
+        previews=build_node_previews(snapshot, node.address).previews,
         **build_advice_values(advice, snapshot.source.token),
         has_evidence=request.has_evidence,
         turns=[(change, SENTENCE_BY_CHANGE[change.what]) for change in past.membership],

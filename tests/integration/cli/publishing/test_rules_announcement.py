@@ -1,6 +1,7 @@
 """`rules announce` and the timelock of a real chain: announced, cancelled, and in force."""
 
 import json
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ from devnet.demo.stage import GAS, TIMELOCK_DELAY
 from oracle.bindings.codec import encode_call
 from oracle.bindings.qos_roots import CONTRACT
 from oracle.cli.main import run
+from oracle.cli.options import load_config
+from oracle.daemon.config.loader import Config
+from oracle.daemon.rules_previews import run_preview_worker
 from tests.support.cli.local_network import LocalNetwork, Settings, local_network, write
 
 REASON, LINK = "Shorter memory.", "https://example.org/42"
@@ -35,25 +39,31 @@ class Announcing:
     """An operator who announces a smaller tau, and reads the history of the rules."""
 
     def __init__(
-        self, network: LocalNetwork, config: Path, capsys: pytest.CaptureFixture[str]
+        self, network: LocalNetwork, config: Path, capfd: pytest.CaptureFixture[str]
     ) -> None:
-        self.network, self.config, self._capsys = network, config, capsys
+        self.network, self.config, self._capfd = network, config, capfd
         self.file = config.parent / "mine.json"
 
     def run_json(self, *arguments: str) -> Any:
         assert run([*arguments, "--config", str(self.config), "--json"]) == 0
-        return json.loads(self._capsys.readouterr().out)
+        return json.loads(self._capfd.readouterr().out)
 
     def announce(self) -> Any:
         changed = ["rules", "show", "crynux", "--set", "tau_seconds=900", "--json"]
         assert run(changed) == 0
-        self.file.write_text(self._capsys.readouterr().out, "utf-8")
+        self.file.write_text(self._capfd.readouterr().out, "utf-8")
         return self.run_json(
             "rules", "announce", str(self.file), "--because", REASON, "--link", LINK
         )
 
     def send_to_timelock(self, calldata: str) -> None:
         self.send(self.network.stage.timelock, calldata)
+
+    def cancel(self, announced: dict[str, Any]) -> None:
+        """Cancel as the vetoer, through the oracle contract."""
+        operation = bytes.fromhex(announced["call"]["operation"][2:])
+        calldata = encode_call(CONTRACT, "cancelOperation", operation)
+        self.send(self.network.stage.oracle, calldata)
 
     def send(self, contract: str, calldata: str) -> None:
         """Send a call of the account that is proposer and vetoer."""
@@ -65,13 +75,13 @@ class Announcing:
 
     def read_history(self) -> Any:
         assert run(["run", "--once", "--config", str(self.config)]) == 0
-        self._capsys.readouterr()
+        self._capfd.readouterr()
         return self.run_json("rules", "history")
 
 
 @pytest.fixture
-def operator(network, settings, tmp_path, capsys) -> Announcing:
-    return Announcing(network, write(settings, tmp_path / "config.toml"), capsys)
+def operator(network, settings, tmp_path, capfd) -> Announcing:
+    return Announcing(network, write(settings, tmp_path / "config.toml"), capfd)
 
 
 def test_announced_rules_are_known_before_they_are_in_force_and_after(operator):
@@ -99,10 +109,7 @@ def test_announced_rules_are_known_before_they_are_in_force_and_after(operator):
 def test_cancelled_rules_do_not_come(operator):
     announced = operator.announce()
     operator.send_to_timelock(announced["call"]["schedule"])
-    operation = bytes.fromhex(announced["call"]["operation"][2:])
-    # The vetoer cancels through the oracle contract.
-    oracle = operator.network.stage.oracle
-    operator.send(oracle, encode_call(CONTRACT, "cancelOperation", operation))
+    operator.cancel(announced)
 
     assert operator.read_history()["changes"][0]["state"] == "cancelled"
 
@@ -132,7 +139,7 @@ def test_rewind_takes_an_announcement_back_and_indexing_brings_it_again(operator
     config = ["--config", str(operator.config)]
 
     assert run(["resync", "rewind", "--to-block", str(before), *config]) == 0
-    operator._capsys.readouterr()
+    operator._capfd.readouterr()
     assert len(operator.run_json("rules", "history")["changes"]) == 1
     assert operator.read_history()["changes"] == history["changes"]
     assert run(["resync", "rebuild", *config]) == 0
@@ -146,24 +153,70 @@ def test_rewind_takes_an_announcement_back_and_indexing_brings_it_again(operator
     ],
 )
 def test_announcement_that_this_reporter_would_not_read_is_refused(
-    network, settings, tmp_path, capsys, change, message
+    network, settings, tmp_path, capfd, change, message
 ):
     settings["oracle"] |= change
     if change["timelock"] is None:
         del settings["oracle"]["timelock"]
     path = write(settings, tmp_path / "config.toml")
-    operator = Announcing(network, path, capsys)
+    operator = Announcing(network, path, capfd)
     with pytest.raises(AssertionError):
         operator.announce()
-    stderr = capsys.readouterr().err
+    stderr = capfd.readouterr().err
     assert message in stderr or "there is no contract" in stderr
     assert stderr.count("\n") == 1
     assert not (tmp_path / "announced").exists()
 
 
-def test_configured_rules_are_not_announced(operator, capsys):
+def test_configured_rules_are_not_announced(operator, capfd):
     assert run(["rules", "show", "crynux", "--json"]) == 0
-    operator.file.write_text(capsys.readouterr().out, "utf-8")
+    operator.file.write_text(capfd.readouterr().out, "utf-8")
     options = ["--because", REASON, "--config", str(operator.config)]
     assert run(["rules", "announce", str(operator.file), *options]) == 2
-    assert "nothing to announce" in capsys.readouterr().err
+    assert "nothing to announce" in capfd.readouterr().err
+
+
+def test_preview_compares_announced_rules_until_they_are_cancelled(operator, tmp_path):
+    announced = operator.announce()
+    operator.send_to_timelock(announced["call"]["schedule"])
+    operator.read_history()
+
+    (preview,) = operator.run_json("rules", "preview")
+
+    assert preview["rules"] == announced["rules_hash"]
+    assert preview["ready_at"] > preview["time"]
+    assert preview["members"] > 2
+    assert len(list((tmp_path / "announced" / "previews").glob("*.json"))) == 1
+
+    operator.cancel(announced)
+    operator.read_history()
+    assert operator.run_json("rules", "preview") == []
+    assert list((tmp_path / "announced" / "previews").glob("*.json")) == []
+
+
+def test_worker_process_writes_the_previews_of_shadow_sets(operator, settings, tmp_path, capfd):
+    operator.announce()
+    write(settings, operator.config)
+    shadow_set = f'[[shadow]]\nname = "short-memory"\nrules = "{operator.file.name}"\n'
+    operator.config.write_text(operator.config.read_text("utf-8") + shadow_set, "utf-8")
+    operator.read_history()
+    config = load_config(operator.config)
+
+    assert run_in_process(config) == 0
+
+    (preview,) = operator.run_json("rules", "preview")
+    assert (preview["rules"], preview["ready_at"]) == ("short-memory", None)
+
+    operator.file.write_text("{}", "utf-8")
+    capfd.readouterr()
+    assert run_in_process(config) == 1
+    stderr = capfd.readouterr().err
+    assert stderr.startswith("rules preview: shadow.rules: ")
+    assert stderr.count("\n") == 1
+
+
+def run_in_process(config: Config) -> int | None:
+    worker = get_context("spawn").Process(target=run_preview_worker, args=(config,))
+    worker.start()
+    worker.join(60)
+    return worker.exitcode

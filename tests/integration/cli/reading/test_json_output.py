@@ -81,6 +81,7 @@ CALLED = {
     "rules announce": ["{folder}/no-such-file.json", "--because", "a test"],
     "rules history": [],
     "rules list": [],
+    "rules preview": [],
     "rules show": ["crynux"],
     "run": ["--once"],
     "select": ["--task", "{task}"],

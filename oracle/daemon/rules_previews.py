@@ -1,0 +1,236 @@
+"""Computes previews of other rules: in a process of its own beside the daemon, or by a command.
+
+The worker only reads the database, so it costs the writer nothing. Its state and its results are
+files below `rules.announced_folder`.
+"""
+
+import os
+import sys
+import traceback
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import structlog
+
+from oracle.chain.protocols import LogReader
+from oracle.daemon.compose import Index, open_reader
+from oracle.daemon.config.loader import Config, read_shadow_rules
+from oracle.daemon.config.redaction import iter_secret_parts, iter_secret_values
+from oracle.daemon.records import Records, open_folded_records
+from oracle.daemon.scheduler import Job, TickFacts
+from oracle.domain.ids import Address
+from oracle.domain.scoring.rules import Rules
+from oracle.errors import OracleError
+from oracle.indexer.provenance import find_stored_block, get_rebuild_count
+from oracle.indexer.shadow_fold import ShadowFold, ShadowStage, advance_shadow, write_atomically
+from oracle.notify.notice_kinds import NoticeKind
+from oracle.queries.api.rules_preview import (
+    PREVIEW_FOLDER,
+    FoldedNodes,
+    NodePreview,
+    OtherRules,
+    RulesPreview,
+    build_preview_path,
+    compute_preview,
+    encode_preview,
+    iterate_previews,
+    list_other_rules,
+)
+from oracle.store.database import Store, UnitOfWork
+from oracle.store.notice_repository import Notice
+from oracle.telemetry.safe_text import redact_secrets, register_secret
+
+PREVIEW_SECONDS = 60.0
+# The worker yields to the daemon.
+_NICENESS = 10
+# A node that loses so many places under announced rules gets a notice.
+_MANY_PLACES = 10
+_SUBJECTS_PER_QUERY = 500
+
+
+def update_previews(records: Records, reader: LogReader) -> list[tuple[OtherRules, RulesPreview]]:
+    """Fold today's and all other rules up to the final block, and store and return the previews.
+
+    Nothing is done if there are no other rules, or no final block. If rows were repaired
+    meanwhile, nothing is stored, and the next run folds them.
+
+    Raises:
+        InputError: the file of a shadow set cannot be read, or has no valid rules.
+        OSError: the folder cannot be written.
+    """
+    config, store = records.config, records.store
+    folder = config.rules.announced_folder / PREVIEW_FOLDER
+    stage = ShadowStage(folder, reader)
+    with store.read_transaction() as uow:
+        cursor, rebuild_count = uow.cursor.get(), get_rebuild_count(uow)
+        other_rules = list_other_rules(
+            uow, reader.identity, config.rules.announced_folder, read_shadow_rules(config)
+        )
+    stage.discard_others([records.rules, *(other_set.rules for other_set in other_rules)])
+    _delete_other_previews(folder, other_rules)
+    if not other_rules or cursor is None or cursor.final_number is None:
+        return []
+    last_block = min(cursor.final_number, cursor.number)
+    now = _fold_shadow(store, stage, records.rules, last_block)
+    time = _find_time(store, now, last_block)
+    for other_set in other_rules:
+        then = _fold_shadow(store, stage, other_set.rules, last_block)
+        with store.read_transaction() as uow:
+            if get_rebuild_count(uow) != rebuild_count:
+                return []
+        stage.save(then, rebuild_count)
+        preview = compute_preview(_get_nodes(now), _get_nodes(then), last_block, time)
+        write_atomically(build_preview_path(folder, other_set.rules), encode_preview(preview))
+    stage.save(now, rebuild_count)
+    return list(iterate_previews(folder, records.rules, other_rules))
+
+
+def _delete_other_previews(folder: Path, other_rules: list[OtherRules]) -> None:
+    """Delete the previews of rules that are neither announced nor a shadow set any more."""
+    kept = {build_preview_path(folder, other_set.rules) for other_set in other_rules}
+    for path in folder.glob("*.json"):
+        if path not in kept:
+            path.unlink(missing_ok=True)
+
+
+def _fold_shadow(store: Store, stage: ShadowStage, rules: Rules, last_block: int) -> ShadowFold:
+    with store.read_transaction() as uow:
+        shadow = stage.load(uow, rules, last_block)
+    return advance_shadow(store, stage.reader, shadow, last_block)
+
+
+def _find_time(store: Store, shadow: ShadowFold, block: int) -> int:
+    """Return the time of a block; without its header, that of the newest event up to it."""
+    with store.read_transaction() as uow:
+        stored = find_stored_block(uow, block)
+    last = shadow.fold.last
+    if stored is not None:
+        return stored.time
+    return 0 if last is None else last.time
+
+
+def _get_nodes(shadow: ShadowFold) -> FoldedNodes:
+    return FoldedNodes(shadow.fold.rules, shadow.fold.ledger.nodes)
+
+
+def run_preview_worker(config: Config) -> None:
+    """Update the previews in a process of its own, which ends with 1 if that fails."""
+    for secret in iter_secret_parts(iter_secret_values(config)):
+        register_secret(secret)
+    os.nice(_NICENESS)
+    try:
+        with open_folded_records(config) as records:
+            update_previews(records, open_reader(config))
+    except Exception as error:  # noqa: BLE001  the default traceback would contain secrets
+        is_expected = isinstance(error, OracleError | OSError)
+        text = str(error) if is_expected else "".join(traceback.format_exception(error))
+        sys.stderr.write(redact_secrets(f"rules preview: {text}\n"))
+        sys.exit(1)
+
+
+@dataclass(slots=True)
+class PreviewJob:
+    """Starts the worker when it is due, and stores notices of the nodes that it found to lose.
+
+    `shadow_rules` are those that the daemon found when it started.
+    """
+
+    index: Index
+    shadow_rules: Mapping[str, Rules]
+    _worker: BaseProcess | None = None
+
+    def tick(self) -> TickFacts:
+        """Store notices of the last run, and start the next one if there are other rules."""
+        if self._worker is not None:
+            if self._worker.is_alive():
+                return None
+            exit_code, self._worker = self._worker.exitcode, None
+            if exit_code:
+                structlog.get_logger().warning("rules_preview_failed", exit_code=exit_code)
+        config, reader = self.index.config, self.index.reader
+        folder = config.rules.announced_folder
+        with self.index.store.read_transaction() as uow:
+            other_rules = list_other_rules(uow, reader.identity, folder, self.shadow_rules)
+        if not other_rules:
+            return None
+        if config.notify:
+            self._store_notices(other_rules)
+        worker = get_context("spawn").Process(
+            target=run_preview_worker, args=(config,), daemon=True
+        )
+        worker.start()
+        self._worker = worker
+        return None
+
+    def stop(self) -> None:
+        """End the worker; the next run continues from its files."""
+        if self._worker is not None:
+            self._worker.terminate()
+            self._worker.join()
+
+    def _store_notices(self, other_rules: list[OtherRules]) -> None:
+        folder, store = self.index.config.rules.announced_folder / PREVIEW_FOLDER, self.index.store
+        with store.read_transaction() as uow:
+            notices = [
+                notice
+                for other_set, preview in iterate_previews(folder, self.index.rules, other_rules)
+                if other_set.ready_at is not None
+                for notice in list_loss_notices(uow, other_set, preview)
+            ]
+        if notices:
+            with store.transaction() as uow:
+                uow.notices.append(notices)
+
+
+def open_preview_job(index: Index, exit_stack: ExitStack) -> Job:
+    """Return the job that keeps the previews up to date; `exit_stack` ends its worker."""
+    preview_job = PreviewJob(index, read_shadow_rules(index.config))
+    exit_stack.callback(preview_job.stop)
+    return Job("previews", PREVIEW_SECONDS, preview_job.tick)
+
+
+def list_loss_notices(
+    uow: UnitOfWork, other_set: OtherRules, preview: RulesPreview
+) -> list[Notice]:
+    """Return a notice for each node that announced rules hit and that has none about them yet.
+
+    A node is hit if it becomes due or excluded, or loses ten places.
+    """
+    entry_by_subject = {
+        f"rules:{other_set.name}:{entry.node}": entry for entry in preview.nodes if _is_hit(entry)
+    }
+    kind, notified = NoticeKind.RULES_HIT_YOU, set[str]()
+    all_subjects = list(entry_by_subject)
+    for start in range(0, len(all_subjects), _SUBJECTS_PER_QUERY):
+        subjects = all_subjects[start : start + _SUBJECTS_PER_QUERY]
+        notified |= uow.notices.filter_notified_subjects(kind, subjects)
+    return [
+        Notice(
+            kind,
+            None,
+            preview.time,
+            {
+                "rules": other_set.name,
+                "ready_at": other_set.ready_at,
+                "rank_now": entry.rank_now,
+                "rank_then": entry.rank_then,
+                "due": entry.due_then,
+                "excluded": entry.excluded_then,
+                "as_of": preview.block,
+            },
+            Address(entry.node),
+            subject=subject,
+        )
+        for subject, entry in entry_by_subject.items()
+        if subject not in notified
+    ]
+
+
+def _is_hit(entry: NodePreview) -> bool:
+    is_newly_due = entry.due_then and not entry.due_now
+    is_newly_excluded = entry.excluded_then and not entry.excluded_now
+    return is_newly_due or is_newly_excluded or entry.places_lost >= _MANY_PLACES

@@ -1,0 +1,202 @@
+"""Folds the stored rows of final blocks under other rules, beside the state and without writes.
+
+A shadow fold reads raw rows alone. Final blocks are not undone, so it needs no journal. Its state
+is kept in a file, from which the next run continues. Tasks that ended long ago are dropped; if a
+later event refers to one of them, everything is folded again with all tasks, because the rows of
+the database belong to the rules in force. See docs/how-to/change-the-rules.md#preview-other-rules.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from oracle.chain.profiles.event_reader import DecodedEvents
+from oracle.chain.protocols import LogReader
+from oracle.chain.segments.segment_request import append_digest, strip_digest
+from oracle.domain.blocks import BlockRange
+from oracle.domain.fold.fold import Fold, collect_task_keys
+from oracle.domain.scoring.rules import Rules
+from oracle.indexer.folded_state import compute_snapshot_version
+from oracle.indexer.provenance import get_rebuild_count
+from oracle.indexer.stored_events import iterate_decoded_chunks
+from oracle.store.database import Store, UnitOfWork
+from oracle.store.state.snapshot_repository import PackedState, decode_state, encode_state
+
+# Number of logs that are folded within one read of the database.
+LOGS_PER_STEP = 20_000
+# Number of newest logs whose ended tasks are kept for later events.
+KEPT_LOGS = 10_000
+_SUFFIX, _TEMPORARY_SUFFIX = ".state", ".half"
+
+
+class _DroppedTaskError(Exception):
+    """An event refers to a task that was dropped."""
+
+
+class _StoredShadow(msgspec.Struct, frozen=True, array_like=True):
+    """A shadow fold in its file; `rebuilds` is the number of refolds of the database."""
+
+    version: bytes
+    rebuilds: int
+    block: int
+    keeps_all: bool
+    state: bytes
+
+
+_DECODER = msgspec.msgpack.Decoder(_StoredShadow)
+
+
+@dataclass(slots=True)
+class ShadowFold:
+    """The state after `block` under some rules, in memory; -1: before the first block.
+
+    With `keeps_all`, no task is dropped. Rules that close groups by counting need every group.
+    """
+
+    fold: Fold
+    block: int = -1
+    keeps_all: bool = False
+
+    @classmethod
+    def start(cls, rules: Rules, *, keeps_all: bool = False) -> "ShadowFold":
+        """Return the state before the first block."""
+        return cls(Fold(rules), keeps_all=keeps_all or rules.close == "terminal")
+
+    def fold_chunk(self, uow: UnitOfWork, blocks: BlockRange, decoded: DecodedEvents) -> None:
+        """Fold the events of a chunk that follows `block`.
+
+        Raises:
+            _DroppedTaskError: an event refers to a task that was dropped.
+        """
+        if not self.keeps_all:
+            missing = collect_task_keys(decoded.events) - self.fold.ledger.tasks.keys()
+            stored = uow.tasks.get_many(missing).values()
+            if any(task.seen_at <= self.block for task in stored):
+                raise _DroppedTaskError
+        self.fold.fold_events(decoded.events)
+        self.fold.drain_changes()
+        self.block = blocks.last
+
+    def drop_ended_tasks(self, first_kept_block: int) -> None:
+        """Drop the tasks that ended and did not change since a block, unless all are kept."""
+        if self.keeps_all:
+            return
+        tasks = self.fold.ledger.tasks
+        for key in [
+            key
+            for key, task in tasks.items()
+            if task.ending is not None and task.changed_at < first_kept_block
+        ]:
+            del tasks[key]
+
+
+def advance_shadow(
+    store: Store, reader: LogReader, shadow: ShadowFold, last_block: int
+) -> ShadowFold:
+    """Return the shadow fold after the final block `last_block`.
+
+    The result is another object if the fold had to start again.
+    """
+    try:
+        _fold_up_to(store, reader, shadow, last_block)
+    except _DroppedTaskError:
+        shadow = ShadowFold.start(shadow.fold.rules, keeps_all=True)
+        _fold_up_to(store, reader, shadow, last_block)
+    return shadow
+
+
+def _fold_up_to(store: Store, reader: LogReader, shadow: ShadowFold, last_block: int) -> None:
+    while shadow.block < last_block:
+        with store.read_transaction() as uow:
+            first_block = shadow.block + 1
+            step_end = uow.logs.find_block_of_nth_log(first_block, LOGS_PER_STEP)
+            end = last_block if step_end is None else min(step_end, last_block)
+            for blocks, _, decoded in iterate_decoded_chunks(
+                uow, reader, BlockRange(first_block, end)
+            ):
+                shadow.fold_chunk(uow, blocks, decoded)
+            shadow.drop_ended_tasks(uow.logs.find_block_of_nth_log_down(end, KEPT_LOGS) or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowStage:
+    """The files of shadow folds in a folder, one for each rule set and version of the fold."""
+
+    folder: Path
+    reader: LogReader
+
+    def load(self, uow: UnitOfWork, rules: Rules, last_block: int) -> ShadowFold:
+        """Return the stored shadow fold, or its start if there is none that can be continued.
+
+        A file is ignored if it is damaged or above `last_block`, or if rows below its block may
+        have changed since.
+        """
+        version = compute_snapshot_version(self.reader, rules)
+        stored = _read_stored_shadow(self._build_path(version))
+        if (
+            stored is None
+            or stored.version != version
+            or stored.rebuilds != get_rebuild_count(uow)
+            or stored.block > last_block
+        ):
+            return ShadowFold.start(rules)
+        packed, fold = decode_state(stored.state), Fold(rules)
+        fold.last, fold.ledger.detector = packed.last, packed.detector
+        fold.ledger.nodes.update((node.address, node) for node in packed.nodes)
+        fold.ledger.tasks.update((task.key, task) for task in packed.tasks)
+        fold.ledger.groups.update((group.group, group) for group in packed.groups)
+        return ShadowFold(fold, stored.block, stored.keeps_all)
+
+    def save(self, shadow: ShadowFold, rebuild_count: int) -> None:
+        """Store a shadow fold; `rebuild_count` is that of the database when it was loaded.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        ledger, version = (
+            shadow.fold.ledger,
+            compute_snapshot_version(self.reader, shadow.fold.rules),
+        )
+        state = encode_state(
+            PackedState(
+                nodes=ledger.nodes.values(),
+                tasks=ledger.tasks.values(),
+                groups=ledger.groups.values(),
+                last=shadow.fold.last,
+                kicks=(),
+                detector=ledger.detector,
+            )
+        )
+        content = _StoredShadow(version, rebuild_count, shadow.block, shadow.keeps_all, state)
+        path = self._build_path(version)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, append_digest(msgspec.msgpack.encode(content)))
+
+    def discard_others(self, rule_sets: Iterable[Rules]) -> None:
+        """Delete the files of other rules than these."""
+        kept = {
+            self._build_path(compute_snapshot_version(self.reader, rules)) for rules in rule_sets
+        }
+        for path in self.folder.glob(f"*{_SUFFIX}"):
+            if path not in kept:
+                path.unlink(missing_ok=True)
+
+    def _build_path(self, version: bytes) -> Path:
+        return self.folder / f"{version.hex()}{_SUFFIX}"
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file, so that readers see the old or the new content; not fsynced."""
+    temporary_path = path.with_suffix(_TEMPORARY_SUFFIX)
+    temporary_path.write_bytes(content)
+    temporary_path.replace(path)
+
+
+def _read_stored_shadow(path: Path) -> _StoredShadow | None:
+    try:
+        body = strip_digest(path.read_bytes())
+        return None if body is None else _DECODER.decode(body)
+    except (OSError, msgspec.DecodeError, msgspec.ValidationError):
+        return None

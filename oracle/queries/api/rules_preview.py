@@ -1,0 +1,178 @@
+"""Ranks, QoS and kickouts of all nodes under the rules in force and under others, at one block.
+
+The figures are computed by a worker (`daemon.rules_previews`) and kept in files. A file is shown
+only while its rules are still announced, or configured as a shadow set.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from oracle.domain.ids import ZERO_HASH, Address
+from oracle.domain.reports.rules_changes import list_pending_changes
+from oracle.domain.scoring.node_scores import is_excluded, is_kickout_due
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state import Node
+from oracle.queries.api.node_order import NodeRanking
+from oracle.queries.rules_texts import find_rules_text, parse_rules_text
+from oracle.store.database import UnitOfWork
+from oracle.store.state.cursor_repository import Cursor
+from oracle.store.state.rule_set_repository import identify_rules
+
+# The folder of previews and their worker, below the folder of announced rules.
+PREVIEW_FOLDER = "previews"
+# The newest announcements of which previews are made.
+_MAX_ANNOUNCED = 4
+
+
+class NodePreview(msgspec.Struct, frozen=True, array_like=True):
+    """One node now, and under the other rules; QoS in units of 10^-18, ranks from 1.
+
+    QoS and rank are None for a node that is not a member.
+    """
+
+    node: Address
+    qos_now: int | None
+    qos_then: int | None
+    rank_now: int | None
+    rank_then: int | None
+    due_now: bool
+    due_then: bool
+    excluded_now: bool
+    excluded_then: bool
+
+    @property
+    def places_lost(self) -> int:
+        """The number of places that the node loses; negative if it rises."""
+        if self.rank_now is None or self.rank_then is None:
+            return 0
+        return self.rank_then - self.rank_now
+
+
+class RulesPreview(msgspec.Struct, frozen=True):
+    """All nodes at a final block, by address; rule sets are named by their sha256."""
+
+    rules_now: str
+    rules_then: str
+    block: int
+    time: int
+    nodes: tuple[NodePreview, ...]
+
+    def find_node(self, address: Address) -> NodePreview | None:
+        """Return the figures of a node, or None if no event up to the block refers to it."""
+        return next((entry for entry in self.nodes if entry.node == address), None)
+
+
+_DECODER = msgspec.json.Decoder(RulesPreview)
+
+
+class OtherRules(NamedTuple):
+    """Rules that are announced for `ready_at` at the earliest, or a shadow set if that is None.
+
+    `name` is the hash of announced rules, or the name of the shadow set.
+    """
+
+    name: str
+    rules: Rules
+    ready_at: int | None = None
+
+
+def list_other_rules(
+    uow: UnitOfWork,
+    profile: str,
+    folder: Path,
+    shadow_rules: Mapping[str, Rules],
+) -> list[OtherRules]:
+    """Return the announced rules that this host has, and the shadow sets.
+
+    Announced rules that this program cannot read, or that belong to another `profile`, are left
+    out.
+    """
+    pending = list_pending_changes(uow.rounds.get_contract_settings().rules_changes)
+    other_rules = []
+    for change in pending[-_MAX_ANNOUNCED:]:
+        text = find_rules_text(change.rules_hash, "", folder)
+        rules = None if text is None else _parse_rules(text, profile)
+        if rules is not None and change.scheduled is not None:
+            ready_at = change.scheduled.ready_at
+            other_rules.append(OtherRules(change.rules_hash, rules, ready_at))
+    return other_rules + [OtherRules(name, rules) for name, rules in shadow_rules.items()]
+
+
+def _parse_rules(text: str, profile: str) -> Rules | None:
+    try:
+        rules = parse_rules_text(text)
+    except ValueError:
+        return None
+    return rules if msgspec.json.decode(text).get("profile") == profile else None
+
+
+class FoldedNodes(NamedTuple):
+    """The nodes after a block under some rules."""
+
+    rules: Rules
+    nodes: Mapping[Address, Node]
+
+
+def compute_preview(now: FoldedNodes, then: FoldedNodes, block: int, time: int) -> RulesPreview:
+    """Compare all nodes after the same block under two rule sets; `time` is the block's time."""
+    cursor = Cursor(block, ZERO_HASH, time, None, None, 0)
+    ranking_now, ranking_then = (
+        NodeRanking(cursor, folded.nodes, folded.rules) for folded in (now, then)
+    )
+    entries = []
+    for address in sorted(now.nodes.keys() & then.nodes.keys()):
+        node_now, node_then = now.nodes[address], then.nodes[address]
+        qos_now, qos_then = ranking_now.compute_qos(node_now), ranking_then.compute_qos(node_then)
+        entries.append(
+            NodePreview(
+                node=address,
+                qos_now=qos_now,
+                qos_then=qos_then,
+                rank_now=ranking_now.find_rank_by_qos(address, qos_now),
+                rank_then=ranking_then.find_rank_by_qos(address, qos_then),
+                due_now=is_kickout_due(node_now, now.rules, time),
+                due_then=is_kickout_due(node_then, then.rules, time),
+                excluded_now=is_excluded(node_now, time, now.rules),
+                excluded_then=is_excluded(node_then, time, then.rules),
+            )
+        )
+    return RulesPreview(
+        identify_rules(now.rules).sha256,
+        identify_rules(then.rules).sha256,
+        block,
+        time,
+        tuple(entries),
+    )
+
+
+def build_preview_path(folder: Path, rules: Rules) -> Path:
+    """Return the path of the preview of these rules."""
+    return folder / f"{identify_rules(rules).sha256}.json"
+
+
+def encode_preview(preview: RulesPreview) -> bytes:
+    return msgspec.json.encode(preview)
+
+
+def iterate_previews(
+    folder: Path, rules_now: Rules, other_rules: list[OtherRules]
+) -> Iterator[tuple[OtherRules, RulesPreview]]:
+    """Yield the preview of each of the other rules that has one under today's rules."""
+    sha256_now = identify_rules(rules_now).sha256
+    for other_set in other_rules:
+        path = build_preview_path(folder, other_set.rules)
+        try:
+            preview = _read_preview(path, path.stat().st_mtime_ns)
+        except (OSError, msgspec.DecodeError):
+            continue
+        if preview.rules_now == sha256_now:
+            yield other_set, preview
+
+
+@lru_cache(maxsize=8)
+def _read_preview(path: Path, _modified_ns: int) -> RulesPreview:
+    return _DECODER.decode(path.read_bytes())

@@ -1,0 +1,158 @@
+"""What other rules would change, for the network and for one node, as the read API returns it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import Field
+
+from oracle.domain.ids import Address
+from oracle.queries.answers import AddressText, Answer, ApiModel, FixedPoint
+from oracle.queries.api.rules_preview import (
+    PREVIEW_FOLDER,
+    NodePreview,
+    OtherRules,
+    RulesPreview,
+    iterate_previews,
+    list_other_rules,
+)
+from oracle.queries.api.source import ApiSnapshot
+
+_LISTED_NODES = 10
+
+
+class PreviewOrigin(ApiModel):
+    """The other rules, and the block at which both were compared."""
+
+    rules: str = Field(description="Hash of announced rules, or name of a shadow set.")
+    ready_at: int | None = Field(
+        description="Earliest time of announced rules, unix seconds; null: a shadow set, which is "
+        "not announced."
+    )
+    block: int = Field(description="A final block, up to which both were folded.")
+    time: int = Field(description="Time of the block, unix seconds.")
+
+
+class NodeUnderRules(ApiModel):
+    """A node under the rules in force, and under others."""
+
+    node: AddressText
+    rank_now: int | None = Field(description="null: not a member.")
+    rank_then: int | None
+    qos_now: FixedPoint | None
+    qos_then: FixedPoint | None
+    kickout_due_now: bool
+    kickout_due_then: bool
+    excluded_now: bool
+    excluded_then: bool
+
+
+class NodePreviewView(PreviewOrigin):
+    """One node under the rules in force, and under others."""
+
+    figures: NodeUnderRules
+
+
+class NodePreviews(Answer):
+    """One node under each of the other rules."""
+
+    node: AddressText
+    previews: list[NodePreviewView]
+
+
+class RulesPreviewView(PreviewOrigin):
+    """What other rules would change in the network."""
+
+    members: int
+    rising: int = Field(description="Members that gain at least one place.")
+    falling: int = Field(description="Members that lose at least one place.")
+    kickouts_beginning: int = Field(description="Members that are due only under the others.")
+    kickouts_ending: int = Field(description="Members that are due only under today's rules.")
+    losers: list[NodeUnderRules] = Field(description="Up to ten, the most places lost first.")
+    winners: list[NodeUnderRules] = Field(description="Up to ten, the most places won first.")
+
+
+class RulesPreviews(Answer):
+    """What announced rules and shadow sets would change."""
+
+    previews: list[RulesPreviewView]
+
+
+def build_rules_previews(snapshot: ApiSnapshot) -> RulesPreviews:
+    """Return what each of the other rules would change in the network."""
+    return RulesPreviews(
+        as_of=snapshot.as_of,
+        previews=[
+            build_preview_view(other_set, preview)
+            for other_set, preview in _iterate_previews(snapshot)
+        ],
+    )
+
+
+def build_node_previews(snapshot: ApiSnapshot, address: Address) -> NodePreviews:
+    """Return a node under each of the other rules."""
+    return NodePreviews(
+        as_of=snapshot.as_of,
+        node=address,
+        previews=[
+            NodePreviewView(**_get_origin(other_set, preview), figures=_build_figures(entry))
+            for other_set, preview in _iterate_previews(snapshot)
+            if (entry := preview.find_node(address)) is not None
+        ],
+    )
+
+
+def build_preview_view(other_set: OtherRules, preview: RulesPreview) -> RulesPreviewView:
+    """Return the sums of a preview, and the nodes that move most."""
+    nodes = preview.nodes
+    moves = sorted(
+        (entry for entry in nodes if entry.places_lost), key=lambda entry: entry.places_lost
+    )
+    falling = [entry for entry in reversed(moves) if entry.places_lost > 0]
+    rising = [entry for entry in moves if entry.places_lost < 0]
+    return RulesPreviewView(
+        **_get_origin(other_set, preview),
+        members=sum(entry.rank_now is not None for entry in nodes),
+        rising=len(rising),
+        falling=len(falling),
+        kickouts_beginning=sum(entry.due_then and not entry.due_now for entry in nodes),
+        kickouts_ending=sum(entry.due_now and not entry.due_then for entry in nodes),
+        losers=list(map(_build_figures, falling[:_LISTED_NODES])),
+        winners=list(map(_build_figures, rising[:_LISTED_NODES])),
+    )
+
+
+def _iterate_previews(snapshot: ApiSnapshot) -> Iterator[tuple[OtherRules, RulesPreview]]:
+    source = snapshot.source
+    if source.announced_folder is None:
+        return iter(())
+    other_rules = list_other_rules(
+        snapshot.uow,
+        source.archive.reader.identity,
+        source.announced_folder,
+        source.shadow_rules,
+    )
+    folder = source.announced_folder / PREVIEW_FOLDER
+    return iterate_previews(folder, source.archive.rules, other_rules)
+
+
+def _get_origin(other_set: OtherRules, preview: RulesPreview) -> dict[str, Any]:
+    return {
+        "rules": other_set.name,
+        "ready_at": other_set.ready_at,
+        "block": preview.block,
+        "time": preview.time,
+    }
+
+
+def _build_figures(entry: NodePreview) -> NodeUnderRules:
+    return NodeUnderRules(
+        node=entry.node,
+        rank_now=entry.rank_now,
+        rank_then=entry.rank_then,
+        qos_now=entry.qos_now,
+        qos_then=entry.qos_then,
+        kickout_due_now=entry.due_now,
+        kickout_due_then=entry.due_then,
+        excluded_now=entry.excluded_now,
+        excluded_then=entry.excluded_then,
+    )

@@ -1,0 +1,189 @@
+"""A second fold beside the state equals the real one, and the one of other rules equals `replay`.
+
+See docs/how-to/change-the-rules.md#preview-other-rules.
+"""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from oracle.domain.blocks import BlockRange
+from oracle.domain.fixed_point import UNIT, format_decimal
+from oracle.domain.scoring.rules import Rules
+from oracle.indexer import shadow_fold
+from oracle.indexer.folded_state import fold_state_up_to
+from oracle.indexer.rebuild import RebuildOptions, rebuild_state
+from oracle.indexer.shadow_fold import ShadowFold, ShadowStage, advance_shadow
+from oracle.indexer.stored_events import export_events
+from oracle.queries.api.rules_preview import FoldedNodes, RulesPreview, compute_preview
+from oracle.queries.replay import replay_events
+from oracle.store.bulk import Row
+from oracle.store.database import UnitOfWork
+from oracle.store.state.node_repository import encode_node_row
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
+from tests.support.ingest.a_chain import AChain
+from tests.support.ingest.indexer import FINALITY, Indexer
+
+OTHER = replace(CRYNUX, tau_seconds=900, penalty=UNIT // 4, pool_size=5)
+TERMINAL = replace(CRYNUX, name="terminal", close="terminal")
+
+
+@pytest.fixture
+def settled(indexed: Indexer, a_chain: AChain) -> Indexer:
+    """A database whose newest block is final up to its last event."""
+    a_chain.quiet(2 * FINALITY)
+    indexed.index()
+    return indexed
+
+
+def final_block(indexed: Indexer) -> int:
+    with indexed.store.read_transaction() as uow:
+        cursor = uow.cursor.get()
+    assert cursor is not None
+    assert cursor.final_number is not None
+    return cursor.final_number
+
+
+def fold_all(indexed: Indexer, rules: Rules) -> ShadowFold:
+    reader, last_block = indexed.folder.reader, final_block(indexed)
+    return advance_shadow(indexed.store, reader, ShadowFold.start(rules), last_block)
+
+
+def node_rows(shadow: ShadowFold) -> list[Row]:
+    return sorted(map(encode_node_row, shadow.fold.ledger.nodes.values()))
+
+
+def stored_node_rows(uow: UnitOfWork) -> list[Row]:
+    return sorted(map(encode_node_row, uow.nodes.iterate_all()))
+
+
+def preview_of(indexed: Indexer, rules: Rules, time: int) -> RulesPreview:
+    now, then = (
+        FoldedNodes(folded_rules, fold_all(indexed, folded_rules).fold.ledger.nodes)
+        for folded_rules in (CRYNUX, rules)
+    )
+    return compute_preview(now, then, final_block(indexed), time)
+
+
+def test_second_fold_under_the_same_rules_equals_the_real_state(settled: Indexer):
+    shadow = fold_all(settled, CRYNUX)
+
+    with settled.store.read_transaction() as uow:
+        assert node_rows(shadow) == stored_node_rows(uow)
+        assert shadow.fold.last == uow.last_event.get()
+    assert len(node_rows(shadow)) > 2
+
+
+@pytest.mark.parametrize("rules", [OTHER, TERMINAL, RELAY], ids=["other", "terminal", "relay"])
+def test_second_fold_under_other_rules_equals_replay_with_these_rules(
+    settled: Indexer, rules: Rules
+):
+    last_block = final_block(settled)
+    with settled.store.read_transaction() as uow:
+        lines = list(export_events(uow, settled.folder.reader, BlockRange(0, last_block)))
+    replayed = json.loads(replay_events(lines, rules, None, None))
+    expected = {
+        row["node"]: (row["qos"], row["excluded"], row["kickout_due"]) for row in replayed["nodes"]
+    }
+
+    preview = preview_of(settled, rules, int(replayed["as_of"]["time"]))
+
+    figures = {
+        entry.node: (
+            None if entry.qos_then is None else format_decimal(entry.qos_then),
+            entry.excluded_then,
+            entry.due_then,
+        )
+        for entry in preview.nodes
+    }
+    assert figures == expected
+
+
+@pytest.mark.parametrize("rules", [CRYNUX, OTHER, TERMINAL], ids=["same", "other", "terminal"])
+@pytest.mark.parametrize("kept_logs", [1, 7, 10_000])
+def test_fold_that_is_interrupted_and_continued_equals_an_unbroken_one(
+    indexed: Indexer,
+    a_chain: AChain,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rules: Rules,
+    kept_logs: int,
+):
+    monkeypatch.setattr(shadow_fold, "LOGS_PER_STEP", 5)
+    monkeypatch.setattr(shadow_fold, "KEPT_LOGS", kept_logs)
+    stage = ShadowStage(tmp_path / "previews", indexed.folder.reader)
+    continued = 0
+    for _ in range(4):
+        last_block = final_block(indexed)
+        with indexed.store.read_transaction() as uow:
+            shadow = stage.load(uow, rules, last_block)
+            continued += shadow.block >= 0
+        shadow = advance_shadow(indexed.store, stage.reader, shadow, last_block)
+        stage.save(shadow, 0)
+        with indexed.store.read_transaction() as uow:
+            unbroken = fold_state_up_to(uow, stage.reader, rules, last_block).fold
+        assert node_rows(shadow) == sorted(map(encode_node_row, unbroken.ledger.nodes.values()))
+        assert shadow.fold.last == unbroken.last
+        # Blocks above the final one change; what was folded stays.
+        a_chain.live(15, on=a_chain.back(3))
+        indexed.index()
+    assert continued == 3
+
+
+def test_event_of_a_dropped_task_folds_everything_again(
+    settled: Indexer, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(shadow_fold, "LOGS_PER_STEP", 1)
+    monkeypatch.setattr(shadow_fold, "KEPT_LOGS", 1)
+    monkeypatch.setattr(
+        ShadowFold, "drop_ended_tasks", lambda shadow, _: shadow.fold.ledger.tasks.clear()
+        if not shadow.keeps_all
+        else None,
+    )  # fmt: skip
+
+    shadow = fold_all(settled, CRYNUX)
+
+    assert shadow.keeps_all
+    with settled.store.read_transaction() as uow:
+        assert node_rows(shadow) == stored_node_rows(uow)
+
+
+def test_file_is_ignored_if_rows_may_have_changed_or_it_is_damaged(
+    settled: Indexer, tmp_path: Path
+):
+    stage = ShadowStage(tmp_path, settled.folder.reader)
+    last_block = final_block(settled)
+    stage.save(fold_all(settled, CRYNUX), 0)
+    (path,) = tmp_path.glob("*.state")
+
+    def loaded_block(rules: Rules = CRYNUX, last: int = last_block) -> int:
+        with settled.store.read_transaction() as uow:
+            return stage.load(uow, rules, last).block
+
+    assert loaded_block() == last_block
+    assert loaded_block(last=last_block - 1) == -1
+    assert loaded_block(OTHER) == -1
+    rebuild_state(settled.store, settled.folder, RebuildOptions())
+    assert loaded_block() == -1
+    stage.save(fold_all(settled, CRYNUX), 1)
+    assert loaded_block() == last_block
+    path.write_bytes(path.read_bytes()[:-1])
+    assert loaded_block() == -1
+
+
+def test_files_of_other_rules_are_deleted(settled: Indexer, tmp_path: Path):
+    stage = ShadowStage(tmp_path, settled.folder.reader)
+    for rules in (CRYNUX, OTHER):
+        stage.save(fold_all(settled, rules), 0)
+
+    stage.discard_others([OTHER])
+
+    assert len(list(tmp_path.glob("*.state"))) == 1
+
+
+def test_preview_writes_nothing_to_the_database(settled: Indexer):
+    digest = settled.digest()
+    fold_all(settled, OTHER)
+    assert settled.digest() == digest
