@@ -14,7 +14,7 @@ from tests.mutants.results import Results
 MUTANTS = all_mutants()
 # Each has to be carried along with the code (decision 0140). Raised from 220 by defences of
 # money and truth that had no mutant, and by those of roots, the hot set and incidents.
-MOST = 342
+MOST = 345
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
