@@ -112,6 +112,7 @@ def check(
         mismatches = [
             *mismatches,
             *_check_kick_target(pool_view, settings, contract_state.target, dev=dev),
+            *_check_timelock_setting(settings, contract_state.admin),
         ]
         if not dev:
             proposer_addresses = parse_addresses(proposers) if proposers else []
@@ -131,6 +132,14 @@ def check(
         raise InputError(
             f"{address}: {len(mismatches)} mismatches were found; they are listed above"
         )
+
+
+def _check_timelock_setting(config: Config, admin: Address) -> list[ContractMismatch]:
+    """Return a mismatch if announced rules are read from another timelock than the admin."""
+    timelock = config.oracle.timelock
+    if timelock is None or timelock == admin:
+        return []
+    return [ContractMismatch("admin", f"oracle.timelock {timelock}", admin)]
 
 
 def _check_timelock(

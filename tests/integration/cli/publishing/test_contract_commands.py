@@ -6,10 +6,12 @@ import re
 import pytest
 from eth_utils.crypto import keccak
 
+from oracle.bindings.timelock import build_timelock_code
 from oracle.cli.main import run
+from oracle.domain.ids import Address
 from oracle.signing.key_locations import KeyFiles
 from oracle.signing.keystore import create_keystore
-from tests.support.cli.local_network import local_network, write
+from tests.support.cli.local_network import LocalNetwork, local_network, write
 from tests.support.faulty_endpoint import faulty_endpoint
 from tests.support.sending.faults import Fault
 from tests.support.sending.proxy import proxy
@@ -61,6 +63,26 @@ def test_check_reports_different_rules(settings, tmp_path, capsys):
     assert run(["contract", "check", "--dev", "--config", str(path), "--json"]) == 2
     (difference,) = json.loads(capsys.readouterr().out)
     assert difference["subject"] == "rulesHash"
+
+
+def test_check_reports_timelock_that_is_not_the_admin(settings, network, tmp_path, capsys):
+    settings["oracle"]["timelock"] = network.stage.timelock
+    path = write(settings, tmp_path / "config.toml")
+    assert run(["contract", "check", "--dev", "--config", str(path)]) == 0
+    other_timelock = deploy_timelock(network)
+    settings["oracle"]["timelock"] = other_timelock
+    path = write(settings, tmp_path / "config.toml")
+    capsys.readouterr()
+    assert run(["contract", "check", "--dev", "--config", str(path)]) == 2
+    assert f"admin: expected oracle.timelock {other_timelock}" in capsys.readouterr().out
+
+
+def deploy_timelock(network: LocalNetwork) -> str:
+    chain = network.stage.chain
+    sender = Address(chain.make_request("eth_accounts")[0])
+    deployment = {"from": sender, "data": build_timelock_code(sender), "gas": hex(5_000_000)}
+    (receipt,) = chain.mine_and_check_receipts(network.clock.advance(), [deployment])
+    return str(receipt["contractAddress"]).lower()
 
 
 def test_check_reports_signer_unknown_to_contract(settings, tmp_path, capsys):
