@@ -143,7 +143,7 @@ class NoticeCollector:
                 NoticeKind.EXCLUDED, NoticeKind.RECOVERED
             )
             self._near_kickout = uow.notices.list_nodes_in_state(
-                NoticeKind.KICKOUT_NEAR, NoticeKind.KICKOUT_FAR
+                NoticeKind.KICKOUT_NEAR, NoticeKind.KICKOUT_FAR, NoticeKind.LEFT
             )
         notices = (
             self._collect_block_notices(uow, last_block, cursor, last_seen_block)
@@ -186,36 +186,46 @@ class NoticeCollector:
             ),
         ]
         notices = [notice for _, notice in sorted(positioned_notices, key=lambda pair: pair[0])]
-        notices += self._collect_forecast_notices(uow, blocks, cursor)
+        self._near_kickout.difference_update(
+            notice.node
+            for notice in notices
+            if notice.kind == NoticeKind.LEFT and notice.node is not None
+        )
+        notices += self._collect_forecast_notices(uow, blocks, cursor.time)
         return notices + (
             self._collect_recovery_notices(uow, cursor) if last_block == cursor.number else []
         )
 
     def _collect_forecast_notices(
-        self, uow: UnitOfWork, blocks: BlockRange, cursor: Cursor
+        self, uow: UnitOfWork, blocks: BlockRange, time: int
     ) -> list[Notice]:
-        """Return notices of nodes, scored in these blocks, that came near a kickout or left it.
+        """Return notices of members that a score in these blocks brought near a kickout, or far.
 
-        The forecast is made from the node's row, which is as of the cursor. A node that came near
-        gets no second notice before the kickout is far again.
+        The forecast is made from the node's row, which is as of the cursor's time, so a node with
+        a newer score is left to the blocks of that score. The notice belongs to the block of the
+        newest score: a fork above this block does not retract it. A node that came near gets no
+        second notice before the kickout is far again.
         """
         notices = []
-        scored_nodes = uow.nodes.get_many(uow.notices.sources.list_scored_nodes(blocks))
-        for address, node in sorted(scored_nodes.items()):
-            forecast = forecast_kickout(node, cursor.time, self.rules)
-            body: dict[str, object] = {"block": cursor.number}
+        newest_scores = uow.notices.sources.list_newest_scores(blocks)
+        for address, node in sorted(uow.nodes.get_many(newest_scores).items()):
+            block, seq = newest_scores[address]
+            if node.membership is not Membership.MEMBER or node.scored != seq:
+                continue
+            forecast = forecast_kickout(node, time, self.rules)
+            body: dict[str, object] = {"block": block}
             if address in self._near_kickout:
                 if forecast is not None and forecast.scores <= FAR_SCORES:
                     continue
                 self._near_kickout.discard(address)
                 kind = NoticeKind.KICKOUT_FAR
-            elif forecast is not None and is_kickout_near(node, cursor.time, self.rules):
+            elif forecast is not None and is_kickout_near(node, time, self.rules):
                 self._near_kickout.add(address)
                 kind = NoticeKind.KICKOUT_NEAR
                 body |= {"scores": forecast.scores, "recent_scores": forecast.recent_scores}
             else:
                 continue
-            notices.append(Notice(kind, cursor.number, cursor.time, body, address))
+            notices.append(Notice(kind, block, node.last_scored_at or time, body, address))
         return notices
 
     def _collect_recovery_notices(self, uow: UnitOfWork, cursor: Cursor) -> list[Notice]:

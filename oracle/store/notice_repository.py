@@ -56,11 +56,13 @@ class NoticeSources:
             decode_membership_row(row) for row in self._connection.execute(query.order_by(*order))
         ]
 
-    def list_scored_nodes(self, blocks: BlockRange) -> list[Address]:
-        """Return the nodes that got a score in these blocks, sorted by address."""
-        query = select(score.c.node).where(score.c.block.between(blocks.first, blocks.last))
-        rows = self._connection.execute(query.distinct().order_by(score.c.node)).scalars()
-        return [Address(encode_hex(address)) for address in rows]
+    def list_newest_scores(self, blocks: BlockRange) -> dict[Address, tuple[int, int]]:
+        """Return block and number of each node's newest score in these blocks, by address."""
+        query = select(score.c.node, func.max(score.c.block), func.max(score.c.seq)).where(
+            score.c.block.between(blocks.first, blocks.last)
+        )
+        rows = self._connection.execute(query.group_by(score.c.node).order_by(score.c.node))
+        return {Address(encode_hex(address)): (block, seq) for address, block, seq in rows}
 
     def list_kickouts(self, blocks: BlockRange) -> list[KickoutDue]:
         """Return the kickout intervals that began or ended in these blocks."""
@@ -155,9 +157,9 @@ class NoticeRepository:
         """Return the notices that this notice retracted, in order."""
         return self._select_notices(notice.c.undone_by == seq, limit=limit)
 
-    def list_nodes_in_state(self, begin_kind: str, end_kind: str) -> set[Address]:
-        """Return the nodes whose newest notice of these two kinds is of `begin_kind`."""
-        is_of_these_kinds = notice.c.kind.in_([begin_kind, end_kind])
+    def list_nodes_in_state(self, begin_kind: str, *end_kinds: str) -> set[Address]:
+        """Return the nodes whose newest notice of these kinds is of `begin_kind`."""
+        is_of_these_kinds = notice.c.kind.in_([begin_kind, *end_kinds])
         newest_by_node = select(notice.c.node, func.max(notice.c.seq).label("seq"))
         newest = (
             newest_by_node.where(is_of_these_kinds, notice.c.undone_by.is_(None))

@@ -335,6 +335,29 @@ def test_fork_revokes_the_notice_of_a_near_kickout_and_it_is_sent_again(told: To
     assert told.receiver.kinds.count("kickout_near") == 2
 
 
+def list_valid_forecasts(told: Told) -> list[tuple[str, int | None]]:
+    with told.store.read_transaction() as uow:
+        notices = uow.notices.list_after(0, 1_000)
+    return [(notice.kind, notice.block) for notice in notices if "kickout" in notice.kind]
+
+
+def test_fork_above_the_last_score_keeps_the_notice_of_a_near_kickout(told: Told):
+    history = History()
+    forecasts_after(told, history, 0)
+    mined = len(history.events)
+    told.chain.mine(*history.scores("A", 0).events[mined:])
+    scored_block = told.chain.newest.number
+    told.chain.mine()
+    told.tell()
+    assert list_valid_forecasts(told) == [("kickout_near", scored_block)]
+
+    told.chain.fork(1)
+    told.chain.mine_many(3)
+    told.tell()
+
+    assert list_valid_forecasts(told) == [("kickout_near", scored_block)]
+
+
 def test_incident_sends_notices_when_it_begins_and_ends(told: Told):
     time = GENESIS_TIME
     for event_time, events in groupby(burst_history().events, key=lambda event: event.time):
