@@ -144,7 +144,7 @@ def build_kickout_evidence(
     *,
     subject: EvidenceSubject,
     creators: Mapping[TaskKey, Address],
-    incident_scores: int = 0,
+    incident_scores: int,
 ) -> KickoutEvidence:
     """Return the evidence for a kickout.
 

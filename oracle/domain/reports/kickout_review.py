@@ -63,7 +63,7 @@ def review_kickout(
     policy: KickoutPolicy,
     *,
     has_dead_letter: bool,
-    incident_scores: int = 0,
+    incident_scores: int,
 ) -> KickoutReview:
     """Return the review of a kickout that these scores made due.
 
@@ -82,7 +82,7 @@ def find_hold_reason(
     entries: Sequence[ScoreEntry],
     creators: Mapping[TaskKey, Address],
     policy: KickoutPolicy,
-    incident_scores: int = 0,
+    incident_scores: int,
 ) -> str | None:
     """Return why only an operator may allow a kickout on these scores, or None."""
     rules = policy.rules
