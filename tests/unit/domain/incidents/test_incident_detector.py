@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import TaskCreated, TaskTimedOut
 from oracle.domain.ids import Address
-from oracle.domain.incidents.incident import Incident, find_marking_incident
+from oracle.domain.incidents.incident import Incident
 from oracle.domain.incidents.incident_detector import IncidentDetector, IncidentRows
 from tests.support.examples import examples
 from tests.support.histories import History, folded, node
@@ -27,6 +27,7 @@ from tests.support.task_traffic import (
     node_address,
 )
 from tests.unit.domain.incidents.naive_incidents import find_incidents_naively
+from tests.unit.domain.incidents.traffic_incidents import detect_incidents, is_marked
 
 End = tuple[Position, int, Address, Address, bool]
 SMALL = Traffic(tasks=2_500, nodes=40, applications=10, gap_seconds=2)
@@ -48,23 +49,8 @@ def site_down(attempt: Attempt) -> bool:
 def detect(
     seed: int, failure: Failure, traffic: Traffic = SMALL
 ) -> tuple[list[Incident], list[TaskEnd]]:
-    """Return the incidents of a traffic, and its timeouts."""
-    detector, timeouts = IncidentDetector(), list[TaskEnd]()
-    for number, (seconds, end) in enumerate(create_ends(seed, traffic, failure)):
-        if seconds < end.seconds:
-            continue
-        key = application_address(end.application), node_address(end.node)
-        at = Position(seconds, 0, number)
-        detector.record_end(at, BEGIN + seconds, key, is_timeout=end.is_timeout)
-        if end.is_timeout:
-            timeouts.append(end)
-    found = detector.drain_changes().incidents.values()
-    return [incident for incident in found if incident is not None], timeouts
-
-
-def is_marked(incidents: list[Incident], end: TaskEnd) -> bool:
-    creator = application_address(end.application)
-    return find_marking_incident(incidents, BEGIN + end.seconds, creator) is not None
+    """Return the incidents of a small traffic, and its timeouts."""
+    return detect_incidents(seed, failure, traffic)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -117,29 +103,6 @@ def test_young_network_with_many_failures_causes_no_incident(seed):
     incidents, timeouts = detect(seed, never_fails, traffic)
     assert len(timeouts) > 20
     assert incidents == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 7))
-def test_incidents_of_twelve_thousand_tasks(seed):
-    """The figures of docs/explanation/incidents.md."""
-
-    def bursts(attempt: Attempt) -> bool:
-        return attempt.application == 3 and 6000 <= attempt.seconds < 8400
-
-    def breaks_down(attempt: Attempt) -> bool:
-        return 12_000 <= attempt.seconds < 12_300 and attempt.chance < 0.7
-
-    incidents, timeouts = detect(
-        seed, lambda attempt: bursts(attempt) or breaks_down(attempt), Traffic()
-    )
-    assert [incident.is_network_outage for incident in incidents] == [False, True]
-    assert all(is_marked(incidents, end) for end in timeouts if end.is_caused)
-    honest = [end for end in timeouts if not end.is_caused]
-    assert sum(is_marked(incidents, end) for end in honest) <= 8
-    assert detect(seed, never_fails, Traffic())[0] == []
-    assert detect(seed, never_fails, Traffic(sick_nodes=12))[0] == []
-    assert detect(seed, never_fails, Traffic(failures=50))[0] == []
 
 
 def random_ends(seed: int) -> list[End]:

@@ -1,0 +1,37 @@
+"""The incidents of made-up traffic, and the timeouts that they mark."""
+
+from collections.abc import Sequence
+
+from oracle.domain.blocks import Position
+from oracle.domain.incidents.incident import Incident, find_marking_incident
+from oracle.domain.incidents.incident_detector import IncidentDetector
+from tests.support.task_traffic import (
+    BEGIN,
+    Failure,
+    TaskEnd,
+    Traffic,
+    application_address,
+    create_ends,
+    node_address,
+)
+
+
+def detect_incidents(
+    seed: int, failure: Failure, traffic: Traffic
+) -> tuple[list[Incident], list[TaskEnd]]:
+    """Return the incidents of a traffic, and its timeouts."""
+    detector, timeouts = IncidentDetector(), list[TaskEnd]()
+    for number, (seconds, end) in enumerate(create_ends(seed, traffic, failure)):
+        if seconds < end.seconds:
+            continue
+        key = application_address(end.application), node_address(end.node)
+        at = Position(seconds, 0, number)
+        detector.record_end(at, BEGIN + seconds, key, is_timeout=end.is_timeout)
+        if end.is_timeout:
+            timeouts.append(end)
+    return list(detector.drain_changes().list_incidents().values()), timeouts
+
+
+def is_marked(incidents: Sequence[Incident], end: TaskEnd) -> bool:
+    creator = application_address(end.application)
+    return find_marking_incident(incidents, BEGIN + end.seconds, creator) is not None
