@@ -30,6 +30,8 @@ QUICK: dict[str, list[str]] = {
     "gas": [],
     "decode": ["--events", "10000"],
     "fold": ["--events", "30000"],
+    "incidents": ["--tasks", "100000"],
+    "advice": ["--nodes", "1000"],
     "insert": ["--windows", "5"],
     "writer": ["--events", "20000"],
     "backfill": ["--events", "20000", "--plain-events", "1500"],

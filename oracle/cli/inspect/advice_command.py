@@ -18,6 +18,7 @@ from oracle.errors import InputError
 from oracle.queries.advice.advice_sentences import (
     LOSS_TITLES,
     WHAT_IF_TITLES,
+    describe_kickout_outlook,
     explain_what_if,
     list_loss_cells,
     list_what_if_cells,
@@ -25,7 +26,6 @@ from oracle.queries.advice.advice_sentences import (
 )
 from oracle.queries.advice.node_advice import NodeAdvice, build_node_advice
 from oracle.queries.api.source import open_snapshot
-from oracle.queries.node_sentences import format_kickout_outlook
 from oracle.queries.text.prefixes import find_node
 from oracle.queries.text.text_tables import format_block_time, print_table
 
@@ -56,11 +56,7 @@ def print_advice(
 
 
 def _print_advice(advice: NodeAdvice, token: Token) -> None:
-    if advice.kickout is None or not advice.kickout.scores:
-        outlook = "is due now." if advice.kickout else "does not become due at this rate."
-        typer.echo(f"A kickout {outlook}")
-    else:
-        typer.echo(format_kickout_outlook(advice.kickout))
+    typer.echo(describe_kickout_outlook(advice))
     if advice.what_if is not None:
         typer.echo()
         print_table(WHAT_IF_TITLES, list_what_if_cells(advice.what_if), WHAT_IF_TITLES[:1])

@@ -161,3 +161,10 @@ def split_fee(fee: int, scores: Sequence[int]) -> list[int]:
     total = sum(scores) or 1
     shares = [fee * score // total for score in scores[:-1]]
     return [*shares, fee - sum(shares)]
+
+
+def split_group_fee(fee: int, members: Sequence[GroupMember]) -> dict[TaskKey, int]:
+    """Return the share of a validated group's fee by task, for the members that have a score."""
+    scored_members = [member for member in members if member.score is not None]
+    shares = split_fee(fee, [member.score or 0 for member in scored_members])
+    return {member.task: share for member, share in zip(scored_members, shares, strict=True)}

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import ReliabilityChange, ScoreEntry
 from oracle.domain.ids import TaskKey
+from oracle.domain.scoring.node_scores import count_scores
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import GroupMember, GroupResult, Node, Task
 from oracle.store.database import UnitOfWork
@@ -16,7 +16,7 @@ _MAX_CHANGES = 100
 
 @dataclass(frozen=True, slots=True)
 class ScoredTask:
-    """A task score of a node: its entry, its group, and its place among the group's members."""
+    """A task score of a node, the group that gave it, and the task as a member of this group."""
 
     entry: ScoreEntry
     group: GroupResult
@@ -27,7 +27,7 @@ class ScoredTask:
 class AdviceRecord:
     """The newest rows of a node as of block time `time` in seconds, each list oldest first.
 
-    `entries` are the scores of its pool. `scored_tasks` are those whose group is stored.
+    `entries` are the scores that count. `scored_tasks` are those whose group is stored.
     `task_by_key` has the tasks of all members of these groups.
     """
 
@@ -45,31 +45,33 @@ def load_advice_record(
 ) -> AdviceRecord:
     """Load the rows of a node; `as_of` is the number and the time of the cursor's block."""
     number, time = as_of
-    entries = uow.scores.list_for_node_up_to(node.address, number, rules.pool_size)
-    results = {
-        result.closed_at: result
-        for result in uow.results.list_closed_at([entry.at for entry in entries])
-    }
+    score_count = count_scores(node, time, rules)
+    entries = uow.scores.list_for_node_up_to(node.address, number, score_count)
+    groups = uow.results.list_closed_at([entry.at for entry in entries])
     return AdviceRecord(
         node=node,
         time=time,
         rules=rules,
         entries=entries,
-        scored_tasks=_find_scored_tasks(entries, results),
+        scored_tasks=match_scored_tasks(entries, groups),
         task_by_key=uow.tasks.get_many(
-            {member.task for result in results.values() for member in result.members}
+            {member.task for group in groups for member in group.members}
         ),
         changes=uow.reliability.list_for_node(node.address, _MAX_CHANGES),
     )
 
 
-def _find_scored_tasks(
-    entries: Sequence[ScoreEntry], results: Mapping[Position, GroupResult]
+def match_scored_tasks(
+    entries: Sequence[ScoreEntry], groups: Sequence[GroupResult]
 ) -> list[ScoredTask]:
+    """Return the scores whose group is among `groups`, in the order of the scores."""
+    group_by_score = {
+        (group.closed_at, member.task): (group, member)
+        for group in groups
+        for member in group.members
+    }
     return [
-        ScoredTask(entry, result, member)
+        ScoredTask(entry, *group_by_score[entry.at, entry.task])
         for entry in entries
-        if (result := results.get(entry.at)) is not None
-        for member in result.members
-        if member.task == entry.task
+        if (entry.at, entry.task) in group_by_score
     ]

@@ -7,8 +7,11 @@ Pure functions of the answer, so both show the same words
 from collections.abc import Mapping
 
 from oracle.chain.profiles.profile import Token
+from oracle.queries.advice.kickout_outlook import KickoutState
+from oracle.queries.advice.node_advice import NodeAdvice
 from oracle.queries.advice.node_money import NodeMoney, RankLoss
 from oracle.queries.advice.what_if import WhatIf, WhatIfRow
+from oracle.queries.node_sentences import format_kickout_outlook
 from oracle.queries.text.human_numbers import (
     capitalize_first,
     format_amount,
@@ -20,7 +23,7 @@ from oracle.queries.text.human_numbers import (
     format_two_decimals,
 )
 
-WHAT_IF_TITLES = ("if", "mean score", "QoS", "place", "chance of a task")
+WHAT_IF_TITLES = ("if", "mean score", "QoS", "rank", "chance of a task")
 LOSS_TITLES = ("place", "tasks", "lost")
 _NO_VALUE = "-"
 _CHANGES: Mapping[str, str] = {
@@ -28,19 +31,35 @@ _CHANGES: Mapping[str, str] = {
     "one_timeout_fewer": "one timeout fewer",
     "faster": "all answers 20 % faster",
 }
+_KICKOUT_SENTENCES: Mapping[KickoutState, str] = {
+    "due": "A kickout is due.",
+    "not_expected": "At this rate no kickout becomes due.",
+    "no_score": "No scored task counts now, so no kickout can be forecast.",
+    "no_forecast": "The rules score each window by itself, so no kickout can be forecast.",
+    "no_member": "The node is not a member, so no kickout can become due.",
+}
+
+
+def describe_kickout_outlook(advice: NodeAdvice) -> str:
+    """Return whether a kickout is due, or when it becomes due, in one sentence."""
+    if advice.kickout_state == "expected" and advice.kickout is not None:
+        return format_kickout_outlook(advice.kickout)
+    if advice.hold_reason is not None:
+        return f"A kickout is due, and held until an operator decides: {advice.hold_reason}."
+    return _KICKOUT_SENTENCES[advice.kickout_state]
 
 
 def summarize_what_if(what_if: WhatIf) -> str:
     """Return the QoS that the best change would bring, in one sentence."""
-    as_it_is, *changed = what_if.rows
-    best = max(changed, key=lambda row: row.qos)
-    if best.qos <= as_it_is.qos:
-        return "None of these changes would have raised its QoS."
-    change = capitalize_first(_CHANGES[best.change])
-    rank_text = "" if best.rank is None else f", place {best.rank}"
+    unchanged_row, *changed_rows = what_if.rows
+    best_row = max(changed_rows, key=lambda row: row.qos)
+    if best_row.qos <= unchanged_row.qos:
+        return "No change below would have raised its QoS."
+    change = capitalize_first(_CHANGES[best_row.change])
+    rank_text = "" if best_row.rank is None else f", rank {best_row.rank}"
     return (
-        f"{change}: QoS {format_two_decimals(best.qos)} instead of "
-        f"{format_two_decimals(as_it_is.qos)}{rank_text}."
+        f"{change}: QoS {format_two_decimals(best_row.qos)} instead of "
+        f"{format_two_decimals(unchanged_row.qos)}{rank_text}."
     )
 
 
@@ -68,18 +87,25 @@ def explain_what_if(what_if: WhatIf) -> str:
 def summarize_money(money: NodeMoney, token: Token) -> str:
     """Return what the node earns, in one sentence."""
     if not money.tasks:
-        return "No fee of its scored tasks is known."
-    earned = _format(money.earned, token)
-    tasks = f"{format_count(money.tasks, 'scored task')} in {format_duration(money.seconds)}"
+        return (
+            "The fees of its scored tasks are not known."
+            if money.without_fee
+            else "No scored task counts now."
+        )
+    tasks_text = (
+        f"{_format_amount(money.earned, token)} by {format_count(money.tasks, 'scored task')}"
+    )
+    if money.seconds is not None:
+        tasks_text += f" in {format_duration(money.seconds)}"
     if money.per_day is None:
-        return f"It earned {earned} by {tasks}."
-    return f"It earns about {_format(money.per_day, token)} a day: {earned} by {tasks}."
+        return f"It earned {tasks_text}."
+    return f"It earns about {_format_amount(money.per_day, token)} a day: {tasks_text}."
 
 
 def list_loss_cells(money: NodeMoney, token: Token) -> list[tuple[str, ...]]:
     """Return the cells of each place that cost something, in the order of `LOSS_TITLES`."""
     return [
-        (_format_rank_of_loss(loss), str(loss.tasks), _format(loss.amount, token))
+        (_format_rank_of_loss(loss), str(loss.tasks), _format_amount(loss.amount, token))
         for loss in money.losses
     ]
 
@@ -88,5 +114,5 @@ def _format_rank_of_loss(loss: RankLoss) -> str:
     return "no answer" if loss.rank is None else format_rank(loss.rank)
 
 
-def _format(amount: int, token: Token) -> str:
+def _format_amount(amount: int, token: Token) -> str:
     return format_amount(amount, token.symbol, token.decimals)

@@ -28,21 +28,23 @@ def rank_group_again(
     """
     if rules.legacy is not None:
         return None
-    unchanged = _rank(group, task_by_key, rules, {})
-    if unchanged is None or any(
-        unchanged[member.task].rank != member.rank for member in group.members
+    stored_ranking = _rank_group(group, task_by_key, rules, {})
+    if stored_ranking is None or any(
+        stored_ranking[member.task].rank != member.rank for member in group.members
     ):
         return None
-    return _rank(group, task_by_key, rules, elapsed_by_task) if elapsed_by_task else unchanged
+    if not elapsed_by_task:
+        return stored_ranking
+    return _rank_group(group, task_by_key, rules, elapsed_by_task)
 
 
-def _rank(
+def _rank_group(
     group: GroupResult,
     task_by_key: Mapping[TaskKey, Task],
     rules: Rules,
     elapsed_by_task: Mapping[TaskKey, int],
 ) -> dict[TaskKey, GroupMember] | None:
-    answered = []
+    answered_tasks = []
     for member in group.members:
         if member.rank is None and member.task not in elapsed_by_task:
             continue
@@ -55,7 +57,7 @@ def _rank(
         closing_task = copy_task(task)
         closing_task.stopped_time = task.started_time + elapsed
         closing_task.ending = closing_task.abort_reason = None
-        answered.append(closing_task)
+        answered_tasks.append(closing_task)
     closing_members = [
         ClosingMember(
             member.task,
@@ -66,5 +68,5 @@ def _rank(
         )
         for member in group.members
     ]
-    ranked_keys = [task.key for task in rank_by_speed(answered, rules)]
+    ranked_keys = [task.key for task in rank_by_speed(answered_tasks, rules)]
     return {member.task: member for member in rank_members(closing_members, ranked_keys, rules)}

@@ -1,16 +1,20 @@
-"""When a kickout becomes due if a node goes on like this, with the time that it takes."""
+"""Whether a kickout is due, or when it becomes due if a node goes on like this."""
 
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median_low
+from typing import Literal
 
 from pydantic import Field
 
 from oracle.domain.fold.working_set import ScoreEntry
 from oracle.domain.scoring.kickout_forecast import NEAR_SCORES, RECENT_SCORES, forecast_kickout
+from oracle.domain.scoring.node_scores import get_pool_before_score, is_kickout_due
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state import Node
+from oracle.domain.state import Membership, Node
 from oracle.queries.answers import ApiModel
+
+KickoutState = Literal["due", "expected", "not_expected", "no_score", "no_forecast", "no_member"]
 
 
 class KickoutOutlook(ApiModel):
@@ -50,6 +54,21 @@ def build_kickout_outlook(
         first_places=forecast.first_places,
         second_places=forecast.second_places,
     )
+
+
+def classify_kickout(
+    node: Node, time: int, rules: Rules, outlook: KickoutOutlook | None
+) -> KickoutState:
+    """Return whether a kickout is due or expected at a block time, or why it is not forecast."""
+    if is_kickout_due(node, rules, time):
+        return "due"
+    if node.membership is not Membership.MEMBER:
+        return "no_member"
+    if rules.legacy is not None:
+        return "no_forecast"
+    if not get_pool_before_score(node, time, rules):
+        return "no_score"
+    return "not_expected" if outlook is None else "expected"
 
 
 def _compute_median_gap(entries: Sequence[ScoreEntry]) -> int | None:

@@ -7,8 +7,14 @@ Everything is computed on demand for one node, from its rows
 from pydantic import Field
 
 from oracle.domain.state import Membership, Node
+from oracle.indexer.kickout_reviews import load_kickout_review
 from oracle.queries.advice.advice_record import load_advice_record
-from oracle.queries.advice.kickout_outlook import KickoutOutlook, build_kickout_outlook
+from oracle.queries.advice.kickout_outlook import (
+    KickoutOutlook,
+    KickoutState,
+    build_kickout_outlook,
+    classify_kickout,
+)
 from oracle.queries.advice.node_money import NodeMoney, build_node_money
 from oracle.queries.advice.what_if import StandingSource, WhatIf, build_what_if
 from oracle.queries.answers import AddressText, Answer
@@ -20,8 +26,15 @@ class NodeAdvice(Answer):
     """What is coming for a node, what would change it, and the assumptions behind each number."""
 
     node: AddressText
-    kickout: KickoutOutlook | None = Field(
-        description="null: at this rate no kickout becomes due, or the rules have no pool."
+    kickout_state: KickoutState = Field(
+        description=(
+            "no_score: no scored task counts now; no_forecast: the rules score each window by "
+            "itself."
+        )
+    )
+    kickout: KickoutOutlook | None = Field(description="null: no kickout is due or expected.")
+    hold_reason: str | None = Field(
+        description="Why only an operator may allow the kickout that is due; null: none is held."
     )
     what_if: WhatIf | None = Field(
         description="null: not a member, or no group of its pool can be ranked again."
@@ -34,13 +47,25 @@ def build_node_advice(snapshot: ApiSnapshot, node: Node) -> NodeAdvice:
     rules, cursor = snapshot.source.archive.rules, snapshot.cursor
     record = load_advice_record(snapshot.uow, node, (cursor.number, cursor.time), rules)
     is_member = node.membership is Membership.MEMBER
+    outlook = build_kickout_outlook(node, cursor.time, rules, record.entries)
+    kickout_state = classify_kickout(node, cursor.time, rules, outlook)
     return NodeAdvice(
         as_of=snapshot.as_of,
         node=node.address,
-        kickout=build_kickout_outlook(node, cursor.time, rules, record.entries),
+        kickout_state=kickout_state,
+        kickout=outlook,
+        hold_reason=_find_hold_reason(snapshot, node) if kickout_state == "due" else None,
         what_if=build_what_if(record, _build_standing(snapshot, node)) if is_member else None,
         money=build_node_money(record),
     )
+
+
+def _find_hold_reason(snapshot: ApiSnapshot, node: Node) -> str | None:
+    """Return why only an operator may allow a kickout that is due, or None."""
+    if node.kickout_due_since is None:
+        return None
+    policy = snapshot.source.archive.kickout_policy
+    return load_kickout_review(snapshot.uow, node, policy).hold_reason
 
 
 def _build_standing(snapshot: ApiSnapshot, node: Node) -> StandingSource:

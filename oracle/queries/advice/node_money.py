@@ -5,10 +5,13 @@ may have paid others (docs/explanation/legacy.md#money).
 """
 
 from collections import defaultdict
+from collections.abc import Iterable
 
 from pydantic import Field
 
-from oracle.domain.scoring.group_ranking import split_fee
+from oracle.domain.scoring.group_ranking import split_group_fee
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state import Membership
 from oracle.queries.advice.advice_record import AdviceRecord, ScoredTask
 from oracle.queries.advice.what_if import compute_last_place_score
 from oracle.queries.answers import ApiModel, Integer
@@ -34,58 +37,80 @@ class NodeMoney(ApiModel):
     """The stake and the fees of a node; amounts in the token's smallest unit."""
 
     stake: Integer | None
-    earned: Integer = Field(description="Its share of the fees of its last scored tasks.")
+    earned: Integer = Field(description="Its share of the fees of the scored tasks that count.")
     tasks: int = Field(description="Scored tasks with a known fee.")
-    seconds: int = Field(description="From the first of these tasks to the block.")
-    per_day: Integer | None = Field(description="null: less than an hour passed.")
+    without_fee: int = Field(description="Scored tasks whose fee is not known.")
+    seconds: int | None = Field(
+        description="From the first of `tasks` to the block; null: not a member, or no such task."
+    )
+    per_day: Integer | None = Field(
+        description="Fees per day in `seconds`; null: `seconds` is null or below an hour."
+    )
     losses: list[RankLoss] = Field(description="Best place first.")
     assumption: str = _ASSUMPTION
 
 
 def build_node_money(record: AdviceRecord) -> NodeMoney:
-    """Return what a node earned by its last scored tasks."""
-    shares: list[int] = []
-    losses_by_rank: dict[int | None, list[int]] = defaultdict(list)
-    for scored in record.scored_tasks:
-        share, better_share = _compute_shares(record, scored)
-        if share is not None:
-            shares.append(share)
-        if share is not None and better_share is not None:
-            losses_by_rank[scored.entry.rank].append(max(0, better_share - share))
-    seconds = record.time - record.entries[0].time if record.entries else 0
+    """Return what a node earned by the scored tasks that count, and what lower places cost it."""
+    fees = [
+        (scored_task, task.fee)
+        for scored_task in record.scored_tasks
+        if (task := record.task_by_key.get(scored_task.entry.task)) and task.fee is not None
+    ]
+    earned = sum(_compute_share(scored_task, fee) for scored_task, fee in fees)
+    seconds = None
+    if fees and record.node.membership is Membership.MEMBER:
+        seconds = record.time - fees[0][0].entry.time
     return NodeMoney(
         stake=record.node.stake,
-        earned=sum(shares),
-        tasks=len(shares),
+        earned=earned,
+        tasks=len(fees),
+        without_fee=len(record.entries) - len(fees),
         seconds=seconds,
-        per_day=sum(shares) * _DAY_SECONDS // seconds if seconds >= _MIN_SECONDS else None,
-        losses=[
-            RankLoss(rank=rank, tasks=len(amounts), amount=sum(amounts))
-            for rank, amounts in sorted(
-                losses_by_rank.items(), key=lambda item: (item[0] is None, item[0] or 0)
-            )
-        ],
+        per_day=None
+        if seconds is None or seconds < _MIN_SECONDS
+        else earned * _DAY_SECONDS // seconds,
+        losses=_list_losses(fees, record.rules),
     )
 
 
-def _compute_shares(record: AdviceRecord, scored: ScoredTask) -> tuple[int | None, int | None]:
-    """Return a node's share of its task's fee, and what the next better place would have brought.
+def _list_losses(fees: Iterable[tuple[ScoredTask, int]], rules: Rules) -> list[RankLoss]:
+    losses_by_rank: dict[int | None, list[int]] = defaultdict(list)
+    for scored_task, fee in fees:
+        better_share = _compute_better_share(scored_task, fee, rules)
+        if better_share is not None:
+            loss = max(0, better_share - _compute_share(scored_task, fee))
+            losses_by_rank[scored_task.entry.rank].append(loss)
+    return [
+        RankLoss(rank=rank, tasks=len(losses), amount=sum(losses))
+        for rank, losses in sorted(
+            losses_by_rank.items(), key=lambda item: (item[0] is None, item[0] or 0)
+        )
+    ]
 
-    The first is None if the fee is not known; the second also for a first place.
+
+def _compute_share(scored_task: ScoredTask, fee: int) -> int:
+    return split_group_fee(fee, scored_task.group.members)[scored_task.entry.task]
+
+
+def _compute_better_share(scored_task: ScoredTask, fee: int, rules: Rules) -> int | None:
+    """Return the share that the next better place would have brought; None for a first place.
+
+    The node and the node in this place change their scores. A node without an answer would have
+    been last.
     """
-    task = record.task_by_key.get(scored.entry.task)
-    if task is None or task.fee is None:
-        return None, None
-    members = [member for member in scored.group.members if member.score is not None]
-    scores = [member.score or 0 for member in members]
-    own = next(i for i, member in enumerate(members) if member.task == scored.entry.task)
-    share, rank = split_fee(task.fee, scores)[own], scored.entry.rank
+    task_key, rank = scored_task.entry.task, scored_task.entry.rank
+    members = scored_task.group.members
     if rank == 1:
-        return share, None
-    better_scores = list(scores)
-    if rank is None:
-        better_scores[own] = compute_last_place_score(scored, record.rules)
-    else:
-        better = next(i for i, member in enumerate(members) if member.rank == rank - 1)
-        better_scores[own], better_scores[better] = scores[better], scores[own]
-    return share, split_fee(task.fee, better_scores)[own]
+        return None
+    new_scores = {task_key: compute_last_place_score(scored_task, rules)}
+    if rank is not None:
+        better_member = next(member for member in members if member.rank == rank - 1)
+        new_scores = {
+            task_key: better_member.score or 0,
+            better_member.task: scored_task.entry.score,
+        }
+    changed_members = [
+        member._replace(score=new_scores.get(member.task, member.score)) for member in members
+    ]
+    return split_group_fee(fee, changed_members)[task_key]

@@ -86,8 +86,8 @@ def build_what_if(record: AdviceRecord, standing: StandingSource) -> WhatIf | No
                 standing,
             )
         )
-    played = bytes(faster_scores.get(entry.seq, entry.score) for entry in record.entries)
-    rows.append(_build_row("faster", played, reliability, record.rules, standing))
+    scores_if_faster = bytes(faster_scores.get(entry.seq, entry.score) for entry in record.entries)
+    rows.append(_build_row("faster", scores_if_faster, reliability, record.rules, standing))
     return WhatIf(groups=len(faster_scores), rows=rows)
 
 
@@ -97,15 +97,17 @@ def compute_reliability_without(record: AdviceRecord, index: int) -> int:
     The later changes are played again. A success that found H = 1 is not stored, and would have
     found H = 1 again.
     """
-    rules, skipped = record.rules, record.changes[index]
+    rules, omitted_change = record.rules, record.changes[index]
     changes = [
         change
         for change in record.changes
-        if change.cause is not ReliabilityCause.TIMEOUT_VOID and change is not skipped
+        if change.cause is not ReliabilityCause.TIMEOUT_VOID and change is not omitted_change
     ]
-    earlier = [change for change in changes if change.at < skipped.at]
+    earlier = [change for change in changes if change.at < omitted_change.at]
     base, since = (
-        (earlier[-1].after, earlier[-1].time) if earlier else (skipped.before, skipped.time)
+        (earlier[-1].after, earlier[-1].time)
+        if earlier
+        else (omitted_change.before, omitted_change.time)
     )
     for change in changes[len(earlier) :]:
         reliability = heal_reliability(base, since, change.time, rules)
@@ -139,17 +141,19 @@ def _build_row(
 def _compute_faster_scores(record: AdviceRecord) -> dict[int, int]:
     """Return the scores of the groups that can be ranked again, by the number of the score."""
     score_by_seq: dict[int, int] = {}
-    for scored in record.scored_tasks:
-        elapsed = scored.member.elapsed
-        faster = (
+    for scored_task in record.scored_tasks:
+        entry, elapsed = scored_task.entry, scored_task.member.elapsed
+        faster_times = (
             {}
-            if scored.member.rank is None or elapsed is None
-            else {scored.entry.task: elapsed * _FASTER_NUMERATOR // _FASTER_DENOMINATOR}
+            if scored_task.member.rank is None or elapsed is None
+            else {entry.task: elapsed * _FASTER_NUMERATOR // _FASTER_DENOMINATOR}
         )
-        members = rank_group_again(scored.group, record.task_by_key, record.rules, faster)
+        members = rank_group_again(
+            scored_task.group, record.task_by_key, record.rules, faster_times
+        )
         if members is not None:
-            score = members[scored.entry.task].score
-            score_by_seq[scored.entry.seq] = scored.entry.score if score is None else score
+            score = members[entry.task].score
+            score_by_seq[entry.seq] = entry.score if score is None else score
     return score_by_seq
 
 
@@ -163,15 +167,15 @@ def _find_last_timeout(changes: Sequence[ReliabilityChange]) -> int | None:
 
 def _compute_scores_without_timeout(record: AdviceRecord, timeout: ReliabilityChange) -> bytes:
     """Return the scores if the task that timed out had been answered last in its group."""
-    answered = {
-        scored.entry.seq: compute_last_place_score(scored, record.rules)
-        for scored in record.scored_tasks
-        if scored.entry.task == timeout.task and scored.entry.rank is None
+    last_place_scores = {
+        scored_task.entry.seq: compute_last_place_score(scored_task, record.rules)
+        for scored_task in record.scored_tasks
+        if scored_task.entry.task == timeout.task and scored_task.entry.rank is None
     }
-    return bytes(answered.get(entry.seq, entry.score) for entry in record.entries)
+    return bytes(last_place_scores.get(entry.seq, entry.score) for entry in record.entries)
 
 
-def compute_last_place_score(scored: ScoredTask, rules: Rules) -> int:
-    """Return the score of a node that had been the last one to answer in its group."""
-    ranked = sum(member.rank is not None for member in scored.group.members)
-    return get_rank_score(ranked + 1, rules)
+def compute_last_place_score(scored_task: ScoredTask, rules: Rules) -> int:
+    """Return the score that a node without an answer would have had as the last one to answer."""
+    ranked_count = sum(member.rank is not None for member in scored_task.group.members)
+    return get_rank_score(ranked_count + 1, rules)

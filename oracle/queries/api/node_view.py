@@ -3,10 +3,8 @@
 from pydantic import Field
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.ids import TaskKey
 from oracle.domain.reports.lanes import DO_NOT_SELECT, NEVER_REPORTED
-from oracle.domain.scoring.group_ranking import split_fee
-from oracle.domain.state import GroupResult, Node, Task
+from oracle.domain.state import Node
 from oracle.queries.answers import Answer, ApiModel, FixedPoint, Integer
 from oracle.queries.api.lifting import NodeLift, compute_what_if_counts
 from oracle.queries.api.node_list import load_population
@@ -46,14 +44,6 @@ class KickoutProgress(ApiModel):
     on_chain: ContractKickout | None = Field(description="null: it was never accused.")
 
 
-class Earned(ApiModel):
-    """The share of the pool's task fees that the rules give to the node; payments may differ."""
-
-    tasks: int
-    amount: Integer = Field(description="In the fee's smallest unit.")
-    without_fee: int = Field(description="Tasks whose fee is not known.")
-
-
 class NodeView(Answer):
     """One node; `row` is its row in the list of nodes."""
 
@@ -70,7 +60,6 @@ class NodeView(Answer):
     on_chain: OnChainScore | None = Field(
         description="null: no accepted round contains the node, or its leaves are not stored."
     )
-    earned: Earned
     lift: NodeLift = Field(
         description="Events that would change its standing, simulated by the fold."
     )
@@ -96,7 +85,6 @@ def build_node_view(snapshot: ApiSnapshot, node: Node) -> NodeView:
         excluded_below=rules.exclude_enter,
         kickout=_build_kickout_progress(snapshot, population, node, row),
         on_chain=_build_on_chain_score(population.on_chain, row),
-        earned=_compute_earnings(snapshot, node),
         lift=compute_what_if_counts(node, population.time, rules, ranking),
     )
 
@@ -137,37 +125,3 @@ def _build_on_chain_score(on_chain: OnChainScores, row: NodeEntry) -> OnChainSco
         time=accepted.time,
         is_current=lane == row.lane,
     )
-
-
-def _compute_earnings(snapshot: ApiSnapshot, node: Node) -> Earned:
-    results = snapshot.uow.results.list_for_node(
-        node.address, snapshot.source.archive.rules.pool_size
-    )
-    tasks = snapshot.uow.tasks.get_many(
-        {member.task for result in results for member in result.members}
-    )
-    shares = [share for result in results for share in _compute_fee_shares(result, node, tasks)]
-    known_shares = [share for share in shares if share is not None]
-    return Earned(
-        tasks=len(shares), amount=sum(known_shares), without_fee=len(shares) - len(known_shares)
-    )
-
-
-def _compute_fee_shares(
-    result: GroupResult, node: Node, tasks: dict[TaskKey, Task]
-) -> list[int | None]:
-    """Return the node's fee share for each of its tasks in a group; None if the fee is unknown."""
-    scored_members = [member for member in result.members if member.score is not None]
-    shares: list[int | None] = []
-    for member_index, member in enumerate(scored_members):
-        if member.node != node.address:
-            continue
-        task = tasks.get(member.task)
-        fee = None if task is None else task.fee
-        shares_by_member = (
-            None
-            if fee is None
-            else split_fee(fee, [scored_member.score or 0 for scored_member in scored_members])
-        )
-        shares.append(None if shares_by_member is None else shares_by_member[member_index])
-    return shares

@@ -19,7 +19,7 @@ from oracle.store.encoding import (
     join_hashes,
     split_hashes,
 )
-from oracle.store.tables.state_tables import group_member, group_result, open_group, score, task
+from oracle.store.tables.state_tables import group_member, group_result, open_group, task
 
 
 class GroupRepository:
@@ -60,7 +60,6 @@ def _decode_group_row(row: Any) -> OpenGroup:  # noqa: ANN401  a row of any driv
 
 _NOT_ACCEPTED = [ending.value for ending in (Ending.INVALIDATED, Ending.ABORTED, Ending.TIMED_OUT)]
 _RESULT_POSITION = [group_result.c[name] for name in Position._fields]
-_SCORE_POSITION = [score.c[name] for name in Position._fields]
 _MEMBER_POSITION = [group_member.c[name] for name in Position._fields]
 _IS_MEMBER_OF_RESULT = and_(
     *(
@@ -106,17 +105,6 @@ class GroupResultRepository:
     def list_for_group(self, group: GroupKey) -> list[GroupResult]:
         """Return the results of this group: usually at most one, more if group keys repeat."""
         return self._select_results(group_result.c.task_group == decode_hex(group))
-
-    def list_for_node(self, node: Address, limit: int = 50) -> list[GroupResult]:
-        """Return the newest results that gave this node a score, oldest first."""
-        # The node's scores have the closing positions, so group_member needs no index by node.
-        query = (
-            select(*_SCORE_POSITION)
-            .where(score.c.node == decode_hex(node))
-            .order_by(score.c.seq.desc())
-            .limit(limit)
-        )
-        return self.list_closed_at([Position(*row) for row in self._connection.execute(query)])
 
     def find_possible_zeros(
         self, node: Address, first_block: int, last_block: int

@@ -150,31 +150,6 @@ def test_results_are_returned_by_group(store: Store):
         assert uow.results.count() == 3
 
 
-def test_results_are_returned_by_scored_node(store: Store):
-    closed = [result(group, [1, 2], block=group) for group in (1, 2, 3)]
-    with store.transaction() as uow:
-        uow.results.append(closed)
-        uow.scores.append(
-            [
-                ScoreEntry(
-                    node=address(1),
-                    seq=number,
-                    task=group_result.members[0].task,
-                    group=group_result.group,
-                    rank=1,
-                    elapsed=0,
-                    score=10,
-                    at=group_result.closed_at,
-                    time=group_result.time,
-                )
-                for number, group_result in enumerate(closed, 1)
-            ],
-            1,
-        )
-        assert uow.results.list_for_node(address(1), limit=2) == closed[1:]
-        assert uow.results.list_for_node(address(2)) == []
-
-
 def test_last_written_version_of_kickout_interval_is_stored(store: Store):
     opened, closed = Position(5, 0, 1), Position(7, 0, 2)
     still = KickoutDue(address(2), Position(3, 0, 0), None)

@@ -222,6 +222,7 @@ def build_advice_values(advice: NodeAdvice, token: Token) -> dict[str, Any]:
             "summary": summarize_money(money, token),
             "titles": LOSS_TITLES,
             "cells": list_loss_cells(money, token),
+            "has_fees": money.tasks > 0,
             "assumption": money.assumption,
         },
     }

@@ -61,6 +61,7 @@ def test_amounts_are_shown_in_the_token_of_the_network():
         stake=None,
         earned=1_250,
         tasks=3,
+        without_fee=0,
         seconds=7_200,
         per_day=15_000,
         losses=[RankLoss(rank=3, tasks=2, amount=75), RankLoss(rank=None, tasks=1, amount=5)],

@@ -1,0 +1,119 @@
+"""Measure the advice for one node among many, compared with folding its history again.
+
+Run: .venv/bin/python benchmarks/advice.py [--nodes 10000]
+Groups of three race until a few nodes have full pools; each of these nodes gets one advice. The
+baseline folds the events of the groups once more, as a what-if without stored groups would.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from random import Random
+from statistics import median
+
+ROOT = Path(__file__).resolve().parents[1]
+# The path must be set before the imports below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.outcome import Outcome, begin, end  # noqa: E402
+from oracle.domain.fold.fold import Fold  # noqa: E402
+from oracle.queries.advice.node_advice import build_node_advice  # noqa: E402
+from oracle.queries.api.draw_weights import find_weighting  # noqa: E402
+from oracle.queries.api.source import ApiSnapshot, open_snapshot  # noqa: E402
+from oracle.store.database import Store  # noqa: E402
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
+from tests.support.api import IndexedHistory  # noqa: E402
+from tests.support.histories import History, node  # noqa: E402
+from tests.unit.queries.advice.records import race  # noqa: E402
+
+RACERS = 30
+TARGET_MILLISECONDS = 10.0
+
+
+def create_history(node_count: int) -> History:
+    """Let all nodes join; the first ones race until their pools are full."""
+    random = Random(1)  # noqa: S311  repeatable, no secret
+    names = [f"n{number}" for number in range(node_count)]
+    history = History().joins(*names, stake=400 * 10**18, gpu_name="RTX 4090", gpu_vram=24)
+    for number in range(RACERS * CRYNUX.pool_size // 2):
+        runners = random.sample(names[:RACERS], 3)
+        seconds = [random.randint(5, 60) for _ in runners]
+        if number % 20 == 0:
+            seconds[0] = 0
+        race(
+            history,
+            f"g{number}",
+            {runner: taken or None for runner, taken in zip(runners, seconds, strict=True)},
+        )
+    return history
+
+
+def measure_milliseconds(work: Callable[[], object]) -> float:
+    began = time.process_time()
+    work()
+    return (time.process_time() - began) * 1e3
+
+
+def measure_advice(snapshot: ApiSnapshot) -> list[float]:
+    """Return the CPU time of the advice of each node with a full pool, in milliseconds."""
+    nodes = [snapshot.get_ranking().nodes[node(f"n{number}")] for number in range(RACERS)]
+    return [
+        measure_milliseconds(partial(build_node_advice, snapshot, advised_node))
+        for advised_node in nodes
+        if len(advised_node.pool) == CRYNUX.pool_size
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=10_000)
+    node_count = parser.parse_args().nodes
+    history = create_history(node_count)
+    with tempfile.TemporaryDirectory(prefix="qos-bench-") as folder:
+        store = Store.open(f"sqlite:///{folder}/oracle.sqlite", create=True)
+        indexed = IndexedHistory(store).whole(history)
+        begin("HTTP, JSON and the page; the ranking, which is kept for a block")
+        with open_snapshot(indexed.source) as snapshot:
+            weighting = find_weighting(CRYNUX, None)
+            assert weighting is not None
+            snapshot.get_ranking().get_sorted_keys("qos")
+            weights = measure_milliseconds(
+                lambda: snapshot.get_ranking().get_draw_weights(weighting)
+            )
+            times = measure_advice(snapshot)
+        store.close()
+    race_events = history.events[node_count:]
+    folding = measure_milliseconds(lambda: Fold(CRYNUX).fold_events(race_events))
+    source, size = f"a fold of {len(race_events):,} events", "10,000 nodes"
+    target_at = "" if node_count == 10_000 else size
+    print(f"{len(times)} nodes with a full pool, {node_count:,} nodes in all")
+    return end(
+        [
+            Outcome(
+                "advice: CPU time of one node's advice",
+                median(times),
+                "ms",
+                TARGET_MILLISECONDS,
+                folding,
+                source,
+                target_at,
+            ),
+            Outcome(
+                "advice: CPU time of the sum of all weights, once a block",
+                weights,
+                "ms",
+                None,
+                folding,
+                source,
+            ),
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""Each sentence of an advice is true for the node that it describes."""
+
+from dataclasses import replace
+
+import pytest
+
+from oracle.chain.profiles.profile import Token
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.rules import Rules
+from oracle.queries.advice.advice_sentences import describe_kickout_outlook, summarize_money
+from oracle.queries.advice.node_advice import NodeAdvice, build_node_advice
+from oracle.queries.api.source import open_snapshot
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
+from tests.support.api import IndexedHistory
+from tests.support.histories import History, node
+from tests.unit.queries.advice.records import FEE, race
+from tests.unit.systems.legacy.networks import RULES as LEGACY
+
+# No kickout is held because the tasks of one creator decide it.
+RULES = replace(CRYNUX, pool_size=4, kick_creator_share=UNIT)
+CNX = Token("CNX", 0)
+
+
+def advise(new_store, history: History, rules: Rules = RULES, name: str = "A") -> NodeAdvice:
+    with new_store() as store:
+        source = IndexedHistory(store, rules).whole(history).source
+        with open_snapshot(source) as snapshot:
+            return build_node_advice(snapshot, snapshot.get_ranking().nodes[node(name)])
+
+
+def joined(*scores: int) -> History:
+    return History().joins("A").scores("A", *scores)
+
+
+EXPECTED = "At this rate a kickout is due in two scored tasks, in about "
+HELD = replace(RULES, kick_creator_share=UNIT // 2)
+
+
+@pytest.mark.parametrize(
+    ("history", "rules", "sentence"),
+    [
+        (joined(), RULES, "No scored task counts now, so no kickout can be forecast."),
+        (joined(10, 10), RULES, "At this rate no kickout becomes due."),
+        (joined(0, 0), RULES, EXPECTED),
+        (joined(0, 0, 0, 0), RULES, "A kickout is due."),
+        (
+            joined(0, 0, 0, 0),
+            HELD,
+            "A kickout is due, and held until an operator decides: 4 of its 4 ",
+        ),
+        (joined(0, 0, 0, 0).quits("A"), RULES, "A kickout is due."),
+        (joined(0, 0).quits("A"), RULES, "The node is not a member, so no kickout can become"),
+        (joined(0, 0).is_kicked_out("A"), RULES, "The node is not a member, so no kickout can"),
+        (
+            joined(0, 0, 0, 0).is_kicked_out("A").joins("A"),
+            RULES,
+            "No scored task counts now, so no kickout",
+        ),
+        (History().updates("A"), RULES, "The node is not a member, so no kickout can become due."),
+        (joined(0, 0).pauses("A"), RULES, EXPECTED),
+        (History().joins("A"), LEGACY, "The rules score each window by itself, so no kickout"),
+    ],
+)
+def test_kickout_sentence_is_true_for_each_kind_of_node(
+    new_sqlite_store, history, rules, sentence
+):
+    advice = advise(new_sqlite_store, history, rules)
+    assert describe_kickout_outlook(advice).startswith(sentence)
+
+
+def raced(seconds_after: int = 7_199) -> History:
+    return race(History().joins("A", "B", "C"), "g", {"A": 5, "B": 9, "C": 20}).after(
+        seconds_after
+    )
+
+
+def expelled() -> History:
+    """A times out in four groups and is kicked out, so that its pool starts anew."""
+    history = History().joins("A", "B", "C")
+    for number in range(RULES.pool_size):
+        race(history, str(number), {"A": None, "B": 9, "C": 20})
+    return history.is_kicked_out("A")
+
+
+@pytest.mark.parametrize(
+    ("history", "sentence"),
+    [
+        (raced(), "It earns about 2,400 CNX a day: 200 CNX by one scored task in 2 h."),
+        (raced(59), "It earned 200 CNX by one scored task in 60 s."),
+        (raced().quits("A"), "It earned 200 CNX by one scored task."),
+        (raced().is_kicked_out("A"), "It earned 200 CNX by one scored task."),
+        (joined(10, 5), "The fees of its scored tasks are not known."),
+        (joined(), "No scored task counts now."),
+        (expelled().joins("A"), "No scored task counts now."),
+    ],
+)
+def test_money_sentence_is_true_for_each_kind_of_node(new_sqlite_store, history, sentence):
+    assert FEE * 10 // 17 == 200
+    assert summarize_money(advise(new_sqlite_store, history).money, CNX) == sentence
+
+
+def test_scores_from_before_a_new_membership_do_not_count(new_sqlite_store):
+    history = expelled().joins("A")
+    race(history, "new", {"A": 20, "B": 5, "C": 9})
+    advice = advise(new_sqlite_store, history)
+    assert advice.money.tasks == 1
+    assert advice.what_if is not None
+    assert advice.what_if.groups == 1
