@@ -13,6 +13,7 @@ from oracle.domain.reports.node_kicks import KickState
 from oracle.domain.scoring.node_figures import compute_node_scores
 from oracle.domain.scoring.node_scores import count_scores
 from oracle.domain.state import Node
+from oracle.queries.advice.advice_record import AdviceRecord
 from oracle.queries.advice.kickout_outlook import build_kickout_outlook
 from oracle.queries.api.lifting import compute_what_if_counts
 from oracle.queries.api.node_order import NodeRanking
@@ -30,26 +31,21 @@ from oracle.queries.text.human_numbers import (
 _MAX_CHANGES = 100
 
 
-def build_node_summary(
-    snapshot: ApiSnapshot, node: Node, view: NodeView
-) -> tuple[NodeSummary, list[ScoreEntry]]:
-    """Return the data for sentences about a node as of the cursor, and the scores that count.
-
-    The oldest score comes first.
-    """
-    scores = _load_scores(snapshot, node)
+def build_node_summary(snapshot: ApiSnapshot, record: AdviceRecord, view: NodeView) -> NodeSummary:
+    """Return the data for sentences about the node of a record as of the cursor."""
+    node, scores = record.node, record.entries
     causes, membership_change = (
-        _build_score_causes(snapshot, node, scores),
+        _build_score_causes(snapshot, node, scores, record.changes),
         snapshot.uow.memberships.get_effective_change(node.address),
     )
-    summary = NodeSummary(
+    return NodeSummary(
         time=causes.time,
         rules=causes.rules,
         node_scores=causes.node_scores,
         ranks=causes.ranks,
         timeouts=causes.timeouts,
         points=_compute_mean_points(scores),
-        group_size=_find_group_size(snapshot, scores),
+        group_size=_find_group_size(record),
         place=view.row.place,
         members=view.members,
         lift=view.lift,
@@ -57,7 +53,6 @@ def build_node_summary(
         kick_at=_find_kick_time(view),
         changed_at=None if membership_change is None else membership_change.time,
     )
-    return summary, scores
 
 
 def build_node_summary_from_explanation(
@@ -88,18 +83,19 @@ def build_node_summary_from_explanation(
 
 def build_score_causes(snapshot: ApiSnapshot, node: Node) -> NodeCauses:
     """Return the causes of a node's score as of the cursor; cheaper than a full summary."""
-    return _build_score_causes(snapshot, node, _load_scores(snapshot, node))
-
-
-def _load_scores(snapshot: ApiSnapshot, node: Node) -> list[ScoreEntry]:
     score_count = count_scores(node, snapshot.cursor.time, snapshot.source.archive.rules)
-    return snapshot.uow.scores.list_for_node_up_to(
+    scores = snapshot.uow.scores.list_for_node_up_to(
         node.address, snapshot.cursor.number, score_count
     )
+    changes = snapshot.uow.reliability.list_for_node(node.address, _MAX_CHANGES)
+    return _build_score_causes(snapshot, node, scores, changes)
 
 
 def _build_score_causes(
-    snapshot: ApiSnapshot, node: Node, scores: Sequence[ScoreEntry]
+    snapshot: ApiSnapshot,
+    node: Node,
+    scores: Sequence[ScoreEntry],
+    changes: Iterable[ReliabilityChange],
 ) -> NodeCauses:
     rules, time = snapshot.source.archive.rules, snapshot.cursor.time
     return NodeCauses(
@@ -107,9 +103,7 @@ def _build_score_causes(
         rules=rules,
         node_scores=compute_node_scores(node, time, rules, snapshot.get_ranking().peers),
         ranks=tuple(entry.rank for entry in scores),
-        timeouts=_filter_timeouts(
-            snapshot.uow.reliability.list_for_node(node.address, _MAX_CHANGES)
-        ),
+        timeouts=_filter_timeouts(changes),
     )
 
 
@@ -121,9 +115,8 @@ def _compute_mean_points(scores: Sequence[ScoreEntry]) -> int:
     return sum(entry.score for entry in scores) * UNIT // max(1, len(scores))
 
 
-def _find_group_size(snapshot: ApiSnapshot, scores: list[ScoreEntry]) -> int | None:
-    results = snapshot.uow.results.list_closed_at([entry.at for entry in scores])
-    sizes = {len(result.members) for result in results}
+def _find_group_size(record: AdviceRecord) -> int | None:
+    sizes = {len(scored_task.group.members) for scored_task in record.scored_tasks}
     return sizes.pop() if len(sizes) == 1 else None
 
 

@@ -15,6 +15,7 @@ from oracle.daemon.compose import open_reader
 from oracle.daemon.records import open_folded_records
 from oracle.daemon.startup import build_api_source
 from oracle.errors import InputError
+from oracle.queries.advice.advice_record import load_advice_record
 from oracle.queries.advice.advice_sentences import (
     LOSS_TITLES,
     WHAT_IF_TITLES,
@@ -48,7 +49,7 @@ def print_advice(
                 raise InputError(
                     f"{address}: no event refers to this node; `qos-oracle nodes` lists all nodes"
                 )
-            advice = build_node_advice(snapshot, row)
+            advice = build_node_advice(snapshot, load_advice_record(snapshot, row))
     if as_json:
         print_model(advice)
     else:

@@ -8,7 +8,7 @@ from oracle.domain.ids import TaskKey
 from oracle.domain.scoring.node_scores import count_scores
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import GroupMember, GroupResult, Node, Task
-from oracle.store.database import UnitOfWork
+from oracle.queries.api.source import ApiSnapshot
 
 # Older changes of reliability have healed by now, or are among these.
 _MAX_CHANGES = 100
@@ -40,17 +40,15 @@ class AdviceRecord:
     changes: Sequence[ReliabilityChange]
 
 
-def load_advice_record(
-    uow: UnitOfWork, node: Node, as_of: tuple[int, int], rules: Rules
-) -> AdviceRecord:
-    """Load the rows of a node; `as_of` is the number and the time of the cursor's block."""
-    number, time = as_of
-    score_count = count_scores(node, time, rules)
-    entries = uow.scores.list_for_node_up_to(node.address, number, score_count)
+def load_advice_record(snapshot: ApiSnapshot, node: Node) -> AdviceRecord:
+    """Load the rows of a node as of the cursor."""
+    uow, cursor, rules = snapshot.uow, snapshot.cursor, snapshot.source.archive.rules
+    score_count = count_scores(node, cursor.time, rules)
+    entries = uow.scores.list_for_node_up_to(node.address, cursor.number, score_count)
     groups = uow.results.list_closed_at([entry.at for entry in entries])
     return AdviceRecord(
         node=node,
-        time=time,
+        time=cursor.time,
         rules=rules,
         entries=entries,
         scored_tasks=match_scored_tasks(entries, groups),

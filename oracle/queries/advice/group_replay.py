@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from oracle.domain.ids import TaskKey
 from oracle.domain.scoring.group_ranking import (
     ClosingMember,
-    compute_elapsed_seconds,
     rank_by_speed,
     rank_members,
 )
@@ -28,36 +27,26 @@ def rank_group_again(
     """
     if rules.legacy is not None:
         return None
-    stored_ranking = _rank_group(group, task_by_key, rules, {})
-    if stored_ranking is None or any(
-        stored_ranking[member.task].rank != member.rank for member in group.members
-    ):
+    ranked_members = sorted(
+        (member for member in group.members if member.rank is not None),
+        key=lambda member: member.rank or 0,
+    )
+    answered_tasks = {
+        member.task: _copy_closing_task(task, None)
+        for member in ranked_members
+        if (task := task_by_key.get(member.task)) is not None
+    }
+    ranked_keys = [task.key for task in rank_by_speed(list(answered_tasks.values()), rules)]
+    if ranked_keys != [member.task for member in ranked_members]:
         return None
     if not elapsed_by_task:
-        return stored_ranking
-    return _rank_group(group, task_by_key, rules, elapsed_by_task)
-
-
-def _rank_group(
-    group: GroupResult,
-    task_by_key: Mapping[TaskKey, Task],
-    rules: Rules,
-    elapsed_by_task: Mapping[TaskKey, int],
-) -> dict[TaskKey, GroupMember] | None:
-    answered_tasks = []
-    for member in group.members:
-        if member.rank is None and member.task not in elapsed_by_task:
-            continue
-        task = task_by_key.get(member.task)
-        elapsed = None if task is None else compute_elapsed_seconds(task)
-        elapsed = elapsed_by_task.get(member.task, elapsed)
-        if task is None or task.started_time is None or elapsed is None:
+        return {member.task: member for member in group.members}
+    for key, elapsed in elapsed_by_task.items():
+        task = task_by_key.get(key)
+        if task is None or task.started_time is None:
             return None
-        # As it was when the group closed: with an answer, and without an ending.
-        closing_task = copy_task(task)
-        closing_task.stopped_time = task.started_time + elapsed
-        closing_task.ending = closing_task.abort_reason = None
-        answered_tasks.append(closing_task)
+        answered_tasks[key] = _copy_closing_task(task, task.started_time + elapsed)
+    ranked_keys = [task.key for task in rank_by_speed(list(answered_tasks.values()), rules)]
     closing_members = [
         ClosingMember(
             member.task,
@@ -68,5 +57,16 @@ def _rank_group(
         )
         for member in group.members
     ]
-    ranked_keys = [task.key for task in rank_by_speed(answered_tasks, rules)]
     return {member.task: member for member in rank_members(closing_members, ranked_keys, rules)}
+
+
+def _copy_closing_task(task: Task, stopped_time: int | None) -> Task:
+    """Return a task as it was when its group closed: with an answer, and without an ending.
+
+    `stopped_time` replaces the block time of the answer, unless it is None.
+    """
+    closing_task = copy_task(task)
+    closing_task.ending = closing_task.abort_reason = None
+    if stopped_time is not None:
+        closing_task.stopped_time = stopped_time
+    return closing_task

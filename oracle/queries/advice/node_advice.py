@@ -8,7 +8,7 @@ from pydantic import Field
 
 from oracle.domain.state import Membership, Node
 from oracle.indexer.kickout_reviews import load_kickout_review
-from oracle.queries.advice.advice_record import load_advice_record
+from oracle.queries.advice.advice_record import AdviceRecord
 from oracle.queries.advice.kickout_outlook import (
     KickoutOutlook,
     KickoutState,
@@ -42,13 +42,12 @@ class NodeAdvice(Answer):
     money: NodeMoney
 
 
-def build_node_advice(snapshot: ApiSnapshot, node: Node) -> NodeAdvice:
-    """Return the advice for a node as of the cursor."""
-    rules, cursor = snapshot.source.archive.rules, snapshot.cursor
-    record = load_advice_record(snapshot.uow, node, (cursor.number, cursor.time), rules)
+def build_node_advice(snapshot: ApiSnapshot, record: AdviceRecord) -> NodeAdvice:
+    """Return the advice for the node of a record as of the cursor."""
+    node, time, rules = record.node, record.time, record.rules
     is_member = node.membership is Membership.MEMBER
-    outlook = build_kickout_outlook(node, cursor.time, rules, record.entries)
-    kickout_state = classify_kickout(node, cursor.time, rules, outlook)
+    outlook = build_kickout_outlook(node, time, rules, record.entries)
+    kickout_state = classify_kickout(node, time, rules, outlook)
     return NodeAdvice(
         as_of=snapshot.as_of,
         node=node.address,

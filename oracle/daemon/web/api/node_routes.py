@@ -10,6 +10,7 @@ from oracle.chain.hex_names import parse_address
 from oracle.daemon.web.api.answering import ApiAnswers
 from oracle.daemon.web.api.input_types import AddressPrefixInput, NodePath
 from oracle.domain.scoring.node_figures import NodeState
+from oracle.queries.advice.advice_record import load_advice_record
 from oracle.queries.advice.node_advice import NodeAdvice, build_node_advice
 from oracle.queries.answers import LARGEST_INTEGER
 from oracle.queries.api.network_view import NetworkAnswer, build_network_overview
@@ -121,7 +122,9 @@ def build_node_routes(api_answers: ApiAnswers) -> APIRouter:
         """Return what is coming for a node, and what would change it."""
         return api_answers.answer_from_snapshot(
             request,
-            lambda snapshot: build_node_advice(snapshot, find_node_by_prefix(snapshot, node)),
+            lambda snapshot: build_node_advice(
+                snapshot, load_advice_record(snapshot, find_node_by_prefix(snapshot, node))
+            ),
         )
 
     @router.get("/nodes/{node}/rules", operation_id="node_rules", response_model=NodePreviews)

@@ -29,6 +29,7 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import DO_NOT_SELECT
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
+from oracle.queries.advice.advice_record import load_advice_record
 from oracle.queries.advice.advice_sentences import (
     LOSS_TITLES,
     WHAT_IF_TITLES,
@@ -123,19 +124,20 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
             raise
         return _render_absence(snapshot, request, Address(prefix))
     node_answer = build_node_view(snapshot, node)
-    node_summary, scores = build_node_summary(snapshot, node, node_answer)
+    record = load_advice_record(snapshot, node)
+    node_summary = build_node_summary(snapshot, record, node_answer)
     last, range_seconds = _find_chart_end_time(snapshot, node), _RANGES[range_name]
     first = None if range_seconds is None else max(0, last - range_seconds)
     history = build_node_history(
         snapshot, node.address, HistoryQuery(first=first, last=last, points=_MAX_POINTS)
     )
     past = build_node_past(snapshot, node.address)
-    advice = build_node_advice(snapshot, node)
+    advice = build_node_advice(snapshot, record)
     return render_template(
         "node.html",
         **build_frame_values(snapshot, "Nodes", f"/v1/nodes/{node.address}"),
         node=node_answer,
-        **build_score_values(node_answer, node_summary, scores),
+        **build_score_values(node_answer, node_summary, record.entries),
         history=history,
         past=past,
         previews=build_node_previews(snapshot, node.address).previews,

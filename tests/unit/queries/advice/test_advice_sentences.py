@@ -7,6 +7,7 @@ import pytest
 from oracle.chain.profiles.profile import Token
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
+from oracle.queries.advice.advice_record import load_advice_record
 from oracle.queries.advice.advice_sentences import describe_kickout_outlook, summarize_money
 from oracle.queries.advice.node_advice import NodeAdvice, build_node_advice
 from oracle.queries.api.source import open_snapshot
@@ -25,7 +26,8 @@ def advise(new_store, history: History, rules: Rules = RULES, name: str = "A") -
     with new_store() as store:
         source = IndexedHistory(store, rules).whole(history).source
         with open_snapshot(source) as snapshot:
-            return build_node_advice(snapshot, snapshot.get_ranking().nodes[node(name)])
+            advised_node = snapshot.get_ranking().nodes[node(name)]
+            return build_node_advice(snapshot, load_advice_record(snapshot, advised_node))
 
 
 def joined(*scores: int) -> History:
