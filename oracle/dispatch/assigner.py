@@ -25,6 +25,7 @@ from oracle.indexer.block_hooks import BlockHook
 from oracle.indexer.stored_events import iterate_stored_events
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
+from oracle.store.state.draw_repository import StoredDraw
 from oracle.systems.pocket.pocket_policy import PocketFollower, PocketPolicy
 
 
@@ -196,7 +197,18 @@ class DrawHook(BlockHook):
         step = self._drawer.draw_at_block(view, block)
         _void_draws(uow, step.ended_draws, block.number)
         for draw in step.new_draws:
-            uow.draws.add(draw.task, block, draw.node)
+            uow.draws.add(
+                StoredDraw(
+                    task=draw.task,
+                    seed_block=block.number,
+                    seed_hash=block.hash,
+                    seed_time=block.time,
+                    node=draw.node,
+                    voided_block=None,
+                    total_weight=draw.node_draw.total,
+                    candidate_count=draw.node_draw.candidate_count,
+                )
+            )
         plan_downloads(uow, self._drawer, block, step.ended_draws)
         uow.bookmarks.set(_THROUGH_BOOKMARK, str(block.number))
 

@@ -25,12 +25,14 @@ class NodeDraw(NamedTuple):
 
     `digest` is sha256(seed32 || i), `0x` hex. `total` is the sum of the weights of the remaining
     candidates, or their number if all weights are 0. `x` is the digest modulo `total`.
+    `candidate_count` is the number of the remaining candidates.
     """
 
     node: Address
     digest: str
     x: int
     total: int
+    candidate_count: int
 
 
 class IndexDraw(NamedTuple):
@@ -40,10 +42,12 @@ class IndexDraw(NamedTuple):
     digest: str
     x: int
     total: int
+    candidate_count: int
 
     def to_node_draw(self, addresses: Sequence[Address]) -> NodeDraw:
         """Return the draw of the node whose address has this index."""
-        return NodeDraw(addresses[self.candidate_index], self.digest, self.x, self.total)
+        node = addresses[self.candidate_index]
+        return NodeDraw(node, self.digest, self.x, self.total, self.candidate_count)
 
 
 def compute_draw_seed(block_hash: Hash, key: TaskKey | GroupKey) -> bytes:
@@ -94,14 +98,15 @@ def draw_indexes(
     if len(seed) != _SEED_BYTES:
         raise ValueError(f"the seed must have {_SEED_BYTES} bytes, not {len(seed)}")
     for i in range(count):
-        if 1 not in offered:
+        candidate_count = offered.count(1)
+        if not candidate_count:
             return
         digest = sha256(seed + i.to_bytes(_COUNTER_BYTES, "big")).digest()
         # If all weights are zero, every remaining candidate counts 1.
         effective_weights = weights if any(weights) else [*offered]
         index, x, total = _find_weighted_index(effective_weights, int.from_bytes(digest, "big"))
         weights[index] = offered[index] = 0
-        yield IndexDraw(index, f"0x{digest.hex()}", x, total)
+        yield IndexDraw(index, f"0x{digest.hex()}", x, total, candidate_count)
 
 
 def _find_weighted_index(weights: "list[int] | array[int]", number: int) -> tuple[int, int, int]:

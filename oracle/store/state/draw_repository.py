@@ -14,7 +14,13 @@ from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash, TaskKey
-from oracle.store.encoding import decode_hex, encode_hex, escape_nul, unescape_nul
+from oracle.store.encoding import (
+    decode_hex,
+    encode_hex,
+    encode_wei,
+    escape_nul,
+    unescape_nul,
+)
 from oracle.store.tables.selection_tables import draw, planned_download
 
 
@@ -25,6 +31,7 @@ class StoredDraw:
     Task and candidate both existed at the end of the previous block. `voided_block` is the block
     at whose end the draw was no longer active (the task started, or its node became ineligible),
     or None while it is active. `seed_time` is the time of the seed block, in unix seconds.
+    `total_weight` is the sum of the weights of all candidates, or their number if all are 0.
     """
 
     task: TaskKey
@@ -33,25 +40,29 @@ class StoredDraw:
     seed_time: int
     node: Address
     voided_block: int | None
+    total_weight: int
+    candidate_count: int
 
 
 class DrawRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def add(self, task: TaskKey, seed: BlockRef, node: Address) -> None:
-        """Store the node drawn for a task, and the seed block.
+    def add(self, new_draw: StoredDraw) -> None:
+        """Store a draw.
 
         Raises:
             IntegrityError: another draw of the task is active, or has the same seed block.
         """
         row = (
-            decode_hex(task),
-            seed.number,
-            decode_hex(seed.hash),
-            seed.time,
-            decode_hex(node),
-            None,
+            decode_hex(new_draw.task),
+            new_draw.seed_block,
+            decode_hex(new_draw.seed_hash),
+            new_draw.seed_time,
+            decode_hex(new_draw.node),
+            new_draw.voided_block,
+            encode_wei(new_draw.total_weight),
+            new_draw.candidate_count,
         )
         self._connection.execute(insert(draw).values(row))
 
@@ -77,6 +88,11 @@ class DrawRepository:
         order = (draw.c.voided_block.desc(), draw.c.seed_block.desc(), draw.c.task)
         results = self._connection.execute(query.order_by(*order).limit(limit))
         return [_decode_draw_row(row) for row in results]
+
+    def list_newest(self, limit: int) -> list[StoredDraw]:
+        """Return the newest draws of all tasks, newest first."""
+        query = select(draw).order_by(draw.c.seed_block.desc(), draw.c.task).limit(limit)
+        return [_decode_draw_row(row) for row in self._connection.execute(query)]
 
     def list_for_task(self, task: TaskKey) -> list[StoredDraw]:
         """Return every draw of the task, oldest first."""
@@ -120,6 +136,8 @@ def _decode_draw_row(row: Any) -> StoredDraw:  # noqa: ANN401  a row of any driv
         seed_time=row.seed_time,
         node=Address(encode_hex(row.node)),
         voided_block=row.voided_block,
+        total_weight=int.from_bytes(row.total_weight, "big"),
+        candidate_count=row.candidate_count,
     )
 
 

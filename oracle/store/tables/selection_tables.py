@@ -18,6 +18,10 @@ draw = Table(
     Column("node", LargeBinary, nullable=False),
     # The block at whose end the draw was no longer active; NULL: it is active.
     Column("voided_block", BigInteger, index=True),
+    # The sum of the weights of all candidates, 32 bytes, and the number of candidates. A node's
+    # weight divided by this sum is the chance that it had.
+    Column("total_weight", LargeBinary, nullable=False),
+    Column("candidate_count", BigInteger, nullable=False),
     Index(None, "node", "seed_block"),
     sqlite_with_rowid=False,
 )

@@ -26,6 +26,8 @@ class PlainDispatch:
     active: dict[TaskKey, StoredDraw] = field(default_factory=dict)
     over: list[StoredDraw] = field(default_factory=list)
     armed: set[TaskKey] = field(default_factory=set)
+    # By task and seed block.
+    candidates_by_draw: dict[tuple[TaskKey, int], dict[Address, int]] = field(default_factory=dict)
 
     def block(self, block: BlockRef, events: Sequence[DomainEvent]) -> None:
         self.fold.fold_block(block.number, events, journal=False)
@@ -41,8 +43,16 @@ class PlainDispatch:
                 seed = compute_draw_seed(block.hash, queue_item.task.key)
                 (drawn,) = draw_nodes(candidates, seed, 1)
                 key = queue_item.task.key
+                self.candidates_by_draw[key, block.number] = dict(candidates)
                 self.active[key] = StoredDraw(
-                    key, block.number, block.hash, block.time, drawn.node, None
+                    key,
+                    block.number,
+                    block.hash,
+                    block.time,
+                    drawn.node,
+                    None,
+                    sum(weight for _, weight in candidates) or len(candidates),
+                    len(candidates),
                 )
         waits = (queued for queued in line if queued.task.key not in self.active)
         self.armed = {queued.task.key for queued in waits if self._candidates(queued, block.time)}
@@ -85,9 +95,14 @@ def said_on(chain: ScriptedChain) -> Iterator[tuple[BlockRef, list[DomainEvent]]
         yield block.ref, ScriptedReader().decode_rows(block.logs, []).events
 
 
-def drawn_plainly(settings: DispatchSettings, chain: ScriptedChain) -> set[StoredDraw]:
-    """Return all draws that there are at the end of a chain."""
+def dispatched_plainly(settings: DispatchSettings, chain: ScriptedChain) -> PlainDispatch:
     plain = PlainDispatch(settings, Fold(settings.rules))
     for block, events in said_on(chain):
         plain.block(block, events)
+    return plain
+
+
+def drawn_plainly(settings: DispatchSettings, chain: ScriptedChain) -> set[StoredDraw]:
+    """Return all draws that there are at the end of a chain."""
+    plain = dispatched_plainly(settings, chain)
     return {*plain.active.values(), *plain.over}

@@ -19,6 +19,7 @@ from oracle.queries.selection.network_snapshot import (
 )
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 from oracle.systems.task_queue import is_waiting
+from tests.support.draws import create_draw
 from tests.support.histories import History, group, node, task
 from tests.support.scripted import ScriptedReader
 from tests.support.traffic import Traffic
@@ -106,7 +107,8 @@ def test_snapshot_lists_nodes_that_were_given_tasks_of_a_group(archive):
 def test_pending_draw_reserves_its_node(archive):
     with archive.store.transaction() as uow:
         cursor = uow.cursor.get()
-        uow.draws.add(task("2"), uow.blocks.get_canonical(cursor.number), node("B"))
+        block = uow.blocks.get_canonical(cursor.number)
+        uow.draws.add(create_draw(task("2"), block, node("B")))
     survey = load_snapshot(archive, SnapshotQuery(RULES))
     waiting = {waiting_task.key: waiting_task for waiting_task in survey.waiting}
 

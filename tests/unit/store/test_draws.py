@@ -1,11 +1,14 @@
 """The record of draws: one of a task at a time, and a rewind is as if nothing had come after."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, strategies as st
 from sqlalchemy.exc import IntegrityError
 
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.draw_repository import StoredDraw
+from tests.support.draws import create_draw
 from tests.support.examples import examples
 from tests.unit.store.samples import a_hash, address, block, task_key
 
@@ -17,8 +20,13 @@ turns = st.fixed_dictionaries(
 )
 
 
+def stored_draw(task: int, seed: int, node: int) -> StoredDraw:
+    new_draw = create_draw(task_key(task), block(seed), address(node))
+    return replace(new_draw, total_weight=2**80 + node, candidate_count=node)
+
+
 def draw(uow: UnitOfWork, task: int, seed: int, node: int) -> None:
-    uow.draws.add(task_key(task), block(seed), address(node))
+    uow.draws.add(stored_draw(task, seed, node))
 
 
 def played(uow: UnitOfWork, turns_of: dict[int, list[int]], last: int) -> None:
@@ -53,8 +61,7 @@ def test_draw_is_active_until_voided(store: Store):
     with store.transaction() as uow:
         draw(uow, task=1, seed=5, node=7)
         draw(uow, task=2, seed=4, node=8)
-        first = StoredDraw(task_key(1), 5, block(5).hash, block(5).time, address(7), None)
-        second_draw = StoredDraw(task_key(2), 4, block(4).hash, block(4).time, address(8), None)
+        first, second_draw = stored_draw(1, 5, 7), stored_draw(2, 4, 8)
         assert uow.draws.list_active() == [second_draw, first]
 
         uow.draws.void(task_key(1), 9)

@@ -17,6 +17,7 @@ from oracle.domain.events.oracle_events import RoundsStruck
 from oracle.domain.reports.contract_state import ContractChanges
 from oracle.store.database import Store
 from tests.support.api import IndexedHistory, a_block
+from tests.support.draws import create_draw
 from tests.support.histories import History, node, task
 from tests.support.indexed_rounds import accuse, index_with_rounds
 
@@ -75,7 +76,7 @@ def client(tmp_path_factory):
     with Store.open(f"sqlite:///{path}", create=True) as store:
         indexed = index_network(IndexedHistory(store))
         with store.transaction() as uow:
-            uow.draws.add(task("0A"), a_block(1, 1), node("B"))
+            uow.draws.add(create_draw(task("0A"), a_block(1, 1), node("B")))
         yield indexed.client()
 
 

@@ -151,7 +151,7 @@ def chances_to_run(sizes, monkeypatch):
 def fixed(x, weights, *_):
     """The draw of `picks` for this x, by the same rule: the first whose sum exceeds it."""
     place = next(n for n in range(len(weights)) if sum(weights[: n + 1]) > x)
-    return iter([IndexDraw(place, "0x", x, sum(weights))])
+    return iter([IndexDraw(place, "0x", x, sum(weights), len(weights))])
 
 
 @pytest.mark.parametrize("sizes", [(3,), (3, 4), (3, 3, 9), (5, 4, 3, 7)])
