@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -21,15 +22,18 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.outcome import Outcome, begin, end  # noqa: E402
+from oracle.domain.fixed_point import UNIT  # noqa: E402
 from oracle.domain.fold.fold import Fold  # noqa: E402
 from oracle.domain.state import Node  # noqa: E402
 from oracle.queries.advice.advice_record import load_advice_record  # noqa: E402
 from oracle.queries.advice.node_advice import build_node_advice  # noqa: E402
 from oracle.queries.api.draw_weights import find_weighting  # noqa: E402
+from oracle.queries.api.recent_draws import MAX_DRAWS  # noqa: E402
 from oracle.queries.api.source import ApiSnapshot, open_snapshot  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
-from tests.support.api import IndexedHistory  # noqa: E402
+from tests.support.api import IndexedHistory, a_block  # noqa: E402
+from tests.support.draws import create_draw  # noqa: E402
 from tests.support.histories import History, node  # noqa: E402
 from tests.unit.queries.advice.records import race  # noqa: E402
 
@@ -42,7 +46,10 @@ def create_history(node_count: int) -> History:
     """Let all nodes join; the first ones race until their pools are full."""
     random = Random(1)  # noqa: S311  repeatable, no secret
     names = [f"n{number}" for number in range(node_count)]
-    history = History().joins(*names, stake=400 * 10**18, gpu_name="RTX 4090", gpu_vram=24)
+    history = History()
+    for gpu_name in ("RTX 4090", "RTX 3060"):
+        card_names = names[gpu_name == "RTX 3060" :: 2]
+        history.joins(*card_names, stake=400 * 10**18, gpu_name=gpu_name, gpu_vram=24)
     for number in range(RACERS * CRYNUX.pool_size // 2):
         runners = random.sample(names[:RACERS], 3)
         seconds = [random.randint(5, 60) for _ in runners]
@@ -54,6 +61,17 @@ def create_history(node_count: int) -> History:
             {runner: taken or None for runner, taken in zip(runners, seconds, strict=True)},
         )
     return history
+
+
+def store_draws(indexed: IndexedHistory) -> None:
+    """Store a draw for each of the newest tasks of the history."""
+    with indexed.store.transaction() as uow:
+        for started_task in list(indexed.fold.ledger.tasks.values())[-MAX_DRAWS:]:
+            if started_task.started_time is None or started_task.node is None:
+                continue
+            seed_block = a_block(started_task.seen_at, started_task.started_time)
+            draw = create_draw(started_task.key, seed_block, started_task.node)
+            uow.draws.add(replace(draw, total_weight=5_000 * UNIT, voided_block=seed_block.number))
 
 
 def measure_milliseconds(work: Callable[[], object]) -> float:
@@ -84,6 +102,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="qos-bench-") as folder:
         store = Store.open(f"sqlite:///{folder}/oracle.sqlite", create=True)
         indexed = IndexedHistory(store).whole(history)
+        store_draws(indexed)
         begin("HTTP, JSON and the page; the ranking, which is kept for a block")
         with open_snapshot(indexed.source) as snapshot:
             weighting = find_weighting(CRYNUX, None)
@@ -92,6 +111,7 @@ def main() -> int:
             weights = measure_milliseconds(
                 lambda: snapshot.get_ranking().get_draw_weights(weighting)
             )
+            recent_draws = measure_milliseconds(snapshot.get_recent_draws)
             times = min((measure_advice(snapshot) for _ in range(ROUNDS)), key=median)
         store.close()
     race_events = history.events[node_count:]
@@ -113,6 +133,14 @@ def main() -> int:
             Outcome(
                 "advice: CPU time of the sum of all weights, once a block",
                 weights,
+                "ms",
+                None,
+                folding,
+                source,
+            ),
+            Outcome(
+                f"advice: CPU time of loading {MAX_DRAWS} draws, once",
+                recent_draws,
                 "ms",
                 None,
                 folding,

@@ -19,11 +19,15 @@ from oracle.queries.advice.advice_record import load_advice_record
 from oracle.queries.advice.advice_sentences import (
     LOSS_TITLES,
     WHAT_IF_TITLES,
+    WORK_TITLES,
     describe_kickout_outlook,
     explain_what_if,
+    explain_work,
     list_loss_cells,
     list_what_if_cells,
+    list_work_cells,
     summarize_money,
+    summarize_work,
 )
 from oracle.queries.advice.node_advice import NodeAdvice, build_node_advice
 from oracle.queries.api.source import open_snapshot
@@ -62,6 +66,11 @@ def _print_advice(advice: NodeAdvice, token: Token) -> None:
         typer.echo()
         print_table(WHAT_IF_TITLES, list_what_if_cells(advice.what_if), WHAT_IF_TITLES[:1])
         typer.echo(explain_what_if(advice.what_if))
+    if advice.work is not None:
+        typer.echo()
+        typer.echo(summarize_work(advice.work))
+        print_table(WORK_TITLES, list_work_cells(advice.work), WORK_TITLES[:1])
+        typer.echo(explain_work(advice.work))
     typer.echo()
     typer.echo(summarize_money(advice.money, token))
     if advice.money.losses:

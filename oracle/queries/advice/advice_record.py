@@ -28,7 +28,8 @@ class AdviceRecord:
     """The newest rows of a node as of block time `time` in seconds, each list oldest first.
 
     `entries` are the scores that count. `scored_tasks` are those whose group is stored.
-    `task_by_key` has the tasks of all members of these groups.
+    `task_by_key` has the tasks of all members of these groups, with the fields that rank and pay
+    answers.
     """
 
     node: Node
@@ -52,7 +53,7 @@ def load_advice_record(snapshot: ApiSnapshot, node: Node) -> AdviceRecord:
         rules=rules,
         entries=entries,
         scored_tasks=match_scored_tasks(entries, groups),
-        task_by_key=uow.tasks.get_many(
+        task_by_key=uow.tasks.get_answer_times(
             {member.task for group in groups for member in group.members}
         ),
         changes=uow.reliability.list_for_node(node.address, _MAX_CHANGES),

@@ -7,21 +7,25 @@ Pure functions of the answer, so both show the same words
 from collections.abc import Mapping
 
 from oracle.chain.profiles.profile import Token
+from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.queries.advice.kickout_outlook import KickoutState
 from oracle.queries.advice.node_advice import NodeAdvice
 from oracle.queries.advice.node_money import NodeMoney, RankLoss
 from oracle.queries.advice.what_if import WhatIf, WhatIfRow
+from oracle.queries.advice.work_share import MissedDraws, WorkShare
 from oracle.queries.node_sentences import format_kickout_outlook
 from oracle.queries.text.human_numbers import (
     capitalize_first,
     format_amount,
     format_count,
     format_duration,
+    format_number_in_words,
     format_ordinal,
     format_percent,
     format_rank,
     format_two_decimals,
 )
+from oracle.systems.crynux.requirements import IneligibilityReason
 
 WHAT_IF_TITLES = ("if", "mean score", "QoS", "rank", "chance of a task")
 LOSS_TITLES = ("place", "tasks", "lost")
@@ -30,6 +34,22 @@ _CHANGES: Mapping[str, str] = {
     "as_it_is": "as it is",
     "one_timeout_fewer": "one timeout fewer",
     "faster": "all answers 20 % faster",
+}
+WORK_TITLES = ("of these draws", "number")
+_MISSED_TITLES: Mapping[IneligibilityReason, str] = {
+    IneligibilityReason.NO_MEMBER: "it was not a member",
+    IneligibilityReason.PAUSED: "it was paused",
+    IneligibilityReason.BUSY: "it ran a task",
+    IneligibilityReason.EXCLUDED: "it was excluded after timeouts",
+    IneligibilityReason.TAKEN: "it was drawn for another task",
+    IneligibilityReason.GPU_UNKNOWN: "a certain card, and its own is not known",
+    IneligibilityReason.GPU_NAME: "another card",
+    IneligibilityReason.VRAM_UNKNOWN: "video memory, and its own is not known",
+    IneligibilityReason.GPU_VRAM: "its card with another amount of memory",
+    IneligibilityReason.VRAM_TOO_SMALL: "more video memory",
+    IneligibilityReason.VERSION_UNKNOWN: "a version, and its own is not known",
+    IneligibilityReason.VERSION: "another version",
+    IneligibilityReason.MODELS_NOT_ON_DISK: "a model that it lacks and others have",
 }
 _KICKOUT_SENTENCES: Mapping[KickoutState, str] = {
     "due": "A kickout is due.",
@@ -55,7 +75,7 @@ def summarize_what_if(what_if: WhatIf) -> str:
     best_row = max(changed_rows, key=lambda row: row.qos)
     if best_row.qos <= unchanged_row.qos:
         return "No change below would have raised its QoS."
-    change = capitalize_first(_CHANGES[best_row.change])
+    change = capitalize_first(_format_change(best_row))
     rank_text = "" if best_row.rank is None else f", rank {best_row.rank}"
     return (
         f"{change}: QoS {format_two_decimals(best_row.qos)} instead of "
@@ -68,9 +88,19 @@ def list_what_if_cells(what_if: WhatIf) -> list[tuple[str, ...]]:
     return [_format_what_if_row(row) for row in what_if.rows]
 
 
+def _format_change(row: WhatIfRow) -> str:
+    if row.card is None:
+        return _CHANGES[row.change]
+    memory = "" if row.card.vram is None else f" with {row.card.vram} GB"
+    return (
+        f"{row.card.gpu}{memory}, {format_percent(row.card.time_ratio)} of the time "
+        f"({format_count(row.card.pairs, 'pair')})"
+    )
+
+
 def _format_what_if_row(row: WhatIfRow) -> tuple[str, ...]:
     return (
-        _CHANGES[row.change],
+        _format_change(row),
         format_two_decimals(row.mean_score),
         format_two_decimals(row.qos),
         _NO_VALUE if row.rank is None else format_ordinal(row.rank),
@@ -81,7 +111,53 @@ def _format_what_if_row(row: WhatIfRow) -> tuple[str, ...]:
 def explain_what_if(what_if: WhatIf) -> str:
     """Return what the rows assume."""
     groups_text = capitalize_first(format_count(what_if.groups, "group"))
-    return f"{what_if.assumption} {groups_text} could be ranked."
+    text = f"{what_if.assumption} {groups_text} could be ranked."
+    if any(row.card is not None for row in what_if.rows):
+        text += " Another card: the median of its times in groups that both cards shared."
+    return text
+
+
+def summarize_work(work: WorkShare) -> str:
+    """Return how many tasks the node was drawn for, and how many were to be expected."""
+    return (
+        f"It was drawn for {format_number_in_words(work.received)} of the last "
+        f"{format_count(work.draws, 'task')}; {format_decimal(work.expected, 1)} were to be "
+        f"expected. It was a candidate for {format_number_in_words(work.eligible)}."
+    )
+
+
+def list_work_cells(work: WorkShare) -> list[tuple[str, ...]]:
+    """Return the cells of each reason, in the order of `WORK_TITLES`."""
+    return [
+        ("it was a candidate", str(work.eligible)),
+        *((_format_missed(missed), str(missed.draws)) for missed in work.missed),
+    ]
+
+
+def _format_missed(missed: MissedDraws) -> str:
+    title = _MISSED_TITLES[missed.reason]
+    return title if title.startswith("it ") else f"the task asked for {title}"
+
+
+def explain_work(work: WorkShare) -> str:
+    """Return its share of the fees, what its weight consists of, and what this assumes."""
+    sentences = []
+    if work.fees:
+        expected, received = (
+            format_percent(fees * UNIT // work.fees)
+            for fees in (work.fees_expected, work.fees_received)
+        )
+        sentences.append(
+            f"Of the fees of these tasks, {received} went to tasks that it was drawn for; "
+            f"{expected} were to be expected."
+        )
+    if work.weight is not None and work.qos is not None:
+        sentences.append(
+            f"Its weight is {format_two_decimals(work.weight)}, from a stake score of "
+            f"{format_two_decimals(work.stake_score)} and a QoS of "
+            f"{format_two_decimals(work.qos)}."
+        )
+    return " ".join([*sentences, work.assumption])
 
 
 def summarize_money(money: NodeMoney, token: Token) -> str:

@@ -22,8 +22,26 @@ def rank_group_again(
 
     The verdict stays as it was: the same answers are ranked. A task in `elapsed_by_task` that was
     not ranked counts as answered after that time. The result is None if the group cannot be ranked
-    again: under legacy rules, if a task is not stored, or if the network ranked its members by
-    something other than the times that it reported.
+    again (`restore_ranked_tasks`), or if such a task is not stored.
+    """
+    ranked_tasks = restore_ranked_tasks(group, task_by_key, rules)
+    if ranked_tasks is None:
+        return None
+    for key in elapsed_by_task.keys() - ranked_tasks.keys():
+        task = task_by_key.get(key)
+        if task is None or task.started_time is None:
+            return None
+        ranked_tasks[key] = _copy_closing_task(task)
+    return rank_with_times(group, ranked_tasks, rules, elapsed_by_task)
+
+
+def restore_ranked_tasks(
+    group: GroupResult, task_by_key: Mapping[TaskKey, Task], rules: Rules
+) -> dict[TaskKey, Task] | None:
+    """Return the ranked tasks of a group as they were when it closed.
+
+    The result is None under legacy rules, if a task is not stored, or if the network ranked the
+    members by something other than the times that it reported.
     """
     if rules.legacy is not None:
         return None
@@ -31,22 +49,28 @@ def rank_group_again(
         (member for member in group.members if member.rank is not None),
         key=lambda member: member.rank or 0,
     )
-    answered_tasks = {
-        member.task: _copy_closing_task(task, None)
+    ranked_tasks = {
+        member.task: _copy_closing_task(task)
         for member in ranked_members
         if (task := task_by_key.get(member.task)) is not None
     }
-    ranked_keys = [task.key for task in rank_by_speed(list(answered_tasks.values()), rules)]
-    if ranked_keys != [member.task for member in ranked_members]:
-        return None
+    ranked_keys = [task.key for task in rank_by_speed(list(ranked_tasks.values()), rules)]
+    return ranked_tasks if ranked_keys == [member.task for member in ranked_members] else None
+
+
+def rank_with_times(
+    group: GroupResult,
+    ranked_tasks: Mapping[TaskKey, Task],
+    rules: Rules,
+    elapsed_by_task: Mapping[TaskKey, int],
+) -> dict[TaskKey, GroupMember]:
+    """Return the members of a group whose restored tasks had taken other times, in seconds."""
     if not elapsed_by_task:
         return {member.task: member for member in group.members}
+    tasks = dict(ranked_tasks)
     for key, elapsed in elapsed_by_task.items():
-        task = task_by_key.get(key)
-        if task is None or task.started_time is None:
-            return None
-        answered_tasks[key] = _copy_closing_task(task, task.started_time + elapsed)
-    ranked_keys = [task.key for task in rank_by_speed(list(answered_tasks.values()), rules)]
+        task = tasks[key] = copy_task(tasks[key])
+        task.stopped_time = (task.started_time or 0) + elapsed
     closing_members = [
         ClosingMember(
             member.task,
@@ -57,16 +81,12 @@ def rank_group_again(
         )
         for member in group.members
     ]
+    ranked_keys = [task.key for task in rank_by_speed(list(tasks.values()), rules)]
     return {member.task: member for member in rank_members(closing_members, ranked_keys, rules)}
 
 
-def _copy_closing_task(task: Task, stopped_time: int | None) -> Task:
-    """Return a task as it was when its group closed: with an answer, and without an ending.
-
-    `stopped_time` replaces the block time of the answer, unless it is None.
-    """
+def _copy_closing_task(task: Task) -> Task:
+    """Return a task as it was when its group closed: with an answer, and without an ending."""
     closing_task = copy_task(task)
     closing_task.ending = closing_task.abort_reason = None
-    if stopped_time is not None:
-        closing_task.stopped_time = stopped_time
     return closing_task

@@ -6,9 +6,11 @@ Everything is computed on demand for one node, from its rows
 
 from pydantic import Field
 
+from oracle.domain.fixed_point import UNIT
 from oracle.domain.state import Membership, Node
 from oracle.indexer.kickout_reviews import load_kickout_review
 from oracle.queries.advice.advice_record import AdviceRecord
+from oracle.queries.advice.card_speeds import list_card_speeds
 from oracle.queries.advice.kickout_outlook import (
     KickoutOutlook,
     KickoutState,
@@ -17,6 +19,7 @@ from oracle.queries.advice.kickout_outlook import (
 )
 from oracle.queries.advice.node_money import NodeMoney, build_node_money
 from oracle.queries.advice.what_if import StandingSource, WhatIf, build_what_if
+from oracle.queries.advice.work_share import WorkShare, build_work_share
 from oracle.queries.answers import AddressText, Answer
 from oracle.queries.api.draw_weights import find_weighting, is_available
 from oracle.queries.api.source import ApiSnapshot
@@ -39,6 +42,9 @@ class NodeAdvice(Answer):
     what_if: WhatIf | None = Field(
         description="null: not a member, or no group of its pool can be ranked again."
     )
+    work: WorkShare | None = Field(
+        description="null: no task was drawn, or the policy has no weights."
+    )
     money: NodeMoney
 
 
@@ -54,9 +60,17 @@ def build_node_advice(snapshot: ApiSnapshot, record: AdviceRecord) -> NodeAdvice
         kickout_state=kickout_state,
         kickout=outlook,
         hold_reason=_find_hold_reason(snapshot, node) if kickout_state == "due" else None,
-        what_if=build_what_if(record, _build_standing(snapshot, node)) if is_member else None,
+        what_if=_build_what_if(snapshot, record) if is_member else None,
+        work=build_work_share(snapshot, record),
         money=build_node_money(record),
     )
+
+
+def _build_what_if(snapshot: ApiSnapshot, record: AdviceRecord) -> WhatIf | None:
+    """Return the what-if of a member, with the fastest card among those that are faster."""
+    card_speeds = list_card_speeds(record, snapshot.get_ranking().nodes)
+    faster_card = next((speed for speed in card_speeds if speed.time_ratio < UNIT), None)
+    return build_what_if(record, _build_standing(snapshot, record.node), faster_card)
 
 
 def _find_hold_reason(snapshot: ApiSnapshot, node: Node) -> str | None:
@@ -69,9 +83,8 @@ def _find_hold_reason(snapshot: ApiSnapshot, node: Node) -> str | None:
 
 def _build_standing(snapshot: ApiSnapshot, node: Node) -> StandingSource:
     """Return where a QoS of this node would stand in the ranking of the cursor's block."""
-    ranking, dispatch = snapshot.get_ranking(), snapshot.source.dispatch
-    rules, time = snapshot.source.archive.rules, snapshot.cursor.time
-    weighting = find_weighting(rules, None if dispatch is None else dispatch.weighting)
+    ranking, rules = snapshot.get_ranking(), snapshot.source.archive.rules
+    time, weighting = snapshot.cursor.time, find_weighting(rules, snapshot.source.dispatch)
 
     def compute_chance(qos: int) -> int | None:
         if weighting is None:

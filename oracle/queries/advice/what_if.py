@@ -18,22 +18,30 @@ from oracle.domain.scoring.node_scores import (
 )
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.advice.advice_record import AdviceRecord, ScoredTask
-from oracle.queries.advice.group_replay import rank_group_again
+from oracle.queries.advice.card_speeds import CardSpeed
+from oracle.queries.advice.group_replay import rank_with_times, restore_ranked_tasks
 from oracle.queries.answers import ApiModel, FixedPoint
 
 # A node that is 20 % faster takes four fifths of its times.
-_FASTER_NUMERATOR, _FASTER_DENOMINATOR = 4, 5
+_FASTER_RATIO = 4 * UNIT // 5
 _ASSUMPTION = (
     "Its last groups, ranked again by the rules in force; the other nodes stay as they were."
 )
 
 
+Change = Literal["as_it_is", "one_timeout_fewer", "faster", "another_card"]
+
+
 class WhatIfRow(ApiModel):
     """The standing of a node after one change."""
 
-    change: Literal["as_it_is", "one_timeout_fewer", "faster"] = Field(
-        description="faster: each of its answers takes four fifths of the time."
+    change: Change = Field(
+        description=(
+            "faster: each of its answers takes four fifths of the time; another_card: each takes "
+            "the time multiplied by `card.time_ratio`."
+        )
     )
+    card: CardSpeed | None = Field(default=None, description="The card of `another_card`.")
     mean_score: FixedPoint = Field(description="Mean of its task scores, in points.")
     qos: FixedPoint
     rank: int | None = Field(description="Rank by QoS, from 1.")
@@ -61,20 +69,24 @@ class StandingSource:
     compute_chance: Callable[[int], int | None]
 
 
-def build_what_if(record: AdviceRecord, standing: StandingSource) -> WhatIf | None:
+def build_what_if(
+    record: AdviceRecord, standing: StandingSource, card: CardSpeed | None = None
+) -> WhatIf | None:
     """Return the what-if of a node, or None if none of its groups can be ranked again.
 
-    Under rules that replace pools (relay), the result is None while the pool is not made of the
-    stored scores.
+    `card` is another card to compare with, if one is known. Under rules that replace pools
+    (relay), the result is None while the pool is not made of the stored scores.
     """
     scores = bytes(entry.score for entry in record.entries)
     if not scores or scores != record.node.pool or record.rules.legacy is not None:
         return None
-    faster_scores = _compute_faster_scores(record)
-    if not faster_scores:
+    ratios = [_FASTER_RATIO, *([] if card is None else [card.time_ratio])]
+    scores_by_ratio = _compute_scores_with_times(record, ratios)
+    if scores_by_ratio is None:
         return None
+    group_count, (faster_scores, *card_scores) = scores_by_ratio
     reliability = compute_reliability(record.node, record.time, record.rules)
-    rows = [_build_row("as_it_is", scores, reliability, record.rules, standing)]
+    rows = [_build_row("as_it_is", scores, reliability, record, standing)]
     timeout_index = _find_last_timeout(record.changes)
     if timeout_index is not None:
         rows.append(
@@ -82,13 +94,15 @@ def build_what_if(record: AdviceRecord, standing: StandingSource) -> WhatIf | No
                 "one_timeout_fewer",
                 _compute_scores_without_timeout(record, record.changes[timeout_index]),
                 compute_reliability_without(record, timeout_index),
-                record.rules,
+                record,
                 standing,
             )
         )
-    scores_if_faster = bytes(faster_scores.get(entry.seq, entry.score) for entry in record.entries)
-    rows.append(_build_row("faster", scores_if_faster, reliability, record.rules, standing))
-    return WhatIf(groups=len(faster_scores), rows=rows)
+    rows.append(_build_row("faster", faster_scores, reliability, record, standing))
+    for other_scores in card_scores:
+        row = _build_row("another_card", other_scores, reliability, record, standing)
+        rows.append(row.model_copy(update={"card": card}))
+    return WhatIf(groups=group_count, rows=rows)
 
 
 def compute_reliability_without(record: AdviceRecord, index: int) -> int:
@@ -122,13 +136,13 @@ def compute_reliability_without(record: AdviceRecord, index: int) -> int:
 
 
 def _build_row(
-    change: Literal["as_it_is", "one_timeout_fewer", "faster"],
+    change: Change,
     scores: bytes,
     reliability: int,
-    rules: Rules,
+    record: AdviceRecord,
     standing: StandingSource,
 ) -> WhatIfRow:
-    qos = multiply_fixed_point(compute_pool_mean(scores, None, rules), reliability)
+    qos = multiply_fixed_point(compute_pool_mean(scores, None, record.rules), reliability)
     return WhatIfRow(
         change=change,
         mean_score=sum(scores) * UNIT // len(scores),
@@ -138,23 +152,31 @@ def _build_row(
     )
 
 
-def _compute_faster_scores(record: AdviceRecord) -> dict[int, int]:
-    """Return the scores of the groups that can be ranked again, by the number of the score."""
-    score_by_seq: dict[int, int] = {}
+def _compute_scores_with_times(
+    record: AdviceRecord, ratios: Sequence[int]
+) -> tuple[int, list[bytes]] | None:
+    """Return the scores if the node's times were multiplied by each ratio, in units of 10^-18.
+
+    The first value is the number of groups that could be ranked again; the scores of the other
+    groups stay as they are. The result is None if there is no such group.
+    """
+    group_count = 0
+    scores_by_ratio = [bytearray(entry.score for entry in record.entries) for _ in ratios]
+    index_by_seq = {entry.seq: index for index, entry in enumerate(record.entries)}
     for scored_task in record.scored_tasks:
-        entry, elapsed = scored_task.entry, scored_task.member.elapsed
-        faster_times = (
-            {}
-            if scored_task.member.rank is None or elapsed is None
-            else {entry.task: elapsed * _FASTER_NUMERATOR // _FASTER_DENOMINATOR}
-        )
-        members = rank_group_again(
-            scored_task.group, record.task_by_key, record.rules, faster_times
-        )
-        if members is not None:
-            score = members[entry.task].score
-            score_by_seq[entry.seq] = entry.score if score is None else score
-    return score_by_seq
+        entry, group = scored_task.entry, scored_task.group
+        ranked_tasks = restore_ranked_tasks(group, record.task_by_key, record.rules)
+        if ranked_tasks is None:
+            continue
+        group_count += 1
+        elapsed = scored_task.member.elapsed
+        if scored_task.member.rank is None or elapsed is None:
+            continue
+        for ratio, scores in zip(ratios, scores_by_ratio, strict=True):
+            elapsed_by_task = {entry.task: elapsed * ratio // UNIT}
+            members = rank_with_times(group, ranked_tasks, record.rules, elapsed_by_task)
+            scores[index_by_seq[entry.seq]] = members[entry.task].score or 0
+    return (group_count, list(map(bytes, scores_by_ratio))) if group_count else None
 
 
 def _find_last_timeout(changes: Sequence[ReliabilityChange]) -> int | None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
+from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import is_excluded
 from oracle.domain.scoring.rules import Rules
@@ -47,13 +48,14 @@ class DrawWeights(NamedTuple):
         return compute_weight(UNIT, stake_score, qos, self.weighting)
 
 
-def find_weighting(rules: Rules, weighting: Weighting | None) -> Weighting | None:
-    """Return the given weighting or, if it is None, that of the system with these rules.
+def find_weighting(rules: Rules, dispatch: DispatchSettings | None) -> Weighting | None:
+    """Return the weighting of the draws or, without draws, that of the system with these rules.
 
-    The result is None if the system's policy has no such weights.
+    The result is None if the policy has no such weights.
     """
-    if weighting is not None:
-        return weighting
+    if dispatch is not None:
+        has_weights = dispatch.pocket_policy is None and dispatch.legacy_policy is None
+        return dispatch.weighting if has_weights else None
     system = get_systems().get(rules.name)
     policy = None if system is None else system.policy
     return policy.weighting if isinstance(policy, CrynuxPolicy) else None

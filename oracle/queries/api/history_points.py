@@ -8,7 +8,7 @@ query covers all requested nodes that changed (docs/reference/read-api.md#trends
 
 import threading
 from bisect import bisect_left
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -42,12 +42,13 @@ _POINTS_PER_BUCKET = 6
 
 
 class HistoryPoint(NamedTuple):
-    """A node's scores at a block time; all fields except `time` are in units of 10^-18."""
+    """A node's scores at a block time; scores are in units of 10^-18."""
 
     time: int
     qos: int
     long_term: int
     reliability: int
+    is_excluded: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,32 +67,71 @@ def compute_history(
 ) -> Iterator[HistoryPoint]:
     """Yield the points of a span in order of time, one before and one after each event."""
     span_start, span_end = span
-    resets = list(_find_resets(record)) if rules.kickout_starts_anew else []
-    pool = _compute_pool_before(record, resets, span_start, rules)
-    base, since = _find_reliability_before(record.changes, span_start)
-    reset_positions = {change.at for change in resets}
-
-    def compute_point(time: int) -> HistoryPoint:
-        mean, reliability = (
-            compute_pool_mean(pool, None, rules),
-            heal_reliability(base, since, time, rules),
-        )
-        return HistoryPoint(time, multiply_fixed_point(mean, reliability), mean, reliability)
-
-    yield compute_point(span_start)
+    course = _ScoreCourse(record, span_start, rules)
+    yield course.compute_point(span_start)
     time = span_start
     for event in _list_events(record, span_start, span_end):
-        yield from _sample_recovery(compute_point, time, event.time)
+        yield from _sample_recovery(course.compute_point, time, event.time)
         time = event.time
-        yield compute_point(time)
+        yield course.compute_point(time)
+        course.apply_event(event)
+        yield course.compute_point(time)
+    yield from _sample_recovery(course.compute_point, time, span_end)
+    yield course.compute_point(span_end)
+
+
+def compute_points_at(
+    record: NodeRecord, times: Sequence[int], rules: Rules
+) -> Iterator[HistoryPoint]:
+    """Yield the point at each of the ascending block times, after all events up to this time."""
+    if not times:
+        return
+    course = _ScoreCourse(record, times[0], rules)
+    events = deque(_list_events(record, times[0], times[-1]))
+    for time in times:
+        while events and events[0].time <= time:
+            course.apply_event(events.popleft())
+        yield course.compute_point(time)
+
+
+class _ScoreCourse:
+    """The pool and the reliability of a node, which the events of its record change one by one."""
+
+    def __init__(self, record: NodeRecord, start_time: int, rules: Rules) -> None:
+        """Begin with the state just before `start_time`, which is a block time in seconds."""
+        self._rules = rules
+        resets = list(_find_resets(record)) if rules.kickout_starts_anew else []
+        self._reset_positions = {change.at for change in resets}
+        self._pool = _compute_pool_before(record, resets, start_time, rules)
+        self._base, self._since = _find_reliability_before(record.changes, start_time)
+        self._was_excluded = False
+        for change in record.changes:
+            if change.time < start_time:
+                self._update_exclusion(change)
+        self._mean = compute_pool_mean(self._pool, None, rules)
+
+    def apply_event(self, event: ScoreEntry | ReliabilityChange) -> None:
         if isinstance(event, ScoreEntry):
-            pool = append_score(pool, event.score, rules)
+            self._pool = append_score(self._pool, event.score, self._rules)
         else:
-            base, since = event.after, event.time
-            pool = b"" if event.at in reset_positions else pool
-        yield compute_point(time)
-    yield from _sample_recovery(compute_point, time, span_end)
-    yield compute_point(span_end)
+            self._base, self._since = event.after, event.time
+            self._update_exclusion(event)
+            if event.at in self._reset_positions:
+                self._pool = b""
+        self._mean = compute_pool_mean(self._pool, None, self._rules)
+
+    def compute_point(self, time: int) -> HistoryPoint:
+        reliability = heal_reliability(self._base, self._since, time, self._rules)
+        qos = multiply_fixed_point(self._mean, reliability)
+        is_excluded = self._was_excluded and reliability < self._rules.exclude_exit
+        return HistoryPoint(time, qos, self._mean, reliability, is_excluded)
+
+    def _update_exclusion(self, change: ReliabilityChange) -> None:
+        """Record whether the node is excluded after a change; it heals until the next one."""
+        is_still_excluded = self._was_excluded and max(change.before, change.after) < (
+            self._rules.exclude_exit
+        )
+        self._was_excluded = is_still_excluded or change.after < self._rules.exclude_enter
 
 
 def downsample_points(points: list[HistoryPoint], max_points: int) -> list[HistoryPoint]:

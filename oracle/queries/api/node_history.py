@@ -118,7 +118,9 @@ def build_node_history(
         raise RequestError("from, to: expected `from` before `to`, at most 400 days apart")
     # Nothing is stored about the time before the node was first seen.
     start_time = max(start_time, known_since)
-    record = _load_record(snapshot.uow, address, changes, (start_time, end_time, rules.pool_size))
+    record = load_node_record(
+        snapshot.uow, address, changes, (start_time, end_time, rules.pool_size)
+    )
     points = (
         []
         if rules.legacy is not None
@@ -177,12 +179,16 @@ def _find_first_time(
     return min([*first_times, default_time])
 
 
-def _load_record(
+def load_node_record(
     uow: UnitOfWork,
     address: Address,
     changes: list[ReliabilityChange],
     span: tuple[int, int, int],
 ) -> NodeRecord:
+    """Load the rows of a node; `span` is the first and the last time, and the size of a pool.
+
+    The list of the scores before the span has at most the size of a pool.
+    """
     start_time, end_time, pool_size = span
     earlier_scores, scores = uow.scores.list_for_node_between(
         address, start_time, end_time, pool_size

@@ -16,6 +16,7 @@ from oracle.indexer.round_leaves import LeafCache
 from oracle.indexer.rules_binding import check_bound_rules
 from oracle.queries.answers import AsOf, LogPlace, build_as_of, load_event_sources
 from oracle.queries.api.node_order import NodeRanking, NodeRankingCache
+from oracle.queries.api.recent_draws import RecentDraw, RecentDrawCache
 from oracle.queries.explain import EventArchive
 from oracle.queries.health import LeaderLookup, build_health_report
 from oracle.store.database import UnitOfWork
@@ -43,8 +44,8 @@ class ApiSource:
     """The data source of every answer.
 
     `get_head` returns the newest block of the chain, or None if only the daemon has it; `clock`
-    returns unix seconds; `find_leader` returns the process that holds the lease. `rankings` and
-    `leaves` are kept between answers. `dispatch` has the settings by which nodes are
+    returns unix seconds; `find_leader` returns the process that holds the lease. `rankings`,
+    `leaves` and `draws` are kept between answers. `dispatch` has the settings by which nodes are
     drawn, or is None if no node is drawn. `token` is the unit of amounts on pages. `labels` are
     the operator's names for addresses. `rules_id` is the text whose sha256 is the contract's
     `rulesHash`, and `announced_folder` has such texts of other rules.
@@ -60,6 +61,7 @@ class ApiSource:
     token: Token = DEFAULT_TOKEN
     labels: Mapping[Address, str] = field(default_factory=dict)
     leaves: LeafCache = field(default_factory=LeafCache)
+    draws: RecentDrawCache = field(default_factory=RecentDrawCache)
     rules_id: str = field(kw_only=True)
     announced_folder: Path | None = None
     shadow_rules: Mapping[str, Rules] = field(default_factory=dict)
@@ -93,6 +95,10 @@ class ApiSnapshot:
     def get_ranking(self) -> NodeRanking:
         """Return the ranking of all nodes as of the cursor."""
         return self.source.rankings.get_ranking(self.uow, self.cursor)
+
+    def get_recent_draws(self) -> list[RecentDraw]:
+        """Return the newest draws as of the cursor, oldest first."""
+        return self.source.draws.load_draws(self.uow, self.cursor)
 
     def find_block_time(self, position: Position) -> int | None:
         """Return the block time of an event, or None if neither header nor logs are stored."""

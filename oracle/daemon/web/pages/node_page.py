@@ -33,11 +33,15 @@ from oracle.queries.advice.advice_record import load_advice_record
 from oracle.queries.advice.advice_sentences import (
     LOSS_TITLES,
     WHAT_IF_TITLES,
+    WORK_TITLES,
     explain_what_if,
+    explain_work,
     list_loss_cells,
     list_what_if_cells,
+    list_work_cells,
     summarize_money,
     summarize_what_if,
+    summarize_work,
 )
 from oracle.queries.advice.kickout_outlook import KickoutOutlook
 from oracle.queries.advice.node_advice import NodeAdvice, build_node_advice
@@ -210,7 +214,7 @@ def build_score_values(
 
 def build_advice_values(advice: NodeAdvice, token: Token) -> dict[str, Any]:
     """Return the template values of a node's advice: sentences and table cells."""
-    what_if, money = advice.what_if, advice.money
+    what_if, work, money = advice.what_if, advice.work, advice.money
     return {
         "what_if": None
         if what_if is None
@@ -219,6 +223,14 @@ def build_advice_values(advice: NodeAdvice, token: Token) -> dict[str, Any]:
             "titles": WHAT_IF_TITLES,
             "cells": list_what_if_cells(what_if),
             "assumption": explain_what_if(what_if),
+        },
+        "work": None
+        if work is None
+        else {
+            "summary": summarize_work(work),
+            "titles": WORK_TITLES,
+            "cells": list_work_cells(work),
+            "assumption": explain_work(work),
         },
         "money": {
             "summary": summarize_money(money, token),

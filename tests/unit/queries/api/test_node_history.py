@@ -11,6 +11,7 @@ from oracle.domain.scoring.node_scores import (
     compute_long_term_score,
     compute_node_qos,
     compute_reliability,
+    is_excluded,
 )
 from oracle.queries.api.history_points import (
     HistoryPoint,
@@ -62,6 +63,7 @@ def test_history_ends_at_current_node_figures(turns):
         compute_node_qos(current_node, at, CRYNUX),
         compute_long_term_score(current_node, CRYNUX, at),
         compute_reliability(current_node, at, CRYNUX),
+        is_excluded(current_node, at, CRYNUX),
     )
 
 
@@ -96,6 +98,7 @@ def test_history_after_rejoin_matches_node_figures(career):
     assert last[2:] == (
         compute_long_term_score(current_node, CRYNUX, at),
         compute_reliability(current_node, at, CRYNUX),
+        is_excluded(current_node, at, CRYNUX),
     )
 
 

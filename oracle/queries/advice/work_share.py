@@ -1,0 +1,249 @@
+"""Why a node gets its part of the work: its chance in the last draws, and what excluded it."""
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from operator import itemgetter
+
+from pydantic import Field
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.fold.working_set import MembershipTransition
+from oracle.domain.ids import GroupKey
+from oracle.queries.advice.advice_record import AdviceRecord
+from oracle.queries.answers import ApiModel, FixedPoint, Integer
+from oracle.queries.api.draw_weights import find_weighting
+from oracle.queries.api.history_points import HistoryPoint, NodeRecord, compute_points_at
+from oracle.queries.api.node_history import load_node_record
+from oracle.queries.api.recent_draws import RecentDraw
+from oracle.queries.api.source import ApiSnapshot
+from oracle.store.state.draw_repository import StoredDraw
+from oracle.systems.crynux.crynux_policy import (
+    Weighting,
+    compute_locality_boost,
+    compute_stake_score,
+    compute_weight,
+)
+from oracle.systems.crynux.requirements import IneligibilityReason, find_misfit_reason
+
+_ASSUMPTION = (
+    "Score, reliability, membership and running tasks as they were at each draw; stake, card, "
+    "models and version as they are now."
+)
+_FOREVER = 1 << 62
+_REASON_AFTER: Mapping[MembershipTransition, IneligibilityReason | None] = {
+    MembershipTransition.JOINED: None,
+    MembershipTransition.RESUMED: None,
+    MembershipTransition.PAUSED: IneligibilityReason.PAUSED,
+    MembershipTransition.QUIT: IneligibilityReason.NO_MEMBER,
+    MembershipTransition.SLASHED: IneligibilityReason.NO_MEMBER,
+    MembershipTransition.KICKED_OUT: IneligibilityReason.NO_MEMBER,
+}
+
+
+class MissedDraws(ApiModel):
+    """The draws for which a node was not eligible for one reason."""
+
+    reason: IneligibilityReason = Field(
+        description="models_not_on_disk: the node that was drawn has models that this node lacks."
+    )
+    draws: int
+
+
+class WorkShare(ApiModel):
+    """The part of a node in the last draws of the network."""
+
+    draws: int = Field(description="Draws that were examined: the newest ones, at most 500.")
+    since: int = Field(description="Block time of the first of these draws, unix seconds.")
+    eligible: int = Field(description="Draws for which the node was a candidate.")
+    missed: list[MissedDraws] = Field(description="The other draws, most frequent reason first.")
+    received: int = Field(description="Draws that chose the node.")
+    expected: FixedPoint = Field(
+        description=(
+            "Sum of the node's chances: its weight divided by the total weight of each draw for "
+            "which it was a candidate."
+        )
+    )
+    fees: Integer = Field(description="Fees of the tasks of all these draws.")
+    fees_received: Integer = Field(
+        description="Fees of the tasks that the node was drawn for; their groups share them."
+    )
+    fees_expected: Integer = Field(description="Each fee multiplied by the node's chance.")
+    stake_score: FixedPoint = Field(description="S of its weight now.")
+    qos: FixedPoint | None = Field(description="QoS of its weight now; null: not a member.")
+    weight: FixedPoint | None = Field(
+        description="Its weight now for a task without models; null: not a member."
+    )
+    assumption: str = _ASSUMPTION
+
+
+def build_work_share(snapshot: ApiSnapshot, record: AdviceRecord) -> WorkShare | None:
+    """Return the part of a node in the last draws; None without draws by weights."""
+    weighting = find_weighting(record.rules, snapshot.source.dispatch)
+    recent_draws = snapshot.get_recent_draws()
+    if weighting is None or not recent_draws:
+        return None
+    node, ranking = record.node, snapshot.get_ranking()
+    stake_score = compute_stake_score(
+        node.stake, ranking.get_draw_weights(weighting).largest_stake
+    )
+    candidacies = list(list_candidacies(snapshot, record, weighting, stake_score))
+    fees_expected = sum(
+        row.task.fee * chance for row, (_, chance) in zip(recent_draws, candidacies, strict=True)
+    )
+    received = [row for row in recent_draws if row.draw.node == node.address]
+    missed = Counter(reason for reason, _ in candidacies if reason is not None)
+    qos = ranking.compute_qos(node)
+    return WorkShare(
+        draws=len(recent_draws),
+        since=recent_draws[0].draw.seed_time,
+        eligible=len(recent_draws) - missed.total(),
+        missed=[MissedDraws(reason=reason, draws=n) for reason, n in missed.most_common()],
+        received=len(received),
+        expected=sum(chance for _, chance in candidacies),
+        fees=sum(row.task.fee for row in recent_draws),
+        fees_received=sum(row.task.fee for row in received),
+        fees_expected=fees_expected // UNIT,
+        stake_score=stake_score,
+        qos=qos,
+        weight=None if qos is None else compute_weight(UNIT, stake_score, qos, weighting),
+    )
+
+
+def list_candidacies(
+    snapshot: ApiSnapshot, record: AdviceRecord, weighting: Weighting, stake_score: int
+) -> Iterator[tuple[IneligibilityReason | None, int]]:
+    """Yield why a node was no candidate in each recent draw, or None and the chance that it had.
+
+    Chances are in units of 10^-18.
+    """
+    node, recent_draws = record.node, snapshot.get_recent_draws()
+    times = [row.draw.seed_time for row in recent_draws]
+    span = times[0], record.time, record.rules.pool_size
+    history = load_node_record(snapshot.uow, node.address, list(record.changes), span)
+    past = _PastNode(snapshot, record, history, weighting)
+
+    @cache
+    def get_boost(models: tuple[str, ...], in_use: tuple[str, ...]) -> int:
+        counted_models = weighting.select_counted_models(models)
+        return compute_locality_boost(replace(node, in_use=in_use), counted_models, weighting)
+
+    points = compute_points_at(history, times, record.rules)
+    for row, point in zip(recent_draws, points, strict=True):
+        reason = past.find_reason(row, point)
+        if reason is not None:
+            yield reason, 0
+            continue
+        models_in_use = past.get_models_in_use(row.draw.seed_time)
+        boost = get_boost(row.task.requirement.models, models_in_use)
+        weight = compute_weight(boost, stake_score, point.qos, weighting)
+        yield None, _compute_chance(row.draw, weight)
+
+
+def _compute_chance(draw: StoredDraw, weight: int) -> int:
+    """Return the chance of a candidate with this weight, in units of 10^-18."""
+    if draw.total_weight == draw.candidate_count:
+        # All weights were 0, so that each candidate counted 1.
+        return UNIT // draw.candidate_count
+    return min(UNIT, weight * UNIT // draw.total_weight)
+
+
+class _PastNode:
+    """The state of a node at past draws, from its stored membership, draws and tasks."""
+
+    def __init__(
+        self,
+        snapshot: ApiSnapshot,
+        record: AdviceRecord,
+        history: NodeRecord,
+        weighting: Weighting,
+    ) -> None:
+        self._node, self._nodes = record.node, snapshot.get_ranking().nodes
+        self._weighting = weighting
+        changes = [
+            change for change in history.membership_changes if change.transition in _REASON_AFTER
+        ]
+        self._change_times = [change.time for change in changes]
+        has_joined_first = bool(changes) and changes[0].transition is MembershipTransition.JOINED
+        # By the number of changes up to a draw.
+        self._membership_reasons = [
+            IneligibilityReason.NO_MEMBER if has_joined_first else None,
+            *(_REASON_AFTER[change.transition] for change in changes),
+        ]
+        # The blocks in which the node was reserved for a task, and the times in which it ran one.
+        self._reserved_spans: list[tuple[int, int]] = []
+        self._busy_spans: list[tuple[int, int]] = []
+        self._start_by_group: dict[GroupKey, int] = {}
+        # The models of the tasks that it started; the newest ones are in the memory of its card.
+        self._started_models: list[tuple[int, tuple[str, ...]]] = []
+        self._load_own_draws(snapshot)
+        self._get_misfit_reason = cache(partial(find_misfit_reason, self._node))
+        self._select_counted_models = cache(weighting.select_counted_models)
+
+    def find_reason(self, row: RecentDraw, point: HistoryPoint) -> IneligibilityReason | None:
+        """Return why the node was no candidate in a draw, or None if it was one."""
+        if row.draw.node == self._node.address:
+            return None
+        return (
+            self._find_unavailability_reason(row, point)
+            or self._get_misfit_reason(row.task.requirement)
+            or self._find_models_reason(row)
+        )
+
+    def get_models_in_use(self, time: int) -> tuple[str, ...]:
+        """Return the models in the memory of the node's card at a block time."""
+        index = bisect_right(self._started_models, time, key=itemgetter(0))
+        return self._started_models[index - 1][1] if index else ()
+
+    def _load_own_draws(self, snapshot: ApiSnapshot) -> None:
+        """Load when the node was reserved and busy, from the tasks that it was drawn for."""
+        address = self._node.address
+        # One draw more, because a task that was drawn before may have run into the recent draws.
+        limit = 1 + sum(row.draw.node == address for row in snapshot.get_recent_draws())
+        draws = snapshot.uow.draws.list_for_node(address, limit)
+        tasks = snapshot.uow.tasks.get_many({draw.task for draw in draws})
+        for draw in reversed(draws):
+            self._reserved_spans.append((draw.seed_block + 1, draw.voided_block or _FOREVER))
+            task = tasks.get(draw.task)
+            if task is None or task.node != address or task.started_time is None:
+                continue
+            free_time = task.stopped_time if task.freed else task.ended_time
+            self._busy_spans.append((task.started_time, free_time or _FOREVER))
+            self._started_models.append((task.started_time, task.models))
+            if task.group is not None:
+                self._start_by_group.setdefault(task.group, task.started_time)
+
+    def _find_unavailability_reason(
+        self, row: RecentDraw, point: HistoryPoint
+    ) -> IneligibilityReason | None:
+        time, block, group = row.draw.seed_time, row.draw.seed_block, row.task.group
+        reason = self._membership_reasons[bisect_right(self._change_times, time)]
+        if reason is not None:
+            return reason
+        if _is_in_newest_span(self._busy_spans, time):
+            return IneligibilityReason.BUSY
+        if point.is_excluded:
+            return IneligibilityReason.EXCLUDED
+        is_sibling = group is not None and self._start_by_group.get(group, _FOREVER) <= time
+        if is_sibling or _is_in_newest_span(self._reserved_spans, block):
+            return IneligibilityReason.TAKEN
+        return None
+
+    def _find_models_reason(self, row: RecentDraw) -> IneligibilityReason | None:
+        """Return whether the node lacks models that the drawn node has, or that it must have."""
+        models = self._select_counted_models(row.task.requirement.models)
+        if models.issubset(self._node.models):
+            return None
+        drawn_node = self._nodes.get(row.draw.node)
+        is_fallback = drawn_node is None or not models.issubset(drawn_node.models)
+        if self._weighting.fallback and is_fallback:
+            return None
+        return IneligibilityReason.MODELS_NOT_ON_DISK
+
+
+def _is_in_newest_span(spans: Sequence[tuple[int, int]], number: int) -> bool:
+    """Return whether a number lies in a span; spans are ascending, and exclude their end."""
+    index = bisect_left(spans, (number + 1, 0))
+    return bool(index) and number < spans[index - 1][1]

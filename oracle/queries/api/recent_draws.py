@@ -1,0 +1,71 @@
+"""The newest draws of all tasks with what the tasks required, kept in memory for a block."""
+
+import threading
+from typing import NamedTuple
+
+from oracle.domain.ids import GroupKey, Hash, TaskKey
+from oracle.domain.state import Task
+from oracle.store.database import UnitOfWork
+from oracle.store.state.cursor_repository import Cursor
+from oracle.store.state.draw_repository import StoredDraw
+from oracle.systems.crynux.requirements import Requirement, build_requirement
+
+MAX_DRAWS = 500
+
+
+class DrawnTask(NamedTuple):
+    """The requirement, the group and the fee of a drawn task; an unknown fee is 0."""
+
+    requirement: Requirement
+    group: GroupKey | None
+    fee: int
+
+
+class RecentDraw(NamedTuple):
+    """A draw and its task."""
+
+    draw: StoredDraw
+    task: DrawnTask
+
+
+class RecentDrawCache:
+    """A thread-safe cache of the newest draws; only tasks of new draws are read again."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._epoch: int | None = None
+        self._rebuild_count = 0
+        self._recent_draws: list[RecentDraw] = []
+        # By task and hash of the seed block, before which the task was created.
+        self._drawn_tasks: dict[tuple[TaskKey, Hash], DrawnTask] = {}
+
+    def load_draws(self, uow: UnitOfWork, cursor: Cursor) -> list[RecentDraw]:
+        """Return up to `MAX_DRAWS` draws up to the cursor of this snapshot, oldest first."""
+        with self._lock:
+            if self._epoch != cursor.epoch:
+                self._load_rows(uow)
+                self._epoch = cursor.epoch
+            return self._recent_draws
+
+    def _load_rows(self, uow: UnitOfWork) -> None:
+        rebuild_count = uow.bookmarks.get_rebuild_count()
+        if rebuild_count != self._rebuild_count:
+            self._drawn_tasks.clear()
+            self._rebuild_count = rebuild_count
+        draws = uow.draws.list_newest(MAX_DRAWS)[::-1]
+        keys = [(draw.task, draw.seed_hash) for draw in draws]
+        new_tasks = uow.tasks.get_many({key[0] for key in keys if key not in self._drawn_tasks})
+        self._drawn_tasks = {
+            key: self._drawn_tasks.get(key) or _build_drawn_task(new_tasks[key[0]])
+            for key in keys
+            if key in self._drawn_tasks or key[0] in new_tasks
+        }
+        self._recent_draws = [
+            RecentDraw(draw, self._drawn_tasks[key])
+            for draw, key in zip(draws, keys, strict=True)
+            if key in self._drawn_tasks
+        ]
+
+
+def _build_drawn_task(task: Task) -> DrawnTask:
+    return DrawnTask(build_requirement(task), task.group, task.fee or 0)
