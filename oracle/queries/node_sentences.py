@@ -11,7 +11,7 @@ from oracle.domain.fixed_point import UNIT, multiply_fixed_point
 from oracle.domain.scoring.legacy_factors import Factors
 from oracle.domain.scoring.node_figures import NodeScores
 from oracle.domain.scoring.rules import Rules
-from oracle.queries.advice.kickout_outlook import KickoutOutlook
+from oracle.queries.advice.kickout_outlook import KickoutOutlook, format_kickout_outlook
 from oracle.queries.api.lifting import NodeLift
 from oracle.queries.node_models import QosIntervalView
 from oracle.queries.text.human_numbers import (
@@ -173,14 +173,6 @@ def format_improvement(summary: NodeSummary) -> str | None:
         )
         parts.append(f"{steps_text} would fully restore its reliability")
     return capitalize_first("; ".join(parts[:2])) + "." if parts else None
-
-
-def format_kickout_outlook(outlook: KickoutOutlook) -> str:
-    """Return when a kickout becomes due if the node goes on like this."""
-    delay = f", in about {format_duration(outlook.seconds)}" if outlook.seconds else ""
-    return (
-        f"At this rate a kickout is due in {format_count(outlook.scores, 'scored task')}{delay}."
-    )
 
 
 def _format_saving_places(outlook: KickoutOutlook) -> str:

@@ -8,12 +8,11 @@ from collections.abc import Mapping
 
 from oracle.chain.profiles.profile import Token
 from oracle.domain.fixed_point import UNIT, format_decimal
-from oracle.queries.advice.kickout_outlook import KickoutState
+from oracle.queries.advice.kickout_outlook import KickoutState, format_kickout_outlook
 from oracle.queries.advice.node_advice import NodeAdvice
 from oracle.queries.advice.node_money import NodeMoney, RankLoss
 from oracle.queries.advice.what_if import WhatIf, WhatIfRow
 from oracle.queries.advice.work_share import MissedDraws, WorkShare
-from oracle.queries.node_sentences import format_kickout_outlook
 from oracle.queries.text.human_numbers import (
     capitalize_first,
     format_amount,

@@ -13,6 +13,7 @@ from oracle.domain.scoring.node_scores import get_pool_before_score, is_kickout_
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 from oracle.queries.answers import ApiModel
+from oracle.queries.text.human_numbers import format_count, format_duration
 
 KickoutState = Literal["due", "expected", "not_expected", "no_score", "no_forecast", "no_member"]
 
@@ -53,6 +54,14 @@ def build_kickout_outlook(
         recent_scores=forecast.recent_scores,
         first_places=forecast.first_places,
         second_places=forecast.second_places,
+    )
+
+
+def format_kickout_outlook(outlook: KickoutOutlook) -> str:
+    """Return when a kickout becomes due if the node goes on like this."""
+    delay = f", in about {format_duration(outlook.seconds)}" if outlook.seconds else ""
+    return (
+        f"At this rate a kickout is due in {format_count(outlook.scores, 'scored task')}{delay}."
     )
 
 

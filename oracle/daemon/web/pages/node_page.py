@@ -43,7 +43,7 @@ from oracle.queries.advice.advice_sentences import (
     summarize_what_if,
     summarize_work,
 )
-from oracle.queries.advice.kickout_outlook import KickoutOutlook
+from oracle.queries.advice.kickout_outlook import KickoutOutlook, format_kickout_outlook
 from oracle.queries.advice.node_advice import NodeAdvice, build_node_advice
 from oracle.queries.api.node_history import (
     HistoryMark,
@@ -64,7 +64,6 @@ from oracle.queries.node_sentences import (
     format_headline,
     format_improvement,
     format_interval,
-    format_kickout_outlook,
 )
 from oracle.queries.node_standing import build_node_summary
 from oracle.queries.proof_sentences import describe_leaf
