@@ -61,6 +61,10 @@ def split_list(value: object) -> object:
     return value.split(",") if isinstance(value, str) else value
 
 
+# A public page; `/tx/0x…` and `/address/0x…` are appended.
+ExplorerUrl = Annotated[
+    str, AfterValidator(check_http_url), AfterValidator(lambda url: url.rstrip("/"))
+]
 Label = Annotated[str, Field(min_length=1, max_length=32, pattern=r"^[\w][\w .:#/@+-]*$")]
 ContractAddress = Annotated[str, AfterValidator(parse_address)]
 # URLs may contain keys.
@@ -120,6 +124,9 @@ class NetworkSection(Section):
     # Labels of addresses, which are shown in the web UI and the read API, and can be searched for:
     # `{ "0x…" = "rack 3" }`.
     labels: dict[ContractAddress, Label] = Field(default_factory=dict)
+    # A block explorer to which the web UI links transactions and addresses:
+    # `https://etherscan.io`. By default, there are no links.
+    explorer: ExplorerUrl | None = None
 
 
 class TracingSection(Section):

@@ -47,9 +47,9 @@ class ApiSource:
     returns unix seconds; `find_leader` returns the process that holds the lease. `rankings`,
     `leaves` and `draws` are kept between answers. `dispatch` has the settings by which nodes are
     drawn, or is None if no node is drawn. `token` is the unit of amounts on pages. `labels` are
-    the operator's names for addresses. `rules_id` is the text whose sha256 is the contract's
-    `rulesHash`, and `announced_folder` has such texts of other rules.
-    `shadow_rules` are the shadow sets by their names.
+    the operator's names for addresses, and `explorer` is the URL of a block explorer. `rules_id`
+    is the text whose sha256 is the contract's `rulesHash`, and `announced_folder` has such texts
+    of other rules. `shadow_rules` are the shadow sets by their names.
     """
 
     archive: EventArchive
@@ -60,6 +60,7 @@ class ApiSource:
     dispatch: DispatchSettings | None = None
     token: Token = DEFAULT_TOKEN
     labels: Mapping[Address, str] = field(default_factory=dict)
+    explorer: str | None = None
     leaves: LeafCache = field(default_factory=LeafCache)
     draws: RecentDrawCache = field(default_factory=RecentDrawCache)
     rules_id: str = field(kw_only=True)

@@ -287,6 +287,7 @@ def build_frame_values(
         "json_path": json_path,
         "token": snapshot.source.token,
         "labels": snapshot.source.labels,
+        "explorer": snapshot.source.explorer,
     }
 
 

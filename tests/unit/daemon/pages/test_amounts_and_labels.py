@@ -9,11 +9,14 @@ from hypothesis import given, strategies as st
 from oracle.chain.profiles.profile import Token
 from oracle.daemon.config.listener_section import ApiSection
 from oracle.daemon.web.api.read_api import create_read_api
+from oracle.daemon.web.pages.page_frame import get_environment
+from oracle.queries.answers import LogPlace
 from oracle.queries.text.human_numbers import format_amount
 from tests.support.api import IndexedHistory
 from tests.support.histories import History, node
 
 UNIT = 10**18
+EXPLORER = "https://explorer.example"
 
 
 @pytest.fixture
@@ -75,3 +78,26 @@ def test_amount_is_rounded_down_to_six_decimals(units: int, decimals: int):
     integer_part, _, part = figure.partition(".")
     shown = int(integer_part + f"{part:0<6}") * 10**decimals
     assert 0 <= units * 10**6 - shown < 10**decimals
+
+
+def test_address_leads_to_the_explorer_of_the_configuration(new_sqlite_store):
+    with new_sqlite_store() as store:
+        source = IndexedHistory(store).whole(History().joins("A").after(5)).source
+        linked_source = replace(source, explorer=EXPLORER)
+        page, linked_page = (
+            TestClient(create_read_api(served, streams=ApiSection()))
+            .get(f"/nodes/{node('A')}")
+            .text
+            for served in (source, linked_source)
+        )
+    assert f'href="{EXPLORER}/address/{node("A")}"' in linked_page
+    assert EXPLORER not in page
+
+
+@pytest.mark.parametrize("explorer", [None, EXPLORER])
+def test_transaction_leads_to_the_explorer_of_the_configuration(explorer):
+    place = LogPlace(block=7, tx=1, log=2, feed_row=None, transaction=f"0x{'ab' * 32}")
+    template = '{% from "drawings.html" import where with context %}{{ where(place) }}'
+    text = get_environment().from_string(template).render(place=place, explorer=explorer)
+    assert (f'href="{EXPLORER}/tx/{place.transaction}"' in text) is (explorer is not None)
+    assert f">{place.transaction}<" in text
