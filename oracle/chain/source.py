@@ -39,9 +39,10 @@ T = TypeVar("T")
 
 
 class ChainSource:
-    """Reads one chain through its endpoints; implements `ChainReader` of chain.protocols.
+    """Reads one chain through its endpoints.
 
-    Used by one thread at a time; its own threads only prefetch.
+    Every method that sends a request may raise TransientError; the caller retries at the next
+    tick. Used by one thread at a time; its own threads only prefetch.
     """
 
     def __init__(
@@ -160,17 +161,27 @@ class ChainSource:
         return heads
 
     def fetch_header(self, number: int) -> BlockRef | None:
-        """Return the block at this height, or None; see `ChainReader`."""
+        """Return the block at this height, or None if the endpoint does not have it (yet)."""
         return self._endpoints.run_with_endpoint(lambda endpoint: endpoint.get_header(number))
 
     def fetch_header_at_or_below(self, height: int) -> BlockRef:
-        """Return the block at this height, or the last one before a skipped height."""
+        """Return the block at this height, or the last one before it if the height was skipped.
+
+        Raises:
+            TransientError: the endpoint lacks the block.
+        """
         return self._endpoints.run_with_endpoint(
             lambda endpoint: fetch_block_at_or_below(endpoint, height)
         )
 
     def fetch_headers(self, blocks: BlockRange) -> list[BlockRef]:
-        """Fetch every block of the range again, linked by parent hash; see `ChainReader`."""
+        """Fetch every block of the range again, and check that they are linked by parent hash.
+
+        Heights that the chain skipped, as the parent hashes prove, are left out.
+
+        Raises:
+            TransientError: a block is missing, or the blocks are not linked.
+        """
         return self._endpoints.run_with_endpoint(
             lambda endpoint: fetch_linked_blocks(endpoint, blocks)
         )
@@ -178,7 +189,16 @@ class ChainSource:
     def fetch_window(
         self, blocks: BlockRange, *, with_headers: bool, max_blocks: int | None = None
     ) -> BlockWindow:
-        """Return a window, as `ChainReader` defines it; only final blocks are prefetched.
+        """Return logs, calls and headers from `blocks.first` on, up to `blocks.last` or less.
+
+        The window ends above `blocks.last` only if the chain skipped every height up to there; it
+        then ends with the next block.
+
+        The range is sized by the limits of the endpoints and by `max_blocks`, the approximate
+        number of blocks that the caller needs at once. Without headers (for final blocks), the
+        following blocks may be prefetched. A caller that continues with
+        `blocks.first = window.range.last + 1` gets them in order. With headers, every block of the
+        window is in `headers`, with or without logs.
 
         Raises:
             TransientError: no endpoint gives a complete and consistent answer.
@@ -204,7 +224,18 @@ class ChainSource:
         excluded_endpoint: str | None = None,
         max_blocks: int | None = None,
     ) -> BlockWindow:
-        """Fetch a range again from one endpoint, and verify it; see `ChainReader`."""
+        """Fetch a range of blocks again, or its first part, and verify the blocks.
+
+        The window is verified up to `level`, or as far as the chain allows; `window.level` is the
+        level reached. The blocks are read from `endpoint`, or from any endpoint but
+        `excluded_endpoint`. `max_blocks` is the maximum number of blocks at once. A caller that
+        passes it continues with the block after the window, so that workers may prepare the
+        following blocks.
+
+        Raises:
+            InputError: there is no endpoint of that name.
+            TransientError: the endpoint does not answer, or there is no other endpoint.
+        """
         if max_blocks is None:
             return self._window_source.fetch_verified_window(
                 blocks, level, endpoint, excluded_endpoint
@@ -227,7 +258,12 @@ class ChainSource:
         *,
         skip_slow_endpoints: bool = False,
     ) -> list[Witness]:
-        """Query the endpoints for their blocks at this height; see `ChainReader`."""
+        """Query every endpoint but `excluded_endpoint` for its block at this height.
+
+        Endpoints that do not answer are left out. An endpoint whose head is below the height is
+        not a witness of it. With `skip_slow_endpoints`, endpoints that were slow recently are left
+        out, for comparisons that are repeated often.
+        """
         return self._witnesses.fetch_witnesses(
             number, excluded_endpoint, skip_slow_endpoints=skip_slow_endpoints
         )
@@ -252,9 +288,10 @@ class ChainSource:
         return self._window_source.has_linked_headers(endpoint, blocks)
 
     def deprioritise(self, endpoint: str, reason: str, newest_number: int) -> None:
-        """Move an outvoted endpoint behind the others for a while.
+        """Move an endpoint behind the others for a while: it was outvoted on a non-final block.
 
-        `newest_number` is the highest block of the endpoints that outvoted it.
+        `newest_number` is the highest block of the endpoints that outvoted it: endpoints at that
+        height do not lag.
         """
         self._read_ahead_queue.discard_pending()
         self.tracker.reset_head(newest_number)
@@ -280,7 +317,7 @@ class ChainSource:
         self._endpoints.quarantine(endpoint, reason, Checkpoint(*final_block, "our database"))
 
     def mark_proven_wrong(self, endpoint: str, reason: str) -> None:
-        """Stop using the endpoint until an operator readmits it; see `ChainReader`."""
+        """Stop using an endpoint that was proven wrong, until an operator readmits it."""
         self._endpoints.endpoint_list.mark_proven_wrong(endpoint, reason)
 
     def get_proven_wrong_endpoints(self) -> Mapping[str, str]:
@@ -299,7 +336,7 @@ class ChainSource:
         return tuple(endpoint.name for endpoint in self._endpoints)
 
     def get_providers(self) -> Mapping[str, str]:
-        """Return the provider of each endpoint, by the endpoint's name."""
+        """Return the provider of each endpoint, by name; a provider counts as one witness."""
         return self._endpoints.providers()
 
     def get_max_allowed_level(self) -> VerificationLevel:
@@ -307,7 +344,11 @@ class ChainSource:
         return self._window_source.get_max_allowed_level()
 
     def get_reachable_level(self) -> VerificationLevel:
-        """Return the highest level that settings allow and the chain may reach."""
+        """Return the highest level that settings allow and the chain may reach.
+
+        It is above `get_max_allowed_level` until samples have shown which header features are
+        valid. Sends no request.
+        """
         return self._window_source.get_reachable_level()
 
     def calibrate(self) -> None:
@@ -315,7 +356,11 @@ class ChainSource:
         self._window_source.calibrate()
 
     def get_history_level(self) -> VerificationLevel:
-        """Return the level that every historical block currently reaches; sends no request."""
+        """Return the level that every historical block currently reaches; sends no request.
+
+        A level below BLOOMED means that the chain's headers prove nothing, or that this is not
+        known yet.
+        """
         return self._window_source.get_history_level()
 
     def find_level_shortfall(self) -> LevelShortfall | None:

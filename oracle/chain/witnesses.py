@@ -52,7 +52,7 @@ class WitnessFetcher:
     def fetch_witnesses(
         self, number: int, excluded_endpoint: str | None, *, skip_slow_endpoints: bool = False
     ) -> list[Witness]:
-        """Return the witnesses of a height; see `ChainReader.fetch_witnesses`."""
+        """Return the witnesses of a height; see `ChainSource.fetch_witnesses`."""
         witnesses = []
         skipped = {excluded_endpoint, *self._endpoints.get_quarantine_reasons()}
         if skip_slow_endpoints and len(self._endpoints) > 1:
@@ -75,7 +75,7 @@ class WitnessFetcher:
     def fetch_second_witness(
         self, number: int, excluded_endpoint: str
     ) -> tuple[str, BlockRef] | None:
-        """Return a second witness of a height; see `ChainReader.fetch_second_witness`."""
+        """Return a second witness of a height; see `ChainSource.fetch_second_witness`."""
         now = self._clock()
         for endpoint in self._endpoints.list_endpoints_of_other_witnesses(excluded_endpoint):
             if now < self._backoff_until.get(endpoint.name, now):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import structlog
 
-from oracle.chain.protocols import LogReader
+from oracle.chain.profiles.event_reader import EventReader
 from oracle.daemon.compose import Index, open_reader
 from oracle.daemon.config.loader import Config, read_shadow_rules
 from oracle.daemon.config.redaction import iter_secret_parts, iter_secret_values
@@ -52,7 +52,9 @@ _MANY_PLACES = 10
 _SUBJECTS_PER_QUERY = 500
 
 
-def update_previews(records: Records, reader: LogReader) -> list[tuple[OtherRules, RulesPreview]]:
+def update_previews(
+    records: Records, reader: EventReader
+) -> list[tuple[OtherRules, RulesPreview]]:
     """Fold today's and all other rules up to the final block, and store and return the previews.
 
     Nothing is done if there are no other rules, or no final block. If rows were repaired

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from typing_extensions import override
 
-from oracle.chain.protocols import LogReader
+from oracle.chain.profiles.event_reader import EventReader
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.downloads import plan_downloads
 from oracle.dispatch.drawer import BlockDrawer
@@ -36,7 +36,7 @@ class _FollowerState:
     follower: PocketFollower
     block: int = -1
 
-    def catch_up(self, uow: UnitOfWork, reader: LogReader, block: int) -> None:
+    def catch_up(self, uow: UnitOfWork, reader: EventReader, block: int) -> None:
         if block <= self.block:
             return
         for event in iterate_stored_events(uow, reader, BlockRange(self.block + 1, block)):
@@ -52,7 +52,7 @@ class FollowerCache:
     events are read once from the beginning (docs/explanation/pocket.md#in-the-daemon).
     """
 
-    def __init__(self, policy: PocketPolicy, reader: LogReader) -> None:
+    def __init__(self, policy: PocketPolicy, reader: EventReader) -> None:
         self._policy = policy
         self._reader = reader
         self._newest: _FollowerState | None = None
@@ -136,7 +136,7 @@ class StoredNetworkView:
 class DrawHook(BlockHook):
     """Draws nodes at the end of each folded block, from `start_block` on."""
 
-    def __init__(self, settings: DispatchSettings | None, reader: LogReader) -> None:
+    def __init__(self, settings: DispatchSettings | None, reader: EventReader) -> None:
         """Create the hook; if `settings` is None, it draws nothing, but a rewind undoes old draws.
 
         `reader` decodes the stored events for a stateful policy.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as Abstra
 from itertools import groupby
 from typing import NamedTuple
 
-from oracle.chain.protocols import ChainReader
+from oracle.chain.source import ChainSource
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.drawer import BlockDrawer
 from oracle.domain.blocks import BlockRange, BlockRef
@@ -46,7 +46,7 @@ class HeaderReader:
     """Reads the chain's headers ahead in batches, and compares them with the stored headers."""
 
     def __init__(
-        self, chain: ChainReader, stored_by_number: Mapping[int, BlockRef], last: int
+        self, chain: ChainSource, stored_by_number: Mapping[int, BlockRef], last: int
     ) -> None:
         self._chain = chain
         self._stored_by_number = stored_by_number

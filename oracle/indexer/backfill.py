@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from oracle.chain.fetch.fetcher import BlockWindow
-from oracle.chain.protocols import ChainReader
+from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
 from oracle.domain.logs import Call, Log
 from oracle.indexer.audit.row_diff import check_same_chain, compare_rows, require_indexed_blocks
@@ -41,7 +41,7 @@ class BackfillResult:
 
 
 def backfill_range(
-    chain: ChainReader,
+    chain: ChainSource,
     store: Store,
     folder: EventFolder,
     blocks: BlockRange,
@@ -72,7 +72,7 @@ def backfill_range(
     return result
 
 
-def _read_windows(chain: ChainReader, blocks: BlockRange) -> Iterator[BlockWindow]:
+def _read_windows(chain: ChainSource, blocks: BlockRange) -> Iterator[BlockWindow]:
     first_block = blocks.first
     while first_block <= blocks.last:
         window = chain.fetch_window(BlockRange(first_block, blocks.last), with_headers=False)

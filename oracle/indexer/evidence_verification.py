@@ -6,7 +6,7 @@ See docs/explanation/verification.md.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from oracle.chain.protocols import ChainReader
+from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange, Position
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
@@ -53,7 +53,7 @@ class EvidenceVerifier:
     In a dry run nothing is verified, because the results would be written.
     """
 
-    chain: ChainReader
+    chain: ChainSource
     store: Store
     folder: EventFolder
     options: RebuildOptions

@@ -24,8 +24,8 @@ from oracle.chain.feed.relay_reader import (
     find_scored_task,
 )
 from oracle.chain.heads import Heads
-from oracle.chain.profiles.event_reader import DecodedEvents
-from oracle.chain.protocols import ChainReader, LogReader
+from oracle.chain.profiles.event_reader import DecodedEvents, EventReader
+from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.feed_rows import FeedRow
@@ -36,7 +36,7 @@ from oracle.store.outbox.records import Stamp
 
 
 def merge_feed_events(
-    uow: UnitOfWork, reader: LogReader, decoded: DecodedEvents, blocks: BlockRange
+    uow: UnitOfWork, reader: EventReader, decoded: DecodedEvents, blocks: BlockRange
 ) -> DecodedEvents:
     """Return the events of the chain and of the feed in these blocks, sorted by position."""
     if reader.feed is None:
@@ -117,7 +117,7 @@ class FeedHeadLimit:
     store: Store
     _last_newest: BlockRef | None = None
 
-    def get_heads(self, chain: ChainReader) -> Heads:
+    def get_heads(self, chain: ChainSource) -> Heads:
         """Return the chain's heads, limited to blocks up to the time to which the feed is settled.
 
         Raises:
@@ -141,7 +141,7 @@ class FeedHeadLimit:
         return replace(heads, latest=newest, safe=safe, final=final)
 
     def _find_highest_block(
-        self, chain: ChainReader, low_number: int, upper_block: BlockRef, max_time: int
+        self, chain: ChainSource, low_number: int, upper_block: BlockRef, max_time: int
     ) -> BlockRef:
         """Return the highest block at or above `low_number` with a time of at most `max_time`."""
         previous_newest = self._last_newest

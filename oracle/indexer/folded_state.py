@@ -6,8 +6,7 @@ See docs/explanation/storage.md#state-snapshots.
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from oracle.chain.profiles.event_reader import DecodedEvents
-from oracle.chain.protocols import LogReader
+from oracle.chain.profiles.event_reader import DecodedEvents, EventReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.fold.fold import (
     FOLD_VERSION,
@@ -69,7 +68,7 @@ class FoldedState:
         self.incidents.update(changes.incidents.list_incidents())
 
 
-def compute_snapshot_version(reader: LogReader, rules: Rules) -> bytes:
+def compute_snapshot_version(reader: EventReader, rules: Rules) -> bytes:
     """Return a digest of everything that a snapshot depends on besides the raw rows."""
     parts = (str(FOLD_VERSION), reader.identity, rules.to_json())
     return sha256("\n".join(parts).encode()).digest()
@@ -77,7 +76,7 @@ def compute_snapshot_version(reader: LogReader, rules: Rules) -> bytes:
 
 def fold_state_up_to(
     uow: UnitOfWork,
-    reader: LogReader,
+    reader: EventReader,
     rules: Rules,
     last_block: int,
     *,
@@ -152,7 +151,7 @@ def _restore_state(uow: UnitOfWork, snapshot: StateSnapshot, rules: Rules) -> Fo
 
 
 def _fold_remaining(
-    uow: UnitOfWork, reader: LogReader, state: FoldedState, last_block: int
+    uow: UnitOfWork, reader: EventReader, state: FoldedState, last_block: int
 ) -> None:
     first_block = 0 if state.snapshot_block is None else state.snapshot_block + 1
     if first_block > last_block:

@@ -11,8 +11,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import TypeVar
 
-from oracle.chain.profiles.event_reader import DecodedEvents
-from oracle.chain.protocols import LogReader
+from oracle.chain.profiles.event_reader import DecodedEvents, EventReader
 from oracle.domain.blocks import BlockRef
 from oracle.domain.coverage import IngestScope
 from oracle.domain.events.network_events import DomainEvent
@@ -46,7 +45,7 @@ StopCallback = Callable[[UnitOfWork, ContractState, BlockRef], None]
 class EventFolder:
     """Folds events into one database and caches the rows that it works on."""
 
-    def __init__(self, rules: Rules, reader: LogReader, hooks: Iterable[BlockHook] = ()) -> None:
+    def __init__(self, rules: Rules, reader: EventReader, hooks: Iterable[BlockHook] = ()) -> None:
         """Create the folder; `hooks` are called in this order."""
         self.rules = rules
         self.reader = reader

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.heads import Heads
-from oracle.chain.protocols import ChainReader
+from oracle.chain.source import ChainSource
 from oracle.chain.verification.refused_blocks import BlockRefusedError
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.errors import FatalError, TransientError
@@ -74,7 +74,7 @@ class IngestState:
     head_limit: FeedHeadLimit | None = None
     _heads_fetched_at: float = 0.0
 
-    def get_heads(self, chain: ChainReader, first_block: int, head_depth: int) -> Heads:
+    def get_heads(self, chain: ChainSource, first_block: int, head_depth: int) -> Heads:
         """Return the heads; recent heads are reused while `first_block` is in history.
 
         Final blocks that are at least `head_depth` below the newest block are history.
@@ -131,7 +131,7 @@ IngestResult = CommittedWindow | RewindResult | HaltChanged
 
 
 def ingest_next_window(
-    chain: ChainReader, store: Store, folder: EventFolder, ingest: IngestState
+    chain: ChainSource, store: Store, folder: EventFolder, ingest: IngestState
 ) -> IngestResult | None:
     """Ingest the next window, or rewind if the chain has left the indexed blocks.
 
@@ -152,7 +152,7 @@ def ingest_next_window(
 
 
 def _ingest_once(
-    chain: ChainReader, store: Store, folder: EventFolder, ingest: IngestState
+    chain: ChainSource, store: Store, folder: EventFolder, ingest: IngestState
 ) -> IngestResult | None:
     with store.read_transaction() as uow:
         cursor, next_block = uow.cursor.get(), _get_next_block_number(uow)

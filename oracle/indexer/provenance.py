@@ -1,7 +1,7 @@
 """Records how each block was read and folded, together with the window that stores it."""
 
 from oracle.chain.fetch.fetcher import BlockWindow
-from oracle.chain.protocols import LogReader
+from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.blocks import BlockRef
 from oracle.domain.coverage import CoverageInterval, IngestScope, VerificationLevel
 from oracle.domain.fold.fold import FOLD_VERSION
@@ -14,7 +14,7 @@ _STALE_KEY = "fold_is_stale"
 _REBUILD_COUNT_KEY = "rebuilds"
 
 
-def build_scope(reader: LogReader) -> IngestScope:
+def build_scope(reader: EventReader) -> IngestScope:
     """Return the addresses, topics and calls that this reader reads in every block."""
     calls = [
         f"{address}:{selector}"
@@ -46,7 +46,7 @@ def record_proven_blocks(uow: UnitOfWork, window: BlockWindow) -> None:
     uow.verified_blocks.save(proven, VerificationLevel.PROVEN, window.endpoint)
 
 
-def record_fold_version(uow: UnitOfWork, reader: LogReader) -> None:
+def record_fold_version(uow: UnitOfWork, reader: EventReader) -> None:
     """Record that all raw rows are folded with this version and profile."""
     uow.bookmarks.set(_FOLD_VERSION_KEY, _format_fold_version(reader))
     uow.bookmarks.delete(_STALE_KEY)
@@ -67,7 +67,7 @@ def mark_fold_stale(uow: UnitOfWork) -> None:
     uow.bookmarks.set(_STALE_KEY, "rows came in")
 
 
-def find_rebuild_reason(uow: UnitOfWork, reader: LogReader) -> str | None:
+def find_rebuild_reason(uow: UnitOfWork, reader: EventReader) -> str | None:
     """Return why everything has to be refolded, or None if no refold is needed."""
     if uow.cursor.get() is None:
         return None
@@ -83,7 +83,7 @@ def find_rebuild_reason(uow: UnitOfWork, reader: LogReader) -> str | None:
     return None
 
 
-def _format_fold_version(reader: LogReader) -> str:
+def _format_fold_version(reader: EventReader) -> str:
     return f"{FOLD_VERSION} {reader.identity}"
 
 

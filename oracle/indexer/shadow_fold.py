@@ -12,8 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from oracle.chain.profiles.event_reader import DecodedEvents
-from oracle.chain.protocols import LogReader
+from oracle.chain.profiles.event_reader import DecodedEvents, EventReader
 from oracle.chain.segments.segment_request import append_digest, strip_digest
 from oracle.domain.blocks import BlockRange
 from oracle.domain.fold.fold import Fold, collect_task_keys
@@ -93,7 +92,7 @@ class ShadowFold:
 
 
 def advance_shadow(
-    store: Store, reader: LogReader, shadow: ShadowFold, last_block: int
+    store: Store, reader: EventReader, shadow: ShadowFold, last_block: int
 ) -> ShadowFold:
     """Return the shadow fold after the final block `last_block`.
 
@@ -107,7 +106,7 @@ def advance_shadow(
     return shadow
 
 
-def _fold_up_to(store: Store, reader: LogReader, shadow: ShadowFold, last_block: int) -> None:
+def _fold_up_to(store: Store, reader: EventReader, shadow: ShadowFold, last_block: int) -> None:
     while shadow.block < last_block:
         with store.read_transaction() as uow:
             first_block = shadow.block + 1
@@ -125,7 +124,7 @@ class ShadowStage:
     """The files of shadow folds in a folder, one for each rule set and version of the fold."""
 
     folder: Path
-    reader: LogReader
+    reader: EventReader
 
     def load(self, uow: UnitOfWork, rules: Rules, last_block: int) -> ShadowFold:
         """Return the stored shadow fold, or its start if there is none that can be continued.

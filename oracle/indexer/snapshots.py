@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from oracle.chain.protocols import LogReader
+from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.incidents.incident_detector import IncidentDetector
 from oracle.domain.scoring.rules import Rules
@@ -70,7 +70,7 @@ class SnapshotSource:
     """Inputs from which snapshots are made."""
 
     store: Store
-    reader: LogReader
+    reader: EventReader
     rules: Rules
 
     @property

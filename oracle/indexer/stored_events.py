@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import attrgetter
 
-from oracle.chain.profiles.event_reader import DecodedEvents
-from oracle.chain.protocols import LogReader
+from oracle.chain.profiles.event_reader import DecodedEvents, EventReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.events.jsonl import event_to_json
 from oracle.domain.events.network_events import DomainEvent
@@ -20,7 +19,7 @@ from oracle.store.database import UnitOfWork
 LOGS_AT_ONCE = 5_000
 
 
-def export_events(uow: UnitOfWork, reader: LogReader, blocks: BlockRange) -> Iterator[str]:
+def export_events(uow: UnitOfWork, reader: EventReader, blocks: BlockRange) -> Iterator[str]:
     """Yield the events of these blocks as JSON lines without line ends, in order of position.
 
     Only canonical rows are read, all from the snapshot of `uow`, without requests to the chain.
@@ -30,7 +29,7 @@ def export_events(uow: UnitOfWork, reader: LogReader, blocks: BlockRange) -> Ite
 
 
 def iterate_stored_events(
-    uow: UnitOfWork, reader: LogReader, blocks: BlockRange
+    uow: UnitOfWork, reader: EventReader, blocks: BlockRange
 ) -> Iterator[DomainEvent]:
     """Yield the events of these blocks in order of position."""
     for _, _, decoded in iterate_decoded_chunks(uow, reader, blocks):
@@ -43,7 +42,7 @@ def format_events(events: Iterable[DomainEvent]) -> Iterator[str]:
 
 
 def iterate_decoded_chunks(
-    uow: UnitOfWork, reader: LogReader, blocks: BlockRange
+    uow: UnitOfWork, reader: EventReader, blocks: BlockRange
 ) -> Iterator[tuple[BlockRange, int, DecodedEvents]]:
     """Yield chunks of whole blocks: the range, the number of logs, and the events in order."""
     for chunk, logs in _iterate_log_chunks(uow, blocks):

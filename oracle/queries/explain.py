@@ -8,7 +8,8 @@ Scores, changes and groups are the stored rows up to that block; tasks are as of
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from oracle.chain.protocols import ChainReader, LogReader
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.feed_rows import is_feed_position
 from oracle.domain.fold.legacy_round_scores import build_group_runs
@@ -172,7 +173,7 @@ class EventArchive:
     """
 
     store: Store
-    reader: LogReader
+    reader: EventReader
     rules: Rules
     max_logs: int | None = None
 
@@ -252,7 +253,7 @@ def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> E
 
 
 def resolve_block(
-    open_chain: Callable[[], ChainReader], store: Store, requested_number: int | None
+    open_chain: Callable[[], ChainSource], store: Store, requested_number: int | None
 ) -> BlockRef:
     """Return the requested block, or the last folded block if no number is requested.
 

@@ -5,7 +5,7 @@ from operator import attrgetter
 
 from pydantic import Field, JsonValue
 
-from oracle.chain.protocols import LogReader
+from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address
@@ -156,7 +156,7 @@ def build_round_entry(
 
 
 def compute_report_detail(
-    store: Store, reader: LogReader, rules: Rules, settings: ReportSettings, as_of: BlockRef
+    store: Store, reader: EventReader, rules: Rules, settings: ReportSettings, as_of: BlockRef
 ) -> ReportDetail:
     """Compute the report as of a block, as any reporter with the same rules id would."""
     with store.read_transaction() as uow:

@@ -6,7 +6,7 @@ No folded state is used, only raw logs, the rules, and the chain's as-of block.
 from collections.abc import Callable
 from itertools import zip_longest
 
-from oracle.chain.protocols import ChainReader
+from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Hash
@@ -25,7 +25,7 @@ from oracle.store.database import UnitOfWork
 
 def verify_round(
     round_number: int,
-    chain: ChainReader,
+    chain: ChainSource,
     archive: EventArchive,
     read_contract_root: Callable[[int], Hash | None],
 ) -> RoundVerification:
@@ -66,7 +66,7 @@ def verify_round(
     )
 
 
-def _fetch_block(chain: ChainReader, block_number: int) -> BlockRef:
+def _fetch_block(chain: ChainSource, block_number: int) -> BlockRef:
     block = chain.fetch_header(block_number)
     if block is None:
         raise TransientError(f"no endpoint returned block {block_number}")

@@ -3,8 +3,9 @@
 See docs/explanation/reports.md#cut-at-period-end.
 """
 
+from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.proofs.keccak import keccak
-from oracle.chain.protocols import ChainReader, LogReader
+from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.reports.kickout_review import KickoutPolicy
@@ -22,7 +23,7 @@ from oracle.store.report_repository import ReportState
 
 
 def recompute_report(
-    store: Store, reader: LogReader, rules: Rules, settings: ReportSettings, as_of: BlockRef
+    store: Store, reader: EventReader, rules: Rules, settings: ReportSettings, as_of: BlockRef
 ) -> Report:
     """Return the report as of a block that any reporter with the same rules hash would compute.
 
@@ -35,7 +36,7 @@ def recompute_report(
 
 def build_report(
     uow: UnitOfWork,
-    reader: LogReader,
+    reader: EventReader,
     folded: FoldedState,
     as_of: BlockRef,
     rules: Rules,
@@ -54,7 +55,7 @@ def build_report(
 
 
 def build_folded_tree(
-    uow: UnitOfWork, reader: LogReader, folded: FoldedState, time: int, rules: Rules
+    uow: UnitOfWork, reader: EventReader, folded: FoldedState, time: int, rules: Rules
 ) -> RoundTree:
     """Return the tree of all nodes of a state that was folded in memory; `time` is its time."""
     policy = KickoutPolicy(rules, reader.holds_kickouts)
@@ -68,7 +69,7 @@ def build_folded_tree(
 
 
 def fold_tree_of_round(
-    uow: UnitOfWork, reader: LogReader, accepted: RoundAccepted, rules: Rules
+    uow: UnitOfWork, reader: EventReader, accepted: RoundAccepted, rules: Rules
 ) -> RoundTree | None:
     """Return the tree of all nodes in a round, folded from the stored logs.
 
@@ -95,7 +96,7 @@ def find_as_of_block(uow: UnitOfWork, accepted: RoundAccepted) -> BlockRef | Non
 
 
 def find_last_block(
-    chain: ChainReader, store: Store, period: int, period_seconds: int
+    chain: ChainSource, store: Store, period: int, period_seconds: int
 ) -> BlockRef:
     """Return the last block of a period, which is the as-of block of its report.
 

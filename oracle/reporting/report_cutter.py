@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from typing_extensions import override
 
-from oracle.chain.protocols import LogReader
+from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import ZERO_HASH, Hash
@@ -42,7 +42,7 @@ class ReportCutter(BlockHook):
 
     def __init__(
         self,
-        reader: LogReader,
+        reader: EventReader,
         rules: Rules,
         settings: ReportSettings,
         domain: Domain,

@@ -10,9 +10,12 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from typing_extensions import override
+
 from devnet.fakechain.mining import create_account
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.heads import Heads
+from oracle.chain.source import ChainSource
 from oracle.chain.witnesses import Witness
 from oracle.domain.blocks import BlockRange, BlockRef, Position
 from oracle.domain.coverage import IngestScope, VerificationLevel
@@ -48,8 +51,8 @@ class Block:
 
 
 @dataclass
-class ScriptedChain:
-    """A chain with the interface of a chain source; block 0 is mined at the start.
+class ScriptedChain(ChainSource):
+    """A chain source without endpoints; block 0 is mined at the start.
 
     `most_blocks`: the maximum size of a window. `lag`: the number of newest blocks that are
     hidden.
@@ -131,6 +134,7 @@ class ScriptedChain:
 
     # The methods of a chain source.
 
+    @override
     def fetch_heads(self) -> Heads:
         visible_blocks = self._answering()._seen()
         final = visible_blocks[max(0, len(visible_blocks) - 1 - self.finality_depth)].ref
@@ -138,22 +142,26 @@ class ScriptedChain:
             self._final = final
         return Heads(visible_blocks[-1].ref, None, self._final, endpoint=self.names[0])
 
+    @override
     def fetch_header(self, number: int) -> BlockRef | None:
         visible_blocks = self._answering()._seen()
         return visible_blocks[number].ref if number < len(visible_blocks) else None
 
+    @override
     def fetch_header_at_or_below(self, height: int) -> BlockRef:
         block = self.fetch_header(height)
         if block is None:
             raise TransientError(f"block {height} is missing")
         return block
 
+    @override
     def fetch_headers(self, blocks: BlockRange) -> list[BlockRef]:
         visible_blocks = self._answering()._seen()
         if blocks.last >= len(visible_blocks):
             raise TransientError(f"block {blocks.last} is missing")
         return [block.ref for block in visible_blocks[blocks.first : blocks.last + 1]]
 
+    @override
     def fetch_window(
         self, blocks: BlockRange, *, with_headers: bool, max_blocks: int | None = None
     ) -> BlockWindow:
@@ -176,6 +184,7 @@ class ScriptedChain:
         self.windows_served.append(window.range)
         return window
 
+    @override
     def fetch_verified_window(
         self,
         blocks: BlockRange,
@@ -201,12 +210,15 @@ class ScriptedChain:
     def _views(self) -> dict[str, "ScriptedChain"]:
         return dict(zip(self.names, (self, self.other or self), strict=False))
 
+    @override
     def get_max_allowed_level(self) -> VerificationLevel:
         return self.most_level
 
+    @override
     def get_reachable_level(self) -> VerificationLevel:
         return self.most_level
 
+    @override
     def restrict_to_scope(self, scope: IngestScope) -> "ScriptedChain":
         """Return the chain restricted to a scope; the served windows are recorded in both."""
         part = self.copy()
@@ -215,17 +227,19 @@ class ScriptedChain:
         self.scopes_asked.append(scope)
         return part
 
+    @override
     def fetch_contract_counters(self, block_hash: Hash) -> dict[str, int]:
         if all(block.ref.hash != block_hash for block in self._seen()):
             raise TransientError("unknown block")
         return dict(self.counts)
 
+    @override
     def fetch_witnesses(
         self,
         number: int,
         excluded_endpoint: str | None = None,
         *,
-        skip_slow_endpoints: bool = False,  # noqa: ARG002  every endpoint of a script is quick
+        skip_slow_endpoints: bool = False,
     ) -> list[Witness]:
         views = self._views()
         return [
@@ -239,6 +253,7 @@ class ScriptedChain:
             if name != excluded_endpoint
         ]
 
+    @override
     def fetch_second_witness(
         self, number: int, excluded_endpoint: str
     ) -> tuple[str, BlockRef] | None:
@@ -253,36 +268,47 @@ class ScriptedChain:
             else None
         )
 
+    @override
     def has_linked_headers(self, endpoint: str, _blocks: BlockRange) -> bool:
         return endpoint in self.names
 
+    @override
     def calibrate(self) -> None:
         pass
 
+    @override
     def get_history_level(self) -> VerificationLevel:
         return self.history_level
 
+    @override
     def deprioritise(self, endpoint: str, reason: str, _newest: int) -> None:
         self.put_away.append((endpoint, reason))
 
+    @override
     def report_wrong_logs(self, endpoint: str, reason: str) -> None:
         self.put_away.append((endpoint, reason))
 
+    @override
     def quarantine(self, endpoint: str, reason: str, _final: tuple[int, Hash]) -> None:
         self.put_away.append((endpoint, reason))
 
+    @override
     def mark_proven_wrong(self, endpoint: str, reason: str) -> None:
         self.convicted.setdefault(endpoint, reason)
 
+    @override
     def get_proven_wrong_endpoints(self) -> dict[str, str]:
         return dict(self.convicted)
 
+    @override
     def are_receipts_provable(self) -> bool:
         return self.most_level >= VerificationLevel.PROVEN
 
+    @override
     def get_providers(self) -> dict[str, str]:
         return {name: name for name in self.names}
 
+    @override
     def list_endpoint_names(self) -> tuple[str, ...]:
         return self.names
 

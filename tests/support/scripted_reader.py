@@ -4,9 +4,10 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
+from typing_extensions import override
 
 from oracle.chain.feed.relay_reader import RelayReader
-from oracle.chain.profiles.event_reader import DecodedEvents
+from oracle.chain.profiles.event_reader import DecodedEvents, EventReader
 from oracle.domain.events import network_events, oracle_events
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.events.oracle_events import ContractEvent, RoundAccepted
@@ -36,7 +37,7 @@ def _read(written: str) -> Event:
     return event
 
 
-class ScriptedReader:
+class ScriptedReader(EventReader):
     """Decodes the logs of a scripted chain.
 
     Logs of `unreadable` events are dead letters, as after a change of the contract.
@@ -49,10 +50,11 @@ class ScriptedReader:
     feed: RelayReader | None = None
     holds_kickouts = False
 
-    def __init__(self, unreadable: Collection[type] = ()) -> None:
+    def __init__(self, unreadable: Collection[type] = ()) -> None:  # no profile
         self.unreadable = frozenset(unreadable)
 
-    def decode_rows(self, logs: Sequence[Log], calls: Sequence[Call]) -> DecodedEvents:  # noqa: ARG002
+    @override
+    def decode_rows(self, logs: Sequence[Log], calls: Sequence[Call]) -> DecodedEvents:
         decoded = DecodedEvents([], [])
         for log in logs:
             event = _read(log.data)
@@ -79,15 +81,19 @@ def _dead(log: Log, event: Event) -> DeadLetter:
     )
 
 
-class Unread:
+class Unread(EventReader):
     """A reader for events that are already decoded."""
 
-    addresses: Sequence[Address] = ()
-    topics: Sequence[str] = ()
+    addresses: tuple[Address, ...] = ()
+    topics: tuple[str, ...] = ()
     selectors: Mapping[Address, frozenset[str]] = MappingProxyType({})
     identity = "unread"
     feed = None
     holds_kickouts = False
 
-    def decode_rows(self, *_):
+    def __init__(self) -> None:  # no profile
+        pass
+
+    @override
+    def decode_rows(self, logs: Sequence[Log], calls: Sequence[Call]) -> DecodedEvents:
         raise AssertionError("no log is read here")

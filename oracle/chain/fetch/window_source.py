@@ -157,7 +157,7 @@ class WindowSource:
         endpoint_name: str | None,
         excluded_endpoint: str | None,
     ) -> BlockWindow:
-        """Fetch blocks again and verify them; see `ChainReader.fetch_verified_window`."""
+        """Fetch blocks again and verify them; see `ChainSource.fetch_verified_window`."""
         max_level = min(level, VerificationLevel.PROVEN)
         first_part = self.limit_verified_range(blocks, level)
         request = WindowRequest(

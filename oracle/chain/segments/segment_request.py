@@ -103,7 +103,7 @@ class SegmentRequest(msgspec.Struct, frozen=True):
     """The request to prepare blocks `first` to `last` from `endpoint`; its `number` is unique.
 
     `rate` is the number of calls per second that the worker may send, or None for no limit.
-    `level` is the level to verify up to, as in `ChainReader.fetch_verified_window`, or None to
+    `level` is the level to verify up to, as in `ChainSource.fetch_verified_window`, or None to
     verify the blocks like any history.
     """
 

@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from oracle.chain.fetch.fetcher import BlockWindow
-from oracle.chain.protocols import ChainReader
+from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.indexer.audit.judgement import (
@@ -148,7 +148,7 @@ class Auditor:
 
 
 def audit_next_window(
-    chain: ChainReader,
+    chain: ChainSource,
     store: Store,
     folder: EventFolder,
     auditor: Auditor,
@@ -179,7 +179,7 @@ def audit_next_window(
     )
 
 
-def _build_request(chain: ChainReader, target: AuditTarget) -> Callable[[], BlockWindow]:
+def _build_request(chain: ChainSource, target: AuditTarget) -> Callable[[], BlockWindow]:
     return lambda: chain.fetch_verified_window(
         target.blocks, VerificationLevel.CHECKED, excluded_endpoint=target.source_endpoint or None
     )

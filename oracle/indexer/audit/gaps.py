@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from oracle.chain.protocols import LogReader
+from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import CoverageInterval, IngestScope, VerificationLevel
 from oracle.indexer.provenance import build_scope
@@ -43,7 +43,7 @@ class Gaps:
         return sum(len(span.blocks) for span in self.spans if span.level == level)
 
 
-def find_index_gaps(uow: UnitOfWork, reader: LogReader) -> Gaps | None:
+def find_index_gaps(uow: UnitOfWork, reader: EventReader) -> Gaps | None:
     """Find gaps in one snapshot, without chain requests; return None if nothing is indexed."""
     cursor, identity = uow.cursor.get(), uow.identity.get()
     if cursor is None or identity is None or cursor.number < identity.start_block:

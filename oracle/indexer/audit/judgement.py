@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from oracle.chain.fetch.fetcher import BlockWindow
-from oracle.chain.protocols import ChainReader
+from oracle.chain.source import ChainSource
 from oracle.chain.verification.proven_lies import count_log_contents
 from oracle.chain.watched_calls import is_watched_call
 from oracle.domain.blocks import BlockRange
@@ -77,7 +77,7 @@ def describe_wrong_blocks(blocks: Sequence[int]) -> str:
     return f"had other logs or calls than the receipts of block {min(blocks)}{suffix}"
 
 
-def count_usable_witnesses(chain: ChainReader) -> int:
+def count_usable_witnesses(chain: ChainSource) -> int:
     """Return the number of witnesses that were not proven wrong."""
     providers = chain.get_providers()
     return WitnessQuorum(providers).count_witnesses(
@@ -86,7 +86,7 @@ def count_usable_witnesses(chain: ChainReader) -> int:
 
 
 def record_endpoints_proven_wrong(
-    chain: ChainReader, store: Store, rebuild_options: RebuildOptions
+    chain: ChainSource, store: Store, rebuild_options: RebuildOptions
 ) -> list[str]:
     """Store the endpoints proven wrong while reading blocks; return the new ones."""
     reason_by_endpoint = chain.get_proven_wrong_endpoints()
@@ -231,7 +231,7 @@ def _recheck_auditor(
     )
 
 
-def _limit_to_provable_blocks(chain: ChainReader, audit: AuditResult) -> AuditResult:
+def _limit_to_provable_blocks(chain: ChainSource, audit: AuditResult) -> AuditResult:
     """Limit the audit to the blocks whose receipts are requested in this tick."""
     provable_blocks = audit.difference.block_numbers[:_MAX_PROOFS]
     if (
@@ -243,7 +243,7 @@ def _limit_to_provable_blocks(chain: ChainReader, audit: AuditResult) -> AuditRe
     return replace(audit, blocks=blocks, difference=audit.difference.limit_to_block(blocks.last))
 
 
-def _fetch_proofs(chain: ChainReader, audit: AuditResult) -> dict[int, BlockWindow]:
+def _fetch_proofs(chain: ChainSource, audit: AuditResult) -> dict[int, BlockWindow]:
     """Return the differing blocks as proven by receipts, from any endpoint that can prove them."""
     if chain.get_max_allowed_level() < VerificationLevel.PROVEN:
         return {}
@@ -253,7 +253,7 @@ def _fetch_proofs(chain: ChainReader, audit: AuditResult) -> dict[int, BlockWind
     return {number: window for number, window in proofs.items() if window is not None}
 
 
-def _fetch_proof(chain: ChainReader, number: int, audit: AuditResult) -> BlockWindow | None:
+def _fetch_proof(chain: ChainSource, number: int, audit: AuditResult) -> BlockWindow | None:
     proven_wrong = chain.get_proven_wrong_endpoints()
     endpoints = [name for name in chain.list_endpoint_names() if name not in proven_wrong]
     # The source endpoint may have been removed from the settings; other endpoints can prove the

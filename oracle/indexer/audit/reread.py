@@ -9,7 +9,7 @@ docs/explanation/verification.md#calibration.
 from dataclasses import dataclass
 
 from oracle.chain.fetch.fetcher import BlockWindow
-from oracle.chain.protocols import ChainReader
+from oracle.chain.source import ChainSource
 from oracle.chain.verification.refused_blocks import BlockRefusedError
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import CoverageInterval, VerificationLevel
@@ -57,7 +57,7 @@ class Rereader:
     level: VerificationLevel | None = None
 
     def find_due_span(
-        self, chain: ChainReader, uow: UnitOfWork, folder: EventFolder
+        self, chain: ChainSource, uow: UnitOfWork, folder: EventFolder
     ) -> CoverageInterval | None:
         """Return the lowest blocks to reread, or None."""
         level, cursor = chain.get_history_level(), uow.cursor.get()
@@ -86,7 +86,7 @@ class Rereader:
 
 
 def reread_next_window(
-    chain: ChainReader,
+    chain: ChainSource,
     store: Store,
     folder: EventFolder,
     rereader: Rereader,

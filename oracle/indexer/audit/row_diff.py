@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from oracle.chain.fetch.fetcher import BlockWindow
-from oracle.chain.protocols import ChainReader
+from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import IngestScope, VerificationLevel
 from oracle.domain.ids import Hash
@@ -175,7 +175,7 @@ def _load_block_hashes(
 
 
 def check_endpoint_on_same_chain(
-    chain: ChainReader, uow: UnitOfWork, cursor: Cursor, window: BlockWindow
+    chain: ChainSource, uow: UnitOfWork, cursor: Cursor, window: BlockWindow
 ) -> None:
     """Call `check_same_chain`, but blame the endpoint if a final block differs.
 
@@ -244,7 +244,7 @@ def require_indexed_blocks(action: str, uow: UnitOfWork, blocks: BlockRange) -> 
 class RepairContext:
     """Objects that audits and repairs of stored rows need."""
 
-    chain: ChainReader
+    chain: ChainSource
     store: Store
     folder: EventFolder
     rebuild_options: RebuildOptions

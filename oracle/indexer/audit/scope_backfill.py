@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from oracle.chain.fetch.fetcher import BlockWindow
-from oracle.chain.protocols import ChainReader
+from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import CoverageInterval, IngestScope
 from oracle.domain.ids import Address
@@ -46,9 +46,9 @@ class ScopeBackfill:
     """State between steps; `is_complete` is set once nothing is missing."""
 
     is_complete: bool = False
-    _chain_by_scope: dict[IngestScope, ChainReader] = field(default_factory=dict)
+    _chain_by_scope: dict[IngestScope, ChainSource] = field(default_factory=dict)
 
-    def get_narrowed_chain(self, chain: ChainReader, scope: IngestScope) -> ChainReader:
+    def get_narrowed_chain(self, chain: ChainSource, scope: IngestScope) -> ChainSource:
         """Return a chain reader limited to this scope; it may read ahead between steps."""
         if scope not in self._chain_by_scope:
             self._chain_by_scope[scope] = chain.restrict_to_scope(scope)
@@ -56,7 +56,7 @@ class ScopeBackfill:
 
 
 def backfill_next_gap(
-    chain: ChainReader,
+    chain: ChainSource,
     store: Store,
     folder: EventFolder,
     scope_backfill: ScopeBackfill,
@@ -173,7 +173,7 @@ def _fill_gap(
 
 
 def _read_windows(
-    chain: ChainReader, scope_backfill: ScopeBackfill, gap: _Gap
+    chain: ChainSource, scope_backfill: ScopeBackfill, gap: _Gap
 ) -> Iterator[BlockWindow]:
     """Yield a window for each missing scope, all from the same block.
 

@@ -16,7 +16,8 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from oracle.chain.heads import Heads
-from oracle.chain.protocols import ChainReader, LogReader
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership
@@ -51,7 +52,7 @@ class StateComparison:
 
 
 def compare_state(
-    uow: UnitOfWork, reader: LogReader, rules: Rules, progress: Callable[[int, int], None]
+    uow: UnitOfWork, reader: EventReader, rules: Rules, progress: Callable[[int, int], None]
 ) -> StateComparison:
     """Fold all raw rows of a snapshot and compare every row of every projection.
 
@@ -73,7 +74,7 @@ def compare_state(
 def refold_into_temporary_store(
     uow: UnitOfWork,
     cursor: Cursor,
-    reader: LogReader,
+    reader: EventReader,
     rules: Rules,
     progress: Callable[[int, int], None],
 ) -> Iterator[tuple[UnitOfWork, int]]:
@@ -152,7 +153,7 @@ class CounterQuery:
     block: int = 0
     stored_counts: dict[str, int] = field(default_factory=dict)
 
-    def start(self, chain: ChainReader, store: Store, heads: Heads) -> None:
+    def start(self, chain: ChainSource, store: Store, heads: Heads) -> None:
         """If the index is near the head, store its counts and start to read the contracts."""
         with store.read_transaction() as uow:
             cursor = uow.cursor.get()
@@ -166,7 +167,7 @@ class CounterQuery:
 
 
 def compare_counters(
-    chain: ChainReader, store: Store, heads: Heads, query: CounterQuery | None = None
+    chain: ChainSource, store: Store, heads: Heads, query: CounterQuery | None = None
 ) -> CounterComparison | None:
     """Compare all counters of the profile's contracts; return None if there is no result.
 

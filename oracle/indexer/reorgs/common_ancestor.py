@@ -4,14 +4,14 @@ Below the final block only the hashes of blocks with logs or calls are stored. I
 is on the chain, all indexed blocks below it are on the chain as well.
 """
 
-from oracle.chain.protocols import ChainReader
+from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
 from oracle.errors import InputError
 from oracle.store.database import Store, UnitOfWork
 
 
-def check_indexed_blocks(chain: ChainReader, store: Store, block: BlockRef) -> None:
+def check_indexed_blocks(chain: ChainSource, store: Store, block: BlockRef) -> None:
     """Check that the index equals the chain below `block`, a block of the chain.
 
     Raises:
@@ -40,7 +40,7 @@ def check_indexed_blocks(chain: ChainReader, store: Store, block: BlockRef) -> N
     )
 
 
-def _find_highest_shared_block(chain: ChainReader, store: Store, lowest: int, number: int) -> int:
+def _find_highest_shared_block(chain: ChainSource, store: Store, lowest: int, number: int) -> int:
     """Return the highest indexed block below `number` that is known to be on the chain.
 
     If there is no such block, return `lowest`.
@@ -60,7 +60,7 @@ def _find_highest_shared_block(chain: ChainReader, store: Store, lowest: int, nu
     return shared_number
 
 
-def _fetch_block_hash(chain: ChainReader, number: int) -> Hash | None:
+def _fetch_block_hash(chain: ChainSource, number: int) -> Hash | None:
     block = chain.fetch_header(number)
     return None if block is None else block.hash
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from oracle.chain.protocols import ChainReader
+from oracle.chain.source import ChainSource
 from oracle.chain.witnesses import Witness
 from oracle.domain.ids import Hash
 from oracle.errors import TransientError
@@ -164,18 +164,18 @@ class ForkWatch:
 class ForkContext:
     """Objects that fork detection needs; `now` is in seconds of the clock that times polls."""
 
-    chain: ChainReader
+    chain: ChainSource
     store: Store
     fork_watch: ForkWatch = field(default_factory=ForkWatch)
     now: float = 0.0
 
 
-def count_providers(chain: ChainReader) -> int:
+def count_providers(chain: ChainSource) -> int:
     """Return the number of providers that the configured endpoints belong to."""
     return len(set(chain.get_providers().values()))
 
 
-def fetch_hashes_at(chain: ChainReader, block_number: int) -> dict[str, Hash]:
+def fetch_hashes_at(chain: ChainSource, block_number: int) -> dict[str, Hash]:
     """Return the hash that each endpoint shows at this height, if its head is that high."""
     return {
         witness.endpoint: witness.block.hash

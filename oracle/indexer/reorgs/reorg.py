@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.heads import Heads
-from oracle.chain.protocols import ChainReader
+from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.errors import InputError, TransientError
 from oracle.indexer.block_hooks import BlockHook
@@ -114,7 +114,7 @@ def rewind_if_forked(
 
 
 def rewind_to_block(
-    chain: ChainReader,
+    chain: ChainSource,
     store: Store,
     folder: EventFolder,
     block_number: int,

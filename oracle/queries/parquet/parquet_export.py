@@ -11,7 +11,7 @@ from itertools import islice
 
 import pyarrow as pa
 
-from oracle.chain.protocols import LogReader
+from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.state import Node
 from oracle.errors import InputError
@@ -41,7 +41,7 @@ class ExportResult:
     final_block: int
 
 
-def load_export_source(uow: UnitOfWork, reader: LogReader) -> ExportSource:
+def load_export_source(uow: UnitOfWork, reader: EventReader) -> ExportSource:
     """Return the identity of the history that a database holds.
 
     Raises:
@@ -66,7 +66,7 @@ def load_export_source(uow: UnitOfWork, reader: LogReader) -> ExportSource:
 def export_blocks(
     folder: ParquetFolder,
     store: Store,
-    reader: LogReader,
+    reader: EventReader,
     on_progress: ProgressCallback,
     *,
     include_recent: bool = False,
@@ -130,7 +130,7 @@ def _check_chain(uow: UnitOfWork, folder: ParquetFolder) -> None:
 class _ExportRun:
     folder: ParquetFolder
     store: Store
-    reader: LogReader
+    reader: EventReader
     row_count_by_table: dict[ExportTable, int]
 
     def append_final_blocks(self, on_progress: ProgressCallback) -> bool:
@@ -189,7 +189,7 @@ class _ExportRun:
 
 
 def _open_tables(
-    uow: UnitOfWork, reader: LogReader, blocks: BlockRange
+    uow: UnitOfWork, reader: EventReader, blocks: BlockRange
 ) -> dict[ExportTable, Iterator[pa.RecordBatch]]:
     """Return lazy batches of these blocks for every table except `nodes`."""
     histories = uow.histories

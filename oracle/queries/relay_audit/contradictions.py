@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from oracle.chain.feed.relay_reader import find_unreadable_reason
 from oracle.chain.feed.relay_rows import parse_arguments
-from oracle.chain.protocols import LogReader
+from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.events.network_events import NodeUpdated
 from oracle.domain.feed_rows import FeedRow, is_feed_position
@@ -157,7 +157,7 @@ def _collect_stakes(changes: Sequence[tuple[int, int]], min_time: int, max_time:
 
 
 def load_observations(
-    uow: UnitOfWork, reader: LogReader, network: str | None
+    uow: UnitOfWork, reader: EventReader, network: str | None
 ) -> tuple[dict[int, FeedRow], ChainStakes]:
     """Read the rows that a daemon observed, by id, and the stakes on chain from its database.
 

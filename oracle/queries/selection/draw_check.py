@@ -9,7 +9,8 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from oracle.chain.protocols import ChainReader, LogReader
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.source import ChainSource
 from oracle.dispatch.assigner import check_draw_settings
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.redraw import HeaderReader, Redrawer, TaskStart, is_started_at_creation
@@ -102,7 +103,11 @@ class AllDrawsAnswer(ApiModel):
 
 
 def verify_draw(
-    chain: ChainReader, store: Store, reader: LogReader, settings: DispatchSettings, task: TaskKey
+    chain: ChainSource,
+    store: Store,
+    reader: EventReader,
+    settings: DispatchSettings,
+    task: TaskKey,
 ) -> DrawCheckAnswer:
     """Recompute a task's draws from the stored events, and compare them with the task's start.
 
@@ -151,7 +156,7 @@ def verify_draw(
 
 
 def verify_all_draws(
-    chain: ChainReader, store: Store, reader: LogReader, settings: DispatchSettings
+    chain: ChainSource, store: Store, reader: EventReader, settings: DispatchSettings
 ) -> AllDrawsAnswer:
     """Verify the draw of every task that started after `settings.start_block`, in one pass.
 

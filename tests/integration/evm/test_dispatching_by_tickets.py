@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from oracle.chain.protocols import ChainReader, LogReader
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.source import ChainSource
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.ids import Address
 from oracle.indexer.loop import ingest_next_window
@@ -38,7 +39,7 @@ def draws_by(office: DispatchOffice, policy: str) -> None:
     office.restart(dispatch=settings(office.premises.built_at, policy=policy))
 
 
-def where(office: DispatchOffice) -> tuple[ChainReader, Store, LogReader, DispatchSettings]:
+def where(office: DispatchOffice) -> tuple[ChainSource, Store, EventReader, DispatchSettings]:
     """What verifying wants."""
     assert office.dispatch is not None
     return office.source, office.store, office.folder.reader, office.dispatch

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.profiles.event_reader import EventReader, restrict_reader
-from oracle.chain.protocols import ChainReader
+from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import IngestScope
 from oracle.indexer.audit.scope_backfill import (
@@ -49,7 +49,7 @@ def test_case_67_blocks_read_for_only_some_topics_remain_a_gap(
     scope_backfill = ScopeBackfill()
     for part, blocks in lengths.items():
         scope_backfill._chain_by_scope[part] = cast(
-            "ChainReader", OfLength(indexer.source.restrict_to_scope(part), blocks)
+            "ChainSource", OfLength(indexer.source.restrict_to_scope(part), blocks)
         )
 
     step = backfill_next_gap(

@@ -127,7 +127,7 @@ def test_case_20_no_kickout_is_planned_while_chain_is_stalled(sqlite_office: Off
     stated_due(office)
     clock = VirtualClock()
     endpoints = EndpointPool.from_urls([office.premises.chain.url], CHAIN_ID, clock)
-    source = ChainSource(endpoints, office.folder.reader, FINALITY, clock=clock)  # type: ignore[arg-type]
+    source = ChainSource(endpoints, office.folder.reader, FINALITY, clock=clock)
     heads = source.fetch_heads()
     assert not heads.stalled
     for _ in range(400):
