@@ -4,14 +4,13 @@ On such a chain `block.number` is that of the parent chain, so the oracle must b
 `arbitrum` set: otherwise it would accept no report.
 """
 
-from eth_utils.crypto import keccak
-
+from oracle.chain.proofs.keccak import keccak
 from oracle.domain.ids import Address
 from oracle.rpc.fanout import PoolView
 from oracle.rpc.rpc_errors import RevertError
 
 ARB_SYS = Address("0x0000000000000000000000000000000000000064")
-_BLOCK_NUMBER_CALL = "0x" + keccak(text="arbBlockNumber()")[:4].hex()
+_BLOCK_NUMBER_CALL = "0x" + keccak(b"arbBlockNumber()")[:4].hex()
 # `0x` and one word.
 _WORD_LENGTH = 66
 

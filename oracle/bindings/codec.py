@@ -1,33 +1,24 @@
 """ABI encoding and decoding for the shipped contracts: calldata, results, errors.
 
 Importing web3 takes about a second, so web3 is used only to encode arguments and to decode events.
-Calls without arguments, and all results, use eth_abi, the library under web3. Thus `status` does
-not wait for web3. Arguments are encoded by web3's codec with the types from the ABI, because
-`encode_abi` takes some milliseconds per call to find the matching overload, and the shipped
-contracts have no overloads.
+Calls without arguments need no library, and results use eth_abi, the library under web3. Thus
+`status` does not wait for web3. Arguments are encoded by web3's codec with the types from the ABI,
+because `encode_abi` takes some milliseconds per call to find the matching overload, and the
+shipped contracts have no overloads.
 """
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from eth_utils.abi import (
-    collapse_if_tuple,
-    function_abi_to_4byte_selector,
-    get_abi_input_names,
-    get_abi_input_types,
-    get_abi_output_types,
-)
-from eth_utils.crypto import keccak
 
-from oracle.chain.decode.abi import SELECTOR_DIGITS
+from oracle.chain.decode.abi import SELECTOR_DIGITS, load_abi, parse_signatures
+from oracle.chain.proofs.keccak import keccak
 from oracle.domain.ids import Hash
-from oracle.errors import FatalError
 from oracle.resources import find_shipped_path
 
 if TYPE_CHECKING:
-    from eth_typing import ABIFunction
     from web3 import Web3
     from web3.contract import Contract
 
@@ -38,10 +29,10 @@ def encode_call(contract: str, function: str, *arguments: object) -> str:
     Raises:
         ValueError: an argument does not fit its type.
     """
-    function_abi = _find_function_abi(contract, function)
-    types = get_abi_input_types(function_abi)
+    signature = load_abi(contract).get_function(function)
+    types = signature.input_types
     encoded_arguments = _encode_values(types, arguments) if types or arguments else b""
-    return "0x" + (function_abi_to_4byte_selector(function_abi) + encoded_arguments).hex()
+    return signature.selector + encoded_arguments.hex()
 
 
 def _encode_values(types: Sequence[str], values: Sequence[object]) -> bytes:
@@ -62,9 +53,8 @@ def decode_result(contract: str, function: str, result_hex: str) -> tuple[Any, .
         ValueError, AttributeError: the result is malformed or null.
     """
     encoded_result = bytes.fromhex(result_hex.removeprefix("0x"))
-    return decode_values(
-        get_abi_output_types(_find_function_abi(contract, function)), encoded_result
-    )
+    outputs = load_abi(contract).get_function(function).outputs
+    return decode_values([output.abi_type for output in outputs], encoded_result)
 
 
 def decode_arguments(contract: str, function: str, calldata: str) -> Mapping[str, Any]:
@@ -73,30 +63,26 @@ def decode_arguments(contract: str, function: str, calldata: str) -> Mapping[str
     Raises:
         ValueError: the calldata does not match the parameters of the function.
     """
-    function_abi = _find_function_abi(contract, function)
-    encoded_arguments = bytes.fromhex(calldata[SELECTOR_DIGITS:])
-    names = [name or "" for name in get_abi_input_names(function_abi)]
-    return dict(
-        zip(
-            names, decode_values(get_abi_input_types(function_abi), encoded_arguments), strict=True
-        )
-    )
+    signature = load_abi(contract).get_function(function)
+    values = decode_values(signature.input_types, bytes.fromhex(calldata[SELECTOR_DIGITS:]))
+    return {
+        parameter.name: value for parameter, value in zip(signature.inputs, values, strict=True)
+    }
 
 
 def build_creation_code(contract: str, *arguments: object) -> str:
     """Return the `0x` creation code of a shipped contract with these constructor arguments."""
     artifact = load_artifact(contract)
-    inputs = [
-        collapse_if_tuple(constructor_input)
-        for entry in artifact["abi"]
-        if entry["type"] == "constructor"
-        for constructor_input in entry["inputs"]
+    types = [
+        abi_type
+        for constructor in parse_signatures(artifact["abi"], "constructor")
+        for abi_type in constructor.input_types
     ]
     bytecode: str = artifact["bytecode"]
     return (
         "0x"
         + bytecode.removeprefix("0x")
-        + _get_offline_web3().codec.encode(inputs, arguments).hex()
+        + _get_offline_web3().codec.encode(types, arguments).hex()
     )
 
 
@@ -125,14 +111,8 @@ def decode_error_name(contract: str, output: str) -> str:
 @lru_cache
 def get_errors_by_selector(contract: str) -> Mapping[str, tuple[str, list[str]]]:
     """Return the name and argument types of every error of a contract, by its `0x` selector."""
-    return {
-        "0x" + function_abi_to_4byte_selector(entry).hex(): (
-            entry["name"],
-            get_abi_input_types(entry),
-        )
-        for entry in load_artifact(contract)["abi"]
-        if entry["type"] == "error"
-    }
+    errors = parse_signatures(load_artifact(contract)["abi"], "error")
+    return {error.selector: (error.name, error.input_types) for error in errors}
 
 
 @lru_cache
@@ -173,13 +153,3 @@ def _get_offline_web3() -> "Web3":
     from oracle.rpc.offline_web3 import build_offline_web3  # noqa: PLC0415  it takes a second
 
     return build_offline_web3()
-
-
-@lru_cache
-def _find_function_abi(contract: str, function: str) -> "ABIFunction":
-    for entry in load_artifact(contract)["abi"]:
-        if entry["type"] == "function" and entry["name"] == function:
-            return cast("ABIFunction", entry)
-    raise FatalError(
-        f"abi/{contract}.json: the function {function} is missing; reinstall qos-oracle"
-    )

@@ -6,10 +6,9 @@ See docs/explanation/dispatch.md#contests.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from eth_utils.crypto import keccak
-
 from oracle.bindings.codec import decode_arguments, decode_result, encode_call, load_artifact
 from oracle.bindings.task_network import CONTRACT
+from oracle.chain.proofs.keccak import keccak
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import ZERO_HASH, Address, GroupKey, Hash, TaskKey
 from oracle.domain.state import Task

@@ -3,11 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, field, fields, replace
 
-from eth_utils.crypto import keccak
-
 from oracle.bindings import qos_roots, qos_words
 from oracle.bindings.codec import build_creation_code
 from oracle.bindings.contract_errors import decode_refusal
+from oracle.chain.proofs.keccak import keccak
 from oracle.chain.proofs.rlp import encode_rlp
 from oracle.domain.events.contract_limits import ContractKickLimits, RootsLimits
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash

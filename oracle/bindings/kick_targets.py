@@ -7,9 +7,8 @@ that holds one role of the network (docs/explanation/kickouts.md#adapters).
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from eth_utils.crypto import keccak
-
 from oracle.bindings.codec import build_creation_code
+from oracle.chain.proofs.keccak import keccak
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 
@@ -167,4 +166,4 @@ def build_role_change(
 def encode_address_call(signature: str, *addresses: str) -> str:
     """Return the `0x` calldata of a function with address arguments, for any contract."""
     arguments = "".join(address.lower().removeprefix("0x").rjust(64, "0") for address in addresses)
-    return "0x" + keccak(text=signature)[:4].hex() + arguments
+    return "0x" + keccak(signature.encode())[:4].hex() + arguments

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-from eth_utils.crypto import keccak
-
 from oracle.bindings.codec import decode_arguments, encode_call
 from oracle.bindings.task_network import CONTRACT
+from oracle.chain.proofs.keccak import keccak
 from oracle.domain.events.network_events import TaskKind, Version
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.state import Task

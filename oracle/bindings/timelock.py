@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from eth_utils.crypto import keccak
-
 from oracle.bindings.codec import build_creation_code, decode_result, encode_call, load_artifact
 from oracle.chain.decode.abi import SELECTOR_DIGITS
+from oracle.chain.proofs.keccak import keccak
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
 from oracle.errors import TransientError
 from oracle.rpc.client import Json
@@ -23,7 +22,7 @@ from oracle.rpc.rpc_errors import CallRefusedError, RevertError
 TIMELOCK = "TimelockController"
 # Delays in seconds, below the longest pause (7 days), so that signers can be replaced in a pause.
 DEFAULT_DELAY, MIN_DELAY, MAX_DELAY = 2 * 86_400, 86_400, 7 * 86_400
-CANCELLER_ROLE = keccak(text="CANCELLER_ROLE")
+CANCELLER_ROLE = keccak(b"CANCELLER_ROLE")
 
 PROPOSER_NAME, EXECUTOR_NAME, CANCELLER_NAME, ADMIN_NAME = (
     "proposer",
@@ -32,12 +31,12 @@ PROPOSER_NAME, EXECUTOR_NAME, CANCELLER_NAME, ADMIN_NAME = (
     "admin",
 )
 ROLE_ID_BY_NAME: Mapping[str, bytes] = {
-    PROPOSER_NAME: keccak(text="PROPOSER_ROLE"),
-    EXECUTOR_NAME: keccak(text="EXECUTOR_ROLE"),
+    PROPOSER_NAME: keccak(b"PROPOSER_ROLE"),
+    EXECUTOR_NAME: keccak(b"EXECUTOR_ROLE"),
     CANCELLER_NAME: CANCELLER_ROLE,
     ADMIN_NAME: bytes(32),
 }
-_ROLE_GRANTED_TOPIC = "0x" + keccak(text="RoleGranted(bytes32,address,address)").hex()
+_ROLE_GRANTED_TOPIC = "0x" + keccak(b"RoleGranted(bytes32,address,address)").hex()
 # Blocks per request; halved if an endpoint refuses so many.
 _MAX_BLOCKS = 100_000
 _NO_PREDECESSOR = bytes(32)

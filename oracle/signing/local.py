@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from eth_typing import Hash32
-from eth_utils.crypto import keccak
 from typing_extensions import override
 
+from oracle.chain.proofs.keccak import keccak
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.signing.keystore import import_eth_account, unlock_keystore

@@ -36,15 +36,21 @@ class Parameter:
 
 @dataclass(frozen=True)
 class AbiSignature:
-    """The signature of an event or function: its name and inputs."""
+    """The signature of an event, function or error; only functions have outputs."""
 
     name: str
     inputs: tuple[Parameter, ...]
+    outputs: tuple[Parameter, ...] = ()
+
+    @property
+    def input_types(self) -> list[str]:
+        """Return the canonical types of the inputs."""
+        return [parameter.abi_type for parameter in self.inputs]
 
     @cached_property
     def text(self) -> str:
         """Return the canonical signature: name and types."""
-        return f"{self.name}({','.join(parameter.abi_type for parameter in self.inputs)})"
+        return f"{self.name}({','.join(self.input_types)})"
 
     @cached_property
     def digest(self) -> str:
@@ -77,6 +83,19 @@ class Abi:
             )
         return self.events[name]
 
+    def get_function(self, name: str) -> AbiSignature:
+        """Return the function of this name.
+
+        Raises:
+            FatalError: the shipped artifact does not contain the function.
+        """
+        if name not in self.functions:
+            raise FatalError(
+                f"abi/{self.contract_name}.json: the function {name} is missing; reinstall "
+                "qos-oracle"
+            )
+        return self.functions[name]
+
 
 @lru_cache
 def load_abi(contract: str) -> Abi:
@@ -97,13 +116,16 @@ def parse_abi(contract: str, entries: Sequence[dict[str, Any]]) -> Abi:
 
 
 def parse_signatures(entries: Sequence[dict[str, Any]], entry_type: str) -> list[AbiSignature]:
-    """Return every `event` or `function` of a JSON ABI, including overloads."""
+    """Return every entry of a type (`event`, `function`, `error` …), including overloads."""
     return [_parse_json_signature(entry) for entry in entries if entry["type"] == entry_type]
 
 
 def _parse_json_signature(entry: dict[str, Any]) -> AbiSignature:
     return AbiSignature(
-        entry["name"], tuple(_parse_json_parameter(input_) for input_ in entry["inputs"])
+        # A constructor has no name.
+        entry.get("name", ""),
+        tuple(map(_parse_json_parameter, entry["inputs"])),
+        tuple(map(_parse_json_parameter, entry.get("outputs", ()))),
     )
 
 
