@@ -6,11 +6,9 @@ boto3 comes with the extra `kms` and is imported when such a key is configured.
 from importlib import import_module
 from typing import Any, Protocol
 
-from eth_keys.datatypes import PublicKey
-from eth_utils.crypto import keccak
-from eth_utils.exceptions import ValidationError
 from typing_extensions import override
 
+from oracle.chain.proofs.keccak import keccak
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
 from oracle.resources import format_install_command
@@ -166,6 +164,10 @@ def _decode_der_integer(content: bytes) -> int:
 
 
 def _derive_address(public_key_info: bytes, key_id: str) -> Address:
+    # Slow to import, and only a key in a KMS needs them.
+    from eth_keys.datatypes import PublicKey  # noqa: PLC0415
+    from eth_utils.exceptions import ValidationError  # noqa: PLC0415
+
     if (
         not public_key_info.startswith(_PUBLIC_KEY_PREFIX)
         or len(public_key_info) != len(_PUBLIC_KEY_PREFIX) + _POINT_BYTES

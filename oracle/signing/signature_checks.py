@@ -9,12 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import rlp
-from eth_keys.datatypes import Signature as Point
-from eth_keys.exceptions import BadSignature
-from eth_utils.crypto import keccak
-from eth_utils.exceptions import ValidationError
-
+from oracle.chain.proofs.keccak import keccak
 from oracle.chain.proofs.rlp import encode_bytes, encode_int, encode_list
 from oracle.domain.ids import Address, Hash
 from oracle.signing.signer import SignedBytes, TransactionRequest, WrongSignatureError
@@ -85,10 +80,14 @@ class EcdsaSignature:
 
     def recover_address(self, digest: bytes) -> Address | None:
         """Recover the address that signed a digest, or None if the signature is invalid."""
+        # Commands that only read verify no signature.
+        from eth_keys.datatypes import Signature  # noqa: PLC0415
+        from eth_keys.exceptions import BadSignature  # noqa: PLC0415
+        from eth_utils.exceptions import ValidationError  # noqa: PLC0415
+
         try:
-            public_key = Point(vrs=(self.parity, self.r, self.s)).recover_public_key_from_msg_hash(
-                digest
-            )
+            signature = Signature(vrs=(self.parity, self.r, self.s))
+            public_key = signature.recover_public_key_from_msg_hash(digest)
         except (BadSignature, ValidationError):
             return None
         return Address(public_key.to_address())
@@ -192,6 +191,8 @@ def _decode_transaction_fields(raw_transaction: bytes) -> list[bytes] | None:
     """Return the fields of a type 2 transaction (an empty list as b""), or None if malformed."""
     if raw_transaction[:1] != _TRANSACTION_TYPE:
         return None
+    import rlp  # noqa: PLC0415  as in `recover_address`
+
     try:
         items = rlp.decode(raw_transaction[1:], strict=True)
     except (rlp.DecodingError, RecursionError):

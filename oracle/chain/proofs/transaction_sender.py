@@ -3,10 +3,6 @@
 libsecp256k1 is used if coincurve is installed, else pure Python, which is a hundred times slower.
 """
 
-from eth_keys.datatypes import Signature
-from eth_keys.exceptions import BadSignature
-from eth_utils.exceptions import ValidationError
-
 from oracle.chain.proofs.keccak import keccak
 from oracle.chain.proofs.rlp import EMPTY_STRING, encode_int, encode_list
 from oracle.chain.proofs.transactions_root import KNOWN_TYPES, SignedTransaction, encode_fields
@@ -28,6 +24,11 @@ def recover_signer(transaction: SignedTransaction) -> str | None:
         return None
     if transaction.compute_hash() != transaction.hash.lower():
         raise ValueError("the fields of the transaction do not match its hash")
+    # Only verification needs these libraries.
+    from eth_keys.datatypes import Signature  # noqa: PLC0415
+    from eth_keys.exceptions import BadSignature  # noqa: PLC0415
+    from eth_utils.exceptions import ValidationError  # noqa: PLC0415
+
     signed_payload, parity = _build_signed_payload(transaction)
     try:
         signature = Signature(

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-import rlp
 
 from oracle.chain.proofs.keccak import keccak
+from oracle.chain.proofs.rlp import encode_rlp
 from oracle.chain.proofs.transactions_root import SignedTransaction
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
@@ -206,19 +206,21 @@ def _verify_use(tx: Any, query: NonceQuery, block: Any) -> NonceUse | None:  # n
 
 def _recover_signer(leaf: bytes) -> tuple[int | None, int, Address | None]:
     """Return chain id, nonce and signer of a transaction; the chain id is None if it has none."""
+    import rlp  # noqa: PLC0415  only a nonce of another program is decoded
+
     is_legacy = leaf[0] >= 0xC0  # noqa: PLR2004  an RLP list; other types have their number there
     parts: list[Any] = rlp.decode(leaf if is_legacy else leaf[1:])
     v, r, s = (int.from_bytes(part, "big") for part in parts[-3:])
     content = parts[:-3]
     if not is_legacy:
-        digest = keccak(leaf[:1] + rlp.encode(content))
+        digest = keccak(leaf[:1] + encode_rlp(content))
         chain_id, nonce = (int.from_bytes(part, "big") for part in content[:2])
         return chain_id, nonce, EcdsaSignature(r, s, v).recover_address(digest)
     has_chain_id = v >= _EIP155_V
     chain = (v - _EIP155_V) // 2 if has_chain_id else None
     parity = (v - _EIP155_V) % 2 if has_chain_id else v - _LEGACY_V
     ends = [] if chain is None else [chain, 0, 0]
-    digest = keccak(rlp.encode([*content, *ends]))
+    digest = keccak(encode_rlp([*content, *ends]))
     return (
         chain,
         int.from_bytes(content[0], "big"),

@@ -114,6 +114,10 @@ def test_nodes_command_imports_only_repositories_that_it_reads(tmp_path, argumen
     assert not {name for name in modules if name.startswith(_UNREAD_BY_NODES)}
 
 
+def test_status_command_imports_no_library_of_signatures_or_contracts():
+    assert not modules_of("status") & {"eth_keys", "eth_utils", "eth_abi", "rlp", "web3"}
+
+
 def test_run_command_defers_import_of_server_and_abi_libraries():
     assert not modules_of("run") & {"fastapi", "uvicorn", "jinja2", "eth_abi", "regex", "web3"}
 
