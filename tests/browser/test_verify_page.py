@@ -59,7 +59,7 @@ def page(browser, request) -> Iterator[Page]:
 def read_headline(page: Page) -> str:
     page.get_by_role("button", name="Check").click()
     headline = page.locator("#verdict p.card")
-    headline.wait_for()
+    headline.wait_for(timeout=1000 * _PATIENCE_SECONDS)
     return headline.inner_text()
 
 
@@ -103,7 +103,10 @@ def test_bundle_of_another_node_or_round_is_refused(browser, url, bundle):
     page.route(
         "**/bundle?round=*",
         lambda route: route.fulfill(
-            response=route.fetch(url=route.request.url.partition("?")[0] + f"?round={older}")
+            response=route.fetch(
+                url=route.request.url.partition("?")[0] + f"?round={older}",
+                timeout=1000 * _PATIENCE_SECONDS,
+            )
         ),
     )
     page.goto(f"{url}/verify?node={bundle['node']}&round={bundle['signed_round']['round']}")
@@ -170,7 +173,7 @@ def anchored_page(page: Page, network, evidence, tmp_path) -> Page:
     page.get_by_label("Oracle contract").fill(evidence.anchor["contract"])
     page.get_by_label("Chain id").fill(str(evidence.anchor["chain_id"]))
     page.get_by_label("Contracts of the network").fill(evidence.anchor["network_contracts"][0])
-    page.get_by_label("RPC endpoint").fill(network.url)
+    page.get_by_label("RPC endpoints").fill(network.url)
     return page
 
 

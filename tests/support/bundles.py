@@ -61,9 +61,12 @@ def build_history(group_count: int) -> History:
 
 
 def bundle_slow_node(
-    store: Store, group_count: int = 6, rules: Rules = BUNDLE_RULES
+    store: Store,
+    group_count: int = 6,
+    rules: Rules = BUNDLE_RULES,
+    address: Address = SLOW_NODE,
 ) -> BundledNode:
-    """Index a history with an accepted and signed round, and return the bundle of node C."""
+    """Index a history with an accepted and signed round, and return a bundle, by default of C."""
     rules_hash = hash_rules_and_settings(rules, ScriptedReader.identity, SETTINGS)
     config = compute_config_digest(DOMAIN, 1, _SIGNERS, QUORUM, rules_hash)
     blocks = [
@@ -78,7 +81,7 @@ def bundle_slow_node(
     _store_signatures(store, accepted)
     archive = EventArchive(store, ScriptedReader(), rules)
     rules_id = format_rules_id(rules, ScriptedReader.identity, SETTINGS)
-    bundle = build_evidence_bundle(archive, LeafCache(), SLOW_NODE, None, rules_id)
+    bundle = build_evidence_bundle(archive, LeafCache(), address, None, rules_id)
     with store.read_transaction() as uow:
         lines = list(export_events(uow, ScriptedReader(), BlockRange(0, accepted.as_of)))
     return BundledNode(bundle.model_dump(mode="json"), [json.loads(line) for line in lines])

@@ -3,31 +3,17 @@
 import copy
 import json
 import random
-import shutil
-import subprocess
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from devnet.fakechain.block_json import Block, FakeLog, Tx
 from devnet.fakechain.tree import BlockTree
-from tests.integration.daemon.test_bundle_checks import CHECK_SCRIPTS, change_digit
+from tests.integration.daemon.test_bundle_checks import change_digit
+from tests.support.page_scripts import needs_node, run_page_script
 
-NODE = shutil.which("node") or ""
-pytestmark = pytest.mark.skipif(not NODE, reason="node runs the scripts")
+pytestmark = needs_node
 # `endpoint` answers each method and block from a table.
-RUNNER = """
-const { readFileSync } = require("node:fs");
-const vm = require("node:vm");
-const page = { input: readFileSync(0, "utf8"), TextEncoder };
-page.window = page;
-vm.createContext(page);
-for (const path of process.argv.slice(1)) {
-  vm.runInContext(readFileSync(path, "utf8"), page);
-}
-vm.runInContext(`(async () => {
-  const { blocks, cases } = JSON.parse(input);
+SCRIPT = """async ({ blocks, cases }) => {
   const mismatches = blocks.map(([header, receipts]) => {
     try {
       return findReceiptsMismatch(header, receipts);
@@ -40,21 +26,13 @@ vm.runInContext(`(async () => {
     const endpoint = async (method, number) => answers[method + number] ?? null;
     results.push(await checkLogs(bundle, endpoint, () => {}));
   }
-  return JSON.stringify({ mismatches, results });
-})()`, page).then(console.log);
-"""
+  return { mismatches, results };
+}"""
 Json = dict[str, Any]
 
 
 def run_script(blocks: Sequence[tuple[Json, list[Json]]] = (), cases: Sequence[Json] = ()) -> Json:
-    completed = subprocess.run(
-        [NODE, "-e", RUNNER, *CHECK_SCRIPTS],
-        input=json.dumps({"blocks": blocks, "cases": cases}),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    answer: Json = json.loads(completed.stdout)
+    answer: Json = run_page_script(SCRIPT, {"blocks": blocks, "cases": cases})
     return answer
 
 

@@ -1,27 +1,10 @@
 """The headline of `/verify`: green only if nothing is open that a score depends on."""
 
-import json
-import shutil
-import subprocess
 from typing import Any
 
-import pytest
+from tests.support.page_scripts import needs_node, run_page_script
 
-from tests.integration.daemon.test_bundle_checks import CHECK_SCRIPTS
-
-NODE = shutil.which("node") or ""
-pytestmark = pytest.mark.skipif(not NODE, reason="node runs the scripts")
-RUNNER = """
-const { readFileSync } = require("node:fs");
-const vm = require("node:vm");
-const page = { input: readFileSync(0, "utf8"), TextEncoder };
-page.window = page;
-vm.createContext(page);
-for (const path of process.argv.slice(1)) {
-  vm.runInContext(readFileSync(path, "utf8"), page);
-}
-console.log(vm.runInContext("JSON.stringify(JSON.parse(input).map(summarizeChecks))", page));
-"""
+pytestmark = needs_node
 ANCHORS = ("Oracle contract", "Endpoint", "Chain", "Root", "Acceptance", "Proof")
 REQUIRED = (*ANCHORS, "Rules", "Newest round", "Logs", "Contents", "All events")
 OPTIONAL = ("Signatures", "Held")
@@ -44,14 +27,8 @@ def change_check(name: str, *, is_true: bool | None) -> list[Check]:
 
 
 def find_states(*cases: list[Check]) -> list[str]:
-    completed = subprocess.run(
-        [NODE, "-e", RUNNER, *CHECK_SCRIPTS],
-        input=json.dumps(cases),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [verdict["state"] for verdict in json.loads(completed.stdout)]
+    verdicts = run_page_script("(cases) => cases.map(summarizeChecks)", cases)
+    return [verdict["state"] for verdict in verdicts]
 
 
 def test_true_checks_are_confirmed_and_optional_ones_may_be_open():

@@ -2,50 +2,36 @@
 
 import copy
 import json
-import shutil
-import subprocess
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+import requests
+from typing_extensions import override
 
-from tests.integration.daemon.test_bundle_checks import CHECK_SCRIPTS, change_digit
+from tests.integration.daemon.test_bundle_checks import change_digit
 from tests.support.bundles import Bundle
 from tests.support.cli.bundled_network import Json, ReaderEvidence, bundle_first_node, load_bundle
 from tests.support.cli.local_network import local_network
+from tests.support.page_scripts import needs_node, run_page_script
 
-NODE = shutil.which("node") or ""
-pytestmark = [
-    pytest.mark.evm,
-    pytest.mark.slow,
-    pytest.mark.skipif(not NODE, reason="node runs the scripts"),
-]
-# With the page's means to send requests.
-RUNNER = """
-const { readFileSync } = require("node:fs");
-const vm = require("node:vm");
-const page = { input: readFileSync(0, "utf8"), TextEncoder, URL, fetch };
-page.window = page;
-vm.createContext(page);
-for (const path of process.argv.slice(1)) {
-  vm.runInContext(readFileSync(path, "utf8"), page);
-}
-vm.runInContext(`(async () => {
-  const { cases, url, server } = JSON.parse(input);
+pytestmark = [pytest.mark.evm, pytest.mark.slow, needs_node]
+SCRIPT = """async ({ cases, urls, server }) => {
   const results = [];
   for (const { bundle, anchor, events } of cases) {
     const checks = [
       ...checkEntered(bundle, anchor),
       ...checkBundle(bundle, events),
-      checkEndpoint(url, [server]),
-      ...(await checkOnChain(bundle, anchor, makeRpcClient(url), () => {})),
+      checkEndpoints(urls, [server]),
+      ...(await checkOnChain(bundle, anchor, makeComparingClient(urls), () => {})),
     ];
     results.push({ checks, verdict: summarizeChecks(checks) });
   }
-  return JSON.stringify(results);
-})()`, page).then(console.log);
-"""
+  return results;
+}"""
 OTHER_ADDRESS = "0x" + 40 * "5"
 OTHER_HASH = "0x" + 64 * "5"
 
@@ -70,15 +56,8 @@ def evidence(network, folder) -> ReaderEvidence:
 def run_checks(
     url: str, *cases: ReaderEvidence, server: str = "https://oracle.example"
 ) -> list[dict[str, Any]]:
-    content = {"cases": [vars(case) for case in cases], "url": url, "server": server}
-    completed = subprocess.run(
-        [NODE, "-e", RUNNER, *CHECK_SCRIPTS],
-        input=json.dumps(content),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    results: list[dict[str, Any]] = json.loads(completed.stdout)
+    content = {"cases": [vars(case) for case in cases], "urls": url.split(), "server": server}
+    results: list[dict[str, Any]] = run_page_script(SCRIPT, content)
     return results
 
 
@@ -145,6 +124,11 @@ def change_creators(bundle: Bundle) -> None:
     for event in bundle["events"]:
         if event["type"] == "task_created":
             event["creator"] = OTHER_ADDRESS
+
+
+def detach_creation(bundle: Bundle) -> None:
+    """State that an event comes from calldata, as those of a feed have no log either."""
+    next(event for event in bundle["events"] if event["type"] == "task_created").update(log=-1)
 
 
 def change_profile(bundle: Bundle) -> None:
@@ -229,6 +213,11 @@ OMISSIONS: dict[str, tuple[str, str, Callable[[ReaderEvidence], ReaderEvidence]]
         "partial",
         lambda given: forge(given, change_round(as_of_time=None)),
     ),
+    "event-of-no-log": (
+        "Contents",
+        "partial",
+        lambda given: replace(forge(given, detach_creation), events=None),
+    ),
     "another-profile": ("Profile", "wrong", lambda given: forge(given, change_profile)),
     "no-events-in-file": ("All events", "partial", lambda given: replace(given, events=[])),
 }
@@ -291,3 +280,46 @@ def test_older_round_counts_only_if_the_reader_chose_it(network, evidence, folde
     assert first["verdict"]["state"] == "partial"
     assert list_results(second)["Newest round"] is True
     assert second["verdict"]["state"] == "confirmed"
+
+
+class LyingEndpoint(BaseHTTPRequestHandler):
+    """Forwards requests to an endpoint, but returns another root for every round."""
+
+    url: str
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        request = json.loads(body)
+        answer = requests.post(self.url, json=request, timeout=30).json()
+        if request["method"] == "eth_call":
+            answer["result"] = OTHER_HASH
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps(answer).encode())
+
+    @override
+    def log_message(self, *_: object) -> None:
+        """Write nothing."""
+
+
+@pytest.fixture
+def lying_url(network) -> Iterator[str]:
+    handler = type("Handler", (LyingEndpoint,), {"url": network.url})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_endpoint_that_lies_about_a_root_is_noticed_by_a_second_one(network, evidence, lying_url):
+    """Alone it would confirm an invented root; which of two is wrong, nobody can know."""
+    invented = forge(evidence, change_round(root=OTHER_HASH))
+    (alone,) = run_checks(lying_url, invented)
+    assert list_results(alone)["Root"] is True
+    (together,) = run_checks(f"{lying_url} {network.url}", invented)
+    assert list_results(together)["Root"] is None
+    assert together["verdict"]["state"] == "wrong"
+    (honest,) = run_checks(f"{network.url} {network.url}", evidence)
+    assert honest["verdict"]["state"] == "confirmed"

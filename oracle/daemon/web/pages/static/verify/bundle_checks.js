@@ -55,8 +55,8 @@ function checkRules(bundle, rules) {
     "Rules",
     digest === round.config,
     digest === round.config
-      ? `The scores follow ${title}, whose hash ${hash} was signed with the round.`
-      : `The rules have the hash ${hash}, which is not the one that was signed with the round, or the configuration is another one.`,
+      ? `The scores follow ${title}, whose hash ${hash} is part of the configuration of the round.`
+      : `The rules have the hash ${hash}, which is not that of the configuration of the round, or signers or quorum are others.`,
   );
 }
 

@@ -46,6 +46,31 @@ function makeRpcClient(url) {
   };
 }
 
+/* The parts of an answer that all honest endpoints give alike. Receipts and transactions are not
+   compared: receipts are proven by the header, signatures by themselves. */
+const COMPARED_PARTS = {
+  eth_chainId: (result) => Number(result),
+  eth_call: (result) => result,
+  eth_getBlockByNumber: (header) =>
+    header && [header.hash, header.number, header.timestamp, header.receiptsRoot],
+  eth_getLogs: (logs) => logs.map((log) => [log.address, log.topics, log.data].join().toLowerCase()),
+};
+
+/* Returns a function that sends each request to all endpoints, and returns the result of the first one
+   if the others agree with it. */
+function makeComparingClient(urls) {
+  const clients = urls.map(makeRpcClient);
+  return async (method, ...params) => {
+    const results = await Promise.all(clients.map((request) => request(method, ...params)));
+    const getPart = COMPARED_PARTS[method] ?? (() => null);
+    const parts = new Set(results.map((result) => JSON.stringify(getPart(result))));
+    if (parts.size > 1) {
+      throw new Error(`${method}: the endpoints give different answers, so one of them is wrong`);
+    }
+    return results[0];
+  };
+}
+
 function formatQuantity(value) {
   return `0x${BigInt(value).toString(16)}`;
 }
@@ -68,17 +93,19 @@ function checkEnteredContract(bundle, anchor) {
   );
 }
 
-/* The endpoint is not run by the server that is checked, as far as addresses show. */
-function checkEndpoint(rpc, serverOrigins) {
-  const { origin } = new URL(rpc);
-  const isShared = serverOrigins.includes(origin);
-  return makeCheck(
-    "Endpoint",
-    isShared ? null : true,
-    isShared
-      ? `The endpoint ${origin} belongs to the server that is checked, which could answer anything. Enter another.`
-      : `The chain is read from ${origin}. Whoever runs it could answer anything, so choose one that you trust.`,
-  );
+/* The endpoints are not run by the server that is checked, as far as addresses show. */
+function checkEndpoints(urls, serverOrigins) {
+  const origins = [...new Set(urls.map((url) => new URL(url).origin))];
+  const shared = origins.find((origin) => serverOrigins.includes(origin));
+  if (shared !== undefined) {
+    const text = `The endpoint ${shared} belongs to the server that is checked, which could answer anything. Enter another.`;
+    return makeCheck("Endpoint", null, text);
+  }
+  const text =
+    origins.length === 1
+      ? `The chain is read from ${origins[0]}. Whoever runs it could answer anything; enter a second one of another provider to notice it.`
+      : `The answers of ${origins.join(", ")} must agree.`;
+  return makeCheck("Endpoint", true, text);
 }
 
 async function checkChainId(bundle, anchor, request) {

@@ -93,7 +93,11 @@ function multiplyPoint([x, y], scalar) {
 }
 
 function encodePadded(value) {
-  return decodeHex(BigInt(value).toString(16).padStart(64, "0"));
+  const digits = BigInt(value).toString(16);
+  if (digits.length > 64 || digits.startsWith("-")) {
+    throw new Error("a number is out of the range of a word");
+  }
+  return decodeHex(digits.padStart(64, "0"));
 }
 
 /* Returns the address that signed a digest, or null if the contract would reject the signature. */

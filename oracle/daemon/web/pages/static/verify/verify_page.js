@@ -12,7 +12,7 @@ const VERDICT_CLASSES = {
   confirmed: "card calm",
   partial: "card open",
   consistent: "card open",
-  wrong: "card waits",
+  wrong: "card false",
 };
 
 /* The addresses that this page may contact, once the reader has named them. */
@@ -95,16 +95,19 @@ async function readFiles(files) {
   return inputs;
 }
 
+function splitList(text) {
+  return text.split(/[\s,]+/).filter(Boolean);
+}
+
 function readAddresses(usesApi) {
-  const [api, rpc] = ["api", "rpc"].map((name) => getField(name).value.trim());
+  const api = getField("api").value.trim();
+  const endpoints = splitList(getField("rpc").value);
   const origins = [];
   if (usesApi) {
     origins.push(getOrigin(api, "API address"));
   }
-  if (rpc !== "") {
-    origins.push(getOrigin(rpc, "RPC endpoint"));
-  }
-  return { api, rpc, origins };
+  origins.push(...endpoints.map((url) => getOrigin(url, "RPC endpoint")));
+  return { api, endpoints, origins };
 }
 
 function showProgress(text) {
@@ -130,6 +133,19 @@ function describeSubject(bundle) {
   return `Node ${bundle.node} in round ${round.round}, as of block ${round.as_of}${age} of chain ${round.chain_id}.`;
 }
 
+/* Returns what the leaf states, so that the reader sees what a headline is about. */
+function describeScore(bundle) {
+  if (bundle.proof.is_absent === true) {
+    return "The address has no leaf, so it has no score.";
+  }
+  try {
+    const values = describeLeaf(decodeLeaf(bundle.proof.leaf.encoded));
+    return `The leaf states: ${values.map(([name, value]) => `${name} ${value}`).join("; ")}.`;
+  } catch {
+    return "The leaf cannot be read.";
+  }
+}
+
 function showVerdict(bundle, checks, milliseconds) {
   const { state, headline, open } = summarizeChecks(checks);
   const lines = [
@@ -138,7 +154,7 @@ function showVerdict(bundle, checks, milliseconds) {
     makeNode("p", `Computed in ${Math.round(milliseconds)} ms.`, "hint"),
   ];
   if (findMalformedValue(bundle) === null) {
-    lines.splice(1, 0, makeNode("p", describeSubject(bundle)));
+    lines.splice(1, 0, makeNode("p", describeSubject(bundle)), makeNode("p", describeScore(bundle)));
   }
   if (location.protocol.startsWith("http")) {
     const text = `This page itself came from ${location.origin}, which could have changed it. To rule that out, use verify.html of a release.`;
@@ -149,7 +165,10 @@ function showVerdict(bundle, checks, milliseconds) {
 
 function showChecks(checks) {
   const list = makeNode("ul", "", "checks");
-  for (const check of checks) {
+  /* What does not hold comes first, then what is open. */
+  const order = [false, null, true];
+  const sorted = order.flatMap((state) => checks.filter((check) => check.is_true === state));
+  for (const check of sorted) {
     const [sign, className, meaning] = SIGNS.get(check.is_true);
     const item = makeNode("li", "");
     const mark = makeNode("span", sign, className);
@@ -205,7 +224,7 @@ function readNumber(name, title) {
 }
 
 function readAddressList(name) {
-  const addresses = getField(name).value.toLowerCase().split(/[\s,]+/).filter(Boolean);
+  const addresses = splitList(getField(name).value.toLowerCase());
   const wrong = addresses.find((address) => !ADDRESS_FORMAT.test(address));
   if (wrong !== undefined) {
     throw new Error(`${wrong}: expected an address of 0x and 40 hex digits`);
@@ -223,21 +242,21 @@ function listServerOrigins(api) {
   }
 }
 
-async function checkChain(bundle, anchor, api, rpc) {
-  if (rpc === "") {
+async function checkChain(bundle, anchor, api, endpoints) {
+  if (endpoints.length === 0) {
     return [makeCheck("Endpoint", null, "No RPC endpoint was given, so nothing was compared with the chain.")];
   }
   const onProgress = (number, count) => showProgress(`Reading block ${number} of ${count} …`);
   return [
-    checkEndpoint(rpc, listServerOrigins(api)),
-    ...(await checkOnChain(bundle, anchor, makeRpcClient(rpc), onProgress)),
+    checkEndpoints(endpoints, listServerOrigins(api)),
+    ...(await checkOnChain(bundle, anchor, makeComparingClient(endpoints), onProgress)),
   ];
 }
 
 async function checkInputs() {
   const anchor = readAnchor();
   const inputs = await readFiles(getField("files").files);
-  const { api, rpc, origins } = readAddresses(inputs.bundle === null);
+  const { api, endpoints, origins } = readAddresses(inputs.bundle === null);
   restrictRequests(origins);
   showProgress("Loading the bundle …");
   const loaded = inputs.bundle ?? (await fetchBundle(api, anchor.node, anchor.round));
@@ -246,7 +265,7 @@ async function checkInputs() {
   const checks = checkBundle(bundle, inputs.events);
   const milliseconds = performance.now() - start;
   checks.unshift(...checkEntered(bundle, anchor));
-  checks.push(...(await checkChain(bundle, anchor, api, rpc)));
+  checks.push(...(await checkChain(bundle, anchor, api, endpoints)));
   showVerdict(bundle, checks, milliseconds);
   showChecks(checks);
 }
@@ -260,7 +279,7 @@ async function onInputsSubmit(event) {
     await checkInputs();
   } catch (error) {
     getField("verdict").replaceChildren(
-      makeNode("p", `▲ The check could not be made: ${error.message}.`, "card waits"),
+      makeNode("p", `▲ The check could not be made: ${error.message}.`, "card false"),
     );
   }
   button.disabled = false;
