@@ -16,11 +16,11 @@ import msgspec
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
+from gateway import gateway_metrics
 from gateway.gateway_calls import AcceptedBatch, GatewayCalls, NotReadyResponse
 from gateway.gateway_records import TooManyRecordsError
 from gateway.request_bodies import BodyError
 from gateway.session_selector import NoCandidatePassesError
-from oracle.telemetry import gateway_metrics
 
 _JSON_HEADER = (b"content-type", b"application/json")
 _TEXT_HEADER = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import NamedTuple
 
+from gateway import gateway_metrics
 from gateway.request_bodies import SelectBody, parse_outcomes, parse_ranking, parse_selection
 from gateway.selection_service import SelectionService
 from gateway.session_selector import NodeSelection, SelectionRequest
 from oracle import __version__
 from oracle.systems.pocket.explain_row import format_explanation
 from oracle.systems.pocket.ranking import NodeStats, RankedNode
-from oracle.telemetry import gateway_metrics
 
 
 class NotReadyResponse(NamedTuple):

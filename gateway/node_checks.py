@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from oracle.domain.ids import Address
-from oracle.systems.pocket.sync_check import (
+from gateway.sync_check import (
     HeightIneligibility,
     find_best_height,
     find_out_of_sync_nodes,
 )
+from oracle.domain.ids import Address
 
 # How long a passed check is valid.
 SYNC_PASS_MS = 300_000

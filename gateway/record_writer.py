@@ -10,6 +10,7 @@ from concurrent.futures import Future
 
 import structlog
 
+from gateway import gateway_metrics
 from gateway.draw_seeds import DrawEpoch
 from gateway.gateway_records import SESSION_ENDING_KINDS, ReportedOutcome
 from gateway.gateway_rules import GatewayRules
@@ -17,7 +18,6 @@ from oracle.errors import FatalError, OracleError
 from oracle.store.database import Store
 from oracle.store.gateway_repositories import StoredCheck, StoredEpoch, StoredOutcome
 from oracle.systems.pocket.relay_outcomes import OutcomeKind
-from oracle.telemetry import gateway_metrics
 from oracle.telemetry.logging_setup import is_power_of_two
 
 _WRITE_INTERVAL_SECONDS = 0.5

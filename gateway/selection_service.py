@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 
+from gateway import gateway_metrics
 from gateway.draw_seeds import DrawEpoch
 from gateway.gateway_records import OutcomeCounts, ReportedOutcome
 from gateway.gateway_rules import GatewayRules
@@ -22,7 +23,6 @@ from oracle.store.database import Store
 from oracle.store.gateway_repositories import StoredCheck
 from oracle.systems.pocket.ranking import NodeStats
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
-from oracle.telemetry import gateway_metrics
 
 # The number of epochs that are served after a restart.
 _MAX_RESTORED_EPOCHS = 1_000

@@ -40,6 +40,7 @@ def fill_registry() -> Iterator[None]:
     # Each module registers its metrics when it is imported.
     for module in pkgutil.walk_packages(telemetry.__path__, f"{telemetry.__name__}."):
         importlib.import_module(module.name)
+    importlib.import_module("gateway.gateway_metrics")
     metrics.publish_statistics(full)
     outbox_metrics.publish_outbox_stats(_full_outbox())
     try:

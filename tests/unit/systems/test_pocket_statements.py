@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, strategies as st
 
+from gateway.sync_check import find_out_of_sync_nodes
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
@@ -17,7 +18,6 @@ from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD, Parameter
 from oracle.systems.pocket.pocket_policy import ARTICLE as ARTICLE_POLICY
 from oracle.systems.pocket.ranking import Ranking, pick_node
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
-from oracle.systems.pocket.sync_check import find_out_of_sync_nodes
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 from tests.support.histories import History, folded, task
 

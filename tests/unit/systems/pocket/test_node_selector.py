@@ -5,16 +5,16 @@ from collections import Counter
 import pytest
 from hypothesis import given, strategies as st
 
+from gateway.sync_check import (
+    HeightIneligibility,
+    find_best_height,
+    find_out_of_sync_nodes,
+)
 from oracle.domain.ids import Address
 from oracle.systems.pocket.node_selector import NodeSelector
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD, Parameters
 from oracle.systems.pocket.ranking import RankedNode
 from oracle.systems.pocket.relay_outcomes import BLAME_BY_KIND, Blame, OutcomeKind, RelayOutcome
-from oracle.systems.pocket.sync_check import (
-    HeightIneligibility,
-    find_best_height,
-    find_out_of_sync_nodes,
-)
 
 A, B = Address("a"), Address("b")
 EACH = pytest.mark.parametrize("params", [ARTICLE, PORTAL_API_HEAD], ids=["article", "head"])
