@@ -16,6 +16,7 @@ from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.logs import Log
 from oracle.domain.reports.contract_state import ContractState
 from oracle.domain.reports.node_kicks import KickState, NodeKick
+from oracle.domain.reports.rules_changes import list_changes_in_force
 from oracle.domain.roots.leaves import LeafFlag
 from oracle.store.database import Store
 from tests.contracts.oracle_signing import SIGNERS, STRANGER
@@ -328,6 +329,7 @@ class StateWalk:
                 head["round"] > 0 and head["roundConfig"] == head["configCount"]
             ),
             "configuration": (head["configCount"], _format_hash(oracle.read("configDigest"))),
+            "rules": _format_hash(oracle.read("rulesHash")),
             "signers": (listed, head["quorum"]),
             "round signers": set(self._signed_by),
             "limits": oracle.read("limits"),
@@ -360,6 +362,7 @@ class StateWalk:
             "roots": {number: state.get_root(number) for number in _list_rounds(state.head_round)},
             "is signed by the current configuration": state.is_signed_by_current_config,
             "configuration": (config.count, config.digest),
+            "rules": list_changes_in_force(settings.rules_changes)[-1].rules_hash,
             "signers": (list(signers.signers), signers.quorum),
             "round signers": set() if head is None else set(_round_signers(state)),
             "limits": astuple(limits.limits),

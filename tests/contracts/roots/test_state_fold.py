@@ -1,10 +1,8 @@
 """The state folded from the oracle's events is the contract's, after any calls and any undo."""
 
-from typing import get_args
-
 import pytest
 
-from oracle.domain.events.oracle_events import ContractEvent
+from oracle.chain.decode.oracle_logs import LIMITS_EVENTS, ORACLE_EVENTS
 from oracle.store.database import Store
 from tests.contracts.roots.state_walk import StateWalk
 from tests.support.contract_histories import ContractView
@@ -26,5 +24,5 @@ def test_folded_state_equals_the_contract_after_every_call(
         for block in sorted(walk.views, reverse=True):
             walk.undo_to(block)
             assert ContractView.of(walk.load_state()) == walk.views[block], block
-    missing = {event.__name__ for event in get_args(ContractEvent)} - walk.events.keys()
+    missing = {event.__name__ for event in (*ORACLE_EVENTS, *LIMITS_EVENTS)} - walk.events.keys()
     assert not missing, walk.done
