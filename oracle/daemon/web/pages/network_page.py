@@ -54,6 +54,9 @@ _SIGN_BY_KIND = {
     "left": "‖",
     "incident_began": "▼",
     "incident_over": "○",
+    "rules_announced": "▲",
+    "rules_cancelled": "○",
+    "rules_set": "▲",
     "kickout_due": "✕",
     "kickout_accused": "✕",
     "kickout_executed": "✕",
@@ -64,7 +67,7 @@ _EXCLUDED_SIGN = "▲"
 _CALM_KINDS = frozenset(
     {
         *("report_accepted", "joined", "paused", "resumed", "left", "recovered"),
-        *("halt_cleared", "incident_over"),
+        *("halt_cleared", "incident_over", "rules_cancelled"),
     }
 )
 _FREQUENT_KIND = "report_accepted"

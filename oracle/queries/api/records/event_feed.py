@@ -34,7 +34,8 @@ from oracle.queries.incident_models import describe_incident
 EVENT_KINDS = (
     *(cause.value for cause in FALL_CAUSES), "recovered", "joined", "paused", "resumed", "left",
     "kickout_due", "kickout_accused", "kickout_executed",
-    "incident_began", "incident_over", "report_accepted", "reorg", "halted", "halt_cleared",
+    "incident_began", "incident_over", "rules_announced", "rules_cancelled", "rules_set",
+    "report_accepted", "reorg", "halted", "halt_cleared",
 )  # fmt: skip
 # Event name and text of each membership transition; requests to pause or quit are not events.
 _EVENT_BY_TRANSITION = {
@@ -225,6 +226,7 @@ def _read_limited_page(
         *_build_round_events(rounds),
         *_build_kickout_events(snapshot, first_block),
         *_build_incident_events(snapshot, first_block),
+        *_build_rules_events(snapshot),
     ]
     page_events = sorted(
         (pair for pair in events if time <= pair[1].time <= last_time),
@@ -372,5 +374,25 @@ def _build_incident_events(
                         block=position.block,
                         node=None,
                         text=f"incident {incident.number} {state}: {describe_incident(incident)}",
+                    ),
+                )
+
+
+def _build_rules_events(snapshot: ApiSnapshot) -> Iterator[tuple[Position, FeedEvent]]:
+    for change in snapshot.uow.rounds.get_contract_settings().rules_changes:
+        for kind, event, state in (
+            ("rules_announced", change.scheduled, "were announced"),
+            ("rules_cancelled", change.cancelled, "were announced, but will not come: cancelled"),
+            ("rules_set", change.set_by, "are in force"),
+        ):
+            if event is not None:
+                yield (
+                    event.at,
+                    FeedEvent(
+                        kind=kind,
+                        time=event.time,
+                        block=event.at.block,
+                        node=None,
+                        text=f"rules {change.rules_hash} {state}",
                     ),
                 )

@@ -18,10 +18,12 @@ from oracle.domain.events.oracle_events import (
 from oracle.domain.ids import Hash
 from oracle.domain.reports.contract_state import ContractChanges
 from oracle.domain.reports.report import ReportSettings, format_rules_id
+from oracle.queries.api.records.event_feed import EventCursor, load_events_after
+from oracle.queries.api.source import open_snapshot
 from oracle.queries.rules_texts import hash_reason, hash_rules_text
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.api import IndexedHistory
-from tests.support.histories import History
+from tests.support.histories import GENESIS_TIME, History
 
 SETTINGS = ReportSettings(60, 3600, 100, 600, 2000, requires_proof=True)
 OLD = format_rules_id(CRYNUX, "reference 1", SETTINGS)
@@ -138,3 +140,23 @@ def test_reason_with_direction_marks_is_escaped(indexed, tmp_path):
     (tmp_path / f"{hash_reason(reason)}.txt").write_bytes(reason.encode())
 
     assert "\u202e" not in indexed.client().get("/rules").text
+
+
+def test_event_stream_reports_announcements_and_cancellations(indexed):
+    time = GENESIS_TIME + 1
+    scheduled = replace(SCHEDULED, time=time)
+    cancelled = OperationCancelled(at(3), time, OPERATION)
+    store_events(indexed, DEPLOYED, scheduled, cancelled)
+    with open_snapshot(indexed.source) as snapshot:
+        numbered = load_events_after(snapshot, EventCursor(0, 0, 0, 0), 100)
+
+    shown = [
+        (entry.event.kind, entry.event.text)
+        for entry in numbered
+        if entry.event.kind in {"rules_announced", "rules_cancelled"}
+    ]
+    rules = hash_rules_text(NEW)
+    assert shown == [
+        ("rules_announced", f"rules {rules} were announced"),
+        ("rules_cancelled", f"rules {rules} were announced, but will not come: cancelled"),
+    ]
