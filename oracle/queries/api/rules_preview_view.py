@@ -1,7 +1,6 @@
 """What other rules would change, for the network and for one node, as the read API returns it."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from pydantic import Field
 
@@ -94,7 +93,9 @@ def build_node_previews(snapshot: ApiSnapshot, address: Address) -> NodePreviews
         as_of=snapshot.as_of,
         node=address,
         previews=[
-            NodePreviewView(**_get_origin(other_set, preview), figures=_build_figures(entry))
+            NodePreviewView(
+                **_build_origin(other_set, preview).model_dump(), figures=_build_figures(entry)
+            )
             for other_set, preview in _iterate_previews(snapshot)
             if (entry := preview.find_node(address)) is not None
         ],
@@ -110,7 +111,7 @@ def build_preview_view(other_set: OtherRules, preview: RulesPreview) -> RulesPre
     falling = [entry for entry in reversed(moves) if entry.places_lost > 0]
     rising = [entry for entry in moves if entry.places_lost < 0]
     return RulesPreviewView(
-        **_get_origin(other_set, preview),
+        **_build_origin(other_set, preview).model_dump(),
         members=sum(entry.rank_now is not None for entry in nodes),
         rising=len(rising),
         falling=len(falling),
@@ -135,13 +136,13 @@ def _iterate_previews(snapshot: ApiSnapshot) -> Iterator[tuple[OtherRules, Rules
     return iterate_previews(folder, source.archive.rules, other_rules)
 
 
-def _get_origin(other_set: OtherRules, preview: RulesPreview) -> dict[str, Any]:
-    return {
-        "rules": other_set.name,
-        "ready_at": other_set.ready_at,
-        "block": preview.block,
-        "time": preview.time,
-    }
+def _build_origin(other_set: OtherRules, preview: RulesPreview) -> PreviewOrigin:
+    return PreviewOrigin(
+        rules=other_set.name,
+        ready_at=other_set.ready_at,
+        block=preview.block,
+        time=preview.time,
+    )
 
 
 def _build_figures(entry: NodePreview) -> NodeUnderRules:
