@@ -217,6 +217,7 @@ def upgrade() -> None:
     sa.Column('voided_block', sa.BigInteger(), nullable=True),
     sa.Column('total_weight', sa.LargeBinary(), nullable=False),
     sa.Column('candidate_count', sa.BigInteger(), nullable=False),
+    sa.Column('place', sa.BigInteger(), nullable=False),
     sa.PrimaryKeyConstraint('task', 'seed_block', name=op.f('pk_draw')),
     sqlite_with_rowid=False
     )

@@ -175,6 +175,7 @@ class _PastNode:
         # The blocks in which the node was reserved for a task, and the times in which it ran one.
         self._reserved_spans: list[tuple[int, int]] = []
         self._busy_spans: list[tuple[int, int]] = []
+        self._place_by_block: dict[int, int] = {}
         self._start_by_group: dict[GroupKey, int] = {}
         # The models of the tasks that it started; the newest ones are in the memory of its card.
         self._started_models: list[tuple[int, tuple[str, ...]]] = []
@@ -206,6 +207,7 @@ class _PastNode:
         tasks = snapshot.uow.tasks.get_many({draw.task for draw in draws})
         for draw in reversed(draws):
             self._reserved_spans.append((draw.seed_block + 1, draw.voided_block or _FOREVER))
+            self._place_by_block[draw.seed_block] = draw.place
             task = tasks.get(draw.task)
             if task is None or task.node != address or task.started_time is None:
                 continue
@@ -219,6 +221,7 @@ class _PastNode:
         self, row: RecentDraw, point: HistoryPoint
     ) -> IneligibilityReason | None:
         time, block, group = row.draw.seed_time, row.draw.seed_block, row.task.group
+        own_place = self._place_by_block.get(block)
         reason = self._membership_reasons[bisect_right(self._change_times, time)]
         if reason is not None:
             return reason
@@ -227,7 +230,8 @@ class _PastNode:
         if point.is_excluded:
             return IneligibilityReason.EXCLUDED
         is_sibling = group is not None and self._start_by_group.get(group, _FOREVER) <= time
-        if is_sibling or _is_in_newest_span(self._reserved_spans, block):
+        was_drawn_before = own_place is not None and own_place < row.draw.place
+        if is_sibling or was_drawn_before or _is_in_newest_span(self._reserved_spans, block):
             return IneligibilityReason.TAKEN
         return None
 

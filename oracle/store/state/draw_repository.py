@@ -32,6 +32,7 @@ class StoredDraw:
     at whose end the draw was no longer active (the task started, or its node became ineligible),
     or None while it is active. `seed_time` is the time of the seed block, in unix seconds.
     `total_weight` is the sum of the weights of all candidates, or their number if all are 0.
+    `place` counts the draws of the seed block from 0: a drawn node is no candidate of later ones.
     """
 
     task: TaskKey
@@ -42,6 +43,7 @@ class StoredDraw:
     voided_block: int | None
     total_weight: int
     candidate_count: int
+    place: int
 
 
 class DrawRepository:
@@ -63,6 +65,7 @@ class DrawRepository:
             new_draw.voided_block,
             encode_wei(new_draw.total_weight),
             new_draw.candidate_count,
+            new_draw.place,
         )
         self._connection.execute(insert(draw).values(row))
 
@@ -91,7 +94,8 @@ class DrawRepository:
 
     def list_newest(self, limit: int) -> list[StoredDraw]:
         """Return the newest draws of all tasks, newest first."""
-        query = select(draw).order_by(draw.c.seed_block.desc(), draw.c.task).limit(limit)
+        order = draw.c.seed_block.desc(), draw.c.place.desc()
+        query = select(draw).order_by(*order).limit(limit)
         return [_decode_draw_row(row) for row in self._connection.execute(query)]
 
     def list_for_task(self, task: TaskKey) -> list[StoredDraw]:
@@ -138,6 +142,7 @@ def _decode_draw_row(row: Any) -> StoredDraw:  # noqa: ANN401  a row of any driv
         voided_block=row.voided_block,
         total_weight=int.from_bytes(row.total_weight, "big"),
         candidate_count=row.candidate_count,
+        place=row.place,
     )
 
 

@@ -22,6 +22,8 @@ draw = Table(
     # weight divided by this sum is the chance that it had.
     Column("total_weight", LargeBinary, nullable=False),
     Column("candidate_count", BigInteger, nullable=False),
+    # From 0, in the order of the draws of the block: a drawn node is no candidate of later ones.
+    Column("place", BigInteger, nullable=False),
     Index(None, "node", "seed_block"),
     sqlite_with_rowid=False,
 )

@@ -37,6 +37,7 @@ class PlainDispatch:
         standing = {queued.task.key for queued in line if self._stands(queued, block.time)}
         for key in [key for key in self.active if key not in standing]:
             self.over.append(replace(self.active.pop(key), voided_block=block.number))
+        place = 0
         for queue_item in [queued for queued in line if queued.task.key in self.armed]:
             candidates = self._candidates(queue_item, block.time)
             if candidates:
@@ -53,7 +54,9 @@ class PlainDispatch:
                     None,
                     sum(weight for _, weight in candidates) or len(candidates),
                     len(candidates),
+                    place,
                 )
+                place += 1
         waits = (queued for queued in line if queued.task.key not in self.active)
         self.armed = {queued.task.key for queued in waits if self._candidates(queued, block.time)}
 

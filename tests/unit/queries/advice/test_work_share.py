@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import groupby
 from random import Random
 
 import pytest
@@ -97,14 +96,11 @@ def check_candidacies(
         candidacies = list(list_candidacies(snapshot, record, weighting, UNIT))
         recent_draws = snapshot.get_recent_draws()
         work = build_work_share(snapshot, record)
-    rows = list(zip(recent_draws, candidacies, strict=True))
+    rows = zip(recent_draws, candidacies, strict=True)
     scored_groups = {task.scored_in for task in plain.fold.ledger.tasks.values()} - {None}
-    for _, same_block in groupby(rows, key=lambda row: row[0].draw.seed_block):
-        block_rows = list(same_block)
-        recent_draw, (reason, chance) = block_rows[0]
-        if len(block_rows) > 1 or recent_draw.task.group in scored_groups:
-            # The order of the draws in a block is not stored, so that it is not known whether a
-            # node had been drawn before. This market also names groups again after their score.
+    for recent_draw, (reason, chance) in rows:
+        if recent_draw.task.group in scored_groups:
+            # This market names groups again after their score, unlike a network.
             continue
         draw = recent_draw.draw
         candidates = plain.candidates_by_draw[draw.task, draw.seed_block]
