@@ -62,7 +62,7 @@ contract Objections is EIP712 {
         ORACLE = oracle;
     }
 
-    /// @notice Objects as the calling node, without a signature. Nobody can keep a node from this call.
+    /// @notice Objects as the calling node, without a signature. No other account can prevent it.
     /// @param dueSince see Objection
     /// @param reason see Objection
     /// @param words see Objection

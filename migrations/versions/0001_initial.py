@@ -558,6 +558,30 @@ def upgrade() -> None:
     sa.PrimaryKeyConstraint('target', name=op.f('pk_notify_place')),
     sqlite_with_rowid=False
     )
+    op.create_table('objection',
+    sa.Column('node', sa.LargeBinary(), nullable=False),
+    sa.Column('seq', sa.BigInteger(), autoincrement=False, nullable=False),
+    sa.Column('block', sa.BigInteger(), nullable=False),
+    sa.Column('tx', sa.BigInteger(), nullable=False),
+    sa.Column('log', sa.BigInteger(), nullable=False),
+    sa.Column('sub', sa.BigInteger(), nullable=False),
+    sa.Column('time', sa.BigInteger(), nullable=False),
+    sa.Column('due_since', sa.BigInteger(), nullable=False),
+    sa.Column('reason', sa.SmallInteger(), nullable=False),
+    sa.Column('words', sa.Text(), nullable=False),
+    sa.PrimaryKeyConstraint('node', 'seq', name=op.f('pk_objection')),
+    sqlite_with_rowid=False
+    )
+    op.create_index(op.f('ix_objection_block'), 'objection', ['block'], unique=False)
+    op.create_table('objection_answer',
+    sa.Column('node', sa.LargeBinary(), nullable=False),
+    sa.Column('due_since', sa.BigInteger(), autoincrement=False, nullable=False),
+    sa.Column('is_accepted', sa.Boolean(), nullable=False),
+    sa.Column('because', sa.Text(), nullable=False),
+    sa.Column('answered_at', sa.BigInteger(), nullable=False),
+    sa.PrimaryKeyConstraint('node', 'due_since', name=op.f('pk_objection_answer')),
+    sqlite_with_rowid=False
+    )
     op.create_table('open_group',
     sa.Column('task_group', sa.LargeBinary(), nullable=False),
     sa.Column('tasks', sa.LargeBinary(), nullable=False),
@@ -977,6 +1001,9 @@ def downgrade() -> None:
     op.drop_index(op.f('ix_planned_download_time'), table_name='planned_download')
     op.drop_table('planned_download')
     op.drop_table('open_group')
+    op.drop_table('objection_answer')
+    op.drop_index(op.f('ix_objection_block'), table_name='objection')
+    op.drop_table('objection')
     op.drop_table('notify_place')
     op.drop_index('notice_of', table_name='notice')
     op.drop_index(op.f('ix_notice_undone_by'), table_name='notice')

@@ -50,6 +50,7 @@ COMMANDS = {
     "endpoint": "oracle.cli.setup.endpoint_commands",
     "report": "oracle.cli.report_commands",
     "kickout": "oracle.cli.kickout_commands",
+    "objection": "oracle.cli.objection_commands",
     "halt": "oracle.cli.resync.halt_commands",
     "feed": "oracle.cli.feed_commands",
     "notify": "oracle.cli.notify_commands",

@@ -2,7 +2,7 @@
 
 import csv
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -47,6 +47,7 @@ from oracle.indexer.round_leaves import LeafCache
 from oracle.kickouts.evidence_files import export_evidence
 from oracle.kickouts.kickout_cases import (
     KickoutCase,
+    apply_objection_delays,
     load_kickout_cases,
     load_kickout_evidence,
 )
@@ -64,6 +65,7 @@ from oracle.queries.kickout_models import (
     build_kickout_cases,
 )
 from oracle.queries.text.prefixes import find_node
+from oracle.store.database import UnitOfWork
 from oracle.txmgr.client.preflight import PreflightOutcome, preflight
 from oracle.txmgr.client.receipts import SimulatedCall
 from oracle.txmgr.context import StepResult
@@ -101,9 +103,7 @@ def list_kickouts(
         bucket = _read_bucket(index) if ask_chain else None
         with index.store.read_transaction() as uow:
             cursor = uow.cursor.get()
-            cases = load_kickout_cases(
-                uow, LeafCache(), index.kickout_policy, index.report_settings
-            )
+            cases = _load_cases(index, uow)
             kickout_list = KickoutList(kickouts=build_kickout_cases(uow, cases), bucket=bucket)
     if as_json:
         print_model(kickout_list)
@@ -337,12 +337,19 @@ def _print_vetoer_call(index: Index, node: Address, calldata: str, *, as_json: b
     typer.echo(calldata)
 
 
+def _load_cases(
+    index: Index, uow: UnitOfWork, nodes: Collection[Address] | None = None
+) -> list[KickoutCase]:
+    """Return the cases of all nodes, or of `nodes`, with what objections delay."""
+    policy = index.kickout_policy
+    cases = load_kickout_cases(uow, LeafCache(), policy, index.report_settings, nodes)
+    return apply_objection_delays(uow, cases, policy, index.config.objections.terms)
+
+
 def _find_case(index: Index, node: str) -> KickoutCase:
     with index.store.read_transaction() as uow:
         address = find_node(uow, node)
-        cases = load_kickout_cases(
-            uow, LeafCache(), index.kickout_policy, index.report_settings, [address]
-        )
+        cases = _load_cases(index, uow, [address])
     if not cases:
         raise InputError(f"{node}: {get_not_due_reason(index, address)}")
     return cases[0]

@@ -12,6 +12,7 @@ from oracle.errors import InputError
 from oracle.kickouts.kickout_cases import (
     KickoutCase,
     StoredRound,
+    apply_objection_delays,
     is_accused_of,
     load_kickout_cases,
     load_last_round,
@@ -121,8 +122,11 @@ def _load_case(
                 "a report is held, and kickouts wait for its review; see `qos-oracle "
                 "report release`"
             )
-        cases = load_kickout_cases(
-            uow, context.leaf_cache, context.policy, context.settings, [node]
+        cases = apply_objection_delays(
+            uow,
+            load_kickout_cases(uow, context.leaf_cache, context.policy, context.settings, [node]),
+            context.policy,
+            context.objection_terms,
         )
         last_round = load_last_round(uow, context.leaf_cache)
     if not cases:

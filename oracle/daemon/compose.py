@@ -96,7 +96,12 @@ def open_reader(config: Config) -> EventReader:
     """
     network, oracle = config.network, config.oracle
     reader = EventReader.from_profile(
-        network.profile, network.contracts, oracle.address, network.options, oracle.timelock
+        network.profile,
+        network.contracts,
+        oracle.address,
+        network.options,
+        oracle.timelock,
+        config.objections.address,
     )
     return (
         reader if config.feed.url is None else reader.with_feed(_build_feed_reader(reader.profile))
@@ -289,6 +294,7 @@ def _build_segment_plan(config: Config, reader: EventReader) -> SegmentPlan:
         profile=network.profile,
         contracts=dict(network.contracts),
         oracle=config.oracle.address,
+        objections=config.objections.address,
         options=dict(network.options),
         # Workers read the chain only, without the feed.
         identity=reader.profile.identity,

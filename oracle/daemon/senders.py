@@ -11,6 +11,7 @@ from functools import cache
 
 from oracle.bindings.contract_errors import decode_refusal
 from oracle.bindings.inspection import ExpectedConfiguration, inspect_contract
+from oracle.bindings.objections import ObjectionsContract, find_objections_mismatches
 from oracle.bindings.power import find_words_mismatches
 from oracle.bindings.qos_roots import RootsConfiguration, RootsContract
 from oracle.bindings.qos_words import WordsContract
@@ -277,7 +278,9 @@ def open_reporter(
 
 
 def check_contract(reporter: Reporter) -> RootsConfiguration:
-    """Return the configuration of the oracle contract if it and the hot set are as expected.
+    """Return the configuration of the oracle contract if it is as expected.
+
+    The hot set and the contract of objections are checked as well.
 
     Raises:
         InputError: a contract is not as configured.
@@ -295,6 +298,7 @@ def check_contract(reporter: Reporter) -> RootsConfiguration:
             f"the oracle contract differs from the configuration; nothing is sent{mismatch_lines}"
         )
     check_hot_set(reporter.index.config, pool_view, contract_configuration)
+    check_objections(reporter.index.config, pool_view, contract_configuration)
     return contract_configuration
 
 
@@ -318,6 +322,26 @@ def check_hot_set(
     )
     if mismatches:
         raise InputError(f"hot_set.address: {address}: {mismatches[0].format_line()}")
+
+
+def check_objections(
+    config: Config, pool_view: PoolView, oracle_configuration: RootsConfiguration
+) -> None:
+    """Check that the configured contract of objections, if there is one, is of this oracle.
+
+    Raises:
+        InputError: it is another contract, or belongs to another oracle.
+        TransientError: no endpoint answers, or none has the contract.
+    """
+    address = config.objections.address
+    if address is None:
+        return
+    configuration = ObjectionsContract(pool_view, Address(address)).get_configuration(
+        oracle_configuration.contract_status.block
+    )
+    mismatches = find_objections_mismatches(configuration, get_oracle_address(config))
+    if mismatches:
+        raise InputError(f"objections.address: {address}: {mismatches[0].format_line()}")
 
 
 def open_reporter_contexts(
@@ -352,7 +376,9 @@ def open_reporter_contexts(
         ),
         leaf_cache,
     )
-    kickouts = KickoutContext(quorum, policy, oracle.evidence_folder, leaf_cache)
+    kickouts = KickoutContext(
+        quorum, policy, oracle.evidence_folder, leaf_cache, index.config.objections.terms
+    )
     contexts = ReporterContexts(
         reporting, kickouts, _build_hot_set_context(index.config, quorum, leaf_cache)
     )

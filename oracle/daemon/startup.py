@@ -140,6 +140,7 @@ def build_api_source(
         token=reader.profile.token,
         labels={Address(address): label for address, label in config.network.labels.items()},
         explorer=config.network.explorer,
+        objection_terms=config.objections.terms,
         rules_id=format_configured_rules_id(config, reader),
         announced_folder=config.rules.announced_folder,
         shadow_rules=read_shadow_rules(config),

@@ -30,6 +30,7 @@ from oracle.kickouts.kickout_context import (
     RETRY_KICK,
     KickoutContext,
 )
+from oracle.kickouts.objection_delay import find_objection_delay
 from oracle.quorum.statements import is_report_in_flight
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
@@ -84,8 +85,25 @@ def find_kickout_obstacle(
         return _NOT_DUE
     if request.kind == ACCUSE:
         time = load_cursor_time(uow)
-        return find_accusation_obstacle(last_round, proof, kick, context.settings, time)
+        return find_accusation_obstacle(
+            last_round, proof, kick, context.settings, time
+        ) or _find_delay_reason(context, uow, node, due_since, time)
     return None if is_accused_of(kick, due_since) else _NOT_DUE
+
+
+def _find_delay_reason(
+    context: KickoutContext, uow: UnitOfWork, node: Address, due_since: int, time: int
+) -> str | None:
+    """Return why an objection that came in since the planning delays an accusation, or None."""
+    terms = context.objection_terms
+    if terms is None:
+        return None
+    intervals = (entry for entry in uow.kickouts.list_for_node(node) if entry.closed_at is None)
+    interval = next(intervals, None)
+    if interval is None:
+        return None
+    delay = find_objection_delay(uow, context.policy, terms, (interval, due_since), time)
+    return None if delay is None else delay.reason
 
 
 def is_retry_due(uow: UnitOfWork, kick: NodeKick) -> bool:

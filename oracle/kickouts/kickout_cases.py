@@ -5,7 +5,7 @@ docs/explanation/kickouts.md#lifecycle.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from oracle.chain.hex_names import format_account_id
 from oracle.domain.events.oracle_events import RoundAccepted
@@ -19,6 +19,7 @@ from oracle.domain.reports.kickout_evidence import (
 from oracle.domain.reports.kickout_review import KickoutPolicy, find_creators
 from oracle.domain.reports.lanes import LOWEST_SCORE
 from oracle.domain.reports.node_kicks import NodeKick
+from oracle.domain.reports.objections import ObjectionTerms
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf, RoundSummary
 from oracle.domain.roots.proofs import NodeProof
@@ -30,6 +31,7 @@ from oracle.indexer.kickout_reviews import (
     load_kickout_review,
 )
 from oracle.indexer.round_leaves import LeafCache, load_round_of, prove_from_pieces
+from oracle.kickouts.objection_delay import ObjectionDelay, find_objection_delay
 from oracle.store.database import UnitOfWork
 
 
@@ -48,8 +50,9 @@ class KickoutCase:
     `interval` is the open interval, or None if the kickout is no longer due at the head. `proof`
     proves the node's leaf in the last round; it is None if no round was accepted, or its leaves
     are not stored. `kick` is the state of the node's kickout in the contract. `obstacle` is why
-    the node cannot be accused now, or None. `hold_reason` is why the kickout waits for the vetoer;
-    it is None if it was not loaded.
+    the node cannot be accused now, or None. `delay` is set if only an objection, or the time to
+    object, keeps this reporter from the accusation. `hold_reason` is why the kickout waits for the
+    vetoer; it is None if it was not loaded.
     """
 
     node: Address
@@ -57,6 +60,7 @@ class KickoutCase:
     proof: NodeProof | None
     kick: NodeKick | None
     obstacle: str | None
+    delay: ObjectionDelay | None = None
     hold_reason: str | None = None
 
     @property
@@ -143,6 +147,30 @@ def load_kickout_cases(
             )
         )
     return cases
+
+
+def apply_objection_delays(
+    uow: UnitOfWork,
+    cases: Iterable[KickoutCase],
+    policy: KickoutPolicy,
+    terms: ObjectionTerms | None,
+) -> list[KickoutCase]:
+    """Return the cases, with the delay as the obstacle of those that only an objection delays.
+
+    `terms` is None if objections are not indexed.
+    """
+    if terms is None:
+        return [*cases]
+    time, delayed_cases = load_cursor_time(uow), []
+    for case in cases:
+        delay = None
+        if case.obstacle is None and case.interval is not None:
+            kickout = (case.interval, case.due_since)
+            delay = find_objection_delay(uow, policy, terms, kickout, time)
+        delayed_cases.append(
+            case if delay is None else replace(case, obstacle=delay.reason, delay=delay)
+        )
+    return delayed_cases
 
 
 def _load_unproven_seats(

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from oracle.domain.reports.kickout_review import KickoutPolicy
+from oracle.domain.reports.objections import ObjectionTerms
 from oracle.domain.reports.report import ReportSettings
 from oracle.indexer.round_leaves import LeafCache
 from oracle.quorum.quorum_context import QuorumContext
@@ -21,13 +22,15 @@ class KickoutContext:
     """The settings and helpers of kickouts.
 
     `evidence_folder` holds the evidence files; each is written before its node is accused.
-    `leaf_cache` keeps the leaves of the last rounds from one tick to the next.
+    `leaf_cache` keeps the leaves of the last rounds from one tick to the next. `objection_terms`
+    is None if objections are not indexed.
     """
 
     quorum: QuorumContext
     policy: KickoutPolicy
     evidence_folder: Path
     leaf_cache: LeafCache = field(default_factory=LeafCache)
+    objection_terms: ObjectionTerms | None = None
 
     @property
     def account_context(self) -> AccountContext:

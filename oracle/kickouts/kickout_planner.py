@@ -23,6 +23,7 @@ from oracle.kickouts.kick_calls import end_obsolete_call, is_retry_due
 from oracle.kickouts.kickout_cases import (
     KickoutCase,
     StoredRound,
+    apply_objection_delays,
     is_accused_of,
     is_due_at_head,
     load_kickout_cases,
@@ -92,8 +93,13 @@ def _load_plan_inputs(context: KickoutContext, uow: UnitOfWork) -> _PlanInputs |
     last_round = load_last_round(uow, context.leaf_cache)
     if last_round is None:
         return None
-    cases = load_kickout_cases(
-        uow, context.leaf_cache, context.policy, context.settings, with_hold_reasons=False
+    cases = apply_objection_delays(
+        uow,
+        load_kickout_cases(
+            uow, context.leaf_cache, context.policy, context.settings, with_hold_reasons=False
+        ),
+        context.policy,
+        context.objection_terms,
     )
     expulsions = uow.rounds.list_expulsions()
     return _PlanInputs(
@@ -171,7 +177,10 @@ def plan_execution(
     last_round: StoredRound,
     contract_status: RootsStatus,
 ) -> StepResult | None:
-    """Plan the execution of an accusation; return None if it cannot be executed yet."""
+    """Plan the execution of an accusation; return None if it cannot be executed yet.
+
+    This reporter executes no kickout whose objection its operator has accepted.
+    """
     accusation = None if case.kick is None else case.kick.accusation
     if (
         case.proof is None
@@ -182,6 +191,8 @@ def plan_execution(
         or not _is_due_at_head(context, case)
         or _has_open_or_held_call(context, case.node, EXECUTE_KICK)
     ):
+        return None
+    if _is_objection_accepted(context, case):
         return None
     calldata = encode_execute_kick_call(case.proof.leaf, case.proof.hashes, last_round.summary)
     not_before = _find_earliest_time(context, calldata)
@@ -234,6 +245,14 @@ def plan_retry(
 def _is_due_at_head(context: KickoutContext, case: KickoutCase) -> bool:
     with context.account_context.store.read_transaction() as uow:
         return is_due_at_head(uow, case.node, case.due_since, context.policy.rules)
+
+
+def _is_objection_accepted(context: KickoutContext, case: KickoutCase) -> bool:
+    with context.account_context.store.read_transaction() as uow:
+        return any(
+            answer.due_since == case.due_since and answer.is_accepted
+            for answer in uow.objections.list_answers([case.node])
+        )
 
 
 def _find_earliest_time(context: KickoutContext, calldata: str) -> int | None:

@@ -16,6 +16,7 @@ from oracle.domain.fold.working_set import (
 )
 from oracle.domain.ids import Address
 from oracle.domain.reports.node_kicks import EXPELLED_STATES
+from oracle.domain.reports.objections import ObjectionReason
 from oracle.domain.scoring.kickout_forecast import (
     FAR_SCORES,
     forecast_kickout,
@@ -171,6 +172,7 @@ class NoticeCollector:
             *_build_kickout_notices(uow, blocks, cursor.time),
             *_build_incident_notices(uow, blocks),
             *_build_rules_notices(uow, blocks),
+            *_build_objection_notices(uow, blocks),
             *(
                 (
                     accepted_round.at,
@@ -382,6 +384,28 @@ def _build_rules_notices(uow: UnitOfWork, blocks: BlockRange) -> Iterator[tuple[
             if event is not None and blocks.first <= event.at.block <= blocks.last:
                 notice_body = body | _format_position(event.at)
                 yield event.at, Notice(kind, event.at.block, event.time, notice_body)
+
+
+def _build_objection_notices(
+    uow: UnitOfWork, blocks: BlockRange
+) -> Iterator[tuple[Position, Notice]]:
+    """Yield a notice of each objection, without its words, which are those of a stranger."""
+    for objection in uow.objections.list_between(blocks):
+        body = {
+            "objection": objection.seq,
+            "due_since": objection.due_since,
+            "reason": ObjectionReason.from_number(objection.reason).option,
+        } | _format_position(objection.at)
+        yield (
+            objection.at,
+            Notice(
+                NoticeKind.OBJECTION_MADE,
+                objection.at.block,
+                objection.time,
+                body,
+                objection.node,
+            ),
+        )
 
 
 def _format_position(position: Position) -> dict[str, object]:

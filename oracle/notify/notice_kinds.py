@@ -20,6 +20,7 @@ class NoticeKind(StrEnum):
     KICKOUT_OVER = "kickout_over"
     KICKOUT_ACCUSED = "kickout_accused"
     KICKOUT_EXECUTED = "kickout_executed"
+    OBJECTION_MADE = "objection_made"
     INCIDENT_BEGAN = "incident_began"
     INCIDENT_OVER = "incident_over"
     RULES_ANNOUNCED = "rules_announced"
@@ -52,6 +53,7 @@ _TEMPLATE_BY_KIND: Mapping[str, str] = {
     NoticeKind.KICKOUT_OVER: "{node} is no longer due to be kicked out",
     NoticeKind.KICKOUT_ACCUSED: "{node} was accused in round {round}",
     NoticeKind.KICKOUT_EXECUTED: "{node} was kicked out",
+    NoticeKind.OBJECTION_MADE: "{node} objected to its kickout: {reason}",
     NoticeKind.INCIDENT_BEGAN: "incident {incident} began: {cause}; {timeouts} timeouts on {nodes}"
     " nodes",
     NoticeKind.INCIDENT_OVER: "incident {incident} is over: {cause}",

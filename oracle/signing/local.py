@@ -21,7 +21,7 @@ from oracle.signing.signature_checks import (
     verify_statement_signature,
 )
 from oracle.signing.signer import SignedBytes, TransactionRequest
-from oracle.signing.typed_data import Domain, ReportStatement
+from oracle.signing.typed_data import Domain, ObjectionStatement, ReportStatement
 from oracle.telemetry.safe_text import register_secret
 
 
@@ -68,6 +68,12 @@ class KeySigner:
 
     def sign_statement(self, statement: ReportStatement, domain: Domain) -> bytes:
         """Sign a report; the same statement always gives the same bytes."""
+        digest = statement.compute_digest(domain)
+        signature = self._sign_digest(bytes.fromhex(digest[2:]))
+        return verify_statement_signature(signature, digest, self.address)
+
+    def sign_objection(self, statement: ObjectionStatement, domain: Domain) -> bytes:
+        """Sign an objection of this account's node."""
         digest = statement.compute_digest(domain)
         signature = self._sign_digest(bytes.fromhex(digest[2:]))
         return verify_statement_signature(signature, digest, self.address)

@@ -1,4 +1,4 @@
-"""EIP-712 data of reports, hashed as in RootRounds.sol."""
+"""EIP-712 data of reports and objections, hashed as in RootRounds.sol and Objections.sol."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +14,10 @@ _REPORT_TYPE = (
     "bytes32 root"
 )
 _DOMAIN_NAME, _DOMAIN_VERSION = "QoSOracle", "3"
+_OBJECTION_TYPE = (
+    "address node,uint40 dueSince,uint8 reason,string words,uint32 seq,uint40 deadline"
+)
+_OBJECTIONS_NAME, _OBJECTIONS_VERSION = "QoSObjections", "1"
 # Seconds: the contract rejects signatures with a longer lifetime (RoundHead.sol).
 MAX_TTL_SECONDS = 3600
 
@@ -46,6 +50,26 @@ class ReportStatement:
     def compute_digest(self, domain: Domain) -> Hash:
         """Return the digest that is signed."""
         return _hash_typed_data(build_typed_data(self, domain))
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectionStatement:
+    """An objection that a node signs, with its fields in the order of the contract's struct.
+
+    `due_since` names the kickout, and `deadline` is the last block time that may include the
+    objection; both are in unix seconds.
+    """
+
+    node: Address
+    due_since: int
+    reason: int
+    text: str
+    seq: int
+    deadline: int
+
+    def compute_digest(self, domain: Domain) -> Hash:
+        """Return the digest that is signed."""
+        return _hash_typed_data(build_objection_data(self, domain))
 
 
 def compute_config_digest(
@@ -107,6 +131,31 @@ def build_typed_data(statement: ReportStatement, domain: Domain) -> dict[str, An
             "asOfHash": statement.as_of_hash,
             "deadline": statement.deadline,
             "root": statement.root,
+        },
+    }
+
+
+def build_objection_data(statement: ObjectionStatement, domain: Domain) -> dict[str, Any]:
+    """Return the objection as EIP-712 data, which wallets show and sign."""
+    return {
+        "types": {
+            "EIP712Domain": _parse_type_members(_DOMAIN_TYPE),
+            "Objection": _parse_type_members(_OBJECTION_TYPE),
+        },
+        "primaryType": "Objection",
+        "domain": {
+            "name": _OBJECTIONS_NAME,
+            "version": _OBJECTIONS_VERSION,
+            "chainId": domain.chain_id,
+            "verifyingContract": domain.contract,
+        },
+        "message": {
+            "node": statement.node,
+            "dueSince": statement.due_since,
+            "reason": statement.reason,
+            "words": statement.text,
+            "seq": statement.seq,
+            "deadline": statement.deadline,
         },
     }
 

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from oracle.store.state.group_repository import GroupRepository, GroupResultRepository
     from oracle.store.state.incident_repository import IncidentRepository
     from oracle.store.state.node_repository import NodeRepository
+    from oracle.store.state.objection_repository import ObjectionRepository
     from oracle.store.state.projections import ProjectionRepository
     from oracle.store.state.round_repository import RoundRepository
     from oracle.store.state.rule_set_repository import RuleSetRepository
@@ -125,6 +126,7 @@ class UnitOfWork:
     results: "GroupResultRepository" = _open_lazily("state.group_repository")
     last_event: "LastEventRepository" = _open_lazily("state.cursor_repository")
     rounds: "RoundRepository" = _open_lazily("state.round_repository")
+    objections: "ObjectionRepository" = _open_lazily("state.objection_repository")
     undo: "UndoJournal" = _open_lazily("state.undo_journal")
     projections: "ProjectionRepository" = _open_lazily("state.projections")
     snapshots: "SnapshotRepository" = _open_lazily("state.snapshot_repository")

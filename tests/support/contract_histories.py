@@ -19,6 +19,7 @@ from oracle.domain.events.oracle_events import (
     LimitsSet,
     NodeExpelled,
     NodeReadmitted,
+    Objected,
     OperationCancelled,
     OperationSalted,
     RoundAccepted,
@@ -109,6 +110,7 @@ _steps: st.SearchStrategy[Callable[[int], list[ContractEvent]]] = st.one_of(
     _kick_events(KickRefused, st.just(address(8)), _hashes),
     _kick_events(NodeExpelled),
     _kick_events(NodeReadmitted),
+    _kick_events(Objected, _times, st.integers(0, 9), st.integers(0, 9), st.text(max_size=9)),
     _limits.map(lambda values: lambda _head: [LimitsSet(AT, TIME, RootsLimits(*values))]),
     _limits.map(
         lambda values: lambda _head: [KickLimitsSet(AT, TIME, ContractKickLimits(*values[:5]))]

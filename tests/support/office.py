@@ -175,6 +175,8 @@ class Office(WithContexts):
     steps: list[StepResult] = field(default_factory=list)
     # Further fields of the context: a board, peers, a rank.
     equipment: dict[str, Any] = field(default_factory=dict)
+    # The contract of objections, if they are indexed.
+    objections: Address | None = None
 
     def __post_init__(self) -> None:
         # Endpoints of two providers that always agree, so a fork is believed at once.
@@ -182,7 +184,9 @@ class Office(WithContexts):
         self.urls = self.urls or [url, url.replace("127.0.0.1", "localhost")]
         contracts = {"TaskNetwork": Address(self.premises.network.contract.address.lower())}
         self._contracts = contracts
-        self._reader = EventReader.from_profile("reference", contracts, self.premises.address)
+        self._reader = EventReader.from_profile(
+            "reference", contracts, self.premises.address, objections_address=self.objections
+        )
         with self.store.transaction() as uow:
             genesis = self.premises.chain.rpc("eth_getBlockByNumber", "0x0", False)["hash"]
             uow.identity.store_or_check(
@@ -235,7 +239,10 @@ class Office(WithContexts):
     def reread(self) -> None:
         """Restart as a program whose event reader matches the current code."""
         self._reader = EventReader.from_profile(
-            "reference", self._contracts, self.premises.address
+            "reference",
+            self._contracts,
+            self.premises.address,
+            objections_address=self.objections,
         )
         self.restart()
 

@@ -1,4 +1,4 @@
-"""Decodes events of the oracle contract that accepts one Merkle root a round, on any network."""
+"""Decodes events of the oracle contract and of the objections to its kickouts, on any network."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -17,6 +17,7 @@ from oracle.domain.events.oracle_events import (
     LimitsSet,
     NodeExpelled,
     NodeReadmitted,
+    Objected,
     RoundAccepted,
     RoundsStruck,
     RulesSet,
@@ -27,6 +28,10 @@ from oracle.domain.logs import Log
 # The name of the oracle contract, and the path of its ABI.
 ORACLE_NAME = "QoSRoots"
 ORACLE_CONTRACT = f"roots/{ORACLE_NAME}"
+
+# The same of the contract of objections.
+OBJECTIONS_NAME = "Objections"
+OBJECTIONS_CONTRACT = f"roots/{OBJECTIONS_NAME}"
 
 _NODE_INPUT = {"node": "node"}
 
@@ -58,6 +63,13 @@ ORACLE_EVENTS: Mapping[type[ContractEvent], Mapping[str, str]] = {
     ConfigSet: {"count": "count", "digest": "config"},
     RulesSet: {"rules_hash": "rulesHash"},
 }
+_OBJECTION_INPUTS = {
+    **_NODE_INPUT,
+    "due_since": "dueSince",
+    "reason": "reason",
+    "seq": "seq",
+    "words": "words",
+}
 # The struct of each event whose only input is a struct.
 LIMITS_EVENTS: Mapping[type[ContractEvent], type] = {
     LimitsSet: RootsLimits,
@@ -65,6 +77,15 @@ LIMITS_EVENTS: Mapping[type[ContractEvent], type] = {
 }
 # Events that only the constructor emits, so that the deployed code does not contain them.
 CONSTRUCTOR_ONLY_EVENTS = frozenset({"NodeExpelled"})
+
+
+def iterate_objection_readers() -> Iterator[tuple[AbiSignature, Callable[[Log], ContractEvent]]]:
+    """Yield the event of objections and its reader.
+
+    The reader accepts any bytes as words: a dead letter would keep a kickout from being due.
+    """
+    event = load_abi(OBJECTIONS_CONTRACT).get_event(Objected.__name__)
+    yield event, build_log_reader(event, _OBJECTION_INPUTS, Objected)
 
 
 def iterate_event_readers() -> Iterator[tuple[AbiSignature, Callable[[Log], ContractEvent]]]:

@@ -8,7 +8,12 @@ from typing import Any, NamedTuple, Self
 
 from oracle.chain.decode.abi import SELECTOR_DIGITS
 from oracle.chain.decode.abi_values import MalformedError
-from oracle.chain.decode.oracle_logs import ORACLE_NAME, iterate_event_readers
+from oracle.chain.decode.oracle_logs import (
+    OBJECTIONS_NAME,
+    ORACLE_NAME,
+    iterate_event_readers,
+    iterate_objection_readers,
+)
 from oracle.chain.decode.timelock_logs import TIMELOCK_NAME, iterate_timelock_readers
 from oracle.chain.feed.relay_reader import RelayReader
 from oracle.chain.hex_names import HexNameError, parse_address
@@ -57,7 +62,11 @@ class EventReader:
     """
 
     def __init__(self, profile: Profile, contract_by_address: Mapping[Address, str]) -> None:
-        """Create a reader; other contracts than the profile's are the oracle and its timelock."""
+        """Create a reader.
+
+        Other contracts than the profile's are the oracle, its timelock, and the contract of
+        objections to its kickouts.
+        """
         self.profile = profile
         self._by_topic: dict[str, dict[Address, _Route]] = {}
         self._by_selector: dict[Address, dict[str, _Route]] = {}
@@ -70,7 +79,7 @@ class EventReader:
             elif contract_name == TIMELOCK_NAME:
                 routes = _build_timelock_routes(contract_by_address)
             else:
-                routes = _build_oracle_routes()
+                routes = _build_oracle_routes(contract_name)
             self.contracts[address] = (contract_name, tuple(routes))
             for topic, route in routes.items():
                 self._by_topic.setdefault(topic, {})[address] = route
@@ -94,6 +103,7 @@ class EventReader:
         oracle_address: str | None,
         options: Mapping[str, Literal] | None = None,
         timelock_address: str | None = None,
+        objections_address: str | None = None,
     ) -> Self:
         """Return the reader of a profile (`load_profile`) for contracts at these addresses.
 
@@ -118,6 +128,8 @@ class EventReader:
             placed_contracts[ORACLE_NAME] = oracle_address
             if timelock_address is not None:
                 placed_contracts[TIMELOCK_NAME] = timelock_address
+            if objections_address is not None:
+                placed_contracts[OBJECTIONS_NAME] = objections_address
         contract_by_address = {
             _parse_contract_address(name, address_text): name
             for name, address_text in placed_contracts.items()
@@ -249,10 +261,12 @@ def _build_call_routes(contract: Contract) -> dict[str, _Route]:
     }
 
 
-def _build_oracle_routes() -> dict[str, _Route]:
+def _build_oracle_routes(contract_name: str) -> dict[str, _Route]:
+    is_objections = contract_name == OBJECTIONS_NAME
+    readers = iterate_objection_readers() if is_objections else iterate_event_readers()
     return {
         event.digest: _Route(_build_list_reader(decode_log), _ORACLE_EVENTS, event.name)
-        for event, decode_log in iterate_event_readers()
+        for event, decode_log in readers
     }
 
 

@@ -51,6 +51,7 @@ class SegmentPlan(msgspec.Struct, frozen=True):
     every_header: bool
     most_bytes: int
     timelock: str | None = None
+    objections: str | None = None
     version: str = __version__
 
     @property
@@ -74,7 +75,12 @@ class SegmentPlan(msgspec.Struct, frozen=True):
             InputError: this version reads the profile differently than the writer's version.
         """
         reader = EventReader.from_profile(
-            self.profile, self.contracts, self.oracle, self.options, self.timelock
+            self.profile,
+            self.contracts,
+            self.oracle,
+            self.options,
+            self.timelock,
+            self.objections,
         )
         if (self.version, self.identity) != (__version__, reader.identity):
             raise InputError(

@@ -32,6 +32,7 @@ from oracle.daemon.senders import (
     OpenKey,
     build_expected_contract,
     check_hot_set,
+    check_objections,
     get_oracle_address,
     make_key_opener,
     open_dispatch_account,
@@ -344,6 +345,7 @@ def _check_contract(context: _CheckContext, findings: _CheckFindings) -> str:
             f"value {limits.anchor_window}"
         )
     check_hot_set(config, pool_view, contract_state)
+    check_objections(config, pool_view, contract_state)
     return f"{address} matches the configuration"
 
 

@@ -32,6 +32,7 @@ from oracle.daemon.senders import (
     OpenKey,
     build_expected_contract,
     check_hot_set,
+    check_objections,
     get_oracle_address,
     make_key_opener,
     open_dispatch_context,
@@ -173,6 +174,7 @@ def _check_contract(context: _CheckContext, store: Store | None) -> str:
     if mismatches:
         raise InputError("; ".join(difference.format_line() for difference in mismatches))
     check_hot_set(config, pool_view, contract_configuration)
+    check_objections(config, pool_view, contract_configuration)
     return f"{address} matches the configuration, rules {compute_rules_hash(config, reader)}"
 
 

@@ -36,7 +36,7 @@ from oracle.daemon.config.listener_section import (
     WebSection,
     find_listener_faults,
 )
-from oracle.daemon.config.oracle_section import HotSetSection, OracleSection
+from oracle.daemon.config.oracle_section import HotSetSection, ObjectionsSection, OracleSection
 from oracle.daemon.config.redaction import has_secret_value, iter_secret_parts, iter_secret_values
 from oracle.daemon.config.sections import (
     DatabaseSection,
@@ -130,6 +130,7 @@ class Config(BaseSettings):
     history: HistorySection = HistorySection()
     oracle: OracleSection = OracleSection()
     hot_set: HotSetSection = HotSetSection()
+    objections: ObjectionsSection = ObjectionsSection()
     rules: RulesSection = RulesSection()
     shadow: Annotated[tuple[ShadowSection, ...], Field(max_length=4)] = ()
     dispatch: DispatchSection = DispatchSection()
@@ -291,6 +292,7 @@ def _find_conflicts(config: Config) -> list[str]:
     requiring_settings = {
         "hot_set.address": config.hot_set.address,
         "oracle.timelock": oracle.timelock,
+        "objections.address": config.objections.address,
     }
     faults += [
         f"{name}: requires oracle.address"
@@ -356,6 +358,7 @@ def _find_duplicate_contract_faults(config: Config, profile: Profile) -> list[st
         "oracle.address": config.oracle.address,
         "oracle.timelock": config.oracle.timelock,
         "hot_set.address": config.hot_set.address,
+        "objections.address": config.objections.address,
     }
     names_by_address: dict[str, list[str]] = {}
     for name, address in address_by_name.items():

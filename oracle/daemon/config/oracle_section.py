@@ -1,4 +1,4 @@
-"""The sections `[oracle]` and `[hot_set]`: contracts, the content of reports, when to send."""
+"""The sections `[oracle]`, `[hot_set]` and `[objections]`: contracts, reports, when to send."""
 
 from pathlib import Path
 from typing import Literal
@@ -7,6 +7,7 @@ from pydantic import Field
 
 from oracle.daemon.config.sections import ContractAddress, Section
 from oracle.domain.reports.lanes import compute_kickout_line_steps
+from oracle.domain.reports.objections import ObjectionTerms
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.reports.sanity_limits import SanityLimits
 from oracle.domain.reports.submission_policy import SubmissionPolicy
@@ -91,6 +92,28 @@ class HotSetSection(Section):
     # The highest fee per gas, in wei, at which words are brought and nodes are bound; while fees
     # are higher, consumers read older scores. By default it equals `limits.max_fee_per_gas_wei`.
     max_fee_wei: int | None = Field(default=None, ge=1)
+
+
+class ObjectionsSection(Section):
+    # The address of an `Objections` contract of `oracle.address`. Without it, objections are not
+    # indexed, and the daemon waits for none before it accuses a node.
+    address: ContractAddress | None = None
+    # The time in seconds, from the moment its kickout is due, in which the owner of a node may
+    # object before this reporter accuses the node; 0: the daemon does not wait.
+    window_seconds: int = Field(default=7200, ge=0, le=86_400)
+    # The longest time in seconds, from an objection that no check decided, in which this reporter
+    # waits for your answer before it accuses the node.
+    answer_seconds: int = Field(default=21_600, ge=0, le=259_200)
+    # The time in seconds, after a kickout whose objection you declined, in which objections to
+    # later kickouts of the same node delay nothing.
+    ignored_seconds: int = Field(default=2_592_000, ge=0)
+
+    @property
+    def terms(self) -> ObjectionTerms | None:
+        """How long objections delay this reporter, or None if they are not indexed."""
+        if self.address is None:
+            return None
+        return ObjectionTerms(self.window_seconds, self.answer_seconds, self.ignored_seconds)
 
 
 def build_report_settings(oracle_section: OracleSection, rules: Rules) -> ReportSettings:

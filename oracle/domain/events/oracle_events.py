@@ -1,6 +1,7 @@
 """Events of the oracle contract: rounds, kickouts and settings (contracts/roots/QoSRoots.sol).
 
 Changes of its rules that its timelock schedules, cancels and executes are events too.
+The events of `contracts/roots/Objections.sol` are folded with them.
 
 The on-chain state is folded from these logs alone: nothing is read from the input of a
 transaction, and nothing is inferred from what this daemon sent. See
@@ -148,6 +149,22 @@ class ConfigSet:
 
 
 @dataclass(frozen=True, slots=True)
+class Objected:
+    """A node objected to its kickout, which is due since `due_since` (unix seconds).
+
+    `seq` counts the node's objections from 0. `words` are those of a stranger.
+    """
+
+    at: Position
+    time: int
+    node: Address
+    due_since: int
+    reason: int
+    seq: int
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class RulesSet:
     """Reports are computed under these rules from now on."""
 
@@ -215,4 +232,4 @@ KickEvent = (
     | NodeReadmitted
 )
 
-ContractEvent = RoundAccepted | RoundsStruck | KickEvent | SettingEvent
+ContractEvent = RoundAccepted | RoundsStruck | KickEvent | SettingEvent | Objected

@@ -16,6 +16,7 @@ from oracle.domain.events.oracle_events import (
     KickRefused,
     NodeExpelled,
     NodeReadmitted,
+    Objected,
     RoundAccepted,
     RoundsStruck,
     SettingEvent,
@@ -31,7 +32,8 @@ from oracle.errors import FatalError
 class ContractPreImages:
     """The kickouts before one block, of the nodes whose kickout it changed; None: none was there.
 
-    Rounds, strikes and settings are only appended: an undo removes those above its block.
+    Rounds, strikes, settings and objections are only appended: an undo removes those above its
+    block.
     """
 
     block: int
@@ -46,6 +48,7 @@ class ContractChanges:
     accepted: list[RoundAccepted] = field(default_factory=list)
     strikes: list[RoundsStruck] = field(default_factory=list)
     settings: list[SettingEvent] = field(default_factory=list)
+    objections: list[Objected] = field(default_factory=list)
     pre_images: list[ContractPreImages] = field(default_factory=list)
 
 
@@ -131,6 +134,8 @@ class ContractState:
                 self._accept_round(event)
             case RoundsStruck():
                 self._strike_rounds(event)
+            case Objected():
+                self._changes.objections.append(event)
             case (
                 KickAccused()
                 | KickCancelled()

@@ -10,6 +10,7 @@ from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.blocks import Position
 from oracle.domain.health import HealthReport
 from oracle.domain.ids import Address
+from oracle.domain.reports.objections import ObjectionTerms
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError, TransientError
 from oracle.indexer.round_leaves import LeafCache
@@ -50,6 +51,7 @@ class ApiSource:
     the operator's names for addresses, and `explorer` is the URL of a block explorer. `rules_id`
     is the text whose sha256 is the contract's `rulesHash`, and `announced_folder` has such texts
     of other rules. `shadow_rules` are the shadow sets by their names.
+    `objection_terms` is None if objections are not indexed.
     """
 
     archive: EventArchive
@@ -63,6 +65,7 @@ class ApiSource:
     explorer: str | None = None
     leaves: LeafCache = field(default_factory=LeafCache)
     draws: RecentDrawCache = field(default_factory=RecentDrawCache)
+    objection_terms: ObjectionTerms | None = None
     rules_id: str = field(kw_only=True)
     announced_folder: Path | None = None
     shadow_rules: Mapping[str, Rules] = field(default_factory=dict)

@@ -20,6 +20,7 @@ from oracle.store.state.task_repository import encode_task_row
 from oracle.store.state.undo_journal import UndoJournal
 from oracle.store.tables.chain_tables import state_snapshot, undo
 from oracle.store.tables.integrity_tables import dead_letter
+from oracle.store.tables.objection_tables import objection
 from oracle.store.tables.round_tables import accepted_round, contract_setting, kick, strike
 from oracle.store.tables.selection_tables import rule_set
 from oracle.store.tables.state_tables import (
@@ -57,6 +58,7 @@ PROJECTIONS = (
     strike,
     contract_setting,
     kick,
+    objection,
 )
 # Other tables that a fold writes and a comparison covers.
 _ALSO_COMPARED = (undo, dead_letter)

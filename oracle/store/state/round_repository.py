@@ -14,8 +14,9 @@ from oracle.domain.reports.contract_settings import ContractSettings
 from oracle.domain.reports.contract_state import ContractChanges, ContractState
 from oracle.domain.reports.node_kicks import EXPELLED_STATES, KickState, NodeKick
 from oracle.domain.roots.pieces import KEPT_ROUNDS
-from oracle.store.bulk import insert_rows, upsert_rows
+from oracle.store.bulk import insert_missing_rows, insert_rows, upsert_rows
 from oracle.store.encoding import decode_hex, encode_hex
+from oracle.store.state.objection_repository import encode_objection_row
 from oracle.store.state.round_rows import (
     decode_accepted_row,
     decode_kick_row,
@@ -26,6 +27,7 @@ from oracle.store.state.round_rows import (
     encode_setting_row,
     encode_strike_row,
 )
+from oracle.store.tables.objection_tables import objection
 from oracle.store.tables.round_tables import accepted_round, contract_setting, kick, strike
 
 _OLDEST_FIRST = [accepted_round.c[name] for name in Position._fields]
@@ -63,6 +65,10 @@ class RoundRepository:
         insert_rows(self._connection, strike, list(map(encode_strike_row, changes.strikes)))
         insert_rows(
             self._connection, contract_setting, list(map(encode_setting_row, changes.settings))
+        )
+        # Of two objections with a number, which no contract of ours emits, the first one counts.
+        insert_missing_rows(
+            self._connection, objection, list(map(encode_objection_row, changes.objections))
         )
         # Reading rounds needs none of the tables that the journal covers.
         from oracle.store.state.undo_journal import UndoJournal  # noqa: PLC0415

@@ -22,6 +22,7 @@ from oracle.store.state.node_repository import encode_node_row
 from oracle.store.state.round_rows import encode_kick_row
 from oracle.store.state.task_repository import encode_task_row
 from oracle.store.tables.chain_tables import cursor, undo
+from oracle.store.tables.objection_tables import objection
 from oracle.store.tables.round_tables import accepted_round, contract_setting, kick, strike
 from oracle.store.tables.state_tables import (
     anomaly,
@@ -65,6 +66,7 @@ _APPENDED = (
     accepted_round,
     strike,
     contract_setting,
+    objection,
 )
 _CLOSED_COLUMNS = ("closed_block", "closed_tx", "closed_log", "closed_sub")
 

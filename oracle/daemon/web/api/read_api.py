@@ -23,6 +23,7 @@ from oracle.daemon.web.api.node_routes import build_explanation_routes, build_no
 from oracle.daemon.web.api.record_routes import (
     build_draw_routes,
     build_evidence_routes,
+    build_kickout_routes,
     build_record_routes,
     build_rule_routes,
 )
@@ -73,6 +74,7 @@ def create_read_api(
         build_node_routes(api_answers),
         build_explanation_routes(api_answers),
         build_record_routes(api_answers),
+        build_kickout_routes(api_answers),
         build_leaf_routes(api_answers),
         build_draw_routes(api_answers),
         build_rule_routes(api_answers),

@@ -25,6 +25,13 @@ from oracle.queries.api.records.draw_view import (
 )
 from oracle.queries.api.records.incident_view import IncidentPage, list_incidents
 from oracle.queries.api.records.kickout_view import KickoutPage, find_evidence, list_kickouts
+from oracle.queries.api.records.objection_view import (
+    ObjectionPage,
+    OneObjection,
+    build_objection_answer,
+    list_node_objections,
+    list_objections,
+)
 from oracle.queries.api.records.round_view import (
     RoundAnswer,
     RoundPage,
@@ -92,11 +99,6 @@ def build_record_routes(api_answers: ApiAnswers) -> APIRouter:
             request, lambda snapshot: build_round_answer(snapshot, number)
         )
 
-    @router.get("/kickouts", operation_id="kickouts", response_model=KickoutPage)
-    def _list_kickouts(request: Request) -> Response:
-        """List the kickouts that are due, and the newest kickouts in the contract."""
-        return api_answers.answer_from_snapshot(request, list_kickouts)
-
     @router.get("/incidents", operation_id="incidents", response_model=IncidentPage)
     def _list_incidents(
         request: Request,
@@ -106,6 +108,41 @@ def build_record_routes(api_answers: ApiAnswers) -> APIRouter:
         """List suspected bursts of an application and network outages, newest first."""
         return api_answers.answer_from_snapshot(
             request, lambda snapshot: list_incidents(snapshot, before, limit)
+        )
+
+    return router
+
+
+def build_kickout_routes(api_answers: ApiAnswers) -> APIRouter:
+    """Return the router of kickouts and of objections to them."""
+    router = APIRouter(prefix="/v1", tags=["records"])
+
+    @router.get("/kickouts", operation_id="kickouts", response_model=KickoutPage)
+    def _list_kickouts(request: Request) -> Response:
+        """List the kickouts that are due, and the newest kickouts in the contract."""
+        return api_answers.answer_from_snapshot(request, list_kickouts)
+
+    @router.get("/objections", operation_id="objections", response_model=ObjectionPage)
+    def _list_objections(request: Request, limit: RowLimit = 50) -> Response:
+        """List the newest objections of nodes to their kickouts, with checks and answers."""
+        return api_answers.answer_from_snapshot(
+            request, lambda snapshot: list_objections(snapshot, limit)
+        )
+
+    @router.get("/objections/{node}", operation_id="node_objections", response_model=ObjectionPage)
+    def _list_node_objections(request: Request, node: NodePath) -> Response:
+        """List the newest fifty objections of a node, newest first."""
+        return api_answers.answer_from_snapshot(
+            request, lambda snapshot: list_node_objections(snapshot, node)
+        )
+
+    @router.get("/objections/{node}/{seq}", operation_id="objection", response_model=OneObjection)
+    def _get_objection(
+        request: Request, node: NodePath, seq: Annotated[int, Path(ge=0, le=LARGEST_INTEGER)]
+    ) -> Response:
+        """Return one objection of a node."""
+        return api_answers.answer_from_snapshot(
+            request, lambda snapshot: build_objection_answer(snapshot, node, seq)
         )
 
     return router

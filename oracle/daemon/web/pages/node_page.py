@@ -55,6 +55,7 @@ from oracle.queries.api.node_list import find_node_by_prefix
 from oracle.queries.api.node_proof import build_leaf_at_cursor, is_whole_address
 from oracle.queries.api.node_view import NodeView, build_node_view
 from oracle.queries.api.records.node_past import build_node_past
+from oracle.queries.api.records.objection_view import get_objection_view
 from oracle.queries.api.rules_preview_view import build_node_previews
 from oracle.queries.api.source import ApiSnapshot, NotFoundError
 from oracle.queries.incident_models import format_marked_count
@@ -66,6 +67,7 @@ from oracle.queries.node_sentences import (
     format_interval,
 )
 from oracle.queries.node_standing import build_node_summary
+from oracle.queries.objection_models import build_objection_entries, describe_objection_state
 from oracle.queries.proof_sentences import describe_leaf
 from oracle.queries.text.human_numbers import (
     capitalize_first,
@@ -144,6 +146,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         history=history,
         past=past,
         previews=build_node_previews(snapshot, node.address).previews,
+        **_build_objection_values(snapshot, node),
         **build_advice_values(advice, snapshot.source.token),
         has_evidence=request.has_evidence,
         turns=[(change, SENTENCE_BY_CHANGE[change.what]) for change in past.membership],
@@ -155,6 +158,18 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         proof=build_requested_proof_card(snapshot, request, node.address),
         leaf_rows=describe_leaf(build_leaf_at_cursor(snapshot, node)),
     )
+
+
+def _build_objection_values(snapshot: ApiSnapshot, node: Node) -> dict[str, Any]:
+    """Return the objections of a node with their states, and until when its owner may object."""
+    terms, due_since = snapshot.source.objection_terms, node.kickout_due_time
+    objections = snapshot.uow.objections.list_for_node(node.address)
+    entries = build_objection_entries(snapshot.uow, objections, get_objection_view(snapshot))
+    return {
+        "objections": [(entry, describe_objection_state(entry)) for entry in entries],
+        "due_since": due_since,
+        "object_until": None if terms is None or due_since is None else due_since + terms.window,
+    }
 
 
 def _render_absence(snapshot: ApiSnapshot, request: PageRequest, address: Address) -> Response:

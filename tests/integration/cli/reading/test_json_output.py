@@ -49,6 +49,13 @@ CALLED = {
     "kickout execute": ["{node}", "--dry-run"],
     "kickout export": [],
     "kickout list": [],
+    "objection answer": ["{node}", "--decline", "--because", "a test"],
+    "objection list": [],
+    "objection show": ["{node}"],
+    "objection sign": [
+        *("--keystore", "{folder}/no.json", "--password-file", "{folder}/no.txt"),
+        *("--due-since", "1"),
+    ],
     "kickout veto": ["{node}"],
     "halt clear": ["--reason", "a test"],
     "halt list": [],
@@ -94,6 +101,7 @@ BY_ITSELF = {"attack", "audit relay", "demo", "devnet"}
 NOTHING_TO_DO = {
     *("kickout accuse", "kickout allow", "kickout clear", "kickout execute", "kickout veto"),
     "halt clear",
+    *("objection answer", "objection sign"),
 }
 NOTHING_TO_DO |= {"rules announce"}
 NOTHING_TO_DO |= {"endpoint readmit", "outbox bump", "outbox cancel", "queue"}

@@ -1,0 +1,83 @@
+"""The contract Objections, by which nodes object to their kickouts: its calls and its settings."""
+
+from dataclasses import astuple
+from typing import NamedTuple
+
+from oracle.bindings.codec import build_creation_code, compute_code_hash, encode_call
+from oracle.bindings.contract_views import (
+    DeployedContract,
+    ViewCall,
+    call_views,
+    fetch_contract_code,
+)
+from oracle.bindings.inspection import ContractMismatch
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import Address
+from oracle.rpc.fanout import PoolView
+from oracle.signing.typed_data import ObjectionStatement
+
+CONTRACT = "roots/Objections"
+
+
+class ObjectionsConfiguration(NamedTuple):
+    """The contract's code, and the oracle whose kickouts are meant."""
+
+    code: str
+    oracle: Address
+
+
+class ObjectionsContract:
+    """Reads the contract at an address; every read is pinned to one block."""
+
+    def __init__(self, pool_view: PoolView, address: Address) -> None:
+        self._pool_view = pool_view
+        self._contract = DeployedContract(CONTRACT, address, "objections.address")
+
+    def get_configuration(self, block: BlockRef) -> ObjectionsConfiguration:
+        """Return the contract's code and oracle, which never change.
+
+        Raises:
+            TransientError: no endpoint returns the contract's state.
+        """
+        ((oracle,),) = call_views(self._pool_view, self._contract, block, [ViewCall("ORACLE")])
+        code = fetch_contract_code(self._pool_view, self._contract, block)
+        return ObjectionsConfiguration(code, Address(oracle.lower()))
+
+    def get_next_seq(self, node: Address, block: BlockRef) -> int:
+        """Return the number of the node's next objection.
+
+        Raises:
+            TransientError: no endpoint returns the contract's state.
+        """
+        calls = [ViewCall("nextSeq", (node,))]
+        ((seq,),) = call_views(self._pool_view, self._contract, block, calls)
+        return int(seq)
+
+
+def find_objections_mismatches(
+    configuration: ObjectionsConfiguration, oracle: Address
+) -> list[ContractMismatch]:
+    """Return everything that shows that a contract does not hold objections to this oracle."""
+    comparisons = (
+        (
+            "code hash",
+            compute_code_hash(CONTRACT),
+            compute_code_hash(CONTRACT, configuration.code),
+        ),
+        ("oracle", oracle, configuration.oracle),
+    )
+    return [
+        ContractMismatch(f"{subject} of the objections", expected, actual)
+        for subject, expected, actual in comparisons
+        if expected != actual
+    ]
+
+
+def build_objections_code(oracle: Address) -> str:
+    """Return the creation code of the contract for the kickouts of an oracle."""
+    return build_creation_code(CONTRACT, oracle)
+
+
+def encode_object_for_call(statement: ObjectionStatement, signature: bytes) -> str:
+    """Return the calldata by which anyone brings a signed objection."""
+    return encode_call(CONTRACT, "objectFor", astuple(statement), signature)

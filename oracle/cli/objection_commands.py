@@ -1,0 +1,253 @@
+"""The `objection` commands: list and answer objections to kickouts, and sign them as a node."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from oracle.bindings.objections import ObjectionsContract, encode_object_for_call
+from oracle.chain.hex_names import parse_address
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    NodeArgument,
+    load_config,
+    print_model,
+)
+from oracle.cli.write_session import open_write_session
+from oracle.daemon.compose import Index, open_checked_chain, open_index
+from oracle.daemon.config.loader import Config
+from oracle.daemon.records import open_folded_records
+from oracle.daemon.senders import open_report_account
+from oracle.domain.events.oracle_events import Objected
+from oracle.domain.ids import Address
+from oracle.domain.reports.objections import ObjectionReason
+from oracle.errors import InputError
+from oracle.queries.objection_models import (
+    ObjectionAnswered,
+    ObjectionEntry,
+    ObjectionView,
+    SignedObjectionAnswer,
+    build_objection_entries,
+    describe_objection_state,
+)
+from oracle.queries.text.prefixes import find_node
+from oracle.queries.text.text_tables import format_block_time, sanitize_text
+from oracle.signing.local import KeySigner
+from oracle.signing.typed_data import Domain, ObjectionStatement
+from oracle.store.database import UnitOfWork
+from oracle.store.state.objection_repository import ObjectionAnswer
+
+objection = typer.Typer(no_args_is_help=True)
+
+_DEFAULT_LIMIT = 20
+_MAX_WORDS_BYTES = 280
+_REASONS = ", ".join(reason.option for reason in ObjectionReason)
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(
+        objection,
+        name="objection",
+        help="List and answer objections of nodes to kickouts; sign one as a node.",
+    )
+
+
+@objection.command("list", epilog="Example: qos-oracle objection list --json")
+def list_objections(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, help="Maximum number of objections, newest first.")
+    ] = _DEFAULT_LIMIT,
+    as_json: JsonOption = False,
+) -> None:
+    """List objections to kickouts, newest first, with check and answer."""
+    with _open_indexed(config) as (index, uow):
+        entries = build_objection_entries(uow, uow.objections.list_newest(limit), _get_view(index))
+    _print_entries(entries, as_json=as_json)
+
+
+@objection.command("show", epilog="Example: qos-oracle objection show 0x…")
+def show(
+    node: NodeArgument, config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
+) -> None:
+    """Show all objections of a node, newest first."""
+    with _open_indexed(config) as (index, uow):
+        objections = uow.objections.list_for_node(find_node(uow, node))
+        entries = build_objection_entries(uow, objections, _get_view(index))
+    _print_entries(entries, as_json=as_json)
+
+
+@objection.command(
+    epilog='Example: qos-oracle objection answer 0x… --decline --because "the log shows it"'
+)
+def answer(
+    node: NodeArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    is_accepted: Annotated[
+        bool,
+        typer.Option(
+            "--accept/--decline",
+            help="Whether this reporter leaves the node alone, or goes on with the kickout.",
+        ),
+    ],
+    because: Annotated[
+        str, typer.Option("--because", metavar="TEXT", help="Public reason of the answer.")
+    ],
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Answer a node's newest objection.
+
+    After --accept, this reporter neither accuses nor executes this kickout. Other accounts still
+    can; only the vetoer can end the kickout (`kickout veto`). After --decline, the daemon goes on.
+    """
+    if not because.strip():
+        raise InputError("--because: must not be empty")
+    with open_folded_records(load_config(config)) as records:
+        with records.store.read_transaction() as uow:
+            newest = _find_newest(uow.objections.list_for_node(find_node(uow, node)), node)
+        with open_write_session(records.store, "objection answer", dry_run=dry_run) as (
+            uow,
+            stamp,
+        ):
+            if not dry_run:
+                uow.objections.save_answer(
+                    ObjectionAnswer(
+                        newest.node, newest.due_since, is_accepted, because.strip(), stamp.at
+                    )
+                )
+    result = ObjectionAnswered(
+        node=newest.node,
+        due_since=newest.due_since,
+        is_accepted=is_accepted,
+        because=because.strip(),
+        saved=not dry_run,
+    )
+    if as_json:
+        print_model(result)
+        return
+    verb = "accepted" if is_accepted else "declined"
+    typer.echo(f"objection {newest.seq} of {newest.node} {'would be' if dry_run else 'is'} {verb}")
+
+
+@objection.command(
+    epilog="Example: qos-oracle objection sign --keystore node.json --password-file node.txt "
+    '--due-since 1796000000 --reason application --words "the tasks of one customer hung"'
+)
+def sign(  # noqa: PLR0913  a command line's options are its parameters
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    keystore: Annotated[Path, typer.Option("--keystore", help="Keystore of the node's own key.")],
+    password_file: Annotated[
+        Path, typer.Option("--password-file", help="Password file of --keystore.")
+    ],
+    due_since: Annotated[
+        int,
+        typer.Option(
+            "--due-since", min=1, help="Since when the kickout is due (unix seconds; on its page)."
+        ),
+    ],
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="NAME", help=f"One of: {_REASONS}.")
+    ] = ObjectionReason.OTHER.option,
+    explanation: Annotated[
+        str, typer.Option("--words", help="Public explanation, at most 280 bytes.")
+    ] = "",
+    valid_seconds: Annotated[
+        int, typer.Option("--valid", min=60, help="Seconds for which the signature is valid.")
+    ] = 86_400,
+    as_json: JsonOption = False,
+) -> None:
+    """Sign an objection with a node's key, and print the call that brings it on chain.
+
+    Nothing is sent. Any account may send the call; the node itself needs no ether.
+    """
+    settings = load_config(config)
+    contract = _get_contract_address(settings)
+    number = _parse_reason(reason)
+    if len(explanation.encode()) > _MAX_WORDS_BYTES:
+        raise InputError(
+            f"--words: {len(explanation.encode())} bytes; at most {_MAX_WORDS_BYTES} are possible"
+        )
+    signer = KeySigner.open(keystore, password_file)
+    with open_checked_chain(settings) as chain:
+        head = chain.fetch_heads().latest
+        pool_view = open_report_account(settings, chain).pool_view
+        seq = ObjectionsContract(pool_view, contract).get_next_seq(signer.address, head)
+    statement = ObjectionStatement(
+        signer.address, due_since, number, explanation, seq, head.time + valid_seconds
+    )
+    signature = signer.sign_objection(statement, Domain(settings.chain.id, contract))
+    signed = SignedObjectionAnswer(
+        node=statement.node,
+        due_since=due_since,
+        reason=number.option,
+        text=explanation,
+        seq=seq,
+        deadline=statement.deadline,
+        signature="0x" + signature.hex(),
+        to=contract,
+        calldata=encode_object_for_call(statement, signature),
+    )
+    if as_json:
+        print_model(signed)
+        return
+    typer.echo(f"any account sends to {contract}, before {format_block_time(signed.deadline)}:")
+    typer.echo(signed.calldata)
+
+
+@contextmanager
+def _open_indexed(config: Path) -> Iterator[tuple[Index, UnitOfWork]]:
+    with (
+        open_folded_records(load_config(config)) as records,
+        open_index(records) as index,
+        index.store.read_transaction() as uow,
+    ):
+        yield index, uow
+
+
+def _get_view(index: Index) -> ObjectionView:
+    return ObjectionView(index.kickout_policy, index.config.objections.terms)
+
+
+def _get_contract_address(config: Config) -> Address:
+    address = config.objections.address
+    if address is None:
+        raise InputError("objections.address: required to sign an objection")
+    return parse_address(address)
+
+
+def _parse_reason(name: str) -> ObjectionReason:
+    for reason in ObjectionReason:
+        if reason.option == name:
+            return reason
+    raise InputError(f"--reason: unknown reason {name}; expected one of: {_REASONS}")
+
+
+def _find_newest(objections: list[Objected], node: str) -> Objected:
+    if not objections:
+        raise InputError(f"{node}: the node has not objected; see `qos-oracle objection list`")
+    return objections[0]
+
+
+def _print_entries(entries: list[ObjectionEntry], *, as_json: bool) -> None:
+    if as_json:
+        print_model(entries)
+        return
+    if not entries:
+        typer.echo("no objections")
+    for entry in entries:
+        typer.echo(
+            f"{entry.node}  objection {entry.seq}, {format_block_time(entry.time)}, to the "
+            f"kickout that is due since {entry.due_since}: {entry.reason}"
+        )
+        typer.echo(f"  {describe_objection_state(entry)}")
+        if entry.text:
+            typer.echo(f"  the owner's words: {sanitize_text(entry.text)}")

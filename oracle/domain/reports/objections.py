@@ -1,0 +1,160 @@
+"""How a node's objection to its kickout is checked, and how long it delays the accusation.
+
+An objection never changes a leaf, a report or an evidence file: see
+docs/explanation/objections.md#what-an-objection-delays.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import NamedTuple
+
+from oracle.domain.events.oracle_events import Objected
+from oracle.domain.fold.working_set import ScoreEntry
+from oracle.domain.ids import Address, TaskKey
+from oracle.domain.incidents.incident import Incident, find_marking_incident
+from oracle.domain.reports.kickout_evidence import compute_creator_spread, justifies_kickout
+from oracle.domain.reports.kickout_review import UnansweredScore
+from oracle.domain.scoring.rules import Rules
+
+# An incident supports an objection if it marks at least one in this many scores.
+_MIN_MARKED_PART = 5
+
+
+class ObjectionReason(IntEnum):
+    """The reasons of contracts/roots/Objections.sol; any other number counts as OTHER."""
+
+    OTHER = 0
+    NOT_ON_CHAIN = 1
+    APPLICATION = 2
+    OUTAGE = 3
+    ONE_CREATOR = 4
+    RULES = 5
+
+    @classmethod
+    def from_number(cls, number: int) -> "ObjectionReason":
+        """Return the reason with this number."""
+        return cls(number) if number in set(cls) else cls.OTHER
+
+    @property
+    def option(self) -> str:
+        """The name of the reason on the command line and in the read API."""
+        return self.name.lower().replace("_", "-")
+
+
+class Verdict(StrEnum):
+    """The result of the automatic check: what the indexed events say about the reason."""
+
+    REFUTED = "refuted"
+    SUPPORTED = "supported"
+    OPEN = "open"
+
+
+class ObjectionCheck(NamedTuple):
+    """The verdict of the automatic check, and the finding behind it."""
+
+    verdict: Verdict
+    finding: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectionTerms:
+    """How long objections delay this reporter's accusations, in seconds.
+
+    From the moment a kickout is due, an owner may object for `window`. An objection that no check
+    decided waits `answer` for the operator. After an objection that the operator declined, those
+    to later kickouts of the node delay nothing for `ignored`.
+    """
+
+    window: int
+    answer: int
+    ignored: int
+
+
+@dataclass(frozen=True, slots=True)
+class KickoutScores:
+    """The scores behind a kickout, and what is known of their tasks.
+
+    `incidents` are those in the time of the scores. `unverified` is why the blocks behind the
+    scores are not proven to be on the chain, or None.
+    """
+
+    entries: Sequence[ScoreEntry]
+    creators: Mapping[TaskKey, Address]
+    unanswered: Sequence[UnansweredScore]
+    incidents: Sequence[Incident]
+    unverified: str | None
+
+
+def check_objection(
+    reason: ObjectionReason, scores: KickoutScores, rules: Rules
+) -> ObjectionCheck:
+    """Check the reason of an objection against the indexed events."""
+    match reason:
+        case ObjectionReason.NOT_ON_CHAIN:
+            return _check_blocks(scores)
+        case ObjectionReason.APPLICATION | ObjectionReason.OUTAGE:
+            return _check_incidents(reason, scores)
+        case ObjectionReason.ONE_CREATOR:
+            return _check_creators(scores, rules)
+        case ObjectionReason.RULES:
+            return _check_sum(scores, rules)
+        case _:
+            return ObjectionCheck(Verdict.OPEN, "no check decides this reason")
+
+
+def _check_blocks(scores: KickoutScores) -> ObjectionCheck:
+    if scores.unverified is None:
+        finding = "every block behind the scores is proven to be on the chain"
+        return ObjectionCheck(Verdict.REFUTED, finding)
+    return ObjectionCheck(Verdict.OPEN, scores.unverified)
+
+
+def _check_incidents(reason: ObjectionReason, scores: KickoutScores) -> ObjectionCheck:
+    is_outage = reason is ObjectionReason.OUTAGE
+    incidents = [
+        incident for incident in scores.incidents if incident.is_network_outage == is_outage
+    ]
+    marked = sum(
+        find_marking_incident(incidents, score.time, score.creator) is not None
+        for score in scores.unanswered
+    )
+    count = len(scores.entries)
+    kind = "network outages" if is_outage else "incidents of an application"
+    finding = f"{marked} of its {count} scores are timeouts in {kind}"
+    is_supported = marked > 0 and marked * _MIN_MARKED_PART >= count
+    return ObjectionCheck(Verdict.SUPPORTED if is_supported else Verdict.OPEN, finding)
+
+
+def _check_creators(scores: KickoutScores, rules: Rules) -> ObjectionCheck:
+    spread = compute_creator_spread(
+        ((scores.creators.get(entry.task), entry.score) for entry in scores.entries), rules
+    )
+    hold_reason = spread.find_hold_reason(rules)
+    if hold_reason is not None:
+        return ObjectionCheck(Verdict.SUPPORTED, hold_reason)
+    finding = "without the scores of any one creator, the mean would not be clearly above the line"
+    return ObjectionCheck(Verdict.REFUTED, finding)
+
+
+def _check_sum(scores: KickoutScores, rules: Rules) -> ObjectionCheck:
+    if justifies_kickout(scores.entries, rules):
+        finding = "the sum of the stored scores justifies the kickout; the ranks were not repeated"
+        return ObjectionCheck(Verdict.OPEN, finding)
+    finding = "the stored scores do not justify a kickout"
+    return ObjectionCheck(Verdict.SUPPORTED, finding)
+
+
+def select_counting_objection(
+    objections: Iterable[Objected], due_since: int, terms: ObjectionTerms
+) -> Objected | None:
+    """Return the objection that may delay the accusation of one interval, or None.
+
+    It is the first one to this kickout that was made within the window.
+    """
+    in_time = (
+        objection
+        for objection in objections
+        if objection.due_since == due_since and objection.time <= due_since + terms.window
+    )
+    return min(in_time, key=lambda objection: objection.seq, default=None)

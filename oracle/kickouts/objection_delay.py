@@ -1,0 +1,148 @@
+"""Decides whether an objection delays the accusation that this reporter's daemon would send.
+
+Nothing else depends on objections: leaves, reports and evidence files do not read them. See
+docs/explanation/objections.md#what-an-objection-delays.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from oracle.domain.coverage import VerificationLevel
+from oracle.domain.events.oracle_events import Objected
+from oracle.domain.fold.working_set import KickoutDue
+from oracle.domain.ids import Address
+from oracle.domain.reports.kickout_review import (
+    KickoutPolicy,
+    find_creators,
+    find_unanswered_scores,
+)
+from oracle.domain.reports.objections import (
+    KickoutScores,
+    ObjectionCheck,
+    ObjectionReason,
+    ObjectionTerms,
+    Verdict,
+    check_objection,
+    select_counting_objection,
+)
+from oracle.indexer.evidence_verification import build_evidence_verification
+from oracle.indexer.kickout_reviews import load_counted_entries
+from oracle.store.database import UnitOfWork
+from oracle.store.state.objection_repository import ObjectionAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectionDelay:
+    """Why this reporter does not accuse a node yet.
+
+    `until` is the block time at which the delay ends without an answer, or None if only an answer
+    ends it. `objection` is None while the owner may still object. With `is_unanswered`, the
+    operator should have answered by now.
+    """
+
+    reason: str
+    until: int | None
+    objection: Objected | None = None
+    is_unanswered: bool = False
+
+
+def load_objection_check(
+    uow: UnitOfWork, policy: KickoutPolicy, interval: KickoutDue, reason: int
+) -> ObjectionCheck:
+    """Check the reason of an objection to an open interval against the stored events."""
+    node = uow.nodes.get_many([interval.node])[interval.node]
+    entries = load_counted_entries(uow, node, interval.opened_at, policy.rules)
+    tasks = uow.tasks.get_many([entry.task for entry in entries])
+    unanswered = find_unanswered_scores(entries, tasks, interval.opened_at)
+    times = [score.time for score in unanswered]
+    verification = build_evidence_verification(uow, interval, entries, VerificationLevel.PROVEN)
+    scores = KickoutScores(
+        entries=entries,
+        creators=find_creators(tasks.values(), interval.opened_at),
+        unanswered=unanswered,
+        incidents=uow.incidents.list_between(min(times), max(times)) if times else (),
+        unverified=verification.reason,
+    )
+    return check_objection(ObjectionReason.from_number(reason), scores, policy.rules)
+
+
+def find_objection_delay(
+    uow: UnitOfWork,
+    policy: KickoutPolicy,
+    terms: ObjectionTerms,
+    kickout: tuple[KickoutDue, int],
+    time: int,
+) -> ObjectionDelay | None:
+    """Return why this reporter does not accuse a node at block time `time` yet, or None.
+
+    `kickout` is the open interval, and since when the last round states that it is due.
+    """
+    interval, due_since = kickout
+    node = interval.node
+    answers = {answer.due_since: answer for answer in uow.objections.list_answers([node])}
+    answer = answers.get(due_since)
+    objections = uow.objections.list_for_nodes([node])
+    objection = select_counting_objection(objections, due_since, terms)
+    if objection is not None and answer is not None:
+        return _find_delay_after_answer(objection, answer)
+    if time <= due_since + terms.window:
+        return ObjectionDelay(
+            f"the owner may object until {due_since + terms.window} (block time)",
+            due_since + terms.window + 1,
+            objection,
+        )
+    if objection is None or not _shows_sign_of_life(uow, node, due_since):
+        return None
+    if _was_turned_down(objections, answers, due_since, terms):
+        return None
+    check = load_objection_check(uow, policy, interval, objection.reason)
+    return _find_delay_after_check(objection, check, terms, time)
+
+
+def _find_delay_after_answer(
+    objection: Objected, answer: ObjectionAnswer
+) -> ObjectionDelay | None:
+    if not answer.is_accepted:
+        return None
+    reason = f"this reporter accepted objection {objection.seq}: {answer.because}"
+    return ObjectionDelay(reason, None, objection)
+
+
+def _find_delay_after_check(
+    objection: Objected, check: ObjectionCheck, terms: ObjectionTerms, time: int
+) -> ObjectionDelay | None:
+    deadline = objection.time + terms.answer
+    what_to_do = f"answer it with `qos-oracle objection answer {objection.node}`"
+    if check.verdict is Verdict.SUPPORTED:
+        reason = f"objection {objection.seq} is supported ({check.finding}); {what_to_do}"
+        return ObjectionDelay(reason, None, objection, is_unanswered=time > deadline)
+    if check.verdict is Verdict.OPEN and time <= deadline:
+        reason = f"objection {objection.seq} is open ({check.finding}); {what_to_do}"
+        return ObjectionDelay(f"{reason} before {deadline} (block time)", deadline + 1, objection)
+    return None
+
+
+def _shows_sign_of_life(uow: UnitOfWork, node: Address, due_since: int) -> bool:
+    """Return whether the node answered a task since its kickout is due.
+
+    A node that answers nothing is not kept among the nodes that get tasks.
+    """
+    return any(
+        entry.time > due_since and entry.elapsed is not None
+        for entry in uow.scores.list_for_node(node)
+    )
+
+
+def _was_turned_down(
+    objections: Sequence[Objected],
+    answers: Mapping[int, ObjectionAnswer],
+    due_since: int,
+    terms: ObjectionTerms,
+) -> bool:
+    """Return whether this reporter declined an objection of the node not long before."""
+    return any(
+        objection.due_since < due_since <= objection.due_since + terms.ignored
+        and (answer := answers.get(objection.due_since)) is not None
+        and not answer.is_accepted
+        for objection in objections
+    )

@@ -1,0 +1,155 @@
+"""Objections: one model for `objection`, the pages, and `/v1/objections`."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pydantic import Field
+
+from oracle.domain.events.oracle_events import Objected
+from oracle.domain.reports.kickout_review import KickoutPolicy
+from oracle.domain.reports.objections import (
+    ObjectionReason,
+    ObjectionTerms,
+    Verdict,
+    select_counting_objection,
+)
+from oracle.kickouts.kickout_cases import find_due_intervals
+from oracle.kickouts.objection_delay import load_objection_check
+from oracle.queries.answers import AddressText, ApiModel, LogPlace, load_event_sources
+from oracle.store.database import UnitOfWork
+from oracle.store.state.objection_repository import ObjectionAnswer
+
+
+class AnswerEntry(ApiModel):
+    """This reporter's answer to the objections to a kickout."""
+
+    is_accepted: bool
+    because: str
+    answered_at: int = Field(description="Unix seconds.")
+
+
+class ObjectionEntry(ApiModel):
+    """An objection of a node to its kickout, its automatic check and this reporter's answer."""
+
+    node: AddressText
+    seq: int = Field(description="Counts the objections of the node from 0.")
+    due_since: int = Field(description="Since when the kickout is due, unix seconds.")
+    reason: str = Field(description="Reason of the objection.", examples=["application"])
+    text: str = Field(description="The explanation, written by a stranger; up to 280 bytes.")
+    at: LogPlace
+    time: int = Field(description="Block time, unix seconds.")
+    is_due: bool = Field(description="Whether that kickout is still due.")
+    is_counted: bool = Field(
+        description="Whether it may delay this reporter's accusation: it is the first objection "
+        "to this kickout, and was made in time."
+    )
+    verdict: str | None = Field(
+        description="Result of the automatic check; null: the kickout is not due any more.",
+        examples=["refuted", "supported", "open"],
+    )
+    finding: str | None = Field(description="What the check found; null: nothing was checked.")
+    answer: AnswerEntry | None = Field(description="null: this reporter has not answered.")
+
+
+class ObjectionAnswered(ApiModel):
+    """The result of `objection answer`, or of a dry run of it."""
+
+    node: AddressText
+    due_since: int
+    is_accepted: bool
+    because: str
+    saved: bool
+
+
+class SignedObjectionAnswer(ApiModel):
+    """The answer of `objection sign`: a signed objection, and the call that brings it on chain."""
+
+    node: AddressText
+    due_since: int
+    reason: str
+    text: str
+    seq: int
+    deadline: int = Field(description="Last block time that may include it, unix seconds.")
+    signature: str = Field(description="65 bytes as hex.")
+    to: AddressText = Field(description="The contract of objections.")
+    calldata: str = Field(description="The call's data as hex; anyone may send it.")
+
+
+class ObjectionView(NamedTuple):
+    """What is needed to check objections: the rules, and how long this reporter waits.
+
+    `terms` is None if objections are not indexed.
+    """
+
+    policy: KickoutPolicy
+    terms: ObjectionTerms | None
+
+
+def build_objection_entries(
+    uow: UnitOfWork, objections: Sequence[Objected], view: ObjectionView
+) -> list[ObjectionEntry]:
+    """Return the entries of objections, in the same order."""
+    nodes = {objection.node for objection in objections}
+    place_by_position = load_event_sources(uow, [objection.at for objection in objections])
+    rows = uow.nodes.get_many(nodes)
+    due_since_by_node = {node: row.kickout_due_time for node, row in rows.items()}
+    intervals = {
+        interval.node: interval
+        for interval in find_due_intervals(uow, view.policy.rules)
+        if interval.node in nodes
+    }
+    answers = {
+        (answer.node, answer.due_since): answer for answer in uow.objections.list_answers(nodes)
+    }
+    all_objections = uow.objections.list_for_nodes(nodes)
+    entries = []
+    for objection in objections:
+        node, due_since = objection.node, objection.due_since
+        is_due = node in intervals and due_since_by_node.get(node) == due_since
+        check = None
+        if is_due:
+            check = load_objection_check(uow, view.policy, intervals[node], objection.reason)
+        of_node = [counted for counted in all_objections if counted.node == node]
+        entries.append(
+            ObjectionEntry(
+                node=node,
+                seq=objection.seq,
+                due_since=due_since,
+                reason=ObjectionReason.from_number(objection.reason).option,
+                text=objection.words,
+                at=place_by_position[objection.at],
+                time=objection.time,
+                is_due=is_due,
+                is_counted=view.terms is not None
+                and select_counting_objection(of_node, due_since, view.terms) == objection,
+                verdict=None if check is None else check.verdict.value,
+                finding=None if check is None else check.finding,
+                answer=_build_answer(answers.get((node, due_since))),
+            )
+        )
+    return entries
+
+
+def _build_answer(answer: ObjectionAnswer | None) -> AnswerEntry | None:
+    if answer is None:
+        return None
+    return AnswerEntry(
+        is_accepted=answer.is_accepted, because=answer.because, answered_at=answer.answered_at
+    )
+
+
+def describe_objection_state(entry: ObjectionEntry) -> str:
+    """Return what became of an objection, in a few words without a full stop."""
+    if entry.answer is not None:
+        verb = "accepted" if entry.answer.is_accepted else "declined"
+        return f"{verb} by this reporter: {entry.answer.because}"
+    if not entry.is_due:
+        return "the kickout is not due any more"
+    if not entry.is_counted:
+        return "it delays nothing: it was late, or another one to this kickout came first"
+    states = {
+        Verdict.REFUTED.value: "refuted by the automatic check",
+        Verdict.SUPPORTED.value: "supported by the automatic check; waits for an answer",
+        Verdict.OPEN.value: "not decided by the automatic check",
+    }
+    return f"{states[entry.verdict or Verdict.OPEN.value]}: {entry.finding}"

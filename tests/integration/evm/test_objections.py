@@ -1,0 +1,177 @@
+"""Objections on a real chain: indexed, undone, answered; they delay an accusation, and no root."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oracle.bindings.objections import CONTRACT, encode_object_for_call
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.domain.events.oracle_events import Objected
+from oracle.domain.ids import Address
+from oracle.domain.reports.objections import ObjectionTerms
+from oracle.kickouts.kickout_context import ACCUSE
+from oracle.reporting.recompute import fold_tree_of_round
+from oracle.signing.typed_data import Domain, ObjectionStatement, build_objection_data
+from oracle.store.state.objection_repository import ObjectionAnswer
+from tests.integration.evm.test_kicking import (
+    bad_pool,
+    group,
+    kick,
+    node_two,
+    stated_due,
+    stated_due_since,
+)
+from tests.support import office as offices
+from tests.support.evm.fixtures import chain
+from tests.support.office import CHAIN_ID, Office, Premises
+from tests.support.txmgr.office_fixtures import fresh_chain, fresh_premises, premises
+from tests.support.txmgr.stores import NewStore, new_sqlite_store
+
+pytestmark = [pytest.mark.evm, pytest.mark.slow]
+
+__all__ = ["chain", "fresh_chain", "fresh_premises", "new_sqlite_store", "premises"]
+
+TERMS = ObjectionTerms(window=36_000, answer=72_000, ignored=100_000)
+
+
+@dataclass
+class Hearing:
+    """An office that indexes objections; the kickout of node 2 is due."""
+
+    office: Office
+    contract: Any
+
+    @property
+    def premises(self) -> Premises:
+        return self.office.premises
+
+    @property
+    def node(self) -> str:
+        return str(self.premises.network.nodes[2])
+
+    @property
+    def due_since(self) -> int:
+        return stated_due_since(self.office)
+
+    def object(self, words: str = "not me", due_since: int = 0) -> None:
+        call = self.contract.functions.object(due_since or self.due_since, 0, words)
+        self.premises.chain.send(call, sender=self.node)
+
+    def bring(self, statement: ObjectionStatement) -> None:
+        """Let the node's wallet sign, and another account send, an objection."""
+        domain = Domain(CHAIN_ID, Address(self.contract.address.lower()))
+        typed_data = build_objection_data(statement, domain)
+        signature = self.premises.chain.rpc("eth_signTypedData_v4", self.node, typed_data)
+        calldata = encode_object_for_call(statement, bytes.fromhex(signature[2:]))
+        self.premises.chain.transact(to=self.contract.address, data=calldata)
+
+    def listed(self) -> list[Objected]:
+        self.office.index()
+        with self.office.store.read_transaction() as uow:
+            return uow.objections.list_for_node(node_two(self.office))
+
+    def answer(self, *, is_accepted: bool) -> None:
+        with self.office.store.transaction() as uow:
+            uow.objections.save_answer(
+                ObjectionAnswer(
+                    node_two(self.office), self.due_since, is_accepted, "the log shows it", 0
+                )
+            )
+
+    def tick(self) -> None:
+        self.office.tick()
+        self.office.mine()
+        self.office.tick()
+
+
+@pytest.fixture
+def hearing(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[Hearing]:
+    contract = premises.chain.deploy(CONTRACT, premises.oracle.address)
+    with new_sqlite_store() as store:
+        objections = Address(contract.address.lower())
+        office = Office(premises, store, tmp_path / "evidence", objections=objections)
+        office.kickouts = replace(office.kickouts, objection_terms=TERMS)
+        bad_pool(office)
+        stated_due(office)
+        yield Hearing(office, contract)
+        office.close()
+
+
+def check_roots_without_objections(hearing: Hearing) -> None:
+    """Check that a reporter that does not index objections has the root of every round."""
+    premises, store = hearing.premises, hearing.office.store
+    contracts = {"TaskNetwork": Address(premises.network.contract.address.lower())}
+    plain = EventReader.from_profile("reference", contracts, premises.address)
+    with store.read_transaction() as uow:
+        rounds = uow.rounds.list_accepted()
+        assert rounds
+        for accepted in rounds:
+            tree = fold_tree_of_round(uow, plain, accepted, offices.RULES)
+            assert tree is not None
+            numbers = (accepted.round, accepted.as_of)
+            root = tree.compute_round_root(CHAIN_ID, premises.address, *numbers)
+            assert root == accepted.root
+
+
+def test_accusation_waits_for_the_owner_and_the_declining_answer(hearing: Hearing):
+    office = hearing.office
+    hearing.tick()
+    assert office.intents(ACCUSE) == []
+
+    hearing.object()
+    hearing.tick()
+    assert office.intents(ACCUSE) == []
+
+    hearing.answer(is_accepted=False)
+    hearing.tick()
+    assert kick(office)["live"]
+    check_roots_without_objections(hearing)
+
+
+def test_accepted_objection_keeps_this_reporter_from_accusing(hearing: Hearing):
+    hearing.object()
+    hearing.listed()
+    hearing.answer(is_accepted=True)
+    hearing.premises.chain.later(TERMS.window + TERMS.answer)
+    hearing.office.pushed()
+    hearing.tick()
+    assert hearing.due_since
+    assert hearing.office.intents(ACCUSE) == []
+    check_roots_without_objections(hearing)
+
+
+def test_objections_of_every_way_are_indexed_and_change_no_root(hearing: Hearing):
+    due_since = hearing.due_since
+    signed = ObjectionStatement(node_two(hearing.office), due_since, 2, "ä \0", 0, 2**40 - 1)
+    hearing.bring(signed)
+    hearing.object("by myself", due_since)
+    hearing.premises.chain.later(TERMS.window + 1)
+    hearing.object("too late", due_since)
+    group(hearing.office, 50, (0, 1, 2))
+    hearing.office.pushed()
+
+    listed = hearing.listed()
+    assert [objection.seq for objection in listed] == [2, 1, 0]
+    assert [objection.due_since for objection in listed] == 3 * [due_since]
+    assert [objection.words for objection in listed[:2]] == ["too late", "by myself"]
+    with hearing.office.store.read_transaction() as uow:
+        assert not uow.dead_letters.has_open(0, 2**40)
+    check_roots_without_objections(hearing)
+
+
+def test_objection_in_a_reorged_block_is_taken_back_and_indexed_again(hearing: Hearing):
+    rpc, due_since = hearing.premises.chain.rpc, hearing.due_since
+    before = rpc("evm_snapshot")
+    hearing.object("in a block that does not stay", due_since)
+    assert len(hearing.listed()) == 1
+
+    rpc("evm_revert", before)
+    hearing.office.mine(3)
+    assert hearing.listed() == []
+
+    hearing.object("again", due_since)
+    (again,) = hearing.listed()
+    assert (again.seq, again.words) == (0, "again")

@@ -1,0 +1,73 @@
+"""Objections are read from logs of their own contract, whatever bytes their words are."""
+
+import pytest
+from eth_abi.abi import encode
+from hypothesis import given, strategies as st
+
+from oracle.chain.decode.abi import load_abi
+from oracle.chain.decode.oracle_logs import OBJECTIONS_CONTRACT
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.domain.blocks import Position
+from oracle.domain.events.oracle_events import Objected
+from oracle.domain.ids import Address
+from oracle.domain.logs import Log
+from oracle.errors import InputError
+from tests.support.chain.network_logs import NETWORK, ORACLE, TIME, a_hash, node
+from tests.support.examples import examples
+
+OBJECTIONS = Address("0x" + "0b" * 20)
+CONTRACTS = {"TaskNetwork": NETWORK}
+NODE = node(1)
+
+
+def open_reader() -> EventReader:
+    return EventReader.from_profile("reference", CONTRACTS, ORACLE, objections_address=OBJECTIONS)
+
+
+def objection_log(words: bytes, address: Address = OBJECTIONS) -> Log:
+    topic = load_abi(OBJECTIONS_CONTRACT).get_event("Objected").digest
+    return Log(
+        block=7,
+        block_hash=a_hash(7),
+        time=TIME,
+        tx=1,
+        tx_hash=a_hash(8),
+        index=3,
+        address=address,
+        topics=(topic, "0x" + NODE[2:].rjust(64, "0"), f"0x{1_700_000_000:064x}"),
+        data="0x" + encode(["uint8", "uint32", "bytes"], [2, 5, words]).hex(),
+    )
+
+
+def test_objection_is_decoded():
+    decoded = open_reader().decode_rows([objection_log("ich war's nicht: \u00e4".encode())], [])
+    assert decoded.contract_events == [
+        Objected(Position(7, 1, 3), TIME, NODE, 1_700_000_000, 2, 5, "ich war's nicht: \u00e4")
+    ]
+
+
+@given(words=st.binary(max_size=280))
+@examples(100)
+def test_any_words_are_decoded_without_a_dead_letter(words: bytes):
+    """A dead letter behind its scores would keep the objecting node's kickout from being due."""
+    decoded = open_reader().decode_rows([objection_log(words)], [])
+    (event,) = decoded.contract_events
+    assert decoded.dead_letters == []
+    assert isinstance(event, Objected)
+    assert "\0" not in event.words
+
+
+def test_objection_in_a_log_of_another_contract_is_ignored():
+    decoded = open_reader().decode_rows([objection_log(b"", ORACLE)], [])
+    assert (decoded.contract_events, decoded.dead_letters) == ([], [])
+
+
+def test_objections_do_not_change_the_identity_of_the_reader():
+    """The identity is part of the rules id, by which reporters sign the same reports."""
+    plain = EventReader.from_profile("reference", CONTRACTS, ORACLE)
+    assert open_reader().identity == plain.identity
+
+
+def test_objections_at_the_address_of_the_oracle_are_rejected():
+    with pytest.raises(InputError, match="two contracts have the same address"):
+        EventReader.from_profile("reference", CONTRACTS, ORACLE, objections_address=ORACLE)
