@@ -76,6 +76,12 @@ def _build_result_lines(summary: DemoSummary, reason: str) -> list[str]:
     duration = f"{summary.blocks} blocks, {summary.chain_seconds // 60} minutes of chain time"
     rejoin_result = "accepted" if kickout.rejoin == "accepted" else f"refused, {kickout.rejoin}"
     second_group = ", ".join(contest.second_group) or "none"
+    burst = summary.burst
+    burst_lines = (
+        []
+        if burst is None
+        else [f"one application failed: an incident marks {burst.marked} of its timeouts"]
+    )
     return [
         f"{duration}, {summary.events} events, {summary.rounds} reports accepted",
         f"{draws.started} tasks started, {draws.agree} on the node drawn by a block hash",
@@ -83,6 +89,7 @@ def _build_result_lines(summary: DemoSummary, reason: str) -> list[str]:
         f"darwin submitted a false result; second group: {second_group}",
         f"settled in {contest.settled_in or 'no transaction'}",
         f"stake slashed: {contest.slashed // _ETHER} ether",
+        *burst_lines,
         f"hopeless: {reason}",
         f"accused by an account without a role in {kickout.accused_in or 'no transaction'}",
         f"kickout executed in {kickout.executed_in or 'no transaction'}",

@@ -10,6 +10,10 @@ BLOCK_SECONDS = 12
 # The time limit of a task; any account may end the task after it.
 TASK_TIMEOUT = 78
 GROUP_SIZE = 3
+# In this wave only one application orders tasks, and no node can answer any of them. It orders no
+# others, and so few that each goes to another node.
+BURST_WAVE = 28
+BURST_GROUPS = 3
 # The delay of the slowest answer that is still in time, in blocks after the start.
 _MAX_ANSWER_BLOCKS = 6
 

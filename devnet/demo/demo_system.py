@@ -37,8 +37,9 @@ class DemoSystem:
 
     `orders` are the groups of every wave. The nodes behave the same in every system; only their
     GPUs differ. If `pays_by_points` is set, a group's fee is shared by the points of its rounds.
-    If `has_probes` is set, the dispatcher creates system tasks. `dispatcher_balance` is the
-    dispatcher's balance for system tasks and for the second groups of contests, in wei.
+    If `has_probes` is set, the dispatcher creates system tasks. If `has_burst` is set, all tasks
+    of one application time out. `dispatcher_balance` is the dispatcher's balance for system tasks
+    and for the second groups of contests, in wei.
     """
 
     name: str
@@ -47,6 +48,7 @@ class DemoSystem:
     orders: tuple[GroupOrder, ...]
     pays_by_points: bool = False
     has_probes: bool = False
+    has_burst: bool = False
     dispatcher_balance: int = _ETHER
 
     @property
@@ -111,7 +113,7 @@ def _replace_cards(cards: Mapping[str, tuple[str, int]]) -> tuple[DemoNode, ...]
 
 
 _IMAGE_GROUP = GroupOrder(_IMAGE, _ETHER // 10)
-CRYNUX_SYSTEM = DemoSystem("crynux", {}, CAST, (_IMAGE_GROUP,) * _GROUPS)
+CRYNUX_SYSTEM = DemoSystem("crynux", {}, CAST, (_IMAGE_GROUP,) * _GROUPS, has_burst=True)
 # The rules exactly as on Crynux's published page, on the same network.
 CRYNUX_DOCS_SYSTEM = DemoSystem("crynux-docs", {}, CAST, (_IMAGE_GROUP,) * _GROUPS)
 # The network of 2024: text tasks go to three nodes with the same GPU, images to any three.

@@ -9,7 +9,7 @@ from typing import Any
 
 from devnet.anvil import LocalChain
 from devnet.demo.cast import DARWIN, HOPELESS
-from devnet.demo.node_proofs import fetch_node_proof
+from devnet.demo.node_proofs import fetch_api_json, fetch_node_proof
 from devnet.demo.stage import GAS, MODEL, STAKE, VERSION, ChainClock, Stage
 from devnet.demo.verify import ScoreComparison, ScoreVerification
 from oracle.bindings.codec import decode_error_name, decode_result, encode_call
@@ -93,6 +93,29 @@ class HotSetOnChain:
 
 
 @dataclass(frozen=True, slots=True)
+class BurstInApi:
+    """The incident that the API has of the application whose tasks all timed out.
+
+    `timeouts` is the number of its tasks that timed out, and `marked` the number of timeouts that
+    the histories of the nodes mark with the incident.
+    """
+
+    is_found: bool
+    is_over: bool
+    timeouts: int
+    marked: int
+
+    def list_faults(self) -> list[str]:
+        """Return one line per missing part of the incident."""
+        if not self.is_found:
+            return ["no incident was found of the application whose tasks all timed out"]
+        faults = [] if self.is_over else ["the incident is not over"]
+        if self.marked != self.timeouts:
+            faults.append(f"the incident marks {self.marked} of {self.timeouts} timeouts")
+        return faults
+
+
+@dataclass(frozen=True, slots=True)
 class DrawAgreement:
     """The number of started tasks, and how many of them were started on the drawn node."""
 
@@ -130,7 +153,8 @@ class ContractReading:
 class DemoSummary:
     """The results of the demo; an empty `faults` means that all checks passed.
 
-    `kickout_played` is false if the user ended the demo before the kickout.
+    `kickout_played` is false if the user ended the demo before the kickout. `burst` is None if the
+    demo had no burst of timeouts, or ended before the kickout.
     """
 
     blocks: int
@@ -143,6 +167,7 @@ class DemoSummary:
     kickout: KickoutOnChain
     contest: ContestOnChain
     hot_set: HotSetOnChain
+    burst: BurstInApi | None
     addresses: dict[str, str]
     faults: list[str] = field(default_factory=list)
     kickout_played: bool = True
@@ -232,6 +257,35 @@ def read_hot_set(stage: Stage, verification: ScoreVerification, api_url: str) ->
     return HotSetOnChain(newest_round, readable, wrong)
 
 
+def read_burst(stage: Stage, api_url: str) -> BurstInApi:
+    """Return the incident of the failing application, and the timeouts that it marks.
+
+    Raises:
+        FatalError: the API does not respond.
+    """
+    creator = stage.failing_creator
+    timeouts = _fetch_event_logs(stage.chain, stage.network, "TaskNetwork", "TaskTimedOut")
+    created = _fetch_event_logs(stage.chain, stage.network, "TaskNetwork", "TaskCreated")
+    own_keys = {log["topics"][1] for log in created if log["topics"][2].endswith(creator[2:])}
+    incidents = [
+        incident
+        for incident in fetch_api_json(f"{api_url}/v1/incidents")["incidents"]
+        if incident["creator"] == creator
+    ]
+    numbers = {incident["number"] for incident in incidents}
+    histories = [
+        fetch_api_json(f"{api_url}/v1/nodes/{node}/history") for node in stage.nodes.values()
+    ]
+    return BurstInApi(
+        is_found=bool(incidents),
+        is_over=all(incident["over_time"] is not None for incident in incidents),
+        timeouts=sum(log["topics"][1] in own_keys for log in timeouts),
+        marked=sum(
+            mark["incident"] in numbers for history in histories for mark in history["marks"]
+        ),
+    )
+
+
 def _call_hot_set(stage: Stage, view: str, *arguments: object) -> tuple[Any, ...]:
     call = {"to": stage.hot_set, "data": encode_call("roots/QoSWords", view, *arguments)}
     result = stage.chain.make_request("eth_call", call, "latest")
@@ -259,17 +313,17 @@ def build_summary(
     clock: ChainClock,
     verification: ScoreVerification,
     draws: DrawAgreement,
-    chain_results: tuple[KickoutOnChain, ContestOnChain, HotSetOnChain],
+    results: tuple[KickoutOnChain, ContestOnChain, HotSetOnChain, BurstInApi | None],
 ) -> DemoSummary:
-    """Combine the results about scores, draws, kickout, contest and hot set into a summary."""
-    kickout, contest, hot_set = chain_results
+    """Combine the results about scores, draws, kickout, contest, hot set and burst."""
+    kickout, contest, hot_set, burst = results
     faults = [
         fault
         for comparison in verification.nodes
         for fault in _list_score_faults(stage.get_node_name(comparison.node), comparison)
     ]
-    for result in (draws, *chain_results):
-        faults += result.list_faults()
+    for result in (draws, *results):
+        faults += [] if result is None else result.list_faults()
     return DemoSummary(
         blocks=int(stage.chain.make_request("eth_blockNumber"), 16),
         chain_seconds=clock.now - clock.start,
@@ -281,6 +335,7 @@ def build_summary(
         kickout=kickout,
         contest=contest,
         hot_set=hot_set,
+        burst=burst,
         addresses={
             "chain": stage.chain.url,
             "network": stage.network,

@@ -54,6 +54,7 @@ def iter_feed_entries(previous: DemoSnapshot | None, current: DemoSnapshot) -> I
             current,
         )
     yield from _iter_contest_entries(previous, current, name_by_address)
+    yield from _iter_incident_entries(previous, current)
     yield from _iter_round_entries(previous, current)
     yield from _iter_kickout_entries(previous, current, name_by_address)
 
@@ -79,6 +80,9 @@ def _iter_row_entries(
             f"{row.name} {_DEPARTURE_TEXTS[row.node_scores.status]}",
             "big",
         )
+    if row.is_kickout_near and not previous_row.is_kickout_near:
+        text = f"warning to {row.name}: at this rate a kickout will be due"
+        yield FeedEntry(current.time, current.block, text, "bad")
     for model, state in row.state_by_model.items():
         if previous_row.state_by_model.get(model) != state:
             text = f"{row.name} {_DOWNLOAD_TEXTS[state]} {model}"
@@ -95,6 +99,22 @@ def _iter_round_entries(previous: DemoSnapshot, current: DemoSnapshot) -> Iterat
         node_count = sum(row.chain_score != "-" for row in current.rows)
         text = f"report accepted on chain: round {current.round_number}, {node_count} nodes"
         yield FeedEntry(current.time, current.block, text, "plain")
+
+
+def _iter_incident_entries(previous: DemoSnapshot, current: DemoSnapshot) -> Iterator[FeedEntry]:
+    known = {incident.number: incident for incident in previous.incidents}
+    for incident in current.incidents:
+        if incident.number not in known:
+            kind = "network outage" if incident.is_network_outage else "burst of one application"
+            text = f"incident: {kind}, {incident.nodes} nodes time out; their timeouts are marked"
+            yield FeedEntry(current.time, current.block, text, "big")
+        known_incident = known.get(incident.number)
+        was_over = known_incident is not None and known_incident.over_at is not None
+        if incident.over_at is not None and not was_over:
+            text = (
+                f"the incident is over: {incident.timeouts} timeouts, no score was changed by it"
+            )
+            yield FeedEntry(current.time, current.block, text, "good")
 
 
 def _iter_contest_entries(

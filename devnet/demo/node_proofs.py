@@ -47,15 +47,30 @@ def fetch_node_proof(
         FatalError: the API does not respond.
     """
     parameters = {} if round_number is None else {"round": str(round_number)}
-    try:
-        response = requests.get(
-            f"{api_url}/v1/nodes/{node}/proof", params=parameters, timeout=_TIMEOUT_SECONDS
-        )
-    except requests.RequestException as error:
-        raise FatalError(f"{api_url}: {error}") from None
+    response = _fetch(f"{api_url}/v1/nodes/{node}/proof", parameters)
     if response.status_code != HTTPStatus.OK:
         return None
     return _parse_proof(response.json()["proof"])
+
+
+def fetch_api_json(url: str) -> dict[str, Any]:
+    """Return the response of the HTTP API to a request.
+
+    Raises:
+        FatalError: the API does not respond, or reports an error.
+    """
+    response = _fetch(url, {})
+    if response.status_code != HTTPStatus.OK:
+        raise FatalError(f"{url}: status {response.status_code}")
+    body: dict[str, Any] = response.json()
+    return body
+
+
+def _fetch(url: str, parameters: dict[str, str]) -> requests.Response:
+    try:
+        return requests.get(url, params=parameters, timeout=_TIMEOUT_SECONDS)
+    except requests.RequestException as error:
+        raise FatalError(f"{url}: {error}") from None
 
 
 def verify_proof_on_chain(

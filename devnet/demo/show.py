@@ -21,6 +21,7 @@ from devnet.demo.demo_system import CRYNUX_SYSTEM, DemoSystem
 from devnet.demo.ending import (
     DemoSummary,
     build_summary,
+    read_burst,
     read_contest,
     read_hot_set,
     verify_draws,
@@ -133,7 +134,10 @@ class DemoShow:
         )
         draws = verify_draws(daemon_process.configuration)
         hot_set = read_hot_set(stage, verification, self._api_url)
-        results = (kickout, contest, hot_set)
+        # The burst is over long before the kickout.
+        has_burst = options.system.has_burst and kickout.executed_in is not None
+        burst = read_burst(stage, self._api_url) if has_burst else None
+        results = (kickout, contest, hot_set, burst)
         summary = build_summary(stage, self._clock, verification, draws, results)
         if options.may_end_early and kickout.executed_in is None:
             faults = [fault for fault in summary.faults if fault not in kickout.list_faults()]

@@ -9,8 +9,10 @@ from oracle.dispatch.contest_settlement import SETTLE_CONTEST
 from oracle.dispatch.second_groups import SECOND_GROUP
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityCause, ReliabilityChange
 from oracle.domain.ids import Address
+from oracle.domain.incidents.incident import Incident
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED, QOS_STEP
 from oracle.domain.reports.node_kicks import NodeKick
+from oracle.domain.scoring.kickout_forecast import is_kickout_near
 from oracle.domain.scoring.node_figures import NodeScores
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
@@ -29,6 +31,8 @@ from oracle.systems.crynux.predownload import list_download_requests
 _LANE_STEPS = 10_000
 # More calls than a demo makes.
 _MAX_CONTEST_CALLS = 20
+# More incidents than a demo has.
+_MAX_INCIDENTS = 10
 _UNSENT_STATES = (IntentState.PLANNED, IntentState.READY, IntentState.ASSIGNED)
 _SENT_STATES = (IntentState.LIVE, IntentState.MINED)
 
@@ -43,6 +47,8 @@ class SnapshotRow:
     score_count: int
     node_scores: NodeScores
     chain_score: str
+    # Whether the score of the node comes near the threshold of a kickout.
+    is_kickout_near: bool = False
     # State of each model download requested from the node in the last day.
     state_by_model: Mapping[str, str] = field(default_factory=dict)
 
@@ -64,6 +70,7 @@ class DemoSnapshot:
     # Number of contested groups, and the nodes of each second group that was ordered.
     contest_count: int = 0
     second_groups: tuple[tuple[Address, ...], ...] = ()
+    incidents: tuple[Incident, ...] = ()
 
 
 class NodeNames(Protocol):
@@ -137,6 +144,7 @@ class SnapshotReader:
                 kicks=tuple(rounds.kicks.values()),
                 contest_count=_count_contests(uow),
                 second_groups=_read_second_groups(uow),
+                incidents=tuple(uow.incidents.list_newest(_MAX_INCIDENTS)),
             )
 
     def _build_row(self, node: Node, population: Population) -> SnapshotRow:
@@ -148,6 +156,7 @@ class SnapshotReader:
             score_count=len(node.pool),
             node_scores=population.compute_node_scores(node),
             chain_score=_format_chain_score(population.on_chain.get_lane(node)),
+            is_kickout_near=is_kickout_near(node, population.time, population.rules),
             state_by_model={
                 request.request.model: request.state
                 for request in list_download_requests(node, population.time)

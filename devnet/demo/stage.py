@@ -24,12 +24,13 @@ GAS = hex(3_000_000)
 # Deployments need more gas than calls.
 _DEPLOY_GAS = hex(12_000_000)
 
-# Admin, task creator and treasury; then one account per node, then more creators, then a stranger.
+# Admin, task creator and treasury; then one account per node, then more creators, then the creator
+# of the application that fails, then a stranger.
 # A kickout whose scores come mostly from one creator's tasks is held for a manual decision; with
 # five creators, no creator has more than half of 50 scores by chance.
 _FIXED_ACCOUNTS, _EXTRA_CREATORS = 3, 4
 _FIRST_EXTRA_CREATOR = _FIXED_ACCOUNTS + len(CAST)
-ACCOUNTS = _FIRST_EXTRA_CREATOR + _EXTRA_CREATORS + 1
+ACCOUNTS = _FIRST_EXTRA_CREATOR + _EXTRA_CREATORS + 2
 
 VERSION = (1, 2, 0)
 MODEL = "crynux-network/sdxl-turbo"
@@ -50,8 +51,8 @@ TASK_FLOOR = (10_000_000, 0, 60, 0)
 class Stage:
     """The deployed demo network; `nodes` maps the name of a cast member to its account.
 
-    `hot_set` is the contract from which the network reads scores, and `stranger` an account
-    without any role.
+    `hot_set` is the contract from which the network reads scores, `failing_creator` the owner of
+    the application whose tasks all time out, and `stranger` an account without any role.
     """
 
     chain: LocalChain
@@ -62,6 +63,7 @@ class Stage:
     dispatcher: Address
     creators: tuple[Address, ...]
     nodes: Mapping[str, Address]
+    failing_creator: Address
     stranger: Address
 
     @property
@@ -138,8 +140,9 @@ def deploy_demo_network(
         hot_set,
         timelock,
         roles.dispatcher,
-        (creator, *accounts[_FIRST_EXTRA_CREATOR:-1]),
+        (creator, *accounts[_FIRST_EXTRA_CREATOR:-2]),
         dict(zip(names, accounts[_FIXED_ACCOUNTS:_FIRST_EXTRA_CREATOR], strict=True)),
+        failing_creator=accounts[-2],
         stranger=accounts[-1],
     )
     funding_transactions = [

@@ -16,7 +16,14 @@ from typing import Any
 from eth_abi.abi import decode
 from eth_utils.crypto import keccak
 
-from devnet.demo.cast import BLOCK_SECONDS, GROUP_SIZE, TASK_TIMEOUT, DemoNode
+from devnet.demo.cast import (
+    BLOCK_SECONDS,
+    BURST_GROUPS,
+    BURST_WAVE,
+    GROUP_SIZE,
+    TASK_TIMEOUT,
+    DemoNode,
+)
 from devnet.demo.contested_groups import ContestTracker, DemoGroup, DemoTask
 from devnet.demo.demo_system import CRYNUX_SYSTEM, DemoSystem
 from devnet.demo.stage import MODEL, VERSION, Stage
@@ -169,6 +176,8 @@ class DemoTraffic:
 
     def _start_task(self, task: DemoTask, node: DemoNode, start_block: int) -> None:
         answer_delay = node.draw_answer_delay(self.wave, self._random)
+        if task.creator == self._stage.failing_creator:
+            answer_delay = None
         task.node, task.started_at = node, start_block
         task.answer_due_at = None if answer_delay is None else start_block + answer_delay
         can_lie = task.group is not None and not task.is_probe and answer_delay is not None
@@ -255,8 +264,10 @@ class DemoTraffic:
                 yield self._stage.build_call(account, "TaskNetwork", "resume")
 
     def _build_orders(self) -> Iterator[Transaction]:
-        creators = self._stage.creators
-        for group_index, order in enumerate(self._system.orders):
+        creators, orders = self._stage.creators, self._system.orders
+        if self._system.has_burst and self.wave == BURST_WAVE:
+            creators, orders = (self._stage.failing_creator,), orders[:BURST_GROUPS]
+        for group_index, order in enumerate(orders):
             group = DemoGroup(_build_id("group", self.wave, group_index, 0))
             ids = [
                 _build_id("task", self.wave, group_index, member_index)

@@ -57,6 +57,9 @@ def test_demo_completes_without_faults(monkeypatch, capsys, system):
     assert all(node["proven"] and node["equal"] for node in summary["nodes"])
     assert len(summary["hot_set"]["readable"]) == 12
     check_slash(summary)
+    if DEMO_SYSTEMS[system].has_burst:
+        # Three groups of three tasks of the application that failed.
+        assert summary["burst"] == {"is_found": True, "is_over": True, "timeouts": 9, "marked": 9}
     hopeless = next(node for node in summary["nodes"] if node["name"] == "hopeless")
     assert not hopeless["selectable"]
     assert summary["kickout"]["rejoin"] == "KickedOut"

@@ -14,6 +14,7 @@ from devnet.demo.snapshot import DemoSnapshot, SnapshotRow
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityCause, ReliabilityChange
 from oracle.domain.ids import Address
+from oracle.domain.incidents.incident import Incident
 from oracle.domain.reports.node_kicks import KickState, NodeKick
 from oracle.domain.scoring.node_figures import compute_node_scores
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
@@ -99,6 +100,28 @@ def test_opened_and_closed_kickout_intervals_are_announced():
     assert [entry.text.split(":")[0] for entry in closed] == [
         f"{node.name} is no longer due to be kicked out"
     ]
+
+
+def test_begin_and_end_of_an_incident_are_announced_once():
+    calm, at = snapshot(nodes=1), Position(1, 1, 1)
+    incident = Incident(1, Address("0x" + "a" * 40), at, 60, 0, 119, 9, 9)
+    begun = replace(calm, incidents=(incident,))
+    over = replace(calm, incidents=(incident._replace(over_at=at, over_time=1_200),))
+    feeds = [list(iter_feed_entries(*pair)) for pair in ((calm, begun), (begun, over))]
+    assert [[entry.text.split(":")[0] for entry in feed] for feed in feeds] == [
+        ["incident"],
+        ["the incident is over"],
+    ]
+    assert "9 nodes time out" in feeds[0][0].text
+    assert list(iter_feed_entries(over, over)) == []
+
+
+def test_node_is_warned_once_when_a_kickout_comes_near():
+    calm = snapshot(nodes=1)
+    near = replace(calm, rows=(replace(calm.rows[0], is_kickout_near=True),))
+    (entry,) = iter_feed_entries(calm, near)
+    assert entry.text.startswith(f"warning to {calm.rows[0].name}")
+    assert list(iter_feed_entries(near, near)) == []
 
 
 @pytest.mark.parametrize("state", list(KickState)[1:])
