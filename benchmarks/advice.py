@@ -6,6 +6,7 @@ baseline folds the events of the groups once more, as a what-if without stored g
 """
 
 import argparse
+import gc
 import sys
 import tempfile
 import time
@@ -104,6 +105,9 @@ def main() -> int:
         indexed = IndexedHistory(store).whole(history)
         store_draws(indexed)
         begin("HTTP, JSON and the page; the ranking, which is kept for a block")
+        # The collector would search the rows of the whole fold, which a reader does not have.
+        gc.collect()
+        gc.freeze()
         with open_snapshot(indexed.source) as snapshot:
             weighting = find_weighting(CRYNUX, None)
             assert weighting is not None
