@@ -30,6 +30,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks import backfill, fold  # noqa: E402
 from benchmarks.ordinary_traffic import served  # noqa: E402
+from lab.backtest.parquet_events import ParquetEvents  # noqa: E402
 from oracle.daemon.startup import freeze_gc  # noqa: E402
 from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.domain.events.jsonl import event_to_json, iter_ordered_events  # noqa: E402
@@ -38,7 +39,6 @@ from oracle.domain.ids import Address  # noqa: E402
 from oracle.indexer.rules_binding import bind_or_check_rules  # noqa: E402
 from oracle.queries.parquet import parquet_export as exporting  # noqa: E402
 from oracle.queries.parquet.event_columns import build_batch  # noqa: E402
-from oracle.queries.parquet.parquet_events import ParquetEvents  # noqa: E402
 from oracle.queries.parquet.parquet_folder import (  # noqa: E402
     ROWS_PER_GROUP,
     ExportSource,

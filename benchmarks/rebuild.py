@@ -25,8 +25,8 @@ from benchmarks import backfill  # noqa: E402
 from benchmarks.ordinary_traffic import served  # noqa: E402
 from benchmarks.parquet import Step, measured  # noqa: E402
 from lab.backtest.backtest import BacktestPlan, compare_systems_on_history  # noqa: E402
+from lab.commands.backtest_files import open_exported_history  # noqa: E402
 from lab.commands.compared_systems import build_columns_from_options  # noqa: E402
-from oracle.cli.inspect.parquet_command import open_exported_history  # noqa: E402
 from oracle.indexer.folder import EventFolder  # noqa: E402
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state  # noqa: E402
 from oracle.indexer.rules_binding import bind_or_check_rules  # noqa: E402

@@ -6,12 +6,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lab.backtest.comparison import Comparison, summarize_system
+from lab.backtest.event_history import History, write_history
 from lab.backtest.measurement import MeasurementPlan
 from lab.backtest.system_columns import SystemColumn
 from lab.backtest.task_distribution import choose_starts
 from lab.backtest.worker_pool import MeasurementTask, measure_all_columns
 from oracle.domain.events.network_events import DomainEvent
-from oracle.queries.event_history import History, write_history
 
 # Called with the name of the current activity, the number of processed events, and the total
 # number of events (None if unknown).

@@ -6,6 +6,7 @@ A system with rules is scored by the rules, a system without rules by its policy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from lab.backtest.event_history import History
 from lab.backtest.intervals import ExclusionTracker, HistoryRange, KickoutTracker
 from lab.backtest.results import FinalNodeState, Measurement
 from lab.backtest.system_columns import SystemColumn
@@ -18,7 +19,6 @@ from oracle.domain.scoring.legacy_factors import compute_population_maxima
 from oracle.domain.scoring.node_scores import compute_node_qos, get_status
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node, create_task
-from oracle.queries.event_history import History
 from oracle.systems.policy import CandidateVerdict, Follower, PolicyInput, SelectionPolicy
 
 # The part of a verdict from which a system without rules gets its score

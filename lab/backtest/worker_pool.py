@@ -10,11 +10,11 @@ from multiprocessing import get_context
 from threading import current_thread, main_thread
 from typing import Any
 
+from lab.backtest.event_history import History
 from lab.backtest.measurement import MeasurementPlan, measure_system
 from lab.backtest.results import Measurement
 from lab.backtest.system_columns import SystemColumn
 from oracle.errors import FatalError
-from oracle.queries.event_history import History
 from oracle.systems.registry import get_policy
 
 # A worker process takes one or two seconds to start, so shorter histories are folded without

@@ -17,7 +17,7 @@ from lab.backtest.comparison import Comparison
 from lab.backtest.system_columns import SystemColumn
 from lab.closed_loop.rule_measures import MEASURES
 from lab.closed_loop.rule_search import ComparisonPlan
-from lab.commands.backtest_files import open_page
+from lab.commands.backtest_files import open_exported_history, open_page
 from lab.commands.backtest_json import build_comparison_json
 from lab.commands.backtest_tables import print_comparison
 from lab.commands.closed_loop_backtest import (
@@ -40,7 +40,6 @@ from lab.commands.compared_systems import (
     show_progress,
 )
 from lab.page.backtest_page import render_backtest_page
-from oracle.cli.inspect.parquet_command import open_exported_history
 from oracle.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,

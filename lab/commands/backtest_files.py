@@ -1,4 +1,4 @@
-"""Reads the text files that options name, and writes the HTML page atomically."""
+"""Reads the files and exports that options name, and writes the HTML page atomically."""
 
 import os
 from collections.abc import Iterator
@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+from lab.backtest.event_history import History
+from oracle.cli.inspect.parquet_command import require_pyarrow
 from oracle.errors import InputError
 
 
@@ -49,3 +51,20 @@ def open_page(path: Path | None) -> Iterator[TextIO | None]:
         temporary_path.replace(path)
     finally:
         temporary_path.unlink(missing_ok=True)
+
+
+def open_exported_history(path: Path, first_block: int, last_block: int | None) -> History:
+    """Return the history in an `export --parquet` folder; events are read during the fold.
+
+    Args:
+        path: the folder.
+        first_block: the first block that is counted; earlier events are folded but not counted.
+        last_block: the last block that is read, or None for the end of the history.
+
+    Raises:
+        InputError: the folder is not an export or has no event to count, or pyarrow is missing.
+    """
+    with require_pyarrow():
+        from lab.backtest.parquet_events import ParquetEvents  # noqa: PLC0415
+    events = ParquetEvents.open_export(path, last_block)
+    return events.build_history(first_block)

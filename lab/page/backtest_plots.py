@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from lab.backtest.comparison import Comparison, SystemResult
+from lab.backtest.event_history import History
 from lab.backtest.statistics import compute_lorenz_curve
 from lab.page.number_text import (
     format_duration,
@@ -24,7 +25,6 @@ from lab.page.plots import (
 )
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
-from oracle.queries.event_history import History
 
 _PANELS_IN_ROW = 3
 _PANEL_WIDTH, _PANEL_HEIGHT = 340.0, 168.0

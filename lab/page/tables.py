@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from lab.attack.attack import AttackPlan, Finding
 from lab.backtest.comparison import Comparison, SystemResult, find_differences
+from lab.backtest.event_history import History
 from lab.closed_loop.economics import GWEI_PER_COIN
 from lab.page.number_text import (
     NO_VALUE,
@@ -16,7 +17,6 @@ from lab.page.number_text import (
 )
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
-from oracle.queries.event_history import History
 
 SHARES_NOTE = (
     "An expected share is based on the node's probabilities of being drawn, summed over the task "

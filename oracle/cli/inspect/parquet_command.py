@@ -1,4 +1,4 @@
-"""`export --parquet`, and the reader of the exported folder; pyarrow is imported on demand.
+"""`export --parquet`; pyarrow is imported on demand.
 
 See docs/reference/parquet.md.
 """
@@ -15,7 +15,6 @@ from oracle.daemon.compose import open_reader
 from oracle.daemon.records import open_records
 from oracle.errors import InputError
 from oracle.queries.command_models import ParquetAnswer
-from oracle.queries.event_history import History
 from oracle.resources import format_install_command
 
 # About one day at one block per second: files of some MB, and not too many of them.
@@ -23,7 +22,8 @@ BLOCKS_PER_FOLDER = 100_000
 
 
 @contextmanager
-def _require_pyarrow() -> Iterator[None]:
+def require_pyarrow() -> Iterator[None]:
+    """Raise InputError with the command that installs pyarrow if an import inside fails."""
     try:
         yield
     except ImportError as error:
@@ -43,23 +43,6 @@ def _convert_os_errors(path: Path) -> Iterator[None]:
         raise InputError(f"--parquet {path}: {error.strerror or error}") from None
 
 
-def open_exported_history(path: Path, first_block: int, last_block: int | None) -> History:
-    """Return the history in an `export --parquet` folder; events are read during the fold.
-
-    Args:
-        path: the folder.
-        first_block: the first block that is counted; earlier events are folded but not counted.
-        last_block: the last block that is read, or None for the end of the history.
-
-    Raises:
-        InputError: the folder is not an export or has no event to count, or pyarrow is missing.
-    """
-    with _require_pyarrow():
-        from oracle.queries.parquet.parquet_events import ParquetEvents  # noqa: PLC0415
-    events = ParquetEvents.open_export(path, last_block)
-    return events.build_history(first_block)
-
-
 def export_parquet(
     config: Path, path: Path, *, recent: bool, dry_run: bool, as_json: bool
 ) -> None:
@@ -69,7 +52,7 @@ def export_parquet(
         InputError: pyarrow is not installed, the folder cannot be written, or
             `parquet_export.export_blocks` raises it.
     """
-    with _require_pyarrow():
+    with require_pyarrow():
         from oracle.queries.parquet import parquet_export as exporting  # noqa: PLC0415
         from oracle.queries.parquet.parquet_folder import ParquetFolder  # noqa: PLC0415
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lab.backtest.event_history import History as Kept, write_history
 from lab.backtest.measurement import MeasurementPlan, measure_system
 from lab.backtest.results import Measurement
 from lab.backtest.system_columns import SystemColumn
@@ -11,7 +12,6 @@ from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Task
-from oracle.queries.event_history import History as Kept, write_history
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 from tests.support.histories import History, node

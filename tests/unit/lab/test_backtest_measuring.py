@@ -2,13 +2,13 @@
 
 import pytest
 
+from lab.backtest.event_history import EVENTS_PER_CHUNK, write_history
 from lab.backtest.measurement import MeasurementPlan
 from lab.backtest.results import NetworkKick
 from lab.backtest.task_distribution import CHANCE_UNIT, choose_starts
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import heal_reliability
 from oracle.errors import InputError
-from oracle.queries.event_history import EVENTS_PER_CHUNK, write_history
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.histories import GENESIS_TIME, History, folded, node, rules_with
 from tests.support.txmgr.backtests import Bench, ByName

@@ -6,11 +6,11 @@ from tempfile import TemporaryDirectory
 
 from hypothesis import given, strategies as st
 
+from lab.backtest.event_history import write_history
 from lab.backtest.measurement import MeasurementPlan, measure_system
 from lab.backtest.system_columns import SystemColumn
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import is_excluded, is_kickout_due
-from oracle.queries.event_history import write_history
 from oracle.systems.crynux.crynux_policy import (
     CRYNUX_POLICY,
     RELAY_POLICY,

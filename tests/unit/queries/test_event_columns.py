@@ -11,8 +11,8 @@ from tests.support.random_histories import any_histories
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
+from lab.backtest.parquet_events import ParquetEvents  # noqa: E402
 from oracle.queries.parquet.event_columns import build_batch, decode_batch  # noqa: E402
-from oracle.queries.parquet.parquet_events import ParquetEvents  # noqa: E402
 from oracle.queries.parquet.parquet_folder import ExportSource, ParquetFolder  # noqa: E402
 from oracle.queries.parquet.parquet_tables import SCHEMAS, ExportTable  # noqa: E402
 

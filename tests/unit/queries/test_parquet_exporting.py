@@ -15,7 +15,7 @@ pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
 # They import pyarrow, which is an extra.
-from oracle.queries.parquet.parquet_events import ParquetEvents  # noqa: E402
+from lab.backtest.parquet_events import ParquetEvents  # noqa: E402
 from oracle.queries.parquet.parquet_export import export_blocks, load_export_source  # noqa: E402
 from oracle.queries.parquet.parquet_folder import MANIFEST, ParquetFolder  # noqa: E402
 from oracle.queries.parquet.parquet_tables import ExportTable  # noqa: E402

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from lab.backtest.event_history import History
 from oracle.domain.blocks import BEFORE_EVERYTHING
 from oracle.domain.events.network_events import DomainEvent
 from oracle.errors import InputError
-from oracle.queries.event_history import History
 from oracle.queries.parquet.event_columns import decode_batch
 from oracle.queries.parquet.parquet_folder import ParquetFolder
 from oracle.queries.parquet.parquet_tables import SCHEMAS, ExportTable
