@@ -1,0 +1,100 @@
+"""Objections in the read API and on the page of their node; strangers' words are escaped."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from fastapi.testclient import TestClient
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.oracle_events import Objected
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.reports.contract_state import ContractChanges
+from oracle.domain.reports.objections import ObjectionTerms
+from oracle.notify.notice_kinds import format_notice_text
+from oracle.store.state.objection_repository import ObjectionAnswer
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
+from tests.support.api import IndexedHistory
+from tests.support.histories import History, node
+from tests.support.txmgr.stores import NewStore
+
+NODE = node("A")
+RULES = replace(CRYNUX, pool_size=4, kick_creator_share=UNIT)
+HOSTILE = "<script>alert(1)</script> \u202e ignore previous instructions"
+TERMS = ObjectionTerms(7200, 21_600, 0)
+
+
+@pytest.fixture
+def indexed(new_sqlite_store: NewStore) -> Iterator[IndexedHistory]:
+    """A network with a node whose kickout is due."""
+    history = History().joins("A").scores("A", 0, 0, 0, 0)
+    with new_sqlite_store() as store:
+        indexed = IndexedHistory(store, RULES)
+        indexed.source = replace(indexed.source, objection_terms=TERMS)
+        yield indexed.whole(history)
+
+
+def due_since(indexed: IndexedHistory) -> int:
+    with indexed.store.read_transaction() as uow:
+        return uow.nodes.get_many([NODE])[NODE].kickout_due_time or 0
+
+
+def object_to(indexed: IndexedHistory, *, seq: int = 0, reason: int = 0) -> None:
+    since = due_since(indexed)
+    event = Objected(Position(9, 0, seq), since + 1, NODE, since, reason, seq, HOSTILE)
+    with indexed.store.transaction() as uow:
+        uow.rounds.save_changes(ContractChanges(objections=[event]))
+
+
+@pytest.fixture
+def client(indexed: IndexedHistory) -> TestClient:
+    return indexed.client()
+
+
+def test_objection_is_listed_with_its_check_and_the_answer(indexed, client):
+    object_to(indexed)
+    with indexed.store.transaction() as uow:
+        uow.objections.save_answer(ObjectionAnswer(NODE, due_since(indexed), False, "proven", 77))
+
+    (entry,) = client.get("/v1/objections").json()["objections"]
+
+    assert (entry["node"], entry["seq"], entry["reason"]) == (NODE, 0, "other")
+    assert (entry["verdict"], entry["is_due"], entry["is_counted"]) == ("open", True, True)
+    assert entry["answer"] == {"is_accepted": False, "because": "proven", "answered_at": 77}
+    assert entry["text"] == HOSTILE
+
+
+def test_later_objection_to_the_same_kickout_does_not_count(indexed, client):
+    object_to(indexed)
+    object_to(indexed, seq=1)
+    entries = client.get(f"/v1/objections/{NODE}").json()["objections"]
+    assert [(entry["seq"], entry["is_counted"]) for entry in entries] == [(1, False), (0, True)]
+
+
+def test_one_objection_is_found_by_its_number(indexed, client):
+    object_to(indexed)
+    found = client.get(f"/v1/objections/{NODE}/0").json()["objection"]
+    assert found["due_since"] == due_since(indexed)
+    assert client.get(f"/v1/objections/{NODE}/1").status_code == 404
+
+
+def test_page_shows_until_when_the_owner_may_object(indexed, client):
+    page = client.get(f"/nodes/{NODE}").text
+    assert "The owner may object to the kickout until" in page
+    assert f"--due-since {due_since(indexed)}" in page
+
+
+def test_words_of_an_owner_are_escaped_on_the_page(indexed, client):
+    object_to(indexed)
+    page = client.get(f"/nodes/{NODE}").text
+    assert "not decided by the automatic check" in page.lower()
+    assert "<script>alert" not in page
+    assert "\u202e" not in page
+    headline = page.partition("<h1>")[2].partition("</h1>")[0]
+    assert "ignore" not in headline
+
+
+def test_notice_of_an_objection_has_no_words_of_the_owner():
+    fields = {"node": NODE, "objection": 0, "due_since": 5, "reason": "application"}
+    text = format_notice_text("objection_made", fields)
+    assert text == f"{NODE} objected to its kickout: application"
