@@ -90,6 +90,9 @@ class DeploymentAnswer(ApiModel):
     words_contract: WordsPlan | None = Field(
         default=None, description="null: no QoSWords is deployed."
     )
+    objections: AddressText | None = Field(
+        default=None, description="null: no contract of objections is deployed."
+    )
 
 
 class ContractCallAnswer(ApiModel):

@@ -134,6 +134,13 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
             help="Also deploy the contract from which consumers read scores without a proof.",
         ),
     ] = False,
+    objections: Annotated[
+        bool,
+        typer.Option(
+            "--objections",
+            help="Also deploy the contract by which nodes object to their kickouts.",
+        ),
+    ] = False,
     dev: Annotated[
         bool,
         typer.Option(
@@ -192,6 +199,7 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
             planned_adapter,
             replaced_oracle,
             WordsSetup() if hot_set else None,
+            with_objections=objections,
         )
         plan.run(yes=yes, dry_run=dry_run, as_json=as_json)
     finally:

@@ -25,6 +25,7 @@ from oracle.bindings.kick_targets import (
     build_adapter_code,
     build_role_change,
 )
+from oracle.bindings.objections import build_objections_code
 from oracle.bindings.timelock import build_canceller_grant, build_timelock_code
 from oracle.cli.options import confirm_action, print_model
 from oracle.cli.setup.contract_values import print_contract_result, print_values
@@ -124,6 +125,7 @@ class _PredictedAddresses:
     oracle: Address
     adapter: Address | None
     words_contract: Address | None
+    objections: Address | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,7 @@ class DeployPlan:
     adapter: PlannedAdapter | None = None
     replaced: Address | None = None
     words_setup: WordsSetup | None = None
+    with_objections: bool = False
 
     def run(self, *, yes: bool, dry_run: bool, as_json: bool) -> None:
         """Print the plan, then deploy the contracts after confirmation.
@@ -173,6 +176,7 @@ class DeployPlan:
                 "gas_used": gas_used,
                 "adapter": addresses.adapter,
                 "words": addresses.words_contract,
+                "objections": addresses.objections,
             }
             print_values(
                 {name: value for name, value in deployed_values.items() if value is not None}
@@ -193,6 +197,7 @@ class DeployPlan:
             oracle=compute_contract_address(sender, next(nonces)),
             adapter=predict_next(is_deployed=self.adapter is not None),
             words_contract=predict_next(is_deployed=self.words_setup is not None),
+            objections=predict_next(is_deployed=self.with_objections),
         )
 
     def _complete_setup(self, addresses: _PredictedAddresses) -> OracleSetup:
@@ -262,12 +267,13 @@ class DeployPlan:
             timelock=timelock,
             adapter=adapter,
             words_contract=words_plan,
+            objections=addresses.objections,
         )
 
     def _build_creation_codes(
         self, setup: OracleSetup, addresses: _PredictedAddresses
     ) -> dict[str, str]:
-        """Return the creation code of each contract but the words, in order of deployment."""
+        """Return the creation code of each contract but the words."""
         code_by_name = {}
         if addresses.timelock is not None:
             code_by_name["timelock"] = build_timelock_code(self.roles.owner, self.roles.delay)
@@ -276,6 +282,8 @@ class DeployPlan:
             code_by_name["adapter"] = self.adapter.build_creation_code(
                 addresses.oracle, self.roles.owner
             )
+        if addresses.objections is not None:
+            code_by_name["objections"] = build_objections_code(addresses.oracle)
         return code_by_name
 
     def _deploy_contracts(self, setup: OracleSetup, addresses: _PredictedAddresses) -> int:
@@ -289,6 +297,8 @@ class DeployPlan:
         if self.words_setup is not None and addresses.words_contract is not None:
             words_code = self.words_setup.build_creation_code(addresses.oracle)
             self._send_deployment(words_code, addresses.words_contract)
+        if addresses.objections is not None:
+            self._send_deployment(code_by_name["objections"], addresses.objections)
         return gas_used
 
     def _plan_words_deployment(self, words_setup: WordsSetup, oracle: Address) -> DeploymentPlan:

@@ -27,6 +27,7 @@ from oracle.bindings.inspection import (
 )
 from oracle.bindings.kick_target_checks import find_kick_target_mismatches
 from oracle.bindings.kick_targets import TASK_NETWORK
+from oracle.bindings.objections import ObjectionsContract, find_objections_mismatches
 from oracle.bindings.power import (
     find_timelock_weaknesses,
     find_weaknesses,
@@ -85,6 +86,7 @@ class Deployment:
     timelock: Address
     oracle: Address
     words: Address
+    objections: Address
     start_block: int
 
     @property
@@ -134,6 +136,11 @@ class Deployment:
         found = contract.get_configuration(configuration.contract_status.block)
         return find_words_mismatches(found, self.oracle, configuration)
 
+    def check_objections(self, oracle: Address) -> list[ContractMismatch]:
+        block = self.configuration.contract_status.block
+        contract = ObjectionsContract(self.view, self.objections)
+        return find_objections_mismatches(contract.get_configuration(block), oracle)
+
     @property
     def configuration(self) -> RootsConfiguration:
         return RootsContract(self.view, self.oracle).get_configuration()
@@ -169,16 +176,22 @@ def fresh_deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deplo
         publisher = SenderAccount(pool_of(url), domain=Domain(CHAIN_ID, ZERO_ADDRESS), caps=CAPS)
         setup = build_setup(config, roles, ZERO_ADDRESS, [])
         chain.rpc("evm_setAutomine", True)
-        DeployPlan(config, publisher, payer, roles, setup, words_setup=WordsSetup()).run(
-            yes=True, dry_run=False, as_json=True
-        )
+        DeployPlan(
+            config,
+            publisher,
+            payer,
+            roles,
+            setup,
+            words_setup=WordsSetup(),
+            with_objections=True,
+        ).run(yes=True, dry_run=False, as_json=True)
         chain.rpc("evm_setAutomine", False)
-        timelock, oracle, words = (
-            compute_contract_address(payer.address, nonce) for nonce in range(3)
+        timelock, oracle, words, objections = (
+            compute_contract_address(payer.address, nonce) for nonce in range(4)
         )
         deployment = Deployment(
             *(chain, network, config, roles, replace(setup, admin=timelock)),
-            *(timelock, oracle, words, start_block),
+            *(timelock, oracle, words, objections, start_block),
         )
         deployment.run_through_timelock(build_canceller_grant(timelock, oracle))
         network.by(network.admin, network.does.setOracle(chain.web3.to_checksum_address(oracle)))
@@ -203,10 +216,15 @@ def test_deployment_as_planned_passes_every_check(deployment: Deployment):
     assert deployment.check(deployment.oracle) == []
     assert deployment.check_timelock(deployment.oracle) == []
     assert deployment.check_words(deployment.words) == []
+    assert deployment.check_objections(deployment.oracle) == []
     target = Address(deployment.network.contract.address.lower())
     assert not find_kick_target_mismatches(
         deployment.view, TASK_NETWORK, target, deployment.oracle, {}
     )
+
+
+def test_objections_of_another_oracle_are_a_mismatch(deployment: Deployment):
+    assert subjects(deployment.check_objections(OUTSIDER)) == ["oracle of the objections"]
 
 
 def test_oracle_has_the_planned_configuration(deployment: Deployment):
