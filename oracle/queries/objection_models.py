@@ -130,6 +130,22 @@ def build_objection_entries(
     return entries
 
 
+def count_unanswered_objections(uow: UnitOfWork, view: ObjectionView) -> int:
+    """Count the due kickouts with an objection that waits for this reporter's answer.
+
+    An objection that the automatic check refutes needs no answer.
+    """
+    if view.terms is None:
+        return 0
+    nodes = [interval.node for interval in find_due_intervals(uow, view.policy.rules)]
+    objections = uow.objections.list_for_nodes(nodes)
+    return sum(
+        entry.is_counted and entry.is_due and not entry.answer
+        for entry in build_objection_entries(uow, objections, view)
+        if entry.verdict != Verdict.REFUTED.value
+    )
+
+
 def _build_answer(answer: ObjectionAnswer | None) -> AnswerEntry | None:
     if answer is None:
         return None

@@ -139,7 +139,8 @@ def count_shares(shares: Iterable[float] = ()) -> BucketCounts:
 class IndexStatistics:
     """Statistics counted from the database, as of one folded block.
 
-    `nodes` are counts by status, `kickouts` by state (`due`; `held`, which are also due; `done`),
+    `nodes` are counts by status, `kickouts` by state (`due`; `held` and `objected`, which are also
+    due; `done`),
     `outbox` by (kind, state). The three distributions have one share per member. `round_age` is in
     seconds of block time, and None before the first round. `balance_wei` is None while unknown;
     `dispatch` is None if dispatching is off.
@@ -185,8 +186,9 @@ class _StatisticsCollector(Collector):
         yield _build_histogram("oracle_qos_ratio", "QoS", statistics.qos)
         yield build_gauge(
             "oracle_kickouts",
-            "Kickouts, by state: due, held (a due kickout that waits for an operator), done "
-            "(nodes that were kicked out).",
+            "Kickouts, by state: due, held (a due kickout that waits for an operator), objected "
+            "(a due kickout whose objection waits for an answer), done (nodes that were kicked "
+            "out).",
             ["state"],
             _key_by_label_tuple(statistics.kickouts),
         )

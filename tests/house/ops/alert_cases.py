@@ -170,6 +170,7 @@ CASES = (
     ),
     _case("OracleDispatcherLow", "oracle_dispatcher_balance_wei", "9e15x10", "2e16x10"),
     _case("OracleHotSetBehind", "oracle_hot_set_rounds_behind", "4x20", "3x20", 15),
+    _case("OracleObjectionUnanswered", 'oracle_kickouts{state="objected"}', "1x80", "0x80", 70),
     _case("OracleKickoutDue", 'oracle_kickouts{state="due"}', "1x10", "0x10"),
     AlertCase(
         "OracleDeepReorg",

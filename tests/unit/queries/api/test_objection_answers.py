@@ -12,6 +12,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.reports.contract_state import ContractChanges
 from oracle.domain.reports.objections import ObjectionTerms
 from oracle.notify.notice_kinds import format_notice_text
+from oracle.queries.objection_models import ObjectionView, count_unanswered_objections
 from oracle.store.state.objection_repository import ObjectionAnswer
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.api import IndexedHistory
@@ -98,3 +99,19 @@ def test_notice_of_an_objection_has_no_words_of_the_owner():
     fields = {"node": NODE, "objection": 0, "due_since": 5, "reason": "application"}
     text = format_notice_text("objection_made", fields)
     assert text == f"{NODE} objected to its kickout: application"
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_answered", "count"), [(0, False, 1), (0, True, 0), (4, False, 0)]
+)
+def test_objections_that_wait_for_an_answer_are_counted(
+    indexed: IndexedHistory, reason: int, *, is_answered: bool, count: int
+):
+    object_to(indexed, reason=reason)
+    if is_answered:
+        with indexed.store.transaction() as uow:
+            uow.objections.save_answer(ObjectionAnswer(NODE, due_since(indexed), True, "so", 1))
+    with indexed.store.read_transaction() as uow:
+        view = ObjectionView(indexed.source.archive.kickout_policy, TERMS)
+        assert count_unanswered_objections(uow, view) == count
+        assert count_unanswered_objections(uow, view._replace(terms=None)) == 0
