@@ -93,6 +93,8 @@ def known(app, played_chain) -> Known:
         "group": re.findall(r'"group":"(0x\w{64})"', explanation_text)[:5],
         "number": rounds,
         "piece": ["0"],
+        "seq": ["0"],
+        "hash": ["0x" + 64 * "5"],
         "period": [str(report.report.period)],
     }
 
@@ -131,6 +133,12 @@ def test_responses_conform_to_openapi_schema(schema, known, data):
         if operation.path.endswith("/again"):
             # The settings of this server draw nobody.
             allowed = {404}
+        elif operation.path.endswith("/{hash}"):
+            # No rules were announced.
+            allowed = {404}
+        elif operation.path.endswith("/{seq}"):
+            # No node objected.
+            allowed = {300, 404}
         elif operation.path.endswith("/evidence"):
             # Most nodes were never accused.
             allowed = {200, 300, 404}

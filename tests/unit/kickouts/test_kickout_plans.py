@@ -37,6 +37,7 @@ from oracle.kickouts.kickout_planner import (
 )
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.store.outbox.records import Account, Stamp
+from oracle.store.state.objection_repository import ObjectionAnswer
 from oracle.txmgr.call_registry import CallRegistry
 from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult
 from oracle.txmgr.context import AccountContext, StepResult
@@ -203,6 +204,12 @@ def test_execution_is_planned_only_after_veto_delay_and_kick_rounds(
     if planned is not None:
         assert planned.action == f"{EXECUTE_KICK} planned"
         assert list_obstacles(context) == [None]
+
+
+def test_execution_is_not_planned_after_this_reporter_accepted_the_objection(context):
+    with context.account_context.store.transaction() as uow:
+        uow.objections.save_answer(ObjectionAnswer(DUE, DUE_SINCE, True, "an outage", 0))
+    assert plan_accused_execution(context, ACCUSED_IN + KICK_ROUNDS, READY_AT) is None
 
 
 @pytest.mark.parametrize("stated_nodes", [(), (address(2),)])
