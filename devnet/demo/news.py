@@ -102,14 +102,14 @@ def _iter_round_entries(previous: DemoSnapshot, current: DemoSnapshot) -> Iterat
 
 
 def _iter_incident_entries(previous: DemoSnapshot, current: DemoSnapshot) -> Iterator[FeedEntry]:
-    known = {incident.number: incident for incident in previous.incidents}
+    incident_by_number = {incident.number: incident for incident in previous.incidents}
     for incident in current.incidents:
-        if incident.number not in known:
+        if incident.number not in incident_by_number:
             kind = "network outage" if incident.is_network_outage else "burst of one application"
             text = f"incident: {kind}, {incident.nodes} nodes time out; their timeouts are marked"
             yield FeedEntry(current.time, current.block, text, "big")
-        known_incident = known.get(incident.number)
-        was_over = known_incident is not None and known_incident.over_at is not None
+        earlier_incident = incident_by_number.get(incident.number)
+        was_over = earlier_incident is not None and earlier_incident.over_at is not None
         if incident.over_at is not None and not was_over:
             text = (
                 f"the incident is over: {incident.timeouts} timeouts, no score was changed by it"

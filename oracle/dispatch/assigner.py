@@ -196,7 +196,7 @@ class DrawHook(BlockHook):
             _void_draws(uow, [draw.task for draw in uow.draws.list_active()], block.number)
         step = self._drawer.draw_at_block(view, block)
         _void_draws(uow, step.ended_draws, block.number)
-        for place, draw in enumerate(step.new_draws):
+        for draw_number, draw in enumerate(step.new_draws):
             uow.draws.add(
                 StoredDraw(
                     task=draw.task,
@@ -207,7 +207,7 @@ class DrawHook(BlockHook):
                     voided_block=None,
                     total_weight=draw.node_draw.total,
                     candidate_count=draw.node_draw.candidate_count,
-                    place=place,
+                    number_in_block=draw_number,
                 )
             )
         plan_downloads(uow, self._drawer, block, step.ended_draws)

@@ -19,7 +19,7 @@ from oracle.domain.reports.kickout_evidence import (
 from oracle.domain.reports.kickout_review import KickoutPolicy, find_creators
 from oracle.domain.reports.lanes import LOWEST_SCORE
 from oracle.domain.reports.node_kicks import NodeKick
-from oracle.domain.reports.objections import ObjectionTerms
+from oracle.domain.reports.objection_terms import ObjectionTerms
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf, RoundSummary
 from oracle.domain.roots.proofs import NodeProof

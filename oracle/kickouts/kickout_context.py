@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from oracle.domain.reports.kickout_review import KickoutPolicy
-from oracle.domain.reports.objections import ObjectionTerms
+from oracle.domain.reports.objection_terms import ObjectionTerms
 from oracle.domain.reports.report import ReportSettings
 from oracle.indexer.round_leaves import LeafCache
 from oracle.quorum.quorum_context import QuorumContext

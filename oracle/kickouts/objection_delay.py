@@ -16,12 +16,12 @@ from oracle.domain.reports.kickout_review import (
     find_creators,
     find_unanswered_scores,
 )
+from oracle.domain.reports.objection_terms import ObjectionTerms
 from oracle.domain.reports.objections import (
     KickoutScores,
     ObjectionCheck,
     ObjectionReason,
-    ObjectionTerms,
-    Verdict,
+    ObjectionVerdict,
     check_objection,
     select_counting_objection,
 )
@@ -113,10 +113,10 @@ def _find_delay_after_check(
 ) -> ObjectionDelay | None:
     deadline = objection.time + terms.answer
     what_to_do = f"answer it with `qos-oracle objection answer {objection.node}`"
-    if check.verdict is Verdict.SUPPORTED:
+    if check.verdict is ObjectionVerdict.SUPPORTED:
         reason = f"objection {objection.seq} is supported ({check.finding}); {what_to_do}"
         return ObjectionDelay(reason, None, objection, is_unanswered=time > deadline)
-    if check.verdict is Verdict.OPEN and time <= deadline:
+    if check.verdict is ObjectionVerdict.OPEN and time <= deadline:
         reason = f"objection {objection.seq} is open ({check.finding}); {what_to_do}"
         return ObjectionDelay(f"{reason} before {deadline} (block time)", deadline + 1, objection)
     return None

@@ -7,10 +7,10 @@ from pydantic import Field
 
 from oracle.domain.events.oracle_events import Objected
 from oracle.domain.reports.kickout_review import KickoutPolicy
+from oracle.domain.reports.objection_terms import ObjectionTerms
 from oracle.domain.reports.objections import (
     ObjectionReason,
-    ObjectionTerms,
-    Verdict,
+    ObjectionVerdict,
     select_counting_objection,
 )
 from oracle.kickouts.kickout_cases import find_due_intervals
@@ -116,7 +116,7 @@ def build_objection_entries(
                 seq=objection.seq,
                 due_since=due_since,
                 reason=ObjectionReason.from_number(objection.reason).option,
-                text=objection.words,
+                text=objection.text,
                 at=place_by_position[objection.at],
                 time=objection.time,
                 is_due=is_due,
@@ -142,7 +142,7 @@ def count_unanswered_objections(uow: UnitOfWork, view: ObjectionView) -> int:
     return sum(
         entry.is_counted and entry.is_due and not entry.answer
         for entry in build_objection_entries(uow, objections, view)
-        if entry.verdict != Verdict.REFUTED.value
+        if entry.verdict != ObjectionVerdict.REFUTED.value
     )
 
 
@@ -164,8 +164,8 @@ def describe_objection_state(entry: ObjectionEntry) -> str:
     if not entry.is_counted:
         return "it delays nothing: it was late, or another one to this kickout came first"
     states = {
-        Verdict.REFUTED.value: "refuted by the automatic check",
-        Verdict.SUPPORTED.value: "supported by the automatic check; waits for an answer",
-        Verdict.OPEN.value: "not decided by the automatic check",
+        ObjectionVerdict.REFUTED.value: "refuted by the automatic check",
+        ObjectionVerdict.SUPPORTED.value: "supported by the automatic check; waits for an answer",
+        ObjectionVerdict.OPEN.value: "not decided by the automatic check",
     }
-    return f"{states[entry.verdict or Verdict.OPEN.value]}: {entry.finding}"
+    return f"{states[entry.verdict or ObjectionVerdict.OPEN.value]}: {entry.finding}"

@@ -20,8 +20,8 @@ _PATIENCE_SECONDS = 120
 _MOST_OF_A_KIND = 2
 _HEIGHT = 900
 _NOT_THERE = "/nothing"
-# It only leads elsewhere.
-_REDIRECTS = "/search"
+# A redirect, and a document for feed readers.
+NO_PAGES = frozenset({"/search", "/nodes/{address}/feed.atom"})
 # Runs before the page's own scripts.
 _LISTEN = """
 window.violations = [];
@@ -108,7 +108,7 @@ def _kind(path: str) -> tuple[str, frozenset[str]] | None:
     if path == _NOT_THERE:
         return path, frozenset()
     for pattern in PAGES:
-        if pattern != _REDIRECTS and re.fullmatch(
+        if pattern not in NO_PAGES and re.fullmatch(
             re.sub(r"\{\w+\}", "[^/]+", pattern), parts.path
         ):
             return pattern, frozenset(dict(parse_qsl(parts.query)))

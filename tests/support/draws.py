@@ -16,5 +16,5 @@ def create_draw(task: TaskKey, seed: BlockRef, node: Address) -> StoredDraw:
         voided_block=None,
         total_weight=10**18,
         candidate_count=1,
-        place=0,
+        number_in_block=0,
     )

@@ -68,7 +68,7 @@ _OBJECTION_INPUTS = {
     "due_since": "dueSince",
     "reason": "reason",
     "seq": "seq",
-    "words": "words",
+    "text": "words",
 }
 # The struct of each event whose only input is a struct.
 LIMITS_EVENTS: Mapping[type[ContractEvent], type] = {

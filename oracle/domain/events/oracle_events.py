@@ -152,7 +152,7 @@ class ConfigSet:
 class Objected:
     """A node objected to its kickout, which is due since `due_since` (unix seconds).
 
-    `seq` counts the node's objections from 0. `words` are those of a stranger.
+    `seq` counts the node's objections from 0. `text` is a stranger's.
     """
 
     at: Position
@@ -161,7 +161,7 @@ class Objected:
     due_since: int
     reason: int
     seq: int
-    words: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)

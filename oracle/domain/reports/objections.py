@@ -15,6 +15,7 @@ from oracle.domain.ids import Address, TaskKey
 from oracle.domain.incidents.incident import Incident, find_marking_incident
 from oracle.domain.reports.kickout_evidence import compute_creator_spread, justifies_kickout
 from oracle.domain.reports.kickout_review import UnansweredScore
+from oracle.domain.reports.objection_terms import ObjectionTerms
 from oracle.domain.scoring.rules import Rules
 
 # An incident supports an objection if it marks at least one in this many scores.
@@ -42,7 +43,7 @@ class ObjectionReason(IntEnum):
         return self.name.lower().replace("_", "-")
 
 
-class Verdict(StrEnum):
+class ObjectionVerdict(StrEnum):
     """The result of the automatic check: what the indexed events say about the reason."""
 
     REFUTED = "refuted"
@@ -53,22 +54,8 @@ class Verdict(StrEnum):
 class ObjectionCheck(NamedTuple):
     """The verdict of the automatic check, and the finding behind it."""
 
-    verdict: Verdict
+    verdict: ObjectionVerdict
     finding: str
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectionTerms:
-    """How long objections delay this reporter's accusations, in seconds.
-
-    From the moment a kickout is due, an owner may object for `window`. An objection that no check
-    decided waits `answer` for the operator. After an objection that the operator declined, those
-    to later kickouts of the node delay nothing for `ignored`.
-    """
-
-    window: int
-    answer: int
-    ignored: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +87,14 @@ def check_objection(
         case ObjectionReason.RULES:
             return _check_sum(scores, rules)
         case _:
-            return ObjectionCheck(Verdict.OPEN, "no check decides this reason")
+            return ObjectionCheck(ObjectionVerdict.OPEN, "no check decides this reason")
 
 
 def _check_blocks(scores: KickoutScores) -> ObjectionCheck:
     if scores.unverified is None:
         finding = "every block behind the scores is proven to be on the chain"
-        return ObjectionCheck(Verdict.REFUTED, finding)
-    return ObjectionCheck(Verdict.OPEN, scores.unverified)
+        return ObjectionCheck(ObjectionVerdict.REFUTED, finding)
+    return ObjectionCheck(ObjectionVerdict.OPEN, scores.unverified)
 
 
 def _check_incidents(reason: ObjectionReason, scores: KickoutScores) -> ObjectionCheck:
@@ -123,7 +110,8 @@ def _check_incidents(reason: ObjectionReason, scores: KickoutScores) -> Objectio
     kind = "network outages" if is_outage else "incidents of an application"
     finding = f"{marked} of its {count} scores are timeouts in {kind}"
     is_supported = marked > 0 and marked * _MIN_MARKED_PART >= count
-    return ObjectionCheck(Verdict.SUPPORTED if is_supported else Verdict.OPEN, finding)
+    verdict = ObjectionVerdict.SUPPORTED if is_supported else ObjectionVerdict.OPEN
+    return ObjectionCheck(verdict, finding)
 
 
 def _check_creators(scores: KickoutScores, rules: Rules) -> ObjectionCheck:
@@ -132,17 +120,17 @@ def _check_creators(scores: KickoutScores, rules: Rules) -> ObjectionCheck:
     )
     hold_reason = spread.find_hold_reason(rules)
     if hold_reason is not None:
-        return ObjectionCheck(Verdict.SUPPORTED, hold_reason)
+        return ObjectionCheck(ObjectionVerdict.SUPPORTED, hold_reason)
     finding = "without the scores of any one creator, the mean would not be clearly above the line"
-    return ObjectionCheck(Verdict.REFUTED, finding)
+    return ObjectionCheck(ObjectionVerdict.REFUTED, finding)
 
 
 def _check_sum(scores: KickoutScores, rules: Rules) -> ObjectionCheck:
     if justifies_kickout(scores.entries, rules):
         finding = "the sum of the stored scores justifies the kickout; the ranks were not repeated"
-        return ObjectionCheck(Verdict.OPEN, finding)
+        return ObjectionCheck(ObjectionVerdict.OPEN, finding)
     finding = "the stored scores do not justify a kickout"
-    return ObjectionCheck(Verdict.SUPPORTED, finding)
+    return ObjectionCheck(ObjectionVerdict.SUPPORTED, finding)
 
 
 def select_counting_objection(

@@ -207,7 +207,7 @@ class _PastNode:
         tasks = snapshot.uow.tasks.get_many({draw.task for draw in draws})
         for draw in reversed(draws):
             self._reserved_spans.append((draw.seed_block + 1, draw.voided_block or _FOREVER))
-            self._place_by_block[draw.seed_block] = draw.place
+            self._place_by_block[draw.seed_block] = draw.number_in_block
             task = tasks.get(draw.task)
             if task is None or task.node != address or task.started_time is None:
                 continue
@@ -230,7 +230,7 @@ class _PastNode:
         if point.is_excluded:
             return IneligibilityReason.EXCLUDED
         is_sibling = group is not None and self._start_by_group.get(group, _FOREVER) <= time
-        was_drawn_before = own_place is not None and own_place < row.draw.place
+        was_drawn_before = own_place is not None and own_place < row.draw.number_in_block
         if is_sibling or was_drawn_before or _is_in_newest_span(self._reserved_spans, block):
             return IneligibilityReason.TAKEN
         return None

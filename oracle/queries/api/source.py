@@ -10,7 +10,7 @@ from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.blocks import Position
 from oracle.domain.health import HealthReport
 from oracle.domain.ids import Address
-from oracle.domain.reports.objections import ObjectionTerms
+from oracle.domain.reports.objection_terms import ObjectionTerms
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError, TransientError
 from oracle.indexer.round_leaves import LeafCache

@@ -32,7 +32,8 @@ class StoredDraw:
     at whose end the draw was no longer active (the task started, or its node became ineligible),
     or None while it is active. `seed_time` is the time of the seed block, in unix seconds.
     `total_weight` is the sum of the weights of all candidates, or their number if all are 0.
-    `place` counts the draws of the seed block from 0: a drawn node is no candidate of later ones.
+    `number_in_block` counts the draws of the seed block from 0: a drawn node is no candidate of
+    later ones.
     """
 
     task: TaskKey
@@ -43,7 +44,7 @@ class StoredDraw:
     voided_block: int | None
     total_weight: int
     candidate_count: int
-    place: int
+    number_in_block: int
 
 
 class DrawRepository:
@@ -65,7 +66,7 @@ class DrawRepository:
             new_draw.voided_block,
             encode_wei(new_draw.total_weight),
             new_draw.candidate_count,
-            new_draw.place,
+            new_draw.number_in_block,
         )
         self._connection.execute(insert(draw).values(row))
 
@@ -142,7 +143,7 @@ def _decode_draw_row(row: Any) -> StoredDraw:  # noqa: ANN401  a row of any driv
         voided_block=row.voided_block,
         total_weight=int.from_bytes(row.total_weight, "big"),
         candidate_count=row.candidate_count,
-        place=row.place,
+        number_in_block=row.place,
     )
 
 

@@ -96,7 +96,7 @@ def encode_objection_row(event: Objected) -> Row:
         event.time,
         event.due_since,
         event.reason,
-        event.words,
+        event.text,
     )
 
 
@@ -108,5 +108,5 @@ def _decode_objection_row(row: Any) -> Objected:  # noqa: ANN401  a row of any d
         due_since=row.due_since,
         reason=row.reason,
         seq=row.seq,
-        words=row.words,
+        text=row.words,
     )

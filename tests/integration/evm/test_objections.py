@@ -11,7 +11,7 @@ from oracle.bindings.objections import CONTRACT, encode_object_for_call
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.events.oracle_events import Objected
 from oracle.domain.ids import Address
-from oracle.domain.reports.objections import ObjectionTerms
+from oracle.domain.reports.objection_terms import ObjectionTerms
 from oracle.kickouts.kickout_context import ACCUSE
 from oracle.reporting.recompute import fold_tree_of_round
 from oracle.signing.typed_data import Domain, ObjectionStatement, build_objection_data
@@ -156,7 +156,7 @@ def test_objections_of_every_way_are_indexed_and_change_no_root(hearing: Hearing
     listed = hearing.listed()
     assert [objection.seq for objection in listed] == [2, 1, 0]
     assert [objection.due_since for objection in listed] == 3 * [due_since]
-    assert [objection.words for objection in listed[:2]] == ["too late", "by myself"]
+    assert [objection.text for objection in listed[:2]] == ["too late", "by myself"]
     with hearing.office.store.read_transaction() as uow:
         assert not uow.dead_letters.has_open(0, 2**40)
     check_roots_without_objections(hearing)
@@ -174,4 +174,4 @@ def test_objection_in_a_reorged_block_is_taken_back_and_indexed_again(hearing: H
 
     hearing.object("again", due_since)
     (again,) = hearing.listed()
-    assert (again.seq, again.words) == (0, "again")
+    assert (again.seq, again.text) == (0, "again")

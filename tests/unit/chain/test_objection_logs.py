@@ -54,7 +54,7 @@ def test_any_words_are_decoded_without_a_dead_letter(words: bytes):
     (event,) = decoded.contract_events
     assert decoded.dead_letters == []
     assert isinstance(event, Objected)
-    assert "\0" not in event.words
+    assert "\0" not in event.text
 
 
 def test_objection_in_a_log_of_another_contract_is_ignored():

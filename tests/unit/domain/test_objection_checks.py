@@ -13,7 +13,7 @@ from oracle.domain.reports.kickout_review import UnansweredScore
 from oracle.domain.reports.objections import (
     KickoutScores,
     ObjectionReason,
-    Verdict,
+    ObjectionVerdict as Verdict,
     check_objection,
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
@@ -61,7 +61,8 @@ def test_verified_blocks_refute_that_events_are_not_on_the_chain():
 
 
 @pytest.mark.parametrize(
-    ("incidents", "verdict"), [(0, Verdict.OPEN), (1, Verdict.SUPPORTED), (5, Verdict.SUPPORTED)]
+    ("incidents", "verdict"),
+    [(0, Verdict.OPEN), (1, Verdict.SUPPORTED), (5, Verdict.SUPPORTED)],
 )
 def test_incidents_of_a_fifth_of_the_scores_support_the_objection(
     incidents: int, verdict: Verdict
@@ -75,7 +76,10 @@ def test_incident_of_an_application_is_no_outage():
 
 @pytest.mark.parametrize(
     ("creators", "verdict"),
-    [((APPLICATION,), Verdict.SUPPORTED), ((APPLICATION, OTHER, NODE), Verdict.REFUTED)],
+    [
+        ((APPLICATION,), Verdict.SUPPORTED),
+        ((APPLICATION, OTHER, NODE), Verdict.REFUTED),
+    ],
 )
 def test_share_of_one_creator_decides_the_objection_to_it(
     creators: tuple[Address, ...], verdict: Verdict

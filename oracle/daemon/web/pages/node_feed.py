@@ -24,7 +24,7 @@ _SPAN_SECONDS = 30 * 86_400
 _MEDIA_TYPE = "application/atom+xml; charset=utf-8"
 
 
-class FeedEntry(NamedTuple):
+class AtomEntry(NamedTuple):
     """One event of a node: its stable id, its unix time, and its sentence."""
 
     id: str
@@ -50,17 +50,17 @@ def render_node_feed(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     return Response(text, media_type=_MEDIA_TYPE, headers={"cache-control": "no-cache"})
 
 
-def list_feed_entries(snapshot: ApiSnapshot, address: Address) -> list[FeedEntry]:
+def list_feed_entries(snapshot: ApiSnapshot, address: Address) -> list[AtomEntry]:
     """Return the newest membership changes and falls of reliability of a node, newest first."""
     oldest_time = max(0, snapshot.cursor.time - _SPAN_SECONDS)
     query = HistoryQuery(first=oldest_time, last=None, points=MAX_POINTS)
     falls = [
-        FeedEntry(_build_id(mark.place, mark.cause), mark.time, describe_mark(mark))
+        AtomEntry(_build_id(mark.place, mark.cause), mark.time, describe_mark(mark))
         for mark in build_node_history(snapshot, address, query).marks
         if CAUSES[ReliabilityCause(mark.cause)].mark is ReliabilityMark.FALL
     ]
     turns = [
-        FeedEntry(_build_id(event.place, event.what), event.time, SENTENCE_BY_CHANGE[event.what])
+        AtomEntry(_build_id(event.place, event.what), event.time, SENTENCE_BY_CHANGE[event.what])
         for event in build_node_past(snapshot, address).membership
         if event.time is not None and event.time >= oldest_time
     ]
@@ -68,7 +68,8 @@ def list_feed_entries(snapshot: ApiSnapshot, address: Address) -> list[FeedEntry
     return entries[:_MAX_ENTRIES]
 
 
-def _build_id(place: LogPlace, kind: str) -> str:
+def _build_id(log_place: LogPlace, kind: str) -> str:
     """Return an id that stays the same while the event stays at its place in the chain."""
-    source = f"feed-{place.feed_row}" if place.tx is None else f"{place.tx}-{place.log}"
-    return f"{place.block}-{source}-{kind}"
+    if log_place.tx is None:
+        return f"{log_place.block}-feed-{log_place.feed_row}-{kind}"
+    return f"{log_place.block}-{log_place.tx}-{log_place.log}-{kind}"
