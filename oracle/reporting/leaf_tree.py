@@ -77,6 +77,7 @@ class LeafTree:
         if self._running_update is not None and not self._running_update.done():
             return
         self._finish_update()
+        store.call_before_close(self._stop_update)
         self._running_update = run_in_background(
             partial(self._update_to_cursor, store), "leaf-tree"
         )

@@ -5,7 +5,7 @@ See docs/explanation/storage.md#unit-of-work.
 
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import cached_property
 from importlib import import_module
@@ -213,6 +213,7 @@ class Store:
         self._has_unknown_commit = False
         self._epoch: int | None = None
         self._file = get_file_identity(url)
+        self._stop_readers: set[Callable[[], None]] = set()
 
     @classmethod
     def open(cls, url: str, *, create: bool = False) -> "Store":
@@ -365,7 +366,13 @@ class Store:
                     f"{path.parent}: cannot create a temporary copy of the database: {error}"
                 ) from None
 
+    def call_before_close(self, stop_reader: Callable[[], None]) -> None:
+        """Call `stop_reader`, which ends a read in another thread, once when the store closes."""
+        self._stop_readers.add(stop_reader)
+
     def close(self) -> None:
+        while self._stop_readers:
+            self._stop_readers.pop()()
         for engine in (self._write_engine, self._read_engine):
             engine.dispose()
 

@@ -21,6 +21,9 @@ class Brittle:
     def read_transaction(self) -> AbstractContextManager[UnitOfWork]:
         return self._store.read_transaction()
 
+    def call_before_close(self, stop_reader: Callable[[], None]) -> None:
+        self._store.call_before_close(stop_reader)
+
     @contextmanager
     def transaction(self) -> Iterator[UnitOfWork]:
         with self._store.transaction() as uow:

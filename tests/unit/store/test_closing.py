@@ -1,0 +1,19 @@
+"""A store that closes ends the reads of other threads first."""
+
+from oracle.store.database import Store
+
+
+def test_closing_store_stops_readers_while_it_can_still_be_read(tmp_path):
+    cursors: list[object] = []
+
+    def stop_reader() -> None:
+        with store.read_transaction() as uow:
+            cursors.append(uow.cursor.get())
+
+    with Store.open(f"sqlite:///{tmp_path}/index.sqlite", create=True) as store:
+        store.call_before_close(stop_reader)
+        store.call_before_close(stop_reader)
+        assert cursors == []
+    assert cursors == [None]
+    store.close()
+    assert cursors == [None]
