@@ -83,6 +83,8 @@ def accepted(number: int, *, config: Hash = CONFIG, bitmap: int = 0b101) -> Roun
 
 
 _nodes = st.sampled_from([address(number) for number in (1, 2, 3)])
+# What the reader of logs leaves of a stranger's bytes.
+_texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=9)
 _times = st.integers(1, 50)
 _hashes = st.sampled_from([root_of(number) for number in (1, 2)])
 _limits = st.lists(st.integers(0, 9), min_size=7, max_size=7)
@@ -110,7 +112,7 @@ _steps: st.SearchStrategy[Callable[[int], list[ContractEvent]]] = st.one_of(
     _kick_events(KickRefused, st.just(address(8)), _hashes),
     _kick_events(NodeExpelled),
     _kick_events(NodeReadmitted),
-    _kick_events(Objected, _times, st.integers(0, 9), st.integers(0, 9), st.text(max_size=9)),
+    _kick_events(Objected, _times, st.integers(0, 9), st.integers(0, 9), _texts),
     _limits.map(lambda values: lambda _head: [LimitsSet(AT, TIME, RootsLimits(*values))]),
     _limits.map(
         lambda values: lambda _head: [KickLimitsSet(AT, TIME, ContractKickLimits(*values[:5]))]
@@ -150,6 +152,7 @@ def histories(draw: st.DrawFn) -> list[ContractEvent]:
         made = make(head)
         head += any(isinstance(event, RoundAccepted) for event in made)
         events += [
-            replace(event, at=Position(block, 0, len(events)), time=10 * block) for event in made
+            replace(event, at=Position(block, 0, log), time=10 * block)
+            for log, event in enumerate(made, len(events))
         ]
     return events

@@ -1,6 +1,6 @@
 """Leaves that are computed between cuts are left out of a cut; the loop does not wait for them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Event
@@ -28,6 +28,9 @@ class Gate:
     def __init__(self, store: Store, error: Exception | None = None) -> None:
         self.store, self.error = store, error
         self.is_open, self.reads = Event(), 0
+
+    def call_before_close(self, stop_reader: Callable[[], None]) -> None:
+        self.store.call_before_close(stop_reader)
 
     @contextmanager
     def read_transaction(self) -> Iterator[UnitOfWork]:
