@@ -57,6 +57,9 @@ class _Between:
     store: Store
     happens: Callable[[], object] | None
 
+    def call_before_close(self, stop_reader: Callable[[], None]) -> None:
+        self.store.call_before_close(stop_reader)
+
     def read_transaction(self) -> AbstractContextManager[UnitOfWork]:
         return self.store.read_transaction()
 

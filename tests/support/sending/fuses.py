@@ -3,7 +3,7 @@
 A fuse burns once, at the n-th point passed or at the first point with a name.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import NamedTuple, cast
@@ -78,6 +78,9 @@ class FusedStore:
     def __init__(self, store: Store, fuse: Fuse) -> None:
         self._store = store
         self._fuse = fuse
+
+    def call_before_close(self, stop_reader: Callable[[], None]) -> None:
+        self._store.call_before_close(stop_reader)
 
     def read_transaction(self) -> AbstractContextManager[UnitOfWork]:
         return self._store.read_transaction()
