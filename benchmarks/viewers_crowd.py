@@ -3,7 +3,8 @@
 Run: viewers_crowd.py URL MANY
 Half of the viewers listen to /v1/events. The others request a page or JSON, wait for a few seconds
 as a reader does, and request again with the ETag of their last response, so that an unchanged page
-is not sent again. A line is printed once all viewers have had their first response.
+is not sent again. A line is printed once all viewers have had their first response. If a viewer
+fails before that, the program ends with its error.
 """
 
 import asyncio
@@ -30,17 +31,21 @@ class Viewers:
         parts = urlsplit(url)
         self.host, self.port, self.many = str(parts.hostname), int(parts.port or 80), many
         self.chance = Random(1)  # noqa: S311 - repeatable, no secret
-        self.there = 0
-        self.all_there = asyncio.Event()
+        self.connected = 0
+        self.all_connected = asyncio.Event()
         self.opening = asyncio.Semaphore(AT_ONCE)
         self.seconds: list[float] = []
         self.unchanged = self.refused = self.events = 0
 
     async def listen(self) -> None:
-        reader, writer = await self._asked("/v1/events", "")
+        reader, writer = await self._send_request("/v1/events", "")
         # The response's header, and the event id at which the stream begins.
-        await reader.readuntil(b"\nid: ")
-        self._came()
+        try:
+            await reader.readuntil(b"\nid: ")
+        except asyncio.IncompleteReadError as error:
+            status = error.partial.partition(b"\r\n")[0].decode("latin-1")
+            raise ConnectionError(f"/v1/events ended with {status or 'no response'}") from error
+        self._count_connected()
         # Events are counted in raw bytes, because reading lines takes more CPU time than serving.
         while part := await reader.read(_PART_BYTES):
             self.events += part.count(b"event: ")
@@ -52,51 +57,51 @@ class Viewers:
         while True:
             path = self.chance.choice(PATHS)
             began = time.perf_counter()
-            head = await self._answer(path, tags)
+            head = await self._fetch(path, tags)
             self.seconds.append(time.perf_counter() - began)
             status = head.partition(b"\r\n")[0]
             self.unchanged += _NOT_MODIFIED in status
             self.refused += b" 2" not in status and _NOT_MODIFIED not in status
             if is_first:
                 is_first = False
-                self._came()
-                await self.all_there.wait()
+                self._count_connected()
+                await self.all_connected.wait()
                 await asyncio.sleep(self.chance.uniform(0.0, MOST_SECONDS))
                 continue
             await asyncio.sleep(self.chance.uniform(LEAST_SECONDS, MOST_SECONDS))
 
-    async def _answer(self, path: str, tags: dict[str, str]) -> bytes:
+    async def _fetch(self, path: str, tags: dict[str, str]) -> bytes:
         tag = f"if-none-match: {tags[path]}\r\n" if path in tags else ""
-        reader, writer = await self._asked(path, tag)
-        answer = await reader.read()
+        reader, writer = await self._send_request(path, tag)
+        response = await reader.read()
         writer.close()
-        head = answer.partition(b"\r\n\r\n")[0]
+        head = response.partition(b"\r\n\r\n")[0]
         for line in head.decode("latin-1").split("\r\n"):
             name, _, value = line.partition(": ")
             if name.lower() == "etag":
                 tags[path] = value
         return head
 
-    async def _asked(
-        self, path: str, more: str
+    async def _send_request(
+        self, path: str, headers: str
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         async with self.opening:
             reader, writer = await asyncio.open_connection(self.host, self.port)
-        head = f"host: {self.host}\r\naccept-encoding: gzip\r\n{more}"
+        head = f"host: {self.host}\r\naccept-encoding: gzip\r\n{headers}"
         writer.write(f"GET {path} HTTP/1.1\r\n{head}\r\n".encode())
         await writer.drain()
         return reader, writer
 
-    def _came(self) -> None:
-        self.there += 1
-        if self.there == self.many:
-            self.all_there.set()
+    def _count_connected(self) -> None:
+        self.connected += 1
+        if self.connected == self.many:
+            self.all_connected.set()
 
-    def forget(self) -> None:
+    def reset_statistics(self) -> None:
         """Reset the statistics."""
         self.seconds, self.unchanged, self.refused, self.events = [], 0, 0, 0
 
-    def seen(self) -> dict[str, object]:
+    def collect_statistics(self) -> dict[str, object]:
         times = sorted(self.seconds) or [0.0]
         return {
             "answers": len(self.seconds),
@@ -113,20 +118,23 @@ async def main(url: str, many: int) -> None:
     half = many // 2
     work = [asyncio.create_task(viewers.listen()) for _ in range(half)]
     work += [asyncio.create_task(viewers.read()) for _ in range(many - half)]
-    stop_request = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
-    there = asyncio.create_task(viewers.all_there.wait())
+    stdin_closed = asyncio.Event()
+    # Not a thread that reads stdin: Python would wait for it before the program can end.
+    asyncio.get_running_loop().add_reader(sys.stdin, stdin_closed.set)
+    all_connected = asyncio.create_task(viewers.all_connected.wait())
     # The failure of one viewer ends the program.
-    done, _ = await asyncio.wait([*work, there], return_when=asyncio.FIRST_COMPLETED)
-    for viewer in done:
-        viewer.result()
-    viewers.forget()
+    done, _ = await asyncio.wait([*work, all_connected], return_when=asyncio.FIRST_COMPLETED)
+    for task in done:
+        task.result()
+    viewers.reset_statistics()
     print("all connected", flush=True)
+    stop_request = asyncio.create_task(stdin_closed.wait())
     await asyncio.wait([*work, stop_request], return_when=asyncio.FIRST_COMPLETED)
     for viewer in work:
         viewer.cancel()
     failed = [viewer for viewer in await asyncio.gather(*work, return_exceptions=True)
               if isinstance(viewer, OSError)]  # fmt: skip
-    print(json.dumps({**viewers.seen(), "cut off": len(failed)}), flush=True)
+    print(json.dumps({**viewers.collect_statistics(), "cut off": len(failed)}), flush=True)
 
 
 if __name__ == "__main__":
