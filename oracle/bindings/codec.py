@@ -150,6 +150,6 @@ def get_contract_class(contract: str) -> "type[Contract]":
 
 
 def _get_offline_web3() -> "Web3":
-    from oracle.rpc.web3_provider import build_offline_web3  # noqa: PLC0415  it takes a second
+    from oracle.rpc.offline_web3 import build_offline_web3  # noqa: PLC0415  it takes a second
 
     return build_offline_web3()

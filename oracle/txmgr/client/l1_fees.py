@@ -164,6 +164,6 @@ def _build_call_request(to: str, view: str, *arguments: object) -> RpcRequest:
 
 @cache
 def _load_contract_class() -> Any:  # noqa: ANN401  # web3's class of contracts; web3 is not named here
-    from oracle.rpc.web3_provider import build_offline_web3  # noqa: PLC0415  it takes a second
+    from oracle.rpc.offline_web3 import build_offline_web3  # noqa: PLC0415  it takes a second
 
     return build_offline_web3().eth.contract(abi=_ABIS)
