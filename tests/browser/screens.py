@@ -33,12 +33,13 @@ _PATIENCE_SECONDS = 120
 
 def digest() -> str:
     """Return the digest of what pages look like: templates, style sheet, drawings, checks."""
-    drawn = [*FOLDER.glob("templates/*.html"), *FOLDER.glob("static/*.css")]
+    drawn = [*FOLDER.glob("templates/**/*.html"), *FOLDER.glob("static/*.css")]
     drawn += FOLDER.glob("static/proof*.js")
     drawn += FOLDER.rglob("drawings.py")
     hasher = sha256()
-    for path in sorted(drawn, key=lambda path: path.name):
-        hasher.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for path in sorted(drawn):
+        name = path.relative_to(FOLDER).as_posix()
+        hasher.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return hasher.hexdigest()
 
 

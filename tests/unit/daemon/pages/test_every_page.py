@@ -181,7 +181,7 @@ def test_content_security_policy_forbids_external_and_inline_sources():
 
 def test_templates_never_disable_escaping():
     lab_folder = Path(lab.page.__file__).parent
-    templates = [*(FOLDER / "templates").glob("*.html"), *lab_folder.glob("templates/*.html")]
+    templates = [*FOLDER.glob("templates/**/*.html"), *lab_folder.glob("templates/*.html")]
     assert {"node.html", "attack.html"} <= {template.name for template in templates}
     for template in templates:
         text = template.read_text("utf-8")
