@@ -9,10 +9,10 @@ after half of the nodes changed takes beyond what the process had before the fir
 on Linux only. The delay is the longest one of another thread, such as that of the lease, while one
 of these two is computed.
 
-The daemon computes the leaves of changed nodes in a thread between cuts. The last cut is measured
-after this thread has ended; the work of the thread and the delay that it causes have rows of their
-own. A proof is that of a node in the last cut: with nothing in memory, as after a restart, and
-with the piece of the node in memory.
+The daemon computes the leaves of changed nodes in a thread between cuts. The last cut and the last
+root are measured after this thread has ended; the work of the thread and the delay that it causes
+have rows of their own. A proof is that of a node in the last cut: with nothing in memory, as after
+a restart, and with the piece of the node in memory.
 
 The page is the first page of `/v1/nodes`, from a server that has served it before: once after the
 change of one node in a hundred, and once at the next block, which changed a hundred nodes. One
@@ -252,8 +252,7 @@ def measure_roots(store: Store, nodes: list[Node]) -> tuple[list[Figure], float]
     cutter = ReportCutter(ScriptedReader(), CRYNUX, SETTINGS, DOMAIN, anchor_window=200)
 
     def root(number: int) -> Hash:
-        with store.read_transaction() as uow:
-            return cutter.build_report(uow, contract_state(), block(number)).root
+        return build_root(cutter, store, number)
 
     memory = Peak()
     delays: list[float] = []
@@ -281,6 +280,11 @@ def measure_roots(store: Store, nodes: list[Node]) -> tuple[list[Figure], float]
     if known_peaks and plain_peak is not None:
         figures.append(("memory of a root", "MB", max(known_peaks), 160.0, plain_peak))
     return figures, plain
+
+
+def build_root(cutter: ReportCutter, store: Store, number: int) -> Hash:
+    with store.read_transaction() as uow:
+        return cutter.build_report(uow, contract_state(), block(number)).root
 
 
 def measure_cuts(store: Store, nodes: list[Node], plain: float) -> list[Figure]:
@@ -322,10 +326,14 @@ def measure_cuts(store: Store, nodes: list[Node], plain: float) -> list[Figure]:
     with longest_delay(delays):
         ahead = seconds(lambda: update_leaves(cutter, store, 7))
     half_ahead = seconds(lambda: cut(7, contract))
+    change(store, nodes[::ONE_IN], 8)
+    update_leaves(cutter, store, 8)
+    root_ahead = seconds(lambda: build_root(cutter, store, 8))
     return [
         ("leaves of half of the nodes, between cuts", "s CPU", ahead, None, plain),
         ("delay of other threads by these leaves", "s", delays[0], 0.1, ahead),
         ("round cut after these leaves", "s CPU", half_ahead, None, plain),
+        ("root after such leaves of one node in a hundred", "s CPU", root_ahead, 0.1, plain),
         *measure_proofs(store, nodes, plain),
         ("round cut after one node in a hundred changed", "s CPU", again, 1.0, plain),
         ("round cut after half of the nodes changed", "s CPU", half, None, plain),
