@@ -5,18 +5,22 @@ files below `rules.announced_folder`.
 """
 
 import os
+import pickle
+import signal
+import subprocess
 import sys
 import traceback
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from multiprocessing import get_context
-from multiprocessing.process import BaseProcess
 from pathlib import Path
+from threading import Thread
 
 import structlog
 
 from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.segments.segment_request import MAX_FRAME_BYTES, read_frame, write_frame
+from oracle.chain.segments.worker_process import DATABASE_VARIABLES, start_worker_process
 from oracle.daemon.compose import Index, open_reader
 from oracle.daemon.config.loader import Config, read_shadow_rules
 from oracle.daemon.config.redaction import iter_secret_parts, iter_secret_values
@@ -119,8 +123,33 @@ def _get_nodes(shadow: ShadowFold) -> FoldedNodes:
     return FoldedNodes(shadow.fold.rules, shadow.fold.ledger.nodes)
 
 
-def run_preview_worker(config: Config) -> None:
-    """Update the previews in a process of its own, which ends with 1 if that fails."""
+def start_preview_worker(config: Config) -> "subprocess.Popen[bytes]":
+    """Start a process that updates the previews once, and that ends with 1 if this fails.
+
+    The process ends early when its stdin is closed. Its environment has no key: the settings are
+    sent through the pipe.
+    """
+    worker = start_worker_process(
+        "oracle.daemon.rules_previews",
+        stdout=subprocess.DEVNULL,
+        also_passed=DATABASE_VARIABLES,
+    )
+    assert worker.stdin is not None  # noqa: S101  # opened with a pipe
+    # A worker that has already ended is noticed by its exit code.
+    with suppress(BrokenPipeError):
+        write_frame(worker.stdin, pickle.dumps(config))  # type: ignore[arg-type]  # a binary pipe
+    return worker
+
+
+def run_preview_worker() -> None:
+    """Update the previews with the settings that are sent to stdin."""
+    # Ctrl-C is handled by the parent, which closes the input.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    content = read_frame(sys.stdin.buffer, MAX_FRAME_BYTES)
+    if content is None:
+        return
+    Thread(target=_exit_at_end_of_input, name="parent watch", daemon=True).start()
+    config: Config = pickle.loads(content)  # noqa: S301  # sent by the parent process
     for secret in iter_secret_parts(iter_secret_values(config)):
         register_secret(secret)
     os.nice(_NICENESS)
@@ -134,6 +163,14 @@ def run_preview_worker(config: Config) -> None:
         sys.exit(1)
 
 
+def _exit_at_end_of_input() -> None:
+    """End the process when the parent has ended; files are replaced whole, so nothing is lost."""
+    # Not by `sys.stdin`, whose lock would disturb the interpreter at its exit.
+    while os.read(0, 1):
+        continue
+    os._exit(1)
+
+
 @dataclass(slots=True)
 class PreviewJob:
     """Starts the worker when it is due, and stores notices of the nodes that it found to lose.
@@ -143,14 +180,15 @@ class PreviewJob:
 
     index: Index
     shadow_rules: Mapping[str, Rules]
-    _worker: BaseProcess | None = None
+    _worker: "subprocess.Popen[bytes] | None" = None
 
     def tick(self) -> TickFacts:
         """Store notices of the last run, and start the next one if there are other rules."""
         if self._worker is not None:
-            if self._worker.is_alive():
+            exit_code = self._worker.poll()
+            if exit_code is None:
                 return None
-            exit_code, self._worker = self._worker.exitcode, None
+            self.stop()
             if exit_code:
                 structlog.get_logger().warning("rules_preview_failed", exit_code=exit_code)
         config, reader = self.index.config, self.index.reader
@@ -161,18 +199,16 @@ class PreviewJob:
             return None
         if config.notify:
             self._store_notices(other_rules)
-        worker = get_context("spawn").Process(
-            target=run_preview_worker, args=(config,), daemon=True
-        )
-        worker.start()
-        self._worker = worker
+        self._worker = start_preview_worker(config)
         return None
 
     def stop(self) -> None:
         """End the worker; the next run continues from its files."""
-        if self._worker is not None:
-            self._worker.terminate()
-            self._worker.join()
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.terminate()
+            # Closes the pipe, and waits for the end.
+            worker.communicate()
 
     def _store_notices(self, other_rules: list[OtherRules]) -> None:
         folder, store = self.index.config.rules.announced_folder / PREVIEW_FOLDER, self.index.store
@@ -236,3 +272,7 @@ def _is_hit(entry: NodePreview) -> bool:
     is_newly_due = entry.due_then and not entry.due_now
     is_newly_excluded = entry.excluded_then and not entry.excluded_now
     return is_newly_due or is_newly_excluded or entry.places_lost >= _MANY_PLACES
+
+
+if __name__ == "__main__":
+    run_preview_worker()

@@ -5,17 +5,13 @@ that dies loses only its own request, a worker that hangs is killed alone, and n
 the writer (decision 0199).
 """
 
-import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from concurrent.futures import Future
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Protocol
 
-import oracle
 from oracle.chain.segments.segment_request import (
     MAX_FRAME_BYTES,
     FrameError,
@@ -27,21 +23,13 @@ from oracle.chain.segments.segment_request import (
     write_frame,
 )
 from oracle.chain.segments.worker import READY_MESSAGE
+from oracle.chain.segments.worker_process import start_worker_process
 from oracle.errors import OracleError
 
 # Idle time after which a worker ends; it is started again when needed.
 IDLE_SECONDS = 60.0
 _JOIN_SECONDS = 2.0
-# A worker signs nothing and opens no database, so it gets only the variables listed here. A key
-# may have any name (`keys.signer_env`, `AWS_SECRET_ACCESS_KEY`, `PGPASSWORD`), so a list of
-# excluded names would not be safe.
-_PASSED_VARIABLES = frozenset(
-    {"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV"}
-    # Variables for connections: certificates, and credentials by host.
-    | {"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NETRC"}
-)
-_PASSED_PREFIXES = ("LC_", "PYTHON")
-_PROXY_VARIABLES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
+_WORKER_MODULE = "oracle.chain.segments.worker"
 
 
 class WorkerDiedError(OracleError):
@@ -218,7 +206,7 @@ class _Worker:
             if self._is_closed:
                 raise FrameError("the worker pool is closed")
         self._end_process()
-        process = _start_process()
+        process = start_worker_process(_WORKER_MODULE)
         with self._lock:
             self._process = process
         assert process.stdin is not None  # noqa: S101  # opened with pipes
@@ -242,30 +230,3 @@ class _Worker:
                 except OSError:
                     # The pipe still contained part of a request.
                     continue
-
-
-def _start_process() -> "subprocess.Popen[bytes]":
-    """Start a worker process of this package, with only the listed environment variables."""
-    environment = {
-        name: value for name, value in os.environ.items() if _is_passed_to_workers(name)
-    }
-    package_root = str(Path(oracle.__file__).resolve().parents[1])
-    inherited_path = environment.get("PYTHONPATH")
-    environment["PYTHONPATH"] = (
-        package_root if not inherited_path else os.pathsep.join((package_root, inherited_path))
-    )
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", "oracle.chain.segments.worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment,
-    )
-
-
-def _is_passed_to_workers(name: str) -> bool:
-    """Return whether a worker gets this environment variable."""
-    return (
-        name in _PASSED_VARIABLES
-        or name.upper() in _PROXY_VARIABLES
-        or name.startswith(_PASSED_PREFIXES)
-    )

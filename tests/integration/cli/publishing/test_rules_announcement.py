@@ -1,7 +1,6 @@
 """`rules announce` and the timelock of a real chain: announced, cancelled, and in force."""
 
 import json
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from oracle.bindings.qos_roots import CONTRACT
 from oracle.cli.main import run
 from oracle.cli.options import load_config
 from oracle.daemon.config.loader import Config
-from oracle.daemon.rules_previews import run_preview_worker
+from oracle.daemon.rules_previews import start_preview_worker
 from tests.support.cli.local_network import LocalNetwork, Settings, local_network, write
 
 REASON, LINK = "Shorter memory.", "https://example.org/42"
@@ -202,21 +201,19 @@ def test_worker_process_writes_the_previews_of_shadow_sets(operator, settings, t
     operator.read_history()
     config = load_config(operator.config)
 
-    assert run_in_process(config) == 0
+    assert run_worker(config) == 0
 
     (preview,) = operator.run_json("rules", "preview")
     assert (preview["rules"], preview["ready_at"]) == ("short-memory", None)
 
     operator.file.write_text("{}", "utf-8")
     capfd.readouterr()
-    assert run_in_process(config) == 1
+    assert run_worker(config) == 1
     stderr = capfd.readouterr().err
     assert stderr.startswith("rules preview: shadow.rules: ")
     assert stderr.count("\n") == 1
 
 
-def run_in_process(config: Config) -> int | None:
-    worker = get_context("spawn").Process(target=run_preview_worker, args=(config,))
-    worker.start()
-    worker.join(60)
-    return worker.exitcode
+def run_worker(config: Config) -> int:
+    with start_preview_worker(config) as worker:
+        return worker.wait(60)

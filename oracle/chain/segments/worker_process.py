@@ -1,0 +1,66 @@
+"""Starts worker processes of this package with only the environment variables listed here.
+
+A key may have any name (`keys.signer_env`, `AWS_SECRET_ACCESS_KEY`, `PGPASSWORD`), so a list of
+excluded names would not be safe.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Collection
+from pathlib import Path
+
+import oracle
+
+_PASSED_VARIABLES = frozenset(
+    {"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV"}
+    # Variables for connections: certificates, and credentials by host.
+    | {"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NETRC"}
+)
+_PASSED_PREFIXES = ("LC_", "PYTHON")
+_PROXY_VARIABLES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
+# Variables with which libpq completes the address of a PostgreSQL database.
+DATABASE_VARIABLES = frozenset(
+    {"PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGPASSWORD", "PGPASSFILE"}
+    | {"PGSERVICE", "PGSERVICEFILE", "PGSYSCONFDIR", "PGOPTIONS", "PGCONNECT_TIMEOUT"}
+    | {"PGSSLMODE", "PGSSLNEGOTIATION", "PGSSLCERT", "PGSSLKEY", "PGSSLROOTCERT", "PGSSLCRL"}
+    | {"PGSSLCRLDIR", "PGSSLSNI", "PGREQUIREPEER", "PGREQUIREAUTH", "PGCHANNELBINDING"}
+    | {"PGGSSENCMODE", "PGKRBSRVNAME", "PGGSSLIB", "PGTARGETSESSIONATTRS", "PGLOADBALANCEHOSTS"}
+)
+
+
+def start_worker_process(
+    module: str,
+    *,
+    stdout: int | None = subprocess.PIPE,
+    also_passed: Collection[str] = (),
+) -> "subprocess.Popen[bytes]":
+    """Start `python -m module` with a pipe to its stdin.
+
+    The process gets only the listed environment variables, and those named by `also_passed`.
+    """
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if _is_passed_to_workers(name) or name in also_passed
+    }
+    package_root = str(Path(oracle.__file__).resolve().parents[1])
+    inherited_path = environment.get("PYTHONPATH")
+    environment["PYTHONPATH"] = (
+        package_root if not inherited_path else os.pathsep.join((package_root, inherited_path))
+    )
+    return subprocess.Popen(  # noqa: S603 - a module of this package
+        [sys.executable, "-P", "-m", module],
+        stdin=subprocess.PIPE,
+        stdout=stdout,
+        env=environment,
+    )
+
+
+def _is_passed_to_workers(name: str) -> bool:
+    """Return whether every worker gets this environment variable."""
+    return (
+        name in _PASSED_VARIABLES
+        or name.upper() in _PROXY_VARIABLES
+        or name.startswith(_PASSED_PREFIXES)
+    )
