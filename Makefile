@@ -1,6 +1,6 @@
 # `make` lists the targets, which install what they need. ./demo and ./check do not need make.
 .DEFAULT_GOAL := help
-.PHONY: help tools install demo check test lint format types layers contracts slow mutants mutation faults sending fidelity fidelity-mutants fidelity-runs conformance lies sim machine soak reporters fuzz bench slither halmos dashboard picture docs reference events house vocabulary nightly cover wheel release images constraints initial vendored screens clean
+.PHONY: help tools install demo check test lint format types layers contracts slow mutants mutation faults sending fidelity fidelity-mutants fidelity-runs conformance lies sim machine soak reporters fuzz bench slither halmos dashboard picture docs reference events house vocabulary nightly cover wheel release images constraints initial vendored clients screens clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -16,7 +16,7 @@ install test lint format types layers contracts slow mutants mutation faults sen
 fidelity fidelity-mutants fidelity-runs conformance lies sim machine soak fuzz slither halmos bench: tools
 dashboard reporters: tools
 picture docs reference events house vocabulary nightly cover initial wheel release images: tools
-constraints vendored screens: tools
+constraints vendored clients screens: tools
 
 install:  ## Make .venv and node_modules, and install the commit hooks
 	pre-commit install
@@ -150,6 +150,9 @@ constraints:  ## Pin every package anew, with hashes (ARGS=--upgrade: the newest
 
 vendored:  ## Bring what the pages load in a browser from npm, as the lock file says
 	PYTHONPATH=.:ops/release python -m release.vendored
+
+clients:  ## Write the types of the clients (clients/) from the OpenAPI description; npm for TypeScript
+	PYTHONPATH=ops/clients python -m client_types
 
 screens:  ## Play a chain and take the pictures of its pages that the docs show (needs Chromium)
 	python -m tests.browser.screens

@@ -1,0 +1,5 @@
+import createFetchClient from "openapi-fetch";
+
+export function createClient(options) {
+  return createFetchClient(options);
+}

@@ -1,0 +1,1 @@
+"""Generates the types of the clients from the OpenAPI description of the read API."""

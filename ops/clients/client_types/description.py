@@ -1,0 +1,45 @@
+"""The OpenAPI description that the types of the clients are generated from."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+from oracle.daemon.config.listener_section import ApiSection
+from oracle.daemon.web.api.read_api import create_read_api
+from oracle.queries.api.records.event_feed import FeedEvent
+from oracle.queries.api.source import ApiSource
+
+SCHEMA_REFERENCE = "#/components/schemas/"
+
+
+def build_description() -> dict[str, Any]:
+    """Return the description of the read API, with the schema of the events of `/v1/events`.
+
+    OpenAPI has no way to describe the events of a stream. Titles and examples are left out,
+    because generators repeat them as comments.
+    """
+    # The description needs no data.
+    source = cast("ApiSource", None)
+    description = create_read_api(source, streams=ApiSection()).openapi()
+    event_schema = FeedEvent.model_json_schema(ref_template=SCHEMA_REFERENCE + "{model}")
+    description["components"]["schemas"]["FeedEvent"] = event_schema
+    schemas = description["components"]["schemas"]
+    description["components"]["schemas"] = {
+        name: _without_comments(schema) for name, schema in schemas.items()
+    }
+    return description
+
+
+def _without_comments(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema without the titles and examples of itself and its fields."""
+    kept = {key: value for key, value in schema.items() if key not in ("title", "examples")}
+    properties = schema.get("properties", {})
+    if properties:
+        kept["properties"] = {name: _without_comments(field) for name, field in properties.items()}
+    return kept
+
+
+def compute_digest(description: dict[str, Any]) -> str:
+    """Return the SHA-256 of a description, which generated files name."""
+    return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()

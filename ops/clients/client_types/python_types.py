@@ -1,0 +1,171 @@
+"""Generates the Python types: a TypedDict for each schema, a method for each operation.
+
+The generator knows the keywords that the response models use, and raises an error for any other.
+General generators make one module for each schema, or need packages at run time.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from textwrap import indent
+from typing import Any
+
+from client_types.description import SCHEMA_REFERENCE
+
+_TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
+# They restrict values or describe them, and change no type.
+_WITHOUT_TYPE = {
+    *("default", "description", "examples", "maximum", "maxItems", "maxLength", "minimum"),
+    *("minItems", "minLength", "pattern", "propertyNames", "title"),
+}
+_STREAM = "text/event-stream"
+_MODELS_HEAD = '''"""The types of responses, made by `make clients`."""
+
+from typing import Any, Literal, NotRequired, TypedDict'''
+_OPERATIONS_HEAD = '''"""The operations of the read API, made by `make clients`."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from qos_oracle_client import models
+
+# Method, path, its values, query and body.
+Request = Callable[[str, str, Mapping[str, object], Mapping[str, object], object], Any]
+
+
+class Operations:
+    """A method for each operation; the server decides where a parameter is None."""
+
+    def __init__(self, request: Request) -> None:
+        """Store the function that sends a request and returns the decoded response."""
+        self._request = request'''
+
+
+class UnknownSchemaError(Exception):
+    """The description uses a keyword that the generator does not know."""
+
+
+def generate_models(schemas: Mapping[str, Any]) -> str:
+    """Return the module with the types of all schemas."""
+    definitions = (_define_type(name, schema) for name, schema in sorted(schemas.items()))
+    return _format_code("\n\n".join((_MODELS_HEAD, *definitions)))
+
+
+def generate_operations(paths: Mapping[str, Any]) -> str:
+    """Return the module with one method for each operation, except streams."""
+    methods = [
+        _define_method(method, path, operation)
+        for path, operation_by_method in paths.items()
+        for method, operation in operation_by_method.items()
+        if _STREAM not in operation["responses"]["200"]["content"]
+    ]
+    return _format_code("\n\n".join((_OPERATIONS_HEAD, *methods)))
+
+
+def _define_type(name: str, schema: Mapping[str, Any]) -> str:
+    properties = schema.get("properties")
+    if properties is None:
+        return f"{name} = {_write_type(schema)}"
+    fields = "\n".join(_define_fields(properties, schema.get("required", ())))
+    return (
+        f"class {name}(TypedDict):\n{_write_docstring(schema, name)}\n\n{indent(fields, '    ')}"
+    )
+
+
+def _define_fields(properties: Mapping[str, Any], required: list[str]) -> Iterator[str]:
+    for name, schema in properties.items():
+        # A field with a default is in every response, too.
+        is_sent = name in required or schema.get("default") is not None
+        field_type = _write_type(schema, "")
+        yield f"{name}: {field_type}" if is_sent else f"{name}: NotRequired[{field_type}]"
+        if description := schema.get("description"):
+            yield f'"""{_to_sentence(description)}"""'
+
+
+def _write_type(schema: Mapping[str, Any], module: str = "") -> str:
+    """Return the type of a schema as source code; `module` comes before the names of schemas."""
+    known = {"$ref", "anyOf", "enum", "type", "items", "prefixItems", "additionalProperties"}
+    if unknown := schema.keys() - known - _WITHOUT_TYPE - {"properties", "required"}:
+        raise UnknownSchemaError(f"unknown keywords {sorted(unknown)} in {schema}")
+    if reference := schema.get("$ref"):
+        return f'"{module}{reference.removeprefix(SCHEMA_REFERENCE)}"'
+    if alternatives := schema.get("anyOf"):
+        return _join_types(_write_type(schema, module) for schema in alternatives)
+    if values := schema.get("enum"):
+        return f"Literal[{', '.join(map(repr, values))}]"
+    if schema.get("type") == "array":
+        # Decoded JSON has no tuples.
+        items = schema.get("prefixItems") or [schema.get("items", {})]
+        return f"list[{_join_types(_write_type(item, module) for item in items)}]"
+    if schema.get("type") == "object":
+        values = schema.get("additionalProperties")
+        return f"dict[str, {_write_type(values, module) if isinstance(values, dict) else 'Any'}]"
+    return _TYPES[schema["type"]] if "type" in schema else "Any"
+
+
+def _join_types(types: Iterator[str]) -> str:
+    """Return the union; with a name of a schema in it, the union is written as text."""
+    unique = [*dict.fromkeys(types)]
+    union = " | ".join(unique).replace('"', "")
+    return f'"{union}"' if len(unique) > 1 and '"' in "".join(unique) else " | ".join(unique)
+
+
+def _define_method(method: str, path: str, operation: Mapping[str, Any]) -> str:
+    (content,) = [*operation["responses"]["200"]["content"].items()][:1]
+    result = "bytes" if content[0] == "application/octet-stream" else _write_model(content[1])
+    parameters = [item for item in operation.get("parameters", ()) if item["in"] != "header"]
+    values = [item["name"] for item in parameters if item["in"] == "path"]
+    query = [item["name"] for item in parameters if item["in"] == "query"]
+    body = operation.get("requestBody")
+    arguments = [
+        "self",
+        *(_define_parameter(item) for item in parameters if item["in"] == "path"),
+        *([f"body: {_write_model(body['content']['application/json'])}"] if body else ()),
+        *(["*"] if query else ()),
+        *(f"{_define_parameter(item)} = None" for item in parameters if item["in"] == "query"),
+    ]
+    call = [
+        repr(method.upper()),
+        repr(path),
+        _write_mapping(values),
+        _write_mapping(query),
+        "body" if body else "None",
+    ]
+    return indent(
+        f"def {operation['operationId']}({', '.join(arguments)}) -> {result}:\n"
+        f"{_write_docstring(operation, operation['operationId'])}\n"
+        f"    response: {result} = self._request({', '.join(call)})\n"
+        "    return response\n",
+        "    ",
+    )
+
+
+def _write_model(content: Mapping[str, Any]) -> str:
+    return _write_type(content["schema"], "models.").replace('"', "")
+
+
+def _define_parameter(parameter: Mapping[str, Any]) -> str:
+    schema = parameter["schema"]
+    is_optional = parameter["in"] == "query" and {"type": "null"} not in schema.get("anyOf", ())
+    return f"{parameter['name']}: {_write_type(schema)}{' | None' if is_optional else ''}"
+
+
+def _write_mapping(names: list[str]) -> str:
+    return "{" + ", ".join(f'"{name}": {name}' for name in names) + "}"
+
+
+def _write_docstring(described: Mapping[str, Any], name: str) -> str:
+    text = _to_sentence(described.get("description", name))
+    return indent(f'"""{text}"""', "    ")
+
+
+def _to_sentence(text: str) -> str:
+    """Return the text as one that ends a docstring well."""
+    stripped = text.replace("\\", "\\\\").strip()
+    return f"{stripped}\n" if "\n" in stripped else stripped
+
+
+def _format_code(source: str) -> str:
+    command = (sys.executable, "-m", "ruff", "format", "--stdin-filename", "models.py", "-")
+    done = subprocess.run(command, input=source, capture_output=True, text=True, check=True)  # noqa: S603 - ruff of the environment
+    return done.stdout

@@ -1,0 +1,1 @@
+"""The clients of the read API, against a live server."""
