@@ -27,6 +27,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.working_set import CAUSES, ReliabilityCause, ReliabilityMark, ScoreEntry
 from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import DO_NOT_SELECT
+from oracle.domain.reports.rules_changes import list_pending_changes
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 from oracle.queries.advice.advice_record import load_advice_record
@@ -68,7 +69,9 @@ from oracle.queries.node_sentences import (
 )
 from oracle.queries.node_standing import build_node_summary
 from oracle.queries.objection_models import build_objection_entries, describe_objection_state
+from oracle.queries.owner_deadlines import list_owner_deadlines
 from oracle.queries.proof_sentences import describe_leaf
+from oracle.queries.score_periods import list_score_periods
 from oracle.queries.text.human_numbers import (
     capitalize_first,
     format_count,
@@ -138,6 +141,8 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     )
     past = build_node_past(snapshot, node.address)
     advice = build_node_advice(snapshot, record)
+    announced_times = _list_announced_times(snapshot)
+    objection_values = _build_objection_values(snapshot, node)
     return render_template(
         "node.html",
         **build_frame_values(snapshot, "Nodes", f"/v1/nodes/{node.address}"),
@@ -146,7 +151,12 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         history=history,
         past=past,
         previews=build_node_previews(snapshot, node.address).previews,
-        **_build_objection_values(snapshot, node),
+        **objection_values,
+        announced_times=announced_times,
+        deadlines=list_owner_deadlines(
+            node_summary, objection_values["object_until"], announced_times
+        ),
+        periods=list_score_periods(history),
         **build_advice_values(advice, snapshot.source.token),
         has_evidence=request.has_evidence,
         turns=[(change, SENTENCE_BY_CHANGE[change.what]) for change in past.membership],
@@ -170,6 +180,16 @@ def _build_objection_values(snapshot: ApiSnapshot, node: Node) -> dict[str, Any]
         "due_since": due_since,
         "object_until": None if terms is None or due_since is None else due_since + terms.window,
     }
+
+
+def _list_announced_times(snapshot: ApiSnapshot) -> list[int]:
+    """Return from when each announced set of rules may take effect, in unix seconds, ascending."""
+    changes = snapshot.uow.rounds.get_contract_settings().rules_changes
+    return sorted(
+        change.scheduled.ready_at
+        for change in list_pending_changes(changes)
+        if change.scheduled is not None
+    )
 
 
 def _render_absence(snapshot: ApiSnapshot, request: PageRequest, address: Address) -> Response:

@@ -179,11 +179,13 @@ def get_environment() -> Environment:
         span=format_duration,
         clock=lambda seconds: format_utc(seconds, "%H:%M"),
         day=lambda seconds: format_utc(seconds, "%d %b"),
+        weekday=lambda seconds: format_utc(seconds, "%a %d %b"),
         words=format_number_in_words,
         opened=capitalize_first,
         counted=format_count,
         ordinal=format_ordinal,
         two=format_two_digits,
+        signed=format_signed,
         short=shorten_hash,
         amount=format_token_amount,
         state=format_state,
@@ -222,6 +224,12 @@ def format_two_digits(value: str | int | None) -> str:
     fraction = format_decimal(value) if isinstance(value, int) else value
     integer_part, _, decimals = fraction.partition(".")
     return f"{integer_part}.{decimals[:2]:0<2}"
+
+
+def format_signed(units: int) -> str:
+    """Format a gain or a loss in units of 10^-18 with its sign and two digits."""
+    sign = "\N{MINUS SIGN}" if units < 0 else "+"
+    return f"{sign}{format_two_digits(abs(units))}"
 
 
 def shorten_fractions(text: str) -> str:

@@ -142,7 +142,7 @@ def test_every_page_is_accessible_by_screen_reader_and_keyboard(pages):
         for tag, attributes in elements:
             named = {"aria-label", "aria-hidden"} & attributes.keys()
             assert tag != "svg" or named, (path, attributes)
-            assert tag != "th" or attributes.get("scope") == "col", (path, attributes)
+            assert tag != "th" or attributes.get("scope") in {"col", "row"}, (path, attributes)
             # The order on the screen is the order in the text; what scrolls is to be reached.
             assert attributes.get("tabindex") in {None, "0"}, (path, attributes)
             is_named = (

@@ -59,7 +59,7 @@ def test_advice_shows_what_would_have_been_in_the_token_of_the_network(new_sqlit
     assert 0 < float(as_it_is["chance"]) < float(faster["chance"]) < 1
     assert advice["money"]["earned"] == str(3 * 113)
     assert "All answers 20 % faster: QoS 1.00 instead of 0.50, rank 1." in page
-    assert f'<td>second</td><td class="number">3</td><td class="number">{3 * 113} CNX</td>' in page
+    assert f'data-label="Lost">{3 * 113} CNX</td>' in page
     assert f"As of block {advice['as_of']['block']}." in page
 
 

@@ -114,6 +114,15 @@ function showLocalTimes(root) {
   }
 }
 
+/* A link to a row of a folded table opens the table. */
+function openTarget() {
+  const target = document.getElementById(location.hash.slice(1));
+  for (let place = target?.closest("details"); place; place = place.parentElement.closest("details")) {
+    place.open = true;
+  }
+  target?.scrollIntoView();
+}
+
 showTheme(storedTheme());
 document.addEventListener("DOMContentLoaded", () => {
   showTheme(storedTheme());
@@ -125,10 +134,12 @@ document.addEventListener("DOMContentLoaded", () => {
       details.open = true;
     }
   }
+  openTarget();
   for (const button of document.querySelectorAll("[data-copy]")) {
     button.hidden = !navigator.clipboard;
   }
 });
+window.addEventListener("hashchange", openTarget);
 document.addEventListener("keydown", onKey);
 document.addEventListener("click", copy);
 document.addEventListener("click", toggleWatched);

@@ -1,0 +1,60 @@
+"""The days in which a score changed add up to the whole change, and name each timeout."""
+
+import pytest
+
+from oracle.domain.fixed_point import UNIT
+from oracle.queries.api.node_history import HistoryMark, NodeHistory
+from oracle.queries.score_periods import list_score_periods
+from tests.support.api import IndexedHistory
+from tests.support.histories import History, node
+
+_DAY = 86_400
+_HUNDREDTH = UNIT // 100
+
+
+@pytest.fixture
+def history(new_sqlite_store) -> NodeHistory:
+    """The history of a node with two bad days, and a day without tasks between them."""
+    played = History().joins("A").scores("A", 10, 10, 10, 5).after(_DAY)
+    played.scores("A", 0, 0, 2).after(2 * _DAY).scores("A", 2, 0).after(600)
+    with new_sqlite_store() as store:
+        client = IndexedHistory(store).whole(played).client()
+        page = client.get(f"/nodes/{node('A')}").text
+        response = client.get(f"/v1/nodes/{node('A')}/history")
+    assert "lowest 0." in page
+    return NodeHistory.model_validate(response.json())
+
+
+def test_changes_of_all_days_sum_to_change_of_score(history):
+    qos_values = [int(qos.replace(".", "")) for _, qos, *_ in history.rows]
+    start, end = (qos // _HUNDREDTH * _HUNDREDTH for qos in (qos_values[0], qos_values[-1]))
+    periods = list_score_periods(history)
+    assert sum(period.change for period in periods) == end - start
+    assert [period.start for period in periods] == sorted(
+        {period.start for period in periods}, reverse=True
+    )
+
+
+def test_day_with_timeouts_names_their_number_and_its_minimum(history):
+    bad_day = next(period for period in list_score_periods(history) if period.start == _DAY)
+    assert "two timeouts" in bad_day.causes
+    assert bad_day.lowest_qos <= min(bad_day.qos_before, bad_day.qos_after)
+
+
+def test_timeout_in_incident_is_named_with_its_incident(history):
+    marks = [mark.model_copy(update={"incident": 7}) for mark in history.marks]
+    marked = history.model_copy(update={"marks": marks})
+    causes = {period.start: period.causes for period in list_score_periods(marked)}
+    assert "two of them in incident 7" in causes[_DAY]
+
+
+def test_recovery_within_one_day_is_listed_because_of_its_minimum():
+    full, low = "1.000000000000000000", "0.300000000000000000"
+    rows = [(time, qos, full, qos) for time, qos in ((_DAY, full), (_DAY + 60, low))]
+    rows += [(_DAY + 3_600, full, full, full), (3 * _DAY, full, full, full)]
+    mark = HistoryMark.model_construct(
+        time=_DAY + 60, cause="timed_out", before=full, after=low, incident=None
+    )
+    recovered = NodeHistory.model_construct(first=_DAY, last=3 * _DAY, rows=rows, marks=[mark])
+    (period,) = list_score_periods(recovered)
+    assert (period.change, period.lowest_qos) == (0, UNIT * 3 // 10)
