@@ -39,7 +39,7 @@ def _iterate_deadlines(
 ) -> Iterator[OwnerDeadline]:
     back_at = summary.node_scores.back_at
     if back_at is not None:
-        text = "the exclusion ends by itself, unless the node times out again"
+        text = "the exclusion ends by itself"
         yield OwnerDeadline("At", back_at, text, "distances")
     if object_until is not None:
         text = "object to the kickout, if the node is not at fault"
