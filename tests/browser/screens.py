@@ -27,7 +27,7 @@ PICTURES: Mapping[str, tuple[Literal["light", "dark"], str | None]] = {
     "kicked-out": ("dark", "kicked_out"),
     "proof": ("light", "selectable"),
 }
-_SIZE = ViewportSize(width=1000, height=580)
+_SIZE = ViewportSize(width=1000, height=540)
 _PATIENCE_SECONDS = 120
 
 
