@@ -47,8 +47,8 @@ abstract contract OracleAccess is Administration {
         emit ScoresSet(address(to));
     }
 
-    /// @dev Returns whether the node may be given work: as the scores state, or, without scores, unless the oracle has
-    /// expelled it.
+    /// @dev Returns whether the node may be given work: what the score contract returns if one is set, otherwise
+    /// whether the oracle has not expelled the node.
     function _isSelectable(address node) internal view returns (bool) {
         return address(scores) != address(0)
             ? _ask(address(scores), IQoSOracle.isSelectable.selector, node, true)

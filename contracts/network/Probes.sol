@@ -32,7 +32,7 @@ abstract contract Probes is TaskOrders, TaskStarts, Contests {
         if (held < fees) revert PurseTooSmall(held, fees);
         // Checked first: a node that pauses before must not cost the dispatcher the gas of the orders.
         for (uint256 i = 0; i < nodes.length; ++i) {
-            _idle(nodes[i]);
+            _requireIdleMember(nodes[i]);
         }
         withdrawable[msg.sender] = held - fees;
         for (uint256 i = 0; i < nodes.length; ++i) {

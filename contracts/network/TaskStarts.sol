@@ -99,8 +99,8 @@ abstract contract TaskStarts is Tasks {
         _give(key, account);
     }
 
-    /// @dev Returns the member, which has no task and may get one.
-    function _idle(address account) internal view returns (Node storage node) {
+    /// @dev Returns the member; reverts if it has a task, a pending quit, or is paused.
+    function _requireIdleMember(address account) internal view returns (Node storage node) {
         node = _member(account);
         if (node.task != 0) revert NodeBusy(account, node.task);
         if (node.quits) revert QuitPending(account);
@@ -133,7 +133,7 @@ abstract contract TaskStarts is Tasks {
     function _checkStart(bytes32 key, address account) private view {
         Task storage task = _tasks[key];
         if (!_isWaiting(task)) revert WrongStatus(key, task.status);
-        Node storage node = _idle(account);
+        Node storage node = _requireIdleMember(account);
         bool fits = task.requiredGpu == 0
             ? node.gpuVram >= task.minVram
             : node.gpuName == task.requiredGpu && node.gpuVram == task.requiredGpuVram;

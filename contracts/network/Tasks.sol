@@ -244,7 +244,8 @@ abstract contract Tasks is Members, Floors {
         if (task.group != 0) revert InGroup(key, task.group);
     }
 
-    /// @dev Counts a member of the group that is committed or has ended.
+    /// @dev Counts a group member whose answer was committed or whose task ended. When all members are counted, the
+    /// answers may be revealed.
     function _settleMember(bytes32 key) internal {
         if (key == 0) return;
         Group storage group = _groups[key];
@@ -252,7 +253,8 @@ abstract contract Tasks is Members, Floors {
         if (group.settled == group.size && group.revealsFrom == 0) group.revealsFrom = uint40(block.timestamp);
     }
 
-    /// @dev Counts a member of the group that is revealed or has ended.
+    /// @dev Counts a group member whose answer was revealed or whose task ended. When all members are counted, the
+    /// group is ready for the verdict.
     function _showMember(bytes32 key) internal {
         if (key == 0) return;
         Group storage group = _groups[key];

@@ -41,7 +41,7 @@ contract Objections is EIP712 {
     /// @notice Maximum length of the words, bytes.
     uint256 public constant MAX_WORDS = 280;
 
-    /// @dev Gas for a contract that checks a signature: more could burn the sender's.
+    /// @dev Gas limit of the ERC-1271 check, so that the node's contract cannot burn all of the sender's gas.
     uint256 private constant CHECK_GAS = 100_000;
 
     /// @dev Half of the order of secp256k1: each signature has one form, that with the lower s.

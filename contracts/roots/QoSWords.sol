@@ -104,7 +104,7 @@ contract QoSWords is IQoSOracle {
     /// @param round the last round, or the round LAG rounds before it
     /// @param first index of the first word: seats 16 * first and following
     /// @param words the lanes as the round's tree has them, 16 bits each; an empty place of the tree is 0
-    /// @param proof the hashes beside the way from the run's own root to the round's
+    /// @param proof the sibling hashes on the path from the run's own root to the round's root
     function bring(uint32 round, uint256 first, uint256[] calldata words, bytes32[] calldata proof) external {
         bool limited = _isLimited(round);
         _requireWords(round, first, words, proof);

@@ -89,7 +89,7 @@ contract PayByScore {
         }
     }
 
-    /// @notice Sends the caller what it did not accept before.
+    /// @notice Pays out the amounts whose earlier transfer to the caller failed.
     function withdraw() external {
         uint256 amount = owed[msg.sender];
         delete owed[msg.sender];

@@ -49,7 +49,7 @@ library Lanes {
 
     /// @notice Returns the top bit of every other lane: 0 and 1. The word has passed anyTooHigh.
     function shut(uint256 word) internal pure returns (uint256) {
-        return _below(word, ZERO_QOS * ONES);
+        return _lanesBelow(word, ZERO_QOS * ONES);
     }
 
     /// @notice Returns the top bit of every lane that falls: it is closed, or drops by more than the step in `steps`.
@@ -77,7 +77,7 @@ library Lanes {
     }
 
     /// @dev Returns the top bit of every lane that is below `bound`'s lane. All lanes < 0x8000.
-    function _below(uint256 word, uint256 bound) private pure returns (uint256) {
+    function _lanesBelow(uint256 word, uint256 bound) private pure returns (uint256) {
         unchecked {
             return ~((word | TOPS) - bound) & TOPS;
         }
