@@ -10,8 +10,8 @@ BLOCK_SECONDS = 12
 # The time limit of a task; any account may end the task after it.
 TASK_TIMEOUT = 78
 GROUP_SIZE = 3
-# In this wave only one application orders tasks, and no node can answer any of them. It orders no
-# others, and so few that each goes to another node.
+# In this wave a single application orders tasks that no node can answer. There are so few of them
+# that each is drawn to a different node.
 BURST_WAVE = 28
 BURST_GROUPS = 3
 # The delay of the slowest answer that is still in time, in blocks after the start.

@@ -96,8 +96,8 @@ class ContestTracker:
         if group_key is not None:
             self._group_by_contest[group_key] = group
 
-    def add_second_group(self, contested_key: bytes, second_group_key: bytes) -> bytes | None:
-        """Return the result that honest nodes of the second group compute.
+    def link_second_group(self, contested_key: bytes, second_group_key: bytes) -> bytes | None:
+        """Record the second group of a contest; return the result that its honest nodes compute.
 
         If the group `contested_key` has no open contest, return None.
         """

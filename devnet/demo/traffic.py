@@ -122,7 +122,7 @@ class DemoTraffic:
     def _handle_group_revalidates(self, log: Mapping[str, Any]) -> None:
         """Record that the nodes of a second group compute a contested group's tasks again."""
         group, second_group = (bytes.fromhex(topic[2:]) for topic in log["topics"][1:])
-        result = self._contest_tracker.add_second_group(group, second_group)
+        result = self._contest_tracker.link_second_group(group, second_group)
         if result is not None:
             for task in self._probe_groups[second_group].tasks:
                 task.result = result

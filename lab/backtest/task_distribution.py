@@ -26,7 +26,7 @@ class CandidateWeights(Protocol):
     """Lists the candidates for a task with their weights."""
 
     def update_node(self, node: Node) -> None:
-        """Update a node that an event has just changed."""
+        """Recompute the weight of a node that an event has just changed."""
         ...
 
     def list_weights(self, task: Task, policy_input: PolicyInput) -> list[tuple[Address, int]]:
@@ -149,7 +149,7 @@ class TaskSpreadMeter:
         self._record_group_node(task, event)
 
     def update_node(self, node: Node) -> None:
-        """Update a node that an event has just changed."""
+        """Recompute the weight of a node that an event has just changed."""
         if self.candidate_weights is not None:
             self.candidate_weights.update_node(node)
 

@@ -89,7 +89,7 @@ def summarize_loop(state: LoopState) -> LoopResult:
     good_addresses = {node.address for node in good_nodes}
     history_range = HistoryRange(0, LOOP_START_TIME, state.now)
     intervals = state.exclusions.list_intervals(history_range)
-    out_after, stayed = _measure_stopped_nodes(state)
+    kickout_delays, stay_durations = _collect_kickout_delays_and_stays(state)
     counts, key = state.counts, (HONEST_OWNER, GOOD_KIND)
     _charge_hosting(state)
     return LoopResult(
@@ -108,8 +108,8 @@ def summarize_loop(state: LoopState) -> LoopResult:
         gini=compute_gini([node.start_count for node in good_nodes]) or 0,
         wasted=counts.wasted,
         anomalies=counts.anomalies,
-        kickout_delays=tuple(out_after),
-        stay_durations=tuple(stayed),
+        kickout_delays=tuple(kickout_delays),
+        stay_durations=tuple(stay_durations),
         owners={name: _build_owner_result(state, name) for name in sorted(state.money_by_owner)},
     )
 
@@ -136,7 +136,8 @@ def _charge_hosting(state: LoopState) -> None:
         )
 
 
-def _measure_stopped_nodes(state: LoopState) -> tuple[list[int | None], list[int]]:
+def _collect_kickout_delays_and_stays(state: LoopState) -> tuple[list[int | None], list[int]]:
+    """Return `kickout_delays` and `stay_durations` of `LoopResult`."""
     kickout_delays: list[int | None] = []
     stay_durations = []
     for node in state.all_nodes:

@@ -147,10 +147,11 @@ def _render_rounds() -> str:
         )
         for quorum in (1, 3, 5)
     ]
+    first_rounds = _format_extra_push_gas("in the first 256 rounds")
+    old_block = _format_extra_push_gas("as of 292 blocks back")
     notes = (
-        f"\nEach of the first 256 rounds costs {_difference('in the first 256 rounds')} more, and "
-        "a round whose last block is more than\n256 blocks old "
-        f"{_difference('as of 292 blocks back')} more (EIP-2935).\n"
+        f"\nEach of the first 256 rounds costs {first_rounds} more, and a round whose last block "
+        f"is more than\n256 blocks old {old_block} more (EIP-2935).\n"
     )
     return render_table(_name_columns(_ROUND_SIZES), rows) + notes
 
@@ -300,7 +301,8 @@ def _number(gas: int) -> str:
     return f"{gas:,}"
 
 
-def _difference(case: str) -> str:
+def _format_extra_push_gas(case: str) -> str:
+    """Return the gas of a push in this case above that of a push for 20 nodes, as text."""
     return _number(_figure(f"push, quorum 3, {case}") - _figure("push, 20 nodes, quorum 3"))
 
 

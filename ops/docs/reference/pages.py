@@ -26,7 +26,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "contract-interface": contracts_page.page,
     "gas": gas_page.page,
 }
-# Pages with generated parts, by their path, and what makes these parts anew.
+# Pages with generated parts, by path, with the function that regenerates the parts.
 PARTS: Mapping[str, Callable[[str], str]] = {
     gas_page.SCALE_PAGE: gas_page.update_costs,
     **dict.fromkeys(included_code.PAGES, included_code.include_code),
