@@ -37,9 +37,9 @@ MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 MAX_BATCH_SIZE = 100
 # Batches up to this size are not made smaller because of a rate limit or a timeout alone.
 _SMALL_BATCH_SIZE = 10
-# Kinds of a batch refused for its size: a smaller batch is tried without testing a single request.
+# Errors that a large batch may have caused: the batch size is halved without testing one request.
 _SIZE_RELATED_KINDS = {ErrorKind.TOO_LARGE, ErrorKind.THROTTLED}
-# Kinds that do not depend on the size of a batch.
+# Errors after which a smaller batch is not tried at once: the error is raised.
 _KINDS_UNRELATED_TO_SIZE = {
     ErrorKind.THROTTLED,
     ErrorKind.REFUSED,

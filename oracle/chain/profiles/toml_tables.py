@@ -88,7 +88,7 @@ class ProfileSettings:
             if isinstance(value, bool | int | str):
                 defaults[name] = value
             else:
-                faults.add_fault(f"options.{name}", "must be a number, a string, true or false")
+                faults.add_fault(f"options.{name}", "must be an integer, a string, true or false")
         for name, value in overrides.items():
             message = f"is set in [network] options, but {faults.file} has no such option"
             if name not in defaults:
@@ -130,8 +130,8 @@ class ProfileSettings:
         """Return one or several literals to compare with.
 
         Raises:
-            ValueError: the list is empty, a value is not a number, text or boolean, or a value
-                refers to an unknown option or constant.
+            ValueError: the list is empty, a value is not an integer, string or boolean, or a
+                value refers to an unknown option or constant.
         """
         literals: list[Literal] = []
         if raw_value == []:
@@ -139,7 +139,7 @@ class ProfileSettings:
         for entry in raw_value if isinstance(raw_value, list) else [raw_value]:
             value = self.resolve_reference(entry)
             if not isinstance(value, bool | int | str):
-                raise ValueError("must be a number, a string, true or false")  # noqa: TRY004  # a fault of the file
+                raise ValueError("must be an integer, a string, true or false")  # noqa: TRY004  # a fault of the file
             literals.append(value)
         return tuple(literals)
 
