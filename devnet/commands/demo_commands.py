@@ -82,9 +82,10 @@ def _run_demo(
     With --system crynux-docs, the same network follows exactly the rules of Crynux's published
     page.
 
-    With --system legacy, the demo plays the network of 2024: groups of three nodes, drawn and
-    started together, text tasks on three nodes with the same GPU, scores by the order of
-    commitments and reveals, fees shared by these scores, and system tasks for nodes without work.
+    With --system legacy, the demo simulates the network of 2024. Every task runs on a group of
+    three nodes, which are drawn and started together; the nodes of a text task have the same GPU.
+    The order of commitments and reveals determines the scores, and the fee is shared by score.
+    Nodes without work get system tasks.
 
     With --network crynux-vss or crynux-commit, the contracts are stand-ins of Crynux's own
     contracts, and the daemon's results must equal those of a process that reads the whole chain by

@@ -142,7 +142,7 @@ def import_witness_times(
 ) -> None:
     """Import the row times of another feed reader.
 
-    The import has to come before the first row is read.
+    Import the file before the daemon reads its first feed row.
     """
     try:
         lines = file.read_text("utf-8").splitlines()

@@ -84,7 +84,7 @@ def show(
 
 
 @objection.command(
-    epilog='Example: qos-oracle objection answer 0x… --decline --because "the log shows it"'
+    epilog='Example: qos-oracle objection answer 0x… --decline --reason "the log shows it"'
 )
 def answer(
     node: NodeArgument,
@@ -97,8 +97,8 @@ def answer(
             help="Whether this reporter leaves the node alone, or goes on with the kickout.",
         ),
     ],
-    because: Annotated[
-        str, typer.Option("--because", metavar="TEXT", help="Public reason of the answer.")
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Public reason of the answer.")
     ],
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
@@ -108,8 +108,8 @@ def answer(
     After --accept, this reporter neither accuses nor executes this kickout. Other accounts still
     can; only the vetoer can end the kickout (`kickout veto`). After --decline, the daemon goes on.
     """
-    if not because.strip():
-        raise InputError("--because: must not be empty")
+    if not reason.strip():
+        raise InputError("--reason: must not be empty")
     with open_folded_records(load_config(config)) as records:
         with records.store.read_transaction() as uow:
             newest = _find_newest(uow.objections.list_for_node(find_node(uow, node)), node)
@@ -120,14 +120,14 @@ def answer(
             if not dry_run:
                 uow.objections.save_answer(
                     ObjectionAnswer(
-                        newest.node, newest.due_since, is_accepted, because.strip(), stamp.at
+                        newest.node, newest.due_since, is_accepted, reason.strip(), stamp.at
                     )
                 )
     result = ObjectionAnswered(
         node=newest.node,
         due_since=newest.due_since,
         is_accepted=is_accepted,
-        because=because.strip(),
+        because=reason.strip(),
         saved=not dry_run,
     )
     if as_json:
@@ -165,7 +165,7 @@ def sign(  # noqa: PLR0913  a command line's options are its parameters
     ] = 86_400,
     as_json: JsonOption = False,
 ) -> None:
-    """Sign an objection with a node's key, and print the call that brings it on chain.
+    """Sign an objection with a node's key, and print the call that submits it.
 
     Nothing is sent. Any account may send the call; the node itself needs no ether.
     """

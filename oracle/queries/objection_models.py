@@ -62,7 +62,7 @@ class ObjectionAnswered(ApiModel):
 
 
 class SignedObjectionAnswer(ApiModel):
-    """The answer of `objection sign`: a signed objection, and the call that brings it on chain."""
+    """The output of `objection sign`: a signed objection, and the call that submits it."""
 
     node: AddressText
     due_since: int

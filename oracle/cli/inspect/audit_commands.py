@@ -115,8 +115,8 @@ def relay(  # noqa: PLR0913 - a command line's options are its parameters
     figures diverge. L is Q_long / 10. Needs no configuration, no key and no chain, and sends no
     writing request to the relay.
 
-    With --config, a daemon's database supplies the arrival times of rows and the stakes on-chain:
-    both are compared with the rows, and contradictions are listed.
+    With --config, the rows are compared with the arrival times and the on-chain stakes in a
+    daemon's database, and contradictions are listed.
 
     Exit code 0: everything provable agrees; 1: a node differs, or rows contradict; 2: wrong input;
     3: nothing could be proven.

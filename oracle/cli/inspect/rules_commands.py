@@ -148,14 +148,14 @@ def show(
 
 
 @rules.command(
-    epilog='Example: qos-oracle rules announce mine.json --because "Shorter memory." --dry-run'
+    epilog='Example: qos-oracle rules announce mine.json --reason "Shorter memory." --dry-run'
 )
 def announce(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="JSON file of rules, as `rules show` prints it.")
     ],
-    because: Annotated[
-        str, typer.Option("--because", metavar="TEXT", help="Reason that node owners will read.")
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Reason shown to node owners.")
     ],
     link: Annotated[
         str | None,
@@ -173,19 +173,17 @@ def announce(
     """
     from oracle.cli.setup.rules_announce import announce_rules  # noqa: PLC0415  as in `history`
 
-    reason = because.strip() if link is None else f"{because.strip()}\n{link}"
-    if not because.strip() or len(reason) > _MAX_REASON_CHARACTERS:
-        raise InputError(
-            f"--because and --link: expected 1 to {_MAX_REASON_CHARACTERS} characters"
-        )
-    announce_rules(config, file, reason, dry_run=dry_run, as_json=as_json)
+    text = reason.strip() if link is None else f"{reason.strip()}\n{link}"
+    if not reason.strip() or len(text) > _MAX_REASON_CHARACTERS:
+        raise InputError(f"--reason and --link: expected 1 to {_MAX_REASON_CHARACTERS} characters")
+    announce_rules(config, file, text, dry_run=dry_run, as_json=as_json)
 
 
 @rules.command("history", epilog="Example: qos-oracle rules history --json")
 def print_history(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
-    """List announced, cancelled and made changes of the contract's rules, newest first.
+    """List announced, cancelled and executed changes of the contract's rules, newest first.
 
-    Changes are known before they are made if oracle.timelock is set.
+    A change is listed before its execution if oracle.timelock is set.
     """
     # Imported here, because they need the database, which the other commands can do without.
     from oracle.daemon.compose import open_reader  # noqa: PLC0415

@@ -315,10 +315,11 @@ def retry(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Retry undecodable logs, and rebuild the state if any is readable.
+    """Decode dead letters again, and rebuild the state if any can be decoded.
 
-    No endpoint is contacted. The state is then the same as if the log had been readable from the
-    start. Exit code 1 if a log is still unreadable, or a stored report comes out differently.
+    No endpoint is contacted. The rebuilt state is the same as if the logs had been decoded from
+    the start. Exit code 1 if a log still cannot be decoded, or a stored report comes out
+    differently.
     """
     command = "resync dead-letters retry"
     with open_resync_session(config, command, dry_run=dry_run, offline=True) as (

@@ -166,7 +166,7 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
 
     The timelock is the admin of the oracle. For a network without oracle support its adapter is
     deployed too, unless `--adapter none` is given. Prints the transactions and asks for
-    confirmation. Limits lie within floors that nobody can loosen.
+    confirmation. No role can ever set a limit beyond the fixed bounds of the contract.
     """
     _reject_target_with_adapter(target, adapter, contracts or [])
     settings = load_config(config)

@@ -1,4 +1,4 @@
-"""Announced, cancelled and made changes of the contract's rules, and the texts behind them."""
+"""Announced, cancelled and executed changes of the contract's rules, and the rules' texts."""
 
 from typing import Literal
 

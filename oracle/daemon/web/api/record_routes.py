@@ -203,7 +203,7 @@ def build_rule_routes(api_answers: ApiAnswers) -> APIRouter:
 
     @router.get("/rules/history", operation_id="rules_history", response_model=RulesHistory)
     def _get_rules_history(request: Request) -> Response:
-        """List announced, cancelled and made changes of the contract's rules, newest first."""
+        """List announced, cancelled and executed changes of the contract's rules, newest first."""
         return api_answers.answer_from_snapshot(request, build_rules_history)
 
     @router.get("/rules/previews", operation_id="rules_previews", response_model=RulesPreviews)

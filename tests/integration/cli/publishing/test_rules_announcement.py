@@ -52,7 +52,7 @@ class Announcing:
         assert run(changed) == 0
         self.file.write_text(self._capfd.readouterr().out, "utf-8")
         return self.run_json(
-            "rules", "announce", str(self.file), "--because", REASON, "--link", LINK
+            "rules", "announce", str(self.file), "--reason", REASON, "--link", LINK
         )
 
     def send_to_timelock(self, calldata: str) -> None:
@@ -170,7 +170,7 @@ def test_announcement_that_this_reporter_would_not_read_is_refused(
 def test_configured_rules_are_not_announced(operator, capfd):
     assert run(["rules", "show", "crynux", "--json"]) == 0
     operator.file.write_text(capfd.readouterr().out, "utf-8")
-    options = ["--because", REASON, "--config", str(operator.config)]
+    options = ["--reason", REASON, "--config", str(operator.config)]
     assert run(["rules", "announce", str(operator.file), *options]) == 2
     assert "nothing to announce" in capfd.readouterr().err
 

@@ -49,7 +49,7 @@ CALLED = {
     "kickout execute": ["{node}", "--dry-run"],
     "kickout export": [],
     "kickout list": [],
-    "objection answer": ["{node}", "--decline", "--because", "a test"],
+    "objection answer": ["{node}", "--decline", "--reason", "a test"],
     "objection list": [],
     "objection show": ["{node}"],
     "objection sign": [
@@ -85,7 +85,7 @@ CALLED = {
     "resync refusal": [],
     "resync rewind": ["--to-block", "30"],
     "resync verify": ["--from", "0", "--to", "5"],
-    "rules announce": ["{folder}/no-such-file.json", "--because", "a test"],
+    "rules announce": ["{folder}/no-such-file.json", "--reason", "a test"],
     "rules history": [],
     "rules list": [],
     "rules preview": [],
