@@ -31,6 +31,7 @@ COMMANDS = {
     "run": "oracle.cli.run_commands",
     "migrate": "oracle.cli.migrate_command",
     "serve": "oracle.cli.serve_commands",
+    "mcp": "oracle.cli.mcp_command",
     "config": "oracle.cli.setup.config_commands",
     "rules": "oracle.cli.inspect.rules_commands",
     "status": "oracle.cli.inspect.status_commands",

@@ -39,7 +39,7 @@ class Client(Operations):
     """A client of one server. It is not thread-safe; each thread has its own.
 
     A response whose `ETag` is still current is not sent again. Status 429 and 503 are retried
-    after the time that the server asks for, at most `max_retries` times.
+    after the time that the server names, at most `max_retries` times.
     """
 
     def __init__(

@@ -9,6 +9,7 @@ from reference import (
     gas_page,
     http_page,
     included_code,
+    llms_text,
     log_events_page,
     metrics_page,
     settings_page,
@@ -28,6 +29,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
 }
 # Pages with generated parts, by path, with the function that regenerates the parts.
 PARTS: Mapping[str, Callable[[str], str]] = {
+    llms_text.SERVED: llms_text.update_served_text,
     gas_page.SCALE_PAGE: gas_page.update_costs,
     **dict.fromkeys(included_code.PAGES, included_code.include_code),
 }

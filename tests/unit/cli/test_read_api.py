@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -53,6 +54,12 @@ def test_schema_is_openapi_31_with_every_response_described(api):
         for operation in methods.values():
             assert operation["operationId"]
             assert operation["responses"]["200"]["content"], path
+
+
+def test_every_path_in_llms_text_responds(api):
+    paths = re.findall(r"\]\((/[^)]+)\)", api.get("/llms.txt").text)
+    assert "/v1/openapi.json" in paths
+    assert {path: api.get(path).status_code for path in paths} == dict.fromkeys(paths, 200)
 
 
 def test_nodes_are_sorted_best_first(api, indexed):

@@ -7,7 +7,7 @@ script; all data comes from `queries`, as in the read API.
 from collections.abc import Callable
 
 from fastapi import FastAPI
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -15,6 +15,7 @@ from oracle import __version__
 from oracle.daemon.web.answer_cache import AnswerCache, AnswerFlights, CachedResponse
 from oracle.daemon.web.pages.chain_pages import PAGES, RenderPage
 from oracle.daemon.web.pages.page_frame import (
+    FOLDER,
     HEADERS,
     POLICY,
     UNAVAILABLE,
@@ -65,6 +66,12 @@ def create_page_app(renderer: "PageRenderer") -> FastAPI:
         """Return the page that checks evidence in the browser, as one file."""
         headers = {POLICY: build_verify_policy(), "cache-control": "no-cache"}
         return HTMLResponse(build_verify_page(), headers=headers)
+
+    @app.get("/llms.txt")
+    def get_llms_text() -> Response:
+        """Return what a language model can read here, and where the documentation explains it."""
+        text = (FOLDER / "llms.txt").read_text("utf-8")
+        return PlainTextResponse(text, headers={"cache-control": "no-cache"})
 
     @app.get("/static/{digest}/{name:path}")
     def get_static_file(digest: str, name: str) -> Response:

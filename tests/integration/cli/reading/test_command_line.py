@@ -66,6 +66,7 @@ ASKING = {
 WITHOUT_JSON = {
     "init",
     "gateway",
+    "mcp",
     "serve",
     "replay",
     "export",

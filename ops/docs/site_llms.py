@@ -1,0 +1,14 @@
+"""MkDocs hook: add `llms.txt`, the list of the pages for language models, to the site."""
+
+import sys
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+
+sys.path.append(str(Path(__file__).parent))
+from reference.llms_text import render_site_text
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Write the file beside the start page."""
+    (Path(config.site_dir) / "llms.txt").write_text(render_site_text(), "utf-8")

@@ -1,0 +1,40 @@
+"""`mcp`: lets an assistant read scores and their reasons, over standard input and output."""
+
+import sys
+from contextlib import closing
+from typing import Annotated
+
+import typer
+
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, load_config
+from oracle.daemon.compose import open_reader
+from oracle.daemon.mcp.api_access import LocalApi, RemoteApi
+from oracle.daemon.mcp.stdio_server import serve_messages
+from oracle.daemon.records import open_folded_records
+from oracle.daemon.startup import open_read_api
+
+
+def register(app: typer.Typer) -> None:
+    """Register `mcp` on the command line."""
+    app.command("mcp", epilog="Example: qos-oracle mcp --url http://127.0.0.1:8090")(serve_mcp)
+
+
+def serve_mcp(
+    config: ConfigOption = DEFAULT_CONFIG,
+    url: Annotated[
+        str | None,
+        typer.Option("--url", help="Address of a read API to read instead of the database."),
+    ] = None,
+) -> None:
+    """Serve read-only tools to an assistant by the Model Context Protocol (stdio).
+
+    An assistant starts this command itself, and ends it by closing its input. The tools are
+    network, node, explain, kickouts, rules and task. Texts that strangers wrote are marked.
+    """
+    if url is not None:
+        with closing(RemoteApi(url)) as remote:
+            serve_messages(remote, sys.stdin, sys.stdout)
+        return
+    with open_folded_records(load_config(config)) as records:
+        read_api = open_read_api(records, open_reader(records.config), lambda: None)
+        serve_messages(LocalApi(read_api), sys.stdin, sys.stdout)

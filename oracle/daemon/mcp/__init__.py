@@ -1,0 +1,1 @@
+"""The Model Context Protocol: tools for assistants that read scores and their reasons."""
