@@ -98,6 +98,13 @@ def contexts_of(office: Any, domain: Domain, rules: Rules, rules_hash: Hash) -> 
     words = equipment.get("hot_set")
     return ReporterContexts(
         ReportingContext(quorum, rules_hash, policy, verifier=verifier, leaf_cache=leaf_cache),
-        KickoutContext(quorum, policy, office.folder_for_evidence, leaf_cache),
+        KickoutContext(
+            quorum,
+            policy,
+            office.folder_for_evidence,
+            leaf_cache,
+            equipment.get("objection_terms"),
+            getattr(office, "objections", None),
+        ),
         words and HotSetContext(quorum, words, office.caps.fee_per_gas, leaf_cache),
     )

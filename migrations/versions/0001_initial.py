@@ -582,6 +582,23 @@ def upgrade() -> None:
     sa.PrimaryKeyConstraint('node', 'due_since', name=op.f('pk_objection_answer')),
     sqlite_with_rowid=False
     )
+    op.create_table('objection_inbox',
+    sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=False),
+    sa.Column('node', sa.LargeBinary(), nullable=False),
+    sa.Column('seq', sa.BigInteger(), nullable=False),
+    sa.Column('due_since', sa.BigInteger(), nullable=False),
+    sa.Column('reason', sa.SmallInteger(), nullable=False),
+    sa.Column('words', sa.LargeBinary(), nullable=False),
+    sa.Column('deadline', sa.BigInteger(), nullable=False),
+    sa.Column('signature', sa.LargeBinary(), nullable=False),
+    sa.Column('received_at', sa.BigInteger(), nullable=False),
+    sa.Column('intent_id', sa.BigInteger(), nullable=True),
+    sa.Column('ended_at', sa.BigInteger(), nullable=True),
+    sa.Column('ended_reason', sa.Text(), nullable=True),
+    sa.PrimaryKeyConstraint('id', name=op.f('pk_objection_inbox'))
+    )
+    op.create_index(op.f('ix_objection_inbox_node'), 'objection_inbox', ['node'], unique=False)
+    op.create_index(op.f('ix_objection_inbox_received_at'), 'objection_inbox', ['received_at'], unique=False)
     op.create_table('open_group',
     sa.Column('task_group', sa.LargeBinary(), nullable=False),
     sa.Column('tasks', sa.LargeBinary(), nullable=False),
@@ -1001,6 +1018,9 @@ def downgrade() -> None:
     op.drop_index(op.f('ix_planned_download_time'), table_name='planned_download')
     op.drop_table('planned_download')
     op.drop_table('open_group')
+    op.drop_index(op.f('ix_objection_inbox_received_at'), table_name='objection_inbox')
+    op.drop_index(op.f('ix_objection_inbox_node'), table_name='objection_inbox')
+    op.drop_table('objection_inbox')
     op.drop_table('objection_answer')
     op.drop_index(op.f('ix_objection_block'), table_name='objection')
     op.drop_table('objection')

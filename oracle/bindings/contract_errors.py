@@ -6,17 +6,17 @@ See docs/reference/rpc-requirements.md#contract-errors.
 from collections.abc import Mapping
 from functools import cache
 
-from oracle.bindings import qos_roots, qos_words
+from oracle.bindings import objections, qos_roots, qos_words
 from oracle.bindings.codec import decode_values, get_errors_by_selector
 from oracle.chain.decode.abi import SELECTOR_DIGITS
 from oracle.txmgr.client.refusal import Refusal, RefusalAction
 
 # Contracts whose errors are decoded; errors of the same name in several have the same reaction.
-CONTRACTS = (qos_roots.CONTRACT, qos_words.CONTRACT, "TaskNetwork")
+CONTRACTS = (qos_roots.CONTRACT, qos_words.CONTRACT, objections.CONTRACT, "TaskNetwork")
 
 
-# The reaction to every error that a push, a kickout, words or a task start can cause; a call that
-# fails with any other error is held.
+# The reaction to every error that a call of the daemon can cause; a call that fails with any other
+# error is held.
 ACTIONS: Mapping[str, RefusalAction] = {
     "Paused": RefusalAction.WAIT,
     "TooSoon": RefusalAction.WAIT,
@@ -55,6 +55,11 @@ ACTIONS: Mapping[str, RefusalAction] = {
     # Words: all are written already, or would exceed the limit on falls.
     "NothingWritten": RefusalAction.DROP,
     "NotAllowed": RefusalAction.DROP,
+    # Objections: the node made another one meanwhile, or the signature does not count any more.
+    "WrongSeq": RefusalAction.DROP,
+    "ObjectionExpired": RefusalAction.DROP,
+    "NotSignedByNode": RefusalAction.DROP,
+    "WordsTooLong": RefusalAction.DROP,
     # Starts: the index lags behind the contract, and will discard the selection.
     "NodeBusy": RefusalAction.WAIT,
     "NodeIsPaused": RefusalAction.WAIT,

@@ -45,6 +45,12 @@ _EXPECTED_EVENTS = (
         "roots/QoSWords", "bring", "WordsBrought", {"round": "round", "first": "first"}
     ),
     _ExpectedEvent("roots/QoSWords", "bind", "NodeRegistered", {"node": "leaves[0].node"}),
+    _ExpectedEvent(
+        "roots/Objections",
+        "objectFor",
+        "Objected",
+        {"node": "objection.node", "seq": "objection.seq"},
+    ),
     _ExpectedEvent("TaskNetwork", "startTask", "TaskStarted", {"task": "key", "node": "account"}),
     _ExpectedEvent(
         "TaskNetwork", "startTaskAsOf", "TaskStarted", {"task": "key", "node": "account"}

@@ -25,7 +25,7 @@ from oracle.daemon.records import open_folded_records
 from oracle.daemon.senders import open_report_account
 from oracle.domain.events.oracle_events import Objected
 from oracle.domain.ids import Address
-from oracle.domain.reports.objections import ObjectionReason
+from oracle.domain.reports.objections import MAX_WORDS_BYTES, ObjectionReason
 from oracle.errors import InputError
 from oracle.queries.objection_models import (
     ObjectionAnswered,
@@ -45,7 +45,6 @@ from oracle.store.state.objection_repository import ObjectionAnswer
 objection = typer.Typer(no_args_is_help=True)
 
 _DEFAULT_LIMIT = 20
-_MAX_WORDS_BYTES = 280
 _REASONS = ", ".join(reason.option for reason in ObjectionReason)
 
 
@@ -172,9 +171,9 @@ def sign(  # noqa: PLR0913  a command line's options are its parameters
     settings = load_config(config)
     contract = _get_contract_address(settings)
     number = _parse_reason(reason)
-    if len(explanation.encode()) > _MAX_WORDS_BYTES:
+    if len(explanation.encode()) > MAX_WORDS_BYTES:
         raise InputError(
-            f"--words: {len(explanation.encode())} bytes; at most {_MAX_WORDS_BYTES} are possible"
+            f"--words: {len(explanation.encode())} bytes; at most {MAX_WORDS_BYTES} are possible"
         )
     signer = KeySigner.open(keystore, password_file)
     with open_checked_chain(settings) as chain:
@@ -225,10 +224,10 @@ def _get_contract_address(config: Config) -> Address:
 
 
 def _parse_reason(name: str) -> ObjectionReason:
-    for reason in ObjectionReason:
-        if reason.option == name:
-            return reason
-    raise InputError(f"--reason: unknown reason {name}; expected one of: {_REASONS}")
+    reason = ObjectionReason.from_option(name)
+    if reason is None:
+        raise InputError(f"--reason: unknown reason {name}; expected one of: {_REASONS}")
+    return reason
 
 
 def _find_newest(objections: list[Objected], node: str) -> Objected:

@@ -28,6 +28,7 @@ from oracle.kickouts.kick_calls import (
     RetryKickCall,
 )
 from oracle.kickouts.kickout_context import KickoutContext
+from oracle.kickouts.objection_sender import BringObjectionCall
 from oracle.quorum.key_watch import build_signing_embargo, store_signing_embargo
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.reporting.push_call import PushCall
@@ -70,11 +71,12 @@ class ReporterContexts:
         return contexts
 
     def register_calls(self) -> None:
-        """Add pushes, kickout calls and the hot set's calls to the account's registry."""
+        """Add the calls of reports, kickouts, objections and the hot set to the registry."""
         registry = self.account_context.registry
         registry.register(PushCall(self.reporting))
         for call_type in (AccuseCall, ExecuteKickCall, ClearKickCall, RetryKickCall):
             registry.register(call_type(self.kickouts))
+        registry.register(BringObjectionCall(self.kickouts))
         registry.register(BringWordsCall(self.quorum))
         registry.register(BindNodesCall(self.quorum))
 

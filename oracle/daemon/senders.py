@@ -376,8 +376,14 @@ def open_reporter_contexts(
         ),
         leaf_cache,
     )
+    objections = index.config.objections
     kickouts = KickoutContext(
-        quorum, policy, oracle.evidence_folder, leaf_cache, index.config.objections.terms
+        quorum,
+        policy,
+        oracle.evidence_folder,
+        leaf_cache,
+        objections.terms,
+        objections.intake_address,
     )
     contexts = ReporterContexts(
         reporting, kickouts, _build_hot_set_context(index.config, quorum, leaf_cache)

@@ -1,6 +1,6 @@
 """The daemon's jobs that sign and send, and nonce checks.
 
-Sent are reports, kickouts, words of the hot set, and task starts.
+Sent are reports, posted objections, kickouts, words of the hot set, and task starts.
 """
 
 from collections.abc import Callable
@@ -15,6 +15,7 @@ from oracle.dispatch.dispatch_planner import plan_next_calls
 from oracle.hot_set.hot_set_planner import plan_hot_set_calls
 from oracle.indexer.loop import IngestState
 from oracle.kickouts.kickout_planner import plan_kickout_call
+from oracle.kickouts.objection_sender import plan_objection_call
 from oracle.quorum.key_watch import check_for_foreign_signatures
 from oracle.reporting.readiness import find_unsent_report_reason
 from oracle.reporting.report_planner import plan_push
@@ -51,7 +52,7 @@ class SendingJobs:
     is_reconciled: bool = False
 
     def advance_reports(self) -> TickFacts:
-        """Plan a report, a kickout or words of the hot set, or advance their transactions."""
+        """Plan reports, objections, kickouts or hot-set words, or advance their transactions."""
         reporter, heads = self.senders.reporter, self.ingest.heads
         if reporter is None or heads is None:
             return None
@@ -66,7 +67,8 @@ class SendingJobs:
             return describe_step(key_alarm)
         transmitter = self.senders.transmitter
         sent_step = None if transmitter is None else run_step(transmitter, heads)
-        step = sent_step or plan_push(reporting, heads) or plan_kickout_call(kickouts, heads)
+        step = sent_step or plan_push(reporting, heads) or plan_objection_call(kickouts, heads)
+        step = step or plan_kickout_call(kickouts, heads)
         if step is None and hot_set is not None:
             step = plan_hot_set_calls(hot_set, heads)
         return describe_step(step)

@@ -23,11 +23,13 @@ from oracle.daemon.web.played_act import DemoAct
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
 from oracle.indexer.snapshots import MAX_REQUEST_LOGS
+from oracle.kickouts.objection_intake import IntakeSettings, ObjectionIntake
 from oracle.queries.api.node_order import NodeRankingCache
 from oracle.queries.api.source import ApiSource
 from oracle.queries.explain import EventArchive
 from oracle.quorum.wire_format import Board
 from oracle.resources import format_install_command
+from oracle.signing.typed_data import Domain
 from oracle.store.database import Store
 
 if TYPE_CHECKING:
@@ -141,10 +143,24 @@ def build_api_source(
         labels={Address(address): label for address, label in config.network.labels.items()},
         explorer=config.network.explorer,
         objection_terms=config.objections.terms,
+        objection_intake=_open_objection_intake(records),
         rules_id=format_configured_rules_id(config, reader),
         announced_folder=config.rules.announced_folder,
         shadow_rules=read_shadow_rules(config),
     )
+
+
+def _open_objection_intake(records: Records) -> ObjectionIntake | None:
+    config, section = records.config, records.config.objections
+    if section.intake_address is None:
+        return None
+    settings = IntakeSettings(
+        Domain(config.chain.id, section.intake_address),
+        records.rules,
+        section.posts_per_hour,
+        section.daily_gas,
+    )
+    return ObjectionIntake(records.store.open_unfenced(), settings)
 
 
 def open_read_api(

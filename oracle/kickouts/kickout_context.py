@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.objection_terms import ObjectionTerms
 from oracle.domain.reports.report import ReportSettings
@@ -23,7 +24,8 @@ class KickoutContext:
 
     `evidence_folder` holds the evidence files; each is written before its node is accused.
     `leaf_cache` keeps the leaves of the last rounds from one tick to the next. `objection_terms`
-    is None if objections are not indexed.
+    is None if objections are not indexed. `objections_contract` is the contract to which posted
+    objections are brought, or None if none are accepted.
     """
 
     quorum: QuorumContext
@@ -31,6 +33,7 @@ class KickoutContext:
     evidence_folder: Path
     leaf_cache: LeafCache = field(default_factory=LeafCache)
     objection_terms: ObjectionTerms | None = None
+    objections_contract: Address | None = None
 
     @property
     def account_context(self) -> AccountContext:

@@ -28,6 +28,7 @@ from oracle.domain.reports.node_kicks import KickState, NodeKick
 from oracle.errors import TransientError
 from oracle.hot_set.hot_set_context import HOT_SET_KINDS, HotSetContext
 from oracle.kickouts.kickout_context import CLEAR_KICK, EXPULSION_KINDS
+from oracle.kickouts.objection_sender import BRING_OBJECTION
 from oracle.reporting.push_call import MAX_TRIES, find_abandoned_pushes
 from oracle.reporting.reporting_context import PUSH, ReportingContext
 from oracle.store.database import Store, UnitOfWork
@@ -39,7 +40,7 @@ from oracle.txmgr.context import AccountContext
 
 # Kinds that are exported as zero before the first call, so that alerts have a series.
 CALL_KINDS = (
-    *(PUSH, *EXPULSION_KINDS, CLEAR_KICK, *HOT_SET_KINDS),
+    *(PUSH, *EXPULSION_KINDS, CLEAR_KICK, BRING_OBJECTION, *HOT_SET_KINDS),
     *(START_TASK, START_GROUP, QUEUE_TASK, DROP_TASK, REQUEST_DOWNLOAD),
     *(PROBE, END_PROBE, SETTLE_CONTEST, SECOND_GROUP, END_SECOND_GROUP),
     NOOP,

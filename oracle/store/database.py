@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from oracle.store.leaf_piece_repository import LeafPieceRepository
     from oracle.store.lease_repository import LeaseRepository
     from oracle.store.notice_repository import NoticeRepository
+    from oracle.store.objection_inbox import ObjectionInbox
     from oracle.store.outbox.outbox import Outbox
     from oracle.store.outbox.statement_repository import (
         PeerStatementRepository,
@@ -127,6 +128,7 @@ class UnitOfWork:
     last_event: "LastEventRepository" = _open_lazily("state.cursor_repository")
     rounds: "RoundRepository" = _open_lazily("state.round_repository")
     objections: "ObjectionRepository" = _open_lazily("state.objection_repository")
+    objection_inbox: "ObjectionInbox" = _open_lazily("objection_inbox")
     undo: "UndoJournal" = _open_lazily("state.undo_journal")
     projections: "ProjectionRepository" = _open_lazily("state.projections")
     snapshots: "SnapshotRepository" = _open_lazily("state.snapshot_repository")
@@ -227,6 +229,15 @@ class Store:
         """
         check_schema(url, create=create)
         return cls(parse_database_url(url))
+
+    def open_unfenced(self) -> "Store":
+        """Return another store over the same database, which is closed with this one.
+
+        Its writes need no lease. Only the inboxes that clients fill are written so.
+        """
+        store = Store(self._url)
+        self.call_before_close(store.close)
+        return store
 
     def set_fencing_epoch(self, epoch: int) -> None:
         """Reject every write from now on unless the lease has this epoch.

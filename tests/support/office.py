@@ -25,6 +25,7 @@ from oracle.indexer.folder import EventFolder
 from oracle.indexer.loop import IngestState, ingest_next_window
 from oracle.kickouts.kick_calls import KickoutHook
 from oracle.kickouts.kickout_planner import plan_kickout_call
+from oracle.kickouts.objection_sender import plan_objection_call
 from oracle.quorum.key_watch import check_for_foreign_signatures
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.reporting.report_planner import plan_push
@@ -173,7 +174,7 @@ class Office(WithContexts):
     caps: SendLimits = CAPS
     settings: ReportSettings = SETTINGS
     steps: list[StepResult] = field(default_factory=list)
-    # Further fields of the context: a board, peers, a rank.
+    # Further fields of the context: a board, peers, a rank, terms of objections.
     equipment: dict[str, Any] = field(default_factory=dict)
     # The contract of objections, if they are indexed.
     objections: Address | None = None
@@ -258,7 +259,8 @@ class Office(WithContexts):
         done: list[StepResult] = []
         sends = (confirm_transactions, next_step) if self.context.sender_account.has_payer else ()
         hot_set = () if self.contexts.hot_set is None else (plan_hot_set_calls, *sends[1:])
-        for step in (*sends, plan_push, *sends[1:], plan_kickout_call, *sends[1:], *hot_set):
+        planned = (plan_objection_call, *sends[1:], plan_kickout_call, *sends[1:])
+        for step in (*sends, plan_push, *sends[1:], *planned, *hot_set):
             done += self.repeat(step)
         self.steps += done
         return done
@@ -277,6 +279,7 @@ class Office(WithContexts):
         own = {
             plan_push: self.reporting,
             plan_kickout_call: self.kickouts,
+            plan_objection_call: self.kickouts,
             plan_hot_set_calls: self.contexts.hot_set,
             check_for_foreign_signatures: self.quorum,
         }

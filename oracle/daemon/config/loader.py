@@ -36,7 +36,12 @@ from oracle.daemon.config.listener_section import (
     WebSection,
     find_listener_faults,
 )
-from oracle.daemon.config.oracle_section import HotSetSection, ObjectionsSection, OracleSection
+from oracle.daemon.config.oracle_section import (
+    HotSetSection,
+    ObjectionsSection,
+    OracleSection,
+    find_objection_faults,
+)
 from oracle.daemon.config.redaction import has_secret_value, iter_secret_parts, iter_secret_values
 from oracle.daemon.config.sections import (
     DatabaseSection,
@@ -299,6 +304,7 @@ def _find_conflicts(config: Config) -> list[str]:
         for name, address in requiring_settings.items()
         if address is not None and oracle.address is None
     ]
+    faults += find_objection_faults(config.objections, has_payer=keys.has_key("transmitter"))
     faults += find_dispatch_faults(
         config.dispatch, config.chain.start_block, has_key=keys.has_key("dispatcher")
     )

@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from oracle.daemon.config.sections import ContractAddress, Section
+from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import compute_kickout_line_steps
 from oracle.domain.reports.objection_terms import ObjectionTerms
 from oracle.domain.reports.report import ReportSettings
@@ -108,12 +109,40 @@ class ObjectionsSection(Section):
     # later kickouts of the same node delay nothing.
     ignored_seconds: int = Field(default=2_592_000, ge=0)
 
+    # Whether this reporter takes signed objections at `POST /v1/objections` of its read API, and
+    # its transmitter pays for the transactions that bring them on the chain.
+    accept_posts: bool = False
+    # The largest number of objections that are accepted in an hour, of all nodes.
+    posts_per_hour: int = Field(default=30, ge=1, le=1000)
+    # The gas of the objections that are accepted in 24 hours; 70,000 are reserved for each.
+    daily_gas: int = Field(default=5_000_000, ge=70_000)
+
+    @property
+    def intake_address(self) -> Address | None:
+        """The contract to which posted objections are brought, or None if none are accepted."""
+        return Address(self.address) if self.accept_posts and self.address else None
+
     @property
     def terms(self) -> ObjectionTerms | None:
         """How long objections delay this reporter, or None if they are not indexed."""
         if self.address is None:
             return None
         return ObjectionTerms(self.window_seconds, self.answer_seconds, self.ignored_seconds)
+
+
+def find_objection_faults(section: ObjectionsSection, *, has_payer: bool) -> list[str]:
+    """Return what posted objections require and is not configured, one line each."""
+    if not section.accept_posts:
+        return []
+    requirements = {
+        "objections.address": section.address is not None,
+        "a transmitter key in [keys], which pays for them": has_payer,
+    }
+    return [
+        f"objections.accept_posts: requires {requirement}"
+        for requirement, is_met in requirements.items()
+        if not is_met
+    ]
 
 
 def build_report_settings(oracle_section: OracleSection, rules: Rules) -> ReportSettings:

@@ -18,6 +18,8 @@ from oracle.domain.reports.kickout_review import UnansweredScore
 from oracle.domain.reports.objection_terms import ObjectionTerms
 from oracle.domain.scoring.rules import Rules
 
+# The contract rejects longer words (contracts/roots/Objections.sol).
+MAX_WORDS_BYTES = 280
 # An incident supports an objection if it marks at least one in this many scores.
 _MIN_MARKED_PART = 5
 
@@ -36,6 +38,11 @@ class ObjectionReason(IntEnum):
     def from_number(cls, number: int) -> "ObjectionReason":
         """Return the reason with this number."""
         return cls(number) if number in set(cls) else cls.OTHER
+
+    @classmethod
+    def from_option(cls, option: str) -> "ObjectionReason | None":
+        """Return the reason of this name, or None."""
+        return next((reason for reason in cls if reason.option == option), None)
 
     @property
     def option(self) -> str:

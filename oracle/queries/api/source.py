@@ -15,6 +15,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError, TransientError
 from oracle.indexer.round_leaves import LeafCache
 from oracle.indexer.rules_binding import check_bound_rules
+from oracle.kickouts.objection_intake import ObjectionIntake
 from oracle.queries.answers import AsOf, LogPlace, build_as_of, load_event_sources
 from oracle.queries.api.node_order import NodeRanking, NodeRankingCache
 from oracle.queries.api.recent_draws import RecentDraw, RecentDrawCache
@@ -51,7 +52,8 @@ class ApiSource:
     the operator's names for addresses, and `explorer` is the URL of a block explorer. `rules_id`
     is the text whose sha256 is the contract's `rulesHash`, and `announced_folder` has such texts
     of other rules. `shadow_rules` are the shadow sets by their names.
-    `objection_terms` is None if objections are not indexed.
+    `objection_terms` is None if objections are not indexed, and `objection_intake` if none are
+    accepted by `POST /v1/objections`.
     """
 
     archive: EventArchive
@@ -66,6 +68,7 @@ class ApiSource:
     leaves: LeafCache = field(default_factory=LeafCache)
     draws: RecentDrawCache = field(default_factory=RecentDrawCache)
     objection_terms: ObjectionTerms | None = None
+    objection_intake: ObjectionIntake | None = None
     rules_id: str = field(kw_only=True)
     announced_folder: Path | None = None
     shadow_rules: Mapping[str, Rules] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Objections on a real chain: indexed, undone, answered; they delay an accusation, and no root."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -60,12 +60,19 @@ class Hearing:
         call = self.contract.functions.object(due_since or self.due_since, 0, words)
         self.premises.chain.send(call, sender=self.node)
 
-    def bring(self, statement: ObjectionStatement) -> None:
-        """Let the node's wallet sign, and another account send, an objection."""
-        domain = Domain(CHAIN_ID, Address(self.contract.address.lower()))
-        typed_data = build_objection_data(statement, domain)
+    @property
+    def domain(self) -> Domain:
+        return Domain(CHAIN_ID, Address(self.contract.address.lower()))
+
+    def sign(self, statement: ObjectionStatement) -> bytes:
+        """Let the node's wallet sign an objection."""
+        typed_data = build_objection_data(statement, self.domain)
         signature = self.premises.chain.rpc("eth_signTypedData_v4", self.node, typed_data)
-        calldata = encode_object_for_call(statement, bytes.fromhex(signature[2:]))
+        return bytes.fromhex(signature[2:])
+
+    def bring(self, statement: ObjectionStatement) -> None:
+        """Let another account send a signed objection."""
+        calldata = encode_object_for_call(statement, self.sign(statement))
         self.premises.chain.transact(to=self.contract.address, data=calldata)
 
     def listed(self) -> list[Objected]:
@@ -92,8 +99,8 @@ def hearing(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> I
     contract = premises.chain.deploy(CONTRACT, premises.oracle.address)
     with new_sqlite_store() as store:
         objections = Address(contract.address.lower())
-        office = Office(premises, store, tmp_path / "evidence", objections=objections)
-        office.kickouts = replace(office.kickouts, objection_terms=TERMS)
+        evidence, equipment = tmp_path / "evidence", {"objection_terms": TERMS}
+        office = Office(premises, store, evidence, objections=objections, equipment=equipment)
         bad_pool(office)
         stated_due(office)
         yield Hearing(office, contract)

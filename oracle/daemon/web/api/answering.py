@@ -19,6 +19,7 @@ from oracle.daemon.wall_clock import unix_seconds
 from oracle.daemon.web.answer_cache import AnswerCache, AnswerFlights, CachedResponse
 from oracle.errors import OracleError
 from oracle.indexer.folded_state import NoNearbySnapshotError
+from oracle.kickouts.objection_intake import ObjectionRefusal, ObjectionRefusedError
 from oracle.queries.answers import Answer
 from oracle.queries.api.source import (
     AmbiguousPrefixError,
@@ -37,6 +38,13 @@ _MAX_CONCURRENT_SLOW_ANSWERS = 1
 _CACHE_BYTES = 64 * 2**20
 _MEDIA_TYPE = "application/problem+json"
 _RETRY_SECONDS = 2
+# All other refusals of objections have status 409.
+_STATUS_BY_REFUSAL = {
+    ObjectionRefusal.NOT_SIGNED_BY_NODE: HTTPStatus.FORBIDDEN,
+    ObjectionRefusal.NOT_MEMBER: HTTPStatus.NOT_FOUND,
+    ObjectionRefusal.HOURLY_LIMIT: HTTPStatus.TOO_MANY_REQUESTS,
+    ObjectionRefusal.DAILY_GAS: HTTPStatus.TOO_MANY_REQUESTS,
+}
 
 T = TypeVar("T", bound=Answer)
 
@@ -50,26 +58,31 @@ class Problem(BaseModel):
     detail: str = Field(examples=["no address of a node starts with 0xabc"])
     at: int = Field(description="Unix seconds, by the server's clock.")
     found: list[str] | None = Field(None, description="The nodes that match an ambiguous prefix.")
+    refusal: str | None = Field(None, description="Why a posted objection was refused.")
+    calldata: str | None = Field(
+        None, description="The call that any account can send instead of this reporter."
+    )
 
 
-def _describe_problem(status: HTTPStatus, description: str) -> dict[str, Any]:
+def describe_problem(status: HTTPStatus, description: str) -> dict[str, Any]:
+    """Return the OpenAPI description of a problem document with this status."""
     content = {_MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {"description": f"{status.phrase}: {description}", "content": content, "model": Problem}
 
 
 # The error responses of every path.
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    300: _describe_problem(
+    300: describe_problem(
         HTTPStatus.MULTIPLE_CHOICES, "several nodes match the prefix; see `found`."
     ),
     304: {"description": "The response named by `If-None-Match` is still current."},
-    400: _describe_problem(HTTPStatus.BAD_REQUEST, "the request is invalid; see `detail`."),
-    404: _describe_problem(HTTPStatus.NOT_FOUND, "no indexed event refers to it."),
-    422: _describe_problem(
+    400: describe_problem(HTTPStatus.BAD_REQUEST, "the request is invalid; see `detail`."),
+    404: describe_problem(HTTPStatus.NOT_FOUND, "no indexed event refers to it."),
+    422: describe_problem(
         HTTPStatus.UNPROCESSABLE_ENTITY, "a parameter does not match the schema."
     ),
     429: {"description": "Too many requests from one address; retry later."},
-    503: _describe_problem(
+    503: describe_problem(
         HTTPStatus.SERVICE_UNAVAILABLE, "nothing is indexed yet, or the database is unavailable."
     ),
 }
@@ -80,8 +93,12 @@ def build_problem(
     detail: str,
     candidates: list[str] | None = None,
     headers: Mapping[str, str] | None = None,
+    refused: ObjectionRefusedError | None = None,
 ) -> Response:
-    """Return a problem document as a response; `headers` are added to the response's own."""
+    """Return a problem document as a response; `headers` are added to the response's own.
+
+    If an objection was refused, the document has the reason as a code.
+    """
     body = Problem(
         type="about:blank",
         title=HTTPStatus(status).phrase,
@@ -89,6 +106,8 @@ def build_problem(
         detail=detail,
         at=int(unix_seconds()),
         found=candidates,
+        refusal=None if refused is None else refused.refusal.value,
+        calldata=None if refused is None else refused.calldata,
     )
     response_headers = {"cache-control": "no-store", **(headers or {})}
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
@@ -107,6 +126,9 @@ def build_problem_from_error(error: OracleError) -> Response:
         return build_problem(HTTPStatus.NOT_FOUND, str(error))
     if isinstance(error, RequestError):
         return build_problem(HTTPStatus.BAD_REQUEST, str(error))
+    if isinstance(error, ObjectionRefusedError):
+        status = _STATUS_BY_REFUSAL.get(error.refusal, HTTPStatus.CONFLICT)
+        return build_problem(status, str(error), refused=error)
     if isinstance(error, NoNearbySnapshotError):
         return build_problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
     return build_problem(

@@ -1,4 +1,4 @@
-"""Types of addresses and hashes in requests, and the body of `POST /v1/select`.
+"""Types of addresses, hashes and integers in requests, and the body of `POST /v1/select`.
 
 Any letter case is accepted, and converted to lower case. The published schema shows the pattern.
 The parser also checks EIP-55 checksums.
@@ -39,7 +39,7 @@ HashPath = Annotated[
     AfterValidator(parse_hash),
 ]
 
-_UINT32 = 2**32 - 1
+_UINT32, _UINT40 = 2**32 - 1, 2**40 - 1
 # Integers that every JSON reader represents exactly.
 _MAX_EXACT_INTEGER = 2**53
 
@@ -51,10 +51,11 @@ def _convert_whole_float(value: object) -> object:
 
 # The limits come before the validator, or the published schema would lack them.
 _FromJson = BeforeValidator(_convert_whole_float)
-_Uint32 = Annotated[int, Field(ge=0, le=_UINT32), _FromJson]
+Uint32 = Annotated[int, Field(ge=0, le=_UINT32), _FromJson]
+Uint40 = Annotated[int, Field(ge=0, le=_UINT40), _FromJson]
 _NonNegativeInteger = Annotated[int, Field(ge=0, le=_MAX_EXACT_INTEGER), _FromJson]
 _PositiveInteger = Annotated[int, Field(ge=1, le=_MAX_EXACT_INTEGER), _FromJson]
-_Version = Annotated[list[_Uint32], Field(min_length=3, max_length=3)]
+_Version = Annotated[list[Uint32], Field(min_length=3, max_length=3)]
 
 
 class WantedTask(BaseModel):
@@ -70,9 +71,9 @@ class WantedTask(BaseModel):
     task: HashInput | None = None
     creator: AddressInput | None = None
     fee: Annotated[str, Field(pattern="^(0|[1-9][0-9]{0,76})$")] | None = None
-    min_vram: _Uint32 | None = None
+    min_vram: Uint32 | None = None
     required_gpu: str | None = None
-    required_gpu_vram: _Uint32 | None = None
+    required_gpu_vram: Uint32 | None = None
     models: list[str] | None = None
     version: _Version | None = None
     size: _PositiveInteger | None = None

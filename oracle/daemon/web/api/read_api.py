@@ -20,6 +20,7 @@ from oracle.daemon.web.api.answering import (
 from oracle.daemon.web.api.event_stream import EventStreams, StreamLimits, build_event_routes
 from oracle.daemon.web.api.leaf_routes import build_leaf_routes
 from oracle.daemon.web.api.node_routes import build_explanation_routes, build_node_routes
+from oracle.daemon.web.api.objection_routes import build_intake_routes
 from oracle.daemon.web.api.record_routes import (
     build_draw_routes,
     build_evidence_routes,
@@ -50,7 +51,7 @@ def create_read_api(
     evidence_folder: Path | None = None,
     get_act: Callable[[], DemoAct | None] = lambda: None,
 ) -> FastAPI:
-    """Return the application of the public listener, which is read-only.
+    """Return the application of the public listener, which stores nothing but objections.
 
     `cors` lists the origins whose pages may read it in a browser; `*` allows all.
     `evidence_folder` is where the daemon writes evidence, or None if that is on another host.
@@ -84,6 +85,8 @@ def create_read_api(
         ),
         build_event_routes(EventStreams(source, streams)),
     ]
+    if source.objection_intake is not None:
+        routers.append(build_intake_routes(api_answers))
     for router in routers:
         app.include_router(router)
     # The middleware added last runs first, so CORS headers are set on fresh responses, too.

@@ -26,6 +26,7 @@ from oracle.queries.api.records.draw_view import (
 from oracle.queries.api.records.incident_view import IncidentPage, list_incidents
 from oracle.queries.api.records.kickout_view import KickoutPage, find_evidence, list_kickouts
 from oracle.queries.api.records.objection_view import (
+    NodeObjections,
     ObjectionPage,
     OneObjection,
     build_objection_answer,
@@ -129,7 +130,9 @@ def build_kickout_routes(api_answers: ApiAnswers) -> APIRouter:
             request, lambda snapshot: list_objections(snapshot, limit)
         )
 
-    @router.get("/objections/{node}", operation_id="node_objections", response_model=ObjectionPage)
+    @router.get(
+        "/objections/{node}", operation_id="node_objections", response_model=NodeObjections
+    )
     def _list_node_objections(request: Request, node: NodePath) -> Response:
         """List the newest fifty objections of a node, newest first."""
         return api_answers.answer_from_snapshot(

@@ -1,19 +1,66 @@
-"""The objections of nodes to their kickouts, newest first."""
+"""The objections of nodes to their kickouts, newest first, and those that were posted here."""
 
-from oracle.queries.answers import Answer
+from enum import StrEnum
+
+from pydantic import Field
+
+from oracle.queries.answers import AddressText, Answer, ApiModel
 from oracle.queries.api.node_list import find_node_by_prefix
-from oracle.queries.api.source import ApiSnapshot, NotFoundError
+from oracle.queries.api.source import (
+    ApiSnapshot,
+    ApiSource,
+    NotFoundError,
+    RequestError,
+    open_snapshot,
+)
 from oracle.queries.objection_models import (
     ObjectionEntry,
     ObjectionView,
     build_objection_entries,
 )
+from oracle.signing.typed_data import ObjectionStatement
+from oracle.store.objection_inbox import PostedObjection
 
 
 class ObjectionPage(Answer):
     """Objections, newest first; they change no score and no report."""
 
     objections: list[ObjectionEntry]
+
+
+class PostedState(StrEnum):
+    """What became of an objection that was posted to this reporter."""
+
+    WAITING = "waiting"
+    SENT = "sent"
+    ON_CHAIN = "on_chain"
+    ENDED = "ended"
+
+
+class PostedEntry(ApiModel):
+    """An objection that was posted to this reporter, and what became of it."""
+
+    seq: int
+    due_since: int = Field(description="Since when the kickout is due, unix seconds.")
+    received_at: int = Field(description="Unix seconds, by the server's clock.")
+    state: PostedState
+    ended_reason: str | None = Field(description="Why it was not brought; null: it was, or will.")
+
+
+class NodeObjections(ObjectionPage):
+    """The objections of a node, newest first, and those that were posted to this reporter."""
+
+    posted: list[PostedEntry]
+
+
+class ObjectionAccepted(Answer):
+    """A posted objection that this reporter will bring on the chain."""
+
+    node: AddressText
+    seq: int
+    due_since: int = Field(description="Since when the kickout is due, unix seconds.")
+    state: PostedState
+    to: AddressText = Field(description="The contract of objections.")
 
 
 class OneObjection(Answer):
@@ -35,12 +82,54 @@ def list_objections(snapshot: ApiSnapshot, limit: int) -> ObjectionPage:
     return ObjectionPage(as_of=snapshot.as_of, objections=entries)
 
 
-def list_node_objections(snapshot: ApiSnapshot, prefix: str) -> ObjectionPage:
+def list_node_objections(snapshot: ApiSnapshot, prefix: str) -> NodeObjections:
     """Return the newest objections of a node; raise NotFoundError if there is no such node."""
     node = find_node_by_prefix(snapshot, prefix)
     objections = snapshot.uow.objections.list_for_node(node.address)
     entries = build_objection_entries(snapshot.uow, objections, get_objection_view(snapshot))
-    return ObjectionPage(as_of=snapshot.as_of, objections=entries)
+    posted = [
+        build_posted_entry(posted)
+        for posted in snapshot.uow.objection_inbox.list_for_node(node.address)
+    ]
+    return NodeObjections(as_of=snapshot.as_of, objections=entries, posted=posted)
+
+
+def build_posted_entry(posted: PostedObjection) -> PostedEntry:
+    """Return the view of an objection that was posted to this reporter."""
+    if posted.ended_at is not None:
+        state = PostedState.ON_CHAIN if posted.ended_reason is None else PostedState.ENDED
+    else:
+        state = PostedState.WAITING if posted.intent_id is None else PostedState.SENT
+    return PostedEntry(
+        seq=posted.seq,
+        due_since=posted.due_since,
+        received_at=posted.received_at,
+        state=state,
+        ended_reason=posted.ended_reason,
+    )
+
+
+def accept_objection(
+    source: ApiSource, statement: ObjectionStatement, signature: bytes
+) -> ObjectionAccepted:
+    """Store a posted objection, to be brought on the chain; see `ObjectionIntake.accept`.
+
+    Raises:
+        RequestError: this reporter accepts no objections.
+    """
+    intake = source.objection_intake
+    if intake is None:
+        raise RequestError("this reporter accepts no objections")
+    intake.accept(statement, signature, source.clock())
+    with open_snapshot(source) as snapshot:
+        return ObjectionAccepted(
+            as_of=snapshot.as_of,
+            node=statement.node,
+            seq=statement.seq,
+            due_since=statement.due_since,
+            state=PostedState.WAITING,
+            to=intake.settings.domain.contract,
+        )
 
 
 def build_objection_answer(snapshot: ApiSnapshot, prefix: str, seq: int) -> OneObjection:

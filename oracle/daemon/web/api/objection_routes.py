@@ -1,0 +1,129 @@
+"""The route that accepts signed objections: the only one of the read API that stores anything."""
+
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi.responses import Response
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from oracle.daemon.web.api.answering import ApiAnswers, describe_problem
+from oracle.daemon.web.api.input_types import AddressInput, Uint32, Uint40
+from oracle.daemon.web.rate_limit import ClientBuckets, TokenBucket
+from oracle.domain.ids import Address
+from oracle.domain.reports.objections import MAX_WORDS_BYTES, ObjectionReason
+from oracle.queries.api.records.objection_view import ObjectionAccepted, accept_objection
+from oracle.signing.typed_data import ObjectionStatement
+
+_MAX_BODY_BYTES = 4096
+# A client may correct two mistakes at once, and then post once a minute.
+_POSTS_PER_SECOND, _POST_BURST = 1 / 60, 3
+# All clients together: the checks of so many posts take a twentieth of a processor.
+_ALL_POSTS_PER_SECOND, _ALL_POST_BURST = 10.0, 30
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    403: describe_problem(HTTPStatus.FORBIDDEN, "the node's key did not sign it."),
+    409: describe_problem(HTTPStatus.CONFLICT, "it would fail on the chain, or delay nothing."),
+    413: describe_problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the body has over 4,096 bytes."),
+    429: describe_problem(
+        HTTPStatus.TOO_MANY_REQUESTS, "a limit is reached; `calldata` can be sent by any account."
+    ),
+}
+# Some wallets return the parity of the point instead of 27 or 28.
+_V_OFFSET = 27
+
+
+def _check_words(text: str) -> str:
+    try:
+        length = len(text.encode())
+    except UnicodeEncodeError:
+        raise ValueError("not valid Unicode text") from None
+    if length > MAX_WORDS_BYTES:
+        raise ValueError(f"{length} bytes; at most {MAX_WORDS_BYTES} are possible")
+    return text
+
+
+def _check_reason(option: str) -> str:
+    if ObjectionReason.from_option(option) is None:
+        raise ValueError("unknown reason")
+    return option
+
+
+class SignedObjection(BaseModel):
+    """A signed objection, as `objection sign --json` prints it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    node: AddressInput
+    due_since: Uint40 = Field(description="Since when the kickout is due, unix seconds.")
+    reason: Annotated[str, AfterValidator(_check_reason)] = Field(
+        json_schema_extra={"enum": [reason.option for reason in ObjectionReason]}
+    )
+    text: Annotated[str, AfterValidator(_check_words)] = Field(
+        "", description="The words, at most 280 bytes.", max_length=MAX_WORDS_BYTES
+    )
+    seq: Uint32 = Field(description="The number of the node's next objection.")
+    deadline: Uint40 = Field(description="Last block time that may include it, unix seconds.")
+    signature: Annotated[str, Field(pattern="^0x[0-9a-fA-F]{130}$")]
+    to: AddressInput | None = Field(None, description="The contract; ignored.")
+    calldata: str | None = Field(None, description="Ignored.")
+
+    @property
+    def statement(self) -> ObjectionStatement:
+        """What was signed."""
+        reason = ObjectionReason.from_option(self.reason) or ObjectionReason.OTHER
+        return ObjectionStatement(
+            Address(self.node), self.due_since, reason.value, self.text, self.seq, self.deadline
+        )
+
+    @property
+    def signature_bytes(self) -> bytes:
+        """The bytes of r, s and v, with v as 27 or 28."""
+        raw = bytes.fromhex(self.signature[2:])
+        return raw[:-1] + bytes([raw[-1] + _V_OFFSET]) if raw[-1] < _V_OFFSET else raw
+
+
+def build_intake_routes(
+    api_answers: ApiAnswers, clock: Callable[[], float] = time.monotonic
+) -> APIRouter:
+    """Return the router of posted objections; `clock` returns seconds and never goes back."""
+    router = APIRouter(prefix="/v1", tags=["records"])
+    bucket_by_client = ClientBuckets(_POSTS_PER_SECOND, _POST_BURST, clock)
+    common_bucket = TokenBucket(_ALL_POSTS_PER_SECOND, _ALL_POST_BURST, clock)
+
+    def limit_posts(request: Request) -> None:
+        """Raise 413 or 429 before the body is checked."""
+        if int(request.headers.get("content-length", "0")) > _MAX_BODY_BYTES:
+            raise HTTPException(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"request body: expected at most {_MAX_BODY_BYTES} bytes",
+            )
+        address = "" if request.client is None else request.client.host
+        if not (bucket_by_client.try_acquire(address) and common_bucket.try_acquire()):
+            raise HTTPException(
+                HTTPStatus.TOO_MANY_REQUESTS, "too many objections were posted; retry in a minute"
+            )
+
+    @router.post(
+        "/objections",
+        operation_id="post_objection",
+        status_code=HTTPStatus.ACCEPTED,
+        response_model=ObjectionAccepted,
+        responses=_REFUSALS,
+        dependencies=[Depends(limit_posts)],
+    )
+    def _post_objection(request: Request, signed: SignedObjection) -> Response:
+        """Accept a signed objection, which this reporter brings on the chain and pays for.
+
+        A refusal names its reason in `refusal`, and nothing is stored.
+        """
+        response = api_answers.answer_request(
+            request,
+            lambda: accept_objection(api_answers.source, signed.statement, signed.signature_bytes),
+        )
+        if response.status_code == HTTPStatus.OK:
+            response.status_code = HTTPStatus.ACCEPTED
+        return response
+
+    return router

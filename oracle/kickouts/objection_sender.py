@@ -1,0 +1,150 @@
+"""Brings posted objections on the chain: each by one call, which the outbox sends exactly once.
+
+See docs/explanation/objections.md#post-an-objection.
+"""
+
+from dataclasses import fields
+
+from typing_extensions import override
+
+from oracle.bindings.expected_events import find_missing_event
+from oracle.bindings.objections import encode_object_for_call
+from oracle.chain.heads import Heads
+from oracle.domain.ids import Address
+from oracle.kickouts.kickout_cases import is_due_at_head, load_cursor_time
+from oracle.kickouts.kickout_context import KickoutContext
+from oracle.signing.typed_data import ObjectionStatement
+from oracle.store.database import UnitOfWork
+from oracle.store.objection_inbox import PostedObjection
+from oracle.store.outbox.records import CallRequest, Intent, IntentState
+from oracle.txmgr.call_registry import CallKind, CallStage, Decision
+from oracle.txmgr.client.receipts import Receipt
+from oracle.txmgr.context import StepResult
+
+BRING_OBJECTION = "bring_objection"
+# Before kickouts, because an objection delays an accusation; after reports.
+_PRIORITY = 150
+
+
+def plan_objection_call(context: KickoutContext, heads: Heads) -> StepResult | None:
+    """Plan the call that brings the oldest posted objection, or withdraw the objection.
+
+    Returns None if there is none, or if nothing may be planned now.
+    """
+    account_context, contract = context.account_context, context.objections_contract
+    if (
+        contract is None
+        or heads.stalled
+        or account_context.is_halted()
+        or not account_context.sender_account.has_payer
+    ):
+        return None
+    with account_context.store.read_transaction() as uow:
+        posted = uow.objection_inbox.find_unplanned()
+        if posted is None or not account_context.is_at_head(uow, heads):
+            return None
+    with account_context.write_transaction() as uow:
+        reason = find_withdrawal_reason(context, uow, posted)
+        if reason is None:
+            return _enqueue_call(context, uow, posted, contract)
+        uow.objection_inbox.end(posted, account_context.stamp.at, reason)
+    return StepResult("objection withdrawn", None, f"{_name_subject(posted)}: {reason}")
+
+
+def _enqueue_call(
+    context: KickoutContext, uow: UnitOfWork, posted: PostedObjection, contract: Address
+) -> StepResult:
+    """Store the call in the commit that marks the posted objection as planned."""
+    account_context, subject = context.account_context, _name_subject(posted)
+    request = CallRequest(
+        account=account_context.account,
+        contract=contract,
+        kind=BRING_OBJECTION,
+        dedup_key=f"{BRING_OBJECTION}:{posted.id}",
+        calldata=encode_object_for_call(build_statement(posted), posted.signature),
+        subject=subject,
+        priority=_PRIORITY,
+        deadline=posted.deadline,
+    )
+    intent_id = uow.outbox.intents.add(request, account_context.stamp)
+    if intent_id is None:
+        uow.objection_inbox.end(posted, account_context.stamp.at, "it was planned before")
+    else:
+        uow.objection_inbox.set_intent(posted, intent_id)
+    return StepResult(f"{BRING_OBJECTION} planned", intent_id, subject)
+
+
+def _name_subject(posted: PostedObjection) -> str:
+    return f"objection={posted.node}:{posted.seq}"
+
+
+def build_statement(posted: PostedObjection) -> ObjectionStatement:
+    """Return what the node signed."""
+    names = [field.name for field in fields(ObjectionStatement)]
+    return ObjectionStatement(**{name: getattr(posted, name) for name in names})
+
+
+def find_withdrawal_reason(
+    context: KickoutContext, uow: UnitOfWork, posted: PostedObjection
+) -> str | None:
+    """Return why a posted objection is not brought any more, or None.
+
+    The contract would refuse it, or it would be without any effect.
+    """
+    if not is_due_at_head(uow, posted.node, posted.due_since, context.policy.rules):
+        return "the kickout is no longer due"
+    if any(
+        objection.seq >= posted.seq or objection.due_since == posted.due_since
+        for objection in uow.objections.list_for_node(posted.node)
+    ):
+        return "the node has objected on the chain itself"
+    return "its deadline has passed" if posted.deadline < load_cursor_time(uow) else None
+
+
+class BringObjectionCall(CallKind):
+    """Brings the signed objection of a node (`objectFor`).
+
+    A call that fails is not repeated: the owner may post the objection again.
+    """
+
+    name = BRING_OBJECTION
+
+    def __init__(self, context: KickoutContext) -> None:
+        self._context = context
+
+    @override
+    def review_call(
+        self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
+    ) -> Decision:
+        if stage not in {CallStage.ADMIT, CallStage.SIGN}:
+            return Decision.proceed()
+        if not self._context.account_context.is_at_head(uow, heads):
+            return Decision.wait_for_next_block(
+                heads, ("behind", "the database is behind the head")
+            )
+        posted = uow.objection_inbox.find_by_intent(call.id)
+        reason = (
+            "it is not in the inbox"
+            if posted is None
+            else find_withdrawal_reason(self._context, uow, posted)
+        )
+        if reason is not None:
+            return Decision.end(IntentState.SUPERSEDED, reason)
+        return Decision.proceed()
+
+    @override
+    def find_missing_event(self, receipt: Receipt, call: Intent) -> str | None:
+        return find_missing_event(receipt, call.request.contract, call.request.calldata)
+
+    @override
+    def on_closed(
+        self,
+        uow: UnitOfWork,
+        call: Intent,
+        reason: str | None,
+        *,
+        replaced_by: Intent | None = None,
+    ) -> None:
+        posted = uow.objection_inbox.find_by_intent(call.id)
+        if posted is not None:
+            uow.objection_inbox.end(posted, self._context.account_context.stamp.at, reason)

@@ -1,0 +1,111 @@
+"""Signed objections that were posted to the read API, until they are on the chain.
+
+The read API adds rows, and the daemon that sends ends them. See
+docs/explanation/objections.md#post-an-objection.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select, update
+
+from oracle.domain.ids import Address
+from oracle.store.encoding import decode_hex, encode_hex
+from oracle.store.tables.objection_tables import objection_inbox
+
+
+@dataclass(frozen=True, slots=True)
+class PostedObjection:
+    """A signed objection; `deadline` is chain time, the other times are unix seconds.
+
+    `intent_id` is the call that brings it, or None while none is planned. `ended_at` is None while
+    it waits or is being sent; `ended_reason` is None unless it ended without being brought.
+    """
+
+    node: Address
+    due_since: int
+    reason: int
+    text: str
+    seq: int
+    deadline: int
+    signature: bytes
+    received_at: int
+    id: int = 0
+    intent_id: int | None = None
+    ended_at: int | None = None
+    ended_reason: str | None = None
+
+
+class ObjectionInbox:
+    """Access to the table objection_inbox, inside one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, posted: PostedObjection) -> None:
+        """Store a posted objection; its id, call and end are ignored."""
+        row = {
+            "node": decode_hex(posted.node),
+            "seq": posted.seq,
+            "due_since": posted.due_since,
+            "reason": posted.reason,
+            "words": posted.text.encode(),
+            "deadline": posted.deadline,
+            "signature": posted.signature,
+            "received_at": posted.received_at,
+        }
+        self._connection.execute(insert(objection_inbox).values(row))
+
+    def count_since(self, received_at: int) -> int:
+        """Count the objections that were posted at this time (unix seconds) or later."""
+        query = select(func.count()).where(objection_inbox.c.received_at >= received_at)
+        return int(self._connection.execute(query).scalar_one())
+
+    def list_for_node(self, node: Address, limit: int = 50) -> list[PostedObjection]:
+        """Return the newest posted objections of a node, newest first."""
+        query = select(objection_inbox).where(objection_inbox.c.node == decode_hex(node))
+        return self._list(query.order_by(objection_inbox.c.id.desc()).limit(limit))
+
+    def find_unplanned(self) -> PostedObjection | None:
+        """Return the oldest posted objection without a call, or None."""
+        query = select(objection_inbox).where(
+            objection_inbox.c.ended_at.is_(None), objection_inbox.c.intent_id.is_(None)
+        )
+        return next(iter(self._list(query.order_by(objection_inbox.c.id).limit(1))), None)
+
+    def find_by_intent(self, intent_id: int) -> PostedObjection | None:
+        """Return the objection that a call brings, or None."""
+        query = select(objection_inbox).where(objection_inbox.c.intent_id == intent_id)
+        return next(iter(self._list(query)), None)
+
+    def set_intent(self, posted: PostedObjection, intent_id: int) -> None:
+        """Store the call that brings an objection."""
+        self._update(posted, intent_id=intent_id)
+
+    def end(self, posted: PostedObjection, at: int, reason: str | None) -> None:
+        """End an objection at unix seconds; `reason` is None if it is on the chain."""
+        self._update(posted, ended_at=at, ended_reason=reason)
+
+    def _update(self, posted: PostedObjection, **values: object) -> None:
+        statement = update(objection_inbox).where(objection_inbox.c.id == posted.id)
+        self._connection.execute(statement.values(values))
+
+    def _list(self, query: Any) -> list[PostedObjection]:  # noqa: ANN401  a select of the table
+        return [_decode_row(row) for row in self._connection.execute(query)]
+
+
+def _decode_row(row: Any) -> PostedObjection:  # noqa: ANN401  a row of any driver
+    return PostedObjection(
+        node=Address(encode_hex(row.node)),
+        due_since=row.due_since,
+        reason=row.reason,
+        text=bytes(row.words).decode(),
+        seq=row.seq,
+        deadline=row.deadline,
+        signature=bytes(row.signature),
+        received_at=row.received_at,
+        id=row.id,
+        intent_id=row.intent_id,
+        ended_at=row.ended_at,
+        ended_reason=row.ended_reason,
+    )

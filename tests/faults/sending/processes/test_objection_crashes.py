@@ -1,0 +1,65 @@
+"""The daemon dies at every commit, signature and send of a posted objection; it is made once."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from oracle.bindings.objections import CONTRACT
+from oracle.domain.ids import Address
+from oracle.kickouts.objection_sender import BRING_OBJECTION
+from tests.integration.evm.test_kicking import bad_pool, stated_due
+from tests.integration.evm.test_objections import TERMS, Hearing
+from tests.integration.evm.test_posted_objections import bring, count_objected, post, posted
+from tests.support.office import Office, Premises
+from tests.support.sending.fuses import Crash, Deaths, Fuse, fused
+from tests.support.sending.journals import gaps
+from tests.support.sending.stalls import reused
+from tests.support.txmgr.stores import NewStore
+
+# Every point takes seconds on a shared machine.
+pytestmark = pytest.mark.timeout(900)
+
+
+def test_case_f01_posted_objection_is_made_once_after_crash_at_any_point(
+    premises: Premises, new_store: NewStore, deaths: Deaths, tmp_path: Path
+):
+    contract = premises.chain.deploy(CONTRACT, premises.oracle.address)
+
+    @contextmanager
+    def open_hearing(emptied: NewStore) -> Iterator[Hearing]:
+        with premises.chain.undone(), emptied() as store:
+            objections = Address(contract.address.lower())
+            equipment = {"objection_terms": TERMS}
+            office = Office(premises, store, tmp_path, objections=objections, equipment=equipment)
+            office.index()
+            hearing = Hearing(office, contract)
+            post(hearing)
+            yield hearing
+            office.close()
+
+    with reused(new_store) as (emptied, _):
+        with emptied() as store:
+            office = Office(premises, store, tmp_path)
+            bad_pool(office)
+            stated_due(office)
+            office.close()
+        fuse = Fuse()
+        with open_hearing(emptied) as hearing, fused(hearing.office, fuse):
+            bring(hearing)
+        assert fuse.unstored == []
+        # Planned, ready, assigned, signed, sent, mined, final.
+        assert fuse.passed.count("after a commit") >= 7
+        assert fuse.passed.count("after a send") == 2
+        for number, name in deaths.of(fuse.passed):
+            with open_hearing(emptied) as hearing:
+                with pytest.raises(Crash), fused(hearing.office, Fuse(number)):
+                    bring(hearing)
+                hearing.office.restart()
+                bring(hearing)
+                where = f"{name} {number}"
+                assert count_objected(hearing) == 1, where
+                assert hearing.office.states(BRING_OBJECTION) == ["final"], where
+                assert posted(hearing).ended_reason is None, where
+                assert gaps(hearing.office) == [], where

@@ -1,0 +1,137 @@
+"""Objections that were posted to the read API, on a real chain: brought once, or withdrawn."""
+
+from collections.abc import Callable
+
+import pytest
+
+from oracle.domain.ids import Address
+from oracle.domain.reports.objections import MAX_WORDS_BYTES
+from oracle.kickouts.objection_intake import RESERVED_GAS, IntakeSettings, ObjectionIntake
+from oracle.kickouts.objection_sender import BRING_OBJECTION, plan_objection_call
+from oracle.signing.typed_data import ObjectionStatement
+from oracle.store.objection_inbox import PostedObjection
+from oracle.txmgr.confirmer import confirm_transactions
+from tests.integration.evm.test_kicking import node_two, recover
+from tests.integration.evm.test_objections import (
+    Hearing,
+    chain,
+    fresh_chain,
+    fresh_premises,
+    hearing,
+    new_sqlite_store,
+    premises,
+)
+from tests.support.office import FINALITY, RULES, next_step
+
+pytestmark = [pytest.mark.evm, pytest.mark.slow]
+
+__all__ = ["chain", "fresh_chain", "fresh_premises", "hearing", "new_sqlite_store", "premises"]
+
+WORDS = "w" * MAX_WORDS_BYTES
+
+
+def post(hearing: Hearing, words: str = WORDS) -> None:
+    """Let the node sign an objection, and post it to the read API."""
+    statement = ObjectionStatement(
+        node_two(hearing.office), hearing.due_since, 2, words, 0, 2**40 - 1
+    )
+    settings = IntakeSettings(hearing.domain, RULES, posts_per_hour=9, daily_gas=10**6)
+    intake = ObjectionIntake(hearing.office.store, settings)
+    intake.accept(statement, hearing.sign(statement), hearing.premises.chain.time)
+
+
+def posted(hearing: Hearing) -> PostedObjection:
+    with hearing.office.store.read_transaction() as uow:
+        (only,) = uow.objection_inbox.list_for_node(node_two(hearing.office))
+    return only
+
+
+def work(hearing: Hearing) -> None:
+    """Run one turn of the daemon in which only posted objections are planned."""
+    office = hearing.office
+    office.index()
+    for step in (confirm_transactions, next_step, plan_objection_call, next_step):
+        office.repeat(step)
+
+
+def bring(hearing: Hearing) -> None:
+    """Bring what was posted, up to its finality."""
+    work(hearing)
+    hearing.office.mine()
+    work(hearing)
+    hearing.office.mine(FINALITY + 1)
+    work(hearing)
+
+
+def count_objected(hearing: Hearing) -> int:
+    return len(hearing.contract.events.Objected().get_logs(from_block=0))
+
+
+def test_posted_objection_is_brought_for_less_than_the_reserved_gas(hearing: Hearing):
+    post(hearing)
+    bring(hearing)
+    (objection,) = hearing.listed()
+    assert (objection.node, objection.reason, objection.text) == (
+        node_two(hearing.office),
+        2,
+        WORDS,
+    )
+    assert (posted(hearing).ended_at is not None, posted(hearing).ended_reason) == (True, None)
+    (event,) = hearing.contract.events.Objected().get_logs(from_block=0)
+    receipt = hearing.premises.chain.receipt(event["transactionHash"].to_0x_hex())
+    assert receipt.gas < RESERVED_GAS
+
+
+@pytest.mark.parametrize(
+    ("act", "reason"),
+    [
+        (lambda hearing: recover(hearing.office), "the kickout is no longer due"),
+        (lambda hearing: hearing.object(), "the node has objected on the chain itself"),
+    ],
+    ids=["closed", "by itself"],
+)
+@pytest.mark.parametrize("is_planned", [False, True])
+def test_posted_objection_without_effect_is_withdrawn_for_no_gas(
+    hearing: Hearing, act: Callable[[Hearing], None], reason: str, *, is_planned: bool
+):
+    post(hearing)
+    if is_planned:
+        hearing.office.index()
+        hearing.office.repeat(plan_objection_call)
+    nonce = hearing.premises.nonce
+    act(hearing)
+    bring(hearing)
+    assert posted(hearing).ended_reason == reason
+    assert hearing.premises.nonce == nonce
+    assert hearing.office.states(BRING_OBJECTION) == ["superseded"] * is_planned
+
+
+def test_posted_objection_in_a_reorged_block_is_taken_back_and_brought_again(hearing: Hearing):
+    rpc, office = hearing.premises.chain.rpc, hearing.office
+    post(hearing)
+    before = rpc("evm_snapshot")
+    work(hearing)
+    office.mine()
+    work(hearing)
+    assert (len(hearing.listed()), posted(hearing).ended_at) == (1, None)
+
+    rpc("evm_revert", before)
+    office.mine(2)
+    assert hearing.listed() == []
+    for _ in range(4):
+        work(hearing)
+        office.mine()
+    bring(hearing)
+    assert [objection.text for objection in hearing.listed()] == [WORDS]
+    assert count_objected(hearing) == 1
+    assert (office.states(BRING_OBJECTION), posted(hearing).ended_reason) == (["final"], None)
+
+
+def test_posted_objection_waits_while_this_reporter_sends_nothing(hearing: Hearing):
+    post(hearing)
+    hearing.office.restart(objections=None)
+    work(hearing)
+    assert posted(hearing).intent_id is None
+    hearing.office.restart(objections=Address(hearing.contract.address.lower()))
+    bring(hearing)
+    assert count_objected(hearing) == 1
