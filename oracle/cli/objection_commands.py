@@ -1,7 +1,9 @@
 """The `objection` commands: list and answer objections to kickouts, and sign them as a node."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
 
@@ -37,6 +39,7 @@ from oracle.queries.objection_models import (
 )
 from oracle.queries.text.prefixes import find_node
 from oracle.queries.text.text_tables import format_block_time, sanitize_text
+from oracle.rpc.transport import BoundedHttp, redact_url
 from oracle.signing.local import KeySigner
 from oracle.signing.typed_data import Domain, ObjectionStatement
 from oracle.store.database import UnitOfWork
@@ -45,6 +48,9 @@ from oracle.store.state.objection_repository import ObjectionAnswer
 objection = typer.Typer(no_args_is_help=True)
 
 _DEFAULT_LIMIT = 20
+# To the first byte of the response, and to the last one.
+_POST_SECONDS = (10.0, 30.0)
+_MAX_RESPONSE_BYTES = 64 * 1024
 _REASONS = ", ".join(reason.option for reason in ObjectionReason)
 
 
@@ -162,11 +168,19 @@ def sign(  # noqa: PLR0913  a command line's options are its parameters
     valid_seconds: Annotated[
         int, typer.Option("--valid", min=60, help="Seconds for which the signature is valid.")
     ] = 86_400,
+    send: Annotated[
+        str | None,
+        typer.Option(
+            "--send",
+            metavar="URL",
+            help="Read API of a reporter that brings the objection on chain, and pays for it.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Sign an objection with a node's key, and print the call that submits it.
 
-    Nothing is sent. Any account may send the call; the node itself needs no ether.
+    Nothing is sent without --send. Any account may send the call; the node itself needs no ether.
     """
     settings = load_config(config)
     contract = _get_contract_address(settings)
@@ -195,11 +209,42 @@ def sign(  # noqa: PLR0913  a command line's options are its parameters
         to=contract,
         calldata=encode_object_for_call(statement, signature),
     )
+    if send is not None:
+        post_objection(send, signed)
     if as_json:
         print_model(signed)
         return
+    if send is not None:
+        typer.echo(
+            f"objection {seq} of {signed.node} is accepted; the reporter brings it on chain"
+        )
+        return
     typer.echo(f"any account sends to {contract}, before {format_block_time(signed.deadline)}:")
     typer.echo(signed.calldata)
+
+
+def post_objection(url: str, signed: SignedObjectionAnswer) -> None:
+    """Post a signed objection to the read API at `url`.
+
+    Raises:
+        InputError: the reporter refuses the objection, or the URL is not that of a read API.
+        TransientError: there is no response.
+    """
+    name = redact_url(url, ("http", "https"), "--send")
+    http = BoundedHttp(
+        f"{url.rstrip('/')}/v1/objections", name=name, max_bytes=_MAX_RESPONSE_BYTES
+    )
+    try:
+        response = http.post(signed.model_dump_json().encode(), *_POST_SECONDS)
+    finally:
+        http.close()
+    if response.status == HTTPStatus.ACCEPTED:
+        return
+    try:
+        detail = str(json.loads(response.body)["detail"])
+    except (ValueError, KeyError, TypeError):
+        detail = f"HTTP status {response.status}; --send takes the address of a read API"
+    raise InputError(f"{name}: the objection was refused: {sanitize_text(detail)}")
 
 
 @contextmanager

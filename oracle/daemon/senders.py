@@ -10,7 +10,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from oracle.bindings.contract_errors import decode_refusal
-from oracle.bindings.inspection import ExpectedConfiguration, inspect_contract
+from oracle.bindings.inspection import (
+    ContractMismatch,
+    ExpectedConfiguration,
+    inspect_contract,
+)
 from oracle.bindings.objections import ObjectionsContract, find_objections_mismatches
 from oracle.bindings.power import find_words_mismatches
 from oracle.bindings.qos_roots import RootsConfiguration, RootsContract
@@ -333,15 +337,28 @@ def check_objections(
         InputError: it is another contract, or belongs to another oracle.
         TransientError: no endpoint answers, or none has the contract.
     """
+    mismatches = find_configured_objections_mismatches(config, pool_view, oracle_configuration)
+    if mismatches:
+        address = config.objections.address
+        raise InputError(f"objections.address: {address}: {mismatches[0].format_line()}")
+
+
+def find_configured_objections_mismatches(
+    config: Config, pool_view: PoolView, oracle_configuration: RootsConfiguration
+) -> list[ContractMismatch]:
+    """Return how the configured contract of objections, if there is one, differs from ours.
+
+    Raises:
+        InputError: the address has no such contract.
+        TransientError: no endpoint answers.
+    """
     address = config.objections.address
     if address is None:
-        return
+        return []
     configuration = ObjectionsContract(pool_view, Address(address)).get_configuration(
         oracle_configuration.contract_status.block
     )
-    mismatches = find_objections_mismatches(configuration, get_oracle_address(config))
-    if mismatches:
-        raise InputError(f"objections.address: {address}: {mismatches[0].format_line()}")
+    return find_objections_mismatches(configuration, get_oracle_address(config))
 
 
 def open_reporter_contexts(

@@ -133,7 +133,9 @@ def build_api_source(
     """Return the source of answers over the database; see `open_read_api`."""
     config = records.config
     return ApiSource(
-        EventArchive(records.store, reader, records.rules, max_logs=MAX_REQUEST_LOGS),
+        EventArchive(
+            records.store, reader, records.rules, MAX_REQUEST_LOGS, config.objections.terms
+        ),
         NodeRankingCache(records.rules),
         get_head,
         clock,
@@ -142,7 +144,6 @@ def build_api_source(
         token=reader.profile.token,
         labels={Address(address): label for address, label in config.network.labels.items()},
         explorer=config.network.explorer,
-        objection_terms=config.objections.terms,
         objection_intake=_open_objection_intake(records),
         rules_id=format_configured_rules_id(config, reader),
         announced_folder=config.rules.announced_folder,

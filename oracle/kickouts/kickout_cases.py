@@ -31,7 +31,7 @@ from oracle.indexer.kickout_reviews import (
     load_kickout_review,
 )
 from oracle.indexer.round_leaves import LeafCache, load_round_of, prove_from_pieces
-from oracle.kickouts.objection_delay import ObjectionDelay, find_objection_delay
+from oracle.kickouts.objection_delay import ObjectionDelay, load_objection_delays
 from oracle.store.database import UnitOfWork
 
 
@@ -161,16 +161,19 @@ def apply_objection_delays(
     """
     if terms is None:
         return [*cases]
-    time, delayed_cases = load_cursor_time(uow), []
-    for case in cases:
-        delay = None
-        if case.obstacle is None and case.interval is not None:
-            kickout = (case.interval, case.due_since)
-            delay = find_objection_delay(uow, policy, terms, kickout, time)
-        delayed_cases.append(
-            case if delay is None else replace(case, obstacle=delay.reason, delay=delay)
-        )
-    return delayed_cases
+    cases = [*cases]
+    kickouts = [
+        (case.interval, case.due_since)
+        for case in cases
+        if case.obstacle is None and case.interval is not None
+    ]
+    delays = load_objection_delays(uow, policy, terms, kickouts, load_cursor_time(uow))
+    return [
+        case
+        if case.obstacle is not None or (delay := delays.get(case.node)) is None
+        else replace(case, obstacle=delay.reason, delay=delay)
+        for case in cases
+    ]
 
 
 def _load_unproven_seats(

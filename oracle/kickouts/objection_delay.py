@@ -6,6 +6,7 @@ docs/explanation/objections.md#what-an-objection-delays.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.events.oracle_events import Objected
@@ -77,11 +78,58 @@ def find_objection_delay(
 
     `kickout` is the open interval, and since when the last round states that it is due.
     """
+    return load_objection_delays(uow, policy, terms, [kickout], time).get(kickout[0].node)
+
+
+def load_objection_delays(
+    uow: UnitOfWork,
+    policy: KickoutPolicy,
+    terms: ObjectionTerms,
+    kickouts: Sequence[tuple[KickoutDue, int]],
+    time: int,
+) -> dict[Address, ObjectionDelay]:
+    """Return why this reporter does not accuse some of these nodes at block time `time` yet.
+
+    `kickouts` are open intervals, each with the time since which it is due.
+    """
+    nodes = [interval.node for interval, _ in kickouts]
+    objections: dict[Address, list[Objected]] = {node: [] for node in nodes}
+    answers: dict[Address, dict[int, ObjectionAnswer]] = {node: {} for node in nodes}
+    for objection in uow.objections.list_for_nodes(nodes):
+        objections[objection.node].append(objection)
+    for answer in uow.objections.list_answers(nodes):
+        answers[answer.node][answer.due_since] = answer
+    delays = {
+        interval.node: _find_delay(
+            uow,
+            policy,
+            terms,
+            (interval, due_since),
+            _NodeObjections(objections[interval.node], answers[interval.node], time),
+        )
+        for interval, due_since in kickouts
+    }
+    return {node: delay for node, delay in delays.items() if delay is not None}
+
+
+class _NodeObjections(NamedTuple):
+    """The objections of a node, and the answers by the kickout, as of block time `time`."""
+
+    objections: Sequence[Objected]
+    answers: Mapping[int, ObjectionAnswer]
+    time: int
+
+
+def _find_delay(
+    uow: UnitOfWork,
+    policy: KickoutPolicy,
+    terms: ObjectionTerms,
+    kickout: tuple[KickoutDue, int],
+    of_node: _NodeObjections,
+) -> ObjectionDelay | None:
     interval, due_since = kickout
-    node = interval.node
-    answers = {answer.due_since: answer for answer in uow.objections.list_answers([node])}
-    answer = answers.get(due_since)
-    objections = uow.objections.list_for_nodes([node])
+    objections, answers, time = of_node
+    node, answer = interval.node, answers.get(due_since)
     objection = select_counting_objection(objections, due_since, terms)
     if objection is not None and answer is not None:
         return _find_delay_after_answer(objection, answer)

@@ -31,6 +31,7 @@ from oracle.domain.reports.lanes import (
     NEVER_REPORTED,
     compute_node_lane_from_scores,
 )
+from oracle.domain.reports.objection_terms import ObjectionTerms
 from oracle.domain.scoring.node_figures import NodeScores
 from oracle.domain.scoring.node_scores import compute_pool_mean, count_scores
 from oracle.domain.scoring.rules import Rules
@@ -46,6 +47,13 @@ from oracle.queries.explanation_models import (
     compute_task_earning,
 )
 from oracle.queries.incident_models import TimeoutMarks, load_timeout_marks
+from oracle.queries.objection_models import (
+    ObjectionDelayEntry,
+    ObjectionEntry,
+    ObjectionView,
+    build_objection_entries,
+    load_delay_entries,
+)
 from oracle.queries.population import (
     OnChainScores,
     Population,
@@ -97,6 +105,10 @@ class Explanation:
     hold_reason: str | None = None
     # Positions, since the oldest score, of groups that may have given the node an unrecorded 0.
     possible_zeros: tuple[Position, ...] = ()
+    # Up to the block, newest first; their check and the answer are as of the cursor.
+    objections: list[ObjectionEntry] = field(default_factory=list)
+    # Why this reporter does not accuse the node yet; None if the block is below the cursor.
+    objection_delay: ObjectionDelayEntry | None = None
     # The incidents that mark timeouts among `changes`.
     timeout_marks: TimeoutMarks = field(default_factory=lambda: TimeoutMarks({}))
 
@@ -176,6 +188,8 @@ class EventArchive:
     reader: EventReader
     rules: Rules
     max_logs: int | None = None
+    # None if objections are not indexed.
+    objection_terms: ObjectionTerms | None = None
 
     @property
     def kickout_policy(self) -> KickoutPolicy:
@@ -249,7 +263,31 @@ def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> E
             if node.kickout_due_since is None
             else load_kickout_review(uow, node, archive.kickout_policy).hold_reason,
             possible_zeros=_find_possible_zeros(archive, uow, node, scores, as_of),
+            objections=_load_objections(archive, uow, address, as_of.number),
+            objection_delay=_load_delay(archive, uow, node, as_of),
         )
+
+
+def _load_objections(
+    archive: EventArchive, uow: UnitOfWork, node: Address, up_to_block: int
+) -> list[ObjectionEntry]:
+    objections = [
+        objection
+        for objection in uow.objections.list_for_node(node)
+        if objection.at.block <= up_to_block
+    ]
+    view = ObjectionView(archive.kickout_policy, archive.objection_terms)
+    return build_objection_entries(uow, objections, view)
+
+
+def _load_delay(
+    archive: EventArchive, uow: UnitOfWork, node: Node, as_of: BlockRef
+) -> ObjectionDelayEntry | None:
+    cursor = uow.cursor.get()
+    if cursor is None or cursor.number != as_of.number:
+        return None
+    view = ObjectionView(archive.kickout_policy, archive.objection_terms)
+    return load_delay_entries(uow, [node], view, as_of.time).get(node.address)
 
 
 def resolve_block(

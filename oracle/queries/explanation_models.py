@@ -27,6 +27,7 @@ from oracle.queries.answers import (
 from oracle.queries.incident_models import IncidentView
 from oracle.queries.legacy_models import LegacyRounds
 from oracle.queries.node_models import NodeEntry, QosIntervalView, WireInteger
+from oracle.queries.objection_models import ObjectionDelayEntry, ObjectionEntry
 from oracle.queries.text.human_numbers import format_amount
 
 
@@ -195,6 +196,13 @@ class NodeExplanation(ApiModel):
     )
     kickouts: list[KickoutInterval]
     held: str | None = Field(description="Why its kickout waits for the vetoer.")
+    objections: list[ObjectionEntry] = Field(
+        description="Up to the block, newest first; check and answer are as of the last block."
+    )
+    objection_delay: ObjectionDelayEntry | None = Field(
+        description="Why this reporter does not accuse it yet; null: no objection delays it, or "
+        "the block is not the last one."
+    )
     downloads: list[DownloadView]
     on_chain: LaneOnChain | None = Field(
         description="null: the node has no index in the contract."

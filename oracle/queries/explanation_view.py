@@ -51,6 +51,8 @@ def build_explanation_view(
         incidents=list(map(build_incident_view, explanation.timeout_marks.incidents)),
         kickouts=[_build_kickout_interval(interval) for interval in explanation.kickouts],
         held=explanation.hold_reason if node_scores.is_kickout_due else None,
+        objections=explanation.objections,
+        objection_delay=explanation.objection_delay,
         downloads=[
             DownloadView(**request.request._asdict(), state=request.state)
             for request in list_download_requests(node, population.time)

@@ -6,6 +6,8 @@ from typing import NamedTuple
 from pydantic import Field
 
 from oracle.domain.events.oracle_events import Objected
+from oracle.domain.fold.working_set import KickoutDue
+from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.objection_terms import ObjectionTerms
 from oracle.domain.reports.objections import (
@@ -13,8 +15,9 @@ from oracle.domain.reports.objections import (
     ObjectionVerdict,
     select_counting_objection,
 )
+from oracle.domain.state import Node
 from oracle.kickouts.kickout_cases import find_due_intervals
-from oracle.kickouts.objection_delay import load_objection_check
+from oracle.kickouts.objection_delay import load_objection_check, load_objection_delays
 from oracle.queries.answers import AddressText, ApiModel, LogPlace, load_event_sources
 from oracle.store.database import UnitOfWork
 from oracle.store.state.objection_repository import ObjectionAnswer
@@ -49,6 +52,19 @@ class ObjectionEntry(ApiModel):
     )
     finding: str | None = Field(description="What the check found; null: nothing was checked.")
     answer: AnswerEntry | None = Field(description="null: this reporter has not answered.")
+
+
+class ObjectionDelayEntry(ApiModel):
+    """Why this reporter does not accuse a node yet: an objection, or the time to object."""
+
+    reason: str
+    until: int | None = Field(
+        description="Block time at which the delay ends without an answer, unix seconds; null: "
+        "only an answer of the operator ends it."
+    )
+    objection: int | None = Field(
+        description="Number of the objection; null: the owner may still object."
+    )
 
 
 class ObjectionAnswered(ApiModel):
@@ -128,6 +144,31 @@ def build_objection_entries(
             )
         )
     return entries
+
+
+def load_delay_entries(
+    uow: UnitOfWork, nodes: Sequence[Node], view: ObjectionView, time: int
+) -> dict[Address, ObjectionDelayEntry]:
+    """Return why this reporter does not accuse some of these due nodes at block time `time`.
+
+    Nothing is delayed if objections are not indexed.
+    """
+    if view.terms is None:
+        return {}
+    kickouts = [
+        (KickoutDue(node.address, node.kickout_due_since, None), node.kickout_due_time)
+        for node in nodes
+        if node.kickout_due_since is not None and node.kickout_due_time is not None
+    ]
+    delays = load_objection_delays(uow, view.policy, view.terms, kickouts, time)
+    return {
+        node: ObjectionDelayEntry(
+            reason=delay.reason,
+            until=delay.until,
+            objection=None if delay.objection is None else delay.objection.seq,
+        )
+        for node, delay in delays.items()
+    }
 
 
 def count_unanswered_objections(uow: UnitOfWork, view: ObjectionView) -> int:

@@ -95,7 +95,8 @@ def explain(
         with records.store.read_transaction() as uow:
             address = find_node(uow, node)
         reader = open_reader(records.config)
-        archive = EventArchive(records.store, reader, records.rules)
+        terms = records.config.objections.terms
+        archive = EventArchive(records.store, reader, records.rules, objection_terms=terms)
         explanation = explain_node(archive, address, as_of)
         ranking = None if as_json or full else _load_ranking(records, explanation)
     if as_json:

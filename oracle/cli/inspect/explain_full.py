@@ -22,6 +22,7 @@ from oracle.domain.state import Ending, GroupMember, Membership
 from oracle.queries.explain import Explanation
 from oracle.queries.explanation_models import LaneOnChain, SentLane
 from oracle.queries.incident_models import describe_incident
+from oracle.queries.objection_models import describe_objection_state
 from oracle.queries.text.text_tables import format_block_time, sanitize_text
 from oracle.systems.crynux.predownload import list_download_requests
 
@@ -236,9 +237,18 @@ def _render_result(explanation: Explanation) -> Iterator[str]:
         hold_reason = explanation.hold_reason if interval.closed_at is None else None
         if hold_reason is not None:
             yield f"     held for an operator: {hold_reason}"
+    yield from _render_objections(explanation)
     if explanation.reported_lane is not None:
         yield from _render_sent_report(explanation.reported_lane)
     yield render_on_chain_line(explanation, explanation.on_chain_lane)
+
+
+def _render_objections(explanation: Explanation) -> Iterator[str]:
+    for entry in explanation.objections:
+        state = describe_objection_state(entry)
+        yield f"     objection {entry.seq} (block {entry.at.block}, {entry.reason}): {state}"
+    if explanation.objection_delay is not None:
+        yield f"     not accused yet by this reporter: {explanation.objection_delay.reason}"
 
 
 def _render_sent_report(sent: SentLane) -> Iterator[str]:

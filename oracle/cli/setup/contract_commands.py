@@ -34,6 +34,7 @@ from oracle.daemon.compose import open_checked_chain, open_reader
 from oracle.daemon.config.loader import Config
 from oracle.daemon.senders import (
     build_expected_contract,
+    find_configured_objections_mismatches,
     find_kick_target_address,
     get_oracle_address,
     make_key_opener,
@@ -98,7 +99,8 @@ def check(
 ) -> None:
     """Compare the contract with the configuration and audit its roles.
 
-    An adapter must hold the network's role. Exit code 2 if anything differs, or if a single key
+    The contract of objections, if there is one, must be ours and of this oracle. An adapter must
+    hold the network's role. Exit code 2 if anything differs, or if a single key
     could do harm immediately.
     """
     settings = load_config(config)
@@ -113,6 +115,7 @@ def check(
             *mismatches,
             *_check_kick_target(pool_view, settings, contract_state.target, dev=dev),
             *_check_timelock_setting(settings, contract_state.admin),
+            *find_configured_objections_mismatches(settings, pool_view, contract_state),
         ]
         if not dev:
             proposer_addresses = parse_addresses(proposers) if proposers else []

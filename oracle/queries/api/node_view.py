@@ -11,6 +11,13 @@ from oracle.queries.api.node_list import load_population
 from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.kickout_models import ContractKickout, build_contract_kickout
 from oracle.queries.node_models import NodeEntry, QosIntervalView, build_qos_interval
+from oracle.queries.objection_models import (
+    ObjectionDelayEntry,
+    ObjectionEntry,
+    ObjectionView,
+    build_objection_entries,
+    load_delay_entries,
+)
 from oracle.queries.population import OnChainScores, Population, build_node_entry
 
 
@@ -60,6 +67,10 @@ class NodeView(Answer):
     on_chain: OnChainScore | None = Field(
         description="null: no accepted round contains the node, or its leaves are not stored."
     )
+    objections: list[ObjectionEntry] = Field(description="Its newest objections, newest first.")
+    objection_delay: ObjectionDelayEntry | None = Field(
+        description="Why this reporter does not accuse it yet; null: no objection delays it."
+    )
     lift: NodeLift = Field(
         description="Events that would change its standing, simulated by the fold."
     )
@@ -68,6 +79,9 @@ class NodeView(Answer):
 def build_node_view(snapshot: ApiSnapshot, node: Node) -> NodeView:
     """Return the data of a node's page."""
     ranking, population = snapshot.get_ranking(), load_population(snapshot)
+    view = ObjectionView(
+        snapshot.source.archive.kickout_policy, snapshot.source.archive.objection_terms
+    )
     rules, node_scores = population.rules, population.compute_node_scores(node)
     row = build_node_entry(
         node, node_scores, population, ranking.find_rank_by_qos(node.address, node_scores.qos)
@@ -85,6 +99,12 @@ def build_node_view(snapshot: ApiSnapshot, node: Node) -> NodeView:
         excluded_below=rules.exclude_enter,
         kickout=_build_kickout_progress(snapshot, population, node, row),
         on_chain=_build_on_chain_score(population.on_chain, row),
+        objections=build_objection_entries(
+            snapshot.uow, snapshot.uow.objections.list_for_node(node.address), view
+        ),
+        objection_delay=load_delay_entries(snapshot.uow, [node], view, snapshot.cursor.time).get(
+            node.address
+        ),
         lift=compute_what_if_counts(node, population.time, rules, ranking),
     )
 

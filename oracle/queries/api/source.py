@@ -10,7 +10,6 @@ from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.blocks import Position
 from oracle.domain.health import HealthReport
 from oracle.domain.ids import Address
-from oracle.domain.reports.objection_terms import ObjectionTerms
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError, TransientError
 from oracle.indexer.round_leaves import LeafCache
@@ -52,8 +51,7 @@ class ApiSource:
     the operator's names for addresses, and `explorer` is the URL of a block explorer. `rules_id`
     is the text whose sha256 is the contract's `rulesHash`, and `announced_folder` has such texts
     of other rules. `shadow_rules` are the shadow sets by their names.
-    `objection_terms` is None if objections are not indexed, and `objection_intake` if none are
-    accepted by `POST /v1/objections`.
+    `objection_intake` is None if `POST /v1/objections` accepts none.
     """
 
     archive: EventArchive
@@ -67,7 +65,6 @@ class ApiSource:
     explorer: str | None = None
     leaves: LeafCache = field(default_factory=LeafCache)
     draws: RecentDrawCache = field(default_factory=RecentDrawCache)
-    objection_terms: ObjectionTerms | None = None
     objection_intake: ObjectionIntake | None = None
     rules_id: str = field(kw_only=True)
     announced_folder: Path | None = None

@@ -39,6 +39,7 @@ from oracle.queries.api.network_view import build_public_status
 from oracle.queries.api.node_list import find_node_by_prefix
 from oracle.queries.api.node_proof import is_whole_address
 from oracle.queries.api.records.draw_view import list_task_draws
+from oracle.queries.api.records.kickout_view import load_due_delays
 from oracle.queries.api.records.node_past import format_lane
 from oracle.queries.api.records.task_view import build_task_answer
 from oracle.queries.api.rule_view import build_rules_answer
@@ -190,13 +191,19 @@ def _list_lane_changes(
 def render_kickouts(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     """Show the kickouts that are due, accused, executed or stopped."""
     kicks = list(reversed(snapshot.uow.rounds.list_newest_kicks(_NEWEST)))
+    due_intervals = snapshot.uow.kickouts.list_open()
+    delay_by_node = load_due_delays(snapshot, due_intervals)
     return render_template(
         "kickouts.html",
         **build_frame_values(snapshot, "Kickouts", "/v1/kickouts"),
         has_evidence=request.has_evidence,
         due=[
-            (kickout, describe_scores_to_stop_kickout(snapshot, kickout.node))
-            for kickout in snapshot.uow.kickouts.list_open()
+            (
+                kickout,
+                describe_scores_to_stop_kickout(snapshot, kickout.node),
+                delay_by_node.get(kickout.node),
+            )
+            for kickout in due_intervals
         ],
         kicks=[(kick, _describe_kick(snapshot, kick)) for kick in kicks],
         below=format_two_digits(format_decimal(snapshot.source.archive.rules.kickout_below)),

@@ -14,6 +14,7 @@ from oracle.daemon.web.pages.drawings import (
     build_trend_chart,
     lay_out_bars,
 )
+from oracle.daemon.web.pages.objection_card import build_objection_values
 from oracle.daemon.web.pages.page_frame import (
     NO_NUMBER,
     PageRequest,
@@ -56,7 +57,6 @@ from oracle.queries.api.node_list import find_node_by_prefix
 from oracle.queries.api.node_proof import build_leaf_at_cursor, is_whole_address
 from oracle.queries.api.node_view import NodeView, build_node_view
 from oracle.queries.api.records.node_past import build_node_past
-from oracle.queries.api.records.objection_view import get_objection_view
 from oracle.queries.api.rules_preview_view import build_node_previews
 from oracle.queries.api.source import ApiSnapshot, NotFoundError
 from oracle.queries.incident_models import format_marked_count
@@ -68,7 +68,6 @@ from oracle.queries.node_sentences import (
     format_interval,
 )
 from oracle.queries.node_standing import build_node_summary
-from oracle.queries.objection_models import build_objection_entries, describe_objection_state
 from oracle.queries.owner_deadlines import list_owner_deadlines
 from oracle.queries.proof_sentences import describe_leaf
 from oracle.queries.score_periods import list_score_periods
@@ -142,7 +141,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     past = build_node_past(snapshot, node.address)
     advice = build_node_advice(snapshot, record)
     announced_times = _list_announced_times(snapshot)
-    objection_values = _build_objection_values(snapshot, node)
+    objection_values = build_objection_values(snapshot, node, node_answer.objections)
     return render_template(
         "node.html",
         **build_frame_values(snapshot, "Nodes", f"/v1/nodes/{node.address}"),
@@ -168,18 +167,6 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         proof=build_requested_proof_card(snapshot, request, node.address),
         leaf_rows=describe_leaf(build_leaf_at_cursor(snapshot, node)),
     )
-
-
-def _build_objection_values(snapshot: ApiSnapshot, node: Node) -> dict[str, Any]:
-    """Return the objections of a node with their states, and until when its owner may object."""
-    terms, due_since = snapshot.source.objection_terms, node.kickout_due_time
-    objections = snapshot.uow.objections.list_for_node(node.address)
-    entries = build_objection_entries(snapshot.uow, objections, get_objection_view(snapshot))
-    return {
-        "objections": [(entry, describe_objection_state(entry)) for entry in entries],
-        "due_since": due_since,
-        "object_until": None if terms is None or due_since is None else due_since + terms.window,
-    }
 
 
 def _list_announced_times(snapshot: ApiSnapshot) -> list[int]:

@@ -1,9 +1,14 @@
 """Kickouts: since when they are due, the accusations, their outcomes, and the evidence."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from pydantic import Field
+
+from oracle.domain.fold.working_set import KickoutDue
 from oracle.domain.ids import Address
+from oracle.kickouts.kickout_cases import is_accused_of
 from oracle.queries.answers import Answer
+from oracle.queries.api.records.objection_view import get_objection_view
 from oracle.queries.api.source import ApiSnapshot, NotFoundError
 from oracle.queries.kickout_models import (
     KickoutEntry,
@@ -11,12 +16,21 @@ from oracle.queries.kickout_models import (
     build_contract_kickout,
     build_node_kickout,
 )
+from oracle.queries.objection_models import ObjectionDelayEntry, load_delay_entries
+
+
+class DueKickout(KickoutEntry):
+    """A node whose kickout is due, and what delays its accusation by this reporter."""
+
+    objection_delay: ObjectionDelayEntry | None = Field(
+        description="null: no objection delays it."
+    )
 
 
 class KickoutPage(Answer):
     """Kickouts that are due now, and the last fifty kickouts in the contract, newest first."""
 
-    due: list[KickoutEntry]
+    due: list[DueKickout]
     on_chain: list[KickoutRecord]
 
 
@@ -31,12 +45,14 @@ def list_kickouts(snapshot: ApiSnapshot) -> KickoutPage:
             *(kick.expulsion.at for kick in kicks if kick.expulsion is not None),
         ]
     )
+    delay_by_node = load_due_delays(snapshot, due_intervals)
     kick_by_node = snapshot.uow.rounds.get_kicks([interval.node for interval in due_intervals])
     return KickoutPage(
         as_of=snapshot.as_of,
         due=[
-            KickoutEntry(
+            DueKickout(
                 node=interval.node,
+                objection_delay=delay_by_node.get(interval.node),
                 due_since=place_by_position[interval.opened_at],
                 on_chain=build_contract_kickout(kick_by_node[interval.node])
                 if interval.node in kick_by_node
@@ -58,6 +74,24 @@ def list_kickouts(snapshot: ApiSnapshot) -> KickoutPage:
             for kick in reversed(kicks)
         ],
     )
+
+
+def load_due_delays(
+    snapshot: ApiSnapshot, due_intervals: Sequence[KickoutDue]
+) -> dict[Address, ObjectionDelayEntry]:
+    """Return why this reporter does not accuse some of these nodes yet.
+
+    A node that is accused already is left out, because nothing delays that any more.
+    """
+    nodes = snapshot.uow.nodes.get_many([interval.node for interval in due_intervals])
+    kicks = snapshot.uow.rounds.get_kicks(nodes)
+    waiting = [
+        node
+        for node in nodes.values()
+        if not is_accused_of(kicks.get(node.address), node.kickout_due_time or 0)
+    ]
+    view, time = get_objection_view(snapshot), snapshot.cursor.time
+    return load_delay_entries(snapshot.uow, waiting, view, time)
 
 
 def find_evidence(

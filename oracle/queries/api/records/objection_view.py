@@ -72,7 +72,7 @@ class OneObjection(Answer):
 def get_objection_view(snapshot: ApiSnapshot) -> ObjectionView:
     """Return the rules by which objections are checked."""
     source = snapshot.source
-    return ObjectionView(source.archive.kickout_policy, source.objection_terms)
+    return ObjectionView(source.archive.kickout_policy, source.archive.objection_terms)
 
 
 def list_objections(snapshot: ApiSnapshot, limit: int) -> ObjectionPage:

@@ -6,6 +6,7 @@ import re
 import pytest
 from eth_utils.crypto import keccak
 
+from oracle.bindings.objections import build_objections_code
 from oracle.bindings.timelock import build_timelock_code
 from oracle.cli.main import run
 from oracle.domain.ids import Address
@@ -77,10 +78,25 @@ def test_check_reports_timelock_that_is_not_the_admin(settings, network, tmp_pat
     assert f"admin: expected oracle.timelock {other_timelock}" in capsys.readouterr().out
 
 
+def test_check_reports_objections_of_another_oracle(settings, network, tmp_path, capsys):
+    objections = deploy(network, build_objections_code(Address(NOBODY)))
+    settings["objections"] = {"address": objections}
+    path = write(settings, tmp_path / "config.toml")
+    assert run(["contract", "check", "--dev", "--config", str(path), "--json"]) == 2
+    (difference,) = json.loads(capsys.readouterr().out)
+    assert difference["subject"] == "oracle of the objections"
+
+
 def deploy_timelock(network: LocalNetwork) -> str:
+    sender = Address(network.stage.chain.make_request("eth_accounts")[0])
+    return deploy(network, build_timelock_code(sender))
+
+
+def deploy(network: LocalNetwork, creation_code: str) -> str:
+    """Deploy a contract, and return its address."""
     chain = network.stage.chain
     sender = Address(chain.make_request("eth_accounts")[0])
-    deployment = {"from": sender, "data": build_timelock_code(sender), "gas": hex(5_000_000)}
+    deployment = {"from": sender, "data": creation_code, "gas": hex(5_000_000)}
     (receipt,) = chain.mine_and_check_receipts(network.clock.advance(), [deployment])
     return str(receipt["contractAddress"]).lower()
 

@@ -31,7 +31,8 @@ def indexed(new_sqlite_store: NewStore) -> Iterator[IndexedHistory]:
     history = History().joins("A").scores("A", 0, 0, 0, 0)
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store, RULES)
-        indexed.source = replace(indexed.source, objection_terms=TERMS)
+        archive = replace(indexed.source.archive, objection_terms=TERMS)
+        indexed.source = replace(indexed.source, archive=archive)
         yield indexed.whole(history)
 
 
@@ -42,7 +43,7 @@ def due_since(indexed: IndexedHistory) -> int:
 
 def object_to(indexed: IndexedHistory, *, seq: int = 0, reason: int = 0) -> None:
     since = due_since(indexed)
-    event = Objected(Position(9, 0, seq), since + 1, NODE, since, reason, seq, HOSTILE)
+    event = Objected(Position(5, 9, seq), since + 1, NODE, since, reason, seq, HOSTILE)
     with indexed.store.transaction() as uow:
         uow.rounds.save_changes(ContractChanges(objections=[event]))
 
@@ -77,6 +78,24 @@ def test_one_objection_is_found_by_its_number(indexed, client):
     found = client.get(f"/v1/objections/{NODE}/0").json()["objection"]
     assert found["due_since"] == due_since(indexed)
     assert client.get(f"/v1/objections/{NODE}/1").status_code == 404
+
+
+def test_kickouts_node_and_explanation_show_what_delays_the_accusation(indexed, client):
+    (due,) = client.get("/v1/kickouts").json()["due"]
+    until = due_since(indexed) + TERMS.window + 1
+    delay = due["objection_delay"]
+    assert (delay["until"], delay["objection"]) == (until, None)
+    page = client.get("/kickouts").text
+    assert "Its owner may object" in page
+
+    object_to(indexed)
+    shown = [
+        indexed.client().get(f"/v1/nodes/{NODE}").json(),
+        indexed.client().get(f"/v1/nodes/{NODE}/explain").json()["explanation"],
+    ]
+    for answer in shown:
+        assert answer["objection_delay"]["objection"] == 0
+        assert [entry["verdict"] for entry in answer["objections"]] == ["open"]
 
 
 def test_page_shows_until_when_the_owner_may_object(indexed, client):

@@ -1,0 +1,82 @@
+"""The objections on the page of a node, and the form with which its owner signs one.
+
+The form is shown while a kickout is due and this reporter accepts objections. Its script lets the
+owner's wallet sign these values, and posts them (`objection.js`).
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from oracle.domain.ids import Address
+from oracle.domain.reports.objections import MAX_WORDS_BYTES, ObjectionReason
+from oracle.domain.state import Node
+from oracle.kickouts.objection_intake import get_next_seq
+from oracle.queries.api.records.objection_view import (
+    PostedEntry,
+    PostedState,
+    build_posted_entry,
+)
+from oracle.queries.api.source import ApiSnapshot
+from oracle.queries.objection_models import ObjectionEntry, describe_objection_state
+from oracle.signing.typed_data import ObjectionStatement, build_objection_data
+
+_LABEL_BY_REASON = {
+    ObjectionReason.APPLICATION: "The application's fault",
+    ObjectionReason.OUTAGE: "An outage of the network",
+    ObjectionReason.ONE_CREATOR: "One creator works against the node",
+    ObjectionReason.NOT_ON_CHAIN: "The events are not on the chain",
+    ObjectionReason.RULES: "The rules were applied wrongly",
+    ObjectionReason.OTHER: "Another reason",
+}
+
+
+def build_objection_values(
+    snapshot: ApiSnapshot, node: Node, entries: Sequence[ObjectionEntry]
+) -> dict[str, Any]:
+    """Return the objections of a node, until when its owner may object, and the form's values."""
+    terms, due_since = snapshot.source.archive.objection_terms, node.kickout_due_time
+    posted = _find_unlisted_post(snapshot, node)
+    has_objected = any(entry.due_since == due_since for entry in entries)
+    may_object = due_since is not None and not has_objected and not _is_under_way(posted)
+    return {
+        "objections": [(entry, describe_objection_state(entry)) for entry in entries],
+        "posted": posted,
+        "due_since": due_since,
+        "object_until": None if terms is None or due_since is None else due_since + terms.window,
+        "objection_form": _build_form(snapshot, node.address, due_since)
+        if due_since is not None and may_object
+        else None,
+    }
+
+
+def _find_unlisted_post(snapshot: ApiSnapshot, node: Node) -> PostedEntry | None:
+    """Return what became of the newest post about the due kickout, if it is not on the chain."""
+    newest_posts = snapshot.uow.objection_inbox.list_for_node(node.address, 1)
+    if not newest_posts or newest_posts[0].due_since != node.kickout_due_time:
+        return None
+    entry = build_posted_entry(newest_posts[0])
+    is_listed = snapshot.uow.objections.get(node.address, entry.seq) is not None
+    return None if is_listed or entry.state is PostedState.ON_CHAIN else entry
+
+
+def _is_under_way(posted: PostedEntry | None) -> bool:
+    return posted is not None and posted.state is not PostedState.ENDED
+
+
+def _build_form(snapshot: ApiSnapshot, node: Address, due_since: int) -> dict[str, Any] | None:
+    """Return what the wallet signs, with the fields that the owner enters left empty."""
+    intake = snapshot.source.objection_intake
+    if intake is None:
+        return None
+    statement = ObjectionStatement(
+        node, due_since, 0, "", get_next_seq(snapshot.uow, node), snapshot.cursor.time
+    )
+    typed_data = build_objection_data(statement, intake.settings.domain)
+    return {
+        "typed_data": json.dumps(typed_data),
+        "reasons": [
+            (reason.value, reason.option, label) for reason, label in _LABEL_BY_REASON.items()
+        ],
+        "max_bytes": MAX_WORDS_BYTES,
+    }
