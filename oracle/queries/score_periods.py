@@ -114,8 +114,8 @@ def _describe_reliability(points: Sequence[HistoryPoint], marks: Sequence[Histor
     effect = multiply_fixed_point(before.long_term, abs(change))
     return (
         f"Reliability {format_two_decimals(before.reliability)} to "
-        f"{format_two_decimals(after.reliability)}, lowest {format_two_decimals(lowest)} "
-        f"({_format_effect(effect, change)}): {cause}."
+        f"{format_two_decimals(after.reliability)}, lowest {format_two_decimals(lowest)}"
+        f"{_format_effect(effect, change)}: {cause}."
     )
 
 
@@ -138,13 +138,16 @@ def _describe_long_term(points: Sequence[HistoryPoint]) -> str:
     effect = multiply_fixed_point(abs(change), after.reliability)
     return (
         f"Long-term score {format_two_decimals(before.long_term)} to "
-        f"{format_two_decimals(after.long_term)} ({_format_effect(effect, change)}): "
+        f"{format_two_decimals(after.long_term)}{_format_effect(effect, change)}: "
         "ranks of its tasks."
     )
 
 
 def _format_effect(effect: int, change: int) -> str:
-    return f"{'gained' if change > 0 else 'cost'} {format_two_decimals(effect)}"
+    """Return what a change brought or cost, in brackets; empty for less than 0.01."""
+    if effect < _MIN_CHANGE:
+        return ""
+    return f" ({'gained' if change > 0 else 'cost'} {format_two_decimals(effect)})"
 
 
 def _round_down(units: int) -> int:

@@ -5,8 +5,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
-from itertools import zip_longest
+from collections.abc import Callable, Iterable, Mapping
+from itertools import groupby, zip_longest
 from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import quote
@@ -33,7 +33,7 @@ from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.domain.reports.lanes import NEVER_REPORTED
 from oracle.domain.reports.node_kicks import KickState, NodeKick
-from oracle.indexer.round_leaves import load_round_lanes
+from oracle.indexer.round_leaves import load_round_lanes, load_round_of
 from oracle.queries.api.lifting import compute_what_if_counts
 from oracle.queries.api.network_view import build_public_status
 from oracle.queries.api.node_list import find_node_by_prefix
@@ -57,6 +57,8 @@ from oracle.queries.text.human_numbers import (
     format_duration,
     format_time,
 )
+from oracle.queries.text.text_tables import format_utc
+from oracle.store.state.draw_repository import StoredDraw
 
 _SEE_OTHER = 303
 # How many rounds, kickouts and inactive draws their pages show.
@@ -131,16 +133,21 @@ class ReportedLaneChange(NamedTuple):
 
 def render_rounds(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
     """Show the newest rounds that the contract accepted."""
-    newest = list(reversed(snapshot.uow.rounds.list_accepted(_NEWEST)))
-    change_count_by_round = {
-        accepted_round.round: len(_list_lane_changes(snapshot, accepted_round))
-        for accepted_round in newest
+    accepted_rounds = snapshot.uow.rounds.list_accepted(_NEWEST)[::-1]
+    pieced_rounds = {
+        accepted.round: load_round_of(snapshot.uow, snapshot.source.leaves, accepted)
+        for accepted in accepted_rounds
     }
+    by_day = groupby(accepted_rounds, lambda accepted: format_utc(accepted.time, "%A, %d %B %Y"))
     return render_template(
         "rounds.html",
         **build_frame_values(snapshot, "Rounds", "/v1/rounds"),
-        rounds=newest,
-        changed=change_count_by_round,
+        newest=accepted_rounds[0] if accepted_rounds else None,
+        days=[(day, list(rounds)) for day, rounds in by_day],
+        summaries={
+            number: None if pieced_round is None else pieced_round.summary
+            for number, pieced_round in pieced_rounds.items()
+        },
     )
 
 
@@ -247,13 +254,22 @@ def describe_kick_stage(kick: NodeKick, now: int) -> str:
 
 
 def render_draws(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
-    """Show the active draws, and the newest inactive ones."""
+    """Show the active draws, and the newest inactive ones, by the block that seeded them."""
+    active = snapshot.uow.draws.list_active()
     return render_template(
         "draws.html",
         **build_frame_values(snapshot, "Draws", "/v1/draws"),
-        active=snapshot.uow.draws.list_active(),
-        over=snapshot.uow.draws.list_voided(_NEWEST),
+        active_count=len(active),
+        active=_group_by_seed_block(active),
+        over=_group_by_seed_block(snapshot.uow.draws.list_voided(_NEWEST)),
     )
+
+
+def _group_by_seed_block(draws: Iterable[StoredDraw]) -> list[tuple[int, list[StoredDraw]]]:
+    """Return the draws of each seed block, the newest block first."""
+    in_order = sorted(draws, key=lambda draw: (-draw.seed_block, draw.number_in_block))
+    groups = groupby(in_order, key=lambda draw: draw.seed_block)
+    return [(block, list(draws_of_block)) for block, draws_of_block in groups]
 
 
 def render_task_draws(snapshot: ApiSnapshot, request: PageRequest) -> Response:

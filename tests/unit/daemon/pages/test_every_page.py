@@ -201,7 +201,7 @@ def test_network_page_lists_recent_events(pages):
 def test_round_page_shows_changed_node_and_previous_score(pages):
     text = pages["/rounds/2"]
     assert "Round 2 updated three nodes." in text
-    assert re.search(rf'/nodes/{node("A")}".*?<td>0\.5000</td><td>1\.0000</td>', text)
+    assert re.search(rf'/nodes/{node("A")}".*?>0\.5000</td>.*?>1\.0000</td>', text)
 
 
 def test_accused_node_shows_remaining_veto_time(pages):

@@ -78,7 +78,7 @@ def test_script_is_given_the_newest_round_and_its_accepted_root(index):
             {"chain_id": IDENTITY.chain_id, "oracle": IDENTITY.oracle, "round": 2, "as_of": 9}
         ),
     }
-    assert f'<dd class="hash">{AS_OF.hash}</dd>' in text
+    assert f'title="{AS_OF.hash}"' in text
     # No leaves of this round are stored.
     assert "the server folds the round again" in text
 
