@@ -1,8 +1,9 @@
 """Measure the advice for one node among many, compared with folding its history again.
 
 Run: .venv/bin/python benchmarks/advice.py [--nodes 10000]
-Groups of three race until a few nodes have full pools; each of these nodes gets one advice. The
-baseline folds the events of the groups once more, as a what-if without stored groups would.
+Groups of three run tasks until a few nodes have full pools; the advice for each of these nodes is
+computed once. The baseline folds the events of the groups again, as a computation of hypothetical
+scores without stored groups would.
 """
 
 import argparse
@@ -22,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.outcome import Outcome, begin, end  # noqa: E402
+from benchmarks.outcome import Outcome, begin_benchmark, finish_benchmark  # noqa: E402
 from oracle.domain.fixed_point import UNIT  # noqa: E402
 from oracle.domain.fold.fold import Fold  # noqa: E402
 from oracle.domain.state import Node  # noqa: E402
@@ -38,28 +39,31 @@ from tests.support.draws import create_draw  # noqa: E402
 from tests.support.histories import History, node  # noqa: E402
 from tests.unit.queries.advice.records import race  # noqa: E402
 
-RACERS = 30
+RACING_NODES = 30
 ROUNDS = 5
 TARGET_MILLISECONDS = 10.0
 
 
-def create_history(node_count: int) -> History:
-    """Let all nodes join; the first ones race until their pools are full."""
+def create_race_history(node_count: int) -> History:
+    """Return a history in which all nodes join, and the first `RACING_NODES` fill their pools."""
     random = Random(1)  # noqa: S311  repeatable, no secret
     names = [f"n{number}" for number in range(node_count)]
     history = History()
     for gpu_name in ("RTX 4090", "RTX 3060"):
         card_names = names[gpu_name == "RTX 3060" :: 2]
         history.joins(*card_names, stake=400 * 10**18, gpu_name=gpu_name, gpu_vram=24)
-    for number in range(RACERS * CRYNUX.pool_size // 2):
-        runners = random.sample(names[:RACERS], 3)
-        seconds = [random.randint(5, 60) for _ in runners]
-        if number % 20 == 0:
+    for group_number in range(RACING_NODES * CRYNUX.pool_size // 2):
+        racers = random.sample(names[:RACING_NODES], 3)
+        seconds = [random.randint(5, 60) for _ in racers]
+        if group_number % 20 == 0:
             seconds[0] = 0
         race(
             history,
-            f"g{number}",
-            {runner: taken or None for runner, taken in zip(runners, seconds, strict=True)},
+            f"g{group_number}",
+            {
+                racer: answer_seconds or None
+                for racer, answer_seconds in zip(racers, seconds, strict=True)
+            },
         )
     return history
 
@@ -75,21 +79,21 @@ def store_draws(indexed: IndexedHistory) -> None:
             uow.draws.add(replace(draw, total_weight=5_000 * UNIT, voided_block=seed_block.number))
 
 
-def measure_milliseconds(work: Callable[[], object]) -> float:
-    began = time.process_time()
-    work()
-    return (time.process_time() - began) * 1e3
+def measure_milliseconds(action: Callable[[], object]) -> float:
+    start = time.process_time()
+    action()
+    return (time.process_time() - start) * 1e3
 
 
-def advise(snapshot: ApiSnapshot, advised_node: Node) -> None:
+def load_and_build_advice(snapshot: ApiSnapshot, advised_node: Node) -> None:
     build_node_advice(snapshot, load_advice_record(snapshot, advised_node))
 
 
 def measure_advice(snapshot: ApiSnapshot) -> list[float]:
     """Return the CPU time of the advice of each node with a full pool, in milliseconds."""
-    nodes = [snapshot.get_ranking().nodes[node(f"n{number}")] for number in range(RACERS)]
+    nodes = [snapshot.get_ranking().nodes[node(f"n{number}")] for number in range(RACING_NODES)]
     return [
-        measure_milliseconds(partial(advise, snapshot, advised_node))
+        measure_milliseconds(partial(load_and_build_advice, snapshot, advised_node))
         for advised_node in nodes
         if len(advised_node.pool) == CRYNUX.pool_size
     ]
@@ -99,56 +103,58 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=10_000)
     node_count = parser.parse_args().nodes
-    history = create_history(node_count)
+    history = create_race_history(node_count)
     with tempfile.TemporaryDirectory(prefix="qos-bench-") as folder:
         store = Store.open(f"sqlite:///{folder}/oracle.sqlite", create=True)
         indexed = IndexedHistory(store).whole(history)
         store_draws(indexed)
-        begin("HTTP, JSON and the page; the ranking, which is kept for a block")
-        # The collector would search the rows of the whole fold, which a reader does not have.
+        begin_benchmark("HTTP, JSON and the page; the ranking, which is kept for a block")
+        # The garbage collector would traverse the rows of the whole fold; a reader has none.
         gc.collect()
         gc.freeze()
         with open_snapshot(indexed.source) as snapshot:
             weighting = find_weighting(CRYNUX, None)
             assert weighting is not None
             snapshot.get_ranking().get_sorted_keys("qos")
-            weights = measure_milliseconds(
+            weights_milliseconds = measure_milliseconds(
                 lambda: snapshot.get_ranking().get_draw_weights(weighting)
             )
-            recent_draws = measure_milliseconds(snapshot.get_recent_draws)
-            times = min((measure_advice(snapshot) for _ in range(ROUNDS)), key=median)
+            draws_milliseconds = measure_milliseconds(snapshot.get_recent_draws)
+            advice_milliseconds = min(
+                (measure_advice(snapshot) for _ in range(ROUNDS)), key=median
+            )
         store.close()
     race_events = history.events[node_count:]
-    folding = measure_milliseconds(lambda: Fold(CRYNUX).fold_events(race_events))
-    source, size = f"a fold of {len(race_events):,} events", "10,000 nodes"
-    target_at = "" if node_count == 10_000 else size
-    print(f"{len(times)} nodes with a full pool, {node_count:,} nodes in all")
-    return end(
+    fold_milliseconds = measure_milliseconds(lambda: Fold(CRYNUX).fold_events(race_events))
+    baseline_name, target_nodes = f"a fold of {len(race_events):,} events", "10,000 nodes"
+    target_size = "" if node_count == 10_000 else target_nodes
+    print(f"{len(advice_milliseconds)} nodes with a full pool, {node_count:,} nodes in all")
+    return finish_benchmark(
         [
             Outcome(
                 "advice: CPU time of one node's advice",
-                median(times),
+                median(advice_milliseconds),
                 "ms",
                 TARGET_MILLISECONDS,
-                folding,
-                source,
-                target_at,
+                fold_milliseconds,
+                baseline_name,
+                target_size,
             ),
             Outcome(
                 "advice: CPU time of the sum of all weights, once a block",
-                weights,
+                weights_milliseconds,
                 "ms",
                 None,
-                folding,
-                source,
+                fold_milliseconds,
+                baseline_name,
             ),
             Outcome(
                 f"advice: CPU time of loading {MAX_DRAWS} draws, once",
-                recent_draws,
+                draws_milliseconds,
                 "ms",
                 None,
-                folding,
-                source,
+                fold_milliseconds,
+                baseline_name,
             ),
         ]
     )

@@ -29,8 +29,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import plain_way  # noqa: E402
-from benchmarks.ordinary_traffic import served  # noqa: E402
+from benchmarks import plain_indexer  # noqa: E402
+from benchmarks.ordinary_traffic import serve_chain  # noqa: E402
 from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
 from oracle.chain.source import ChainSource  # noqa: E402
 from oracle.daemon.startup import freeze_gc  # noqa: E402
@@ -45,9 +45,9 @@ from oracle.store.identity import Identity  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from tests.support.chain.network_logs import NETWORK  # noqa: E402
 
-TARGET = 20
+MIN_SPEEDUP = 20
 # The exit code of a run that succeeded but missed its target.
-MISSED = 3
+MISSED_EXIT_CODE = 3
 FINALITY_DEPTH = 8
 
 
@@ -58,28 +58,28 @@ class Run:
     name: str
     events: int = 0
     seconds: float = 0.0
-    # CPU time of this process, which other programs do not affect.
+    # CPU time of this process; the load of other programs does not affect it.
     cpu_seconds: float = 0.0
-    fetch: float = 0.0
-    fold: float = 0.0
-    commit: float = 0.0
+    fetch_seconds: float = 0.0
+    fold_seconds: float = 0.0
+    commit_seconds: float = 0.0
     # Resident memory in MB after each tenth of the blocks.
-    memory: list[int] = field(default_factory=list)
+    memory_mb: list[int] = field(default_factory=list)
 
     @property
-    def rate(self) -> float:
+    def events_per_second(self) -> float:
         return self.events / self.seconds
 
 
 @contextmanager
-def timed(run: Run) -> Iterator[None]:
-    began, worked = time.perf_counter(), time.process_time()
+def record_time(run: Run) -> Iterator[None]:
+    start, cpu_start = time.perf_counter(), time.process_time()
     yield
-    run.seconds = time.perf_counter() - began
-    run.cpu_seconds = time.process_time() - worked
+    run.seconds = time.perf_counter() - start
+    run.cpu_seconds = time.process_time() - cpu_start
 
 
-def resident_mb() -> int:
+def get_resident_mb() -> int:
     """Return the resident memory of this process; without /proc, return its maximum so far."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -88,23 +88,23 @@ def resident_mb() -> int:
     return pages * resource.getpagesize() // 2**20
 
 
-def opened(url: str) -> tuple[ChainSource, EventReader]:
+def open_chain_source(url: str) -> tuple[ChainSource, EventReader]:
     reader = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, None)
     source = ChainSource(EndpointPool.from_urls([url], 31337), reader, FINALITY_DEPTH)
     return source, reader
 
 
-def read_only(url: str) -> Run:
+def read_without_storing(url: str) -> Run:
     """Fetch, check and decode everything without storing it."""
     run = Run("qos-oracle, reading only")
-    source, reader = opened(url)
-    last = source.fetch_heads().final.number
-    first = 0
-    with timed(run):
-        while first <= last:
-            window = source.fetch_window(BlockRange(first, last), with_headers=False)
+    source, reader = open_chain_source(url)
+    last_block = source.fetch_heads().final.number
+    first_block = 0
+    with record_time(run):
+        while first_block <= last_block:
+            window = source.fetch_window(BlockRange(first_block, last_block), with_headers=False)
             run.events += len(reader.decode_rows(window.logs, window.calls).events)
-            first = window.range.last + 1
+            first_block = window.range.last + 1
     source.close()
     return run
 
@@ -112,7 +112,7 @@ def read_only(url: str) -> Run:
 def index_with_product(url: str, database: Path) -> Run:
     """Index the complete chain with all derived state."""
     run = Run("qos-oracle, all derived state")
-    source, reader = opened(url)
+    source, reader = open_chain_source(url)
     with Store.open(f"sqlite:///{database}", create=True) as store:
         with store.transaction() as uow:
             genesis = source.fetch_genesis_hash()
@@ -120,23 +120,23 @@ def index_with_product(url: str, database: Path) -> Run:
                 Identity(31337, genesis, {"TaskNetwork": NETWORK}, None, 0)
             )
         folder, ingest = EventFolder(CRYNUX, reader), IngestState()
-        head, tenth = source.fetch_heads().latest.number, 0
-        with timed(run):
+        head_number, next_tenth = source.fetch_heads().latest.number, 0
+        with record_time(run):
             while (step := ingest_next_window(source, store, folder, ingest)) is not None:
                 assert isinstance(step, CommittedWindow)
                 run.events += step.log_count
-                run.fetch += step.fetch_seconds
-                run.fold += step.fold_seconds
-                run.commit += step.commit_seconds
-                if step.cursor.number * 10 >= tenth * head:
-                    run.memory.append(resident_mb())
-                    tenth += 1
-        _whole(store, run)
+                run.fetch_seconds += step.fetch_seconds
+                run.fold_seconds += step.fold_seconds
+                run.commit_seconds += step.commit_seconds
+                if step.cursor.number * 10 >= next_tenth * head_number:
+                    run.memory_mb.append(get_resident_mb())
+                    next_tenth += 1
+        _check_all_events_stored(store, run)
     source.close()
     return run
 
 
-def _whole(store: Store, run: Run) -> None:
+def _check_all_events_stored(store: Store, run: Run) -> None:
     """Assert that all events are stored; a fast but incomplete run would be worthless."""
     with store.read_transaction() as uow:
         assert uow.logs.count() == run.events
@@ -147,16 +147,16 @@ def index_with_plain_script(events: int, database: Path) -> Run:
     """Run the plain script on a shorter chain of the same traffic, because it is slow."""
     run = Run("plain web3.py")
     abi = msgspec.json.decode(find_shipped_path("abi/TaskNetwork.json").read_bytes())["abi"]
-    with served(events) as url:
-        source, _ = opened(url)
-        last = source.fetch_heads().latest.number
+    with serve_chain(events) as url:
+        source, _ = open_chain_source(url)
+        last_block = source.fetch_heads().latest.number
         source.close()
-        with timed(run):
-            run.events = plain_way.index(url, NETWORK, abi, database, last)
+        with record_time(run):
+            run.events = plain_indexer.index_events(url, NETWORK, abi, database, last_block)
     return run
 
 
-def shown(runs: list[Run]) -> Table:
+def build_table(runs: list[Run]) -> Table:
     table = Table(title="Backfill of ordinary traffic into SQLite")
     for title in ("way", "events", "seconds", "events/s", "CPU µs/event", "speedup"):
         table.add_column(title, justify="left" if title == "way" else "right")
@@ -165,9 +165,9 @@ def shown(runs: list[Run]) -> Table:
             run.name,
             f"{run.events:,}",
             f"{run.seconds:.2f}",
-            f"{run.rate:,.0f}",
+            f"{run.events_per_second:,.0f}",
             f"{1e6 * run.cpu_seconds / run.events:.1f}",
-            f"{run.rate / runs[0].rate:.1f}",
+            f"{run.events_per_second / runs[0].events_per_second:.1f}",
         )
     return table
 
@@ -178,7 +178,7 @@ def main() -> int:
     parser.add_argument("--plain-events", type=int, default=10_000)
     parser.add_argument("--profile", action="store_true", help="print the time by function")
     arguments = parser.parse_args()
-    out = Console()
+    console = Console()
     with tempfile.TemporaryDirectory() as folder:
         # The daemon does this before its first step; the plain script benefits, too.
         freeze_gc()
@@ -187,25 +187,28 @@ def main() -> int:
                 min(arguments.plain_events, arguments.events), Path(folder, "plain.db")
             )
         ]
-        with served(arguments.events) as url, cProfile.Profile() as profile:
+        with serve_chain(arguments.events) as url, cProfile.Profile() as profile:
             if not arguments.profile:
                 profile.disable()
-            runs.append(read_only(url))
-            runs.append(index_with_product(url, Path(folder, "ours.db")))
-    out.print(Syntax(inspect.getsource(plain_way.index), "python", background_color="default"))
-    out.print(shown(runs))
+            runs.append(read_without_storing(url))
+            runs.append(index_with_product(url, Path(folder, "oracle.db")))
+    console.print(
+        Syntax(inspect.getsource(plain_indexer.index_events), "python", background_color="default")
+    )
+    console.print(build_table(runs))
     full_run = runs[-1]
-    out.print(
-        f"waiting for the chain {full_run.fetch:.2f} s, folding {full_run.fold:.2f} s, "
-        f"writing {full_run.commit:.2f} s; resident memory after each tenth of the blocks: "
-        f"{', '.join(map(str, full_run.memory))} MB"
+    console.print(
+        f"waiting for the chain {full_run.fetch_seconds:.2f} s, "
+        f"folding {full_run.fold_seconds:.2f} s, writing {full_run.commit_seconds:.2f} s; "
+        "resident memory after each tenth of the blocks: "
+        f"{', '.join(map(str, full_run.memory_mb))} MB"
     )
     if arguments.profile:
         pstats.Stats(profile).sort_stats("tottime").print_stats(40)
-    ratio = full_run.rate / runs[0].rate
-    verdict = "reached" if ratio >= TARGET else "MISSED"
-    out.print(f"{ratio:.1f} times as fast as plain web3.py; target {TARGET}: {verdict}")
-    return 0 if ratio >= TARGET else MISSED
+    ratio = full_run.events_per_second / runs[0].events_per_second
+    verdict = "reached" if ratio >= MIN_SPEEDUP else "MISSED"
+    console.print(f"{ratio:.1f} times as fast as plain web3.py; target {MIN_SPEEDUP}: {verdict}")
+    return 0 if ratio >= MIN_SPEEDUP else MISSED_EXIT_CODE
 
 
 if __name__ == "__main__":

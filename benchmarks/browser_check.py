@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.outcome import Outcome, begin, end  # noqa: E402
+from benchmarks.outcome import Outcome, begin_benchmark, finish_benchmark  # noqa: E402
 from oracle.daemon.web.pages.page_frame import STATIC  # noqa: E402
 from oracle.queries.replay import replay_events  # noqa: E402
 from oracle.systems.registry import get_rules  # noqa: E402
@@ -61,40 +61,40 @@ console.log(vm.runInContext(`
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=TARGET_EVENTS)
-    count = parser.parse_args().events
-    begin("network requests, signatures and the display of the page")
-    lines = build_lines(count)
-    times = measure_script(lines)
+    event_count = parser.parse_args().events
+    begin_benchmark("network requests, signatures and the display of the page")
+    lines = build_lines(event_count)
+    seconds_by_run = measure_script(lines)
     start = time.process_time()
     replay_events(lines, get_rules("crynux"), None, None)
     baseline = time.process_time() - start
-    return end(
+    return finish_benchmark(
         [
             Outcome(
-                what=f"{len(lines):,} events to a root, first run",
-                got=times[0],
+                title=f"{len(lines):,} events to a root, first run",
+                value=seconds_by_run[0],
                 unit="s",
                 target=TARGET_SECONDS,
                 baseline=baseline,
-                source="replay",
-                target_at="" if count == TARGET_EVENTS else f"{TARGET_EVENTS:,} events",
+                baseline_name="replay",
+                target_size="" if event_count == TARGET_EVENTS else f"{TARGET_EVENTS:,} events",
             ),
             Outcome(
-                what=f"{len(lines):,} events to a root, best run",
-                got=min(times),
+                title=f"{len(lines):,} events to a root, best run",
+                value=min(seconds_by_run),
                 unit="s",
                 target=None,
                 baseline=baseline,
-                source="replay",
+                baseline_name="replay",
             ),
         ]
     )
 
 
-def build_lines(count: int) -> list[str]:
-    """Return about `count` events of groups that run to their end, as JSON lines."""
+def build_lines(event_count: int) -> list[str]:
+    """Return about `event_count` events of groups that run to their end, as JSON lines."""
     rng = random.Random("browser check")  # noqa: S311 - the same events each time
-    return [json.dumps(event) for event in draw_orderly_history(rng, count // 15)]
+    return [json.dumps(event) for event in draw_orderly_history(rng, event_count // 15)]
 
 
 def measure_script(lines: list[str]) -> list[float]:
@@ -110,8 +110,8 @@ def measure_script(lines: list[str]) -> list[float]:
         text=True,
         check=True,
     )
-    times: list[float] = json.loads(completed.stdout)
-    return times
+    seconds_by_run: list[float] = json.loads(completed.stdout)
+    return seconds_by_run
 
 
 if __name__ == "__main__":

@@ -31,11 +31,11 @@ from oracle.resources import find_shipped_path  # noqa: E402
 from oracle.rpc.pool import EndpointPool  # noqa: E402
 from tests.integration.traces.following import addresses, recorded  # noqa: E402
 
-HEAD = 1375
+HEAD_BLOCK = 1375
 # Finality depth, so small that nearly all blocks are history.
-FINALITY = 1
+FINALITY_DEPTH = 1
 CONTRACTS = {name: addresses()["contracts"][name] for name in ("VSSTask", "Node")}
-_SERVE = """
+_SERVER_CODE = """
 import sys
 from devnet.fakechain.server import serve_endpoint
 from tests.integration.traces.following import recorded
@@ -45,79 +45,92 @@ with serve_endpoint(recorded().create_provider()) as served:
 """
 
 
-def without_calls(folder: Path) -> str:
+def write_profile_without_calls(folder: Path) -> str:
     """Write a copy of the profile without its calls; return the path."""
-    lines, keeps = [], True
+    lines, is_kept = [], True
     for line in (
         (find_shipped_path("profiles") / "crynux-vss.toml").read_text("utf-8").splitlines()
     ):
         if line.startswith("["):
-            keeps = ".calls." not in line
-        if keeps:
+            is_kept = ".calls." not in line
+        if is_kept:
             lines.append(line)
     path = folder / "logs-alone.toml"
     path.write_text("\n".join(lines), "utf-8")
     return str(path)
 
 
-def history(url: str, reader: EventReader) -> tuple[float, list[Log], list[Call]]:
+def fetch_history(url: str, reader: EventReader) -> tuple[float, list[Log], list[Call]]:
     """Fetch all windows as in a backfill; return the seconds, the logs and the calls."""
-    source = ChainSource(EndpointPool.from_urls([url], recorded().chain_id), reader, FINALITY)
-    logs, calls, first = list[Log](), list[Call](), 0
+    source = ChainSource(
+        EndpointPool.from_urls([url], recorded().chain_id), reader, FINALITY_DEPTH
+    )
+    logs, calls, first_block = list[Log](), list[Call](), 0
     source.fetch_heads()
-    began = time.perf_counter()
-    while first <= HEAD - FINALITY:
-        window = source.fetch_window(BlockRange(first, HEAD - FINALITY), with_headers=False)
+    start = time.perf_counter()
+    while first_block <= HEAD_BLOCK - FINALITY_DEPTH:
+        window = source.fetch_window(
+            BlockRange(first_block, HEAD_BLOCK - FINALITY_DEPTH), with_headers=False
+        )
         logs += window.logs
         calls += window.calls
-        first = window.range.last + 1
-    seconds = time.perf_counter() - began
+        first_block = window.range.last + 1
+    seconds = time.perf_counter() - start
     source.close()
     return seconds, logs, calls
 
 
-def micros_a_call(reader: EventReader, calls: list[Call]) -> float:
+def measure_microseconds_per_call(reader: EventReader, calls: list[Call]) -> float:
     """Return the microseconds per call of the reader alone, in the best of ten rounds."""
-    best = float("inf")
+    min_seconds = float("inf")
     for _ in range(10):
         gc.collect()
-        began = time.thread_time()
+        start = time.thread_time()
         reader.decode_rows([], calls)
-        best = min(best, time.thread_time() - began)
-    return best / len(calls) * 1e6
+        min_seconds = min(min_seconds, time.thread_time() - start)
+    return min_seconds / len(calls) * 1e6
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     rounds = parser.parse_args().rounds
-    out = Console()
+    console = Console()
     with TemporaryDirectory() as folder:
         readers = {
             "logs and calls": EventReader.from_profile("crynux-vss", CONTRACTS, None),
-            "logs alone": EventReader.from_profile(without_calls(Path(folder)), CONTRACTS, None),
+            "logs alone": EventReader.from_profile(
+                write_profile_without_calls(Path(folder)), CONTRACTS, None
+            ),
         }
-    command = [sys.executable, "-c", _SERVE]
+    command = [sys.executable, "-c", _SERVER_CODE]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as server:
         assert server.stdout is not None
         url = server.stdout.readline().strip()
-        best_by_name = {
-            name: min((history(url, reader) for _ in range(rounds)), key=lambda done: done[0])
+        result_by_name = {
+            name: min(
+                (fetch_history(url, reader) for _ in range(rounds)), key=lambda result: result[0]
+            )
             for name, reader in readers.items()
         }
         server.communicate()
-    table = Table(title=f"History of {HEAD:,} blocks of the recorded chain")
+    table = Table(title=f"History of {HEAD_BLOCK:,} blocks of the recorded chain")
     for title in ("profile", "seconds", "blocks/s", "logs", "calls"):
         table.add_column(title, justify="left" if title == "profile" else "right")
-    for name, (seconds, logs, calls) in best_by_name.items():
-        row = (f"{seconds:.2f}", f"{HEAD / seconds:,.0f}", f"{len(logs):,}", f"{len(calls):,}")
+    for name, (seconds, logs, calls) in result_by_name.items():
+        row = (
+            f"{seconds:.2f}",
+            f"{HEAD_BLOCK / seconds:,.0f}",
+            f"{len(logs):,}",
+            f"{len(calls):,}",
+        )
         table.add_row(name, *row)
-    out.print(table)
+    console.print(table)
     reader = readers["logs and calls"]
-    calls = best_by_name["logs and calls"][2]
-    out.print(f"reader alone: {micros_a_call(reader, calls):.1f} µs per call")
+    calls = result_by_name["logs and calls"][2]
+    console.print(f"reader alone: {measure_microseconds_per_call(reader, calls):.1f} µs per call")
     return 0
 
 

@@ -35,65 +35,67 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 
 ROUNDS = 3
 NODES = 200
-LATE_GROUPS = 0.03
-TARGET = 300_000
+LATE_GROUP_SHARE = 0.03
+MIN_EVENTS_PER_SECOND = 300_000
 # The exit code of a run that succeeded but missed its target.
-MISSED = 3
-LOGS_A_BLOCK = 20
+MISSED_EXIT_CODE = 3
+LOGS_PER_BLOCK = 20
 BLOCK_SECONDS = 12
 # The number of events that the daemon folds before it writes to the database.
 WINDOW = 5_000
 
 
 class Traffic:
-    """An endless sequence of the network's events; it is the same each time."""
+    """Generates endless events of a network; the events depend on the seed alone."""
 
     def __init__(self, seed: int = 1) -> None:
         self.random = Random(seed)  # noqa: S311 - repeatable, no secret
-        self.numbers, self.places = count(1), count()
+        self.task_numbers, self.log_numbers = count(1), count()
         self.nodes = [Address(f"0x{n:040x}") for n in range(1, NODES + 1)]
 
-    def place(self) -> tuple[Position, int]:
-        block, log = divmod(next(self.places), LOGS_A_BLOCK)
+    def next_position_and_time(self) -> tuple[Position, int]:
+        block, log = divmod(next(self.log_numbers), LOGS_PER_BLOCK)
         return Position(block, log, log), 1_700_000_000 + block * BLOCK_SECONDS
 
-    def events(self) -> Iterator[DomainEvent]:
+    def iterate_events(self) -> Iterator[DomainEvent]:
         for node in self.nodes:
-            yield network_events.NodeJoined(*self.place(), node, stake=400 * 10**18, gpu_vram=24)
+            yield network_events.NodeJoined(
+                *self.next_position_and_time(), node, stake=400 * 10**18, gpu_vram=24
+            )
         while True:
-            yield from self.group()
+            yield from self.iterate_group_events()
 
-    def group(self) -> Iterator[DomainEvent]:
-        place = self.place
+    def iterate_group_events(self) -> Iterator[DomainEvent]:
+        next_position_and_time = self.next_position_and_time
         nodes = self.random.sample(self.nodes, 3)
-        members = [(TaskKey(f"0x{next(self.numbers):064x}"), node) for node in nodes]
+        members = [(TaskKey(f"0x{next(self.task_numbers):064x}"), node) for node in nodes]
         group = GroupKey(members[0][0])
         for task, _ in members:
             yield network_events.TaskCreated(
-                *place(), task, fee=10**18, min_vram=8, size=1, group=group
+                *next_position_and_time(), task, fee=10**18, min_vram=8, size=1, group=group
             )
         for task, node in members:
-            yield network_events.TaskStarted(*place(), task, node)
+            yield network_events.TaskStarted(*next_position_and_time(), task, node)
         keys = tuple(task for task, _ in members)
-        yield from self.answers(members)
-        yield network_events.GroupValidated(*place(), group, keys)
+        yield from self.iterate_answers(members)
+        yield network_events.GroupValidated(*next_position_and_time(), group, keys)
         for n, (task, node) in enumerate(members):
-            yield network_events.TaskValidated(*place(), task)
+            yield network_events.TaskValidated(*next_position_and_time(), task)
             yield (network_events.TaskRefunded if n else network_events.TaskSucceeded)(
-                *place(), task, node
+                *next_position_and_time(), task, node
             )
 
-    def answers(self, members: list[tuple[TaskKey, Address]]) -> Iterator[DomainEvent]:
+    def iterate_answers(self, members: list[tuple[TaskKey, Address]]) -> Iterator[DomainEvent]:
         """Yield submissions in random order; a task that times out is removed from `members`."""
-        if self.random.random() < LATE_GROUPS:
+        if self.random.random() < LATE_GROUP_SHARE:
             yield network_events.TaskTimedOut(
-                *self.place(), *members.pop(self.random.randrange(3))
+                *self.next_position_and_time(), *members.pop(self.random.randrange(3))
             )
         for task, node in self.random.sample(members, len(members)):
-            yield network_events.TaskSubmitted(*self.place(), task, node)
+            yield network_events.TaskSubmitted(*self.next_position_and_time(), task, node)
 
 
-def folded(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float]]:
+def fold_events(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float]]:
     """Return each node's pool and H from the fold. The changes are drained as in the daemon."""
     fold = Fold(CRYNUX)
     rows = fold.ledger
@@ -105,11 +107,11 @@ def folded(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float]
     return {node.address: (tuple(node.pool), node.base / UNIT) for node in rows.nodes.values()}
 
 
-def journaled(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float]]:
-    """Return the same as `folded`, but keep pre-images for every block, as at the head."""
+def fold_with_journal(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float]]:
+    """Return the same as `fold_events`, but keep pre-images for every block, as at the head."""
     fold = Fold(CRYNUX)
-    for first in range(0, len(events), LOGS_A_BLOCK):
-        block = events[first : first + LOGS_A_BLOCK]
+    for first in range(0, len(events), LOGS_PER_BLOCK):
+        block = events[first : first + LOGS_PER_BLOCK]
         fold.fold_block(block[0].at.block, block, journal=True)
         fold.drain_changes()
     nodes = fold.ledger.nodes.values()
@@ -137,7 +139,7 @@ class PlainTask:
 Terminal = network_events.TaskSucceeded | network_events.TaskRefunded | network_events.TaskTimedOut
 
 
-class Plain:
+class PlainFold:
     """The simplest fold: every change creates a new frozen row."""
 
     def __init__(self) -> None:
@@ -153,21 +155,21 @@ class Plain:
                 running = self.nodes[node].running + 1
                 self.nodes[node] = replace(self.nodes[node], running=running)
             case network_events.GroupValidated(tasks=tasks):
-                self.rank(tasks)
+                self.rank_group(tasks)
             case (
                 network_events.TaskCreated()
                 | network_events.TaskSubmitted()
                 | network_events.TaskValidated()
             ):
-                self.advance(event)
+                self.advance_task(event)
             case network_events.TaskSucceeded() | network_events.TaskRefunded():
-                self.end(event, lambda h: min(1.0, h + 0.15))
+                self.end_task(event, lambda h: min(1.0, h + 0.15))
             case network_events.TaskTimedOut():
-                self.end(event, lambda h: h * 0.3)
+                self.end_task(event, lambda h: h * 0.3)
             case _:
                 pass
 
-    def advance(
+    def advance_task(
         self,
         event: network_events.TaskCreated
         | network_events.TaskSubmitted
@@ -181,50 +183,54 @@ class Plain:
             case network_events.TaskValidated(task=task):
                 self.tasks[task] = replace(self.tasks[task], validated=True)
 
-    def rank(self, keys: tuple[TaskKey, ...]) -> None:
+    def rank_group(self, keys: tuple[TaskKey, ...]) -> None:
         tasks = {key: self.tasks[key] for key in keys}
         durations = {
             key: task.stopped - task.started
             for key, task in tasks.items()
             if task.stopped is not None
         }
-        done = sorted(durations, key=lambda key: (durations[key], tasks[key].created))
+        ranked_keys = sorted(durations, key=lambda key: (durations[key], tasks[key].created))
         for key in keys:
-            score = (10, 5, 2)[done.index(key)] if key in durations else 0
+            score = (10, 5, 2)[ranked_keys.index(key)] if key in durations else 0
             node = self.nodes[tasks[key].node]
             self.nodes[tasks[key].node] = replace(node, pool=(*node.pool, score)[-50:])
 
-    def end(self, event: Terminal, change: Callable[[float], float]) -> None:
+    def end_task(self, event: Terminal, change: Callable[[float], float]) -> None:
         task, now = self.tasks[event.task], event.time
         self.tasks[event.task] = replace(task, ended=True)
         node = self.nodes[task.node]
-        healed = 1 - (1 - node.base) * math.exp(-(now - node.since) / 1800)
+        recovered_base = 1 - (1 - node.base) * math.exp(-(now - node.since) / 1800)
         running = node.running - 1
-        self.nodes[task.node] = replace(node, base=change(healed), since=now, running=running)
+        self.nodes[task.node] = replace(
+            node, base=change(recovered_base), since=now, running=running
+        )
 
 
-def plainly(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float]]:
-    plain = Plain()
+def fold_plainly(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float]]:
+    plain = PlainFold()
     for event in events:
         plain.apply(event)
     return {address: (node.pool, node.base) for address, node in plain.nodes.items()}
 
 
-def seconds_of(fold: Callable[[list[DomainEvent]], object], events: list[DomainEvent]) -> float:
-    """Return the CPU seconds of the fastest of several rounds; other programs interfere."""
-    best = math.inf
+def measure_fold_seconds(
+    fold: Callable[[list[DomainEvent]], object], events: list[DomainEvent]
+) -> float:
+    """Return the CPU seconds of the fastest of several rounds."""
+    min_seconds = math.inf
     for _ in range(ROUNDS):
         gc.collect()
-        begun = time.process_time()
+        start = time.process_time()
         fold(events)
-        best = min(best, time.process_time() - begun)
-    return best
+        min_seconds = min(min_seconds, time.process_time() - start)
+    return min_seconds
 
 
-def check(events: list[DomainEvent]) -> None:
+def check_same_scores(events: list[DomainEvent]) -> None:
     """Assert that all folds compute the same scores; otherwise the comparison is meaningless."""
-    nodes, plain = folded(events), plainly(events)
-    assert nodes == journaled(events)
+    nodes, plain = fold_events(events), fold_plainly(events)
+    assert nodes == fold_with_journal(events)
     assert nodes.keys() == plain.keys()
     for address, (pool, base) in nodes.items():
         assert pool == plain[address][0]
@@ -234,21 +240,30 @@ def check(events: list[DomainEvent]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=200_000)
-    events = list(islice(Traffic().events(), parser.parse_args().events))
-    check(events)
+    events = list(islice(Traffic().iterate_events(), parser.parse_args().events))
+    check_same_scores(events)
     # Keep the events out of the garbage collector's work.
     gc.freeze()
-    ways = {"plain: frozen rows, replace": plainly, "fold": folded, "with a journal": journaled}
-    speeds = {name: len(events) / seconds_of(fold, events) for name, fold in ways.items()}
+    fold_by_name = {
+        "plain: frozen rows, replace": fold_plainly,
+        "fold": fold_events,
+        "with a journal": fold_with_journal,
+    }
+    events_per_second = {
+        name: len(events) / measure_fold_seconds(fold, events)
+        for name, fold in fold_by_name.items()
+    }
     table = Table("way", "events/s", "speedup", title=f"Fold, {len(events):,} events")
-    for name, speed in speeds.items():
-        ratio = speed / speeds["plain: frozen rows, replace"]
-        table.add_row(name, f"{speed:,.0f}", f"{ratio:.1f}")
-    out = Console()
-    out.print(table)
-    verdict = "reached" if speeds["fold"] >= TARGET else "MISSED"
-    out.print(f"{speeds['fold']:,.0f} events/s; target {TARGET:,}: {verdict}")
-    return 0 if speeds["fold"] >= TARGET else MISSED
+    for name, rate in events_per_second.items():
+        ratio = rate / events_per_second["plain: frozen rows, replace"]
+        table.add_row(name, f"{rate:,.0f}", f"{ratio:.1f}")
+    console = Console()
+    console.print(table)
+    verdict = "reached" if events_per_second["fold"] >= MIN_EVENTS_PER_SECOND else "MISSED"
+    console.print(
+        f"{events_per_second['fold']:,.0f} events/s; target {MIN_EVENTS_PER_SECOND:,}: {verdict}"
+    )
+    return 0 if events_per_second["fold"] >= MIN_EVENTS_PER_SECOND else MISSED_EXIT_CODE
 
 
 if __name__ == "__main__":

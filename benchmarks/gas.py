@@ -22,20 +22,20 @@ from tests.contracts.roots.roots_gas import SIGNERS, SIZES, measure_roots  # noq
 from tests.support.evm.anvil import FREE_BY_HAND, anvil  # noqa: E402
 from tests.support.evm.chain import Chain  # noqa: E402
 
-# Of the hot set and of reads by proof.
-NODES = 1_000
+# Number of nodes in the hot set and in the tree of the reads by proof.
+NODE_COUNT = 1_000
 MAX_PUSH_GAS, MAX_LANE_GAS = 60_000, 560
 # The exit code of a run that succeeded but missed its target.
-MISSED = 3
+MISSED_EXIT_CODE = 3
 
 
-def table(gas_by_name: dict[str, int]) -> Table:
-    shown = Table(title="Gas", title_justify="left")
-    shown.add_column("", no_wrap=True)
-    shown.add_column("gas", justify="right")
+def build_table(gas_by_name: dict[str, int]) -> Table:
+    table = Table(title="Gas", title_justify="left")
+    table.add_column("", no_wrap=True)
+    table.add_column("gas", justify="right")
     for name, gas in gas_by_name.items():
-        shown.add_row(name, f"{gas:,}")
-    return shown
+        table.add_row(name, f"{gas:,}")
+    return table
 
 
 def main() -> int:
@@ -46,16 +46,16 @@ def main() -> int:
         chain.close()
     with anvil(*FREE_BY_HAND) as url:
         chain = Chain(url)
-        gas_by_name |= measure(chain, (NODES,), (NODES,))
+        gas_by_name |= measure(chain, (NODE_COUNT,), (NODE_COUNT,))
         chain.close()
-    console.print(table(gas_by_name))
-    push = max(gas_by_name[f"push, {size} nodes, quorum 1"] for size in SIZES)
-    lane = gas_by_name[f"words, {NODES} nodes, run of 64, each node"]
-    is_met = push <= MAX_PUSH_GAS and lane <= MAX_LANE_GAS
-    verdict = f"a round, one signer: {push:,} gas; a lane of the hot set: {lane:,} gas"
+    console.print(build_table(gas_by_name))
+    push_gas = max(gas_by_name[f"push, {size} nodes, quorum 1"] for size in SIZES)
+    lane_gas = gas_by_name[f"words, {NODE_COUNT} nodes, run of 64, each node"]
+    is_met = push_gas <= MAX_PUSH_GAS and lane_gas <= MAX_LANE_GAS
+    verdict = f"a round, one signer: {push_gas:,} gas; a lane of the hot set: {lane_gas:,} gas"
     targets = f"targets at most {MAX_PUSH_GAS:,} and {MAX_LANE_GAS}"
     console.print(f"{verdict}; {targets}: {'reached' if is_met else 'MISSED'}")
-    return 0 if is_met else MISSED
+    return 0 if is_met else MISSED_EXIT_CODE
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.gateway_client import CHAIN, NODES, Served, served  # noqa: E402
+from benchmarks.gateway_client import CHAIN, NODES, ServiceFigures, measure_service  # noqa: E402
 from benchmarks.plain_gateway import PlainSelector  # noqa: E402
 from gateway.gateway_records import ReportedOutcome  # noqa: E402
 from gateway.gateway_rules import GatewayRules  # noqa: E402
@@ -35,13 +35,13 @@ from gateway.session_selector import SelectionRequest, SessionSelector  # noqa: 
 from oracle.domain.ids import Address  # noqa: E402
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome  # noqa: E402
 
-SELECTIONS, OUTCOMES, REQUESTS, P99_MS = 100_000, 300_000, 3_000, 10.0
+MIN_SELECTIONS, MIN_OUTCOMES, MIN_REQUESTS, MAX_P99_MS = 100_000, 300_000, 3_000, 10.0
 # The exit code of a run that succeeded but missed its target.
-MISSED = 3
-BATCH_MS, RELAYS = 100, 250
-T0 = 1_700_000_000_000
-# The plain way is slow, so its share of the work is smaller by this divisor.
-PLAIN_SHARE = 25
+MISSED_EXIT_CODE = 3
+BATCH_MS, RELAYS_PER_BATCH = 100, 250
+START_MS = 1_700_000_000_000
+# The plain selector is slow, so it processes only this fraction of the relays.
+PLAIN_DIVISOR = 25
 
 
 class Rates(NamedTuple):
@@ -51,86 +51,90 @@ class Rates(NamedTuple):
     outcomes: float
 
 
-def relays(seconds: int) -> list[list[ReportedOutcome]]:
+def create_outcome_batches(seconds: int) -> list[list[ReportedOutcome]]:
     """Return the outcomes of each tenth of a second; latencies are about 50 to 350 ms."""
-    chance = Random(1)  # noqa: S311 - repeatable, no secret
-    speed = {node: chance.uniform(50, 350) for node in NODES}
+    random = Random(1)  # noqa: S311 - repeatable, no secret
+    mean_latency_ms = {node: random.uniform(50, 350) for node in NODES}
     batches = []
     for number in range(seconds * 1000 // BATCH_MS):
-        begin = T0 + number * BATCH_MS
-        times = sorted(begin + chance.randrange(BATCH_MS) for _ in range(RELAYS))
-        batches.append([outcome(chance, speed, t) for t in times])
+        batch_ms = START_MS + number * BATCH_MS
+        times = sorted(batch_ms + random.randrange(BATCH_MS) for _ in range(RELAYS_PER_BATCH))
+        batches.append([draw_outcome(random, mean_latency_ms, time_ms) for time_ms in times])
     return batches
 
 
-def outcome(chance: Random, speed: dict[str, float], t: int) -> ReportedOutcome:
-    node = chance.choice(NODES)
-    is_well = chance.random() > 0.001
-    kind = OutcomeKind.OK if is_well else OutcomeKind.TIMEOUT
-    latency = round(speed[node] * chance.uniform(0.8, 1.4), 1) if is_well else 0.0
-    return ReportedOutcome(RelayOutcome(Address(node), CHAIN, t, kind, latency), "s")
+def draw_outcome(
+    random: Random, mean_latency_ms: dict[str, float], time_ms: int
+) -> ReportedOutcome:
+    node = random.choice(NODES)
+    is_successful = random.random() > 0.001
+    kind = OutcomeKind.OK if is_successful else OutcomeKind.TIMEOUT
+    latency = round(mean_latency_ms[node] * random.uniform(0.8, 1.4), 1) if is_successful else 0.0
+    return ReportedOutcome(RelayOutcome(Address(node), CHAIN, time_ms, kind, latency), "s")
 
 
-def in_process(
+def measure_in_process(
     batches: list[list[ReportedOutcome]], ranking_ms: int
 ) -> tuple[Rates, SessionSelector]:
     selector = SessionSelector(GatewayRules(ranking_ms=ranking_ms))
     request = SelectionRequest(CHAIN, "s", tuple(NODES))
-    telling = selecting = 0.0
+    add_seconds = select_seconds = 0.0
     for batch in batches:
         now = batch[-1].outcome.t_ms
-        begun = time.process_time()
+        add_start = time.process_time()
         selector.add_outcomes(batch, now)
-        began = time.process_time()
+        select_start = time.process_time()
         for report in batch:
             selector.select_nodes(request, report.outcome.t_ms + BATCH_MS)
-        telling += began - begun
-        selecting += time.process_time() - began
-    many = len(batches) * RELAYS
-    return Rates(many / selecting, many / telling), selector
+        add_seconds += select_start - add_start
+        select_seconds += time.process_time() - select_start
+    relay_count = len(batches) * RELAYS_PER_BATCH
+    return Rates(relay_count / select_seconds, relay_count / add_seconds), selector
 
 
-def plainly(batches: list[list[ReportedOutcome]]) -> tuple[Rates, PlainSelector]:
+def measure_plain_selector(batches: list[list[ReportedOutcome]]) -> tuple[Rates, PlainSelector]:
     """Measure the plain selector on the last relays, while its lists hold all outcomes."""
     selector = PlainSelector()
-    warm = [report.outcome for batch in batches for report in batch]
-    for report in warm:
-        every = selector.outcomes.setdefault(report.node, [])
-        every.append((report.t_ms, seconds_of(report)))
-    measured = warm[-max(200, len(warm) // PLAIN_SHARE // 20) :]
+    reports = [report.outcome for batch in batches for report in batch]
+    for report in reports:
+        node_outcomes = selector.outcomes.setdefault(report.node, [])
+        node_outcomes.append((report.t_ms, get_latency_seconds(report)))
+    measured = reports[-max(200, len(reports) // PLAIN_DIVISOR // 20) :]
     for report in measured:
         selector.outcomes[report.node].pop()
-    begun = time.process_time()
+    add_start = time.process_time()
     for report in measured:
-        selector.take(report.node, report.t_ms, seconds_of(report))
-    began = time.process_time()
+        selector.add_outcome(report.node, report.t_ms, get_latency_seconds(report))
+    select_start = time.process_time()
     for report in measured:
-        selector.select(NODES, report.t_ms)
-    selecting = time.process_time() - began
-    return Rates(len(measured) / selecting, len(measured) / (began - begun)), selector
+        selector.select_node(NODES, report.t_ms)
+    select_seconds = time.process_time() - select_start
+    return Rates(
+        len(measured) / select_seconds, len(measured) / (select_start - add_start)
+    ), selector
 
 
-def seconds_of(outcome: RelayOutcome) -> float | None:
+def get_latency_seconds(outcome: RelayOutcome) -> float | None:
     return outcome.latency_ms / 1000 if outcome.kind is OutcomeKind.OK else None
 
 
-def check(selector: SessionSelector, plain: PlainSelector, now: int) -> None:
+def check_same_tickets(selector: SessionSelector, plain: PlainSelector, now: int) -> None:
     """Assert that both selectors compute the same tickets.
 
     The plain selector does not exclude failing nodes.
     """
     ranking = selector.get_ranking(SelectionRequest(CHAIN, "checked", tuple(NODES)), now)
-    plain_tickets = plain.tickets(NODES, now)
+    plain_tickets = plain.compute_tickets(NODES, now)
     for row in ranking.ranking.rows:
         assert row.tickets == plain_tickets[row.node] or row.stats.failing, row
 
 
-def over_http(seconds: float, *, ours: bool) -> Served:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    if not ours:
+def measure_over_http(seconds: float, *, is_baseline: bool) -> ServiceFigures:
+    with socket.create_server(("127.0.0.1", 0)) as probe_socket:
+        port = probe_socket.getsockname()[1]
+    if is_baseline:
         command = [sys.executable, str(ROOT / "benchmarks" / "plain_gateway.py"), str(port)]
-        return served(command, port, seconds)
+        return measure_service(command, port, seconds)
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "gateway.toml"
         config.write_text(
@@ -138,46 +142,60 @@ def over_http(seconds: float, *, ours: bool) -> Served:
             f'[database]\nurl = "sqlite:///{folder}/gateway.sqlite"\n'
         )
         command = [sys.executable, "-m", "oracle", "gateway", "--config", str(config)]
-        return served(command, port, seconds)
+        return measure_service(command, port, seconds)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=60)
     seconds = parser.parse_args().seconds
-    batches = relays(seconds)
+    batches = create_outcome_batches(seconds)
     gc.collect()
     gc.freeze()
-    quick, selector = in_process(batches, 100)
-    anew, _ = in_process(batches[: max(1, len(batches) // PLAIN_SHARE)], 0)
-    plain, plain_selector = plainly(batches)
-    check(selector, plain_selector, batches[-1][-1].outcome.t_ms)
+    cached, selector = measure_in_process(batches, 100)
+    uncached, _ = measure_in_process(batches[: max(1, len(batches) // PLAIN_DIVISOR)], 0)
+    plain, plain_selector = measure_plain_selector(batches)
+    check_same_tickets(selector, plain_selector, batches[-1][-1].outcome.t_ms)
     gc.unfreeze()
-    http = over_http(min(10.0, seconds / 3), ours=True)
-    plain_http = over_http(min(10.0, seconds / 3), ours=False)
-    table = Table(title=f"24 nodes, {len(batches) * RELAYS:,} relays")
+    http = measure_over_http(min(10.0, seconds / 3), is_baseline=False)
+    plain_http = measure_over_http(min(10.0, seconds / 3), is_baseline=True)
+    table = Table(title=f"24 nodes, {len(batches) * RELAYS_PER_BATCH:,} relays")
     for name in ("per second", "qos-oracle", "plain", "ratio", "target"):
         table.add_column(name, justify="left" if name == "per second" else "right")
     rows = (
-        ("selections in process", quick.selections, plain.selections, SELECTIONS),
-        ("selections, ranked each time", anew.selections, plain.selections, 0),
-        ("outcomes in process", quick.outcomes, plain.outcomes, OUTCOMES),
-        ("requests over HTTP", http.rate, plain_http.rate, REQUESTS),
-        ("requests per CPU second of the service", http.alone, plain_http.alone, 0),
+        ("selections in process", cached.selections, plain.selections, MIN_SELECTIONS),
+        ("selections, ranked each time", uncached.selections, plain.selections, 0),
+        ("outcomes in process", cached.outcomes, plain.outcomes, MIN_OUTCOMES),
+        (
+            "requests over HTTP",
+            http.requests_per_second,
+            plain_http.requests_per_second,
+            MIN_REQUESTS,
+        ),
+        (
+            "requests per CPU second of the service",
+            http.requests_per_cpu_second,
+            plain_http.requests_per_cpu_second,
+            0,
+        ),
     )
-    for name, we, they, target in rows:
+    for name, product, baseline, target in rows:
         target_text = f"{target:,}" if target else ""
-        table.add_row(name, f"{we:,.0f}", f"{they:,.0f}", f"{we / they:,.1f}", target_text)
+        table.add_row(
+            name, f"{product:,.0f}", f"{baseline:,.0f}", f"{product / baseline:,.1f}", target_text
+        )
     table.add_row(
-        "99th percentile, ms", f"{http.p99:.1f}", f"{plain_http.p99:.1f}",
-        f"{plain_http.p99 / http.p99:.1f}", f"{P99_MS:.0f}",
+        "99th percentile, ms", f"{http.p99_ms:.1f}", f"{plain_http.p99_ms:.1f}",
+        f"{plain_http.p99_ms / http.p99_ms:.1f}", f"{MAX_P99_MS:.0f}",
     )  # fmt: skip
-    out = Console()
-    out.print(table)
-    is_reached = all(we >= target for _, we, _, target in rows) and http.p99 <= P99_MS
-    out.print(f"targets (for a machine that runs nothing else): "
+    console = Console()
+    console.print(table)
+    is_reached = (
+        all(product >= target for _, product, _, target in rows) and http.p99_ms <= MAX_P99_MS
+    )
+    console.print(f"targets (for a machine that runs nothing else): "
               f"{'reached' if is_reached else 'MISSED'}")  # fmt: skip
-    return 0 if is_reached else MISSED
+    return 0 if is_reached else MISSED_EXIT_CODE
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A client that sends requests to a gateway's service over a few connections.
 
-On each connection a request follows the response to the last one. gateway.py compares two services
-with this client.
+Each connection sends its next request when the response to the last one is complete. gateway.py
+measures two services with this client.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ CONNECTIONS = 8
 
 
 @contextmanager
-def serving(command: list[str], port: int) -> Iterator[int]:
+def run_service(command: list[str], port: int) -> Iterator[int]:
     environment = {TOKEN_VARIABLE: TOKEN, "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
         try:
-            until = time.monotonic() + 120
-            while not answers(port):
-                assert time.monotonic() < until
+            deadline = time.monotonic() + 120
+            while not is_ready(port):
+                assert time.monotonic() < deadline
                 assert process.poll() is None
                 time.sleep(0.05)
             yield process.pid
@@ -40,117 +40,127 @@ def serving(command: list[str], port: int) -> Iterator[int]:
             process.terminate()
 
 
-def processor_seconds(pid: int) -> float:
+def read_cpu_seconds(pid: int) -> float:
     """Return the CPU seconds that all threads of a process have used so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def answers(port: int) -> bool:
+def is_ready(port: int) -> bool:
     try:
         return requests.get(f"http://127.0.0.1:{port}/healthz", timeout=5).ok
     except requests.RequestException:
         return False
 
 
-def request(path: str, body: object) -> bytes:
-    sent = json.dumps(body).encode()
-    head = f"POST {path} HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {TOKEN}\r\n"
-    head += f"Content-Type: application/json\r\nContent-Length: {len(sent)}\r\n\r\n"
-    return head.encode() + sent
+def build_request(path: str, body: object) -> bytes:
+    body_bytes = json.dumps(body).encode()
+    request_head = f"POST {path} HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {TOKEN}\r\n"
+    request_head += f"Content-Type: application/json\r\nContent-Length: {len(body_bytes)}\r\n\r\n"
+    return request_head.encode() + body_bytes
 
 
-class Client(asyncio.Protocol):
-    """Sends the next request when the last response is complete, and records its duration."""
+class RequestConnection(asyncio.Protocol):
+    """Sends the next request when the last response is complete, and records its latency."""
 
-    def __init__(self, following: Callable[[], bytes], took: list[float]) -> None:
-        self.following, self.took = following, took
-        self.left = b""
-        self.is_over = False
+    def __init__(self, build_next_request: Callable[[], bytes], latencies_ms: list[float]) -> None:
+        self.build_next_request, self.latencies_ms = build_next_request, latencies_ms
+        self.buffer = b""
+        self.is_last = False
         self.done = asyncio.get_running_loop().create_future()
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        self.send()
+        self.send_next_request()
 
-    def send(self) -> None:
-        self.begun = time.perf_counter()
-        self.transport.write(self.following())
+    def send_next_request(self) -> None:
+        self.start = time.perf_counter()
+        self.transport.write(self.build_next_request())
 
     @override
     def data_received(self, data: bytes) -> None:
-        self.left += data
-        head, separator, body = self.left.partition(b"\r\n\r\n")
+        self.buffer += data
+        head, separator, body = self.buffer.partition(b"\r\n\r\n")
         if not separator:
             return
-        assert head.startswith(b"HTTP/1.1 200"), self.left
+        assert head.startswith(b"HTTP/1.1 200"), self.buffer
         length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
         if len(body) < int(length):
             return
-        self.took.append(1000 * (time.perf_counter() - self.begun))
-        self.left = b""
-        if self.is_over:
+        self.latencies_ms.append(1000 * (time.perf_counter() - self.start))
+        self.buffer = b""
+        if self.is_last:
             self.transport.close()
             self.done.set_result(None)
         else:
-            self.send()
+            self.send_next_request()
 
 
 async def measure_requests(port: int, seconds: float) -> tuple[float, list[float]]:
     """Return the requests per second, and the milliseconds of each request in ascending order."""
-    select = request("/v1/select", {"chain": CHAIN, "session": "s", "candidates": NODES})
-    chance = Random(2)  # noqa: S311 - repeatable, no secret
+    select = build_request("/v1/select", {"chain": CHAIN, "session": "s", "candidates": NODES})
+    random = Random(2)  # noqa: S311 - repeatable, no secret
 
-    def outcomes() -> bytes:
+    def build_outcomes_request() -> bytes:
         now = time.clock_gettime_ns(time.CLOCK_REALTIME) // 10**6
         rows = [
-            {"node": chance.choice(NODES), "chain": CHAIN, "session": "s", "t_ms": now,
-             "latency_ms": round(chance.uniform(50, 350), 1), "ok": True, "kind": "ok"}
+            {"node": random.choice(NODES), "chain": CHAIN, "session": "s", "t_ms": now,
+             "latency_ms": round(random.uniform(50, 350), 1), "ok": True, "kind": "ok"}
             for _ in range(100)
         ]  # fmt: skip
-        return request("/v1/outcomes", {"outcomes": rows})
+        return build_request("/v1/outcomes", {"outcomes": rows})
 
-    took: list[float] = []
+    latencies_ms: list[float] = []
     loop = asyncio.get_running_loop()
     clients = [
-        (await loop.create_connection(lambda: Client(lambda: select, took), "127.0.0.1", port))[1]
+        (
+            await loop.create_connection(
+                lambda: RequestConnection(lambda: select, latencies_ms), "127.0.0.1", port
+            )
+        )[1]
         for _ in range(CONNECTIONS)
     ]
-    begun = time.perf_counter()
-    while time.perf_counter() < begun + seconds:
+    start = time.perf_counter()
+    while time.perf_counter() < start + seconds:
         # Every tenth of a second, a separate connection sends a batch of outcomes.
-        _, teller = await loop.create_connection(lambda: Client(outcomes, []), "127.0.0.1", port)
-        teller.is_over = True
-        await teller.done
+        _, reporter = await loop.create_connection(
+            lambda: RequestConnection(build_outcomes_request, []), "127.0.0.1", port
+        )
+        reporter.is_last = True
+        await reporter.done
         await asyncio.sleep(0.1)
-    spent = time.perf_counter() - begun
-    many = len(took)
+    elapsed_seconds = time.perf_counter() - start
+    request_count = len(latencies_ms)
     for client in clients:
-        client.is_over = True
+        client.is_last = True
     await asyncio.gather(*(client.done for client in clients))
-    return many / spent, sorted(took)
+    return request_count / elapsed_seconds, sorted(latencies_ms)
 
 
-class Served(NamedTuple):
+class ServiceFigures(NamedTuple):
     """The measurements of one service.
 
-    `rate`: requests per second. `alone`: requests per second of the service's CPU time. `took`:
-    the milliseconds of each request, in ascending order.
+    `requests_per_cpu_second` relates to the service's CPU time. `latencies_ms` is in ascending
+    order.
     """
 
-    rate: float
-    alone: float
-    took: list[float]
+    requests_per_second: float
+    requests_per_cpu_second: float
+    latencies_ms: list[float]
 
     @property
-    def p99(self) -> float:
-        return self.took[len(self.took) * 99 // 100]
+    def p99_ms(self) -> float:
+        return self.latencies_ms[len(self.latencies_ms) * 99 // 100]
 
 
-def served(command: list[str], port: int, seconds: float) -> Served:
-    with serving(command, port) as pid:
-        before = processor_seconds(pid)
-        rate, took = asyncio.run(measure_requests(port, seconds))
-        return Served(rate, len(took) / (processor_seconds(pid) - before), took)
+def measure_service(command: list[str], port: int, seconds: float) -> ServiceFigures:
+    with run_service(command, port) as pid:
+        cpu_seconds_before = read_cpu_seconds(pid)
+        requests_per_second, latencies_ms = asyncio.run(measure_requests(port, seconds))
+        return ServiceFigures(
+            requests_per_second,
+            len(latencies_ms) / (read_cpu_seconds(pid) - cpu_seconds_before),
+            latencies_ms,
+        )

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.outcome import Outcome, begin, end  # noqa: E402
+from benchmarks.outcome import Outcome, begin_benchmark, finish_benchmark  # noqa: E402
 from oracle.domain.blocks import Position  # noqa: E402
 from oracle.domain.ids import Address  # noqa: E402
 from oracle.domain.incidents.incident_detector import IncidentDetector  # noqa: E402
@@ -31,14 +31,14 @@ from tests.unit.domain.incidents.naive_incidents import find_incidents_naively  
 
 ROUNDS = 3
 # A task is created, is started and ends; only its end concerns the detector.
-EVENTS_OF_A_TASK = 3
+EVENTS_PER_TASK = 3
 SIMPLE_ENDS = 2_000
 TARGET_MICROSECONDS = 3.0
 
 End = tuple[Position, int, Address, Address, bool]
 
 
-def fails(attempt: Attempt) -> bool:
+def is_failing(attempt: Attempt) -> bool:
     """Return whether a task fails in the burst or in the outage."""
     if 2_000 <= attempt.seconds < 4_400:
         return attempt.application == 3
@@ -55,7 +55,7 @@ def list_ends(tasks: int) -> list[End]:
             node_address(task_end.node),
             task_end.is_timeout,
         )
-        for number, (seconds, task_end) in enumerate(create_ends(1, traffic, fails))
+        for number, (seconds, task_end) in enumerate(create_ends(1, traffic, is_failing))
         if seconds >= task_end.seconds
     ]
 
@@ -63,33 +63,35 @@ def list_ends(tasks: int) -> list[End]:
 def measure_detector(ends: list[End]) -> float:
     """Return the CPU time of the detector in microseconds per event."""
     detector = IncidentDetector()
-    began = time.process_time()
-    for at, end_time, creator, node, is_timeout in ends:
-        detector.record_end(at, end_time, (creator, node), is_timeout=is_timeout)
-    used = time.process_time() - began
+    start = time.process_time()
+    for position, end_time, creator, node, is_timeout in ends:
+        detector.record_end(position, end_time, (creator, node), is_timeout=is_timeout)
+    cpu_seconds = time.process_time() - start
     if detector.incident_count < 2:
         raise SystemExit("the burst and the outage were not found; measure with more tasks")
-    return used / len(ends) / EVENTS_OF_A_TASK * 1e6
+    return cpu_seconds / len(ends) / EVENTS_PER_TASK * 1e6
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tasks", type=int, default=200_000)
     ends = list_ends(parser.parse_args().tasks)
-    begin("the fold of the events, and the rows in the database")
-    best = min(measure_detector(ends) for _ in range(ROUNDS))
+    begin_benchmark("the fold of the events, and the rows in the database")
+    detector_microseconds = min(measure_detector(ends) for _ in range(ROUNDS))
     simple_ends = ends[:SIMPLE_ENDS]
-    began = time.process_time()
+    start = time.process_time()
     find_incidents_naively(simple_ends)
-    simple = (time.process_time() - began) / len(simple_ends) / EVENTS_OF_A_TASK * 1e6
-    return end(
+    baseline_microseconds = (
+        (time.process_time() - start) / len(simple_ends) / EVENTS_PER_TASK * 1e6
+    )
+    return finish_benchmark(
         [
             Outcome(
                 "incidents: CPU time of one event",
-                best,
+                detector_microseconds,
                 "µs",
                 TARGET_MICROSECONDS,
-                simple,
+                baseline_microseconds,
                 f"the rule tested against all of {SIMPLE_ENDS:,} ends",
             )
         ]

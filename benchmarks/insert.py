@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.windows import FoldedWindow, windows  # noqa: E402
+from benchmarks.windows import FoldedWindow, iterate_windows  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.encoding import decode_hex, join_hashes  # noqa: E402
 from oracle.store.engine import create_write_engine, parse_database_url  # noqa: E402
@@ -50,7 +50,7 @@ from tests.support.postgresql import Server, find_programs  # noqa: E402
 
 
 @dataclass
-class Took:
+class CommitCost:
     """Wall-clock and CPU seconds of this process, and the maximum size of SQLite's WAL file."""
 
     seconds: float = 0.0
@@ -58,8 +58,8 @@ class Took:
     wal_bytes: int = 0
 
 
-# A function that yields, for each window, a function that commits it.
-Commit = Callable[[str, Iterable[FoldedWindow]], Iterator[Callable[[], None]]]
+# A function that yields, for each window, a function that commits the window.
+PrepareCommits = Callable[[str, Iterable[FoldedWindow]], Iterator[Callable[[], None]]]
 
 
 def main() -> None:
@@ -67,56 +67,72 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=50)
     parser.add_argument("--logs", type=int, default=2000)
     parser.add_argument("--postgresql", action="store_true")
-    chosen = parser.parse_args()
-    with folder() as here:
-        print(f"{chosen.windows} windows of {chosen.logs} logs; logs/s with all derived rows:")
-        compare("sqlite", [f"sqlite:///{here}/{n}.sqlite" for n in range(2)], chosen)
-        programs = find_programs()
-        if chosen.postgresql and programs is not None:
-            (here / "pg").mkdir()
-            with closing(Server(programs, here / "pg")) as server:
-                for name in ("obvious", "ours"):
-                    server.create(name, "template0")
-                compare("postgresql", [server.url(n) for n in ("obvious", "ours")], chosen)
-
-
-def compare(name: str, urls: list[str], chosen: argparse.Namespace) -> None:
-    # The simple code is slow, so it gets fewer windows; its rate per log stays the same.
-    few, many = max(2, chosen.windows // 10), chosen.windows
-    rates = []
-    for insert_windows, url, number in zip((obvious_way, our_way), urls, (few, many), strict=True):
-        took = timed(insert_windows, url, islice(windows(chosen.logs), number))
-        rates.append(number * chosen.logs / took.seconds)
-        cpu = number * chosen.logs / took.cpu_seconds
-        wal = f", maximum size of the WAL {took.wal_bytes / 1e6:.0f} MB" * bool(took.wal_bytes)
+    arguments = parser.parse_args()
+    with create_shared_folder() as folder:
         print(
-            f"  {name:<11}{insert_windows.__name__:<12}{rates[-1]:>9,.0f} "
-            f"({cpu:,.0f} by CPU time){wal}"
+            f"{arguments.windows} windows of {arguments.logs} logs; logs/s with all derived rows:"
         )
-    print(f"  {name:<11}{rates[1] / rates[0]:.1f} times as fast as the simple code")
+        compare_commit_rates(
+            "sqlite", [f"sqlite:///{folder}/{n}.sqlite" for n in range(2)], arguments
+        )
+        programs = find_programs()
+        if arguments.postgresql and programs is not None:
+            (folder / "pg").mkdir()
+            with closing(Server(programs, folder / "pg")) as server:
+                databases = ("plain", "product")
+                for name in databases:
+                    server.create(name, "template0")
+                urls = [server.url(name) for name in databases]
+                compare_commit_rates("postgresql", urls, arguments)
 
 
-def timed(commit: Commit, url: str, history: Iterable[FoldedWindow]) -> Took:
+def compare_commit_rates(engine_name: str, urls: list[str], arguments: argparse.Namespace) -> None:
+    # The simple code is slow, so it gets fewer windows; its rate per log stays the same.
+    small_count, window_count = max(2, arguments.windows // 10), arguments.windows
+    rates = []
+    variants = (
+        ("plain", prepare_plain_commits, small_count),
+        ("product", prepare_product_commits, window_count),
+    )
+    for (variant, prepare_commits, count), url in zip(variants, urls, strict=True):
+        cost = measure_commits(
+            prepare_commits, url, islice(iterate_windows(arguments.logs), count)
+        )
+        rates.append(count * arguments.logs / cost.seconds)
+        cpu_rate = count * arguments.logs / cost.cpu_seconds
+        wal_text = f", maximum size of the WAL {cost.wal_bytes / 1e6:.0f} MB"
+        print(
+            f"  {engine_name:<11}{variant:<12}{rates[-1]:>9,.0f} "
+            f"({cpu_rate:,.0f} by CPU time){wal_text if cost.wal_bytes else ''}"
+        )
+    print(f"  {engine_name:<11}{rates[1] / rates[0]:.1f} times as fast as the simple code")
+
+
+def measure_commits(
+    prepare_commits: PrepareCommits, url: str, folded_windows: Iterable[FoldedWindow]
+) -> CommitCost:
     """Return the time of the commits, without the time to create the next window."""
     migrate(url)
-    wal = Path(url.removeprefix("sqlite:///") + "-wal")
-    took = Took()
-    for write in commit(url, history):
+    wal_path = Path(url.removeprefix("sqlite:///") + "-wal")
+    cost = CommitCost()
+    for commit in prepare_commits(url, folded_windows):
         started, cpu_started = time.perf_counter(), time.process_time()
-        write()
-        took.cpu_seconds += time.process_time() - cpu_started
-        took.seconds += time.perf_counter() - started
-        took.wal_bytes = max(took.wal_bytes, wal.stat().st_size if wal.exists() else 0)
-    return took
+        commit()
+        cost.cpu_seconds += time.process_time() - cpu_started
+        cost.seconds += time.perf_counter() - started
+        cost.wal_bytes = max(cost.wal_bytes, wal_path.stat().st_size if wal_path.exists() else 0)
+    return cost
 
 
-def our_way(url: str, history: Iterable[FoldedWindow]) -> Iterator[Callable[[], None]]:
+def prepare_product_commits(
+    url: str, folded_windows: Iterable[FoldedWindow]
+) -> Iterator[Callable[[], None]]:
     with Store.open(url) as store:
-        for epoch, window in enumerate(history):
-            yield partial(write_ours, store, window, epoch)
+        for epoch, window in enumerate(folded_windows):
+            yield partial(commit_with_store, store, window, epoch)
 
 
-def write_ours(store: Store, window: FoldedWindow, epoch: int) -> None:
+def commit_with_store(store: Store, window: FoldedWindow, epoch: int) -> None:
     last = window.blocks[-1]
     with store.transaction() as uow:
         uow.logs.append(window.logs)
@@ -139,26 +155,28 @@ PLAIN_LOG = Table(
 )
 
 
-def obvious_way(url: str, history: Iterable[FoldedWindow]) -> Iterator[Callable[[], None]]:
+def prepare_plain_commits(
+    url: str, folded_windows: Iterable[FoldedWindow]
+) -> Iterator[Callable[[], None]]:
     engine = create_write_engine(parse_database_url(url))
     PLAIN_LOG.create(engine)
-    for window in history:
-        yield partial(write_obviously, engine, window)
+    for window in folded_windows:
+        yield partial(commit_plainly, engine, window)
     engine.dispose()
 
 
-def write_obviously(engine: Engine, window: FoldedWindow) -> None:
+def commit_plainly(engine: Engine, window: FoldedWindow) -> None:
     with engine.begin() as connection:
-        for table, rows in appended(window):
+        for table, rows in iterate_appended_rows(window):
             if rows:
                 connection.execute(insert(table), rows)
         for node in window.changes.nodes.values():
-            look_and_write(connection, tables.node, encode_node_row(node))
+            select_then_write(connection, tables.node, encode_node_row(node))
         for task in window.changes.tasks.values():
-            look_and_write(connection, tables.task, encode_task_row(task))
+            select_then_write(connection, tables.task, encode_task_row(task))
 
 
-def look_and_write(connection: Connection, table: Table, row: tuple[Any, ...]) -> None:
+def select_then_write(connection: Connection, table: Table, row: tuple[Any, ...]) -> None:
     (key,) = table.primary_key.columns
     values = dict(zip(table.columns.keys(), row, strict=True))
     if connection.execute(select(key).where(key == values[key.name])).one_or_none() is None:
@@ -167,7 +185,7 @@ def look_and_write(connection: Connection, table: Table, row: tuple[Any, ...]) -
         connection.execute(update(table).where(key == values[key.name]).values(values))
 
 
-def appended(window: FoldedWindow) -> Iterator[tuple[Table, list[dict[str, Any]]]]:
+def iterate_appended_rows(window: FoldedWindow) -> Iterator[tuple[Table, list[dict[str, Any]]]]:
     changes = window.changes
     yield (
         PLAIN_LOG,
@@ -190,7 +208,7 @@ def appended(window: FoldedWindow) -> Iterator[tuple[Table, list[dict[str, Any]]
     yield (
         tables.score,
         [
-            place(
+            build_row(
                 score.at,
                 time=score.time,
                 node=decode_hex(score.node),
@@ -205,7 +223,7 @@ def appended(window: FoldedWindow) -> Iterator[tuple[Table, list[dict[str, Any]]
     yield (
         tables.reliability_change,
         [
-            place(
+            build_row(
                 score.at,
                 time=score.time,
                 seq=0,
@@ -220,7 +238,7 @@ def appended(window: FoldedWindow) -> Iterator[tuple[Table, list[dict[str, Any]]
     yield (
         tables.group_result,
         [
-            place(
+            build_row(
                 score.closed_at,
                 time=score.time,
                 task_group=decode_hex(score.group),
@@ -232,7 +250,9 @@ def appended(window: FoldedWindow) -> Iterator[tuple[Table, list[dict[str, Any]]
     yield (
         tables.group_member,
         [
-            place(score.closed_at, place=number, task=decode_hex(member.task), rank=member.rank)
+            build_row(
+                score.closed_at, place=number, task=decode_hex(member.task), rank=member.rank
+            )
             | {"node": None if member.node is None else decode_hex(member.node)}
             | {"elapsed": member.elapsed, "score": member.score}
             for score in changes.results
@@ -241,12 +261,12 @@ def appended(window: FoldedWindow) -> Iterator[tuple[Table, list[dict[str, Any]]
     )
 
 
-def place(at: tuple[int, int, int, int], **values: object) -> dict[str, Any]:
-    return dict(zip(("block", "tx", "log", "sub"), at, strict=True)) | values
+def build_row(position: tuple[int, int, int, int], **values: object) -> dict[str, Any]:
+    return dict(zip(("block", "tx", "log", "sub"), position, strict=True)) | values
 
 
 @contextmanager
-def folder() -> Iterator[Path]:
+def create_shared_folder() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="qos-bench-"))
     # PostgreSQL refuses to run as root, so the user that it runs as needs access to the folder.
     path.chmod(0o755)

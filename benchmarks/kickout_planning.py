@@ -1,9 +1,9 @@
 """Measure a tick of kickout planning while very many nodes are due, as in a mass outage.
 
 Run: .venv/bin/python benchmarks/kickout_planning.py [--due 4000] [--accused 1000] [--ticks 20]
-All due nodes are in the last round, and the accused ones wait for the end of their veto time. A
-tick loads the case of each node with a proof of its leaf, as the daemon does. The baseline loads
-the case of each node on its own, without the cache of leaves; it is timed for a few nodes and
+All due nodes are in the last round, and the accused nodes wait for the end of their veto time. A
+tick loads the kickout case of each node with a proof of its leaf, as the daemon does. The baseline
+loads the cases one by one, without the cache of leaves; it is measured for a few nodes and
 extrapolated. The first tick after a start fills the cache and is printed separately.
 """
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.outcome import Outcome, begin, end  # noqa: E402
+from benchmarks.outcome import Outcome, begin_benchmark, finish_benchmark  # noqa: E402
 from oracle.domain.ids import Address  # noqa: E402
 from oracle.indexer.round_leaves import LeafCache  # noqa: E402
 from oracle.kickouts.kickout_cases import load_kickout_cases  # noqa: E402
@@ -36,17 +36,19 @@ from tests.support.due_nodes import (  # noqa: E402
 )
 
 TARGET_DUE, TARGET_MS = 4000, 150
-# Number of nodes for which the baseline is timed.
-FEW = 20
+# Number of nodes for which the baseline is measured.
+BASELINE_NODES = 20
 
 
-def tick_ms(store: Store, cache: LeafCache, nodes: Collection[Address] | None = None) -> float:
-    """Return the CPU milliseconds to load the cases of all nodes, or of these."""
-    begun = time.process_time()
+def measure_tick_ms(
+    store: Store, cache: LeafCache, nodes: Collection[Address] | None = None
+) -> float:
+    """Return the CPU milliseconds to load the cases of `nodes`, or of all nodes."""
+    start = time.process_time()
     with store.read_transaction() as uow:
         cases = load_kickout_cases(uow, cache, POLICY, SETTINGS, nodes, with_hold_reasons=False)
     assert all(case.proof is not None for case in cases)
-    return 1000 * (time.process_time() - begun)
+    return 1000 * (time.process_time() - start)
 
 
 def main() -> int:
@@ -55,7 +57,7 @@ def main() -> int:
     parser.add_argument("--accused", type=int, default=1000)
     parser.add_argument("--ticks", type=int, default=20)
     arguments = parser.parse_args()
-    begin("calls on chain, reasons of held kickouts, verification of blocks")
+    begin_benchmark("calls on chain, reasons of held kickouts, verification of blocks")
     with (
         tempfile.TemporaryDirectory(prefix="qos-oracle-kickouts.") as folder_name,
         Store.open(f"sqlite:///{folder_name}/oracle.sqlite", create=True) as store,
@@ -65,22 +67,22 @@ def main() -> int:
         store_round(store, 1, build_leaves(nodes, set(due_nodes)))
         store_kicks(store, *map(build_accused, due_nodes[: arguments.accused]))
         cache = LeafCache()
-        first = tick_ms(store, cache)
-        spent = median(tick_ms(store, cache) for _ in range(arguments.ticks))
-        few = due_nodes[:FEW]
-        plain = sum(tick_ms(store, LeafCache(), [node]) for node in few)
-    print(f"first tick after a start: {first:.0f} ms CPU")
-    return end(
+        first_tick_ms = measure_tick_ms(store, cache)
+        tick_ms = median(measure_tick_ms(store, cache) for _ in range(arguments.ticks))
+        sample = due_nodes[:BASELINE_NODES]
+        baseline_ms = sum(measure_tick_ms(store, LeafCache(), [node]) for node in sample)
+    print(f"first tick after a start: {first_tick_ms:.0f} ms CPU")
+    return finish_benchmark(
         [
             Outcome(
-                what=f"kickout planning, {arguments.due:,} due nodes, "
+                title=f"kickout planning, {arguments.due:,} due nodes, "
                 f"{arguments.accused:,} of them accused",
-                got=spent,
+                value=tick_ms,
                 unit="ms CPU",
                 target=TARGET_MS,
-                baseline=plain * arguments.due / len(few),
-                source="loading the case of each node on its own",
-                target_at="" if arguments.due >= TARGET_DUE else f"{TARGET_DUE:,} due nodes",
+                baseline=baseline_ms * arguments.due / len(sample),
+                baseline_name="loading the case of each node on its own",
+                target_size="" if arguments.due >= TARGET_DUE else f"{TARGET_DUE:,} due nodes",
             )
         ]
     )

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.outcome import Outcome, begin, end  # noqa: E402
+from benchmarks.outcome import Outcome, begin_benchmark, finish_benchmark  # noqa: E402
 from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
 from oracle.chain.source import ChainSource  # noqa: E402
 from oracle.domain.ids import Address  # noqa: E402
@@ -36,16 +36,16 @@ from tests.support.evm.anvil import anvil  # noqa: E402
 from tests.support.evm.chain import Chain  # noqa: E402
 from tests.support.evm.network import FEE, Network  # noqa: E402
 
-TARGET_MILLISECONDS = 10.0
-TARGET_OF_NINETY_NINE = 25.0
+TARGET_MEDIAN_MILLISECONDS = 10.0
+TARGET_P99_MILLISECONDS = 25.0
 # Milliseconds that a script with a poll interval of one second adds on average.
-_POLLED = 500.0
-TASKS = 10
-WARM_UP = 10
+_MEAN_POLL_DELAY_MS = 500.0
+TASKS_PER_BLOCK = 10
+WARM_UP_BLOCKS = 10
 
 
-class Follower:
-    """The indexing part of a daemon, for one chain and one database."""
+class BlockIndexer:
+    """Indexes one chain into one database, as a daemon does."""
 
     def __init__(self, network: Network, store: Store) -> None:
         address = Address(network.contract.address.lower())
@@ -60,59 +60,89 @@ class Follower:
                 Identity(31337, genesis, {"TaskNetwork": address}, None, 0)
             )
 
-    def reach(self, block: int) -> int:
+    def index_up_to(self, block_number: int) -> int:
         """Index up to this block; return the number of logs in the last window."""
         while True:
             step = ingest_next_window(self.source, self.store, self.folder, self.ingest)
-            if isinstance(step, CommittedWindow) and step.cursor.number >= block:
+            if isinstance(step, CommittedWindow) and step.cursor.number >= block_number:
                 return step.log_count
 
 
-def mined(network: Network) -> int:
+def mine_block_of_tasks(network: Network) -> int:
     """Mine a block with ten new tasks; return its number."""
     chain = network.chain
-    orders = [network.does.createTask(network.order()) for _ in range(TASKS)]
+    orders = [network.does.createTask(network.order()) for _ in range(TASKS_PER_BLOCK)]
     chain.together(*[chain.request(o, sender=network.creator, value=FEE) for o in orders])
     return chain.block
 
 
-def measured(network: Network, store: Store, blocks: int) -> list[float]:
+def measure_block_milliseconds(network: Network, store: Store, block_count: int) -> list[float]:
     """Return the milliseconds of each block after the warm-up."""
-    follower = Follower(network, store)
-    times = []
-    follower.reach(network.chain.block)
-    for _ in range(WARM_UP + blocks):
-        block = mined(network)
-        began = time.perf_counter()
-        logs = follower.reach(block)
-        times.append((time.perf_counter() - began) * 1e3)
-        assert logs == TASKS
-    follower.source.close()
-    return times[WARM_UP:]
+    indexer = BlockIndexer(network, store)
+    milliseconds_by_block = []
+    indexer.index_up_to(network.chain.block)
+    for _ in range(WARM_UP_BLOCKS + block_count):
+        block_number = mine_block_of_tasks(network)
+        start = time.perf_counter()
+        logs = indexer.index_up_to(block_number)
+        milliseconds_by_block.append((time.perf_counter() - start) * 1e3)
+        assert logs == TASKS_PER_BLOCK
+    indexer.source.close()
+    return milliseconds_by_block[WARM_UP_BLOCKS:]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--blocks", type=int, default=200)
-    blocks = parser.parse_args().blocks
-    begin("polling, proofs, dispatch, reports and leases; only the indexing loop is measured")
+    block_count = parser.parse_args().blocks
+    begin_benchmark(
+        "polling, proofs, dispatch, reports and leases; only the indexing loop is measured"
+    )
     with anvil() as url, tempfile.TemporaryDirectory() as folder:
         chain = Chain(url)
         database = f"sqlite:///{folder}/latency.db"
         with Store.open(database, create=True) as store:
-            times = measured(Network.deployed(chain), store, blocks)
+            milliseconds_by_block = measure_block_milliseconds(
+                Network.deployed(chain), store, block_count
+            )
         chain.close()
-    cuts = statistics.quantiles(times, n=100)
-    table = Table(title=f"Block visible to block committed, {blocks} blocks of {TASKS} events")
+    percentiles = statistics.quantiles(milliseconds_by_block, n=100)
+    table = Table(
+        title=f"Block visible to block committed, {block_count} blocks of {TASKS_PER_BLOCK} events"
+    )
     for title in ("median", "90 %", "99 %", "worst"):
         table.add_column(f"{title} (ms)", justify="right")
-    table.add_row(*(f"{value:.1f}" for value in (cuts[49], cuts[89], cuts[98], max(times))))
+    table.add_row(
+        *(
+            f"{value:.1f}"
+            for value in (
+                percentiles[49],
+                percentiles[89],
+                percentiles[98],
+                max(milliseconds_by_block),
+            )
+        )
+    )
     Console().print(table)
-    source = "a script that asks once a second, which waits for half of it"
-    return end(
+    baseline_name = "a script that polls once a second (half a second on average)"
+    return finish_benchmark(
         [
-            Outcome("head, median", cuts[49], "ms", TARGET_MILLISECONDS, _POLLED, source),
-            Outcome("head, 99 %", cuts[98], "ms", TARGET_OF_NINETY_NINE, _POLLED, source),
+            Outcome(
+                "head, median",
+                percentiles[49],
+                "ms",
+                TARGET_MEDIAN_MILLISECONDS,
+                _MEAN_POLL_DELAY_MS,
+                baseline_name,
+            ),
+            Outcome(
+                "head, 99 %",
+                percentiles[98],
+                "ms",
+                TARGET_P99_MILLISECONDS,
+                _MEAN_POLL_DELAY_MS,
+                baseline_name,
+            ),
         ]
     )
 

@@ -31,87 +31,92 @@ from tests.support.chain.network_logs import NETWORK, created, group, network, n
 from tests.support.chain.server import serving  # noqa: E402
 
 NODES = 200
-LOGS_A_BLOCK = 20
+LOGS_PER_BLOCK = 20
 BLOCK_SECONDS = 12
-SERVING = "serving "
+URL_PREFIX = "serving "
 
 
 class Network:
-    """Builds logs by inserting hex words into templates; ABI encoding would take minutes."""
+    """Builds logs by inserting hex words into templates, because ABI encoding takes minutes."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
-        self.free = deque(range(1, NODES + 1))
-        self.numbers = count(1)
+        self.free_nodes = deque(range(1, NODES + 1))
+        self.task_numbers = count(1)
         self.topics = {
             name: event.digest for name, event in load_abi("TaskNetwork").events.items()
         }
-        self.order = created(0).data
+        self.order_data = created(0).data
 
-    def joined(self) -> list[Said]:
+    def build_joins(self) -> list[Said]:
         hardware = {"gpuName": "NVIDIA GeForce RTX 4090", "gpuVram": 24, "models": ["sdxl"]}
         version = {"major": 2, "minor": 5, "patch": 0}
         return [
-            network("NodeJoined", node=node(n), stake=400 * 10**18, **hardware, **version)
-            for n in range(1, NODES + 1)
+            network("NodeJoined", node=node(number), stake=400 * 10**18, **hardware, **version)
+            for number in range(1, NODES + 1)
         ]
 
-    def said(self, event: str, *arguments: str, data: str = "0x") -> Said:
+    def build_log(self, event: str, *arguments: str, data: str = "0x") -> Said:
         padded = ("0x" + argument[2:].rjust(64, "0") for argument in arguments)
         return Said(NETWORK, (self.topics[event], *padded), data)
 
-    def lives(self) -> list[list[Said]]:
-        """Return the logs of one group, as a list for each stage."""
-        members = [(task(next(self.numbers)), node(self.free.popleft())) for _ in range(3)]
-        key = group(int(members[0][0], 16))
-        late = self.random.randrange(3) if self.random.random() < 0.03 else None
-        creator = node(0xC0)
-        begun = [self.said("TaskCreated", t, creator, key, data=self.order) for t, _ in members]
-        begun += [self.said("TaskStarted", *member) for member in members]
-        answered = [
-            [self.said("TaskTimedOut", *member, data="0x" + "02".rjust(64, "0"))]
-            if place == late
-            else [self.said("TaskSubmitted", *member, data="0x" + "5e" * 32)]
-            for place, member in self.random.sample(list(enumerate(members)), 3)
+    def build_group_stages(self) -> list[list[Said]]:
+        """Return the logs of one group: a list of logs for each stage of its tasks."""
+        members = [
+            (task(next(self.task_numbers)), node(self.free_nodes.popleft())) for _ in range(3)
         ]
-        well = [member for place, member in enumerate(members) if place != late]
-        listed = "".join(t[2:] for t, _ in members)
-        data = f"0x{32:064x}{3:064x}{listed}"
-        ended = [self.said("GroupValidated", key, data=data)]
-        for place, member in enumerate(well):
-            ended.append(self.said("TaskValidated", member[0]))
-            ended.append(self.said("TaskRefunded" if place else "TaskSucceeded", *member))
-        self.free.extend(int(n, 16) for _, n in members)
-        return [begun, *answered, ended]
+        key = group(int(members[0][0], 16))
+        late_index = self.random.randrange(3) if self.random.random() < 0.03 else None
+        creator = node(0xC0)
+        start_logs = [
+            self.build_log("TaskCreated", task_key, creator, key, data=self.order_data)
+            for task_key, _ in members
+        ]
+        start_logs += [self.build_log("TaskStarted", *member) for member in members]
+        answer_stages = [
+            [self.build_log("TaskTimedOut", *member, data="0x" + "02".rjust(64, "0"))]
+            if index == late_index
+            else [self.build_log("TaskSubmitted", *member, data="0x" + "5e" * 32)]
+            for index, member in self.random.sample(list(enumerate(members)), 3)
+        ]
+        answered_members = [member for index, member in enumerate(members) if index != late_index]
+        member_keys = "".join(task_key[2:] for task_key, _ in members)
+        data = f"0x{32:064x}{3:064x}{member_keys}"
+        end_logs = [self.build_log("GroupValidated", key, data=data)]
+        for index, member in enumerate(answered_members):
+            end_logs.append(self.build_log("TaskValidated", member[0]))
+            end_logs.append(self.build_log("TaskRefunded" if index else "TaskSucceeded", *member))
+        self.free_nodes.extend(int(address, 16) for _, address in members)
+        return [start_logs, *answer_stages, end_logs]
 
 
-def said_in_blocks(events: int, seed: int = 1) -> Iterator[list[Said]]:
+def iterate_block_logs(events: int, seed: int = 1) -> Iterator[list[Said]]:
     """Yield the logs of each block after the first, about `events` in total.
 
     The total may be slightly higher, because the last groups are completed.
     """
     # The traffic is the same each time, and no secret is derived from the random numbers.
     network = Network(Random(seed))  # noqa: S311
-    joined = network.joined()
-    yield joined
-    log_count = len(joined)
-    under_way: deque[list[list[Said]]] = deque()
-    while log_count < events or under_way:
+    joins = network.build_joins()
+    yield joins
+    log_count = len(joins)
+    running_groups: deque[list[list[Said]]] = deque()
+    while log_count < events or running_groups:
         block: list[Said] = []
-        for _ in range(len(under_way)):
-            stages = under_way.popleft()
+        for _ in range(len(running_groups)):
+            stages = running_groups.popleft()
             block += stages.pop(0)
             if stages:
-                under_way.append(stages)
-        while log_count + len(block) < events and len(block) < LOGS_A_BLOCK:
-            begun, *stages = network.lives()
-            block += begun
-            under_way.append(stages)
+                running_groups.append(stages)
+        while log_count + len(block) < events and len(block) < LOGS_PER_BLOCK:
+            start_logs, *stages = network.build_group_stages()
+            block += start_logs
+            running_groups.append(stages)
         yield block
         log_count += len(block)
 
 
-def traffic(events: int, seed: int = 1) -> MemoryChain:
+def create_chain(events: int, seed: int = 1) -> MemoryChain:
     """Return a chain with about `events` logs.
 
     The total may be slightly higher, because the last groups are completed.
@@ -121,17 +126,17 @@ def traffic(events: int, seed: int = 1) -> MemoryChain:
     chain.code[NETWORK] = msgspec.json.decode(
         find_shipped_path("abi/TaskNetwork.json").read_bytes()
     )["deployedBytecode"]
-    for block in said_in_blocks(events, seed):
-        first = len(chain.blocks) == 1
-        chain.mine(block, time=None if first else chain.blocks[-1].time + BLOCK_SECONDS)
+    for block in iterate_block_logs(events, seed):
+        is_first = len(chain.blocks) == 1
+        chain.mine(block, time=None if is_first else chain.blocks[-1].time + BLOCK_SECONDS)
     for _ in range(8):
         chain.mine()
     return chain
 
 
 @contextmanager
-def served(events: int) -> Iterator[str]:
-    """Serve such a chain in a separate process within this context, and yield its URL."""
+def serve_chain(events: int) -> Iterator[str]:
+    """Serve a chain with about `events` logs from a separate process, and yield its URL."""
     command = [sys.executable, __file__, "--events", str(events)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -139,8 +144,8 @@ def served(events: int) -> Iterator[str]:
         assert process.stdout is not None
         try:
             line = process.stdout.readline()
-            assert line.startswith(SERVING), "the process that serves the chain failed"
-            yield line.removeprefix(SERVING).strip()
+            assert line.startswith(URL_PREFIX), "the process that serves the chain failed"
+            yield line.removeprefix(URL_PREFIX).strip()
         finally:
             process.terminate()
 
@@ -148,9 +153,9 @@ def served(events: int) -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=200_000)
-    chain = traffic(parser.parse_args().events)
+    chain = create_chain(parser.parse_args().events)
     with serving(chain) as endpoint:
-        print(f"{SERVING}{endpoint.url}", flush=True)
+        print(f"{URL_PREFIX}{endpoint.url}", flush=True)
         threading.Event().wait()
 
 

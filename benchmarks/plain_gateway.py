@@ -26,52 +26,63 @@ class PlainSelector:
     def __init__(self) -> None:
         self.outcomes: dict[str, list[Outcome]] = {}
 
-    def take(self, node: str, t: int, seconds: float | None) -> None:
-        every = self.outcomes.setdefault(node, [])
-        every.append((t, seconds))
-        # As upstream, the statistics are computed at the end of each relay.
-        self.statistics(node, t)
+    def add_outcome(self, node: str, time_ms: int, seconds: float | None) -> None:
+        node_outcomes = self.outcomes.setdefault(node, [])
+        node_outcomes.append((time_ms, seconds))
+        # Pocket's gateway also computes the statistics at the end of each relay.
+        self.compute_statistics(node, time_ms)
 
-    def statistics(self, node: str, now: int) -> tuple[float, float, float]:
+    def compute_statistics(self, node: str, now: int) -> tuple[float, float, float]:
         """Return the success rate, the median latency and the weighted latency in seconds."""
-        every = [
+        node_outcomes = [
             outcome for outcome in self.outcomes.get(node, ()) if outcome[0] > now - WINDOW_MS
         ]
-        self.outcomes[node] = every
-        latencies = sorted(seconds for _, seconds in every if seconds is not None)
+        self.outcomes[node] = node_outcomes
+        latencies = sorted(seconds for _, seconds in node_outcomes if seconds is not None)
         if not latencies:
-            return (0.0 if every else 1.0), 0.0, 0.0
-        median = weighted = statistics.median(latencies)
-        if len(every) > 20:
-            place = (len(latencies) - 1) * 0.9
-            below = int(place)
-            above = latencies[min(below + 1, len(latencies) - 1)]
-            weighted += 0.3 * (latencies[below] + (place - below) * (above - latencies[below]))
-        return len(latencies) / len(every), round(median, 5), round(weighted, 5)
+            return (0.0 if node_outcomes else 1.0), 0.0, 0.0
+        median_latency = weighted_latency = statistics.median(latencies)
+        if len(node_outcomes) > 20:
+            quantile_index = (len(latencies) - 1) * 0.9
+            lower_index = int(quantile_index)
+            upper_latency = latencies[min(lower_index + 1, len(latencies) - 1)]
+            weighted_latency += 0.3 * (
+                latencies[lower_index]
+                + (quantile_index - lower_index) * (upper_latency - latencies[lower_index])
+            )
+        return (
+            len(latencies) / len(node_outcomes),
+            round(median_latency, 5),
+            round(weighted_latency, 5),
+        )
 
-    def tickets(self, candidates: list[str], now: int) -> dict[str, int]:
+    def compute_tickets(self, candidates: list[str], now: int) -> dict[str, int]:
         """Return the tickets by node.
 
         Nodes are not excluded after failures; the omission only makes this baseline faster.
         """
-        statistics = [(node, *self.statistics(node, now)) for node in candidates]
-        weight, previous, tickets = 10, 0.0, {}
-        for node, rate, median, weighted in sorted(statistics, key=lambda row: row[3]):
-            if previous > 0 and median > 0.15:
-                lost = int((weighted - max(previous, 0.15)) * 35 + 0.5)
-                weight = max(1, weight - lost)
-            tickets[node] = weight if rate > 0.95 else 1
-            previous = weighted
+        statistics = [(node, *self.compute_statistics(node, now)) for node in candidates]
+        current_tickets, previous_latency, tickets = 10, 0.0, {}
+        for node, success_rate, median_latency, weighted_latency in sorted(
+            statistics, key=lambda row: row[3]
+        ):
+            if previous_latency > 0 and median_latency > 0.15:
+                lost_tickets = int((weighted_latency - max(previous_latency, 0.15)) * 35 + 0.5)
+                current_tickets = max(1, current_tickets - lost_tickets)
+            tickets[node] = current_tickets if success_rate > 0.95 else 1
+            previous_latency = weighted_latency
         return tickets
 
-    def select(self, candidates: list[str], now: int) -> str:
-        array = [
-            node for node, tickets in self.tickets(candidates, now).items() for _ in range(tickets)
+    def select_node(self, candidates: list[str], now: int) -> str:
+        ticket_holders = [
+            node
+            for node, tickets in self.compute_tickets(candidates, now).items()
+            for _ in range(tickets)
         ]
-        return random.choice(array)  # noqa: S311 - as it is done
+        return random.choice(ticket_holders)  # noqa: S311 - no secret
 
 
-class Row(BaseModel):
+class OutcomeBody(BaseModel):
     node: str
     chain: str
     session: str
@@ -81,37 +92,37 @@ class Row(BaseModel):
     kind: str
 
 
-class Batch(BaseModel):
-    outcomes: list[Row]
+class OutcomesBody(BaseModel):
+    outcomes: list[OutcomeBody]
 
 
-class Asked(BaseModel):
+class SelectBody(BaseModel):
     chain: str
     session: str
     candidates: list[str]
 
 
-def application(now: list[int]) -> FastAPI:
-    web, selector = FastAPI(), PlainSelector()
+def create_app(newest_ms: list[int]) -> FastAPI:
+    app, selector = FastAPI(), PlainSelector()
 
-    @web.get("/healthz")
+    @app.get("/healthz")
     async def healthz() -> dict[str, Any]:
         return {}
 
-    @web.post("/v1/outcomes")
-    async def outcomes(batch: Batch) -> dict[str, Any]:
+    @app.post("/v1/outcomes")
+    async def outcomes(batch: OutcomesBody) -> dict[str, Any]:
         for row in batch.outcomes:
             seconds = row.latency_ms / 1000 if row.ok and row.latency_ms is not None else None
-            selector.take(row.node, row.t_ms, seconds)
-            now[0] = max(now[0], row.t_ms)
+            selector.add_outcome(row.node, row.t_ms, seconds)
+            newest_ms[0] = max(newest_ms[0], row.t_ms)
         return {"taken": len(batch.outcomes)}
 
-    @web.post("/v1/select")
-    async def select(request: Asked) -> dict[str, Any]:
-        return {"nodes": [selector.select(request.candidates, now[0])]}
+    @app.post("/v1/select")
+    async def select_node(request: SelectBody) -> dict[str, Any]:
+        return {"nodes": [selector.select_node(request.candidates, newest_ms[0])]}
 
-    return web
+    return app
 
 
 if __name__ == "__main__":
-    uvicorn.run(application([0]), port=int(sys.argv[1]), log_level="error", access_log=False)
+    uvicorn.run(create_app([0]), port=int(sys.argv[1]), log_level="error", access_log=False)

@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import backfill  # noqa: E402
-from benchmarks.ordinary_traffic import served  # noqa: E402
-from benchmarks.parquet import Step, measured  # noqa: E402
+from benchmarks.ordinary_traffic import serve_chain  # noqa: E402
+from benchmarks.parquet import Step, measure_cpu_time  # noqa: E402
 from lab.backtest.backtest import BacktestPlan, compare_systems_on_history  # noqa: E402
 from lab.commands.backtest_files import open_exported_history  # noqa: E402
 from lab.commands.compared_systems import build_columns_from_options  # noqa: E402
@@ -36,45 +36,47 @@ from oracle.store.database import Store  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 
 
-def steps_of(events: int, folder: Path) -> list[Step]:
-    database = folder / "ours.db"
-    with served(events) as url:
+def measure_steps(events: int, folder: Path) -> list[Step]:
+    database = folder / "oracle.db"
+    with serve_chain(events) as url:
         backfill.index_with_product(url, database)
-    _, reader = backfill.opened("http://127.0.0.1:1")
+    _, reader = backfill.open_chain_source("http://127.0.0.1:1")
     with Store.open(f"sqlite:///{database}") as store:
         with store.transaction() as uow:
             bind_or_check_rules(uow, CRYNUX)
-        rebuilding = Step("rebuild from SQLite", events)
-        with measured(rebuilding):
-            rebuilt = rebuild_state(store, EventFolder(CRYNUX, reader), RebuildOptions())
-        assert rebuilt.is_same
-        rebuilding.events, rebuilding.size = rebuilt.log_count, database.stat().st_size
+        rebuild_step = Step("rebuild from SQLite", events)
+        with measure_cpu_time(rebuild_step):
+            result = rebuild_state(store, EventFolder(CRYNUX, reader), RebuildOptions())
+        assert result.is_same
+        rebuild_step.events, rebuild_step.size = result.log_count, database.stat().st_size
         with store.read_transaction() as uow:
-            out = ParquetFolder.open_for_append(
+            export_folder = ParquetFolder.open_for_append(
                 folder / "out", exporting.load_export_source(uow, reader), 100_000
             )
-        exporting.export_blocks(out, store, reader, lambda *_: None)
+        exporting.export_blocks(export_folder, store, reader, lambda *_: None)
     history = open_exported_history(folder / "out", 0, None)
     columns, _ = build_columns_from_options(["crynux"], [], None)
-    testing = Step("backtest of Parquet, one system, no draws", history.folded_count)
-    with measured(testing):
+    backtest_step = Step("backtest of Parquet, one system, no draws", history.folded_count)
+    with measure_cpu_time(backtest_step):
         compare_systems_on_history(history, columns, BacktestPlan(max_starts=0))
-    return [rebuilding, testing]
+    return [rebuild_step, backtest_step]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=200_000)
     with tempfile.TemporaryDirectory() as folder:
-        steps = steps_of(parser.parse_args().events, Path(folder))
+        steps = measure_steps(parser.parse_args().events, Path(folder))
     table = Table("step", "events", "CPU µs/event", title="Folding stored rows again")
     for step in steps:
-        table.add_row(step.name, f"{step.events:,}", f"{step.micros:.2f}")
-    out = Console()
-    out.print(table)
-    rebuilding = steps[0]
+        table.add_row(step.name, f"{step.events:,}", f"{step.microseconds_per_event:.2f}")
+    console = Console()
+    console.print(table)
+    rebuild_step = steps[0]
     load = ", ".join(f"{average:.1f}" for average in os.getloadavg())
-    out.print(f"database: {rebuilding.size / rebuilding.events:.0f} bytes per event; load {load}")
+    console.print(
+        f"database: {rebuild_step.size / rebuild_step.events:.0f} bytes per event; load {load}"
+    )
     return 0
 
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.windows import LOGS_PER_BLOCK, block_at, events  # noqa: E402
+from benchmarks.windows import LOGS_PER_BLOCK, block_at, iterate_events  # noqa: E402
 from oracle.domain.events.network_events import DomainEvent  # noqa: E402
 from oracle.domain.fold.fold import Fold, collect_task_keys  # noqa: E402
 from oracle.store.database import Store, UnitOfWork  # noqa: E402
@@ -28,7 +28,7 @@ from tests.support.postgresql import Server, find_programs  # noqa: E402
 
 DEPTH = 64
 ROUNDS = 5
-AT_ONCE = 2000
+EVENTS_PER_WRITE = 2000
 
 
 def main() -> None:
@@ -37,84 +37,91 @@ def main() -> None:
         "--history", type=int, default=20_000, help="number of events below the common ancestor"
     )
     parser.add_argument("--postgresql", action="store_true")
-    chosen = parser.parse_args()
-    here = Path(tempfile.mkdtemp(prefix="qos-bench-"))
+    arguments = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="qos-bench-"))
     # PostgreSQL refuses to run as root, so the user that it runs as needs access to the folder.
-    here.chmod(0o755)
+    folder.chmod(0o755)
     try:
-        compare("sqlite", f"sqlite:///{here}/oracle.sqlite", chosen.history)
+        compare_rollback_with_refold(
+            "sqlite", f"sqlite:///{folder}/oracle.sqlite", arguments.history
+        )
         programs = find_programs()
-        if chosen.postgresql and programs is not None:
-            (here / "pg").mkdir()
-            with closing(Server(programs, here / "pg")) as server:
+        if arguments.postgresql and programs is not None:
+            (folder / "pg").mkdir()
+            with closing(Server(programs, folder / "pg")) as server:
                 server.create("bench", "template0")
-                compare("postgresql", server.url("bench"), chosen.history)
+                compare_rollback_with_refold("postgresql", server.url("bench"), arguments.history)
     finally:
-        shutil.rmtree(here, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def compare(name: str, url: str, below: int) -> None:
-    ancestor = below // LOGS_PER_BLOCK
-    source = events()
-    history = list(islice(source, ancestor * LOGS_PER_BLOCK))
-    above = list(islice(source, DEPTH * LOGS_PER_BLOCK))
+def compare_rollback_with_refold(engine: str, url: str, history_events: int) -> None:
+    ancestor = history_events // LOGS_PER_BLOCK
+    event_source = iterate_events()
+    history = list(islice(event_source, ancestor * LOGS_PER_BLOCK))
+    reorged_events = list(islice(event_source, DEPTH * LOGS_PER_BLOCK))
     with Store.open(url, create=True) as store:
-        fold_anew(store, history)
-        rolled_back = min(measure_rollback(store, above, ancestor) for _ in range(ROUNDS))
-        after = digest(store)
-        started = time.perf_counter()
-        fold_anew(store, history)
-        rebuilt = time.perf_counter() - started
-        assert digest(store) == after
+        refold_history(store, history)
+        rollback_seconds = min(
+            measure_rollback_seconds(store, reorged_events, ancestor) for _ in range(ROUNDS)
+        )
+        digest_after_rollback = compute_projections_digest(store)
+        start = time.perf_counter()
+        refold_history(store, history)
+        refold_seconds = time.perf_counter() - start
+        assert compute_projections_digest(store) == digest_after_rollback
     print(
-        f"{name}: {DEPTH} blocks x {LOGS_PER_BLOCK} events undone in {1000 * rolled_back:.1f} ms; "
-        f"{len(history):,} events folded again in {1000 * rebuilt:,.0f} ms "
-        f"({rebuilt / rolled_back:,.0f} times as long)"
+        f"{engine}: {DEPTH} blocks x {LOGS_PER_BLOCK} events undone in "
+        f"{1000 * rollback_seconds:.1f} ms; {len(history):,} events folded again in "
+        f"{1000 * refold_seconds:,.0f} ms "
+        f"({refold_seconds / rollback_seconds:,.0f} times as long)"
     )
 
 
-def measure_rollback(store: Store, above: list[DomainEvent], ancestor: int) -> float:
-    """Fold the blocks above the ancestor with a journal; return the seconds of the rollback."""
+def measure_rollback_seconds(
+    store: Store, reorged_events: list[DomainEvent], ancestor: int
+) -> float:
+    """Fold the blocks above the ancestor with an undo journal; return the rollback's seconds."""
     fold = Fold(CRYNUX)
     with store.transaction() as uow:
-        load(uow, fold, above)
-        for number, in_block in groupby(above, key=lambda event: event.at.block):
+        load_state(uow, fold, reorged_events)
+        for number, in_block in groupby(reorged_events, key=lambda event: event.at.block):
             fold.fold_block(number, list(in_block), journal=True)
         uow.write_changes(fold.drain_changes(), uow.rule_sets.get_or_assign_number(CRYNUX))
-        move(uow, ancestor + DEPTH)
-    started = time.perf_counter()
+        move_cursor(uow, ancestor + DEPTH)
+    start = time.perf_counter()
     with store.transaction() as uow:
         uow.undo.rollback_to(ancestor)
-        move(uow, ancestor)
-    return time.perf_counter() - started
+        move_cursor(uow, ancestor)
+    return time.perf_counter() - start
 
 
-def fold_anew(store: Store, history: list[DomainEvent]) -> None:
+def refold_history(store: Store, history: list[DomainEvent]) -> None:
     fold = Fold(CRYNUX)
     with store.transaction() as uow:
         uow.projections.clear()
         number = uow.rule_sets.get_or_assign_number(CRYNUX)
-        for at in range(0, len(history), AT_ONCE):
-            fold.fold_events(history[at : at + AT_ONCE])
+        for offset in range(0, len(history), EVENTS_PER_WRITE):
+            fold.fold_events(history[offset : offset + EVENTS_PER_WRITE])
             uow.write_changes(fold.drain_changes(), number)
         last = history[-1].at.block
         uow.undo.prune_to(last)
-        move(uow, last)
+        move_cursor(uow, last)
 
 
-def load(uow: UnitOfWork, fold: Fold, above: list[DomainEvent]) -> None:
+def load_state(uow: UnitOfWork, fold: Fold, reorged_events: list[DomainEvent]) -> None:
     fold.last = uow.last_event.get()
     fold.ledger.detector = uow.incidents.load_detector()
-    fold.ledger.tasks.update(uow.tasks.get_many(collect_task_keys(above)))
+    fold.ledger.tasks.update(uow.tasks.get_many(collect_task_keys(reorged_events)))
     fold.ledger.nodes.update({node.address: node for node in uow.nodes.iterate_all()})
 
 
-def move(uow: UnitOfWork, number: int) -> None:
+def move_cursor(uow: UnitOfWork, number: int) -> None:
     cursor = uow.cursor.get()
     uow.cursor.move_to(block_at(number), None, 0 if cursor is None else cursor.epoch)
 
 
-def digest(store: Store) -> str:
+def compute_projections_digest(store: Store) -> str:
     with store.read_transaction() as uow:
         return uow.projections.compute_digest()
 

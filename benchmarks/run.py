@@ -18,15 +18,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-HERE = Path(__file__).resolve().parent
+FOLDER = Path(__file__).resolve().parent
 # The path must be set before the import below, so that this also runs in a checkout that is not
 # installed (hence noqa E402).
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(FOLDER.parent))
 
-from benchmarks.outcome import MISSED, RESULTS, machine  # noqa: E402
+from benchmarks.outcome import MISSED_EXIT_CODE, RESULTS_VARIABLE, describe_machine  # noqa: E402
 
 # The options that `--quick` adds to each benchmark; some are quick without options.
-QUICK: dict[str, list[str]] = {
+QUICK_OPTIONS: dict[str, list[str]] = {
     "gas": [],
     "decode": ["--events", "10000"],
     "fold": ["--events", "30000"],
@@ -58,44 +58,49 @@ QUICK: dict[str, list[str]] = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("names", nargs="*", metavar="NAME", choices=[*QUICK, []])
+    parser.add_argument("names", nargs="*", metavar="NAME", choices=[*QUICK_OPTIONS, []])
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder, "results.jsonl")
-        codes = {
-            name: run_benchmark(name, QUICK[name] if arguments.quick else [], results)
-            for name in arguments.names or QUICK
+        exit_code_by_name = {
+            name: run_benchmark(name, QUICK_OPTIONS[name] if arguments.quick else [], results)
+            for name in arguments.names or QUICK_OPTIONS
         }
-        print_table(results, codes)
-    if any(code not in {0, MISSED} for code in codes.values()):
+        print_table(results, exit_code_by_name)
+    if any(exit_code not in {0, MISSED_EXIT_CODE} for exit_code in exit_code_by_name.values()):
         return 1
-    return MISSED if MISSED in codes.values() else 0
+    return MISSED_EXIT_CODE if MISSED_EXIT_CODE in exit_code_by_name.values() else 0
 
 
 def run_benchmark(name: str, options: Sequence[str], results: Path) -> int:
     """Run one benchmark script, and return its exit code."""
     print(f"\n== {name}", flush=True)
     return subprocess.run(
-        [sys.executable, HERE / f"{name}.py", *options],
+        [sys.executable, FOLDER / f"{name}.py", *options],
         check=False,
-        env={**os.environ, RESULTS: str(results)},
+        env={**os.environ, RESULTS_VARIABLE: str(results)},
     ).returncode
 
 
-def print_table(results: Path, codes: dict[str, int]) -> None:
+def print_table(results: Path, exit_code_by_name: dict[str, int]) -> None:
     """Print a table of all figures in `results`, and of the exit status of each script."""
-    table = Table(title=f"benchmarks; {machine()}")
+    table = Table(title=f"benchmarks; {describe_machine()}")
     for title in ("benchmark", "target", "result", "unit", "speedup", "verdict"):
         table.add_column(title, justify="left" if title in {"benchmark", "verdict"} else "right")
     lines = results.read_text("utf-8").splitlines() if results.exists() else []
-    for what, value, unit, target, ratio, verdict in map(json.loads, lines):
+    for title, value, unit, target, ratio, verdict in map(json.loads, lines):
         target_text = "-" if target is None else f"{target:g}"
-        table.add_row(what, target_text, f"{value:.4g}", unit, f"{ratio:.3g}", verdict)
+        table.add_row(title, target_text, f"{value:.4g}", unit, f"{ratio:.3g}", verdict)
     table.add_section()
-    verdict_by_code = {0: "succeeded", MISSED: "MISSED"}
-    for name, code in codes.items():
+    verdict_by_code = {0: "succeeded", MISSED_EXIT_CODE: "MISSED"}
+    for name, exit_code in exit_code_by_name.items():
         table.add_row(
-            f"{name}.py", "-", "-", "-", "-", verdict_by_code.get(code, f"FAILED ({code})")
+            f"{name}.py",
+            "-",
+            "-",
+            "-",
+            "-",
+            verdict_by_code.get(exit_code, f"FAILED ({exit_code})"),
         )
     Console(width=140).print(table)
 

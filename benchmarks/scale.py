@@ -1,8 +1,8 @@
 """Compute the costs of 10^6 to 10^9 events and 10^3 to 10^6 nodes by the model of the docs.
 
 Run: .venv/bin/python benchmarks/scale.py [--set NAME=VALUE ...]
-This script measures nothing. Each figure names the benchmark that prints it; use --set for the
-figures of your machine. The output are the tables of docs/explanation/scale.md.
+This script measures nothing. Each figure names the benchmark that prints it; set the figures of
+your machine with --set. The output consists of the tables of docs/explanation/scale.md.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 EVENTS = (10**6, 10**8, 10**9)
 NODES = (10**3, 10**4, 10**5, 10**6)
 CORES = (1, 2, 4, 8)
-HOUR = 3_600e6  # µs
+HOUR_MICROSECONDS = 3_600e6  # µs
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,13 @@ BY_NODES = {
 }
 
 
-def duration(hours: float) -> str:
+def format_duration(hours: float) -> str:
     if hours < 1 / 60:
         return f"{hours * 3600:.0f} s"
     return f"{hours * 60:.0f} min" if hours < 1 else f"{hours:.1f} h"
 
 
-def size(count: float) -> str:
+def format_size(count: float) -> str:
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.0f} {unit}"
@@ -71,51 +71,61 @@ def size(count: float) -> str:
     return f"{count:.1f} TB"
 
 
-def table(*rows: list[str]) -> None:
-    head, *body = rows
-    for row in (head, ["---"] * len(head), *body):
+def print_table(*rows: list[str]) -> None:
+    header, *body = rows
+    for row in (header, ["---"] * len(header), *body):
         print("| " + " | ".join(row) + " |")
     print()
 
 
-def by_events(of: dict[str, float]) -> None:
-    def times(name: str) -> list[str]:
-        return [duration(count * of[name] / HOUR) for count in EVENTS]
+def print_costs_by_events(value_by_name: dict[str, float]) -> None:
+    def list_times(name: str) -> list[str]:
+        return [
+            format_duration(count * value_by_name[name] / HOUR_MICROSECONDS) for count in EVENTS
+        ]
 
-    def sizes(name: str) -> list[str]:
-        return [size(count * of[name]) for count in EVENTS]
+    def list_sizes(name: str) -> list[str]:
+        return [format_size(count * value_by_name[name]) for count in EVENTS]
 
-    two = max(of["writer"], (of["writer"] + of["worker"]) / 2)
-    with_workers = [duration(count * two / HOUR) for count in EVENTS]
-    table(
+    microseconds = max(
+        value_by_name["writer"], (value_by_name["writer"] + value_by_name["worker"]) / 2
+    )
+    with_workers = [format_duration(count * microseconds / HOUR_MICROSECONDS) for count in EVENTS]
+    print_table(
         ["", *(f"10^{len(str(count)) - 1} events" for count in EVENTS)],
-        ["backfill without workers, every proof", *times("proven")],
-        ["backfill without workers, no proof", *times("unproven")],
+        ["backfill without workers, every proof", *list_times("proven")],
+        ["backfill without workers, no proof", *list_times("unproven")],
         ["backfill with workers, 2 cores, every proof", *with_workers],
-        ["responses of endpoints", *sizes("wire")],
-        ["database", *sizes("database")],
-        ["`resync rebuild`", *times("rebuild")],
-        ["`export --parquet`, the first time", *times("export")],
-        ["Parquet of events", *sizes("parquet")],
-        ["`backtest` of Parquet, each system", *times("backtest")],
-        ["the fold alone, as part of it", *times("fold")],
+        ["responses of endpoints", *list_sizes("wire")],
+        ["database", *list_sizes("database")],
+        ["`resync rebuild`", *list_times("rebuild")],
+        ["`export --parquet`, the first time", *list_times("export")],
+        ["Parquet of events", *list_sizes("parquet")],
+        ["`backtest` of Parquet, each system", *list_times("backtest")],
+        ["the fold alone, as part of it", *list_times("fold")],
     )
 
 
-def by_cores(of: dict[str, float]) -> None:
+def print_rates_by_cores(value_by_name: dict[str, float]) -> None:
     """Print the rates by cores: one writer process, and workers on other cores (decision 0210)."""
     rows = []
     for name, kind in (("every proof", ""), ("no proof", "light_")):
-        w, p = of[f"{kind}writer"], of[f"{kind}worker"]
-        rates = [1e6 / max(w, (w + p) / cores) for cores in CORES]
+        writer_microseconds, worker_microseconds = (
+            value_by_name[f"{kind}writer"],
+            value_by_name[f"{kind}worker"],
+        )
+        rates = [
+            1e6 / max(writer_microseconds, (writer_microseconds + worker_microseconds) / cores)
+            for cores in CORES
+        ]
         rows.append([name, *(f"{rate / 1000:.0f}" for rate in rates)])
-        wires = [f"{rate * of['wire'] * 8 / 1e6:.0f}" for rate in rates]
-        rows.append(["… Mbit/s of the endpoint", *wires])
-    table(["thousand events/s", *(f"{cores} cores" for cores in CORES)], *rows)
+        megabits = [f"{rate * value_by_name['wire'] * 8 / 1e6:.0f}" for rate in rates]
+        rows.append(["… Mbit/s of the endpoint", *megabits])
+    print_table(["thousand events/s", *(f"{cores} cores" for cores in CORES)], *rows)
 
 
-def by_nodes() -> None:
-    table(
+def print_costs_by_nodes() -> None:
+    print_table(
         ["", *(f"10^{len(str(count)) - 1} nodes" for count in NODES)],
         *([f"{name}, s", *cells] for name, cells in BY_NODES.items()),
     )
@@ -130,14 +140,17 @@ def main() -> int:
         if name not in figures:
             parser.error(f"--set {name}: no such figure (available: {', '.join(figures)})")
         figures[name] = replace(figures[name], value=float(value))
-    table(
+    print_table(
         ["figure", "value", "printed by"],
-        *([name, f"{f.value:g} {f.unit}", f.source] for name, f in figures.items()),
+        *(
+            [name, f"{figure.value:g} {figure.unit}", figure.source]
+            for name, figure in figures.items()
+        ),
     )
     values = {name: figure.value for name, figure in figures.items()}
-    by_events(values)
-    by_cores(values)
-    by_nodes()
+    print_costs_by_events(values)
+    print_rates_by_cores(values)
+    print_costs_by_nodes()
     return 0
 
 

@@ -1,9 +1,9 @@
-"""Compare a backfill that is prepared by workers with one of the daemon alone.
+"""Compare a backfill that workers prepare with a backfill by the daemon alone.
 
 Run: .venv/bin/python benchmarks/segments.py [--events 200000] [--workers 2]
-The chain is the one of `verify.py`, with valid blocks; it is served by a separate process, which
-uses part of the same cores. Everything is fetched, checked, decoded, folded and committed. The
-clock starts before the first worker is started.
+A separate process serves the chain of `verify.py`, which has valid blocks; this process uses part
+of the same cores. Everything is fetched, checked, decoded, folded and committed. The clock starts
+before the first worker is started.
 """
 
 import argparse
@@ -21,9 +21,9 @@ ROOT = Path(__file__).resolve().parents[1]
 # installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.backfill import opened, resident_mb  # noqa: E402
-from benchmarks.outcome import Outcome, begin, end  # noqa: E402
-from benchmarks.verify import NO_PROOF, served  # noqa: E402
+from benchmarks.backfill import get_resident_mb, open_chain_source  # noqa: E402
+from benchmarks.outcome import Outcome, begin_benchmark, finish_benchmark  # noqa: E402
+from benchmarks.verify import NO_PROOF, serve_valid_chain  # noqa: E402
 from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
 from oracle.chain.segments.process_pool import ProcessPool  # noqa: E402
 from oracle.chain.segments.segment_request import SegmentPlan  # noqa: E402
@@ -41,32 +41,32 @@ from tests.support.chain.network_logs import NETWORK  # noqa: E402
 CHAIN_ID = 31337
 CONTRACTS = {"TaskNetwork": NETWORK}
 # The name, the policy and the target speedup of each comparison.
-WAYS = (("every proof", VerificationPolicy(), 2.0), ("no proof", NO_PROOF, 1.6))
-LEAVES_OUT = "the network, and the writer's imports"
+COMPARISONS = (("every proof", VerificationPolicy(), 2.0), ("no proof", NO_PROOF, 1.6))
+NOT_MEASURED = "the network, and the writer's imports"
 
 
 @dataclass
-class Took:
+class BackfillCost:
     """The cost of one backfill.
 
-    `seconds` is wall-clock time, `writer` and `workers` are CPU seconds, and `memory` is the
-    writer's resident memory at the end, in MB.
+    `seconds` is wall-clock time, `writer_seconds` and `worker_seconds` are CPU time, and
+    `memory_mb` is the writer's resident memory at the end, in MB.
     """
 
     events: int = 0
     seconds: float = 0.0
-    writer: float = 0.0
-    workers: float = 0.0
-    memory: int = 0
+    writer_seconds: float = 0.0
+    worker_seconds: float = 0.0
+    memory_mb: int = 0
     digest: str = ""
 
     @property
-    def each(self) -> float:
+    def microseconds_per_event(self) -> float:
         """Wall-clock microseconds per event."""
         return 1e6 * self.seconds / self.events
 
 
-def plan_of(reader: EventReader, policy: VerificationPolicy) -> SegmentPlan:
+def build_plan(reader: EventReader, policy: VerificationPolicy) -> SegmentPlan:
     return SegmentPlan(
         chain_id=CHAIN_ID,
         profile="reference",
@@ -82,23 +82,25 @@ def plan_of(reader: EventReader, policy: VerificationPolicy) -> SegmentPlan:
 
 
 @contextmanager
-def source_of(url: str, policy: VerificationPolicy, workers: int) -> Iterator[ChainSource]:
-    source, reader = opened(url)
+def open_source(url: str, policy: VerificationPolicy, workers: int) -> Iterator[ChainSource]:
+    source, reader = open_chain_source(url)
     source.set_verification(policy)
     if workers:
-        source.use_workers(ProcessPool(plan_of(reader, policy), [url], workers))
+        source.use_workers(ProcessPool(build_plan(reader, policy), [url], workers))
     try:
         yield source
     finally:
         source.close()
 
 
-def backfill(url: str, policy: VerificationPolicy, workers: int, database: Path) -> Took:
+def run_backfill(
+    url: str, policy: VerificationPolicy, workers: int, database: Path
+) -> BackfillCost:
     """Index the complete chain into a new database."""
-    took, before = Took(), os.times()
-    began = time.perf_counter()
+    cost, times_before = BackfillCost(), os.times()
+    start = time.perf_counter()
     with (
-        source_of(url, policy, workers) as source,
+        open_source(url, policy, workers) as source,
         Store.open(f"sqlite:///{database}", create=True) as store,
     ):
         with store.transaction() as uow:
@@ -111,22 +113,27 @@ def backfill(url: str, policy: VerificationPolicy, workers: int, database: Path)
         )
         while ingest_next_window(source, store, folder, ingest) is not None:
             pass
-        took.seconds, took.memory = time.perf_counter() - began, resident_mb()
-        took.writer = sum(os.times()[:2]) - sum(before[:2])
+        cost.seconds, cost.memory_mb = time.perf_counter() - start, get_resident_mb()
+        cost.writer_seconds = sum(os.times()[:2]) - sum(times_before[:2])
         with store.read_transaction() as uow:
-            took.events, took.digest = uow.logs.count(), uow.projections.compute_digest()
-    after = os.times()
-    took.workers = (
-        after.children_user + after.children_system - before.children_user - before.children_system
+            cost.events, cost.digest = uow.logs.count(), uow.projections.compute_digest()
+    times_after = os.times()
+    cost.worker_seconds = (
+        times_after.children_user
+        + times_after.children_system
+        - times_before.children_user
+        - times_before.children_system
     )
-    return took
+    return cost
 
 
-def told(name: str, took: Took) -> None:
-    writer, workers = (1e6 * part / took.events for part in (took.writer, took.workers))
+def print_cost(name: str, cost: BackfillCost) -> None:
+    writer, workers = (
+        1e6 * part / cost.events for part in (cost.writer_seconds, cost.worker_seconds)
+    )
     print(
-        f"{name}: {took.events / took.seconds:,.0f} events/s; CPU per event: writer "
-        f"{writer:.1f} µs, workers {workers:.1f} µs; writer's memory {took.memory} MB"
+        f"{name}: {cost.events / cost.seconds:,.0f} events/s; CPU per event: writer "
+        f"{writer:.1f} µs, workers {workers:.1f} µs; writer's memory {cost.memory_mb} MB"
     )
 
 
@@ -135,20 +142,31 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=200_000)
     parser.add_argument("--workers", type=int, default=min(3, os.cpu_count() or 1))
     arguments = parser.parse_args()
-    begin(LEAVES_OUT)
+    begin_benchmark(NOT_MEASURED)
     freeze_gc()
     outcomes = []
-    with served(arguments.events) as url, tempfile.TemporaryDirectory() as folder:
-        for name, policy, times in WAYS:
-            alone = backfill(url, policy, 0, Path(folder, f"{name} 0.db"))
-            told(f"{name}, alone", alone)
-            shared = backfill(url, policy, arguments.workers, Path(folder, f"{name} n.db"))
-            told(f"{name}, workers: {arguments.workers}", shared)
-            assert shared.digest == alone.digest, "workers changed the state"
-            what, source = f"backfill with workers, {name}", "the daemon alone"
-            target = alone.each / times
-            outcomes.append(Outcome(what, shared.each, "µs/event", target, alone.each, source))
-    return end(outcomes)
+    with serve_valid_chain(arguments.events) as url, tempfile.TemporaryDirectory() as folder:
+        for name, policy, min_speedup in COMPARISONS:
+            cost_alone = run_backfill(url, policy, 0, Path(folder, f"{name} 0.db"))
+            print_cost(f"{name}, alone", cost_alone)
+            cost_with_workers = run_backfill(
+                url, policy, arguments.workers, Path(folder, f"{name} n.db")
+            )
+            print_cost(f"{name}, workers: {arguments.workers}", cost_with_workers)
+            assert cost_with_workers.digest == cost_alone.digest, "workers changed the state"
+            title, baseline_name = f"backfill with workers, {name}", "the daemon alone"
+            target = cost_alone.microseconds_per_event / min_speedup
+            outcomes.append(
+                Outcome(
+                    title,
+                    cost_with_workers.microseconds_per_event,
+                    "µs/event",
+                    target,
+                    cost_alone.microseconds_per_event,
+                    baseline_name,
+                )
+            )
+    return finish_benchmark(outcomes)
 
 
 if __name__ == "__main__":

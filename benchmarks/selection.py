@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.outcome import Outcome, begin, end  # noqa: E402
+from benchmarks.outcome import Outcome, begin_benchmark, finish_benchmark  # noqa: E402
 from oracle.domain.fixed_point import UNIT  # noqa: E402
 from oracle.domain.ids import Address, TaskKey  # noqa: E402
 from oracle.domain.state import Membership, Node, Task, create_node, create_task  # noqa: E402
@@ -40,12 +40,12 @@ TARGET_NODES = 100_000
 MORE_NODES = 1_000_000
 TARGET_MS, TARGET_HEALING_MS, TARGET_RESTAKED_MS, TARGET_MORE_MS = 5, 30, 30, 50
 BLOCK_SECONDS = 12
-CHANGES_A_BLOCK = 100
+CHANGES_PER_BLOCK = 100
 BLOCKS = 30
 NOW = 1_700_000_000
 # The share of nodes whose reliability recovers from a recent timeout.
-HEALING = 0.05
-CARDS = (("RTX 3080", 10), ("RTX 4080", 16), ("RTX 4090", 24), ("A100", 80))
+RECOVERING_SHARE = 0.05
+GPUS = (("RTX 3080", 10), ("RTX 4080", 16), ("RTX 4090", 24), ("A100", 80))
 MODELS = ("base:sdxl", "base:sd-1.5", "base:flux")
 
 
@@ -53,110 +53,113 @@ class Case(NamedTuple):
     """A network, and the requirements of the task."""
 
     name: str
-    nodes: int
-    healing: float = HEALING
+    node_count: int
+    recovering_share: float = RECOVERING_SHARE
     scores: int = 50
     # The task's requirements by attribute; without any, every free node is a candidate.
-    requests: tuple[tuple[str, object], ...] = ()
+    requirements: tuple[tuple[str, object], ...] = ()
     # Whether the largest stake of all nodes changes with every block.
-    restaked: bool = False
+    has_changing_max_stake: bool = False
 
 
 class Times(NamedTuple):
     candidates: int
-    warm_up: float
-    middle: float
-    worst: float
-    plain: float
+    warm_up_ms: float
+    median_ms: float
+    max_ms: float
+    plain_ms: float
 
 
 class Network:
-    """Nodes whose tasks start and end, in the same sequence at each run."""
+    """Nodes whose tasks start and end; the sequence is the same in each run."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
         self.random = Random(1)  # noqa: S311 - repeatable, no secret
-        self.nodes = {node.address: node for node in map(self.node, range(case.nodes))}
+        self.nodes = {
+            node.address: node for node in map(self.create_random_node, range(case.node_count))
+        }
         self.addresses = list(self.nodes)
         self.time = NOW
-        self.whale = self.node(case.nodes)
-        self.whale.stake, self.whale.running = 10**9 * UNIT, 1
+        self.largest_staker = self.create_random_node(case.node_count)
+        self.largest_staker.stake, self.largest_staker.running = 10**9 * UNIT, 1
 
-    def node(self, number: int) -> Node:
-        chance = self.random
+    def create_random_node(self, number: int) -> Node:
+        random = self.random
         node = create_node(
             Address("0x" + sha256(b"node %d" % number).hexdigest()[:40]), number, NOW, 0
         )
         node.membership = Membership.MEMBER
-        node.stake = chance.randrange(400, 40_000) * UNIT
-        node.gpu_name, node.gpu_vram = chance.choice(CARDS)
-        node.version = (3, chance.randrange(3), 0)
-        node.models = tuple(chance.sample(MODELS, chance.randrange(1, 3)))
+        node.stake = random.randrange(400, 40_000) * UNIT
+        node.gpu_name, node.gpu_vram = random.choice(GPUS)
+        node.version = (3, random.randrange(3), 0)
+        node.models = tuple(random.sample(MODELS, random.randrange(1, 3)))
         node.in_use = node.models[:1]
-        node.pool = bytes(chance.choice((10, 5, 2)) for _ in range(self.case.scores))
+        node.pool = bytes(random.choice((10, 5, 2)) for _ in range(self.case.scores))
         node.scored = len(node.pool)
-        if chance.random() < self.case.healing:
+        if random.random() < self.case.recovering_share:
             # One or two timeouts within the last two hours.
-            node.base = chance.choice((3, 9)) * UNIT // 10
-            node.since = NOW - chance.randrange(7200)
-        node.running = int(chance.random() < 0.3)
+            node.base = random.choice((3, 9)) * UNIT // 10
+            node.since = NOW - random.randrange(7200)
+        node.running = int(random.random() < 0.3)
         return node
 
-    def block(self) -> list[Node]:
+    def advance_block(self) -> list[Node]:
         """Advance by one block; return the nodes that it changed."""
         self.time += BLOCK_SECONDS
         changed = [
-            self.nodes[address] for address in self.random.sample(self.addresses, CHANGES_A_BLOCK)
+            self.nodes[address]
+            for address in self.random.sample(self.addresses, CHANGES_PER_BLOCK)
         ]
         for node in changed:
             node.running = 1 - node.running
-        if self.case.restaked:
-            self.whale.stake = (10**9 + self.time) * UNIT
-            self.nodes[self.whale.address] = self.whale
-            changed.append(self.whale)
+        if self.case.has_changing_max_stake:
+            self.largest_staker.stake = (10**9 + self.time) * UNIT
+            self.nodes[self.largest_staker.address] = self.largest_staker
+            changed.append(self.largest_staker)
         return changed
 
 
-def measured(case: Case) -> Times:
+def measure_case(case: Case) -> Times:
     network = Network(case)
-    task = wanted(case)
+    task = create_required_task(case)
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
-    begun = time.process_time()
-    warm(pool, network.nodes.values(), task)
-    warm_up = since(begun)
+    start = time.process_time()
+    fill_pool(pool, network.nodes.values(), task)
+    warm_up_ms = get_milliseconds_since(start)
     gc.collect()
     gc.freeze()
-    spent, drawn = [], 0
+    draw_times_ms, candidate_count = [], 0
     for number in range(BLOCKS):
-        changed = network.block()
+        changed = network.advance_block()
         seed = sha256(b"%d" % number).digest()
-        begun = time.process_time()
-        chosen = selected(pool, changed, task, network, seed)
-        spent.append(since(begun))
+        start = time.process_time()
+        draws = update_and_draw(pool, changed, task, network, seed)
+        draw_times_ms.append(get_milliseconds_since(start))
         if number in {0, BLOCKS - 1}:
-            assert chosen == plainly(task, network, seed)
-            drawn = len(pool.list_candidates(task, network.time))
-    begun = time.process_time()
-    plainly(task, network, bytes(32))
-    plain = since(begun)
+            assert draws == draw_plainly(task, network, seed)
+            candidate_count = len(pool.list_candidates(task, network.time))
+    start = time.process_time()
+    draw_plainly(task, network, bytes(32))
+    plain_ms = get_milliseconds_since(start)
     gc.unfreeze()
-    return Times(drawn, warm_up, median(spent), max(spent), plain)
+    return Times(candidate_count, warm_up_ms, median(draw_times_ms), max(draw_times_ms), plain_ms)
 
 
-def wanted(case: Case) -> Task:
+def create_required_task(case: Case) -> Task:
     task = create_task(TaskKey("0x" + 64 * "1"))
-    for name, value in case.requests:
+    for name, value in case.requirements:
         setattr(task, name, value)
     return task
 
 
-def warm(pool: CandidatePool, nodes: Iterable[Node], task: Task) -> None:
+def fill_pool(pool: CandidatePool, nodes: Iterable[Node], task: Task) -> None:
     for node in nodes:
         pool.update_node(node)
     pool.draw_nodes(task, NOW, bytes(32))
 
 
-def selected(
+def update_and_draw(
     pool: CandidatePool, changed: list[Node], task: Task, network: Network, seed: bytes
 ) -> list[NodeDraw]:
     """Update the pool with the changed nodes, then draw a node."""
@@ -165,7 +168,7 @@ def selected(
     return pool.draw_nodes(task, network.time, seed)
 
 
-def plainly(task: Task, network: Network, seed: bytes) -> list[NodeDraw]:
+def draw_plainly(task: Task, network: Network, seed: bytes) -> list[NodeDraw]:
     policy_input = PolicyInput(network.nodes, CRYNUX, network.time)
     verdicts = CRYNUX_POLICY.create_follower().judge_candidates(task, policy_input)
     return draw_nodes(
@@ -175,22 +178,22 @@ def plainly(task: Task, network: Network, seed: bytes) -> list[NodeDraw]:
     )
 
 
-def since(begun: float) -> float:
-    """Return the CPU milliseconds since `begun`, which other programs do not affect."""
-    return 1000 * (time.process_time() - begun)
+def get_milliseconds_since(start: float) -> float:
+    """Return the CPU milliseconds of this process since `start`."""
+    return 1000 * (time.process_time() - start)
 
 
-def cases(nodes: int, more: int) -> list[Case]:
-    asking = (("min_vram", 16), ("version", (3, 1, 0)), ("models", MODELS[:1]))
-    smaller = [size for size in (1_000, 10_000) if size < nodes]
+def list_cases(node_count: int, large_count: int) -> list[Case]:
+    requirements = (("min_vram", 16), ("version", (3, 1, 0)), ("models", MODELS[:1]))
+    smaller = [size for size in (1_000, 10_000) if size < node_count]
     return [
-        Case("any node", nodes),
+        Case("any node", node_count),
         *(Case("any node", size) for size in smaller),
-        Case("5 scores, not 50", nodes, scores=5),
-        Case("model required", nodes, requests=asking),
-        Case("all nodes heal", nodes, healing=1.0),
-        Case("top stake moves", nodes, restaked=True),
-        *([Case("any of more", more)] if more else []),
+        Case("5 scores, not 50", node_count, scores=5),
+        Case("model required", node_count, requirements=requirements),
+        Case("all nodes heal", node_count, recovering_share=1.0),
+        Case("top stake moves", node_count, has_changing_max_stake=True),
+        *([Case("any of more", large_count)] if large_count else []),
     ]
 
 
@@ -199,31 +202,35 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=100_000)
     parser.add_argument("--more", type=int, default=MORE_NODES)
     arguments = parser.parse_args()
-    begin("reading the changed nodes from the database; the first selection for a kind of task")
+    begin_benchmark(
+        "reading the changed nodes from the database; the first selection for a kind of task"
+    )
     table = Table(
-        title=f"One selection in CPU milliseconds; {HEALING:.0%} of the nodes recovering"
+        title=f"One selection in CPU milliseconds; {RECOVERING_SHARE:.0%} of the nodes recovering"
     )
     for name in ("task", "nodes", "candidates", "warm-up", "median", "worst", "plain", "ratio"):
         table.add_column(name, justify="left" if name == "task" else "right")
     outcomes = []
-    for case in cases(arguments.nodes, arguments.more):
-        times = measured(case)
+    for case in list_cases(arguments.nodes, arguments.more):
+        times = measure_case(case)
         table.add_row(
-            case.name, f"{case.nodes:,}", f"{times.candidates:,}", f"{times.warm_up:,.0f}",
-            f"{times.middle:.2f}", f"{times.worst:.2f}", f"{times.plain:,.0f}",
-            f"{times.plain / times.middle:,.0f}",
+            case.name, f"{case.node_count:,}", f"{times.candidates:,}", f"{times.warm_up_ms:,.0f}",
+            f"{times.median_ms:.2f}", f"{times.max_ms:.2f}", f"{times.plain_ms:,.0f}",
+            f"{times.plain_ms / times.median_ms:,.0f}",
         )  # fmt: skip
-        outcomes.append(outcome(case, times))
-    out = Console()
-    out.print(table)
-    out.print(
+        outcomes.append(build_outcome(case, times))
+    console = Console()
+    console.print(table)
+    console.print(
         "warm-up: filling an empty pool; any node: any free node; 5 scores: a tenth of a pool"
     )
-    out.print("plain: oracle/systems/crynux/crynux_policy.py for all nodes, then the same draw")
-    return end(outcomes)
+    console.print(
+        "plain: oracle/systems/crynux/crynux_policy.py for all nodes, then the same draw"
+    )
+    return finish_benchmark(outcomes)
 
 
-def outcome(case: Case, times: Times) -> Outcome:
+def build_outcome(case: Case, times: Times) -> Outcome:
     """Return the outcome of a case.
 
     The target only applies at the target's number of nodes.
@@ -234,15 +241,15 @@ def outcome(case: Case, times: Times) -> Outcome:
         "top stake moves": (TARGET_RESTAKED_MS, TARGET_NODES),
         "any of more": (TARGET_MORE_MS, MORE_NODES),
     }
-    target, size = targets.get(case.name, (None, case.nodes))
+    target, size = targets.get(case.name, (None, case.node_count))
     return Outcome(
-        what=f"selection, {case.name}, {case.nodes:,} nodes",
-        got=times.middle,
+        title=f"selection, {case.name}, {case.node_count:,} nodes",
+        value=times.median_ms,
         unit="ms CPU",
         target=target,
-        baseline=times.plain,
-        source="judging every node anew",
-        target_at="" if size == case.nodes else f"{size:,} nodes",
+        baseline=times.plain_ms,
+        baseline_name="judging every node anew",
+        target_size="" if size == case.node_count else f"{size:,} nodes",
     )
 
 

@@ -1,13 +1,13 @@
 """Measure the time that snapshots save: for the state at any block, and for a deep rewind.
 
 Run: .venv/bin/python benchmarks/snapshots.py [--events 1000000] [--blocks 25]
-The database is a backfill of ordinary traffic, for which all snapshots are then made as by a
-daemon at the head. The state that `explain --at` and `/v1/nodes/{node}/explain?at=` need is
-computed at random blocks of the history; the slowest one counts. The baseline is a copy of the
-database without snapshots, so that the stored logs are folded from the start; it is timed for the
-first tenth of the blocks and extrapolated. The rewind goes 1,000 blocks below the undo journal,
-or a quarter of a shorter history, once with the snapshots and once without. The figures are CPU
-time of one process.
+The database is a backfill of ordinary traffic; all snapshots are then made, as a daemon does at
+the head. The state that `explain --at` and `/v1/nodes/{node}/explain?at=` need is computed at
+random blocks of the history; the slowest computation counts. The baseline is a copy of the
+database without snapshots, so that the stored logs are folded from the start; it is measured for
+the first tenth of the blocks and extrapolated. The rewind goes 1,000 blocks below the undo
+journal, or a quarter of a shorter history, once with the snapshots and once without. The figures
+are CPU time of one process.
 """
 
 import argparse
@@ -24,8 +24,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import backfill  # noqa: E402
-from benchmarks.ordinary_traffic import served  # noqa: E402
-from benchmarks.outcome import Outcome, begin, end  # noqa: E402
+from benchmarks.ordinary_traffic import serve_chain  # noqa: E402
+from benchmarks.outcome import Outcome, begin_benchmark, finish_benchmark  # noqa: E402
 from oracle.chain.source import ChainSource  # noqa: E402
 from oracle.indexer.folded_state import fold_state_up_to  # noqa: E402
 from oracle.indexer.folder import EventFolder  # noqa: E402
@@ -37,40 +37,42 @@ from oracle.store.database import Store  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 
 TARGET_SECONDS = 0.5
-PART = 10
+BASELINE_DIVISOR = 10
 # Maximum number of blocks below the undo journal to which the rewind goes.
 MAX_REWIND_BLOCKS = 1_000
 
 
 def open_source(store: Store) -> SnapshotSource:
     """Return the inputs of snapshots of a database; nothing is fetched from an endpoint."""
-    _, reader = backfill.opened("http://127.0.0.1:1")
+    _, reader = backfill.open_chain_source("http://127.0.0.1:1")
     return SnapshotSource(store, reader, CRYNUX)
 
 
-def fold_seconds(source: SnapshotSource, block: int) -> float:
+def measure_fold_seconds(source: SnapshotSource, block: int) -> float:
     """Return the CPU seconds to compute the state after a block."""
     with source.store.read_transaction() as uow:
-        begun = time.process_time()
+        start = time.process_time()
         fold_state_up_to(uow, source.reader, source.rules, block)
-        return time.process_time() - begun
+        return time.process_time() - start
 
 
-def plain_seconds(database: Path, last_block: int) -> float:
+def measure_plain_seconds(database: Path, last_block: int) -> float:
     """Return the CPU seconds without snapshots, extrapolated from a tenth of the blocks."""
     with Store.open(f"sqlite:///{database}") as store:
-        return PART * fold_seconds(open_source(store), last_block // PART)
+        return BASELINE_DIVISOR * measure_fold_seconds(
+            open_source(store), last_block // BASELINE_DIVISOR
+        )
 
 
-def rewind_blocks(database: Path) -> int:
+def choose_rewind_depth(database: Path) -> int:
     """Return the number of blocks below the undo journal to which the rewind goes."""
     with Store.open(f"sqlite:///{database}") as store, store.read_transaction() as uow:
-        reach = uow.undo.get_lowest_reachable_block()
-    assert reach is not None
-    return min(MAX_REWIND_BLOCKS, reach // 4)
+        lowest_reachable = uow.undo.get_lowest_reachable_block()
+    assert lowest_reachable is not None
+    return min(MAX_REWIND_BLOCKS, lowest_reachable // 4)
 
 
-def rewind_seconds(chain: ChainSource, database: Path, blocks: int) -> tuple[float, str, bool]:
+def measure_rewind(chain: ChainSource, database: Path, blocks: int) -> tuple[float, str, bool]:
     """Rewind a database.
 
     Returns the CPU seconds, the digest of the new state, and whether a snapshot was used.
@@ -78,65 +80,69 @@ def rewind_seconds(chain: ChainSource, database: Path, blocks: int) -> tuple[flo
     with Store.open(f"sqlite:///{database}") as store:
         source = open_source(store)
         with store.read_transaction() as uow:
-            reach = uow.undo.get_lowest_reachable_block()
-        assert reach is not None
-        target, folder = reach - blocks, EventFolder(CRYNUX, source.reader)
-        begun = time.process_time()
+            lowest_reachable = uow.undo.get_lowest_reachable_block()
+        assert lowest_reachable is not None
+        target, folder = lowest_reachable - blocks, EventFolder(CRYNUX, source.reader)
+        start = time.process_time()
         rewound = rewind_to_block(chain, store, folder, target, RebuildOptions())
-        spent = time.process_time() - begun
+        rewind_seconds = time.process_time() - start
         with store.read_transaction() as uow:
             digest = uow.projections.compute_digest()
-    return spent, digest, rewound.snapshot is not None
+    return rewind_seconds, digest, rewound.snapshot is not None
 
 
-def state_outcome(database: Path, plain_database: Path, blocks: int) -> Outcome:
+def measure_state(database: Path, plain_database: Path, blocks: int) -> Outcome:
     """Make all snapshots, and measure the state at `blocks` random blocks."""
     with Store.open(f"sqlite:///{database}") as store:
         with store.read_transaction() as uow:
             cursor = uow.cursor.get()
         assert cursor is not None
         source = open_source(store)
-        begun, built = time.process_time(), 0
+        start, built_count = time.process_time(), 0
         while make_next_snapshot(source, RebuildOptions()) is not None:
-            built += 1
-        making = time.process_time() - begun
-        chance = random.Random(1)  # noqa: S311  blocks to be drawn again
-        drawn = [chance.randint(1, cursor.number) for _ in range(blocks)]
-        slowest = max(fold_seconds(source, block) for block in [*drawn, cursor.number])
+            built_count += 1
+        making_seconds = time.process_time() - start
+        random_numbers = random.Random(1)  # noqa: S311  blocks to be drawn again
+        random_blocks = [random_numbers.randint(1, cursor.number) for _ in range(blocks)]
+        slowest = max(
+            measure_fold_seconds(source, block) for block in [*random_blocks, cursor.number]
+        )
         with store.read_transaction() as uow:
             count, total_bytes = uow.snapshots.count_snapshots_and_bytes()
             logs = uow.logs.count()
     print(
-        f"{logs:,} logs: made {built} snapshots in {making:.1f} s CPU, kept {count}, "
-        f"{total_bytes / 2**20:.1f} MiB"
+        f"{logs:,} logs: made {built_count} snapshots in {making_seconds:.1f} s CPU, "
+        f"kept {count}, {total_bytes / 2**20:.1f} MiB"
     )
     return Outcome(
-        what=f"state at any block of {logs:,} events, slowest of {blocks}",
-        got=slowest,
+        title=f"state at any block of {logs:,} events, slowest of {blocks}",
+        value=slowest,
         unit="s CPU",
         target=TARGET_SECONDS,
-        baseline=plain_seconds(plain_database, cursor.number),
-        source="a fold from the start",
+        baseline=measure_plain_seconds(plain_database, cursor.number),
+        baseline_name="a fold from the start",
     )
 
 
-def rewind_outcome(url: str, database: Path, plain_database: Path) -> Outcome:
+def compare_rewinds(url: str, database: Path, plain_database: Path) -> Outcome:
     """Measure a rewind below the undo journal, with snapshots and without."""
-    chain, _ = backfill.opened(url)
-    blocks = rewind_blocks(database)
-    by_snapshot, state, used_snapshot = rewind_seconds(chain, database, blocks)
-    from_the_start, same_state, plain_used_snapshot = rewind_seconds(chain, plain_database, blocks)
+    chain, _ = backfill.open_chain_source(url)
+    blocks = choose_rewind_depth(database)
+    snapshot_seconds, digest, used_snapshot = measure_rewind(chain, database, blocks)
+    refold_seconds, plain_digest, plain_used_snapshot = measure_rewind(
+        chain, plain_database, blocks
+    )
     chain.close()
-    assert state == same_state
+    assert digest == plain_digest
     assert used_snapshot
     assert not plain_used_snapshot
     return Outcome(
-        what=f"rewind to {blocks:,} blocks below the undo journal",
-        got=by_snapshot,
+        title=f"rewind to {blocks:,} blocks below the undo journal",
+        value=snapshot_seconds,
         unit="s CPU",
         target=None,
-        baseline=from_the_start,
-        source="a fold from the start",
+        baseline=refold_seconds,
+        baseline_name="a fold from the start",
     )
 
 
@@ -145,19 +151,19 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--blocks", type=int, default=25)
     arguments = parser.parse_args()
-    begin("reading a node's own history, which needs no fold; HTTP")
+    begin_benchmark("reading a node's own history, which needs no fold; HTTP")
     with tempfile.TemporaryDirectory(prefix="qos-oracle-snapshots.") as folder:
-        database, plain_database = Path(folder) / "ours.db", Path(folder) / "plain.db"
-        with served(arguments.events) as url:
+        database, plain_database = Path(folder) / "oracle.db", Path(folder) / "plain.db"
+        with serve_chain(arguments.events) as url:
             backfill.index_with_product(url, database)
             with Store.open(f"sqlite:///{database}") as store, store.transaction() as uow:
                 bind_or_check_rules(uow, CRYNUX)
             shutil.copyfile(database, plain_database)
             outcomes = [
-                state_outcome(database, plain_database, arguments.blocks),
-                rewind_outcome(url, database, plain_database),
+                measure_state(database, plain_database, arguments.blocks),
+                compare_rewinds(url, database, plain_database),
             ]
-    return end(outcomes)
+    return finish_benchmark(outcomes)
 
 
 if __name__ == "__main__":

@@ -17,20 +17,20 @@ ROOT = Path(__file__).resolve().parents[1]
 # installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.outcome import Outcome, begin, end  # noqa: E402
+from benchmarks.outcome import Outcome, begin_benchmark, finish_benchmark  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 
 SETTINGS = """
 [database]
-url = "sqlite:///{file}"
+url = "sqlite:///{database}"
 [chain]
 id = 31337
 endpoints = ["http://127.0.0.1:1"]
 [network]
 contracts = {{ TaskNetwork = "0x0000000000000000000000000000000000000001" }}
 """
-OURS = "import sys; from oracle.cli.main import main; main()"
-OBVIOUS = """
+RUN_COMMAND = "import sys; from oracle.cli.main import main; main()"
+IMPORT_ALL_COMMANDS = """
 from oracle.cli.command_index import COMMANDS, load_commands
 for modules in COMMANDS.values():
     load_commands(modules)
@@ -38,48 +38,54 @@ for modules in COMMANDS.values():
 TARGETS = {"--version": 0.25, "nodes": 0.6}
 
 
-def seconds(code: str, arguments: list[str], times: int) -> float:
+def measure_cpu_seconds(code: str, arguments: list[str], process_count: int) -> float:
     """Return the CPU seconds of the fastest of several processes; other programs only add time."""
     min_seconds = float("inf")
-    for _ in range(times):
-        before = os.times()
+    for _ in range(process_count):
+        times_before = os.times()
         subprocess.run(
             [sys.executable, "-c", code, *arguments], check=True, stdout=subprocess.DEVNULL
         )
-        after = os.times()
-        used = after.children_user + after.children_system
-        min_seconds = min(min_seconds, used - before.children_user - before.children_system)
+        times_after = os.times()
+        cpu_seconds = times_after.children_user + times_after.children_system
+        min_seconds = min(
+            min_seconds, cpu_seconds - times_before.children_user - times_before.children_system
+        )
     return min_seconds
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=7)
-    times = parser.parse_args().times
-    begin("the shell, the first read of the files from disk, writing bytecode, a filled database")
+    process_count = parser.parse_args().times
+    begin_benchmark(
+        "the shell, the first read of the files from disk, writing bytecode, a filled database"
+    )
     outcomes = []
     with tempfile.TemporaryDirectory() as folder:
-        config, file = Path(folder, "config.toml"), Path(folder, "bench.sqlite")
-        config.write_text(SETTINGS.format(file=file), "utf-8")
-        with Store.open(f"sqlite:///{file}", create=True):
+        config, database = Path(folder, "config.toml"), Path(folder, "bench.sqlite")
+        config.write_text(SETTINGS.format(database=database), "utf-8")
+        with Store.open(f"sqlite:///{database}", create=True):
             pass
         for command, target in TARGETS.items():
             arguments = (
                 [command] if command.startswith("-") else [command, "--config", str(config)]
             )
-            cpu_seconds = seconds(OURS, arguments, times)
-            obvious = seconds(OBVIOUS + OURS, arguments, max(1, times // 2))
+            cpu_seconds = measure_cpu_seconds(RUN_COMMAND, arguments, process_count)
+            baseline = measure_cpu_seconds(
+                IMPORT_ALL_COMMANDS + RUN_COMMAND, arguments, max(1, process_count // 2)
+            )
             outcomes.append(
                 Outcome(
                     f"qos-oracle {command}",
                     cpu_seconds,
                     "s CPU",
                     target,
-                    obvious,
+                    baseline,
                     "importing all commands",
                 )
             )
-    return end(outcomes)
+    return finish_benchmark(outcomes)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Simulates viewers of the pages until stdin is closed, then prints statistics.
 
-Run: viewers_crowd.py URL MANY
+Run: viewers_crowd.py URL VIEWERS
 Half of the viewers listen to /v1/events. The others request a page or JSON, wait for a few seconds
 as a reader does, and request again with the ETag of their last response, so that an unchanged page
 is not sent again. A line is printed once all viewers have had their first response. If a viewer
@@ -16,28 +16,32 @@ from urllib.parse import urlsplit
 
 PATHS = ("/", "/nodes", "/rounds", "/health", "/v1/network", "/v1/nodes", "/v1/status")
 # Bounds of the time between two requests of one viewer.
-LEAST_SECONDS, MOST_SECONDS = 2.0, 8.0
+MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 2.0, 8.0
 # Maximum number of connections that are opened at the same time.
-AT_ONCE = 50
+MAX_OPENING_CONNECTIONS = 50
 _NOT_MODIFIED = b" 304 "
-_SLOWEST = 0.99
-_PART_BYTES = 2**16
+_P99 = 0.99
+_CHUNK_BYTES = 2**16
 
 
 class Viewers:
     """All viewers, and the statistics of all of them together."""
 
-    def __init__(self, url: str, many: int) -> None:
+    def __init__(self, url: str, viewer_count: int) -> None:
         parts = urlsplit(url)
-        self.host, self.port, self.many = str(parts.hostname), int(parts.port or 80), many
-        self.chance = Random(1)  # noqa: S311 - repeatable, no secret
-        self.connected = 0
+        self.host, self.port, self.viewer_count = (
+            str(parts.hostname),
+            int(parts.port or 80),
+            viewer_count,
+        )
+        self.random = Random(1)  # noqa: S311 - repeatable, no secret
+        self.connected_count = 0
         self.all_connected = asyncio.Event()
-        self.opening = asyncio.Semaphore(AT_ONCE)
-        self.seconds: list[float] = []
-        self.unchanged = self.refused = self.events = 0
+        self.opening_slots = asyncio.Semaphore(MAX_OPENING_CONNECTIONS)
+        self.response_seconds: list[float] = []
+        self.unchanged_count = self.refused_count = self.event_count = 0
 
-    async def listen(self) -> None:
+    async def listen_to_events(self) -> None:
         reader, writer = await self._send_request("/v1/events", "")
         # The response's header, and the event id at which the stream begins.
         try:
@@ -47,45 +51,45 @@ class Viewers:
             raise ConnectionError(f"/v1/events ended with {status or 'no response'}") from error
         self._count_connected()
         # Events are counted in raw bytes, because reading lines takes more CPU time than serving.
-        while part := await reader.read(_PART_BYTES):
-            self.events += part.count(b"event: ")
+        while chunk := await reader.read(_CHUNK_BYTES):
+            self.event_count += chunk.count(b"event: ")
         writer.close()
 
-    async def read(self) -> None:
-        tags: dict[str, str] = {}
+    async def read_pages(self) -> None:
+        etag_by_path: dict[str, str] = {}
         is_first = True
         while True:
-            path = self.chance.choice(PATHS)
-            began = time.perf_counter()
-            head = await self._fetch(path, tags)
-            self.seconds.append(time.perf_counter() - began)
+            path = self.random.choice(PATHS)
+            start = time.perf_counter()
+            head = await self._fetch_head(path, etag_by_path)
+            self.response_seconds.append(time.perf_counter() - start)
             status = head.partition(b"\r\n")[0]
-            self.unchanged += _NOT_MODIFIED in status
-            self.refused += b" 2" not in status and _NOT_MODIFIED not in status
+            self.unchanged_count += _NOT_MODIFIED in status
+            self.refused_count += b" 2" not in status and _NOT_MODIFIED not in status
             if is_first:
                 is_first = False
                 self._count_connected()
                 await self.all_connected.wait()
-                await asyncio.sleep(self.chance.uniform(0.0, MOST_SECONDS))
+                await asyncio.sleep(self.random.uniform(0.0, MAX_PAUSE_SECONDS))
                 continue
-            await asyncio.sleep(self.chance.uniform(LEAST_SECONDS, MOST_SECONDS))
+            await asyncio.sleep(self.random.uniform(MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS))
 
-    async def _fetch(self, path: str, tags: dict[str, str]) -> bytes:
-        tag = f"if-none-match: {tags[path]}\r\n" if path in tags else ""
-        reader, writer = await self._send_request(path, tag)
+    async def _fetch_head(self, path: str, etag_by_path: dict[str, str]) -> bytes:
+        etag_header = f"if-none-match: {etag_by_path[path]}\r\n" if path in etag_by_path else ""
+        reader, writer = await self._send_request(path, etag_header)
         response = await reader.read()
         writer.close()
         head = response.partition(b"\r\n\r\n")[0]
         for line in head.decode("latin-1").split("\r\n"):
             name, _, value = line.partition(": ")
             if name.lower() == "etag":
-                tags[path] = value
+                etag_by_path[path] = value
         return head
 
     async def _send_request(
         self, path: str, headers: str
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        async with self.opening:
+        async with self.opening_slots:
             reader, writer = await asyncio.open_connection(self.host, self.port)
         head = f"host: {self.host}\r\naccept-encoding: gzip\r\n{headers}"
         writer.write(f"GET {path} HTTP/1.1\r\n{head}\r\n".encode())
@@ -93,48 +97,56 @@ class Viewers:
         return reader, writer
 
     def _count_connected(self) -> None:
-        self.connected += 1
-        if self.connected == self.many:
+        self.connected_count += 1
+        if self.connected_count == self.viewer_count:
             self.all_connected.set()
 
     def reset_statistics(self) -> None:
-        """Reset the statistics."""
-        self.seconds, self.unchanged, self.refused, self.events = [], 0, 0, 0
+        self.response_seconds, self.unchanged_count, self.refused_count, self.event_count = (
+            [],
+            0,
+            0,
+            0,
+        )
 
     def collect_statistics(self) -> dict[str, object]:
-        times = sorted(self.seconds) or [0.0]
+        times = sorted(self.response_seconds) or [0.0]
         return {
-            "answers": len(self.seconds),
-            "unchanged": self.unchanged,
-            "refused": self.refused,
-            "events received": self.events,
+            "responses": len(self.response_seconds),
+            "unchanged": self.unchanged_count,
+            "refused": self.refused_count,
+            "events received": self.event_count,
             "median ms": round(1000 * times[len(times) // 2], 1),
-            "99 % ms": round(1000 * times[int(_SLOWEST * (len(times) - 1))], 1),
+            "99 % ms": round(1000 * times[int(_P99 * (len(times) - 1))], 1),
         }
 
 
-async def main(url: str, many: int) -> None:
-    viewers = Viewers(url, many)
-    half = many // 2
-    work = [asyncio.create_task(viewers.listen()) for _ in range(half)]
-    work += [asyncio.create_task(viewers.read()) for _ in range(many - half)]
+async def main(url: str, viewer_count: int) -> None:
+    viewers = Viewers(url, viewer_count)
+    listener_count = viewer_count // 2
+    viewer_tasks = [asyncio.create_task(viewers.listen_to_events()) for _ in range(listener_count)]
+    viewer_tasks += [
+        asyncio.create_task(viewers.read_pages()) for _ in range(viewer_count - listener_count)
+    ]
     stdin_closed = asyncio.Event()
-    # Not a thread that reads stdin: Python would wait for it before the program can end.
+    # No thread reads stdin, because Python would wait for the thread before the program can end.
     asyncio.get_running_loop().add_reader(sys.stdin, stdin_closed.set)
     all_connected = asyncio.create_task(viewers.all_connected.wait())
     # The failure of one viewer ends the program.
-    done, _ = await asyncio.wait([*work, all_connected], return_when=asyncio.FIRST_COMPLETED)
-    for task in done:
-        task.result()
+    finished_tasks, _ = await asyncio.wait(
+        [*viewer_tasks, all_connected], return_when=asyncio.FIRST_COMPLETED
+    )
+    for finished_task in finished_tasks:
+        finished_task.result()
     viewers.reset_statistics()
     print("all connected", flush=True)
     stop_request = asyncio.create_task(stdin_closed.wait())
-    await asyncio.wait([*work, stop_request], return_when=asyncio.FIRST_COMPLETED)
-    for viewer in work:
-        viewer.cancel()
-    failed = [viewer for viewer in await asyncio.gather(*work, return_exceptions=True)
-              if isinstance(viewer, OSError)]  # fmt: skip
-    print(json.dumps({**viewers.collect_statistics(), "cut off": len(failed)}), flush=True)
+    await asyncio.wait([*viewer_tasks, stop_request], return_when=asyncio.FIRST_COMPLETED)
+    for viewer_task in viewer_tasks:
+        viewer_task.cancel()
+    results = await asyncio.gather(*viewer_tasks, return_exceptions=True)
+    failed_count = sum(isinstance(result, OSError) for result in results)
+    print(json.dumps({**viewers.collect_statistics(), "cut off": failed_count}), flush=True)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.outcome import Outcome, begin, end  # noqa: E402
+from benchmarks.outcome import Outcome, begin_benchmark, finish_benchmark  # noqa: E402
 from benchmarks.selection import Case, Network  # noqa: E402
 from oracle.dispatch.assigner import DrawHook  # noqa: E402
 from oracle.dispatch.dispatch_settings import DispatchSettings  # noqa: E402
@@ -45,12 +45,12 @@ from oracle.systems.crynux.pricing import Pricing  # noqa: E402
 from oracle.systems.crynux.requirements import build_requirement, find_misfit_reason  # noqa: E402
 from tests.support.scripted import ScriptedReader  # noqa: E402
 
-FEW = 50
+FEW_TASKS = 50
 # Number of tasks that are created, and of tasks that end, in a block.
-COME = 10
+CHANGED_TASKS = 10
 # Required video memory in GB; no node has more than 80.
 TOO_MUCH_MEMORY = 96
-KINDS = 5
+MEMORY_KINDS = 5
 SETTINGS = DispatchSettings(
     start_block=0,
     rules=CRYNUX,
@@ -62,27 +62,32 @@ SETTINGS = DispatchSettings(
 )
 
 
-class Waiting:
-    """Waiting tasks that fit no node. Their number stays the same while tasks come and go."""
+class WaitingTasks:
+    """Waiting tasks that fit no node; in each block as many tasks end as are created."""
 
     def __init__(self, count: int) -> None:
-        self.tasks = [a_task(number) for number in range(count)]
-        self._made = count
+        self.tasks = [create_waiting_task(number) for number in range(count)]
+        self._created_count = count
 
-    def block(self) -> list[Task]:
+    def advance_block(self) -> list[Task]:
         """Advance by one block, and return the tasks that the block changed."""
-        gone, self.tasks = self.tasks[:COME], self.tasks[COME:]
-        for task in gone:
+        ended_tasks, self.tasks = self.tasks[:CHANGED_TASKS], self.tasks[CHANGED_TASKS:]
+        for task in ended_tasks:
             task.ending = Ending.ABORTED
-        new = [a_task(self._made + number) for number in range(COME)]
-        self.tasks += new
-        self._made += COME
-        return gone + new
+        new_tasks = [
+            create_waiting_task(self._created_count + number) for number in range(CHANGED_TASKS)
+        ]
+        self.tasks += new_tasks
+        self._created_count += CHANGED_TASKS
+        return ended_tasks + new_tasks
 
 
-def a_task(number: int) -> Task:
+def create_waiting_task(number: int) -> Task:
     task = create_task(TaskKey(f"0x{number:064x}"))
-    task.created_at, task.min_vram = Position(0, number, 0), TOO_MUCH_MEMORY + number % KINDS
+    task.created_at, task.min_vram = (
+        Position(0, number, 0),
+        TOO_MUCH_MEMORY + number % MEMORY_KINDS,
+    )
     return task
 
 
@@ -91,54 +96,56 @@ def block_at(number: int, seconds: int) -> BlockRef:
     return BlockRef(number, block_hash, block_hash, seconds)
 
 
-def milliseconds(nodes: int, waiting: int, blocks: int) -> float:
+def measure_block_milliseconds(nodes: int, waiting: int, blocks: int) -> float:
     """Return the median of the CPU milliseconds per block."""
     network = Network(Case("waiting", nodes))
     with (
         tempfile.TemporaryDirectory(prefix="qos-oracle-waiting.") as folder_name,
         Store.open(f"sqlite:///{folder_name}/oracle.sqlite", create=True) as store,
     ):
-        tasks = Waiting(waiting)
-        saved(store, list(network.nodes.values()), tasks.tasks)
+        tasks = WaitingTasks(waiting)
+        save_rows(store, list(network.nodes.values()), tasks.tasks)
         hook = DrawHook(SETTINGS, ScriptedReader())
-        spent = []
+        hook_milliseconds = []
         for number in range(blocks + 1):
-            changed, changed_tasks = network.block(), tasks.block()
+            changed, changed_tasks = network.advance_block(), tasks.advance_block()
             for node in changed:
                 node.changed_at = number
-            saved(store, changed, changed_tasks)
+            save_rows(store, changed, changed_tasks)
             hook.on_folded(Changes(tasks={task.key: task for task in changed_tasks}))
             with store.transaction() as uow:
-                spent.append(hooked(hook, uow, block_at(number, network.time)))
-    return median(spent[1:])
+                hook_milliseconds.append(measure_hook(hook, uow, block_at(number, network.time)))
+    return median(hook_milliseconds[1:])
 
 
-def saved(store: Store, nodes: Sequence[Node], tasks: Sequence[Task]) -> None:
+def save_rows(store: Store, nodes: Sequence[Node], tasks: Sequence[Task]) -> None:
     with store.transaction() as uow:
         uow.nodes.save(nodes)
         uow.tasks.save(tasks)
 
 
-def hooked(hook: DrawHook, uow: UnitOfWork, block: BlockRef) -> float:
-    begun = time.process_time()
+def measure_hook(hook: DrawHook, uow: UnitOfWork, block: BlockRef) -> float:
+    start = time.process_time()
     hook.on_block(uow, ContractState(KEPT_ROUNDS), block, final_number=-1)
-    return 1000 * (time.process_time() - begun)
+    return 1000 * (time.process_time() - start)
 
 
-def obvious(network: Network, waiting: int) -> float:
+def measure_plain_check(network: Network, waiting: int) -> float:
     """Return the CPU milliseconds of checking each waiting task against each free node."""
-    free = [node for node in network.nodes.values() if not node.running and not node.paused]
+    free_nodes = [node for node in network.nodes.values() if not node.running and not node.paused]
     with (
         tempfile.TemporaryDirectory(prefix="qos-oracle-waiting.") as folder_name,
         Store.open(f"sqlite:///{folder_name}/oracle.sqlite", create=True) as store,
     ):
-        saved(store, [], Waiting(waiting).tasks)
-        begun = time.process_time()
+        save_rows(store, [], WaitingTasks(waiting).tasks)
+        start = time.process_time()
         with store.read_transaction() as uow:
             for task in uow.tasks.list_waiting():
                 requirement = build_requirement(task)
-                assert not any(find_misfit_reason(node, requirement) is None for node in free)
-        return 1000 * (time.process_time() - begun)
+                assert not any(
+                    find_misfit_reason(node, requirement) is None for node in free_nodes
+                )
+        return 1000 * (time.process_time() - start)
 
 
 def main() -> int:
@@ -147,25 +154,26 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=10_000)
     parser.add_argument("--blocks", type=int, default=30)
     arguments = parser.parse_args()
-    begin("the fold, draws, calls on chain, tasks of more than five kinds")
-    few, many = (
-        milliseconds(arguments.nodes, count, arguments.blocks)
-        for count in (FEW, arguments.waiting)
+    begin_benchmark("the fold, draws, calls on chain, tasks of more than five kinds")
+    few_ms, many_ms = (
+        measure_block_milliseconds(arguments.nodes, count, arguments.blocks)
+        for count in (FEW_TASKS, arguments.waiting)
     )
-    plain = obvious(Network(Case("waiting", arguments.nodes)), arguments.waiting)
+    baseline_ms = measure_plain_check(Network(Case("waiting", arguments.nodes)), arguments.waiting)
     print(
-        f"block with {FEW} waiting tasks: {few:.2f} ms; with {arguments.waiting:,}: {many:.2f} ms"
+        f"block with {FEW_TASKS} waiting tasks: {few_ms:.2f} ms; "
+        f"with {arguments.waiting:,}: {many_ms:.2f} ms"
     )
-    return end(
+    return finish_benchmark(
         [
             Outcome(
-                what=f"block with {arguments.waiting:,} waiting tasks (target: twice the time "
-                f"with {FEW})",
-                got=many,
+                title=f"block with {arguments.waiting:,} waiting tasks (target: twice the time "
+                f"with {FEW_TASKS})",
+                value=many_ms,
                 unit="ms CPU",
-                target=2 * few,
-                baseline=plain,
-                source="checking each task against each free node",
+                target=2 * few_ms,
+                baseline=baseline_ms,
+                baseline_name="checking each task against each free node",
             )
         ]
     )

@@ -3,8 +3,8 @@
 Run: .venv/bin/python benchmarks/weather.py [--history 600] [--head 40] [--latency 0.2]
 Both endpoints have the same latency. With faults, 10 % of the requests get a 429 with
 `Retry-After: 1`, 10 % get garbage, 5 % a reset connection, and 10 % a response of a node that lags
-behind. First a history is read, then the head is followed: each block is mined once the previous
-one is folded. After a failure or without a new block, the indexer waits for the usual poll time.
+behind. First a history is read, then the head is followed: each block is mined when the previous
+block is folded. After a failure or without a new block, the indexer waits for the poll interval.
 """
 
 import argparse
@@ -33,9 +33,9 @@ from tests.support.ingest.speaking import txs  # noqa: E402
 from tests.support.traffic import Traffic  # noqa: E402
 
 # The minimum speed with faults, as a share of the speed without faults.
-TARGET = 1 / 3
+MIN_SPEED_SHARE = 1 / 3
 # The exit code of a run that succeeded but missed its target.
-MISSED = 3
+MISSED_EXIT_CODE = 3
 POLL_SECONDS = 1.0
 
 
@@ -43,7 +43,7 @@ class Run:
     """One indexer with one endpoint."""
 
     def __init__(self, arguments: argparse.Namespace, shares: dict[str, float]) -> None:
-        self.asked = arguments
+        self.arguments = arguments
         self.tree, traffic = BlockTree(CHAIN_ID), Traffic(1)
         for _ in range(arguments.history):
             self.tree.mine(txs(traffic.block()))
@@ -51,7 +51,7 @@ class Run:
         self.shares = shares
         self.failures: Counter[str] = Counter()
 
-    def seconds(self) -> tuple[float, float]:
+    def measure_seconds(self) -> tuple[float, float]:
         """Read the history, then follow the head; return the seconds of each."""
         with ExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory())
@@ -62,23 +62,23 @@ class Run:
             stack.callback(indexer.close)
             # The faults begin after the chain has been identified.
             self.endpoint.shares = self.shares
-            began = time.perf_counter()
-            self.reach(indexer)
-            history = time.perf_counter() - began
-            for _ in range(self.asked.head):
+            start = time.perf_counter()
+            self.index_up_to_head(indexer)
+            history_seconds = time.perf_counter() - start
+            for _ in range(self.arguments.head):
                 self.endpoint.show_head(self.tree.mine())
-                self.reach(indexer)
-        return history, time.perf_counter() - began - history
+                self.index_up_to_head(indexer)
+        return history_seconds, time.perf_counter() - start - history_seconds
 
-    def reach(self, indexer: Indexer) -> None:
+    def index_up_to_head(self, indexer: Indexer) -> None:
         """Run the indexer's step as the daemon does, until the newest block is folded."""
         while True:
             try:
-                done = indexer.step()
+                step = indexer.step()
             except TransientError as error:
                 self.failures[str(error).partition(": ")[2][:40]] += 1
-                done = None
-            if done is None:
+                step = None
+            if step is None:
                 with indexer.store.read_transaction() as uow:
                     cursor = uow.cursor.get()
                 if cursor is not None and cursor.number == self.tree.last_mined.number:
@@ -92,23 +92,29 @@ def main() -> int:
     parser.add_argument("--head", type=int, default=40)
     parser.add_argument("--latency", type=float, default=0.2)
     arguments = parser.parse_args()
-    out, table = Console(), Table(title="Blocks per second through one endpoint")
+    console, table = Console(), Table(title="Blocks per second through one endpoint")
     for title in ("", "without faults", "with faults", "ratio", "target"):
         table.add_column(title, justify="right")
-    fair = Run(arguments, {}).seconds()
-    foul_run = Run(arguments, dict(BAD_WEATHER_SHARES))
-    foul = foul_run.seconds()
+    seconds_without_faults = Run(arguments, {}).measure_seconds()
+    faulty_run = Run(arguments, dict(BAD_WEATHER_SHARES))
+    seconds_with_faults = faulty_run.measure_seconds()
     ratios = [
-        fair_figure / foul_figure for fair_figure, foul_figure in zip(fair, foul, strict=True)
+        faultless_seconds / faulty_seconds
+        for faultless_seconds, faulty_seconds in zip(
+            seconds_without_faults, seconds_with_faults, strict=True
+        )
     ]
-    for name, place, blocks in (("history", 0, arguments.history), ("head", 1, arguments.head)):
-        speeds = f"{blocks / fair[place]:.1f}", f"{blocks / foul[place]:.1f}"
-        table.add_row(name, *speeds, f"{ratios[place]:.2f}", f"{TARGET:.2f}")
-    out.print(table)
-    out.print(f"failed steps: {sum(foul_run.failures.values())}")
-    for failure, count in foul_run.failures.most_common(5):
-        out.print(f"{count:6} {failure}", markup=False)
-    return 0 if min(ratios) >= TARGET else MISSED
+    for name, index, blocks in (("history", 0, arguments.history), ("head", 1, arguments.head)):
+        speeds = (
+            f"{blocks / seconds_without_faults[index]:.1f}",
+            f"{blocks / seconds_with_faults[index]:.1f}",
+        )
+        table.add_row(name, *speeds, f"{ratios[index]:.2f}", f"{MIN_SPEED_SHARE:.2f}")
+    console.print(table)
+    console.print(f"failed steps: {sum(faulty_run.failures.values())}")
+    for failure, count in faulty_run.failures.most_common(5):
+        console.print(f"{count:6} {failure}", markup=False)
+    return 0 if min(ratios) >= MIN_SPEED_SHARE else MISSED_EXIT_CODE
 
 
 if __name__ == "__main__":

@@ -36,12 +36,12 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 
 FLOORS = ("0", "0.003", "0.01", "0.03", "0.1")
 DAY = 86_400
-JOBS_A_NODE = 100
-SHARE_OF_EACH = 50
-SILENT = 0.01
+JOBS_PER_NODE = 100
+FAULTY_GROUP_DIVISOR = 50
+SILENT_SHARE = 0.01
 MAX_STAKE = 20
 # Without models, the maximum weight is 1/2, at S = QoS = 1.
-HIGHEST = UNIT // 2
+MAX_WEIGHT = UNIT // 2
 
 
 @dataclass(slots=True)
@@ -53,12 +53,12 @@ class Node:
     base: int = UNIT
     since: int = 0
     # The weight while H is 1.
-    settled: int = 0
+    settled_weight: int = 0
     drawn: int = 0
-    out_at: float | None = None
+    kicked_out_at: float | None = None
 
     @property
-    def answers(self) -> bool:
+    def is_answering(self) -> bool:
         return self.kind in ("honest", "unlucky")
 
 
@@ -86,18 +86,18 @@ class Network:
         """
         while True:
             node = self.nodes[int(self.random.random() * len(self.nodes))]
-            weight = node.settled if node.base == UNIT else self.weigh(node, time)
-            if self.random.random() * HIGHEST < weight and node not in busy:
+            weight = node.settled_weight if node.base == UNIT else self.weigh(node, time)
+            if self.random.random() * MAX_WEIGHT < weight and node not in busy:
                 self.draws += 1
                 node.drawn += 1
                 return node
 
-    def runs(self, node: Node, time: int) -> float | None:
+    def run_task(self, node: Node, time: int) -> float | None:
         """Return the seconds until a node's answer, or None if it never answers.
 
-        Update the node's H.
+        Also update the node's H.
         """
-        is_silent = not node.answers or self.random.random() < SILENT
+        is_silent = not node.is_answering or self.random.random() < SILENT_SHARE
         if is_silent or node.base != UNIT:
             h = heal_reliability(node.base, node.since, time, CRYNUX)
             node.base = (
@@ -106,40 +106,44 @@ class Network:
             node.since = time
         return None if is_silent else node.speed * self.random.uniform(0.7, 1.3)
 
-    def group(self, time: int) -> None:
+    def run_group(self, time: int) -> None:
         """Let three nodes run a task, and score them by rank unless none of them answers."""
         members: list[Node] = []
         for _ in range(3):
             members.append(self.draw(time, members))
-        ran = [(self.runs(node, time), node) for node in members]
-        ranked = sorted((took, id(node), node) for took, node in ran if took is not None)
+        answers = [(self.run_task(node, time), node) for node in members]
+        ranked = sorted(
+            (answer_seconds, id(node), node)
+            for answer_seconds, node in answers
+            if answer_seconds is not None
+        )
         ranks = {id(node): rank for rank, (_, _, node) in enumerate(ranked, start=1)}
         for node in members if ranked else ():
             rank = ranks.get(id(node))
-            self.score(
+            self.apply_score(
                 node, CRYNUX.absent_score if rank is None else get_rank_score(rank, CRYNUX), time
             )
 
-    def score(self, node: Node, score: int, time: int) -> None:
+    def apply_score(self, node: Node, score: int, time: int) -> None:
         node.pool = append_score(node.pool, score, CRYNUX)
-        node.settled = self.settled(node)
+        node.settled_weight = self.compute_settled_weight(node)
         if len(node.pool) == CRYNUX.pool_size and is_below_kickout_line(sum(node.pool), CRYNUX):
-            node.out_at = time / DAY
+            node.kicked_out_at = time / DAY
             self.nodes.remove(node)
 
-    def settled(self, node: Node) -> int:
+    def compute_settled_weight(self, node: Node) -> int:
         qos = compute_pool_mean(node.pool, None, CRYNUX)
         return compute_weight(UNIT, node.stake, qos, self.weighting)
 
 
-def network(nodes: int, floor: str) -> Network:
+def create_network(nodes: int, floor: str) -> Network:
     """Build the network for one minimum weight.
 
     The nodes are the same for every minimum weight.
     """
     random = Random(1)  # noqa: S311 - repeatable, no secret
-    simulated = Network(Weighting(weight_floor=parse_fraction("floor", floor)), random)
-    nodes_per_share = nodes // SHARE_OF_EACH
+    network = Network(Weighting(weight_floor=parse_fraction("floor", floor)), random)
+    nodes_per_share = nodes // FAULTY_GROUP_DIVISOR
     kinds = [
         *["new"] * nodes_per_share,
         *["once good"] * nodes_per_share,
@@ -154,9 +158,9 @@ def network(nodes: int, floor: str) -> Network:
             node.pool = bytes(random.choice((10, 5, 2)) for _ in range(CRYNUX.pool_size))
         if kind == "unlucky":
             node.pool = bytes(1)
-        node.settled = simulated.settled(node)
-        simulated.nodes.append(node)
-    return simulated
+        node.settled_weight = network.compute_settled_weight(node)
+        network.nodes.append(node)
+    return network
 
 
 def main() -> None:
@@ -172,38 +176,44 @@ def main() -> None:
     )
     print("floor   new: out  days  tasks   day 1   once good: out  days  tasks  unlucky, back")
     for floor in arguments.floors:
-        print(played(arguments, floor), flush=True)
+        print(simulate_floor(arguments, floor), flush=True)
 
 
-def played(arguments: argparse.Namespace, floor: str) -> str:
+def simulate_floor(arguments: argparse.Namespace, floor: str) -> str:
     """Simulate one minimum weight until all dead nodes are kicked out; return the printed row."""
-    crowd = network(arguments.nodes, floor)
+    network = create_network(arguments.nodes, floor)
     new, good, unlucky = (
-        [node for node in crowd.nodes if node.kind == kind]
+        [node for node in network.nodes if node.kind == kind]
         for kind in ("new", "once good", "unlucky")
     )
-    jobs_a_day, wasted = arguments.nodes * JOBS_A_NODE, 0.0
-    for job in range(arguments.days * jobs_a_day):
-        time = job * DAY // jobs_a_day
-        if crowd.random.random() < arguments.groups:
-            crowd.group(time)
+    jobs_per_day, wasted = arguments.nodes * JOBS_PER_NODE, 0.0
+    for job in range(arguments.days * jobs_per_day):
+        time = job * DAY // jobs_per_day
+        if network.random.random() < arguments.groups:
+            network.run_group(time)
         else:
-            crowd.runs(crowd.draw(time, []), time)
-        if job == jobs_a_day:
-            wasted = sum(node.drawn for node in new) / crowd.draws
-        if job % jobs_a_day == 0 and all(node.out_at is not None for node in (*new, *good)):
+            network.run_task(network.draw(time, []), time)
+        if job == jobs_per_day:
+            wasted = sum(node.drawn for node in new) / network.draws
+        if job % jobs_per_day == 0 and all(
+            node.kicked_out_at is not None for node in (*new, *good)
+        ):
             break
-    back = sum(len(node.pool) == CRYNUX.pool_size for node in unlucky)
-    line = f"{floor:6}{_shown(new)}{wasted:8.2%}{_shown(good):>25}"
-    return f"{line}{back:14} of {len(unlucky)}"
+    recovered_count = sum(len(node.pool) == CRYNUX.pool_size for node in unlucky)
+    line = f"{floor:6}{_format_group(new)}{wasted:8.2%}{_format_group(good):>25}"
+    return f"{line}{recovered_count:14} of {len(unlucky)}"
 
 
-def _shown(nodes: list[Node]) -> str:
+def _format_group(nodes: list[Node]) -> str:
     """Return how many nodes were kicked out, and the medians of their days and tasks."""
-    out = [node for node in nodes if node.out_at is not None]
-    days = f"{median(node.out_at or 0 for node in out):.1f}" if out else "-"
-    drawn = median(node.drawn for node in out or nodes)
-    return f"{len(out):4} of {len(nodes)}{days:>6}{drawn:7.0f}"
+    kicked_out_nodes = [node for node in nodes if node.kicked_out_at is not None]
+    days = (
+        f"{median(node.kicked_out_at or 0 for node in kicked_out_nodes):.1f}"
+        if kicked_out_nodes
+        else "-"
+    )
+    drawn = median(node.drawn for node in kicked_out_nodes or nodes)
+    return f"{len(kicked_out_nodes):4} of {len(nodes)}{days:>6}{drawn:7.0f}"
 
 
 if __name__ == "__main__":

@@ -38,51 +38,63 @@ class FoldedWindow:
     changes: Changes
 
 
-def address(number: int) -> Address:
+def build_address(number: int) -> Address:
     return Address("0x" + sha256(b"node %d" % number).hexdigest()[:40])
 
 
-def word(kind: str, number: int) -> str:
+def build_hash(kind: str, number: int) -> str:
     return "0x" + sha256(f"{kind} {number}".encode()).hexdigest()
 
 
 def block_at(number: int) -> BlockRef:
-    return BlockRef(number, Hash(word("b", number)), Hash(word("b", number - 1)), 2 * number)
+    return BlockRef(
+        number, Hash(build_hash("b", number)), Hash(build_hash("b", number - 1)), 2 * number
+    )
 
 
-def events() -> Iterator[DomainEvent]:
+def iterate_events() -> Iterator[DomainEvent]:
     """Yield endless events: every node joins, then groups of three follow one after another."""
-    places = _places()
+    positions = _iterate_positions()
     for number in range(NODES):
-        at, time = next(places)
+        at, time = next(positions)
         yield NodeJoined(
-            at, time, address(number), 4 * 10**20, "RTX 4090", 24, (2, 5, 0), ("sd-1.5",), 600
+            at,
+            time,
+            build_address(number),
+            4 * 10**20,
+            "RTX 4090",
+            24,
+            (2, 5, 0),
+            ("sd-1.5",),
+            600,
         )
     group = 0
     while True:
         group += 1
-        yield from _life_of(group, places)
+        yield from _iterate_group_events(group, positions)
 
 
-def windows(logs_each: int, *, journal: bool = False) -> Iterator[FoldedWindow]:
-    """Fold the traffic and yield windows of `logs_each` events."""
-    fold, source = Fold(CRYNUX), events()
+def iterate_windows(logs_per_window: int, *, journal: bool = False) -> Iterator[FoldedWindow]:
+    """Fold the traffic and yield windows of `logs_per_window` events."""
+    fold, event_source = Fold(CRYNUX), iterate_events()
     while True:
-        logs = [next(source) for _ in range(logs_each)]
+        logs = [next(event_source) for _ in range(logs_per_window)]
         numbers = range(logs[0].at.block, logs[-1].at.block + 1)
         if journal:
             for number in numbers:
-                fold.fold_block(number, [e for e in logs if e.at.block == number], journal=True)
+                fold.fold_block(
+                    number, [event for event in logs if event.at.block == number], journal=True
+                )
         else:
             fold.fold_events(logs)
         yield FoldedWindow(
-            [_log_of(event) for event in logs],
-            [block_at(n) for n in numbers],
+            [_build_log(event) for event in logs],
+            [block_at(number) for number in numbers],
             fold.drain_changes(),
         )
 
 
-def _places() -> Iterator[tuple[Position, int]]:
+def _iterate_positions() -> Iterator[tuple[Position, int]]:
     number = 0
     while True:
         number += 1
@@ -90,15 +102,17 @@ def _places() -> Iterator[tuple[Position, int]]:
             yield Position(number, log // 2, log), 2 * number
 
 
-def _life_of(group: int, places: Iterator[tuple[Position, int]]) -> Iterator[DomainEvent]:
-    tasks = [TaskKey(word("t", 3 * group + n)) for n in range(3)]
-    nodes = [address((3 * group + n) % NODES) for n in range(3)]
-    key = GroupKey(word("g", group))
+def _iterate_group_events(
+    group: int, positions: Iterator[tuple[Position, int]]
+) -> Iterator[DomainEvent]:
+    tasks = [TaskKey(build_hash("t", 3 * group + number)) for number in range(3)]
+    nodes = [build_address((3 * group + number) % NODES) for number in range(3)]
+    key = GroupKey(build_hash("g", group))
     for task in tasks:
         yield TaskCreated(
-            *next(places),
+            *next(positions),
             task,
-            creator=address(group % 7),
+            creator=build_address(group % 7),
             fee=10**18,
             min_vram=8,
             required_gpu="",
@@ -111,33 +125,33 @@ def _life_of(group: int, places: Iterator[tuple[Position, int]]) -> Iterator[Dom
             group=key,
         )
     for task, node in zip(tasks, nodes, strict=True):
-        yield TaskStarted(*next(places), task, node)
+        yield TaskStarted(*next(positions), task, node)
     # In one group of ten a task times out; from then on, each task changes its node's reliability.
-    done = tasks[:2] if group % 10 == 0 else tasks
-    for task in tasks[len(done) :]:
-        yield TaskTimedOut(*next(places), task)
-    for task, node in zip(done, nodes, strict=False):
-        yield TaskSubmitted(*next(places), task, node)
-    yield GroupValidated(*next(places), key, tuple(tasks))
-    for task in done:
-        yield TaskValidated(*next(places), task)
-    yield TaskSucceeded(*next(places), done[0])
-    for task in done[1:]:
-        yield TaskRefunded(*next(places), task)
+    answered_tasks = tasks[:2] if group % 10 == 0 else tasks
+    for task in tasks[len(answered_tasks) :]:
+        yield TaskTimedOut(*next(positions), task)
+    for task, node in zip(answered_tasks, nodes, strict=False):
+        yield TaskSubmitted(*next(positions), task, node)
+    yield GroupValidated(*next(positions), key, tuple(tasks))
+    for task in answered_tasks:
+        yield TaskValidated(*next(positions), task)
+    yield TaskSucceeded(*next(positions), answered_tasks[0])
+    for task in answered_tasks[1:]:
+        yield TaskRefunded(*next(positions), task)
 
 
-def _log_of(event: DomainEvent) -> Log:
+def _build_log(event: DomainEvent) -> Log:
     kind = type(event).__name__
-    creation = isinstance(event, TaskCreated)
+    is_creation = isinstance(event, TaskCreated)
     return Log(
         block=event.at.block,
         block_hash=block_at(event.at.block).hash,
         time=event.time,
         tx=event.at.tx,
-        tx_hash=Hash(word("x", event.at.block * 1000 + event.at.tx)),
+        tx_hash=Hash(build_hash("x", event.at.block * 1000 + event.at.tx)),
         index=event.at.log,
         address=CONTRACT,
-        topics=(word(kind, 0), word("t", event.at.log), word("n", event.at.tx)),
+        topics=(build_hash(kind, 0), build_hash("t", event.at.log), build_hash("n", event.at.tx)),
         # A task creation contains the requirements, about half a kilobyte; other logs are small.
-        data="0x" + word("d", event.at.log)[2:] * (18 if creation else 1),
+        data="0x" + build_hash("d", event.at.log)[2:] * (18 if is_creation else 1),
     )

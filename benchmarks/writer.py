@@ -24,9 +24,9 @@ ROOT = Path(__file__).resolve().parents[1]
 # installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.backfill import MISSED, opened, resident_mb  # noqa: E402
-from benchmarks.insert import folder  # noqa: E402
-from benchmarks.ordinary_traffic import served  # noqa: E402
+from benchmarks.backfill import MISSED_EXIT_CODE, get_resident_mb, open_chain_source  # noqa: E402
+from benchmarks.insert import create_shared_folder  # noqa: E402
+from benchmarks.ordinary_traffic import serve_chain  # noqa: E402
 from oracle.chain.fetch.fetcher import BlockWindow  # noqa: E402
 from oracle.chain.heads import Heads  # noqa: E402
 from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
@@ -43,11 +43,11 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from tests.support.chain.network_logs import NETWORK  # noqa: E402
 from tests.support.postgresql import Server, find_programs  # noqa: E402
 
-RATE, BYTES = 100_000, 300
+MIN_EVENTS_PER_SECOND, MAX_BYTES_PER_EVENT = 100_000, 300
 
 
 @dataclass
-class Prepared:
+class PreparedHistory:
     """A history in memory: its decoded windows, and the chain from which they were read."""
 
     reader: EventReader
@@ -61,14 +61,14 @@ class Prepared:
 
 
 @dataclass
-class Took:
-    """The cost of writing one history; `size` is in bytes."""
+class WriteCost:
+    """The cost of writing one history."""
 
     seconds: float
     cpu_seconds: float
     # Resident memory in MB at the beginning and at the end.
-    memory: tuple[int, int]
-    size: int
+    memory_mb: tuple[int, int]
+    size_bytes: int
 
 
 def main() -> int:
@@ -78,114 +78,122 @@ def main() -> int:
     parser.add_argument("--postgresql", action="store_true")
     arguments = parser.parse_args()
     freeze_gc()
-    history = prepared(arguments.events, arguments.each)
-    print(f"{history.logs:,} events in {len(history.windows)} transactions; {load()}")
+    history = prepare_history(arguments.events, arguments.each)
+    print(f"{history.logs:,} events in {len(history.windows)} transactions; {describe_load()}")
     with tempfile.TemporaryDirectory() as folder_name:
         file = Path(folder_name, "oracle.db")
-        took = written(f"sqlite:///{file}", history, lambda: file.stat().st_size)
-    is_reached = shown("sqlite", took, history.logs)
+        cost = write_history(f"sqlite:///{file}", history, lambda: file.stat().st_size)
+    is_reached = print_result("sqlite", cost, history.logs)
     programs = find_programs() if arguments.postgresql else None
     if programs is not None:
-        with folder() as here, closing(Server(programs, here)) as server:
+        with (
+            create_shared_folder() as shared_folder,
+            closing(Server(programs, shared_folder)) as server,
+        ):
             server.create("ours", "template0")
             url = server.url("ours")
-            took = written(url, history, lambda: database_size(url))
-        shown("postgresql", took, history.logs)
-    return 0 if is_reached else MISSED
+            cost = write_history(url, history, lambda: measure_database_size(url))
+        print_result("postgresql", cost, history.logs)
+    return 0 if is_reached else MISSED_EXIT_CODE
 
 
-def prepared(events: int, events_per_block: int) -> Prepared:
+def prepare_history(events: int, events_per_commit: int) -> PreparedHistory:
     """Read the complete history, and join its windows to windows of enough events."""
-    with served(events) as url:
-        source, reader = opened(url)
-        chain = Prepared(reader, source.fetch_heads(), source.fetch_genesis_hash())
-        chain.windows = list(
-            join_windows_of(
-                read(source.fetch_window, reader, chain.heads.final.number), events_per_block
+    with serve_chain(events) as url:
+        source, reader = open_chain_source(url)
+        history = PreparedHistory(reader, source.fetch_heads(), source.fetch_genesis_hash())
+        history.windows = list(
+            join_windows_to_size(
+                iterate_windows(source.fetch_window, reader, history.heads.final.number),
+                events_per_commit,
             )
         )
         source.close()
-    return chain
+    return history
 
 
-def read(
-    window_of: Callable[..., BlockWindow], reader: EventReader, last: int
+def iterate_windows(
+    fetch_window: Callable[..., BlockWindow], reader: EventReader, last_block: int
 ) -> Iterator[BlockWindow]:
-    first = 0
-    while first <= last:
-        window = window_of(BlockRange(first, last), with_headers=False)
+    first_block = 0
+    while first_block <= last_block:
+        window = fetch_window(BlockRange(first_block, last_block), with_headers=False)
         yield replace(window, decoded=reader.decode_rows(window.logs, window.calls))
-        first = window.range.last + 1
+        first_block = window.range.last + 1
 
 
-def join_windows_of(
-    windows: Iterator[BlockWindow], windows_per_commit: int
+def join_windows_to_size(
+    windows: Iterator[BlockWindow], events_per_commit: int
 ) -> Iterator[BlockWindow]:
-    """Join adjacent windows until each has at least `windows_per_commit` events."""
-    held: list[BlockWindow] = []
+    """Join adjacent windows until each has at least `events_per_commit` events."""
+    pending_windows: list[BlockWindow] = []
     events = 0
     for window in windows:
         assert window.decoded is not None
-        held.append(replace(window, logs=LogTable.from_logs(window.logs)))
+        pending_windows.append(replace(window, logs=LogTable.from_logs(window.logs)))
         events += len(window.decoded.events)
-        if events >= windows_per_commit:
-            yield join_windows(held)
-            held, events = [], 0
-    if held:
-        yield join_windows(held)
+        if events >= events_per_commit:
+            yield join_windows(pending_windows)
+            pending_windows, events = [], 0
+    if pending_windows:
+        yield join_windows(pending_windows)
 
 
-def written(url: str, history: Prepared, size: Callable[[], int]) -> Took:
+def write_history(url: str, history: PreparedHistory, size_bytes: Callable[[], int]) -> WriteCost:
     """Fold and commit the complete history; return the cost."""
     with Store.open(url, create=True) as store:
         with store.transaction() as uow:
             contracts = {"TaskNetwork": NETWORK}
             uow.identity.store_or_check(Identity(31337, history.genesis, contracts, None, 0))
-        empty, writer = size(), EventFolder(CRYNUX, history.reader)
-        began, worked, memory = time.perf_counter(), time.process_time(), resident_mb()
+        size_before, event_folder = size_bytes(), EventFolder(CRYNUX, history.reader)
+        start, cpu_start, memory_mb = time.perf_counter(), time.process_time(), get_resident_mb()
         for window in history.windows:
             with store.read_transaction() as uow:
                 cursor = uow.cursor.get()
             commit_window(
                 store,
-                writer,
+                event_folder,
                 window,
                 heads=history.heads,
                 cursor=cursor,
                 clock=time.perf_counter,
             )
-        seconds, cpu = time.perf_counter() - began, time.process_time() - worked
+        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu_start
         with store.read_transaction() as uow:
             assert uow.logs.count() == history.logs
             assert uow.anomalies.count() == 0
             print(f"  digest of the projections {uow.projections.compute_digest()[:16]}")
-    return Took(seconds, cpu, (memory, resident_mb()), size() - empty)
+    return WriteCost(seconds, cpu, (memory_mb, get_resident_mb()), size_bytes() - size_before)
 
 
-def database_size(url: str) -> int:
+def measure_database_size(url: str) -> int:
     with psycopg.connect(url) as connection:
         row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
     assert row is not None
     return int(row[0])
 
 
-def shown(name: str, took: Took, events: int) -> bool:
+def print_result(name: str, cost: WriteCost, events: int) -> bool:
     """Print the result; return whether both targets were reached."""
-    rate, size = events / took.seconds, took.size / events
+    rate, size_bytes = events / cost.seconds, cost.size_bytes / events
     print(
-        f"  {name:<11}{rate:>9,.0f} events/s, {events / took.cpu_seconds:,.0f} per CPU second "
-        f"({1e6 * took.cpu_seconds / events:.1f} µs per event); {size:.0f} bytes per event; "
-        f"resident memory {took.memory[0]} MB before, {took.memory[1]} MB after"
+        f"  {name:<11}{rate:>9,.0f} events/s, {events / cost.cpu_seconds:,.0f} per CPU second "
+        f"({1e6 * cost.cpu_seconds / events:.1f} µs per event); {size_bytes:.0f} bytes per event; "
+        f"resident memory {cost.memory_mb[0]} MB before, {cost.memory_mb[1]} MB after"
     )
-    for what, value, is_met in (
-        (f"at least {RATE:,} events/s", rate, rate >= RATE),
-        (f"at most {BYTES} bytes per event", size, size <= BYTES),
+    for target, value, is_reached in (
+        (f"at least {MIN_EVENTS_PER_SECOND:,} events/s", rate, rate >= MIN_EVENTS_PER_SECOND),
+        (
+            f"at most {MAX_BYTES_PER_EVENT} bytes per event",
+            size_bytes,
+            size_bytes <= MAX_BYTES_PER_EVENT,
+        ),
     ):
-        print(f"  {name:<11}{what}: {value:,.0f}, {'reached' if is_met else 'MISSED'}")
-    return rate >= RATE and size <= BYTES
+        print(f"  {name:<11}{target}: {value:,.0f}, {'reached' if is_reached else 'MISSED'}")
+    return rate >= MIN_EVENTS_PER_SECOND and size_bytes <= MAX_BYTES_PER_EVENT
 
 
-def load() -> str:
+def describe_load() -> str:
     """Return the load of the machine, which affects every figure."""
     return f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
 

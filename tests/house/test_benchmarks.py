@@ -5,7 +5,7 @@ import json
 import pytest
 
 from benchmarks import outcome
-from benchmarks.outcome import MISSED, Outcome
+from benchmarks.outcome import MISSED_EXIT_CODE, Outcome
 
 REACHED = Outcome("selection", 4.0, "ms", 5.0, 40.0, "judging every node anew")
 
@@ -14,10 +14,10 @@ REACHED = Outcome("selection", 4.0, "ms", 5.0, 40.0, "judging every node anew")
     ("changes", "verdict"),
     [
         ({}, "reached"),
-        ({"got": 5.5}, "MISSED"),
+        ({"value": 5.5}, "MISSED"),
         ({"target": None}, "no target"),
-        ({"target_at": "100,000 nodes"}, "counts at 100,000 nodes"),
-        ({"target_at": "100,000 nodes", "got": 5.5}, "counts at 100,000 nodes"),
+        ({"target_size": "100,000 nodes"}, "counts at 100,000 nodes"),
+        ({"target_size": "100,000 nodes", "value": 5.5}, "counts at 100,000 nodes"),
     ],
 )
 def test_benchmark_target_counts_only_at_its_own_size(changes, verdict):
@@ -25,17 +25,17 @@ def test_benchmark_target_counts_only_at_its_own_size(changes, verdict):
 
 
 def test_missed_target_determines_exit_code(capsys):
-    outcome.begin("nothing")
+    outcome.begin_benchmark("nothing")
 
-    assert outcome.end([REACHED]) == 0
-    assert outcome.end([REACHED, REACHED._replace(got=5.5)]) == MISSED
+    assert outcome.finish_benchmark([REACHED]) == 0
+    assert outcome.finish_benchmark([REACHED, REACHED._replace(value=5.5)]) == MISSED_EXIT_CODE
     assert "10 times faster than judging every node anew" in capsys.readouterr().out
 
 
 def test_results_are_appended_to_results_file(monkeypatch, tmp_path, capsys):
-    monkeypatch.setenv(outcome.RESULTS, str(tmp_path / "results"))
-    outcome.end([REACHED])
-    outcome.end([REACHED])
+    monkeypatch.setenv(outcome.RESULTS_VARIABLE, str(tmp_path / "results"))
+    outcome.finish_benchmark([REACHED])
+    outcome.finish_benchmark([REACHED])
 
     lines = (tmp_path / "results").read_text("utf-8").splitlines()
     assert [json.loads(line) for line in lines] == [

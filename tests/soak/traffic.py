@@ -21,9 +21,9 @@ def blocks_of(events: int, random: Random, logs_a_block: int) -> Iterator[list[T
     `logs_a_block` logs, but for the stages of what began earlier.
     """
     network = Network(random)
-    joined = network.joined()
-    yield [_tx(joined)]
-    log_count = len(joined)
+    joins = network.build_joins()
+    yield [_tx(joins)]
+    log_count = len(joins)
     under_way: deque[list[Stage]] = deque()
     while log_count < events or under_way:
         block: list[Stage] = []
@@ -35,9 +35,9 @@ def blocks_of(events: int, random: Random, logs_a_block: int) -> Iterator[list[T
         while (
             log_count + _logs(block) < events
             and _logs(block) < logs_a_block
-            and len(network.free) > 3
+            and len(network.free_nodes) > 3
         ):
-            begun, *stages = network.lives()
+            begun, *stages = network.build_group_stages()
             block.append(begun)
             under_way.append(stages)
         log_count += _logs(block)

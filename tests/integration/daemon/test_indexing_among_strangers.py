@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 import requests
 
-from benchmarks.ordinary_traffic import served
+from benchmarks.ordinary_traffic import serve_chain
 from tests.integration.daemon.test_slow_clients import WHOLE, connected
 from tests.integration.daemon.test_web_under_load import settings
 from tests.support.cli.daemon import PATIENCE_SECONDS, Daemon, daemon
@@ -97,7 +97,7 @@ def cpu_seconds(running: Daemon) -> float:
 
 def test_indexing_completes_and_logs_little_despite_slow_clients(tmp_path: Path):
     with (
-        served(5_000) as url,
+        serve_chain(5_000) as url,
         daemon(write(settings(url, tmp_path), tmp_path / "config.toml")) as running,
         slow_clients(running.url, 300, PATIENCE_SECONDS),
     ):
@@ -115,7 +115,7 @@ def test_indexing_completes_with_few_file_descriptors_despite_held_connections(
     tmp_path: Path,
 ):
     with (
-        served(5_000) as url,
+        serve_chain(5_000) as url,
         daemon(write(settings(url, tmp_path), tmp_path / "config.toml"), program=FEW) as running,
         ExitStack() as held,
     ):
@@ -130,7 +130,7 @@ def test_indexing_completes_with_few_file_descriptors_despite_held_connections(
 
 def test_listener_without_free_file_descriptors_waits_and_recovers(tmp_path: Path):
     with (
-        served(100) as url,
+        serve_chain(100) as url,
         daemon(write(settings(url, tmp_path), tmp_path / "config.toml")) as running,
         ExitStack() as opened,
     ):
@@ -150,7 +150,7 @@ def test_listener_without_free_file_descriptors_waits_and_recovers(tmp_path: Pat
 @pytest.mark.nightly
 @pytest.mark.timeout(1800)
 def test_5000_slow_clients_block_neither_livez_nor_indexing(tmp_path: Path):
-    with served(30_000) as url:
+    with serve_chain(30_000) as url:
         alone, usual, _ = played(url, tmp_path / "alone", 0)
         among, answers, log_bytes = played(url, tmp_path / "among", 5_000)
     print(  # noqa: T201  the figures of docs/decisions

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from benchmarks.ordinary_traffic import served
+from benchmarks.ordinary_traffic import serve_chain
 from tests.support.chain.network_logs import NETWORK
 from tests.support.cli.daemon import daemon
 from tests.support.cli.local_network import write
@@ -97,7 +97,7 @@ def settings(url: str, folder: Path):
 @pytest.mark.nightly
 def test_backfill_completes_under_http_load_without_failures(events, tmp_path):
     with (
-        served(events) as url,
+        serve_chain(events) as url,
         daemon(write(settings(url, tmp_path), tmp_path / "config.toml")) as running,
     ):
         hammer, turns, largest_wal = Hammer(running.url), Turns("confirm"), 0

@@ -22,7 +22,9 @@ EVENTS = (
 )
 
 
-def index(url: str, address: str, abi: list[dict[str, object]], path: Path, last: int) -> int:
+def index_events(
+    url: str, address: str, abi: list[dict[str, object]], path: Path, last: int
+) -> int:
     """Index blocks 0 to `last` into a SQLite file; return the number of events written."""
     web3 = Web3(HTTPProvider(url))
     contract = web3.eth.contract(Web3.to_checksum_address(address), abi=abi)

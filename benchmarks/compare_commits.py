@@ -1,8 +1,9 @@
 """Compare the command `run --once` with the same command of an earlier commit.
 
-Run: .venv/bin/python benchmarks/beside_commit.py [--commit 5e8f326] [--events 200000] [--pairs 3]
-The earlier commit is checked out and installed under build/ once. Both index the same valid blocks
-into new databases, in turn, with default settings: once with every proof, and once without proofs.
+Run: .venv/bin/python benchmarks/compare_commits.py [--commit 5e8f326] [--events N] [--pairs 3]
+The earlier commit is checked out and installed under build/ once. Both commits index the same
+valid blocks into new databases, in turn, with every proof and without proofs; all other settings
+have their defaults.
 The time is that of the complete process. A separate process serves the chain and uses part of the
 same CPU cores.
 """
@@ -21,35 +22,35 @@ ROOT = Path(__file__).resolve().parents[1]
 # installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.outcome import Outcome, begin, end  # noqa: E402
+from benchmarks.outcome import Outcome, begin_benchmark, finish_benchmark  # noqa: E402
 from benchmarks.segments import CHAIN_ID  # noqa: E402
-from benchmarks.verify import served  # noqa: E402
+from benchmarks.verify import serve_valid_chain  # noqa: E402
 from tests.support.chain.network_logs import NETWORK  # noqa: E402
 
-LEAVES_OUT = "the network; memory"
-EVENTS = 200_000
+NOT_MEASURED = "the network; memory"
+TARGET_EVENTS = 200_000
 # The last commit before workers prepared the history.
-COMMIT = "5e8f326"
+BASELINE_COMMIT = "5e8f326"
 
 
-class Way(NamedTuple):
+class Mode(NamedTuple):
     """A kind of run.
 
-    `verify` is the section `[verify]` of its configuration, and `times` the target speedup.
+    `verify_section` is the section `[verify]` of its configuration. `min_speedup` is the target.
     """
 
     name: str
-    verify: str
-    times: float
+    verify_section: str
+    min_speedup: float
 
 
-WAYS = (
-    Way("every proof", "", 2.0),
-    Way("no proof", '[verify]\nhead = "seamed"\nhistory = "seamed"\nreceipts = false\n', 1.6),
+MODES = (
+    Mode("every proof", "", 2.0),
+    Mode("no proof", '[verify]\nhead = "seamed"\nhistory = "seamed"\nreceipts = false\n', 1.6),
 )
 
 
-def installed(commit: str) -> Path:
+def install_commit(commit: str) -> Path:
     """Install a commit under build/ if necessary, and return the path of its Python."""
     folder = ROOT / "build" / "beside" / commit
     python = folder / ".venv" / "bin" / "python"
@@ -68,28 +69,28 @@ def installed(commit: str) -> Path:
     return python
 
 
-def indexed(python: Path, chain: str, mode: Way) -> tuple[float, int]:
+def index_chain(python: Path, chain_url: str, mode: Mode) -> tuple[float, int]:
     """Index the complete chain into a new database; return the seconds and the event count."""
     with tempfile.TemporaryDirectory() as folder_name:
         config = Path(folder_name, "config.toml")
         config.touch(0o600)
         config.write_text(
             f'[database]\nurl = "sqlite:///{folder_name}/oracle.db"\n'
-            f'[chain]\nid = {CHAIN_ID}\nendpoints = ["{chain}"]\n'
-            f'[network]\ncontracts = {{ TaskNetwork = "{NETWORK}" }}\n{mode.verify}',
+            f'[chain]\nid = {CHAIN_ID}\nendpoints = ["{chain_url}"]\n'
+            f'[network]\ncontracts = {{ TaskNetwork = "{NETWORK}" }}\n{mode.verify_section}',
             "utf-8",
         )
         command: list[str | Path] = [python, "-m", "oracle", "run", "--once", "--config", config]
-        began = time.perf_counter()
-        ended = subprocess.run(
+        start = time.perf_counter()
+        completed = subprocess.run(
             command, cwd=folder_name, capture_output=True, text=True, check=False
         )
-        took = time.perf_counter() - began
-        assert ended.returncode == 0, ended.stdout + ended.stderr
-        return took, stored(python, config)
+        seconds = time.perf_counter() - start
+        assert completed.returncode == 0, completed.stdout + completed.stderr
+        return seconds, count_stored_events(python, config)
 
 
-def stored(python: Path, config: Path) -> int:
+def count_stored_events(python: Path, config: Path) -> int:
     """Return the number of stored events.
 
     The `export` command of the commit counts them, because tables have other names in other
@@ -103,45 +104,45 @@ def stored(python: Path, config: Path) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--commit", default=COMMIT)
-    parser.add_argument("--events", type=int, default=EVENTS)
+    parser.add_argument("--commit", default=BASELINE_COMMIT)
+    parser.add_argument("--events", type=int, default=TARGET_EVENTS)
     parser.add_argument("--pairs", type=int, default=3)
     arguments = parser.parse_args()
-    other_python = installed(arguments.commit)
-    begin(LEAVES_OUT)
+    other_python = install_commit(arguments.commit)
+    begin_benchmark(NOT_MEASURED)
     outcomes = []
-    with served(arguments.events) as chain:
-        for mode in WAYS:
-            figures_by_python: dict[Path, list[float]] = {
+    with serve_valid_chain(arguments.events) as chain_url:
+        for mode in MODES:
+            microseconds_by_python: dict[Path, list[float]] = {
                 other_python: [],
                 Path(sys.executable): [],
             }
             counts = set()
             for _ in range(arguments.pairs):
-                for python, figures in figures_by_python.items():
-                    seconds, count = indexed(python, chain, mode)
+                for python, microseconds in microseconds_by_python.items():
+                    seconds, count = index_chain(python, chain_url, mode)
                     counts.add(count)
-                    figures.append(1e6 * seconds / count)
+                    microseconds.append(1e6 * seconds / count)
                     name = "this checkout" if python != other_python else arguments.commit
                     print(f"{mode.name}, {name}: {count / seconds:,.0f} events/s", flush=True)
             assert len(counts) == 1, "the commits stored different numbers of events"
-            baseline, measured = (
-                statistics.median(figures) for figures in figures_by_python.values()
+            baseline, microseconds_here = (
+                statistics.median(microseconds) for microseconds in microseconds_by_python.values()
             )
-            size = "" if arguments.events >= EVENTS else f"{EVENTS:,} events"
-            what = f"run --once, {mode.name}"
+            target_size = "" if arguments.events >= TARGET_EVENTS else f"{TARGET_EVENTS:,} events"
+            title = f"run --once, {mode.name}"
             outcomes.append(
                 Outcome(
-                    what,
-                    measured,
+                    title,
+                    microseconds_here,
                     "µs/event",
-                    baseline / mode.times,
+                    baseline / mode.min_speedup,
                     baseline,
                     arguments.commit,
-                    size,
+                    target_size,
                 )
             )
-    return end(outcomes)
+    return finish_benchmark(outcomes)
 
 
 if __name__ == "__main__":
