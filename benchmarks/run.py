@@ -45,6 +45,7 @@ QUICK_OPTIONS: dict[str, list[str]] = {
     "round_cut": ["--nodes", "20000"],
     "startup": ["--times", "1"],
     "latency": ["--blocks", "60"],
+    "head_delays": ["--blocks", "4"],
     "parquet": ["--events", "10000"],
     "snapshots": ["--events", "20000", "--blocks", "5"],
     "rebuild": ["--events", "10000"],

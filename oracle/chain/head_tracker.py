@@ -26,6 +26,14 @@ _MAX_COUNTED_SECONDS = 20.0
 _MAX_BELOW_FINAL_SECONDS = 60.0
 # Weight of the newest block in the moving average of block times.
 _NEWEST_WEIGHT = 0.2
+# A block is expected one block time after the previous one was seen. Around that time the chain is
+# polled at short intervals: from a seventh of the block time earlier, because the previous one may
+# have been seen late, and for half a second, because blocks are not punctual.
+_EARLY_SHARE, _MAX_EARLY_SECONDS = 0.15, 0.25
+_LATE_SECONDS = 0.5
+_SHORT_POLL_SECONDS = 0.1
+# With faster blocks, short intervals would never end.
+_MIN_EXPECTED_BLOCK_SECONDS = 0.75
 
 
 class StallDetector:
@@ -93,6 +101,17 @@ class HeadTracker:
     def block_seconds(self) -> float:
         """Average block time in seconds of block timestamps; 0 until two blocks were seen."""
         return self._stall_detector.block_seconds
+
+    def estimate_poll_wait(self) -> float | None:
+        """Return the seconds until a poll is likely to find a new block, or None if unknown."""
+        block_seconds = self.block_seconds
+        if block_seconds < _MIN_EXPECTED_BLOCK_SECONDS:
+            return None
+        seconds_left = self._moved_at + block_seconds - self._clock()
+        if seconds_left < -_LATE_SECONDS:
+            return None
+        early_seconds = min(_EARLY_SHARE * block_seconds, _MAX_EARLY_SECONDS)
+        return max(seconds_left - early_seconds, _SHORT_POLL_SECONDS)
 
     @property
     def newest_number(self) -> int:

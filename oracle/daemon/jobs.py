@@ -76,7 +76,7 @@ def open_jobs(
         *([open_notify_job(index, ingest, health, is_daemon=is_daemon)] if config.notify else []),
         *([build_node_metrics_job(index)] if config.metrics.nodes and is_daemon else []),
         *([] if feed_jobs is None else feed_jobs.build_jobs()),
-        Job("index", poll_seconds, index_job.run_tick),
+        Job("index", poll_seconds, index_job.run_tick, index.chain.tracker.estimate_poll_wait),
         # Confirm before sending: a call that was mined meanwhile must not be paid for twice.
         Job("confirm", poll_seconds, sending_jobs.confirm_transactions),
         Job("publish", poll_seconds, sending_jobs.advance_reports),

@@ -50,12 +50,14 @@ class Job:
     """One of the daemon's jobs.
 
     `tick` does one piece of work and returns what to log. It returns None if there was nothing to
-    do; the next tick then follows after `every_seconds`.
+    do; the next tick then follows after `every_seconds`, or earlier, if `estimate_wait` returns
+    fewer seconds after the tick.
     """
 
     name: str
     every_seconds: float
     tick: Callable[[], TickFacts]
+    estimate_wait: Callable[[], float | None] | None = None
 
 
 @dataclass(slots=True)
@@ -137,11 +139,14 @@ class Timetable:
         self._changed = threading.Condition()
         self._is_closed = False
 
-    def make_job_due(self, name: str) -> None:
-        """Make the job due now, after the jobs that are already due; callable from any thread."""
+    def make_job_due(self, name: str, wait_seconds: float = 0.0) -> None:
+        """Make the job due after this time at the latest; callable from any thread.
+
+        Jobs that are already due run first.
+        """
         with self._changed:
             if name in self._due_at:
-                self._due_at[name] = min(self._due_at[name], self._clock())
+                self._due_at[name] = min(self._due_at[name], self._clock() + wait_seconds)
                 self._changed.notify()
 
     def close_timetable(self) -> None:
@@ -195,8 +200,9 @@ def run_jobs(
     def run_worker() -> None:
         try:
             while (job := timetable.wait_for_job()) is not None and not stop.is_set():
-                if _run_job_tick(job, liveness):
-                    timetable.make_job_due(job.name)
+                wait_seconds = _run_job_tick(job, liveness)
+                if wait_seconds is not None:
+                    timetable.make_job_due(job.name, wait_seconds)
         except BaseException as error:  # noqa: BLE001  raised again by the thread that waits
             failures.append(error)
         finally:
@@ -255,20 +261,23 @@ def run_until_idle(
         pass
 
 
-def _run_job_tick(job: Job, liveness: JobLiveness) -> bool:
-    """Run one tick and return whether there may be more to do."""
+def _run_job_tick(job: Job, liveness: JobLiveness) -> float | None:
+    """Run one tick and return the seconds until the next one, or None for the job's period."""
     try:
         facts = _measure_tick(job)
     except TransientError as error:
         metrics.STEP_FAILURES.labels(job.name).inc()
         _log_failed_tick(job, str(error), liveness.record_failure(job.name, str(error)))
-        return False
+        return None
     finally:
         liveness.mark_tick(job.name)
     if failure_count := liveness.record_success(job.name):
         structlog.get_logger().info("step_recovered", step=job.name, failures=failure_count)
     _log_completed_tick(job, facts)
-    return facts is not None
+    if facts is not None:
+        # There may be more to do.
+        return 0.0
+    return None if job.estimate_wait is None else job.estimate_wait()
 
 
 def _measure_tick(job: Job) -> TickFacts:

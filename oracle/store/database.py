@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
+from threading import Condition
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,6 +19,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
 from oracle.errors import InputError, TransientError
+from oracle.store.commit_watch import CommitWatch, FileCommitWatch, ServerCommitWatch
 from oracle.store.db_errors import UnknownCommitError, is_connection_lost, translate_db_error
 from oracle.store.engine import (
     create_read_engine,
@@ -216,6 +218,7 @@ class Store:
         self._epoch: int | None = None
         self._file = get_file_identity(url)
         self._stop_readers: set[Callable[[], None]] = set()
+        self._committed = Condition()
 
     @classmethod
     def open(cls, url: str, *, create: bool = False) -> "Store":
@@ -279,6 +282,8 @@ class Store:
                 raise UnknownCommitError(str(error)) from error
             raise
         self._was_written = True
+        with self._committed:
+            self._committed.notify_all()
 
     def _await_unknown_commit(self) -> None:
         """Wait until the server has ended the transaction whose COMMIT it did not confirm.
@@ -342,6 +347,16 @@ class Store:
         self._await_unknown_commit()
         with self._translate_errors(), self._read_engine.begin() as connection:
             yield UnitOfWork(connection)
+
+    def watch_commits(self) -> CommitWatch:
+        """Return a watch that sees the commits of all processes from now on."""
+        watch: CommitWatch = (
+            FileCommitWatch(self._url.database or "", self._committed)
+            if self._url.get_backend_name() == "sqlite"
+            else ServerCommitWatch(self._url)
+        )
+        self.call_before_close(watch.close)
+        return watch
 
     @contextmanager
     def temporary_copy(self) -> Iterator[str | None]:

@@ -18,6 +18,8 @@ BUSY_SECONDS = 5.0
 # Arbitrary key of the advisory lock by which PostgreSQL's writers exclude each other. SQLite's
 # writers lock the file.
 WRITER_LOCK = 0x716F73
+# The channel on which PostgreSQL notifies readers of every committed write transaction.
+COMMIT_CHANNEL = "qos_oracle_commit"
 # Equal to the duration of the lease: a writer that is idle in its transaction for longer has lost
 # the lease anyway.
 STALLED_SECONDS = 30
@@ -84,7 +86,7 @@ def create_write_engine(url: URL) -> Engine:
         pool_size=1,
         max_overflow=4,
         pool_timeout=BUSY_SECONDS,
-        connect_args=_build_keepalive_args(url),
+        connect_args=build_keepalive_args(url),
     )
     event.listen(engine, "begin", _acquire_writer_lock)
     return engine
@@ -104,7 +106,7 @@ def create_read_engine(url: URL) -> Engine:
         pool_timeout=BUSY_SECONDS,
         isolation_level="REPEATABLE READ",
         execution_options={"postgresql_readonly": True},
-        connect_args=_build_keepalive_args(url),
+        connect_args=build_keepalive_args(url),
     )
 
 
@@ -165,7 +167,7 @@ def _set_query_only(connection: DBAPIConnection, _entry: ConnectionPoolEntry) ->
     cursor.close()
 
 
-def _build_keepalive_args(url: URL) -> dict[str, int]:
+def build_keepalive_args(url: URL) -> dict[str, int]:
     """Return connection settings that detect a lost server or network within about ten seconds."""
     defaults = {
         "connect_timeout": round(BUSY_SECONDS),
@@ -194,4 +196,7 @@ def _acquire_writer_lock(connection: Connection) -> None:
     connection.exec_driver_sql(
         f"SET LOCAL idle_in_transaction_session_timeout = '{STALLED_SECONDS}s'"
     )
-    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({WRITER_LOCK})")
+    # The notification is sent when the transaction commits.
+    connection.exec_driver_sql(
+        f"SELECT pg_advisory_xact_lock({WRITER_LOCK}), pg_notify('{COMMIT_CHANNEL}', '')"
+    )

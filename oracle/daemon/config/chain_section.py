@@ -59,7 +59,8 @@ class ChainSection(Section):
     # For chains with fast blocks: a final block must also be older than the head by this many
     # seconds of block time.
     finality_seconds: int = Field(default=0, ge=0)
-    # Seconds between two polls for a new block.
+    # Seconds between two polls for a new block. If the block time is at least 0.75 s, the chain is
+    # also polled when the next block is expected, at most eight times a block.
     poll_seconds: float = Field(default=1.0, gt=0, le=600)
     # The largest accepted response, in MiB (1 to 1,024). Larger data is requested in parts: first
     # for fewer blocks, and then a single block transaction by transaction

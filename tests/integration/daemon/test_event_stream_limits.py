@@ -1,4 +1,4 @@
-"""`/v1/events` over real sockets: one client cannot take all places, and each stream ends."""
+"""`/v1/events` over real sockets: commits wake it, clients share it, and each stream ends."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -7,8 +7,10 @@ import pytest
 import requests
 
 from oracle.daemon.config.listener_section import ApiSection
+from oracle.daemon.web.api import event_stream
 from oracle.daemon.web.api.read_api import create_read_api
 from oracle.daemon.web.http_server import serve_app
+from oracle.store.database import Store
 from tests.support.api import IndexedHistory
 from tests.support.histories import History
 from tests.support.txmgr.stores import new_sqlite_store
@@ -36,6 +38,21 @@ def opened(url: str, client: str) -> requests.Response:
     # A proxy on this machine names the client that it asks for.
     headers = {"X-Forwarded-For": client}
     return requests.get(f"{url}/v1/events", headers=headers, stream=True, timeout=PATIENCE_SECONDS)
+
+
+def test_commit_of_another_process_sends_event_before_the_next_check(database_url, monkeypatch):
+    monkeypatch.setattr(event_stream, "_CHECK_SECONDS", 10.0 * PATIENCE_SECONDS)
+    with (
+        Store.open(database_url) as store,
+        Store.open(database_url) as writer,
+        served(IndexedHistory(store).whole(History().joins("A")), ApiSection()) as url,
+        opened(url, "192.0.2.1") as answer,
+    ):
+        lines = answer.iter_lines(decode_unicode=True)
+        assert next(line for line in lines if line.startswith("id: "))
+        with writer.transaction() as uow:
+            uow.halts.open_halt("finality_violation", "block 9", since_block=9, since_time=1)
+        assert next(line for line in lines if line.startswith("event: ")) == "event: halted"
 
 
 def test_client_at_stream_limit_is_rejected_and_others_are_served(indexed):

@@ -104,3 +104,12 @@ def test_reported_lag_of_paused_replica_grows(copied_url: str, postgresql_replic
 def test_primary_database_reports_no_replica_lag(indexed: IndexedHistory):
     with indexed.store.read_transaction() as uow:
         assert uow.get_replica_lag_seconds() is None
+
+
+def test_replica_that_refuses_notifications_only_delays_readers(
+    copied_url: str, indexed: IndexedHistory
+):
+    with Store.open(copied_url) as store:
+        watch = store.watch_commits()
+        indexed.index([], 100, 100)
+        assert [watch.wait(0.01) for _ in range(3)] == [False] * 3

@@ -30,9 +30,13 @@ from oracle.queries.api.records.event_feed import (
 from oracle.queries.api.source import ApiSource, open_snapshot
 
 _MEDIA_TYPE = "text/event-stream"
-# How often the index is checked for changes, once for all streams: at the head, and during a
-# backfill, when it always has changed.
+# The index is checked for changes after each commit, once for all streams, and at the latest after
+# this many seconds. During a backfill, when it always has changed, it is checked less often.
 _CHECK_SECONDS, _HISTORY_CHECK_SECONDS = 1.0, 5.0
+# The minimum time between two checks, so that many commits in a row cost little.
+_MIN_CHECK_SECONDS = 0.02
+# The wait for a commit occupies a thread, which a closing server has to wait for.
+_COMMIT_WAIT_SECONDS = 0.25
 # A comment shows proxies and clients that the stream is alive.
 _COMMENT_SECONDS = 15.0
 _RETRY = b"retry: 3000\n"
@@ -107,6 +111,7 @@ class EventStreams:
         self._is_history = False
         self._batches: dict[EventCursor, _EventBatch] = {}
         self._changed = asyncio.Event()
+        self._commits = source.archive.store.watch_commits()
         self._watch: asyncio.Task[None] | None = None
         self._lock: asyncio.Lock | None = None
 
@@ -174,7 +179,15 @@ class EventStreams:
                 await self.check_for_change()
             except OracleError as error:
                 structlog.get_logger().debug("event_stream_read_failed", reason=str(error))
-            await asyncio.sleep(_HISTORY_CHECK_SECONDS if self._is_history else _CHECK_SECONDS)
+            await asyncio.sleep(_HISTORY_CHECK_SECONDS if self._is_history else _MIN_CHECK_SECONDS)
+            if not self._is_history:
+                await self._wait_for_commit()
+
+    async def _wait_for_commit(self) -> None:
+        """Wait until a process has committed, for at most `_CHECK_SECONDS`."""
+        for _ in range(round(_CHECK_SECONDS / _COMMIT_WAIT_SECONDS)):
+            if await asyncio.to_thread(self._commits.wait, _COMMIT_WAIT_SECONDS):
+                return
 
     def _read_newest_cursor(self) -> EventCursor:
         with open_snapshot(self._source) as snapshot:

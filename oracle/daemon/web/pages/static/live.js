@@ -2,14 +2,16 @@
 /* Reloads the network page when the event stream reports an event. All data comes from the page
    itself, so a reorganisation needs no special handling. */
 
-const SOONEST_MS = 1000;
+/* The minimum time between two reloads. */
+const RELOAD_MS = 1000;
 /* Spreads the requests of all viewers. */
-const SPREAD_MS = 500;
+const SPREAD_MS = 200;
 const SPEAK_MS = 5000;
 
 let stream = null;
 let place = null;
 let due = null;
+let reloadedAt = 0;
 let spokenAt = 0;
 
 function rows() {
@@ -25,16 +27,18 @@ function showState() {
   }
 }
 
-function askAgain() {
+function scheduleReload() {
+  const wait = Math.max(0, reloadedAt + RELOAD_MS - Date.now());
   due ??= setTimeout(() => {
     due = null;
+    reloadedAt = Date.now();
     document.getElementById("live")?.dispatchEvent(new CustomEvent("happened"));
-  }, SOONEST_MS + Math.random() * SPREAD_MS);
+  }, wait + Math.random() * SPREAD_MS);
 }
 
 function onEvent(event) {
   place = event.lastEventId || place;
-  askAgain();
+  scheduleReload();
 }
 
 function listen() {
@@ -57,7 +61,7 @@ function onVisibility() {
   }
   if (stream === null) {
     listen();
-    askAgain();
+    scheduleReload();
   }
 }
 

@@ -1,0 +1,130 @@
+"""Waits for the next commit to a database, by this process or by another one.
+
+A reader that waits here sees a change at once. See docs/explanation/storage.md#commits.
+"""
+
+import sqlite3
+from contextlib import closing
+from math import ceil
+from threading import Condition, Event, Lock
+from typing import Any, Protocol
+
+from sqlalchemy import Connection, create_engine
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+from oracle.store.engine import COMMIT_CHANNEL, build_keepalive_args
+
+# How often SQLite is asked for commits of other processes, which takes 6 microseconds.
+_LOOK_SECONDS = 0.01
+# Calls of `wait` before a server that refused is asked for notifications again.
+_REFUSED_WAITS = 100
+
+
+class CommitWatch(Protocol):
+    """Sees the commits since the last call of `wait`; thread-safe."""
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a commit, at most `seconds`, and return whether one was seen.
+
+        A commit may stay unseen, so callers also read the database at longer intervals.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the call of `wait` that is running, and release the connection."""
+        ...
+
+
+class FileCommitWatch:
+    """Compares SQLite's `data_version`, which every commit of another connection changes.
+
+    `committed` is notified of the commits of this process, which are therefore seen at once.
+    """
+
+    def __init__(self, database: str, committed: Condition) -> None:
+        self._connection = sqlite3.connect(database, timeout=0.0, check_same_thread=False)
+        self._committed = committed
+        self._is_closed = False
+        self._version = -1
+        self._version = self._read_version()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a commit, at most `seconds`, and return whether one was seen."""
+        with self._committed:
+            for _ in range(ceil(seconds / _LOOK_SECONDS)):
+                if self._is_closed:
+                    return False
+                version = self._read_version()
+                if version != self._version:
+                    self._version = version
+                    return True
+                self._committed.wait(_LOOK_SECONDS)
+        return False
+
+    def close(self) -> None:
+        """End the call of `wait` that is running, and close the connection."""
+        with self._committed:
+            self._is_closed = True
+            self._connection.close()
+
+    def _read_version(self) -> int:
+        """Return the version of the data, or the last one while the file is locked."""
+        try:
+            with closing(self._connection.execute("PRAGMA data_version")) as rows:
+                return int(rows.fetchone()[0])
+        except sqlite3.OperationalError:
+            return self._version
+
+
+class ServerCommitWatch:
+    """Listens for the notifications that PostgreSQL sends after each write transaction.
+
+    It has a connection of its own. A server that refuses, such as a replica, sends none; then
+    every call waits for the full time and returns False.
+    """
+
+    def __init__(self, url: URL) -> None:
+        self._engine = create_engine(
+            url,
+            poolclass=NullPool,
+            isolation_level="AUTOCOMMIT",
+            connect_args=build_keepalive_args(url),
+        )
+        self._connection: Connection | None = None
+        self._lock = Lock()
+        self._is_closed = Event()
+        self._refused_waits = 0
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a commit, at most `seconds`, and return whether one was seen."""
+        with self._lock:
+            if self._is_closed.is_set() or self._refused_waits > 0:
+                self._refused_waits -= 1
+                self._is_closed.wait(seconds)
+                return False
+            try:
+                notifications = self._listen().notifies(timeout=seconds, stop_after=1)
+                return bool(list(notifications))
+            except (DBAPIError, self._engine.dialect.loaded_dbapi.Error):
+                self._disconnect()
+                self._refused_waits = _REFUSED_WAITS
+                return False
+
+    def close(self) -> None:
+        """Close the connection, after the call of `wait` that is running."""
+        self._is_closed.set()
+        with self._lock:
+            self._disconnect()
+
+    def _listen(self) -> Any:  # noqa: ANN401  the driver's connection; the driver is not imported here
+        if self._connection is None:
+            self._connection = self._engine.connect()
+            self._connection.exec_driver_sql(f"LISTEN {COMMIT_CHANNEL}")
+        return self._connection.connection.driver_connection
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()

@@ -1,0 +1,68 @@
+"""Commits are seen by the readers that wait for them, whichever process commits."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from oracle.domain.blocks import BlockRef
+from oracle.domain.ids import Hash
+from oracle.store.database import Store
+
+LONG_SECONDS = 30.0
+
+
+def commit_block(store: Store) -> None:
+    block_hash = Hash(f"0x{1:064x}")
+    with store.transaction() as uow:
+        uow.blocks.save([BlockRef(1, block_hash, block_hash, 1)])
+
+
+def roll_back_block(store: Store) -> None:
+    with pytest.raises(RuntimeError), store.transaction():
+        raise RuntimeError
+
+
+def wait_during(store: Store, act: Callable[[], None]) -> tuple[bool, bool]:
+    """Return whether a waiting reader saw `act`, and whether it sees a commit afterwards."""
+    watch = store.watch_commits()
+    while watch.wait(0.05):
+        pass
+    with ThreadPoolExecutor(1) as reader:
+        seen = reader.submit(watch.wait, LONG_SECONDS)
+        act()
+        return seen.result(LONG_SECONDS / 2), watch.wait(0.05)
+
+
+def test_commit_of_this_store_wakes_reader_once(store: Store):
+    assert wait_during(store, lambda: commit_block(store)) == (True, False)
+
+
+def test_commit_of_another_connection_wakes_reader_once(store: Store, database_url: str):
+    with Store.open(database_url) as writer:
+        assert wait_during(store, lambda: commit_block(writer)) == (True, False)
+
+
+def test_commit_between_two_waits_is_seen_by_the_second(store: Store, database_url: str):
+    watch = store.watch_commits()
+    while watch.wait(0.05):
+        pass
+    with Store.open(database_url) as writer:
+        commit_block(writer)
+    assert watch.wait(LONG_SECONDS)
+    assert not watch.wait(0.05)
+
+
+def test_rolled_back_transaction_wakes_no_reader(store: Store):
+    watch = store.watch_commits()
+    while watch.wait(0.05):
+        pass
+    roll_back_block(store)
+    assert not watch.wait(0.2)
+
+
+def test_store_closes_while_reader_waits(database_url: str):
+    with ThreadPoolExecutor(1) as reader:
+        with Store.open(database_url) as store:
+            seen = reader.submit(store.watch_commits().wait, 0.5)
+        assert seen.result(LONG_SECONDS) is False
