@@ -120,6 +120,8 @@ class Provider(FakeEndpoint):
 
     @override
     def subscribe(self, _on_header: Callable[[Json], None]) -> Callable[[], None]:
+        if "eth_subscribe" in self.unsupported:
+            return super().subscribe(_on_header)
         with self._lock:
             self._header_callbacks.append(_on_header)
         return lambda: self._header_callbacks.remove(_on_header)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event, Thread
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 import structlog
@@ -33,6 +34,10 @@ _CHECK_SECONDS = 1.0
 _MAX_MESSAGE_BYTES = 1024 * 1024
 _REQUEST_ID = 1
 _SUBSCRIBE = '{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}'
+_CHAIN_ID = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}'
+# The scheme of the websocket beside an endpoint, and geth's default ports of both.
+_WEBSOCKET_SCHEMES = {"http": "ws", "https": "wss"}
+_GETH_PORTS = (":8545", ":8546")
 
 
 class _SocketMessage(msgspec.Struct):
@@ -41,6 +46,7 @@ class _SocketMessage(msgspec.Struct):
     id: object = None
     method: str = ""
     error: object = None
+    result: object = None
 
     @property
     def is_accepted(self) -> bool:
@@ -182,6 +188,55 @@ class NewHeadSubscription:
         self._watchdog.record_failure(self._clock())
         WEBSOCKET_FAILURES.labels(reason).inc()
         structlog.get_logger().warning("websocket_closed", endpoint=self.name, reason=reason)
+
+
+def find_websocket(endpoint_url: str, chain_id: int) -> str | None:
+    """Return a websocket at the endpoint's host that announces the chain's blocks, or None."""
+    return next(
+        (url for url in _list_likely_websockets(endpoint_url) if _can_subscribe(url, chain_id)),
+        None,
+    )
+
+
+def _list_likely_websockets(endpoint_url: str) -> list[str]:
+    """Return the usual addresses of a websocket: the same path, below /ws, or geth's own port."""
+    parts = urlsplit(endpoint_url.strip())
+    scheme = _WEBSOCKET_SCHEMES.get(parts.scheme)
+    if scheme is None:
+        return []
+    beside = parts._replace(scheme=scheme)
+    likely = [beside, beside._replace(path=f"/ws{parts.path}")]
+    http_port, websocket_port = _GETH_PORTS
+    if parts.netloc.endswith(http_port):
+        netloc = parts.netloc.removesuffix(http_port) + websocket_port
+        likely.append(beside._replace(netloc=netloc))
+    return [address.geturl() for address in likely]
+
+
+def _can_subscribe(url: str, chain_id: int) -> bool:
+    """Return whether the websocket is of the chain and accepts a subscription to new blocks."""
+    try:
+        with connect(
+            url,
+            open_timeout=_OPEN_SECONDS,
+            close_timeout=_CLOSE_SECONDS,
+            max_size=_MAX_MESSAGE_BYTES,
+        ) as connection:
+            responses = []
+            for request in (_CHAIN_ID, _SUBSCRIBE):
+                connection.send(request)
+                responses.append(
+                    _decode_message(connection.recv(timeout=_OPEN_SECONDS, decode=False))
+                )
+    except (OSError, WebSocketException):
+        return False
+    chain_response, subscription = responses
+    return (
+        chain_response is not None
+        and chain_response.result == hex(chain_id)
+        and subscription is not None
+        and subscription.is_accepted
+    )
 
 
 def _decode_message(raw_message: bytes | str) -> _SocketMessage | None:

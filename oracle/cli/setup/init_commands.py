@@ -33,7 +33,9 @@ from oracle.domain.ids import Address
 from oracle.errors import InputError, OracleError, TransientError
 from oracle.queries.text.human_numbers import format_duration
 from oracle.rpc.client import JsonRpcClient
+from oracle.rpc.new_heads import find_websocket
 from oracle.rpc.pool import EndpointPool
+from oracle.rpc.transport import redact_url
 
 # An endpoint URL may contain an API key.
 _OWNER_ONLY = 0o600
@@ -52,10 +54,12 @@ class NetworkInputs(NamedTuple):
 class NetworkFindings(NamedTuple):
     """The findings about a network.
 
-    `start_block` is None if no endpoint has the state of blocks that are old enough.
+    `start_block` is None if no endpoint has the state of blocks that are old enough; `websocket`
+    is None if no endpoint has one that announces new blocks.
     """
 
     rate: BlockRate
+    websocket: str | None
     start_block: int | None
     finality: FinalityProposal
 
@@ -77,6 +81,12 @@ def render_config(inputs: NetworkInputs, findings: NetworkFindings) -> str:
         "# set it here, otherwise all blocks from block 0 on are read.\n"
         "start_block = 0"
     )
+    websocket_lines = (
+        "# No endpoint has a websocket that announces new blocks.\n# websocket ="
+        if findings.websocket is None
+        else "# Announces new blocks, which are then read at once.\n"
+        f"websocket = {json.dumps(findings.websocket)}"
+    )
     return f"""\
 # Created by `qos-oracle init`. Other settings have their defaults; config/example.toml lists all.
 
@@ -88,6 +98,7 @@ url = {json.dumps(inputs.database)}
 id = {findings.rate.chain_id}
 # The first endpoint is preferred; add one of another provider, so that responses can be compared.
 endpoints = [{", ".join(map(json.dumps, inputs.endpoints))}]
+{websocket_lines}
 {start_lines}
 # When a block is final: {findings.finality.reason}.
 finality_depth = {findings.finality.depth}
@@ -288,8 +299,19 @@ def _inspect_network(inputs: NetworkInputs, start_block: int | None) -> NetworkF
             for position, rpc_endpoint in enumerate(pool, 1)
         ]
     print_probe_results(probe_results, err=True)
+    websocket = next(
+        filter(None, (find_websocket(url, rate.chain_id) for url in inputs.endpoints)), None
+    )
+    _print_progress(
+        "no websocket found"
+        if websocket is None
+        else f"websocket {redact_url(websocket, ('ws', 'wss'), 'websocket')}"
+    )
     return NetworkFindings(
-        rate, found_block, propose_finality(rate.block_seconds, _find_common_tags(probe_results))
+        rate,
+        websocket,
+        found_block,
+        propose_finality(rate.block_seconds, _find_common_tags(probe_results)),
     )
 
 

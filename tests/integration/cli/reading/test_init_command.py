@@ -59,6 +59,8 @@ def test_start_block_and_finality_are_detected(network: LocalNetwork, tmp_path: 
     chain = tomllib.loads(path.read_text("utf-8"))["chain"]
     assert (chain["id"], chain["endpoints"]) == (31337, [network.url])
     assert chain["start_block"] == first_block_with_code(network)
+    # Anvil has a websocket at the same address.
+    assert chain["websocket"] == network.url.replace("http", "ws", 1)
     # Anvil says itself what is final.
     assert (chain["finality_depth"], chain["finality_seconds"]) == (12, 0)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -99,6 +101,8 @@ def test_endpoint_without_historical_state_leaves_start_block_to_operator(
         ]
         assert run([*pruned, "--dry-run"]) == 0
     written = capsys.readouterr().out
+    # The proxy serves no websocket.
+    assert "websocket" not in tomllib.loads(written)["chain"]
     assert tomllib.loads(written)["chain"]["start_block"] == 0
     assert "set it here" in written
 

@@ -1,0 +1,54 @@
+"""`init` finds the websocket beside an endpoint, and only one that announces the right blocks."""
+
+import pytest
+
+from devnet.fakechain.provider import Provider
+from devnet.fakechain.tree import BlockTree
+from devnet.fakechain.websocket import PushServer, serve_websocket
+from oracle.rpc import new_heads
+from oracle.rpc.new_heads import find_websocket
+
+
+@pytest.fixture
+def provider() -> Provider:
+    return Provider(BlockTree(31337))
+
+
+def to_http(server: PushServer) -> str:
+    return server.url.replace("ws://", "http://")
+
+
+def test_websocket_at_address_of_endpoint_is_found(provider: Provider):
+    with serve_websocket(provider) as server:
+        assert find_websocket(to_http(server), 31337) == server.url
+
+
+def test_websocket_of_another_chain_is_not_used(provider: Provider):
+    with serve_websocket(provider) as server:
+        assert find_websocket(to_http(server), 1) is None
+
+
+def test_websocket_without_subscriptions_is_not_used(provider: Provider):
+    provider.unsupported.add("eth_subscribe")
+    with serve_websocket(provider) as server:
+        assert find_websocket(to_http(server), 31337) is None
+
+
+def test_endpoint_without_websocket_has_none(provider: Provider):
+    with serve_websocket(provider) as server:
+        closed_url = to_http(server)
+    assert find_websocket(closed_url, 31337) is None
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "likely"),
+    [
+        ("https://eth.example.org/v2/key", ["wss://eth.example.org/v2/key",
+                                            "wss://eth.example.org/ws/v2/key"]),
+        ("http://10.0.0.7:8545", ["ws://10.0.0.7:8545", "ws://10.0.0.7:8545/ws",
+                                  "ws://10.0.0.7:8546"]),
+        ("unix:///geth.ipc", []),
+    ],
+)  # fmt: skip
+def test_likely_websockets_stay_at_the_host_of_the_endpoint(endpoint: str, likely: list[str]):
+    assert new_heads._list_likely_websockets(endpoint) == likely
