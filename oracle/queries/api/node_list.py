@@ -3,7 +3,7 @@
 import base64
 import binascii
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import get_args
@@ -28,6 +28,8 @@ from oracle.queries.population import (
 
 MAX_ROWS = 200
 _MAX_CANDIDATES = 10
+# Sorting a node costs as much as skipping this many nodes of the order.
+_MIN_NODES_PER_CANDIDATE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,31 +48,61 @@ class NodeListQuery:
     cursor: str | None = None
     limit: int = 100
 
-    def matches(self, ranking: NodeRanking, node: Node) -> bool:
-        """Return whether a node passes the filters."""
-        if self.prefix is not None and not node.address.startswith(self.prefix):
-            return False
-        if self.of and node.address not in self.of:
-            return False
-        if self.gpu is not None and self.gpu.casefold() not in (node.gpu_name or "").casefold():
-            return False
-        return self.state is None or ranking.compute_state(node) == self.state
+    def list_candidates(self, ranking: NodeRanking) -> Collection[Address] | None:
+        """Return the nodes among which the filters select, or None if these may be many."""
+        max_candidates = len(ranking.nodes) // _MIN_NODES_PER_CANDIDATE
+        candidates: Collection[Address] | None = None
+        if self.of:
+            candidates = [Address(text) for text in self.of if Address(text) in ranking.nodes]
+        elif self.prefix is not None:
+            candidates = ranking.list_by_prefix(self.prefix)
+        elif self.state is not None and ranking.counts[self.state] <= max_candidates:
+            candidates = [
+                address
+                for address, state in ranking.state_by_address.items()
+                if state == self.state
+            ]
+        return candidates if candidates is None or len(candidates) <= max_candidates else None
+
+    def select_keys(self, ranking: NodeRanking, keys: Iterator[SortKey]) -> Iterator[SortKey]:
+        """Return the keys of the nodes that pass the filters."""
+        prefix, gpu, state_by_address = self.prefix, self.gpu, ranking.state_by_address
+        if prefix is not None:
+            keys = (key for key in keys if key.address.startswith(prefix))
+        if self.of:
+            keys = (key for key in keys if key.address in self.of)
+        if self.state is not None:
+            keys = (key for key in keys if state_by_address[key.address] == self.state)
+        if gpu is not None:
+            keys = _select_cards(ranking, keys, gpu.casefold())
+        return keys
+
+
+def _select_cards(
+    ranking: NodeRanking, keys: Iterator[SortKey], folded_text: str
+) -> Iterator[SortKey]:
+    """Yield the keys of the nodes whose card name contains this text."""
+    is_match_by_name: dict[str | None, bool] = {}
+    for key in keys:
+        name = ranking.nodes[key.address].gpu_name
+        is_match = is_match_by_name.get(name)
+        if is_match is None:
+            is_match = is_match_by_name[name] = folded_text in (name or "").casefold()
+        if is_match:
+            yield key
 
 
 def list_nodes(snapshot: ApiSnapshot, query: NodeListQuery) -> NodePage:
     """Return one page; raise RequestError if this API did not issue the cursor."""
     ranking = snapshot.get_ranking()
     epoch, start_key = (None, None) if query.cursor is None else _decode_cursor(query)
-    matching_nodes = (
-        node
-        for node in ranking.iterate_after(query.sort, start_key)
-        if query.matches(ranking, node)
+    candidates = query.list_candidates(ranking)
+    keys = query.select_keys(
+        ranking, ranking.iterate_keys_after(query.sort, start_key, candidates)
     )
-    page_nodes = list(islice(matching_nodes, query.limit + 1))
-    rows = page_nodes[: query.limit]
-    last_key = (
-        ranking.build_sort_key(query.sort, rows[-1]) if len(page_nodes) > query.limit else None
-    )
+    page_keys = list(islice(keys, query.limit + 1))
+    rows = [ranking.nodes[key.address] for key in page_keys[: query.limit]]
+    last_key = page_keys[query.limit - 1] if len(page_keys) > query.limit else None
     return NodePage(
         as_of=snapshot.as_of,
         total=len(ranking.nodes),
@@ -145,4 +177,4 @@ def _decode_cursor(query: NodeListQuery) -> tuple[int, SortKey]:
         raise RequestError("cursor: not issued by this API; start again without a cursor")
     if sort != query.sort:
         raise RequestError("cursor: issued for another sort order; start again without a cursor")
-    return epoch, SortKey(group, value, address)
+    return epoch, SortKey(group, value, Address(address))

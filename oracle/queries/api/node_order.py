@@ -7,9 +7,10 @@ function of the block's time (docs/reference/read-api.md#order-of-nodes).
 import threading
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
-from operator import itemgetter
+from itertools import islice, takewhile
+from operator import attrgetter, itemgetter
 from typing import Literal, NamedTuple
 
 from oracle.domain.fixed_point import UNIT
@@ -19,7 +20,7 @@ from oracle.domain.scoring.legacy_factors import (
     compute_incentive_shares,
     compute_population_maxima,
 )
-from oracle.domain.scoring.node_figures import NodeState, classify_state, compute_node_state
+from oracle.domain.scoring.node_figures import NodeState, classify_state
 from oracle.domain.scoring.node_scores import (
     compute_long_term_score,
     compute_node_qos,
@@ -45,11 +46,27 @@ class SortKey(NamedTuple):
 
     group: int
     value: int
-    address: str
+    address: Address
+
+
+class _StaleOrder(NamedTuple):
+    """A sorted list of keys as of an earlier block.
+
+    `old_keys` has the nodes whose key may have changed since then, with their key in the list, or
+    None for nodes that are not in it.
+    """
+
+    keys: list[SortKey]
+    old_keys: dict[Address, SortKey | None]
+
+
+# An order is sorted anew when so many nodes may have moved since it was last requested: one in
+# eight, and a thousand at least.
+_MAX_STALE_SHARE, _MIN_STALE_NODES = 8, 1000
 
 
 class NodeRanking:
-    """All nodes as of one block; each sort order is computed on first use."""
+    """All nodes as of one block; each sort order is brought up to date when it is requested."""
 
     def __init__(self, cursor: Cursor, nodes: Mapping[Address, Node], rules: Rules) -> None:
         self.cursor = cursor
@@ -59,14 +76,16 @@ class NodeRanking:
             nodes.values(), cursor.time, rules
         )
         self._orders: dict[NodeSort, list[SortKey]] = {}
+        self._stale_orders: dict[NodeSort, _StaleOrder] = {}
         self._shares: Mapping[Address, int] | None = None
         self._draw_weights: DrawWeights | None = None
         self._lock = threading.Lock()
         # Nodes whose reliability changes without an event.
         self._recovering: frozenset[Address] = frozenset()
         self.counts: Counter[NodeState] = Counter()
+        self.state_by_address: dict[Address, NodeState] = {}
         if nodes:
-            self._count_states(nodes.keys())
+            self._classify_nodes(nodes.keys())
 
     def with_changed_nodes(
         self, cursor: Cursor, nodes: Mapping[Address, Node], changed_addresses: Iterable[Address]
@@ -83,54 +102,91 @@ class NodeRanking:
         successor = NodeRanking(cursor, {}, self._rules)
         successor.nodes = nodes
         moved_addresses = self._recovering.union(changed_addresses)
-        old_nodes = [self.nodes[address] for address in moved_addresses if address in self.nodes]
-        successor.counts = self.counts - Counter(map(self.compute_state, old_nodes))
-        successor._count_states(moved_addresses)
-        with self._lock:
-            order = self._orders.get("qos")
-        if order is not None:
-            old_key, new_key = self._make_key_function("qos"), successor._make_key_function("qos")
-            new_keys = (new_key(nodes[address]) for address in moved_addresses)
-            successor._orders["qos"] = _merge_keys(
-                order, sorted(map(old_key, old_nodes)), sorted(new_keys)
-            )
+        successor.state_by_address = self.state_by_address.copy()
+        successor.counts = self.counts - Counter(
+            self.state_by_address[address]
+            for address in moved_addresses
+            if address in self.state_by_address
+        )
+        successor._classify_nodes(moved_addresses)
+        successor._stale_orders = dict(self._list_stale_orders(moved_addresses))
         return successor
 
-    def _count_states(self, addresses: Iterable[Address]) -> None:
+    def _list_stale_orders(
+        self, moved_addresses: Collection[Address]
+    ) -> Iterator[tuple[NodeSort, _StaleOrder]]:
+        """Yield the orders of this ranking as stale ones of its successor."""
+        with self._lock:
+            stale_orders = self._stale_orders | {
+                sort: _StaleOrder(keys, {}) for sort, keys in self._orders.items()
+            }
+        max_stale = max(len(self.nodes) // _MAX_STALE_SHARE, _MIN_STALE_NODES)
+        for sort, (keys, known_old_keys) in stale_orders.items():
+            if len(known_old_keys) + len(moved_addresses) > max_stale:
+                continue
+            build_key = self._make_key_function(sort)
+            # A node that has not moved since the list was sorted still has its key of then.
+            old_keys = {
+                address: build_key(self.nodes[address]) if address in self.nodes else None
+                for address in moved_addresses
+            }
+            yield sort, _StaleOrder(keys, old_keys | known_old_keys)
+
+    def _classify_nodes(self, addresses: Iterable[Address]) -> None:
         """Count the states of these nodes, and record those whose reliability is recovering."""
         time, rules = self.cursor.time, self._rules
-        nodes = [self.nodes[address] for address in addresses]
-        node_reliability = [(node, compute_reliability(node, time, rules)) for node in nodes]
-        self.counts.update(
-            classify_state(node, reliability, rules) for node, reliability in node_reliability
-        )
-        self._recovering = frozenset(
-            node.address for node, reliability in node_reliability if reliability < UNIT
-        )
+        recovering = []
+        for address in addresses:
+            node = self.nodes[address]
+            reliability = compute_reliability(node, time, rules)
+            self.state_by_address[address] = state = classify_state(node, reliability, rules)
+            self.counts[state] += 1
+            if reliability < UNIT:
+                recovering.append(address)
+        self._recovering = frozenset(recovering)
 
     def compute_qos(self, node: Node) -> int | None:
         """Return the QoS of a node in units of 10^-18, or None if it is not a member."""
         return compute_node_qos(node, self.cursor.time, self._rules, self.peers)
-
-    def compute_state(self, node: Node) -> NodeState:
-        """Return the state of a node at the block."""
-        return compute_node_state(node, self.cursor.time, self._rules)
 
     def get_sorted_keys(self, sort: NodeSort) -> list[SortKey]:
         """Return the keys of all nodes, sorted."""
         with self._lock:
             order = self._orders.get(sort)
             if order is None:
-                key = self._make_key_function(sort)
-                order = self._orders[sort] = sorted(key(node) for node in self.nodes.values())
+                order = self._orders[sort] = self._sort_keys(sort)
         return order
 
-    def iterate_after(self, sort: NodeSort, key: SortKey | None) -> Iterator[Node]:
-        """Yield the nodes after a sort key (all nodes if None); the key's node need not exist."""
-        order = self.get_sorted_keys(sort)
-        start = 0 if key is None else bisect_right(order, key)
-        for index in range(start, len(order)):
-            yield self.nodes[Address(order[index].address)]
+    def _sort_keys(self, sort: NodeSort) -> list[SortKey]:
+        stale = self._stale_orders.pop(sort, None)
+        if stale is None:
+            return self._sort(sort, self.nodes)
+        return _merge_keys(
+            stale.keys,
+            sorted(key for key in stale.old_keys.values() if key is not None),
+            self._sort(sort, stale.old_keys),
+        )
+
+    def iterate_keys_after(
+        self, sort: NodeSort, key: SortKey | None, candidates: Collection[Address] | None
+    ) -> Iterator[SortKey]:
+        """Yield the keys after a key (all keys if None); the key's node need not exist.
+
+        If there are few `candidates`, only their keys are yielded, and no other key is read.
+        """
+        order = self.get_sorted_keys(sort) if candidates is None else self._sort(sort, candidates)
+        return islice(order, 0 if key is None else bisect_right(order, key), None)
+
+    def _sort(self, sort: NodeSort, addresses: Iterable[Address]) -> list[SortKey]:
+        build_key = self._make_key_function(sort)
+        return sorted(build_key(self.nodes[address]) for address in addresses)
+
+    def list_by_prefix(self, prefix: str) -> list[Address]:
+        """Return the addresses that begin with these characters."""
+        order = self.get_sorted_keys("address")
+        first = bisect_left(order, prefix, key=attrgetter("address"))
+        addresses = (key.address for key in islice(order, first, None))
+        return list(takewhile(lambda address: address.startswith(prefix), addresses))
 
     def build_sort_key(self, sort: NodeSort, node: Node) -> SortKey:
         return self._make_key_function(sort)(node)
@@ -161,7 +217,7 @@ class NodeRanking:
             weights = self._draw_weights
         if weights is None:
             weights = sum_draw_weights(
-                ((self.nodes[Address(key.address)], -key.value) for key in self._list_members()),
+                ((self.nodes[key.address], -key.value) for key in self._list_members()),
                 self.cursor.time,
                 self._rules,
                 weighting,
@@ -176,7 +232,7 @@ class NodeRanking:
     @property
     def member_count(self) -> int:
         """Return the number of nodes that have a QoS."""
-        return bisect_right(self.get_sorted_keys("qos"), SortKey(0, UNIT, "g"))
+        return bisect_right(self.get_sorted_keys("qos"), SortKey(0, UNIT, Address("g")))
 
     def _make_key_function(self, sort: NodeSort) -> Callable[[Node], SortKey]:
         name = sort.removeprefix("-")

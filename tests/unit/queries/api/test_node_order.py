@@ -2,13 +2,15 @@
 
 import json
 from itertools import chain, groupby
+from typing import get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from oracle.domain.scoring.rules import Rules
+from oracle.queries.api import node_list
 from oracle.queries.api.node_list import MAX_ROWS, NodeListQuery, list_nodes
-from oracle.queries.api.node_order import NodeRanking
+from oracle.queries.api.node_order import NodeRanking, NodeSort
 from oracle.queries.api.source import RequestError, open_snapshot
 from oracle.queries.population import load_all_nodes
 from oracle.store.state.node_repository import NodeRepository
@@ -22,6 +24,7 @@ from tests.unit.systems.legacy.networks import rules_with
 RESTARTING = Rules.from_json(
     json.dumps({**json.loads(RELAY.to_json()), "restarts": [1300, 1301, 4000]})
 )
+SORTS: tuple[NodeSort, ...] = get_args(NodeSort)
 TEN = [f"n{number}" for number in range(10)]
 
 
@@ -69,6 +72,43 @@ def test_pages_of_same_block_contain_each_node_once(indexed, sort, limit):
     assert (len(listed_nodes), set(listed_nodes)) == (len(everybody), everybody)
 
 
+@pytest.mark.parametrize("nodes_per_candidate", [1, 10**6])
+@pytest.mark.parametrize("sort", ["qos", "-reliability"])
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {"state": "selectable"},
+        {"state": "excluded"},
+        {"state": "quit"},
+        {"prefix": node("n3")[:3]},
+        {"prefix": node("n3"), "state": "excluded"},
+        {"of": frozenset({node("n1"), node("n4"), node("unknown")})},
+        {"gpu": "rtx", "state": "selectable"},
+    ],
+)
+def test_filtered_pages_equal_filtered_list_of_all_nodes(
+    indexed, monkeypatch, nodes_per_candidate, sort, filters
+):
+    """Whether the filters read the keys of all nodes or those of the candidates."""
+    monkeypatch.setattr(node_list, "_MIN_NODES_PER_CANDIDATE", nodes_per_candidate)
+    history = a_network().pauses("n6").updates("n2", gpu_name="RTX 4090")
+    for task in range(12):
+        name = ("n3", "n8")[task % 2]
+        history.creates(f"t{task}").starts(f"t{task}", name).times_out(f"t{task}", by=name)
+    indexed.whole(history)
+
+    def is_selected(row) -> bool:
+        return (
+            row.state == filters.get("state", row.state)
+            and row.node.startswith(filters.get("prefix", "0x"))
+            and row.node in filters.get("of", {row.node})
+            and filters.get("gpu", "") in (row.card or "").casefold()
+        )
+
+    expected = [row.node for row in listed(indexed, sort=sort).nodes if is_selected(row)]
+    assert all_pages(indexed, sort=sort, limit=2, **filters) == expected
+
+
 def test_ranking_in_memory_is_updated_by_new_blocks(indexed):
     history = History().joins(*TEN)
     indexed.whole(history)
@@ -103,16 +143,21 @@ def test_only_changed_nodes_are_read_again_during_backfill(indexed, monkeypatch)
 
 def orders_of(ranking: NodeRanking) -> tuple[object, ...]:
     places = {name: ranking.find_rank(name) for name in ranking.nodes}
-    return ranking.counts, ranking.get_sorted_keys("qos"), places, ranking.member_count
+    return ranking.counts, ranking.state_by_address, places, ranking.member_count
 
 
-# Steps: how many blocks, and a pause behind them in which who timed out heals.
+# Steps: a number of blocks, a pause after them in which reliability recovers, and the orders that
+# are requested then; the others are brought up to date at a later step.
 @settings(examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.one_of(legal_histories(40), disturbed_histories(max_size=40)),
     st.sampled_from((CRYNUX, RELAY, rules_with(), RESTARTING)),
     st.lists(
-        st.tuples(st.integers(0, 8), st.sampled_from([0, 1, 60, 600, 7_200])),
+        st.tuples(
+            st.integers(0, 8),
+            st.sampled_from([0, 1, 60, 600, 7_200]),
+            st.sets(st.sampled_from(SORTS)),
+        ),
         min_size=2,
         max_size=6,
     ),
@@ -121,7 +166,7 @@ def test_incremental_ranking_equals_fresh_ranking(new_sqlite_store, events, rule
     blocks = [list(block) for _, block in groupby(events, key=lambda event: event.at.block)]
     with new_sqlite_store() as store:
         indexed, block, time = IndexedHistory(store, rules), 0, 1_000
-        for many, pause in [*steps, (len(blocks), 60), (0, 600)]:
+        for many, pause, sorts in [*steps, (len(blocks), 60, SORTS[:1]), (0, 600, SORTS)]:
             piece, blocks = list(chain.from_iterable(blocks[:many])), blocks[many:]
             time = max(time, piece[-1].time if piece else 0) + pause
             block = max([event.at.block for event in piece], default=block)
@@ -135,6 +180,8 @@ def test_incremental_ranking_equals_fresh_ranking(new_sqlite_store, events, rule
                 anew = NodeRanking(snapshot.cursor, nodes_now, rules)
             assert held.nodes == anew.nodes
             assert orders_of(held) == orders_of(anew)
+            for sort in sorts:
+                assert held.get_sorted_keys(sort) == anew.get_sorted_keys(sort)
 
 
 def test_recovering_node_rises_in_ranking_without_events(indexed):
