@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.outcome import Outcome, begin, end  # noqa: E402
+from benchmarks.outcome import Outcome, begin_benchmark, finish_benchmark  # noqa: E402
 from devnet.fakechain.tree import BlockTree  # noqa: E402
 from devnet.fakechain.websocket import serve_websocket  # noqa: E402
 from oracle.daemon.wall_clock import unix_seconds  # noqa: E402
@@ -58,7 +58,9 @@ def main() -> int:
     parser.add_argument("--blocks", type=int, default=40)
     parser.add_argument("--seconds", type=float, default=1.0)
     options = parser.parse_args()
-    begin("other endpoints, the network, PostgreSQL, reports that are cut, other viewers")
+    begin_benchmark(
+        "other endpoints, the network, PostgreSQL, reports that are cut, other viewers"
+    )
     outcomes = []
     for mode, targets in TARGETS.items():
         delays = measure_delays(mode, options.blocks, options.seconds)
@@ -76,7 +78,7 @@ def main() -> int:
                     "" if options.seconds == 1.0 else "one block a second",
                 )
             )
-    return end(outcomes)
+    return finish_benchmark(outcomes)
 
 
 def measure_delays(mode: str, block_count: int, block_seconds: float) -> Delays:
