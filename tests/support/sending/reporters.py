@@ -139,12 +139,18 @@ class Company:
 
 @contextmanager
 def company(
-    premises: Premises, stores: Sequence[Store], folder: Path, standby: Signer | None = None
+    premises: Premises,
+    stores: Sequence[Store],
+    folder: Path,
+    standby: Signer | None = None,
+    **office_options: Any,
 ) -> Iterator[Company]:
     """Run one reporter for each store; all sign, and the quorum is two.
 
     The first reporter sends. With `standby`, the second sends as well, from that account.
+    `office_options` are given to every office.
     """
+    equipment = office_options.pop("equipment", {})
     transmitters = {0: premises.keys.transmitter, 1: standby}
     signers = [
         KeySigner.open(*key_files(folder, f"signer{place}")) for place in range(len(stores))
@@ -168,7 +174,8 @@ def company(
                 replace(premises, keys=ReporterKeys(signer, transmitters.get(place))),
                 stores[place],
                 folder / f"evidence{place}",
-                equipment={"board": boards[place], "peers": peers},
+                equipment={"board": boards[place], "peers": peers, **equipment},
+                **office_options,
             )
             until_the_end.callback(office.close)
             opened.reporters.append(Reporter(office, boards[place], urls[place]))
