@@ -579,6 +579,8 @@ def upgrade() -> None:
     sa.Column('is_accepted', sa.Boolean(), nullable=False),
     sa.Column('because', sa.Text(), nullable=False),
     sa.Column('answered_at', sa.BigInteger(), nullable=False),
+    sa.Column('signer', sa.LargeBinary(), nullable=True),
+    sa.Column('signature', sa.LargeBinary(), nullable=True),
     sa.PrimaryKeyConstraint('node', 'due_since', name=op.f('pk_objection_answer')),
     sqlite_with_rowid=False
     )

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import astuple
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
@@ -24,7 +25,8 @@ from oracle.cli.write_session import open_write_session
 from oracle.daemon.compose import Index, open_checked_chain, open_index
 from oracle.daemon.config.loader import Config
 from oracle.daemon.records import open_folded_records
-from oracle.daemon.senders import open_report_account
+from oracle.daemon.senders import make_key_opener, open_report_account
+from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.events.oracle_events import Objected
 from oracle.domain.ids import Address
 from oracle.domain.reports.objections import MAX_WORDS_BYTES, ObjectionReason
@@ -41,7 +43,7 @@ from oracle.queries.text.prefixes import find_node
 from oracle.queries.text.text_tables import format_block_time, sanitize_text
 from oracle.rpc.transport import BoundedHttp, redact_url
 from oracle.signing.local import KeySigner
-from oracle.signing.typed_data import Domain, ObjectionStatement
+from oracle.signing.typed_data import AnswerStatement, Domain, ObjectionStatement
 from oracle.store.database import UnitOfWork
 from oracle.store.state.objection_repository import ObjectionAnswer
 
@@ -112,22 +114,21 @@ def answer(
 
     After --accept, this reporter neither accuses nor executes this kickout. Other accounts still
     can; only the vetoer can end the kickout (`kickout veto`). After --decline, the daemon goes on.
+    The answer is signed if this host has the signer's key.
     """
     if not reason.strip():
         raise InputError("--reason: must not be empty")
     with open_folded_records(load_config(config)) as records:
         with records.store.read_transaction() as uow:
             newest = _find_newest(uow.objections.list_for_node(find_node(uow, node)), node)
-        with open_write_session(records.store, "objection answer", dry_run=dry_run) as (
-            uow,
-            stamp,
-        ):
+        statement = AnswerStatement(
+            newest.node, newest.due_since, is_accepted, reason.strip(), int(unix_seconds())
+        )
+        unsigned = ObjectionAnswer(*astuple(statement))
+        answered = unsigned if dry_run else sign_answer(records.config, statement, unsigned)
+        with open_write_session(records.store, "objection answer", dry_run=dry_run) as (uow, _):
             if not dry_run:
-                uow.objections.save_answer(
-                    ObjectionAnswer(
-                        newest.node, newest.due_since, is_accepted, reason.strip(), stamp.at
-                    )
-                )
+                uow.objections.save_answer(answered)
     result = ObjectionAnswered(
         node=newest.node,
         due_since=newest.due_since,
@@ -140,6 +141,18 @@ def answer(
         return
     verb = "accepted" if is_accepted else "declined"
     typer.echo(f"objection {newest.seq} of {newest.node} {'would be' if dry_run else 'is'} {verb}")
+
+
+def sign_answer(
+    config: Config, statement: AnswerStatement, unsigned: ObjectionAnswer
+) -> ObjectionAnswer:
+    """Return the answer with the signature of this reporter, if its key is configured."""
+    signer = make_key_opener(config)("signer") if config.keys.has_key("signer") else None
+    if signer is None or config.objections.address is None:
+        return unsigned
+    domain = Domain(config.chain.id, Address(config.objections.address))
+    signature = signer.sign_statement(statement, domain)
+    return unsigned._replace(signer=signer.address, signature=signature)
 
 
 @objection.command(

@@ -29,6 +29,8 @@ class AnswerEntry(ApiModel):
     is_accepted: bool
     because: str
     answered_at: int = Field(description="Unix seconds.")
+    signer: AddressText | None = Field(description="null: the answer is not signed.")
+    signature: str | None = Field(description="EIP-712, 65 bytes as hex; null: not signed.")
 
 
 class ObjectionEntry(ApiModel):
@@ -191,7 +193,11 @@ def _build_answer(answer: ObjectionAnswer | None) -> AnswerEntry | None:
     if answer is None:
         return None
     return AnswerEntry(
-        is_accepted=answer.is_accepted, because=answer.because, answered_at=answer.answered_at
+        is_accepted=answer.is_accepted,
+        because=answer.because,
+        answered_at=answer.answered_at,
+        signer=answer.signer,
+        signature=None if answer.signature is None else f"0x{answer.signature.hex()}",
     )
 
 

@@ -25,7 +25,7 @@ from oracle.signing.signer import (
     TransactionRequest,
     WrongSignatureError,
 )
-from oracle.signing.typed_data import Domain, ReportStatement
+from oracle.signing.typed_data import Domain, SignableStatement
 
 _ALGORITHM = "ECDSA_SHA_256"
 _REQUIRED_SPEC_AND_USAGE = ("ECC_SECG_P256K1", "SIGN_VERIFY")
@@ -100,8 +100,8 @@ class KmsSigner:
     def address(self) -> Address:
         return self._address
 
-    def sign_statement(self, statement: ReportStatement, domain: Domain) -> bytes:
-        """Sign a report; the signature differs on every call. See `Signer`."""
+    def sign_statement(self, statement: SignableStatement, domain: Domain) -> bytes:
+        """Sign a report or an answer; the signature differs on every call. See `Signer`."""
         digest = statement.compute_digest(domain)
         signature = self._sign_digest(bytes.fromhex(digest[2:])).raw_bytes
         return verify_statement_signature(signature, digest, self.address)

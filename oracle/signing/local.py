@@ -21,7 +21,12 @@ from oracle.signing.signature_checks import (
     verify_statement_signature,
 )
 from oracle.signing.signer import SignedBytes, TransactionRequest
-from oracle.signing.typed_data import Domain, ObjectionStatement, ReportStatement
+from oracle.signing.typed_data import (
+    Domain,
+    ObjectionStatement,
+    ReportStatement,
+    SignableStatement,
+)
 from oracle.telemetry.safe_text import register_secret
 
 
@@ -66,8 +71,8 @@ class KeySigner:
     def address(self) -> Address:
         return self._address
 
-    def sign_statement(self, statement: ReportStatement, domain: Domain) -> bytes:
-        """Sign a report; the same statement always gives the same bytes."""
+    def sign_statement(self, statement: SignableStatement, domain: Domain) -> bytes:
+        """Sign a report or an answer; the same statement always gives the same bytes."""
         digest = statement.compute_digest(domain)
         signature = self._sign_digest(bytes.fromhex(digest[2:]))
         return verify_statement_signature(signature, digest, self.address)
@@ -99,11 +104,12 @@ class ReadOnlySigner:
 
     address: Address
 
-    def sign_statement(self, statement: ReportStatement, domain: Domain) -> NoReturn:
+    def sign_statement(self, statement: SignableStatement, domain: Domain) -> NoReturn:
         """Raise DryRunSignatureError."""
-        raise DryRunSignatureError(
-            f"the report in round {statement.round} would be signed for {domain.contract}"
-        )
+        subject = "an answer"
+        if isinstance(statement, ReportStatement):
+            subject = f"the report in round {statement.round}"
+        raise DryRunSignatureError(f"{subject} would be signed for {domain.contract}")
 
     def sign_transaction(self, transaction: TransactionRequest) -> NoReturn:
         """Raise DryRunSignatureError."""

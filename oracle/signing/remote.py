@@ -27,7 +27,7 @@ from oracle.signing.signer import (
     TransactionRequest,
     WrongSignatureError,
 )
-from oracle.signing.typed_data import Domain, ReportStatement, build_typed_data
+from oracle.signing.typed_data import Domain, SignableStatement, build_typed_data
 from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
 from oracle.telemetry.safe_text import redact_secrets, register_secret
 
@@ -67,8 +67,8 @@ class RemoteSigner:
     def address(self) -> Address:
         return self._address
 
-    def sign_statement(self, statement: ReportStatement, domain: Domain) -> bytes:
-        """Request a signature of a report as full EIP-712 data. See `Signer`."""
+    def sign_statement(self, statement: SignableStatement, domain: Domain) -> bytes:
+        """Request a signature of a report or an answer as full EIP-712 data. See `Signer`."""
         typed_data_json = json.dumps(build_typed_data(statement, domain))
         result = self._call_rpc(self._place.typed_data_method, [self.address, typed_data_json])
         signature = _decode_hex_result(result, self._name)

@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import FatalError, TransientError
-from oracle.signing.typed_data import Domain, ReportStatement
+from oracle.signing.typed_data import Domain, SignableStatement
 
 
 class SignerRefusedError(TransientError):
@@ -60,8 +60,8 @@ class Signer(Protocol):
     def address(self) -> Address:
         """Return the address of the key, in lower case."""
 
-    def sign_statement(self, statement: ReportStatement, domain: Domain) -> bytes:
-        """Sign a report (EIP-712); return 65 bytes: r, s and v (27 or 28).
+    def sign_statement(self, statement: SignableStatement, domain: Domain) -> bytes:
+        """Sign a report or an answer (EIP-712); return 65 bytes: r, s and v (27 or 28).
 
         Raises:
             TransientError: the signer did not respond; the statement may have been signed.

@@ -1,4 +1,7 @@
-"""EIP-712 data of reports and objections, hashed as in RootRounds.sol and Objections.sol."""
+"""EIP-712 data of reports, objections and answers.
+
+Reports and objections are hashed as in RootRounds.sol and Objections.sol.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +20,7 @@ _DOMAIN_NAME, _DOMAIN_VERSION = "QoSOracle", "3"
 _OBJECTION_TYPE = (
     "address node,uint40 dueSince,uint8 reason,string words,uint32 seq,uint40 deadline"
 )
+_ANSWER_TYPE = "address node,uint40 dueSince,bool isAccepted,string because,uint40 answeredAt"
 _OBJECTIONS_NAME, _OBJECTIONS_VERSION = "QoSObjections", "1"
 # Seconds: the contract rejects signatures with a longer lifetime (RoundHead.sol).
 MAX_TTL_SECONDS = 3600
@@ -72,6 +76,28 @@ class ObjectionStatement:
         return _hash_typed_data(build_objection_data(self, domain))
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerStatement:
+    """A reporter's answer to the objections to one kickout, which no contract reads.
+
+    `answered_at` is in unix seconds; of two answers to one kickout, the later one counts.
+    """
+
+    node: Address
+    due_since: int
+    is_accepted: bool
+    because: str
+    answered_at: int
+
+    def compute_digest(self, domain: Domain) -> Hash:
+        """Return the digest that is signed, for the domain of the contract of objections."""
+        return _hash_typed_data(build_typed_data(self, domain))
+
+
+# What a reporter signs.
+SignableStatement = ReportStatement | AnswerStatement
+
+
 def compute_config_digest(
     domain: Domain, config_count: int, signers: Sequence[Address], quorum: int, rules_hash: Hash
 ) -> Hash:
@@ -109,8 +135,17 @@ def _encode_word(value: int) -> bytes:
     return value.to_bytes(32)
 
 
-def build_typed_data(statement: ReportStatement, domain: Domain) -> dict[str, Any]:
+def build_typed_data(statement: SignableStatement, domain: Domain) -> dict[str, Any]:
     """Return the statement as EIP-712 data, for signers that show what they sign."""
+    if isinstance(statement, AnswerStatement):
+        message = {
+            "node": statement.node,
+            "dueSince": statement.due_since,
+            "isAccepted": statement.is_accepted,
+            "because": statement.because,
+            "answeredAt": statement.answered_at,
+        }
+        return _build_objections_data("ObjectionAnswer", _ANSWER_TYPE, message, domain)
     return {
         "types": {
             "EIP712Domain": _parse_type_members(_DOMAIN_TYPE),
@@ -137,26 +172,33 @@ def build_typed_data(statement: ReportStatement, domain: Domain) -> dict[str, An
 
 def build_objection_data(statement: ObjectionStatement, domain: Domain) -> dict[str, Any]:
     """Return the objection as EIP-712 data, which wallets show and sign."""
+    message = {
+        "node": statement.node,
+        "dueSince": statement.due_since,
+        "reason": statement.reason,
+        "words": statement.text,
+        "seq": statement.seq,
+        "deadline": statement.deadline,
+    }
+    return _build_objections_data("Objection", _OBJECTION_TYPE, message, domain)
+
+
+def _build_objections_data(
+    name: str, type_members: str, message: dict[str, Any], domain: Domain
+) -> dict[str, Any]:
     return {
         "types": {
             "EIP712Domain": _parse_type_members(_DOMAIN_TYPE),
-            "Objection": _parse_type_members(_OBJECTION_TYPE),
+            name: _parse_type_members(type_members),
         },
-        "primaryType": "Objection",
+        "primaryType": name,
         "domain": {
             "name": _OBJECTIONS_NAME,
             "version": _OBJECTIONS_VERSION,
             "chainId": domain.chain_id,
             "verifyingContract": domain.contract,
         },
-        "message": {
-            "node": statement.node,
-            "dueSince": statement.due_since,
-            "reason": statement.reason,
-            "words": statement.text,
-            "seq": statement.seq,
-            "deadline": statement.deadline,
-        },
+        "message": message,
     }
 
 

@@ -19,7 +19,7 @@ from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RpcError
 from oracle.rpc.transport import BoundedHttp, RawHttpResponse
 from oracle.signing.signer import SignedBytes, TransactionRequest
-from oracle.signing.typed_data import Domain, ReportStatement
+from oracle.signing.typed_data import Domain, SignableStatement
 from oracle.store.database import UnitOfWork
 from tests.simulation.chain import hash_of
 from tests.simulation.memory import Memory
@@ -66,7 +66,7 @@ class PaperSigner:
     def address(self) -> Address:
         return self._address
 
-    def sign_statement(self, statement: ReportStatement, domain: Domain) -> bytes:
+    def sign_statement(self, statement: SignableStatement, domain: Domain) -> bytes:
         """Return 65 bytes that contain the digest."""
         self._world.point("after signing")
         return bytes.fromhex(statement.compute_digest(domain)[2:]).ljust(65, b"\x1b")

@@ -40,6 +40,9 @@ class KickoutProgress(ApiModel):
 
     is_due: bool
     due_since_block: int | None
+    due_since: int | None = Field(
+        description="Since when it is due, unix seconds: an objection names the kickout by it."
+    )
     scores: int = Field(
         description="Scores in the pool or legacy window; a kickout needs `pool_size` scores."
     )
@@ -124,6 +127,7 @@ def _build_kickout_progress(
     return KickoutProgress(
         is_due=row.kickout_due,
         due_since_block=None if since is None else since.block,
+        due_since=node.kickout_due_time,
         scores=scores,
         pool_size=required_scores,
         mean=mean_score,

@@ -19,13 +19,18 @@ _POSITION = Position._fields
 
 
 class ObjectionAnswer(NamedTuple):
-    """The operator's answer to the objections to one kickout; `answered_at` is in unix seconds."""
+    """The operator's answer to the objections to one kickout; `answered_at` is in unix seconds.
+
+    `signer` and `signature` are None if no key signed it.
+    """
 
     node: Address
     due_since: int
     is_accepted: bool
     because: str
     answered_at: int
+    signer: Address | None = None
+    signature: bytes | None = None
 
 
 class ObjectionRepository:
@@ -78,13 +83,16 @@ class ObjectionRepository:
                 row.is_accepted,
                 row.because,
                 row.answered_at,
+                None if row.signer is None else Address(encode_hex(row.signer)),
+                None if row.signature is None else bytes(row.signature),
             )
             for row in rows
         ]
 
     def save_answer(self, answer: ObjectionAnswer) -> None:
         """Store an answer, in place of an earlier one to the same kickout."""
-        row = (decode_hex(answer.node), *answer[1:])
+        signer = None if answer.signer is None else decode_hex(answer.signer)
+        row = (decode_hex(answer.node), *answer[1:5], signer, answer.signature)
         upsert_rows(self._connection, objection_answer, [row])
 
 

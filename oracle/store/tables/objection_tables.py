@@ -31,6 +31,8 @@ objection_answer = Table(
     Column("is_accepted", Boolean, nullable=False),
     Column("because", Text, nullable=False),
     Column("answered_at", BigInteger, nullable=False),  # unix seconds
+    Column("signer", LargeBinary),  # NULL: not signed
+    Column("signature", LargeBinary),
     sqlite_with_rowid=False,
 )
 

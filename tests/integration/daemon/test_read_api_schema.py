@@ -29,9 +29,12 @@ from oracle.daemon.config.listener_section import ApiSection
 from oracle.daemon.config.loader import read_config
 from oracle.daemon.records import open_folded_records
 from oracle.daemon.web.api.read_api import create_read_api
+from oracle.domain.ids import Address
+from oracle.kickouts.objection_intake import IntakeSettings, ObjectionIntake
 from oracle.queries.api.node_order import NodeRankingCache
 from oracle.queries.api.source import ApiSource
 from oracle.queries.explain import EventArchive
+from oracle.signing.typed_data import Domain
 from tests.support.cli.played_chain import played_chain
 from tests.support.examples import examples
 
@@ -56,6 +59,8 @@ def app(played_chain) -> Iterator[Any]:
     with open_folded_records(read_config(played_chain)) as opened:
         reader = open_reader(opened.config)
         archive = EventArchive(opened.store, reader, opened.rules)
+        domain = Domain(opened.config.chain.id, Address("0x" + 40 * "e"))
+        intake_settings = IntakeSettings(domain, opened.rules, 30, 5_000_000)
         source = ApiSource(
             archive,
             NodeRankingCache(opened.rules),
@@ -63,6 +68,7 @@ def app(played_chain) -> Iterator[Any]:
             lambda: START_TIME,
             lambda _held: "a daemon",
             rules_id=format_configured_rules_id(opened.config, reader),
+            objection_intake=ObjectionIntake(opened.store.open_unfenced(), intake_settings),
         )
         evidence = opened.config.oracle.evidence_folder
         yield create_read_api(source, streams=ApiSection(max_streams=0), evidence_folder=evidence)
@@ -133,6 +139,9 @@ def test_responses_conform_to_openapi_schema(schema, known, data):
         if operation.path.endswith("/again"):
             # The settings of this server draw nobody.
             allowed = {404}
+        elif operation.path == "/v1/objections" and operation.method == "post":
+            # No kickout is due, and nothing is signed.
+            allowed = {403, 404, 409, 422, 429}
         elif operation.path.endswith("/{hash}"):
             # No rules were announced.
             allowed = {404}

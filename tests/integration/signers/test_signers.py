@@ -23,7 +23,7 @@ from oracle.signing.signature_checks import (
     verify_statement_signature,
 )
 from oracle.signing.signer import Fees, TransactionRequest, WrongSignatureError
-from oracle.signing.typed_data import Domain, ReportStatement, build_typed_data
+from oracle.signing.typed_data import AnswerStatement, Domain, ReportStatement, build_typed_data
 from tests.integration.evm.test_typed_data import REPORTS
 from tests.support.examples import examples
 from tests.support.signing.remote_signer import ORDER, RemoteHost, Wrong, served
@@ -41,6 +41,7 @@ REPORT = ReportStatement(
     deadline=1_700_000_000,
     root=Hash("0x" + 64 * "e"),
 )
+ANSWER = AnswerStatement(Address("0x" + 40 * "5"), 1_700_000_000, True, "an outage", 9)
 CALL = TransactionRequest(
     31337, 7, Address("0x" + 40 * "7"), "0xabcdef01" + 64 * "2", 90_000, Fees(9, 2)
 )
@@ -90,7 +91,8 @@ def test_typed_data_sent_to_signer_has_computed_digest(statement):
 def test_remote_signer_returns_same_signatures_as_key(host: RemoteHost):
     remote = RemoteSigner(host.place())
     assert remote.sign_transaction(CALL) == LOCAL.sign_transaction(CALL)
-    assert remote.sign_statement(REPORT, DOMAIN) == LOCAL.sign_statement(REPORT, DOMAIN)
+    for statement in (REPORT, ANSWER):
+        assert remote.sign_statement(statement, DOMAIN) == LOCAL.sign_statement(statement, DOMAIN)
     deployment = replace(CALL, to=None)
     assert remote.sign_transaction(deployment) == LOCAL.sign_transaction(deployment)
 

@@ -15,7 +15,7 @@ from sqlalchemy import select
 from oracle.domain.ids import Address
 from oracle.rpc.transport import BoundedHttp, RawHttpResponse
 from oracle.signing.signer import SignedBytes, Signer, TransactionRequest
-from oracle.signing.typed_data import Domain, ReportStatement
+from oracle.signing.typed_data import Domain, SignableStatement
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.tables.outbox_tables import pub_attempt
 from oracle.txmgr.accounts_and_limits import ReporterKeys
@@ -105,7 +105,7 @@ class FusedSigner:
     def address(self) -> Address:
         return self._signer.address
 
-    def sign_statement(self, statement: ReportStatement, domain: Domain) -> bytes:
+    def sign_statement(self, statement: SignableStatement, domain: Domain) -> bytes:
         """Sign, and pass a point."""
         signed = self._signer.sign_statement(statement, domain)
         self._fuse.point("after signing a statement")

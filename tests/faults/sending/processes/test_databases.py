@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from oracle.errors import FatalError, TransientError
 from oracle.signing.signer import SignedBytes, Signer, TransactionRequest
-from oracle.signing.typed_data import Domain, ReportStatement
+from oracle.signing.typed_data import Domain, SignableStatement
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import AttemptReason, IntentState, NonceSlot
 from oracle.txmgr.accounts_and_limits import ReporterKeys
@@ -61,7 +61,7 @@ class Stalling:
         self.signed: list[SignedBytes] = []
         self.epoch: int | None = None
 
-    def sign_statement(self, statement: ReportStatement, domain: Domain) -> bytes:
+    def sign_statement(self, statement: SignableStatement, domain: Domain) -> bytes:
         return self._signer.sign_statement(statement, domain)
 
     def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:

@@ -12,7 +12,7 @@ from oracle.quorum.statements import build_report_record
 from oracle.quorum.wire_format import Board
 from oracle.reporting.report_planner import plan_push
 from oracle.signing.signer import SignedBytes, Signer, TransactionRequest
-from oracle.signing.typed_data import Domain, ReportStatement
+from oracle.signing.typed_data import Domain, ReportStatement, SignableStatement
 from oracle.store.outbox.records import SignedStatement
 from oracle.store.tables.outbox_tables import lease
 from oracle.txmgr.accounts_and_limits import ReporterKeys
@@ -31,7 +31,7 @@ class Slow:
     def address(self) -> Address:
         return self.signer.address
 
-    def sign_statement(self, statement: ReportStatement, domain: Domain) -> bytes:
+    def sign_statement(self, statement: SignableStatement, domain: Domain) -> bytes:
         assert isinstance(statement, ReportStatement)
         signature = self.signer.sign_statement(statement, domain)
         self.meanwhile(statement)

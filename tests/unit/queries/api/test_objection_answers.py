@@ -56,13 +56,21 @@ def client(indexed: IndexedHistory) -> TestClient:
 def test_objection_is_listed_with_its_check_and_the_answer(indexed, client):
     object_to(indexed)
     with indexed.store.transaction() as uow:
-        uow.objections.save_answer(ObjectionAnswer(NODE, due_since(indexed), False, "proven", 77))
+        uow.objections.save_answer(
+            ObjectionAnswer(NODE, due_since(indexed), False, "proven", 77, NODE, b"\x01\x02")
+        )
 
     (entry,) = client.get("/v1/objections").json()["objections"]
 
     assert (entry["node"], entry["seq"], entry["reason"]) == (NODE, 0, "other")
     assert (entry["verdict"], entry["is_due"], entry["is_counted"]) == ("open", True, True)
-    assert entry["answer"] == {"is_accepted": False, "because": "proven", "answered_at": 77}
+    assert entry["answer"] == {
+        "is_accepted": False,
+        "because": "proven",
+        "answered_at": 77,
+        "signer": NODE,
+        "signature": "0x0102",
+    }
     assert entry["text"] == HOSTILE
 
 
