@@ -76,8 +76,9 @@ def _run_demo(
     Exit code 0 only if a contract verifies the proof of every node's score, if every score equals
     the one that an independent process computes from the chain's logs, and if an account without
     any role kicked the bad node out and the node withdrew its stake. The timeouts of an
-    application that fails must be marked by an incident. With --waves, both are checked only if
-    they are reached.
+    application that fails must be marked by an incident, and the objection that the bad node signs
+    and posts must be brought on chain and refuted. With --waves, these are checked only if they
+    are reached.
 
     With --system crynux-docs, the same network follows exactly the rules of Crynux's published
     page.

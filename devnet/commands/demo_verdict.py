@@ -82,6 +82,12 @@ def _build_result_lines(summary: DemoSummary, reason: str) -> list[str]:
         if burst is None
         else [f"one application failed: an incident marks {burst.marked} of its timeouts"]
     )
+    objection = summary.objection
+    objection_lines = (
+        []
+        if objection is None
+        else [f"its objection: {objection.verdict or 'not on chain'}; {objection.finding}"]
+    )
     return [
         f"{duration}, {summary.events} events, {summary.rounds} reports accepted",
         f"{draws.started} tasks started, {draws.agree} on the node drawn by a block hash",
@@ -91,6 +97,7 @@ def _build_result_lines(summary: DemoSummary, reason: str) -> list[str]:
         f"stake slashed: {contest.slashed // _ETHER} ether",
         *burst_lines,
         f"hopeless: {reason}",
+        *objection_lines,
         f"accused by an account without a role in {kickout.accused_in or 'no transaction'}",
         f"kickout executed in {kickout.executed_in or 'no transaction'}",
         f"stake withdrawn: {kickout.withdrawn // _ETHER} ether",

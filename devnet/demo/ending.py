@@ -10,6 +10,7 @@ from typing import Any
 from devnet.anvil import LocalChain
 from devnet.demo.cast import DARWIN, HOPELESS
 from devnet.demo.node_proofs import fetch_api_json, fetch_node_proof
+from devnet.demo.objector import ObjectionInApi
 from devnet.demo.stage import GAS, MODEL, STAKE, VERSION, ChainClock, Stage
 from devnet.demo.verify import ScoreComparison, ScoreVerification
 from oracle.bindings.codec import decode_error_name, decode_result, encode_call
@@ -153,8 +154,8 @@ class ContractReading:
 class DemoSummary:
     """The results of the demo; an empty `faults` means that all checks passed.
 
-    `kickout_played` is false if the user ended the demo before the kickout. `burst` is None if the
-    demo had no burst of timeouts, or ended before the kickout.
+    `kickout_played` is false if the user ended the demo before the kickout; `objection` is None
+    then. `burst` is None if the demo had no burst of timeouts, or ended before the kickout.
     """
 
     blocks: int
@@ -168,6 +169,7 @@ class DemoSummary:
     contest: ContestOnChain
     hot_set: HotSetOnChain
     burst: BurstInApi | None
+    objection: ObjectionInApi | None
     addresses: dict[str, str]
     faults: list[str] = field(default_factory=list)
     kickout_played: bool = True
@@ -313,10 +315,12 @@ def build_summary(
     clock: ChainClock,
     verification: ScoreVerification,
     draws: DrawAgreement,
-    results: tuple[KickoutOnChain, ContestOnChain, HotSetOnChain, BurstInApi | None],
+    results: tuple[
+        KickoutOnChain, ContestOnChain, HotSetOnChain, BurstInApi | None, ObjectionInApi | None
+    ],
 ) -> DemoSummary:
-    """Combine the results about scores, draws, kickout, contest, hot set and burst."""
-    kickout, contest, hot_set, burst = results
+    """Combine the results about scores, draws, kickout, contest, hot set, burst and objection."""
+    kickout, contest, hot_set, burst, objection = results
     faults = [
         fault
         for comparison in verification.nodes
@@ -336,11 +340,13 @@ def build_summary(
         contest=contest,
         hot_set=hot_set,
         burst=burst,
+        objection=objection,
         addresses={
             "chain": stage.chain.url,
             "network": stage.network,
             "oracle": stage.oracle,
             "words": stage.hot_set,
+            "objections": stage.objections,
             "timelock": stage.timelock,
         },
         faults=faults,

@@ -66,6 +66,19 @@ def fetch_api_json(url: str) -> dict[str, Any]:
     return body
 
 
+def post_api_json(url: str, body: dict[str, object]) -> tuple[int, dict[str, Any]]:
+    """Post JSON to the HTTP API; return the status and the body of the response.
+
+    Raises:
+        FatalError: the API does not respond.
+    """
+    try:
+        response = requests.post(url, json=body, timeout=_TIMEOUT_SECONDS)
+        return response.status_code, response.json()
+    except requests.RequestException as error:
+        raise FatalError(f"{url}: {error}") from None
+
+
 def _fetch(url: str, parameters: dict[str, str]) -> requests.Response:
     try:
         return requests.get(url, params=parameters, timeout=_TIMEOUT_SECONDS)

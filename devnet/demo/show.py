@@ -27,6 +27,7 @@ from devnet.demo.ending import (
     verify_draws,
     withdraw_and_try_rejoin,
 )
+from devnet.demo.objector import Objector
 from devnet.demo.screen import Screen
 from devnet.demo.snapshot import SnapshotReader
 from devnet.demo.stage import (
@@ -94,6 +95,7 @@ class DemoShow:
         self._traffic = traffic
         self._api_url = api_url
         self._stranger = Stranger(stage, api_url)
+        self._objector = Objector(stage, api_url)
 
     def run_waves(self, daemon_process: DemoDaemon, options: DemoOptions) -> None:
         """Play waves until the hopeless node is kicked out, at most `options.waves`.
@@ -108,9 +110,11 @@ class DemoShow:
                 if not traffic.has_open_contest or not remaining_contest_blocks:
                     return
                 remaining_contest_blocks -= 1
+            due_nodes = loop.list_due_nodes()
+            self._objector.object_if_due(due_nodes)
             transactions = [
                 *traffic.build_next_transactions(loop.head, may_order=may_order),
-                *self._stranger.build_next_transactions(loop.list_due_nodes()),
+                *self._stranger.build_next_transactions(due_nodes),
             ]
             loop.mine_next_block(transactions, daemon_process, options.block_seconds)
 
@@ -137,7 +141,8 @@ class DemoShow:
         # The burst is over long before the kickout.
         has_burst = options.system.has_burst and kickout.executed_in is not None
         burst = read_burst(stage, self._api_url) if has_burst else None
-        results = (kickout, contest, hot_set, burst)
+        objection = None if kickout.executed_in is None else self._objector.outcome
+        results = (kickout, contest, hot_set, burst, objection)
         summary = build_summary(stage, self._clock, verification, draws, results)
         if options.may_end_early and kickout.executed_in is None:
             faults = [fault for fault in summary.faults if fault not in kickout.list_faults()]
@@ -255,7 +260,9 @@ def _prepare_network(
     path = folder / "demo.toml"
     endpoint_url = options.wrap_endpoint(chain.url) if options.wrap_endpoint else chain.url
     settings = build_run_settings(folder, stage, keys, endpoint=endpoint_url)
-    write_configuration(path, {**settings, **system.settings, **build_port_settings()})
+    objections = {"address": stage.objections, "accept_posts": True}
+    settings |= {"objections": objections, **system.settings, **build_port_settings()}
+    write_configuration(path, settings)
     return path, stage, clock
 
 

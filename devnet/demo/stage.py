@@ -15,6 +15,7 @@ from oracle.bindings.deployment import (
     OracleSetup,
     WordsSetup,
 )
+from oracle.bindings.objections import build_objections_code
 from oracle.bindings.timelock import CANCELLER_ROLE, TIMELOCK
 from oracle.domain.ids import ZERO_ADDRESS, Address
 
@@ -51,14 +52,16 @@ TASK_FLOOR = (10_000_000, 0, 60, 0)
 class Stage:
     """The deployed demo network; `nodes` maps the name of a cast member to its account.
 
-    `hot_set` is the contract from which the network reads scores, `failing_creator` the owner of
-    the application whose tasks all time out, and `stranger` an account without any role.
+    `hot_set` is the contract from which the network reads scores, `objections` the one by which
+    nodes object to kickouts, `failing_creator` the owner of the application whose tasks all time
+    out, and `stranger` an account without any role.
     """
 
     chain: LocalChain
     network: Address
     oracle: Address
     hot_set: Address
+    objections: Address
     timelock: Address
     dispatcher: Address
     creators: tuple[Address, ...]
@@ -82,6 +85,7 @@ class Stage:
             "TaskNetwork": self.network,
             "QoSRoots": self.oracle,
             "QoSWords": self.hot_set,
+            "Objections": self.objections,
             TIMELOCK: self.timelock,
         }
 
@@ -132,12 +136,14 @@ def deploy_demo_network(
         build_creation_code("TaskNetwork", admin, roles.dispatcher, treasury, STAKE, TASK_FLOOR),
     )
     timelock, oracle, hot_set = _deploy_oracle(chain, clock, admin, roles, (network, system))
+    objections = _deploy_contract(chain, clock, admin, build_objections_code(oracle))
     names = [node.name for node in CAST]
     stage = Stage(
         chain,
         network,
         oracle,
         hot_set,
+        objections,
         timelock,
         roles.dispatcher,
         (creator, *accounts[_FIRST_EXTRA_CREATOR:-2]),

@@ -1,0 +1,71 @@
+"""The demo's owner objects once by the read API, and reads the verdict of the automatic check."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from devnet.demo.cast import HOPELESS
+from devnet.demo.objector import Objector
+from oracle.daemon.config.listener_section import ApiSection
+from oracle.daemon.web.api.read_api import create_read_api
+from oracle.daemon.web.http_server import serve_app
+from oracle.kickouts.objection_intake import IntakeSettings, ObjectionIntake
+from oracle.queries.api.node_order import NodeRankingCache
+from oracle.queries.api.source import ApiSource
+from oracle.queries.explain import EventArchive
+from tests.integration.evm.test_kicking import node_two
+from tests.integration.evm.test_objections import (
+    TERMS,
+    Hearing,
+    chain,
+    fresh_chain,
+    fresh_premises,
+    hearing,
+    new_sqlite_store,
+    premises,
+)
+from tests.integration.evm.test_posted_objections import bring, count_objected
+from tests.support.office import RULES
+
+pytestmark = [pytest.mark.evm, pytest.mark.slow]
+
+__all__ = ["chain", "fresh_chain", "fresh_premises", "hearing", "new_sqlite_store", "premises"]
+
+
+def build_source(hearing: Hearing) -> ApiSource:
+    store = hearing.office.store
+    settings = IntakeSettings(hearing.domain, RULES, posts_per_hour=9, daily_gas=10**6)
+    return ApiSource(
+        EventArchive(store, hearing.office.folder.reader, RULES, objection_terms=TERMS),
+        NodeRankingCache(RULES),
+        lambda: None,
+        lambda: hearing.premises.chain.time,
+        lambda _held: "a daemon",
+        objection_intake=ObjectionIntake(store.open_unfenced(), settings),
+        rules_id="{}",
+    )
+
+
+def test_owner_objects_once_and_reads_the_verdict(hearing: Hearing):
+    node = node_two(hearing.office)
+    rpc = hearing.premises.chain.rpc
+    stage: Any = SimpleNamespace(
+        nodes={HOPELESS.name: node},
+        chain=SimpleNamespace(make_request=rpc),
+        objections=hearing.domain.contract,
+    )
+    section = ApiSection()
+    with serve_app(create_read_api(build_source(hearing), streams=section), section, 0) as url:
+        objector = Objector(stage, url)
+        objector.object_if_due([])
+        objector.object_if_due([node])
+        objector.object_if_due([node])
+        assert objector.outcome.list_faults() == [
+            "the objection of the hopeless node was not brought on the chain"
+        ]
+        bring(hearing)
+        objector.object_if_due([node])
+    assert count_objected(hearing) == 1
+    assert objector.outcome.list_faults() == []
+    assert objector.outcome.verdict == "refuted"
