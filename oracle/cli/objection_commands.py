@@ -43,6 +43,7 @@ from oracle.queries.text.prefixes import find_node
 from oracle.queries.text.text_tables import format_block_time, sanitize_text
 from oracle.rpc.transport import BoundedHttp, redact_url
 from oracle.signing.local import KeySigner
+from oracle.signing.signer import SignerRefusedError
 from oracle.signing.typed_data import AnswerStatement, Domain, ObjectionStatement
 from oracle.store.database import UnitOfWork
 from oracle.store.state.objection_repository import ObjectionAnswer
@@ -146,12 +147,19 @@ def answer(
 def sign_answer(
     config: Config, statement: AnswerStatement, unsigned: ObjectionAnswer
 ) -> ObjectionAnswer:
-    """Return the answer with the signature of this reporter, if its key is configured."""
+    """Return the answer with the signature of this reporter.
+
+    The answer stays unsigned if no key is configured, or if the signer's policy refuses it.
+    """
     signer = make_key_opener(config)("signer") if config.keys.has_key("signer") else None
     if signer is None or config.objections.address is None:
         return unsigned
     domain = Domain(config.chain.id, Address(config.objections.address))
-    signature = signer.sign_statement(statement, domain)
+    try:
+        signature = signer.sign_statement(statement, domain)
+    except SignerRefusedError as error:
+        typer.echo(f"the answer is not signed: {error}", err=True)
+        return unsigned
     return unsigned._replace(signer=signer.address, signature=signature)
 
 
