@@ -20,7 +20,7 @@ interface IQoSOracle {
     /// @return known whether the node has an index
     /// @return selectable see isSelectable
     /// @return qos 0 to 10000; 0 also if the node is not known, excluded or expelled
-    /// @return round the round from which the score is, 0 = none
+    /// @return round the round of the score, 0 = none
     /// @return age seconds since the oracle's last round (since 1970 if there is none), including pauses
     function scoreOf(address node)
         external
@@ -36,8 +36,8 @@ interface IQoSOracle {
     /// until it is readmitted or the expulsion ends (by default never).
     function isExpelled(address node) external view returns (bool);
 
-    /// @notice Returns whether the last round is at most `limits().maxAgeSeconds` old, not counting pauses that began
-    /// while it was.
+    /// @notice Returns whether the last round is at most `limits().maxAgeSeconds` old; pauses that began while it was
+    /// younger are not counted.
     function isFresh() external view returns (bool);
 
     /// @notice Returns packed lanes for bulk readers: 16 lanes of 16 bits a word, lane of index i in word i / 16 at bit

@@ -40,9 +40,8 @@ contract TaskNetwork is IKickTarget, Contests, Probes, TaskAnswers, TaskVerdicts
     {}
 
     /// @inheritdoc IKickTarget
-    /// @dev Reverts only if the caller is not the oracle. A running task is aborted, its fee goes back to the creator.
-    /// Answers that wait for their judgement are still judged; the stake is held for them, and credited after the last
-    /// judgement.
+    /// @dev Reverts only if the caller is not the oracle. A running task is aborted, and its fee goes back to the
+    /// creator. Answers that wait for their judgement are still judged; until the last judgement, the stake is held.
     function kick(address account, bytes32 evidence) external {
         if (msg.sender != address(oracle)) revert NotOracle(msg.sender);
         if (!_isIn(_nodes[account])) return;

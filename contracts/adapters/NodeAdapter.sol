@@ -3,7 +3,7 @@ pragma solidity 0.8.37;
 
 import {Adapter} from "./Adapter.sol";
 
-/// @notice Common functions of two generations of Crynux's Node contract; a status is the same number in both.
+/// @notice Common functions of Crynux's Node contracts of 2024 and 2025; a status has the same number in both.
 interface INode {
     function getNodeStatus(address node) external view returns (uint256);
     function finishTask(address node) external;
@@ -33,7 +33,7 @@ abstract contract NodeAdapter is Adapter {
     /// @notice The contract that counts a node's last tasks for NODE.
     IRecentTasks public immutable QOS;
 
-    /// @notice NODE's task contract, which NODE has no getter for: restored after each kickout.
+    /// @notice NODE's task contract, which is restored after each kickout; NODE has no getter for it.
     address public taskContract;
 
     /// @dev The receiver of the stake may call back; the task contract must not be restored before the kickout is done.
@@ -109,7 +109,7 @@ abstract contract NodeAdapter is Adapter {
             if (QOS.getRecentTaskCount(node) == 0) revert WrongQos();
             NODE.finishTask(node);
             if (NODE.getNodeStatus(node) == QUIT) return;
-            // It was removed, and joined again when it was paid: a new membership of an expelled node.
+            // The node was removed, and joined again when it was paid: a new membership of an expelled node.
             if (QOS.getRecentTaskCount(node) == 0) return;
         }
         revert StillIn(node);

@@ -36,17 +36,17 @@ abstract contract Administration is PackedViews {
     /// @notice Minimum revealTimeout in seconds: a few full blocks must not make an honest node late.
     uint16 public constant MIN_REVEAL = 1 minutes;
 
-    /// @notice Sets the roles and limits; the oracle has no part in it.
+    /// @notice The admin, which sets the roles and limits; the oracle has no influence on them.
     address public admin;
 
     /// @notice Address that may accept to become admin, 0 = none.
     address public offeredAdmin;
 
-    /// @notice Queues tasks, starts them on nodes, and drops them from the queue.
+    /// @notice The dispatcher, which queues tasks, starts them on nodes, and drops them from the queue.
     address public dispatcher;
 
-    /// @notice Credited with slashed stakes and the tolls of timeouts. Should be an address in which no task creator
-    /// has a share: a creator that is its own treasury pays no toll.
+    /// @notice The treasury, which is credited with slashed stakes and the tolls of timeouts. No task creator should own
+    /// a share of it, because a creator that is its own treasury pays no toll.
     address public treasury;
 
     /// @notice Whether the fee of a group is shared by points among the right answers, or paid to the fastest of them.
@@ -70,7 +70,7 @@ abstract contract Administration is PackedViews {
     /// @notice Slashed stakes and tolls go to `treasury` from now on.
     event TreasuryChanged(address indexed treasury);
 
-    /// @notice Groups created from now on pay by points, or only the fastest node.
+    /// @notice Groups created from now on share the fee by points, or pay only the fastest node.
     event PaymentChanged(bool byPoints);
 
     /// @notice These limits apply from now on.
@@ -155,7 +155,7 @@ abstract contract Administration is PackedViews {
         _setTreasury(to);
     }
 
-    /// @notice Sets how groups pay that are created from now on.
+    /// @notice Sets how groups that are created from now on pay their nodes.
     function setPayment(bool byPoints) external onlyAdmin {
         paysByPoints = byPoints;
         emit PaymentChanged(byPoints);

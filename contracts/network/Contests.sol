@@ -5,8 +5,8 @@ import {Tasks} from "./Tasks.sol";
 
 /// @title Contested groups and slashing
 /// @notice Two of three nodes that collude must not take the third node's stake. So a comparison slashes no node: if it
-/// finds a minority, the group is contested, and a second group of other nodes repeats the work. Its result decides,
-/// even against the first majority. Without a second group no node is slashed.
+/// finds a minority, the group is contested, and a second group of other nodes repeats the work. The result of the
+/// second group decides, even against the first majority. Without a second group no node is slashed.
 abstract contract Contests is Tasks {
     /// @notice The group is not contested, already has its second group, or its window is over.
     error NotContested(bytes32 group);
@@ -14,7 +14,7 @@ abstract contract Contests is Tasks {
     /// @notice The second group has another order or size than the contested group, or existed before.
     error NotItsLike(bytes32 group, bytes32 second);
 
-    /// @notice The second group was not compared yet, and may be up to and including `deadline`, unix seconds.
+    /// @notice The second group was not compared yet; it may be compared up to and including `deadline`, unix seconds.
     error ContestOpen(bytes32 group, uint256 deadline);
 
     /// @notice This result is not the other group's answer.
@@ -68,7 +68,7 @@ abstract contract Contests is Tasks {
         return uint256(group.contestedAt) + _settings.revalidationWindow;
     }
 
-    /// @dev Returns whether the other group has this result; false also if it found none, or the window is over.
+    /// @dev Returns whether the other group has this result; false also if it found no result, or the window is over.
     function _isProven(bytes32 key, Group storage group, bytes32 result) private view returns (bool) {
         uint256 deadline = _windowEnd(group);
         if (block.timestamp > deadline) return false;

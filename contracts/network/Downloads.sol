@@ -5,8 +5,8 @@ import {Members} from "./Members.sol";
 
 /// @title Download requests for models
 /// @notice The dispatcher emits a request; the node's software follows the event and reports the model by addModel. A
-/// request is not binding, and the contract does not record which models a node has. So a late request does no harm,
-/// and a repeated one is rejected.
+/// request is not binding, and the contract does not record which models a node has. So a late request does no harm. A
+/// repeated request is rejected.
 abstract contract Downloads is Members {
     /// @notice Seconds in which the same request is not repeated.
     uint256 public constant DOWNLOAD_TIME = 30 minutes;

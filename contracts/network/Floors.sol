@@ -4,14 +4,14 @@ pragma solidity ^0.8.20;
 import {Administration} from "./Administration.sol";
 
 /// @title Minimum fee and minimum timeout of a task
-/// @notice Without them anyone could order tasks that no node can do in time, for gas alone, and have honest nodes
-/// excluded for it. The minimum fee of a task is also its toll: the amount that its creator loses if it times out.
+/// @notice Without these minimums, any account could order tasks that no node can complete in time, for the price of gas,
+/// and so have honest nodes excluded. The minimum fee of a task is also its toll, which its creator loses at a timeout.
 abstract contract Floors is Administration {
     /// @notice The floors of a kind; a change applies to tasks created from now on.
     /// @param baseFee gwei for any task
     /// @param unitFee gwei for each unit of its size: the value of a second of the machine
-    /// @param baseSeconds for any task, at least 1
-    /// @param unitSeconds for each unit of its size
+    /// @param baseSeconds seconds for any task, at least 1
+    /// @param unitSeconds seconds for each unit of its size
     struct Floor {
         uint96 baseFee;
         uint96 unitFee;

@@ -6,8 +6,8 @@ import {OracleAccess} from "./OracleAccess.sol";
 import {Purse} from "./Purse.sol";
 
 /// @title Node membership: joining, pausing, resuming, leaving
-/// @notice A node is busy from the start of a task to its answer; from then on it may take the next one. Its stake
-/// stays here, also after it left, until the last of its answers is judged: leaving does not avoid a judgement.
+/// @notice A node is busy from the start of a task to its answer; then it may get the next task. The stake of a node
+/// that leaves stays here until the last of its answers is judged, so leaving does not avoid a judgement.
 abstract contract Members is NetworkEvents, OracleAccess, Purse {
     /// @notice State of an address. Active and paused addresses are members.
     enum Standing {
@@ -19,17 +19,17 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
         KickedOut
     }
 
-    /// @param stake wei held for it now
-    /// @param task key of its running task, 0 = none
-    /// @param gpuName keccak256 of its GPU's name
+    /// @param stake the node's stake, wei
+    /// @param task key of the node's running task, 0 = none
+    /// @param gpuName keccak256 of the name of the node's GPU
     /// @param gpuVram GPU memory, GB
-    /// @param major version of its software, with minor and patch
-    /// @param until time from which it may join again, unix seconds, fixed when it left; type(uint40).max = when
+    /// @param major version of the node's software, with minor and patch
+    /// @param until time from which the node may join again, unix seconds, fixed when it left; type(uint40).max = when
     /// readmitted
-    /// @param open number of its answers that wait for their judgement
-    /// @param lessTime seconds by which its own timeout is below type(uint32).max, which means none
-    /// @param standing its state
-    /// @param quits it requested to leave, and does so when it has no task and no open answer
+    /// @param open number of the node's answers that wait for their judgement
+    /// @param lessTime type(uint32).max minus the node's own timeout in seconds; 0 = no timeout of its own
+    /// @param standing the node's state
+    /// @param quits whether the node requested to leave; it leaves when it has no task and no open answer
     struct Node {
         uint256 stake;
         bytes32 task;
@@ -59,7 +59,7 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
 
     mapping(address => Node) internal _nodes;
 
-    /// @notice A kicked-out node may join again.
+    /// @notice A kicked-out node was readmitted: it may join again.
     event NodeReadmitted(address indexed node);
 
     /// @notice The address is already a member.
@@ -71,10 +71,11 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
     /// @notice The stake is below the minimum; for added stake the minimum is 1.
     error StakeTooLow(uint256 stake, uint256 least);
 
-    /// @notice The address was kicked out and may join again from `until` on, type(uint40).max = when readmitted.
+    /// @notice The address was kicked out and may join again at `until`, unix seconds; type(uint40).max = when it is
+    /// readmitted.
     error KickedOut(address node, uint40 until);
 
-    /// @notice The address left recently; it may join again from `until` on, unix seconds.
+    /// @notice The address left recently; it may join again at `until`, unix seconds.
     error RejoinTooEarly(address node, uint40 until);
 
     /// @notice A name is empty or longer than MAX_NAME.
@@ -89,10 +90,10 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
     /// @notice The node is not paused.
     error NotPaused(address node);
 
-    /// @notice The node leaves when all its answers are judged; that cannot be undone.
+    /// @notice The node has requested to leave, which cannot be undone; it leaves when all its answers are judged.
     error QuitPending(address node);
 
-    /// @notice The stake of the last membership is still held: `open` answers are not judged.
+    /// @notice The stake of the last membership is still held, because `open` answers are not judged.
     error AnswersOpen(address node, uint32 open);
 
     /// @notice The address was not kicked out, or is already readmitted.
@@ -103,7 +104,7 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
     /// @notice Joins with the ether sent as stake.
     /// @param gpuName 1 to MAX_NAME bytes
     /// @param gpuVram GB
-    /// @param models those on its disk, at most MAX_MODELS
+    /// @param models names of the models on the node's disk, at most MAX_MODELS
     function join(
         string calldata gpuName,
         uint32 gpuVram,
@@ -144,9 +145,9 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
         emit NodeResumed(msg.sender);
     }
 
-    /// @notice Leaves with the stake: at once, or when the task has ended and the last answer is judged. The node gets
-    /// no more tasks. A node that leaves while it is accused is kicked out, so that it cannot escape during
-    /// the veto delay.
+    /// @notice Leaves, and gets the stake back: at once, or when the task has ended and the last answer is judged. The
+    /// node gets no more tasks. A node that leaves while it is accused is kicked out, so that it cannot escape during the
+    /// veto delay.
     function quit() external {
         Node storage node = _member(msg.sender);
         if (node.quits) revert QuitPending(msg.sender);
@@ -169,8 +170,9 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
         emit NodeVersionUpdated(msg.sender, major, minor, patch);
     }
 
-    /// @notice Promises to answer within `timeout` seconds, even if a task gives more time; never below a task's floor.
-    /// Only while paused, so that the oracle does not see one promise and the coming task another.
+    /// @notice Sets the node's own timeout: it promises to answer within `timeout` seconds, even if a task gives more
+    /// time. A task's minimum timeout takes precedence. Only a paused node may call it, so that the timeout cannot change
+    /// between a draw and the start of its task.
     function setTimeout(uint32 timeout) external {
         Node storage node = _member(msg.sender);
         if (node.standing != Standing.Paused) revert NotPaused(msg.sender);
@@ -248,8 +250,8 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
         emit NodeKickedOut(account, _nodes[account].stake, evidence);
     }
 
-    /// @dev Ends the membership; the stake stays. Every node that leaves, in any way, waits for the delay: leaving must
-    /// not reset a bad reliability. A kicked-out node waits for its cool-down too.
+    /// @dev Ends the membership; the stake stays. Every node that leaves, in any way, must wait before it joins again,
+    /// because leaving must not reset a bad reliability. A kicked-out node also waits for its cool-down.
     function _leave(address account, Standing standing) internal {
         Node storage node = _nodes[account];
         (node.standing, node.quits) = (standing, false);

@@ -8,7 +8,7 @@ pragma solidity ^0.8.20;
 interface NetworkEvents {
     // --- Nodes ---
 
-    /// @notice A node joined, or rejoined. Stake in wei, memory in whole GB, models as on its disk.
+    /// @notice A node joined, or rejoined. The stake is in wei, the memory in whole GB; `models` are on the node's disk.
     event NodeJoined(
         address indexed node,
         uint256 stake,
@@ -111,17 +111,17 @@ interface NetworkEvents {
     /// @param nodes their nodes, in the same order
     event GroupStarted(bytes32 indexed group, bytes32[] tasks, address[] nodes);
 
-    /// @notice The task was started on a node; its time begins.
+    /// @notice The task was started on a node; its clock starts.
     event TaskStarted(bytes32 indexed task, address indexed node);
 
-    /// @notice The node submitted its result of a task in no group; its time stops. The node is free.
+    /// @notice The node submitted its result of a task in no group; the clock stops. The node is free.
     event TaskSubmitted(bytes32 indexed task, address indexed node, bytes32 resultHash);
 
-    /// @notice The node reported that a task in no group cannot be run; its time stops. The node is free.
+    /// @notice The node reported that a task in no group cannot be run; the clock stops. The node is free.
     event TaskErrorReported(bytes32 indexed task, address indexed node);
 
-    /// @notice The node committed to a hidden answer to a task of a group; its time stops, its rank is taken. It is
-    /// free.
+    /// @notice The node committed to a hidden answer to a task of a group. The commitment stops the clock and determines
+    /// the rank. The node is free.
     /// @param commitment keccak256(abi.encode(task, node, answer, salt)); answer as in TaskRevealed, 0 = cannot be run
     event TaskCommitted(bytes32 indexed task, address indexed node, bytes32 commitment);
 
@@ -135,7 +135,7 @@ interface NetworkEvents {
     /// @notice The node, which timed out because it did not reveal in time, revealed its answer for the contest.
     event AnswerShownLate(bytes32 indexed task, address indexed node, bytes32 answer);
 
-    /// @notice The result was accepted, alone or in its group.
+    /// @notice The result was accepted, as that of a single task or of a group's task.
     event TaskValidated(bytes32 indexed task);
 
     /// @notice The creator had the group compared. `tasks` are all its members in the creator's order. Emitted for
@@ -158,9 +158,9 @@ interface NetworkEvents {
     /// @notice The answer differs from the majority's; the fee went back to the creator, NodeContested follows.
     event TaskInvalidated(bytes32 indexed task, address indexed node);
 
-    /// @notice Ended without a verdict, and not by the node's fault. A task cancelled by its creator costs the toll
-    /// (see cancelTask), as do those of a group without a majority (3, or 7 beside it); a result in a group that was
-    /// given up (6) is paid the toll.
+    /// @notice The task ended without a verdict, and not by the node's fault. A task cancelled by its creator costs the
+    /// toll (see cancelTask); so does each task of a group without a majority (reason 3, or 7 for an error report). A
+    /// result in a group that was given up (6) is paid the toll.
     /// @param node the task's node, 0 = none
     /// @param reason 0 none, 1 timeout (in the queue), 2 model_download_failed, 3 incorrect_result, 4 fee_too_low, 5
     /// cancelled, 6 group_timeout, 7 error_reported, 8 creator_validation_timeout, 9 result_upload_timeout, 10 unknown

@@ -7,14 +7,14 @@ import {Administration} from "./Administration.sol";
 
 /// @title The network's oracle and the scores that it reads, and the calls to them
 /// @notice The oracle decides in two places: a node that it has expelled gets no task, and a node that leaves while its
-/// kickout is pending is kicked out. If the admin has set a contract with scores, this contract decides which node gets
-/// a task. A missing contract, or one that reverts, needs more than ORACLE_GAS or returns anything but one word, counts
-/// as none: no stake and no task may depend on its health.
+/// kickout is pending is kicked out. If the admin has set a contract with scores, that contract decides which node may
+/// get a task. A contract that is missing, reverts, needs more than ORACLE_GAS or returns anything but one word is
+/// treated as not set, because no stake and no task may depend on its health.
 abstract contract OracleAccess is Administration {
     /// @notice Gas limit of a call to the oracle or to the scores.
     uint256 public constant ORACLE_GAS = 50_000;
 
-    /// @notice May kick nodes out. 0 until it is set.
+    /// @notice The oracle, which may kick nodes out; 0 until it is set.
     IQoSRoots public oracle;
 
     /// @notice Scores of the nodes, which are read before a task starts; for example QoSWords. 0 = none.
@@ -62,8 +62,8 @@ abstract contract OracleAccess is Administration {
         return _ask(address(oracle), IQoSRoots.isKickPending.selector, node, false);
     }
 
-    /// @dev Only the first word of the answer is copied, so that a long one costs nothing.
-    /// @param otherwise returned if the contract does not answer with one word in time
+    /// @dev Copies only the first word of the return data, so that long return data cost nothing.
+    /// @param otherwise value returned if the contract does not return one word within the gas limit
     function _ask(address to, bytes4 question, address node, bool otherwise) private view returns (bool yes) {
         uint256 argument = uint160(node);
         yes = otherwise;

@@ -2,8 +2,8 @@
 pragma solidity ^0.8.20;
 
 /// @title Getters of packed structs
-/// @notice Solidity's own getter of a packed struct takes five hundred bytes of code and more; with three of them the
-/// network would not fit into 24,576 (EIP-170).
+/// @notice Solidity's own getter of a packed struct takes five hundred bytes of code or more; with three such getters
+/// the network would exceed the code limit of 24,576 bytes (EIP-170).
 abstract contract PackedViews {
     /// @dev Ends the call: returns the fields of the struct at `slot`, one word each, as the ABI encodes a struct of
     /// static fields.
@@ -22,7 +22,7 @@ abstract contract PackedViews {
                     word := sload(slot)
                 }
                 let bits := shl(3, and(field, 0x3f))
-                // For a whole word: shl gives 0, and 0 - 1 is all ones.
+                // For a field of 32 bytes, shl returns 0, and 0 - 1 is all ones.
                 mstore(end, and(word, sub(shl(bits, 1), 1)))
                 word := shr(bits, word)
                 end := add(end, 32)

@@ -17,7 +17,7 @@ abstract contract Purse {
     /// @notice The sender has nothing to withdraw.
     error NothingToWithdraw(address account);
 
-    /// @notice The sender rejected its own ether; the credit stays.
+    /// @notice The sender rejected the ether that it withdrew; the credit stays.
     error PaymentRefused(address account);
 
     /// @notice Credits the ether sent to `account`, for example to the dispatcher, which pays for its own tasks

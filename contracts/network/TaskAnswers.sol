@@ -4,9 +4,9 @@ pragma solidity ^0.8.20;
 import {Tasks} from "./Tasks.sol";
 
 /// @title Answers of nodes: submission, commitment, reveal
-/// @notice A task in no group is answered in the open. In a group an answer is committed to first, and revealed when
-/// every member has committed or ended: a hidden answer cannot be copied. The time stops, and the rank is taken, at the
-/// commitment.
+/// @notice A task in no group is answered in the open. In a group, a node first commits to its answer, and reveals the
+/// answer when every task of the group has a commitment or has ended. So no node can copy an answer. The commitment
+/// stops the clock and determines the rank.
 abstract contract TaskAnswers is Tasks {
     /// @notice The task is in no group: its answer is submitted in the open.
     error Alone(bytes32 task);
@@ -17,10 +17,10 @@ abstract contract TaskAnswers is Tasks {
     /// @notice The hash of the result is 0.
     error ZeroResult();
 
-    /// @notice The node's time was over at `deadline`; an answer counts up to and including that second.
+    /// @notice The deadline has passed; the last second for an answer was `deadline`, unix seconds.
     error TooLate(bytes32 task, uint256 deadline);
 
-    /// @notice The node has time up to and including `deadline`.
+    /// @notice The deadline has not passed; the node may answer up to and including `deadline`, unix seconds.
     error TooEarly(bytes32 task, uint256 deadline);
 
     /// @notice Reveals begin when every member of the group has committed or ended.
@@ -31,7 +31,7 @@ abstract contract TaskAnswers is Tasks {
 
     // --- Node calls ---
 
-    /// @notice Answers a task in no group, in time, with the hash of the result.
+    /// @notice Answers a task in no group, before the deadline, with the hash of the result.
     function submitResult(bytes32 key, bytes32 resultHash) external {
         if (resultHash == 0) revert ZeroResult();
         Task storage task = _stop(key, Status.Submitted);
@@ -40,14 +40,14 @@ abstract contract TaskAnswers is Tasks {
         emit TaskSubmitted(key, msg.sender, resultHash);
     }
 
-    /// @notice Reports, in time, that a task in no group cannot be run.
+    /// @notice Reports, before the deadline, that a task in no group cannot be run.
     function reportError(bytes32 key) external {
         _checkAlone(key, _stop(key, Status.ErrorReported));
         emit TaskErrorReported(key, msg.sender);
     }
 
-    /// @notice Commits to a hidden answer to a task of a group, in time.
-    /// @param commitment commitmentOf() the answer
+    /// @notice Commits to a hidden answer to a task of a group, before the deadline.
+    /// @param commitment the value of commitmentOf() for the answer
     function commitAnswer(bytes32 key, bytes32 commitment) external {
         Task storage task = _stop(key, Status.Committed);
         if (task.group == 0) revert Alone(key);
@@ -57,11 +57,11 @@ abstract contract TaskAnswers is Tasks {
         emit TaskCommitted(key, msg.sender, commitment);
     }
 
-    /// @notice Reveals the committed answer, in time: `revealTimeout` seconds from when the last of the group's tasks
-    /// was settled. The node need not be a member any more. A node that timed out here may reveal until its contest is
-    /// settled: that earns no fee, but saves its stake if the answer was right.
+    /// @notice Reveals the committed answer, at most `revealTimeout` seconds after every task of the group has a
+    /// commitment or has ended. The node need not be a member any more. A node that missed this deadline may reveal its
+    /// answer until its contest is settled: this earns no fee, but saves its stake if the answer was right.
     /// @param answer answerOf(group, hash of the result), 0 = the task cannot be run
-    /// @param salt as in the commitment
+    /// @param salt the salt of the commitment
     function revealAnswer(bytes32 key, bytes32 answer, bytes32 salt) external {
         Task storage task = _tasks[key];
         bool isLate = _isHidden(task);
@@ -84,7 +84,7 @@ abstract contract TaskAnswers is Tasks {
 
     // --- Calls by anyone ---
 
-    /// @notice Ends a task whose node did not answer, or did not reveal, in time. The creator loses the toll.
+    /// @notice Ends a task whose node missed the deadline for its answer or its reveal. The creator loses the toll.
     function timeOutTask(bytes32 key) external {
         Task storage task = _tasks[key];
         if (task.status != Status.Started && task.status != Status.Committed) revert WrongStatus(key, task.status);
@@ -93,16 +93,16 @@ abstract contract TaskAnswers is Tasks {
         _timeOut(key);
     }
 
-    /// @notice Returns the commitment to an answer. Bound to task and node: a copier cannot reveal a copied commitment.
+    /// @notice Returns the commitment to an answer. It is bound to task and node, so no other node can reveal a copy.
     /// @param answer answerOf(group, hash of the result), 0 = the task cannot be run
-    /// @param salt 32 random bytes: without them an answer that others can compute too could be guessed
+    /// @param salt 32 random bytes, so that the answer cannot be found by trying likely answers
     function commitmentOf(bytes32 key, address node, bytes32 answer, bytes32 salt) public pure returns (bytes32) {
         return keccak256(abi.encode(key, node, answer, salt));
     }
 
     // --- Internal functions ---
 
-    /// @dev Stops the node's time: the node is free, and its stake is held for the answer.
+    /// @dev Stops the clock of the node's task: the node is free, and its stake is held for the answer.
     function _stop(bytes32 key, Status status) private returns (Task storage task) {
         task = _expect(key, Status.Started);
         if (task.node != msg.sender) revert NotItsTask(msg.sender, key);
@@ -113,9 +113,8 @@ abstract contract TaskAnswers is Tasks {
         _nodes[msg.sender].open += 1;
     }
 
-    /// @dev Returns the points for a place among the commitments or the reveals: 10, 5, and 2 for the third and all
-    /// after it.
-    /// @param before number of nodes before it in that round
+    /// @dev Returns the points for a rank among the commitments or the reveals: 10, 5, and 2 from the third on.
+    /// @param before number of nodes that committed or revealed before the node
     function _pointsOf(uint8 before) private pure returns (uint8) {
         return before == 0 ? 10 : before == 1 ? 5 : 2;
     }

@@ -6,7 +6,7 @@ import {Tasks} from "./Tasks.sol";
 /// @title Creating, queueing, cancelling and dropping tasks
 abstract contract TaskOrders is Tasks {
     /// @notice Order of a task; units as in TaskCreated.
-    /// @param id chosen by the creator, never used by it before
+    /// @param id chosen by the creator, which has never used it before
     /// @param groupId chosen by the creator, 0 = no group
     /// @param groupSize 2 to MAX_GROUP, the same for all tasks of the group; 0 = no group
     struct Order {
@@ -46,7 +46,7 @@ abstract contract TaskOrders is Tasks {
     /// @notice The fee is below the minimum, leastFee(kind, size).
     error FeeTooLow(uint256 fee, uint256 least);
 
-    /// @notice The size is not 2 to MAX_GROUP, not that of the group's first task, or not 0 without a group.
+    /// @notice The group size is not 2 to MAX_GROUP, differs from the group's first task, or is not 0 without a group.
     error BadGroupSize(uint8 size);
 
     /// @notice The order differs from those of the group's other tasks.
@@ -69,9 +69,9 @@ abstract contract TaskOrders is Tasks {
         return _create(order, order.id, msg.value);
     }
 
-    /// @notice Cancels a task that no node has. The creator loses the toll, unless the task waited for more than
-    /// CANCEL_WAIT: a creator that sees which node is drawn, and cancels to get another draw, pays for each draw. A
-    /// task of a group is cancelled only if it can never start, without a toll.
+    /// @notice Cancels a task that was not started on a node. The creator loses the toll, unless the task waited for more
+    /// than CANCEL_WAIT: a creator that cancels to get another draw pays for each draw. A task of a group can be
+    /// cancelled only if it can never start; this costs no toll.
     function cancelTask(bytes32 key) external {
         Task storage task = _own(key);
         bool isAlone = _checkTakeable(key, task);
@@ -79,7 +79,7 @@ abstract contract TaskOrders is Tasks {
     }
 
     /// @notice Cancels a whole group of which no task was started; each task costs the same as in cancelTask.
-    /// @param keys keys of exactly the tasks that the group has until now, in any order
+    /// @param keys keys of all tasks that the group has until now, and of no others, in any order
     function cancelGroup(bytes32[] calldata keys) external {
         // All tasks of a group have the same creator.
         if (keys.length != 0) _own(keys[0]);
@@ -94,8 +94,8 @@ abstract contract TaskOrders is Tasks {
         emit TaskQueued(key);
     }
 
-    /// @notice Aborts a task that no node has: it waited too long (1), or it pays too little (4). A task of a group is
-    /// dropped only if it can never start.
+    /// @notice Aborts a task that was not started on a node: it waited too long (reason 1), or it pays too little (4). A
+    /// task of a group can be dropped only if it can never start.
     function dropTask(bytes32 key, uint8 reason) external onlyDispatcher {
         Task storage task = _tasks[key];
         _checkTakeable(key, task);
@@ -115,7 +115,7 @@ abstract contract TaskOrders is Tasks {
         return Reason(reason);
     }
 
-    /// @dev Reverts unless the task waits and may end alone: it is in no group, or its group never starts it.
+    /// @dev Reverts unless the task waits and may end on its own: it is in no group, or its group can never start it.
     function _checkTakeable(bytes32 key, Task storage task) private view returns (bool isAlone) {
         if (!_isWaiting(task)) revert WrongStatus(key, task.status);
         isAlone = task.group == 0;
@@ -169,7 +169,7 @@ abstract contract TaskOrders is Tasks {
     }
 
     /// @dev Adds a task to its group.
-    /// @return place of the task in it, from 0
+    /// @return place index of the task in the group, from 0
     function _enrol(bytes32 key, Order calldata order) private returns (uint8 place) {
         uint8 size = order.groupSize;
         if (key == 0) {

@@ -14,7 +14,7 @@ abstract contract TaskStarts is Tasks {
     /// @dev Whether a task of the group was started on the node: no node gives a second opinion on its own result.
     mapping(bytes32 group => mapping(address node => bool)) private _tookPart;
 
-    /// @notice The group has `created` of its `size` tasks; it starts when it has all.
+    /// @notice The group has `created` of its `size` tasks; it can start when all tasks are created.
     error GroupIncomplete(uint8 created, uint8 size);
 
     /// @notice The node has a task.
@@ -26,13 +26,13 @@ abstract contract TaskStarts is Tasks {
     /// @notice The oracle returns that the node is not selectable.
     error NotSelectable(address node);
 
-    /// @notice The node's GPU or its memory is not what the task requires.
+    /// @notice The node's GPU or GPU memory does not meet the task's requirements.
     error WrongGpu(address node, bytes32 task);
 
     /// @notice The node's version is not compatible with the task's.
     error WrongVersion(address node, bytes32 task);
 
-    /// @notice The node got another task of the group, or one of the group whose work is repeated.
+    /// @notice The node already got another task of this group, or a task of the group whose work is repeated.
     error TookPart(address node, bytes32 group);
 
     /// @notice The block of the draw is not in the past.
@@ -111,7 +111,7 @@ abstract contract TaskStarts is Tasks {
         Task storage task = _tasks[key];
         if (!_isSelectable(account)) revert NotSelectable(account);
         uint32 own = type(uint32).max - _nodes[account].lessTime;
-        // A promise below the floor would end tasks at once, at their creators' toll.
+        // A node's own timeout below the minimum would end tasks at once, and their creators would lose the toll.
         if (own < task.minTimeout) own = task.minTimeout;
         if (own < task.timeout) task.timeout = own;
         (task.status, task.node, task.startedAt) = (Status.Started, account, uint40(block.timestamp));
@@ -129,7 +129,7 @@ abstract contract TaskStarts is Tasks {
         if (found != asOfHash) revert Reorged(asOf, asOfHash, found);
     }
 
-    /// @dev A named GPU must match exactly, name and memory; without a name the memory must suffice.
+    /// @dev If the task names a GPU, name and memory must match exactly; otherwise the node's memory must suffice.
     function _checkStart(bytes32 key, address account) private view {
         Task storage task = _tasks[key];
         if (!_isWaiting(task)) revert WrongStatus(key, task.status);

@@ -4,9 +4,9 @@ pragma solidity ^0.8.20;
 import {Tasks} from "./Tasks.sol";
 
 /// @title Judgement of answers
-/// @notice Single task: a result is accepted and paid, or an error report accepted and the fee returned. Group: the
-/// answers are compared. An answer that its creator does not judge in time may be ended by anyone; a result is then
-/// paid for, so that silence never costs a creator less than a judgement.
+/// @notice Single task: a result is accepted and paid, or an error report is accepted and the fee returned. Group: the
+/// answers are compared. If the creator does not judge an answer in time, any account may end the task; a result is then
+/// paid, so that silence never costs a creator less than a judgement.
 abstract contract TaskVerdicts is Tasks {
     /// @param decided more than half of the group, without tasks that were not revealed, gave one answer
     /// @param contested a node gave another answer, or did not reveal its own
@@ -23,7 +23,7 @@ abstract contract TaskVerdicts is Tasks {
     /// @notice Some answers of the group are not revealed yet.
     error GroupNotReady(bytes32 group, uint8 shown, uint8 size);
 
-    /// @notice The creator has time up to and including `deadline`.
+    /// @notice The creator may still judge the answer, up to and including `deadline`, unix seconds.
     error StillTime(bytes32 task, uint256 deadline);
 
     // --- Creator calls ---
@@ -47,9 +47,9 @@ abstract contract TaskVerdicts is Tasks {
     /// @notice Compares the answers of a group whose tasks are all revealed, or have ended.
     /// @dev An answer is a result hash, or the error report, which counts as an answer like any other. The verdict is
     /// the answer given by more than half of the group's size, which includes ended members.
-    ///   - Verdict a result: answers equal to it are validated; the fastest succeeds, the others are refunded. Every
-    ///     other answer is invalidated.
-    ///   - Verdict the error: error reports are aborted (error_reported); every result is invalidated.
+    ///   - The verdict is a result: answers equal to it are validated; the fastest succeeds, the others are refunded.
+    ///     Every other answer is invalidated.
+    ///   - The verdict is the error: error reports are aborted (error_reported); every result is invalidated.
     ///   - No verdict: every answer is aborted (incorrect_result, or error_reported), at the creator's toll: a group
     ///     that is made to find nothing is not free.
     /// If an answer is invalidated, or was not revealed, the group is contested: the stakes of all its nodes that
@@ -117,8 +117,8 @@ abstract contract TaskVerdicts is Tasks {
 
     // --- Internal functions ---
 
-    /// @dev Counts the answers. Those that were not revealed in time are left out of the size: a node that hides its
-    /// answer because it sees the other one must not prevent the verdict.
+    /// @dev Counts the answers. Tasks whose answer was not revealed in time do not count in the size, because a node that
+    /// sees the other answers and hides its own must not prevent the verdict.
     function _count(bytes32[] calldata keys) private view returns (Tally memory tally) {
         (uint256 most, uint256 answers, uint256 size) = (0, 0, keys.length);
         for (uint256 i = 0; i < keys.length; ++i) {
@@ -126,7 +126,7 @@ abstract contract TaskVerdicts is Tasks {
             if (task.held) --size;
             if (!_isAnswered(task)) continue;
             ++answers;
-            // The most frequent answer until now was counted already.
+            // The most frequent answer so far was counted already.
             if (most != 0 && task.answer == tally.verdict) continue;
             uint256 votes = _votes(keys, task.answer);
             if (votes > most) (most, tally.verdict) = (votes, task.answer);
@@ -172,8 +172,8 @@ abstract contract TaskVerdicts is Tasks {
         }
     }
 
-    /// @dev Takes the fee of the fastest node's task, and shares it among all right answers, by the points of both
-    /// rounds. Rounded down, in the creator's order; the last gets the rest.
+    /// @dev Shares the fee of the fastest node's task among all right answers, by the sum of their points for commitment
+    /// and reveal. Shares are rounded down, in the creator's order; the last node gets the remainder.
     function _shareFee(bytes32[] calldata keys, bytes32 fastest, bytes32 verdict) private {
         uint256 fee = _tasks[fastest].fee;
         _tasks[fastest].fee = 0;
@@ -198,8 +198,8 @@ abstract contract TaskVerdicts is Tasks {
         return _isAnswered(_tasks[key]) && _tasks[key].answer == verdict;
     }
 
-    /// @dev Returns the task with this answer and the shortest time from start to answer; of equals, the task created
-    /// first.
+    /// @dev Returns the task with this answer and the shortest time from start to answer; if times are equal, the task
+    /// that was created first.
     function _fastest(bytes32[] calldata keys, bytes32 answer) private view returns (bytes32 fastest) {
         uint256 least = type(uint256).max;
         for (uint256 i = 0; i < keys.length; ++i) {
@@ -209,7 +209,7 @@ abstract contract TaskVerdicts is Tasks {
         }
     }
 
-    /// @dev Returns a sort key: less for a quicker answer; of equals, for the task created first.
+    /// @dev Returns a sort key: lower for a quicker answer; if times are equal, lower for the task created first.
     function _speedOf(Task storage task) private view returns (uint256) {
         return (uint256(task.finishedAt - task.startedAt) << 64) | task.serial;
     }

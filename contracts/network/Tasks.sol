@@ -54,26 +54,26 @@ abstract contract Tasks is Members, Floors {
     }
 
     /// @param creator pays for the task and validates it
-    /// @param place in its group, from 0
-    /// @param status its state
-    /// @param held it has ended, and its node's stake is still held for it in a contest; or it timed out because its
-    /// node did not reveal, and its group is not compared yet
-    /// @param points sum for its places among the commitments and among the reveals of its group
+    /// @param place index of the task in its group, from 0
+    /// @param status the task's state
+    /// @param held whether the task has ended but its node's stake is still held for it: in a contest, or because the
+    /// node did not reveal its answer and the group is not compared yet
+    /// @param points sum of the points for its ranks among the commitments and among the reveals of its group
     /// @param createdAt unix seconds
-    /// @param node its node, 0 = none
+    /// @param node the node on which the task was started, 0 = none
     /// @param startedAt unix seconds, 0 = not started
     /// @param finishedAt time of the answer or the commitment, unix seconds, 0 = none yet
     /// @param group 0 = none
     /// @param fee wei
     /// @param toll part of the fee that the creator loses at a timeout, a cancellation or in an undecided group, wei
-    /// @param answer the commitment while it is Committed, or if it was not revealed; then the answer, 0 = none or an
-    /// error report
+    /// @param answer the commitment until it is revealed, then the answer; 0 = none or an error report
     /// @param requiredGpu keccak256 of the GPU's name, 0 = any
     /// @param requiredGpuVram GB
     /// @param minVram GB
     /// @param major version that the node must have, with minor and patch
-    /// @param timeout seconds from the start; once started, the node's own if that is less
-    /// @param minTimeout seconds, the minimum timeout at its creation, which the node's own does not undercut
+    /// @param timeout seconds from the start; from the start on, the node's own timeout if that is shorter
+    /// @param minTimeout minimum timeout of such a task at its creation, seconds; it takes precedence over a shorter
+    /// timeout of the node
     /// @param serial number of tasks created before it
     struct Task {
         address creator;
@@ -100,23 +100,24 @@ abstract contract Tasks is Members, Floors {
         uint64 serial;
     }
 
-    /// @param standing its state
+    /// @param standing the group's state
     /// @param size final number of its tasks
     /// @param created number of its tasks until now
-    /// @param settled number of tasks that are committed or have ended
-    /// @param shown number of tasks that are revealed or have ended
+    /// @param settled number of tasks whose answer was committed or that have ended
+    /// @param shown number of tasks whose answer was revealed or that have ended
     /// @param commits number of commitments
     /// @param reveals number of reveals in time
-    /// @param revealsFrom start of the reveals: all are settled, or the group is given up; unix seconds, 0 = not yet
-    /// @param readyAt time at which all were shown, unix seconds, 0 = not yet
+    /// @param revealsFrom start of the reveals, when all tasks are settled or the group is given up; unix seconds, 0 = not
+    /// yet
+    /// @param readyAt time at which `shown` reached `size`, unix seconds, 0 = not yet
     /// @param contestedAt time at which it was contested, unix seconds, 0 = never
     /// @param latestDeadline last second for the answer of any of its started tasks, unix seconds, 0 = none was started
-    /// @param decided the comparison found a majority
-    /// @param byPoints its fee is shared by points; else the fastest node gets all
-    /// @param isSecond it repeats the work of `peer`
+    /// @param decided whether the comparison found a majority
+    /// @param byPoints whether its fee is shared by points; otherwise the fastest node gets all
+    /// @param isSecond whether it repeats the work of `peer`
     /// @param peer the group that repeats this group's work, or whose work this group repeats; 0 = none
     /// @param orderHash hash of the order of its tasks
-    /// @param verdict answer of the majority, if decided
+    /// @param verdict answer of the majority, if `decided`
     struct Group {
         GroupStanding standing;
         uint8 size;
@@ -203,7 +204,7 @@ abstract contract Tasks is Members, Floors {
         if (task.status != status) revert WrongStatus(key, task.status);
     }
 
-    /// @dev Returns whether it still waits for a node.
+    /// @dev Returns whether the task still waits for a node.
     function _isWaiting(Task storage task) internal view returns (bool) {
         return task.status == Status.Created || task.status == Status.Queued;
     }
@@ -229,13 +230,13 @@ abstract contract Tasks is Members, Floors {
             if (task.group != group) revert WrongMembers(group);
             seen |= 1 << task.place;
         }
-        // As many places as tasks: none is listed twice.
+        // There are as many different indexes as tasks, so no task is listed twice.
         if (seen != (1 << uint256(size)) - 1) revert WrongMembers(group);
     }
 
-    /// @dev Returns whether no waiting task of the group is started any more: it is closed, or so many of its tasks
-    /// have ended that the others are no majority. While a task waits none is revealed, so that `shown` counts ended
-    /// ones.
+    /// @dev Returns whether no waiting task of the group can start any more: the group is closed, or so many of its tasks
+    /// have ended that the others are no majority. While a task waits, no answer is revealed, so `shown` is the number of
+    /// ended tasks.
     function _isDead(Group storage group) internal view returns (bool) {
         return group.standing != GroupStanding.Open || uint256(group.shown) * 2 >= group.size;
     }
@@ -282,8 +283,8 @@ abstract contract Tasks is Members, Floors {
         _credit(task.creator, task.fee);
     }
 
-    /// @dev The toll goes neither to the node, which would be paid for silence, nor to others of its group, which would
-    /// gain by its silence. If a node hides its answer from the comparison, its stake is held until then.
+    /// @dev The toll goes neither to the node, which would be paid for silence, nor to the other nodes of its group,
+    /// which would gain by the silence. If a node does not reveal its answer, its stake is held until the comparison.
     function _timeOut(bytes32 key) internal {
         Task storage task = _tasks[key];
         bool hides = task.status == Status.Committed && _groups[task.group].standing == GroupStanding.Open;
@@ -320,7 +321,7 @@ abstract contract Tasks is Members, Floors {
         _endAborted(key, Reason.Cancelled, creator, creator);
     }
 
-    /// @dev Takes the whole stake for a wrong result, also of a node that has left meanwhile.
+    /// @dev Takes the whole stake for a wrong result, even if the node has left since.
     /// @return stake wei, which the caller must credit
     function _slash(address account) internal returns (uint256 stake) {
         stake = _nodes[account].stake;

@@ -35,13 +35,13 @@ interface IQoSRoots {
     // solhint-disable-next-line func-name-mixedcase -- an immutable, as all others in capitals
     function KEPT() external view returns (uint32);
 
-    /// @notice Returns the number of newer rounds after which a root counts where that matters, so that a wrong root
-    /// can be struck before. It is less than KEPT.
+    /// @notice Returns the number of newer rounds that a consumer with money at stake should wait for before it uses a
+    /// root, so that a wrong root can be struck before. It is less than KEPT.
     // solhint-disable-next-line func-name-mixedcase -- an immutable, as all others in capitals
     function LAG() external view returns (uint32);
 
-    /// @notice Returns whether the last round is at most `limits().maxAgeSeconds` old, not counting pauses that began
-    /// while it was.
+    /// @notice Returns whether the last round is at most `limits().maxAgeSeconds` old; pauses that began while it was
+    /// younger are not counted.
     function isFresh() external view returns (bool);
 
     /// @notice Returns whether this oracle has expelled the node, whether or not the network has ended its membership,

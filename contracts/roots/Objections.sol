@@ -23,10 +23,11 @@ struct Objection {
 }
 
 /// @title Objections of nodes to their kickouts
-/// @notice Optional, without any role, and without power: no contract reads it. An objection is an event, so that all
-/// reporters, and the vetoer, see the same ones in the same order. It holds no ether and stores a number for each node.
+/// @notice Optional. The contract has no roles and no power, because no contract reads it. An objection is an event, so
+/// all reporters and the vetoer see the same objections in the same order. The contract holds no ether; it stores one
+/// number for each node.
 contract Objections is EIP712 {
-    /// @notice A node objected to a kickout. The words are those of a stranger, and may be any bytes.
+    /// @notice A node objected to a kickout. The words come from an untrusted account, and may be any bytes.
     event Objected(address indexed node, uint40 indexed dueSince, uint8 reason, uint32 seq, string words);
 
     /// @notice The words are longer than MAX_WORDS bytes.
@@ -51,13 +52,13 @@ contract Objections is EIP712 {
         "Objection(address node,uint40 dueSince,uint8 reason,string words,uint32 seq,uint40 deadline)"
     );
 
-    /// @notice The oracle whose kickouts are meant.
+    /// @notice The oracle to whose kickouts nodes object.
     IQoSRoots public immutable ORACLE;
 
     /// @notice The number of each node's next objection.
     mapping(address node => uint32) public nextSeq;
 
-    /// @param oracle the oracle whose kickouts are meant
+    /// @param oracle the oracle to whose kickouts nodes object
     constructor(IQoSRoots oracle) EIP712("QoSObjections", "1") {
         ORACLE = oracle;
     }
@@ -70,7 +71,7 @@ contract Objections is EIP712 {
         _emit(msg.sender, dueSince, reason, nextSeq[msg.sender]++, words);
     }
 
-    /// @notice Brings what a node signed. Anyone may call it, and pays the gas.
+    /// @notice Submits an objection that a node signed. Any account may call it, and pays the gas.
     /// @param signature 65 bytes (r, s, v), or what the node's contract accepts (ERC-1271)
     function objectFor(Objection calldata objection, bytes calldata signature) external {
         address node = objection.node;

@@ -5,10 +5,11 @@ import {IQoSRoots} from "./IQoSRoots.sol";
 import {NodeLeaf, QoSProof} from "./QoSProof.sol";
 
 /// @title Proofs that a round's root contradicts itself
-/// @notice Anyone proves it; the round is marked for ever, and raises an alarm at once for those who read `isWrong`. It
-/// finds errors of software. It cannot show that a root is right: invented scores that are encoded correctly pass.
+/// @notice Any account may submit a proof; the round is then marked for ever, and consumers that read `isWrong` see the
+/// mark at once. The contract finds software errors. It cannot show that a root is right, because invented scores that
+/// are encoded correctly pass.
 /// @dev For rules whose QoS is the mean of a pool of scores, 0 to Q_MAX, times H (rule sets crynux and crynux-docs).
-/// Others, such as legacy rules, need their own contract.
+/// Other rules, such as legacy rules, need a contract of their own.
 contract QoSChallenge {
     /// @notice The oracle whose rounds are judged.
     IQoSRoots public immutable ORACLE;
@@ -29,7 +30,7 @@ contract QoSChallenge {
     /// @notice Reason of a round with scores that do not have the sum and count of their leaf.
     bytes32 public constant WRONG_POOL = "pool";
 
-    /// @notice The contradiction that was proven of a round: TWO_LEAVES, WRONG_LANE or WRONG_POOL; 0 = none.
+    /// @notice The contradiction that was proven for a round: TWO_LEAVES, WRONG_LANE or WRONG_POOL; 0 = none.
     mapping(uint32 round => bytes32 reason) public reasonOf;
 
     /// @notice A contradiction was proven.

@@ -9,9 +9,9 @@ import {RoundHead} from "./core/RoundHead.sol";
 import {Limits} from "./core/RoundLimits.sol";
 
 /// @title QoS oracle: one Merkle root of a network's nodes for each round, reported by a quorum of signers
-/// @notice A report is a root, signed by more than half of the signers. It names the root before it, and a block whose
-/// hash the chain confirms. Anyone proves a score, the absence of an address or a due kickout by it. The network needs
-/// no code for it, and a round costs the same for any number of nodes.
+/// @notice A report is a root, signed by more than half of the signers. It names the previous root, and a block whose
+/// hash the chain confirms. With a root, any account can prove a score, the absence of an address or a due kickout. The
+/// network needs no code for this, and a round costs the same for any number of nodes.
 /// @dev Parts: core/RoundHead (head, roots), core/RoundLimits, core/OracleRoles (admin, pause, veto),
 /// core/ReportSigners (signatures, configuration), core/RootRounds (push, strike), core/KickoutsByProof,
 /// core/KickoutLimits (rate limit). Here: the constructor and the setters. There is no proxy: a new oracle has a new
@@ -28,7 +28,7 @@ contract QoSRoots is KickoutsByProof {
     /// @param quorum number of signatures required, more than half of the signers
     /// @param rulesHash sha256 of the rules' canonical JSON, not 0
     /// @param kept number of rounds whose roots are kept, more than lag; 256 unless there is a reason
-    /// @param lag number of newer rounds after which a root counts where that matters; 2 unless there is a reason
+    /// @param lag number of newer rounds that a consumer with money at stake waits for; 2 unless there is a reason
     /// @param limits see Limits
     /// @param floors the loosest limits that can ever be set
     /// @param tightest the tightest limits that the pauser can set, under which the network still works

@@ -20,8 +20,8 @@ contract QoSWords is IQoSOracle {
     /// @notice One storage slot: what limits the falls of a day (UTC).
     /// @param day days since 1970 of the last written word
     /// @param open number of lanes of 2 and more
-    /// @param openAtDayStart the same, when the day began
-    /// @param openDayBefore the same, when the day before it began, so at least 24 hours ago
+    /// @param openAtDayStart value of `open` when this day began
+    /// @param openDayBefore value of `open` when the day before began, so at least 24 hours ago
     /// @param falls number of lanes that fell in this day by words of the last round
     struct Counts {
         uint32 day;
@@ -34,9 +34,9 @@ contract QoSWords is IQoSOracle {
     /// @notice Words were written.
     /// @param first index of the first word of the run
     /// @param count number of words of the run
-    /// @param round the round from which they are
-    /// @param written number of written words; the others were empty, of this or a newer round already, or would have
-    /// exceeded the limit on falls
+    /// @param round the round of the words
+    /// @param written number of written words; the other words were empty, already stored from this or a newer round, or
+    /// would have exceeded the limit on falls
     event WordsBrought(uint256 indexed first, uint256 count, uint32 round, uint256 written);
 
     /// @notice The oracle has no LAG or KEPT that this contract can use, or a share or step is above 10000, or
@@ -46,7 +46,7 @@ contract QoSWords is IQoSOracle {
     error WrongRound(uint32 round, uint32 lastRound);
     /// @notice A run has 2^k words, at most MAX_RUN, and begins at a multiple of its length.
     error BadRun(uint256 first, uint256 count);
-    /// @notice The words are not those of the round.
+    /// @notice The words are not in the round's tree.
     error WordsNotProven(uint256 first, uint32 round);
     /// @notice A lane of this word is greater than 10002.
     error LaneTooHigh(uint256 index);
@@ -103,7 +103,7 @@ contract QoSWords is IQoSOracle {
     /// can make this one fail.
     /// @param round the last round, or the round LAG rounds before it
     /// @param first index of the first word: seats 16 * first and following
-    /// @param words the lanes as the round's tree has them, 16 bits each; an empty place of the tree is 0
+    /// @param words the lanes as in the round's tree, 16 bits each; an empty place of the tree is 0
     /// @param proof the sibling hashes on the path from the run's own root to the round's root
     function bring(uint32 round, uint256 first, uint256[] calldata words, bytes32[] calldata proof) external {
         bool limited = _isLimited(round);
@@ -245,7 +245,7 @@ contract QoSWords is IQoSOracle {
         }
     }
 
-    /// @notice Returns the number of lanes that fell today by words of the last round, and how many may.
+    /// @notice Returns the number of lanes that fell today by words of the last round, and the maximum for today.
     function fallsToday() external view returns (uint256 falls, uint256 allowed) {
         Counts memory counts = _countsToday();
         return (counts.falls, _allowedFalls(counts));
@@ -290,7 +290,7 @@ contract QoSWords is IQoSOracle {
         if (!MerkleProof.verifyCalldata(proof, ORACLE.rootOf(round), hashes[0])) revert WordsNotProven(first, round);
     }
 
-    /// @dev Returns the counts as a word written now finds them.
+    /// @dev Returns the counts, updated to the current day.
     function _countsToday() private view returns (Counts memory counts) {
         counts = _counts;
         uint32 day = uint32(block.timestamp / 1 days);

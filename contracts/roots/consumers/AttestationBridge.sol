@@ -6,7 +6,7 @@ import {NodeLeaf, QoSProof} from "../QoSProof.sol";
 import {Band, ScoreBands} from "./ScoreBands.sol";
 
 /// @notice The values of an attestation.
-/// @param recipient whom it is about
+/// @param recipient the address that the attestation describes
 /// @param expirationTime unix seconds, 0 = never
 /// @param refUID another attestation, 0 = none
 /// @param data its content, encoded by the schema
@@ -26,7 +26,7 @@ struct AttestationRequest {
     AttestationRequestData data;
 }
 
-/// @notice What the Ethereum Attestation Service (EAS) offers to attesters.
+/// @notice The part of the Ethereum Attestation Service (EAS) that attesters call.
 interface IAttestationService {
     /// @dev The service also takes ether for a resolver, which the bridge's schema does not have.
     /// @return uid of the attestation
@@ -34,9 +34,9 @@ interface IAttestationService {
 }
 
 /// @title Example: passes proven scores on to the Ethereum Attestation Service
-/// @notice An attester without a key: it attests only what a root proves. Anyone brings the leaf of a node; it is attested
-/// if its band differs from the last one, so that attestations are not repeated each round. They cannot be revoked, because
-/// a newer one replaces them.
+/// @notice An attester without a key: it attests only what a root proves. Any account submits the leaf of a node; the
+/// score is attested if its band differs from the last attested band, so that attestations are not repeated each round.
+/// Attestations cannot be revoked, because a newer attestation replaces them.
 contract AttestationBridge {
     event ScoreAttested(address indexed node, uint32 round, Band band, bytes32 uid);
 

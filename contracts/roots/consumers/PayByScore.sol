@@ -5,14 +5,14 @@ import {IQoSRoots} from "../IQoSRoots.sol";
 import {NodeLeaf, QoSProof} from "../QoSProof.sol";
 
 /// @title Example consumer: an escrow that pays a node by its score
-/// @notice An example to start from. The score is that of the round that was the last one when the job was created, so
-/// that neither side can wait for a better one. A job is settled once that round is LAG rounds old, because its root
-/// could be struck until then, and before its root is dropped, KEPT rounds later.
+/// @notice An example to start from. The score is taken from the round that was the last one when the job was created, so
+/// that neither side can wait for a better score. A job is settled when this round is LAG rounds old, because its root
+/// could be struck until then, but before the root is dropped, KEPT rounds later.
 contract PayByScore {
     /// @notice Two storage slots.
-    /// @param node who does the job
+    /// @param node the node that does the job
     /// @param fee wei in escrow
-    /// @param payer who created the job and gets the rest of the fee
+    /// @param payer the account that created the job and gets the rest of the fee
     /// @param round the round whose score counts
     struct Job {
         address node;
@@ -30,7 +30,7 @@ contract PayByScore {
     error NotThisJob(uint256 id);
     /// @notice The root of the job's round is kept, so the job is settled by it.
     error RootIsKept(uint32 round);
-    /// @notice Nothing is owed to the caller, or the caller refuses it.
+    /// @notice Nothing is owed to the caller, or the caller rejects the ether.
     error NothingToWithdraw(address caller);
 
     IQoSRoots public immutable ORACLE;
@@ -71,7 +71,7 @@ contract PayByScore {
     }
 
     /// @notice Pays half of the fee to a node that had no leaf in the job's round. Anyone may call it.
-    /// @param predecessor the leaf whose gap holds the node; see QoSProof.verifyAbsence
+    /// @param predecessor the leaf whose gap contains the node's address; see QoSProof.verifyAbsence
     function settleNewcomer(uint256 id, NodeLeaf calldata predecessor, bytes32[] calldata proof) external {
         Job memory job = _take(id);
         QoSProof.requireAbsence(QoSProof.getRoot(ORACLE, job.round, LAG), job.node, predecessor, proof);
@@ -79,7 +79,7 @@ contract PayByScore {
     }
 
     /// @notice Pays half of the fee to a node if the root of the job's round was struck or is not kept any more, or if
-    /// there was no round. Anyone may call it. The side that would lose by it settles in time.
+    /// there was no round. Any account may call it. A side that would lose by this has to settle the job in time.
     function settleWithoutRoot(uint256 id) external {
         Job memory job = _take(id);
         try ORACLE.rootOf(job.round) returns (bytes32) {
@@ -110,7 +110,7 @@ contract PayByScore {
         _send(job.payer, rest);
     }
 
-    /// @dev A recipient that refuses does not keep the other from its share.
+    /// @dev A recipient that rejects ether does not prevent the payment of the other side.
     function _send(address to, uint256 amount) private {
         if (amount == 0) return;
         (bool accepted,) = to.call{value: amount, gas: PAYMENT_GAS}("");

@@ -5,7 +5,7 @@ import {IQoSRoots} from "../IQoSRoots.sol";
 import {NodeLeaf, QoSProof} from "../QoSProof.sol";
 import {Band, ScoreBands} from "./ScoreBands.sol";
 
-/// @notice What a reputation registry of ERC-8004 offers to reviewers. The standard is a draft; earlier versions had
+/// @notice The part of an ERC-8004 reputation registry that reviewers call. The standard is a draft; earlier versions had
 /// another signature.
 interface IReputationRegistry {
     /// @param agentId number of the agent in the identity registry
@@ -23,14 +23,15 @@ interface IReputationRegistry {
     ) external;
 }
 
-/// @notice What the identity registry of ERC-8004, an ERC-721, offers here.
+/// @notice The part of the ERC-8004 identity registry, an ERC-721, that this bridge calls.
 interface IAgentRegistry {
     function ownerOf(uint256 agentId) external view returns (address);
 }
 
 /// @title Example: passes proven scores on to a reputation registry (ERC-8004)
-/// @notice A reviewer without a key: it gives only feedback that a root proves. Anyone brings the leaf of an agent's
-/// owner; it is passed on if its band differs from the last one, so that feedback is not repeated each round.
+/// @notice A reviewer without a key: it gives only feedback that a root proves. Any account submits the leaf of an
+/// agent's owner; the score is passed on if its band differs from the last one, so that feedback is not repeated each
+/// round.
 contract ReputationBridge {
     event FeedbackGiven(uint256 indexed agentId, address indexed node, uint32 round, Band band);
 

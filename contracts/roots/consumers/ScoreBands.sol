@@ -4,7 +4,7 @@ pragma solidity 0.8.37;
 import {IQoSRoots} from "../IQoSRoots.sol";
 import {NodeLeaf, QoSProof} from "../QoSProof.sol";
 
-/// @notice A range of scores. None: nothing was stated yet.
+/// @notice A range of scores. None: no score was stated yet.
 enum Band {
     None,
     DoNotSelect,
@@ -14,9 +14,9 @@ enum Band {
     Best
 }
 
-/// @title Part of the examples: scores for a registry, stated when they move into another band
-/// @notice A statement in a registry is expensive and cannot be struck, so it is made from a round that is LAG rounds old,
-/// and not repeated each round.
+/// @title Part of the examples: a score is written to a registry when it moves into another band
+/// @notice An entry in a registry is expensive and cannot be struck. So an entry is made from a round that is LAG rounds
+/// old, and is not repeated each round.
 library ScoreBands {
     /// @notice Reverts unless the leaf is in the round that is `lag` rounds older than the last one.
     /// @return round that round

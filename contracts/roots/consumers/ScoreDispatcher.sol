@@ -7,13 +7,13 @@ import {NodeLeaf, QoSProof} from "../QoSProof.sol";
 
 /// @title Example consumer: starts a task only on a node that is good enough
 /// @notice An example to start from. The node's weight is read from the hot set (QoSWords), or proven by the
-/// caller. Networks that start many tasks a round use the first, all others the second.
+/// caller. Networks that start many tasks a round use the hot set, other networks use proofs.
 contract ScoreDispatcher {
     event TaskStarted(uint256 indexed task, address indexed node, uint256 weight);
 
     /// @notice The node is expelled, must not be selected, or its weight is below MIN_WEIGHT.
     error NodeNotGoodEnough(address node, uint256 weight);
-    /// @notice The round is more than MAX_ROUNDS older than the newest one that counts.
+    /// @notice The round is more than MAX_ROUNDS older than the newest round that is LAG rounds old.
     error RoundTooOld(uint32 round, uint32 lastRound);
 
     IQoSRoots public immutable ORACLE;
@@ -27,8 +27,8 @@ contract ScoreDispatcher {
     /// @notice Minimum weight of a node, QoS + 1. Up to 5000 a newcomer is good enough.
     uint256 public immutable MIN_WEIGHT;
 
-    /// @notice A proof is accepted this number of rounds longer than it is the newest one that counts, because a new
-    /// round may come between the proof and its transaction.
+    /// @notice Number of rounds by which the round of a proof may be older than the newest round that is LAG rounds old,
+    /// because a new round may be accepted between the proof and its transaction.
     uint32 public constant MAX_ROUNDS = 3;
 
     /// @notice Number of tasks; the last one has this number.
@@ -56,7 +56,7 @@ contract ScoreDispatcher {
     }
 
     /// @notice Starts a task on a node without a leaf, a newcomer.
-    /// @param predecessor the leaf whose gap holds the node; see QoSProof.verifyAbsence
+    /// @param predecessor the leaf whose gap contains the node's address; see QoSProof.verifyAbsence
     function startNewcomer(uint32 round, address node, NodeLeaf calldata predecessor, bytes32[] calldata proof)
         external
         returns (uint256 task)

@@ -5,10 +5,10 @@ import {IQoSRoots} from "../IQoSRoots.sol";
 import {NodeLeaf, QoSProof, RoundSummary} from "../QoSProof.sol";
 
 /// @title Example consumer: draws one of all nodes by weight, without a list of them
-/// @notice An example to start from. Try i has the hash h = keccak256(seed, id of the draw, i). It names the seat h mod nodeCount, and
-/// takes its node if the weight, 0 to 10001, exceeds (h / 2^128) mod 10001, and the node is free. Otherwise the next
-/// try decides. The caller proves the leaves of all tries, so no node is skipped or chosen. The cost
-/// depends on the number of tries, about 10001 / mean weight, and not on the number of nodes.
+/// @notice An example to start from. Try i has the hash h = keccak256(seed, id of the draw, i). The try names the seat
+/// h mod nodeCount, and takes the node of this seat if its weight, 0 to 10001, exceeds (h / 2^128) mod 10001, and the
+/// node is free. Otherwise the next try decides. The caller proves the leaves of all tries, so it can neither skip nor
+/// choose a node. The cost depends on the number of tries, about 10001 / mean weight, not on the number of nodes.
 contract SeatDraw {
     /// @notice One storage slot.
     /// @param round the round whose weights count: LAG rounds old when the draw was requested
@@ -25,11 +25,11 @@ contract SeatDraw {
     error NoDraw(uint256 id);
     /// @notice The hash of the seed block is not known: the block is not mined yet, or is more than 256 blocks old.
     error NoSeed(uint256 seedBlock);
-    /// @notice This try names another seat.
+    /// @notice The leaf is not on the seat that this try names.
     error WrongSeat(uint256 expected, uint256 got);
-    /// @notice This node is taken, and leaves of further tries are given.
+    /// @notice A try takes its node, but leaves of further tries are given.
     error NodeSkipped(address node);
-    /// @notice No try takes its node: more leaves are required.
+    /// @notice No try takes its node, so leaves of further tries are required.
     error NoNodeTaken();
 
     IQoSRoots public immutable ORACLE;

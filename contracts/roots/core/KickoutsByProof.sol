@@ -9,17 +9,18 @@ import {Limits} from "./RoundLimits.sol";
 import {RootRounds} from "./RootRounds.sol";
 
 /// @title Kickouts by proof: accusation, veto delay, execution
-/// @notice A leaf states since when a kickout of its node is due; that time names the interval. Anyone accuses the node
-/// by its leaf in the last root. A number of seconds and of rounds later anyone executes the kickout, if the last root
-/// still states the same interval, the scores are fresh and the bucket is not empty. Execution expels the node for all
-/// readers of the oracle; then the target (the network, or an adapter in front of it) is called to end the membership.
-/// The target cannot undo the expulsion. A kickout is not signed, and pausing the oracle stops kickouts.
+/// @notice A leaf states the time since which a kickout of its node is due; this time identifies the interval. Any
+/// account may accuse the node with its leaf in the last root. After vetoDelay seconds and kickRounds rounds, any account
+/// may execute the kickout, if the last root still states the same interval, the scores are fresh and the bucket is not
+/// empty. Execution expels the node for all readers of the oracle; then the target (the network, or an adapter in front
+/// of it) is called to end the membership. The target cannot undo the expulsion. A kickout is not signed, and pausing
+/// the oracle stops kickouts.
 /// @dev A kickout belongs to an address, as the leaf does: it survives quitting and joining again. Only the last root
-/// counts, and only if the current signers signed it: by an older one a node could be accused that has recovered.
+/// counts, and only if the current signers signed it, because an older root could accuse a node that has recovered.
 abstract contract KickoutsByProof is RootRounds, KickoutLimits {
     using QoSProof for NodeLeaf;
 
-    /// @notice None: also after a veto, a recovery and a readmission. Refused: expelled, but the target reverted.
+    /// @notice None: also after a veto, a recovery or a readmission. Refused: the node is expelled, but the target reverted.
     enum KickState {
         None,
         Accused,
@@ -45,7 +46,7 @@ abstract contract KickoutsByProof is RootRounds, KickoutLimits {
         uint32 round;
     }
 
-    /// @dev `why` if the last root no longer states the accused interval.
+    /// @dev Value of `why` if the last root no longer states the accused interval.
     bytes32 private constant RECOVERED = "recovered";
 
     /// @dev A QoS of 0 has lane 2.
@@ -71,7 +72,7 @@ abstract contract KickoutsByProof is RootRounds, KickoutLimits {
     /// @notice The call to the target failed with `reason`: the first 32 bytes of its revert data, or "no code". See
     /// retryKick.
     event KickRefused(address indexed node, address indexed target, bytes32 reason);
-    /// @notice Expelled by the constructor, because the previous oracle had expelled it.
+    /// @notice The constructor expelled the node, because the previous oracle had expelled it.
     event NodeExpelled(address indexed node);
     /// @notice The admin ended the expulsion of this node.
     event NodeReadmitted(address indexed node);
@@ -159,7 +160,7 @@ abstract contract KickoutsByProof is RootRounds, KickoutLimits {
     /// @notice Executes a kickout. Anyone may call it, so that no role can omit a kickout.
     /// @param leaf the node's leaf in the last root
     /// @param proof its proof, which ends with the hash of `summary`
-    /// @param summary of the last round, for its number of open lanes
+    /// @param summary the last round's summary, which contains the number of open lanes
     function executeKick(NodeLeaf calldata leaf, bytes32[] calldata proof, RoundSummary calldata summary) external {
         Head memory now_ = _head;
         Limits memory limits_ = _limits;

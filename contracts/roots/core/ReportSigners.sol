@@ -80,7 +80,7 @@ abstract contract ReportSigners is RoundHead, EIP712 {
     }
 
     /// @dev Reverts unless `signatures` are `needed` valid signatures by different signers.
-    /// @return seen bitmap of the signers
+    /// @return seen bitmap of the signers whose signatures were found
     function _checkSignatures(bytes32 digest, uint256 needed, bytes calldata signatures)
         internal
         view
