@@ -88,7 +88,7 @@ class OracleSection(Section):
 
 class HotSetSection(Section):
     # The address of a `QoSWords` contract of `oracle.address`, in which the transmitter keeps the
-    # scores of all nodes up to date after each round. Without it, nothing is brought.
+    # scores of all nodes up to date after each round. Without it, no scores are written.
     address: ContractAddress | None = None
     # The highest fee per gas, in wei, at which words are brought and nodes are bound; while fees
     # are higher, consumers read older scores. By default it equals `limits.max_fee_per_gas_wei`.
@@ -97,24 +97,24 @@ class HotSetSection(Section):
 
 class ObjectionsSection(Section):
     # The address of an `Objections` contract of `oracle.address`. Without it, objections are not
-    # indexed, and the daemon waits for none before it accuses a node.
+    # indexed, and the daemon does not wait for objections before it accuses a node.
     address: ContractAddress | None = None
-    # The time in seconds, from the moment its kickout is due, in which the owner of a node may
+    # Seconds from the time at which a kickout becomes due, in which the owner of the node may
     # object before this reporter accuses the node; 0: the daemon does not wait.
     window_seconds: int = Field(default=7200, ge=0, le=86_400)
-    # The longest time in seconds, from an objection that no check decided, in which this reporter
-    # waits for your answer before it accuses the node.
+    # The maximum seconds for which this reporter waits for your answer to an objection that no
+    # check decided, before it accuses the node.
     answer_seconds: int = Field(default=21_600, ge=0, le=259_200)
-    # The time in seconds, after a kickout whose objection you declined, in which objections to
-    # later kickouts of the same node delay nothing.
+    # Seconds after a kickout whose objection you declined, in which objections to later kickouts
+    # of the same node cause no delay.
     ignored_seconds: int = Field(default=2_592_000, ge=0)
 
-    # Whether this reporter takes signed objections at `POST /v1/objections` of its read API, and
-    # its transmitter pays for the transactions that bring them on the chain.
+    # Whether this reporter accepts signed objections at `POST /v1/objections` of its read API, and
+    # its transmitter pays for the transactions that submit them.
     accept_posts: bool = False
-    # The largest number of objections that are accepted in an hour, of all nodes.
+    # The maximum number of objections accepted in an hour, for all nodes together.
     posts_per_hour: int = Field(default=30, ge=1, le=1000)
-    # The gas of the objections that are accepted in 24 hours; 70,000 are reserved for each.
+    # The maximum gas of the objections accepted in 24 hours; 70,000 are reserved for each of them.
     daily_gas: int = Field(default=5_000_000, ge=70_000)
 
     @property
