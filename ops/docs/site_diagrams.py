@@ -26,7 +26,7 @@ URL = "assets/javascripts/mermaid.min.js"
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the script to the site."""
-    if not SCRIPT.is_file() or _digest() != MERMAID_SHA256:
+    if not SCRIPT.is_file() or _hash_script() != MERMAID_SHA256:
         _download_script()
     files.append(File.generated(config, URL, abs_src_path=str(SCRIPT)))
     return files
@@ -56,11 +56,12 @@ def _download_script() -> None:
                 raise PluginError(f"mermaid {MERMAID_VERSION}: dist/mermaid.min.js is missing")
             with source, SCRIPT.open("wb") as target:
                 shutil.copyfileobj(source, target)
-    if _digest() != MERMAID_SHA256:
+    if _hash_script() != MERMAID_SHA256:
         raise PluginError(
-            f"mermaid {MERMAID_VERSION}: the script's digest is {_digest()}, not {MERMAID_SHA256}"
+            f"mermaid {MERMAID_VERSION}: the script's digest is {_hash_script()}; "
+            f"expected {MERMAID_SHA256}"
         )
 
 
-def _digest() -> str:
+def _hash_script() -> str:
     return sha256(SCRIPT.read_bytes()).hexdigest()

@@ -92,7 +92,7 @@ def requirements_of(package: str) -> list[Requirement]:
 def test_every_package_named_as_requiring_a_pin_is_itself_pinned():
     """Else the bill of materials would have an edge that leads nowhere."""
     pins = read_pins(FOLDER / "run.txt")
-    askers = {normalize_name(asker) for pin in pins for asker in pin.askers}
+    askers = {normalize_name(dependent) for pin in pins for dependent in pin.dependents}
     assert askers <= pinned("run")
 
 

@@ -2,15 +2,22 @@
 
 import json
 
-from release.vendored import FILES, FOLDER, LIST, PACKAGES, build_vendor_rows, load_locked_packages
+from release.vendored import (
+    FILES,
+    PACKAGES,
+    VENDOR_FOLDER,
+    VENDOR_LIST,
+    build_vendor_rows,
+    load_locked_packages,
+)
 
 
 def test_vendored_list_equals_lock_file():
-    assert json.loads(LIST.read_text("utf-8")) == build_vendor_rows()
+    assert json.loads(VENDOR_LIST.read_text("utf-8")) == build_vendor_rows()
 
 
 def test_vendored_folder_contains_only_listed_files():
-    lying = {path.name for path in FOLDER.iterdir()} - {LIST.name}
+    lying = {path.name for path in VENDOR_FOLDER.iterdir()} - {VENDOR_LIST.name}
     assert lying == set(FILES)
 
 

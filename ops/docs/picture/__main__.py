@@ -23,20 +23,20 @@ def main(path: Path) -> None:
     """
     options = DemoOptions()
     screen = RecordedScreen(start=START_TIME)
-    with start_demo(screen, options) as (play, daemon, _):
-        play.run_waves(daemon, options)
-        summary = play.finish_and_verify_demo(daemon, options)
+    with start_demo(screen, options) as (show, daemon, _):
+        show.run_waves(daemon, options)
+        summary = show.finish_and_verify_demo(daemon, options)
         (node,) = (outcome.node for outcome in summary.nodes if outcome.name == HOPELESS.name)
         standing = explain_node_score(daemon.configuration, node)
         daemon.stop()
     if not summary.has_passed:
         raise FatalError("; ".join(summary.faults))
-    written = io.StringIO()
+    output = io.StringIO()
     console = Console(
-        file=written, width=COLUMNS, force_terminal=True, color_system="standard", highlight=False
+        file=output, width=COLUMNS, force_terminal=True, color_system="standard", highlight=False
     )
     print_verdict(summary, standing, console)
-    frames = [*screen.list_frames(), render_text_frame(written.getvalue())]
+    frames = [*screen.list_frames(), render_text_frame(output.getvalue())]
     path.write_text(render_svg(frames, hash_sources()), "utf-8")
 
 

@@ -16,14 +16,14 @@ from devnet.demo.snapshot import DemoSnapshot
 
 COLUMNS, LINES = 80, 24
 # Approximate number of frames with news; the demo has about 570 blocks.
-_MOST_FRAMES = 25
+_MAX_NEWS_FRAMES = 25
 # Index of the line with the act, below the title.
-_LINE_OF_ACT = 1
+_ACT_LINE = 1
 
 
-# The terminal's colours by number, as far as the demo uses them; numbers from 8 on are bright.
+# Names of the terminal colours that the demo uses, by number; the bright variants begin at 8.
 _COLOURS = {1: "red", 2: "green", 3: "yellow", 6: "cyan"}
-_BRIGHT = 8
+_FIRST_BRIGHT_COLOUR = 8
 
 
 class StyledText(NamedTuple):
@@ -42,28 +42,30 @@ class RecordedScreen(Screen):
 
     def __init__(self, *, start: int) -> None:
         super().__init__(create_console(), start=start)
-        self._begun: list[tuple[int, Frame]] = []
-        self._news: list[tuple[int, Frame]] = []
-        self._last: Frame = ()
+        self._act_frames: list[tuple[int, Frame]] = []
+        self._news_frames: list[tuple[int, Frame]] = []
+        self._last_frame: Frame = ()
         self._act = ""
 
     @override
     def update(self, snapshot: DemoSnapshot, lines: list[FeedEntry], *, head: int) -> None:
         """Record a frame if a new act begins or if there is news."""
         super().update(snapshot, lines, head=head)
-        self._last = render_frame(self.render(snapshot, head))
-        act = "".join(part.text for part in self._last[_LINE_OF_ACT])
+        self._last_frame = render_frame(self.render(snapshot, head))
+        act = "".join(part.text for part in self._last_frame[_ACT_LINE])
         if act != self._act:
-            self._begun.append((head, self._last))
+            self._act_frames.append((head, self._last_frame))
         elif any(line.tone != "plain" for line in lines):
-            self._news.append((head, self._last))
+            self._news_frames.append((head, self._last_frame))
         self._act = act
 
     def list_frames(self) -> list[Frame]:
         """Return the first frame of each act, some of the frames with news, and the last frame."""
-        every = -(-len(self._news) // _MOST_FRAMES) or 1
-        chosen = sorted((*self._begun, *self._news[::every]), key=lambda frame: frame[0])
-        return [*(frame for _, frame in chosen), self._last]
+        step = -(-len(self._news_frames) // _MAX_NEWS_FRAMES) or 1
+        frames = sorted(
+            (*self._act_frames, *self._news_frames[::step]), key=lambda frame: frame[0]
+        )
+        return [*(frame for _, frame in frames), self._last_frame]
 
 
 def create_console() -> Console:
@@ -78,10 +80,10 @@ def create_console() -> Console:
     )
 
 
-def render_frame(shown: RenderableType) -> Frame:
-    """Return the frame of a renderable. Of a long one, only the last lines are visible."""
-    lines = create_console().render_lines(shown, pad=False)
-    return tuple(_line((part.text, part.style) for part in line) for line in lines[-LINES:])
+def render_frame(renderable: RenderableType) -> Frame:
+    """Return the frame of a renderable; only its last `LINES` lines are visible."""
+    lines = create_console().render_lines(renderable, pad=False)
+    return tuple(_build_line((part.text, part.style) for part in line) for line in lines[-LINES:])
 
 
 def render_text_frame(ansi: str) -> Frame:
@@ -89,7 +91,7 @@ def render_text_frame(ansi: str) -> Frame:
     return render_frame(Text.from_ansi(ansi.rstrip()))
 
 
-def _line(segments: Iterable[tuple[str, Style | None]]) -> tuple[StyledText, ...]:
+def _build_line(segments: Iterable[tuple[str, Style | None]]) -> tuple[StyledText, ...]:
     column, spans = 0, []
     for text, style in segments:
         if text.strip():
@@ -103,6 +105,8 @@ def _get_css_classes(style: Style | None) -> str:
     if style is None:
         return ""
     number = None if style.color is None else style.color.number
-    colour = "" if number is None else _COLOURS.get(number % _BRIGHT, "")
-    marks = (("bold", style.bold), ("dim", style.dim), ("strike", style.strike))
-    return " ".join([*([colour] if colour else []), *(name for name, is_on in marks if is_on)])
+    colour = "" if number is None else _COLOURS.get(number % _FIRST_BRIGHT_COLOUR, "")
+    style_flags = (("bold", style.bold), ("dim", style.dim), ("strike", style.strike))
+    return " ".join(
+        [*([colour] if colour else []), *(name for name, is_on in style_flags if is_on)]
+    )

@@ -8,7 +8,7 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 
 _ROOT = Path(__file__).resolve().parents[3]
 # The code that determines what is visible: the screen, its texts, the cast, and the verdict.
-_SEEN = (
+_VISIBLE_SOURCES = (
     "devnet/demo/screen.py",
     "devnet/demo/acts.py",
     "devnet/demo/news.py",
@@ -20,7 +20,7 @@ _SEEN = (
 def hash_sources() -> str:
     """Return the hash of the code that determines the picture, and of the rules used."""
     digest = hashlib.sha256()
-    for name in _SEEN:
+    for name in _VISIBLE_SOURCES:
         digest.update((_ROOT / name).read_bytes())
     digest.update(identify_rules(CRYNUX).sha256.encode())
     return digest.hexdigest()

@@ -13,8 +13,8 @@ def main(folder: Path) -> None:
     for name, page in PAGES.items():
         (folder / f"{name}.md").write_text(page(), "utf-8")
     for path, update in PARTS.items():
-        part_page = ROOT / path
-        part_page.write_text(update(part_page.read_text("utf-8")), "utf-8")
+        page_path = ROOT / path
+        page_path.write_text(update(page_path.read_text("utf-8")), "utf-8")
     print(f"wrote {len(PAGES)} pages to {folder}")
 
 

@@ -18,11 +18,11 @@ the severity, the expression, and the runbook page with the steps to take.
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One alert; `lasts` is the time for which the expression must be true, "" for none."""
+    """One alert; `duration` is the time for which the expression must be true, "" for none."""
 
     name: str
     expression: str
-    lasts: str
+    duration: str
     severity: str
     summary: str
     runbook: str
@@ -38,19 +38,19 @@ def list_alerts() -> list[Alert]:
 
 
 def _parse_alert(name: str, body: str) -> Alert:
-    def said(key: str, missing: str | None = None) -> str:
+    def parse_value(key: str, default: str | None = None) -> str:
         matches = re.findall(rf"\b{key}: (.+)", body)
-        if len(matches) != 1 and missing is None:
+        if len(matches) != 1 and default is None:
             raise ValueError(f"{name}: expected one {key}, found {len(matches)}")
-        return matches[0].strip('"}') if matches else missing or ""
+        return matches[0].strip('"}') if matches else default or ""
 
     return Alert(
         name=name,
         expression=re.findall(r"expr: (.+)", body)[0],
-        lasts=said("for", ""),
-        severity=said("severity"),
-        summary=said("summary"),
-        runbook=_find_runbook_source(name, said("runbook_url")),
+        duration=parse_value("for", ""),
+        severity=parse_value("severity"),
+        summary=parse_value("summary"),
+        runbook=_find_runbook_source(name, parse_value("runbook_url")),
     )
 
 
@@ -62,14 +62,14 @@ def _find_runbook_source(name: str, url: str) -> str:
     return f"docs/{match[1]}.md"
 
 
-def page() -> str:
+def render_page() -> str:
     """Return the Markdown page of alerts."""
     rows = [
         (
             f"`{alert.name}`",
             alert.severity,
             alert.summary,
-            f"`{alert.expression}`" + (f" for {alert.lasts}" if alert.lasts else ""),
+            f"`{alert.expression}`" + (f" for {alert.duration}" if alert.duration else ""),
             f"[{Path(alert.runbook).stem}](../{alert.runbook.removeprefix('docs/')})",
         )
         for alert in list_alerts()

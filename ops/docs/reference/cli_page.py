@@ -21,10 +21,10 @@ _WIDTH = 100
 
 def iter_commands() -> Iterator[tuple[str, TyperCommand]]:
     """Yield every command with its full name, in the order of the `--help` text."""
-    top = typer.main.get_command(build_app())
-    if not isinstance(top, TyperGroup):
+    root_group = typer.main.get_command(build_app())
+    if not isinstance(root_group, TyperGroup):
         raise TypeError("the command line has no commands")
-    yield from _iter_group_commands(top, "qos-oracle")
+    yield from _iter_group_commands(root_group, "qos-oracle")
 
 
 def _iter_group_commands(group: TyperGroup, prefix: str) -> Iterator[tuple[str, TyperCommand]]:
@@ -35,7 +35,7 @@ def _iter_group_commands(group: TyperGroup, prefix: str) -> Iterator[tuple[str, 
             yield f"{prefix} {name}", command
 
 
-def page() -> str:
+def render_page() -> str:
     """Return the Markdown page of commands."""
     parts = [render_head("Commands", "`oracle/cli/`", about=_ABOUT)]
     for name, command in iter_commands():

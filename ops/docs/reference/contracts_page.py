@@ -22,7 +22,7 @@ lists their functions, events, errors and structs.
 
 Times are unix seconds, and lengths of time are seconds. A lane is 1 (do not select) or 2 to 10002
 (QoS in steps of 0.0001, plus 2). See [report format](report-format.md#roots) for leaves and roots,
-and [contract invariants](contract-invariants.md) for what holds after every call.
+and [contract invariants](contract-invariants.md) for conditions that are true after every call.
 """
 
 # Names that QoSRoots has from OpenZeppelin's EIP712.
@@ -35,7 +35,7 @@ _FROM_OPENZEPPELIN = {
 
 
 class Contract(NamedTuple):
-    """A documented contract; of names that several sources declare, the first source counts."""
+    """A documented contract; if several sources declare a name, the first source is used."""
 
     name: str
     sources: tuple[str, ...]
@@ -58,7 +58,7 @@ CONTRACTS = (
 )
 
 
-def page() -> str:
+def render_page() -> str:
     """Return the Markdown page of the contracts.
 
     Raises:
@@ -73,77 +73,85 @@ def page() -> str:
 
 def _render_contract(contract: Contract) -> Iterator[str]:
     paths = [_SOURCES / f"{name}.sol" for name in contract.sources]
-    declared = read_declarations(paths)
+    declarations = read_declarations(paths)
     abi = json.loads((_ROOT / f"abi/roots/{contract.name}.json").read_text("utf-8"))["abi"]
-    kind = "library" if ("library", contract.name) in declared else "contract"
-    yield f"## {contract.name}\n\n{_require(declared, kind, contract.name).notice}\n"
+    kind = "library" if ("library", contract.name) in declarations else "contract"
+    notice = _require_declaration(declarations, kind, contract.name).notice
+    yield f"## {contract.name}\n\n{notice}\n"
     if kind == "library":
-        functions = render_table(("function", "meaning"), _library_rows(declared))
+        functions = render_table(("function", "meaning"), _iter_library_rows(declarations))
     else:
         columns = ("function", "caller", "meaning")
-        functions = render_table(columns, _function_rows(declared, abi))
+        functions = render_table(columns, _iter_function_rows(declarations, abi))
     yield f"### Functions\n\n{functions}"
-    text = "\n".join(path.read_text("utf-8") for path in paths)
-    emitted = [part for part in abi if part["type"] == "event" and _is_emitted(part, text)]
+    source_text = "\n".join(path.read_text("utf-8") for path in paths)
+    emitted_events = [
+        entry for entry in abi if entry["type"] == "event" and _is_emitted(entry, source_text)
+    ]
     for kind, heading, parts in (
-        ("event", "Events", emitted),
-        ("error", "Errors", [part for part in abi if part["type"] == "error"]),
+        ("event", "Events", emitted_events),
+        ("error", "Errors", [entry for entry in abi if entry["type"] == "error"]),
     ):
-        named = [(_signature(part), _describe(declared, kind, part["name"])) for part in parts]
-        if named:
-            yield f"### {heading}\n\n" + render_table((kind, "meaning"), named)
+        rows = [
+            (_format_signature(entry), _build_description(declarations, kind, entry["name"]))
+            for entry in parts
+        ]
+        if rows:
+            yield f"### {heading}\n\n" + render_table((kind, "meaning"), rows)
     for name in contract.structs:
-        yield _render_struct(_require(declared, "struct", name))
+        yield _render_struct(_require_declaration(declarations, "struct", name))
 
 
-def _is_emitted(part: Mapping[str, Any], text: str) -> bool:
+def _is_emitted(entry: Mapping[str, Any], source_text: str) -> bool:
     """Return whether the sources emit an event, and do not only inherit its declaration."""
-    return part["name"] in _FROM_OPENZEPPELIN or f"emit {part['name']}(" in text
+    return entry["name"] in _FROM_OPENZEPPELIN or f"emit {entry['name']}(" in source_text
 
 
-def _function_rows(
-    declared: Mapping[tuple[str, str], Declaration], abi: list[dict[str, Any]]
+def _iter_function_rows(
+    declarations: Mapping[tuple[str, str], Declaration], abi: list[dict[str, Any]]
 ) -> Iterator[tuple[str, str, str]]:
-    functions = [part for part in abi if part["type"] == "function"]
-    for part in sorted(functions, key=lambda part: part["stateMutability"] != "nonpayable"):
-        name = part["name"]
-        kind = "function" if ("function", name) in declared else "variable"
-        is_view = part["stateMutability"] in {"view", "pure"}
-        role = declared[kind, name].role if (kind, name) in declared else ""
+    functions = [entry for entry in abi if entry["type"] == "function"]
+    for entry in sorted(functions, key=lambda entry: entry["stateMutability"] != "nonpayable"):
+        name = entry["name"]
+        kind = "function" if ("function", name) in declarations else "variable"
+        is_view = entry["stateMutability"] in {"view", "pure"}
+        role = declarations[kind, name].role if (kind, name) in declarations else ""
         caller = "view" if is_view else role or "any account"
-        yield _signature(part), caller, _describe(declared, kind, name)
+        yield _format_signature(entry), caller, _build_description(declarations, kind, name)
 
 
-def _library_rows(
-    declared: Mapping[tuple[str, str], Declaration],
+def _iter_library_rows(
+    declarations: Mapping[tuple[str, str], Declaration],
 ) -> Iterator[tuple[str, str]]:
-    for (kind, name), declaration in declared.items():
+    for (kind, name), declaration in declarations.items():
         if kind == "function" and " internal " in declaration.code:
             arguments = re.sub(r" (calldata|memory)\b", "", declaration.code)
             signature = arguments.removeprefix("function ").partition(" internal")[0]
-            yield f"`{signature}`", _describe(declared, kind, name)
+            yield f"`{signature}`", _build_description(declarations, kind, name)
 
 
-def _signature(part: Mapping[str, Any]) -> str:
+def _format_signature(entry: Mapping[str, Any]) -> str:
     arguments = ", ".join(
-        f"{_type_name(argument)} {argument['name']}".strip() for argument in part["inputs"]
+        f"{_get_type_name(argument)} {argument['name']}".strip() for argument in entry["inputs"]
     )
-    return f"`{part['name']}({arguments})`"
+    return f"`{entry['name']}({arguments})`"
 
 
-def _type_name(argument: Mapping[str, Any]) -> str:
-    """Return the type of an argument, of a struct its name."""
+def _get_type_name(argument: Mapping[str, Any]) -> str:
+    """Return the type of an argument; for a struct, return its name."""
     internal = str(argument["internalType"])
     if internal.startswith("struct "):
         return internal.removeprefix("struct ").rpartition(".")[2]
     return str(argument["type"])
 
 
-def _describe(declared: Mapping[tuple[str, str], Declaration], kind: str, name: str) -> str:
+def _build_description(
+    declarations: Mapping[tuple[str, str], Declaration], kind: str, name: str
+) -> str:
     """Return the notice of a name, with its parameters and return values."""
     if name in _FROM_OPENZEPPELIN:
         return _FROM_OPENZEPPELIN[name]
-    declaration = _require(declared, kind, name)
+    declaration = _require_declaration(declarations, kind, name)
     parameters = "; ".join(f"`{name}`: {text}" for name, text in declaration.params.items())
     sentences = [declaration.notice, f"{parameters}." if parameters else ""]
     return " ".join(sentence for sentence in sentences if sentence)
@@ -159,8 +167,10 @@ def _render_struct(declaration: Declaration) -> str:
     return f"### {declaration.name}\n\n{declaration.notice}\n\n{table}"
 
 
-def _require(declared: Mapping[tuple[str, str], Declaration], kind: str, name: str) -> Declaration:
-    declaration = declared.get((kind, name))
+def _require_declaration(
+    declarations: Mapping[tuple[str, str], Declaration], kind: str, name: str
+) -> Declaration:
+    declaration = declarations.get((kind, name))
     if declaration is None or not (declaration.notice or declaration.params):
         raise LookupError(f"{kind} {name}: no @notice in contracts/")
     return declaration

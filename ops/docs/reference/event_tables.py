@@ -20,31 +20,37 @@ PAGE = "docs/reference/events-and-jsonl.md"
 _CITATION = re.compile(r"docs/(reference/)?([\w/.-]+?\.md)(?:#([\w-]+))?")
 
 
-def vocabulary() -> str:
+def render_event_table() -> str:
     """Return the Markdown table of all event types."""
     rows = [
-        (f"`{name}`", _field_names(kind), _meaning(kind)) for name, kind in TYPE_BY_NAME.items()
+        (f"`{name}`", _list_field_names(kind), _get_meaning(kind))
+        for name, kind in TYPE_BY_NAME.items()
     ]
     return render_table(("type", "fields beside position and time", "meaning"), rows)
 
 
-def types() -> str:
+def render_field_types() -> str:
     """Return a Markdown list of the fields' types; fields of the same kind share a line."""
-    order = {kind: place for place, kind in enumerate(dict.fromkeys(FIELD_KINDS.values()))}
+    position_by_kind = {
+        kind: position for position, kind in enumerate(dict.fromkeys(FIELD_KINDS.values()))
+    }
 
-    def place_of(item: tuple[str, FieldKind]) -> int:
-        return order[item[1]]
+    def get_position(item: tuple[str, FieldKind]) -> int:
+        return position_by_kind[item[1]]
 
     lines = []
-    for _, group in groupby(sorted(FIELD_KINDS.items(), key=place_of), place_of):
+    for _, group in groupby(sorted(FIELD_KINDS.items(), key=get_position), get_position):
         fields = list(group)
         names = ", ".join(f"`{name}`" for name, _ in fields)
         lines.append(f"- {names}: {fields[0][1].description}.")
     return "\n".join(lines) + "\n"
 
 
-PARTS: Mapping[str, Callable[[], str]] = {"vocabulary": vocabulary, "types": types}
-_NAMES = re.compile("|".join(PARTS))
+PARTS: Mapping[str, Callable[[], str]] = {
+    "vocabulary": render_event_table,
+    "types": render_field_types,
+}
+_PART_NAMES = re.compile("|".join(PARTS))
 
 
 def replace_generated_parts(page: str) -> str:
@@ -54,33 +60,35 @@ def replace_generated_parts(page: str) -> str:
         ValueError: the page lacks the comments around a part.
     """
     for name in PARTS:
-        begin, end = f"<!-- {name}: made by `make events` -->\n", f"<!-- end of {name} -->"
-        if begin not in page or end not in page:
+        start_comment = f"<!-- {name}: made by `make events` -->\n"
+        end_comment = f"<!-- end of {name} -->"
+        if start_comment not in page or end_comment not in page:
             raise ValueError(
-                f"{PAGE}: the comments around the {name} are missing: {begin.strip()} … {end}"
+                f"{PAGE}: the comments around the {name} are missing: "
+                f"{start_comment.strip()} … {end_comment}"
             )
-    return replace_parts(page, _NAMES, lambda match: PARTS[match[0]]())
+    return replace_parts(page, _PART_NAMES, lambda match: PARTS[match[0]]())
 
 
-def _field_names(kind: type[DomainEvent]) -> str:
+def _list_field_names(kind: type[DomainEvent]) -> str:
     required = get_required_fields(kind)
     optional = [name for name in get_field_kinds(kind) if name not in required]
     return "; ".join(", ".join(names) for names in (required, optional) if names)
 
 
-def _meaning(kind: type[DomainEvent]) -> str:
+def _get_meaning(kind: type[DomainEvent]) -> str:
     """Return the docstring of an event class; a cited page becomes a link relative to PAGE."""
-    return _CITATION.sub(_link, " ".join((getdoc(kind) or "").split()))
+    return _CITATION.sub(_format_link, " ".join((getdoc(kind) or "").split()))
 
 
-def _link(citation: re.Match[str]) -> str:
-    of_reference, page, anchor = citation.groups()
-    target = page if of_reference else f"../{page}"
+def _format_link(citation: re.Match[str]) -> str:
+    is_in_reference, page, anchor = citation.groups()
+    target = page if is_in_reference else f"../{page}"
     name = Path(page).stem
     text = f"decision {name[:4]}" if "decisions/" in page else (anchor or name).replace("-", " ")
     return f"[{text}]({target}{f'#{anchor}' if anchor else ''})"
 
 
 if __name__ == "__main__":
-    place = Path(sys.argv[1])
-    place.write_text(replace_generated_parts(place.read_text("utf-8")), "utf-8")
+    page_path = Path(sys.argv[1])
+    page_path.write_text(replace_generated_parts(page_path.read_text("utf-8")), "utf-8")

@@ -1,6 +1,6 @@
 """Generates the page of gas, and the costs in docs/explanation/scale.md, from recorded figures.
 
-`roots_gas.py` and `module_gas.py` in `tests/contracts/roots/` measure and record them.
+`roots_gas.py` and `module_gas.py` in `tests/contracts/roots/` measure and record the figures.
 """
 
 import json
@@ -13,18 +13,18 @@ from reference.markdown import render_head, render_table
 from reference.parts import ROOT, replace_parts
 
 SCALE_PAGE = "docs/explanation/scale.md"
-_RECORDED = ("tests/contracts/roots/gas.json", "tests/contracts/roots/module_gas.json")
+_RECORDED_FILES = ("tests/contracts/roots/gas.json", "tests/contracts/roots/module_gas.json")
 _COSTS = re.compile(r"cost of a day at (?P<gwei>[\d.]+) gwei")
 
 _ROUND_SIZES = (20, 1_000, 1_000_000)
 _READ_SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 _DAY_SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
 _MODULE_SIZES = (1_000, 1_000_000)
-_RUNS = (1, 4, 16, 64)
+_RUN_LENGTHS = (1, 4, 16, 64)
 _USD_PER_ETHER = 3_000
 _USD_PER_GAS_AT_ONE_GWEI = _USD_PER_ETHER * 1e-9
 _WHOLE_DOLLARS_FROM = 100
-_HOURS, _MINUTES = 24, 24 * 60
+_HOURS_PER_DAY, _MINUTES_PER_DAY = 24, 24 * 60
 
 _ABOUT = """\
 This page is for operators who estimate the cost of publishing, and for developers who compare ways
@@ -50,7 +50,7 @@ _EARLIER_ABOUT = """\
 `QoSOracle`, which `QoSRoots` replaced, stored a lane for each node and was never deployed. The
 figures were measured with its last version. Figures with "≈" were computed from smaller sizes.
 """
-_EARLIER = (
+_EARLIER_ROWS = (
     (
         "a round, 3 signatures, every lane changes",
         *("≈ 84,900", "458,133", "≈ 386,000,000 in 62 rounds"),
@@ -98,7 +98,7 @@ _PEERS = (
 )
 
 
-def page() -> str:
+def render_page() -> str:
     """Return the generated page."""
     parts = [
         render_head("Gas", "the figures that tests recorded", about=_ABOUT),
@@ -118,7 +118,7 @@ def page() -> str:
         _render_consumers(),
         "## The earlier contract\n",
         _EARLIER_ABOUT,
-        render_table(_name_columns(_ROUND_SIZES), _EARLIER),
+        render_table(_name_columns(_ROUND_SIZES), _EARLIER_ROWS),
         "## Other oracles\n",
         _render_peers(),
         "## Measure\n",
@@ -143,7 +143,10 @@ def _render_rounds() -> str:
     rows = [
         (
             f"`QoSRoots`, {quorum} signature{'s' if quorum > 1 else ''}",
-            *(_gas(f"push, {size} nodes, quorum {quorum}") for size in _ROUND_SIZES),
+            *(
+                _format_recorded_gas(f"push, {size} nodes, quorum {quorum}")
+                for size in _ROUND_SIZES
+            ),
         )
         for quorum in (1, 3, 5)
     ]
@@ -163,32 +166,38 @@ def _render_reads() -> str:
         "absence of an address, within a transaction": "absence by proof, {} nodes, inside",
     }
     rows = [
-        (title, *(_gas(name.format(size)) for size in _READ_SIZES))
+        (title, *(_format_recorded_gas(name.format(size)) for size in _READ_SIZES))
         for title, name in kinds.items()
     ]
-    known = (
-        f"\n`weightOf` of the hot set costs {_gas('weightOf in the hot set, inside')} within a "
-        "transaction.\n"
+    note = (
+        "\n`weightOf` of the hot set costs "
+        f"{_format_recorded_gas('weightOf in the hot set, inside')} within a transaction.\n"
     )
-    return render_table(("", *(f"{size:,}" for size in _READ_SIZES)), rows) + known
+    return render_table(("", *(f"{size:,}" for size in _READ_SIZES)), rows) + note
 
 
 def _render_words() -> str:
     rows = [
         (
             f"for each node, runs of {run} word{'s' if run > 1 else ''}",
-            *(_gas(f"words, {size} nodes, run of {run}, each node") for size in _MODULE_SIZES),
+            *(
+                _format_recorded_gas(f"words, {size} nodes, run of {run}, each node")
+                for size in _MODULE_SIZES
+            ),
         )
-        for run in _RUNS
+        for run in _RUN_LENGTHS
     ]
     rows += [
         (
             f"bind a node to its seat, {count} at once, for each",
-            *(_gas(f"bind a seat, {size} nodes, {count} at once, each") for size in _MODULE_SIZES),
+            *(
+                _format_recorded_gas(f"bind a seat, {size} nodes, {count} at once, each")
+                for size in _MODULE_SIZES
+            ),
         )
         for count in (1, 16)
     ]
-    proofs = _figure("words, 1000 nodes, run of 64") / _figure(
+    proofs = _get_figure("words, 1000 nodes, run of 64") / _get_figure(
         "read by proof, 1000 nodes, with its input"
     )
     note = (
@@ -200,17 +209,18 @@ def _render_words() -> str:
 
 def _render_kickouts() -> str:
     rows = [
-        (f"`{name}`", *(_gas(f"{name}, {size} nodes") for size in _ROUND_SIZES))
+        (f"`{name}`", *(_format_recorded_gas(f"{name}, {size} nodes") for size in _ROUND_SIZES))
         for name in ("accuse", "executeKick", "clear")
     ]
     table = render_table(_name_columns(_ROUND_SIZES), rows)
     calls = ("veto", "setSigners, 3", "pauseFor", "strike, 1 round", "strike, 256 rounds")
-    return f"{table}\n{render_table(('call of a role', 'gas'), [(n, _gas(n)) for n in calls])}"
+    role_rows = [(name, _format_recorded_gas(name)) for name in calls]
+    return f"{table}\n{render_table(('call of a role', 'gas'), role_rows)}"
 
 
 def _render_objections() -> str:
     rows = [
-        (title, *(_gas(f"{name}, {turn}") for turn in ("first", "next")))
+        (title, *(_format_recorded_gas(f"{name}, {occasion}") for occasion in ("first", "next")))
         for title, name in {
             "`object`, by the node itself": "objection by the node",
             "`objectFor`, signed by a key": "objection of a key, brought",
@@ -224,8 +234,10 @@ def _render_objections() -> str:
 def _render_consumers() -> str:
     per_size = {
         **{
-            f"draw by weight, {n} tr{'y' if n == 1 else 'ies'}": f"draw, {n} tries, {{}} nodes"
-            for n in (1, 2, 3)
+            f"draw by weight, {tries} tries".replace("1 tries", "1 try"): (
+                f"draw, {tries} tries, {{}} nodes"
+            )
+            for tries in (1, 2, 3)
         },
         "escrow, settlement with two payments": "escrow, settle, {} nodes",
         "dispatcher, task started by proof": "dispatcher, start by proof, {} nodes",
@@ -235,7 +247,7 @@ def _render_consumers() -> str:
         "EAS, next attestation": "attestation, next, {} nodes",
     }
     rows = [
-        (title, *(_gas(name.format(size)) for size in _MODULE_SIZES))
+        (title, *(_format_recorded_gas(name.format(size)) for size in _MODULE_SIZES))
         for title, name in per_size.items()
     ]
     for title, name in {
@@ -243,36 +255,38 @@ def _render_consumers() -> str:
         "escrow, creation of a job": "escrow, create",
         "dispatcher, task started by the hot set": "dispatcher, start by the hot set",
     }.items():
-        rows.append((title, *2 * [_gas(name)]))
+        rows.append((title, *2 * [_format_recorded_gas(name)]))
     return render_table(_name_columns(_MODULE_SIZES), sorted(rows))
 
 
 def _render_peers() -> str:
-    own = {
-        "push": _gas("push, 1000 nodes, quorum 3"),
-        "read_small": _gas("read by proof, 1000 nodes, with its input"),
-        "read_large": _gas("read by proof, 1000000 nodes, with its input"),
+    gas_texts = {
+        "push": _format_recorded_gas("push, 1000 nodes, quorum 3"),
+        "read_small": _format_recorded_gas("read by proof, 1000 nodes, with its input"),
+        "read_large": _format_recorded_gas("read by proof, 1000000 nodes, with its input"),
     }
-    rows = [tuple(cell.format(**own) for cell in row) for row in _PEERS]
+    rows = [tuple(cell.format(**gas_texts) for cell in row) for row in _PEERS]
     return render_table(("", "a round", "a fact that is used", "source"), rows)
 
 
 def _render_costs(gwei: float) -> str:
     items: Mapping[str, Callable[[int], float]] = {
-        "a round an hour": lambda _: _HOURS * _figure("push, 1000 nodes, quorum 3"),
-        "a round a minute": lambda _: _MINUTES * _figure("push, 1000 nodes, quorum 3"),
-        "every lane into the hot set, once an hour": lambda size: _HOURS * _words_gas(size),
+        "a round an hour": lambda _: _HOURS_PER_DAY * _get_figure("push, 1000 nodes, quorum 3"),
+        "a round a minute": lambda _: _MINUTES_PER_DAY * _get_figure("push, 1000 nodes, quorum 3"),
+        "every lane into the hot set, once an hour": lambda size: (
+            _HOURS_PER_DAY * _compute_hot_set_gas(size)
+        ),
         "1,000 reads by proof": lambda size: (
-            1_000 * _figure(f"read by proof, {size} nodes, with its input")
+            1_000 * _get_figure(f"read by proof, {size} nodes, with its input")
         ),
         "one kickout, accused and executed": lambda size: (
-            _interpolate("accuse", size) + _interpolate("executeKick", size)
+            _interpolate_gas("accuse", size) + _interpolate_gas("executeKick", size)
         ),
     }
     usd_per_gas = _USD_PER_GAS_AT_ONE_GWEI * gwei
     rows = [
-        (name, *(_dollars(usd_per_gas * gas_of(size)) for size in _DAY_SIZES))
-        for name, gas_of in items.items()
+        (name, *(_format_dollars(usd_per_gas * compute_gas(size)) for size in _DAY_SIZES))
+        for name, compute_gas in items.items()
     ]
     columns = ("USD", *(f"10^{round(log2(size) / log2(10))} nodes" for size in _DAY_SIZES))
     return render_table(columns, rows)
@@ -284,43 +298,47 @@ def _render_costs(gwei: float) -> str:
 @cache
 def _read_figures() -> dict[str, int]:
     figures: dict[str, int] = {}
-    for path in _RECORDED:
+    for path in _RECORDED_FILES:
         figures |= json.loads((ROOT / path).read_text("utf-8"))
     return figures
 
 
-def _figure(name: str) -> int:
+def _get_figure(name: str) -> int:
     return _read_figures()[name]
 
 
-def _gas(name: str) -> str:
-    return _number(_figure(name))
+def _format_recorded_gas(name: str) -> str:
+    return _format_number(_get_figure(name))
 
 
-def _number(gas: int) -> str:
+def _format_number(gas: int) -> str:
     return f"{gas:,}"
 
 
 def _format_extra_push_gas(case: str) -> str:
     """Return the gas of a push in this case above that of a push for 20 nodes, as text."""
-    return _number(_figure(f"push, quorum 3, {case}") - _figure("push, 20 nodes, quorum 3"))
+    return _format_number(
+        _get_figure(f"push, quorum 3, {case}") - _get_figure("push, 20 nodes, quorum 3")
+    )
 
 
-def _words_gas(size: int) -> float:
+def _compute_hot_set_gas(size: int) -> float:
     """Return the gas of bringing every word into the hot set once."""
     if size < _MODULE_SIZES[0]:
-        return ceil(size / 64) * _figure("words, 1000 nodes, run of 4")
-    low, high = (_figure(f"words, {count} nodes, run of 64, each node") for count in _MODULE_SIZES)
+        return ceil(size / 64) * _get_figure("words, 1000 nodes, run of 4")
+    low, high = (
+        _get_figure(f"words, {count} nodes, run of 64, each node") for count in _MODULE_SIZES
+    )
     return size * (low + (high - low) * log2(size / 1_000) / log2(1_000))
 
 
-def _interpolate(call: str, size: int) -> float:
+def _interpolate_gas(call: str, size: int) -> float:
     """Return the gas of a call with a proof, which grows with the logarithm of the nodes."""
-    low, high = (_figure(f"{call}, {count} nodes") for count in _MODULE_SIZES)
+    low, high = (_get_figure(f"{call}, {count} nodes") for count in _MODULE_SIZES)
     return low + (high - low) * log2(size / 1_000) / log2(1_000)
 
 
-def _dollars(amount: float) -> str:
+def _format_dollars(amount: float) -> str:
     if amount < 1:
         return f"{amount:#.2g}"
     return f"{amount:.2f}" if amount < _WHOLE_DOLLARS_FROM else f"{amount:,.0f}"

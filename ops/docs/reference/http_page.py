@@ -35,13 +35,13 @@ def list_routes() -> list[tuple[str, str]]:
     """Return each path of the daemon with the docstring of its function, or ""."""
     return [
         (route.path, " ".join(inspect.cleandoc(route.endpoint.__doc__ or "").split()))
-        for application in _applications().values()
+        for application in _create_applications().values()
         for route in application.routes
         if isinstance(route, APIRoute)
     ]
 
 
-def gateway_routes() -> list[tuple[str, str]]:
+def list_gateway_routes() -> list[tuple[str, str]]:
     """Return each request of a gateway's selection service with the docstring of its method."""
     return [
         (call, " ".join(inspect.cleandoc(method.__doc__ or "").split()))
@@ -49,25 +49,25 @@ def gateway_routes() -> list[tuple[str, str]]:
     ]
 
 
-def _applications() -> dict[str, FastAPI]:
+def _create_applications() -> dict[str, FastAPI]:
     """Return the application of each listener, by its section of the settings."""
-    health = create_health_app(DaemonHealth(JobLiveness(lambda: 0.0)), _no_store)
+    health = create_health_app(DaemonHealth(JobLiveness(lambda: 0.0)), _reject_store_access)
     return {"web": health, "statements": create_statements_app(Board())}
 
 
-def _no_store() -> Store:
+def _reject_store_access() -> Store:
     raise NotImplementedError("the generator sends no requests")
 
 
-def page() -> str:
+def render_page() -> str:
     """Return the Markdown page of HTTP paths."""
-    rows = [(f"`{path}`", about) for path, about in list_routes()]
-    gateway = [(f"`{path}`", about) for path, about in gateway_routes()]
+    rows = [(f"`{path}`", description) for path, description in list_routes()]
+    gateway_rows = [(f"`{path}`", description) for path, description in list_gateway_routes()]
     return "\n".join(
         (
             render_head("HTTP", "`oracle/daemon/web/`", about=_ABOUT),
             render_table(("GET", "response"), rows),
             _GATEWAY,
-            render_table(("request", "response"), gateway),
+            render_table(("request", "response"), gateway_rows),
         )
     )

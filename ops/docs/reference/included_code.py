@@ -10,7 +10,7 @@ import re
 from reference.parts import ROOT, replace_parts
 
 PAGES = ("docs/how-to/use-the-scores.md",)
-_MARK = re.compile(r"code of (?P<path>\S+\.sol) (?P<names>[\w, ]+)")
+_PART_NAME = re.compile(r"code of (?P<path>\S+\.sol) (?P<names>[\w, ]+)")
 
 
 def include_code(page: str) -> str:
@@ -19,7 +19,7 @@ def include_code(page: str) -> str:
     Raises:
         ValueError: a comment names a function that the file does not have.
     """
-    return replace_parts(page, _MARK, lambda match: _read_code(match["path"], match["names"]))
+    return replace_parts(page, _PART_NAME, lambda match: _read_code(match["path"], match["names"]))
 
 
 def _read_code(path: str, names: str) -> str:
@@ -30,11 +30,11 @@ def _read_code(path: str, names: str) -> str:
 
 def _find_function(source: str, path: str, name: str) -> str:
     """Return a function of a contract without its indentation, with the comment above it."""
-    found = re.search(
+    match = re.search(
         rf"(?:^    ///[^\n]*\n)*^    function {name}\([^;{{]*\{{\n.*?^    \}}\n",
         source,
         re.MULTILINE | re.DOTALL,
     )
-    if found is None:
+    if match is None:
         raise ValueError(f"{path}: there is no function {name}")
-    return re.sub(r"^    ", "", found[0], flags=re.MULTILINE).strip()
+    return re.sub(r"^    ", "", match[0], flags=re.MULTILINE).strip()

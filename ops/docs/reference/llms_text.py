@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from reference.parts import ROOT
 
-SERVED = "oracle/daemon/web/pages/llms.txt"
+SERVED_PATH = "oracle/daemon/web/pages/llms.txt"
 _START_PAGE = ROOT / "docs" / "README.md"
 _LINK = re.compile(r"\[([^\]]+)\]\(([^)#]+)(?:#[^)]*)?\)")
-_SERVER = """\
+_SERVER_SECTION = """\
 ## This server
 
 - [OpenAPI description](/v1/openapi.json): every path, parameter and field of the read API
@@ -22,26 +22,26 @@ _SERVER = """\
 - `qos-oracle mcp --url ADDRESS`: read-only tools by the Model Context Protocol
 
 """
-_MADE = "\n<!-- made by `make reference` from docs/README.md -->\n"
+_GENERATED_COMMENT = "\n<!-- made by `make reference` from docs/README.md -->\n"
 
 
 def update_served_text(_: str) -> str:
     """Return the text that a server sends."""
-    return _render(_name_page, _SERVER) + _MADE
+    return _render_text(_format_page_path, _SERVER_SECTION) + _GENERATED_COMMENT
 
 
 def render_site_text() -> str:
     """Return the text of the documentation site, which links its pages."""
-    return _render(_link_page, "")
+    return _render_text(_format_page_link, "")
 
 
-def _render(write_link: Callable[[re.Match[str]], str], own_section: str) -> str:
+def _render_text(format_link: Callable[[re.Match[str]], str], server_section: str) -> str:
     """Return title and summary of the start page, and its sections that are lists."""
     head, *sections = _START_PAGE.read_text("utf-8").split("\n## ")
     title, introduction, *_ = head.split("\n\n")
     summary = " ".join(introduction.split()).partition(". ")[0]
-    lists = [f"## {_unwrap(_LINK.sub(write_link, section))}\n" for section in sections]
-    return f"{title}\n\n> {summary}.\n\n{own_section}" + "\n".join(lists)
+    lists = [f"## {_unwrap(_LINK.sub(format_link, section))}\n" for section in sections]
+    return f"{title}\n\n> {summary}.\n\n{server_section}" + "\n".join(lists)
 
 
 def _unwrap(section: str) -> str:
@@ -49,14 +49,14 @@ def _unwrap(section: str) -> str:
     return section.strip().replace("\n  ", " ")
 
 
-def _name_page(match: re.Match[str]) -> str:
+def _format_page_path(match: re.Match[str]) -> str:
     path = (_START_PAGE.parent / match[2]).resolve().relative_to(ROOT)
     return f"{match[1]} (`{path}`)"
 
 
-def _link_page(match: re.Match[str]) -> str:
+def _format_page_link(match: re.Match[str]) -> str:
     path = (_START_PAGE.parent / match[2]).resolve()
     is_outside = not path.is_relative_to(_START_PAGE.parent)
-    place = path.relative_to(ROOT if is_outside else _START_PAGE.parent)
-    address = f"{'repository/' * is_outside}{place.with_suffix('').as_posix()}/"
+    relative_path = path.relative_to(ROOT if is_outside else _START_PAGE.parent)
+    address = f"{'repository/' * is_outside}{relative_path.with_suffix('').as_posix()}/"
     return f"[{match[1]}]({address.removesuffix('README/')})"

@@ -11,7 +11,7 @@ text on a terminal, otherwise JSON (setting `log.format`). Secrets are redacted.
 """
 
 
-def page() -> str:
+def render_page() -> str:
     """Return the Markdown page of log events, ordered by name."""
     rows = [(f"`{name}`", about) for name, about in sorted(LOG_EVENTS.items())]
     return (

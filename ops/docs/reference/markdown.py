@@ -13,11 +13,11 @@ def render_head(title: str, made_from: str, *, about: str) -> str:
 
 def render_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table; bars in cells are escaped, and line breaks become spaces."""
-    lines = [_line(columns), "|" + "---|" * len(columns)]
-    lines += [_line(row) for row in rows]
+    lines = [_render_row(columns), "|" + "---|" * len(columns)]
+    lines += [_render_row(row) for row in rows]
     return "\n".join(lines) + "\n"
 
 
-def _line(cells: Iterable[str]) -> str:
+def _render_row(cells: Iterable[str]) -> str:
     escaped = (" ".join(cell.split()).replace("|", "\\|") for cell in cells)
     return f"| {' | '.join(escaped)} |"

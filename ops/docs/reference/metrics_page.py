@@ -29,7 +29,7 @@ histograms of the current state, so their buckets decrease as well as increase. 
 @contextmanager
 def fill_registry() -> Iterator[None]:
     """Fill the registry with every metric family of the daemon within this context."""
-    full = IndexStatistics(
+    statistics = IndexStatistics(
         nodes={"available": 1},
         kickouts={"due": 0, "held": 0},
         outbox={("push", "live"): 1},
@@ -41,8 +41,8 @@ def fill_registry() -> Iterator[None]:
     for module in pkgutil.walk_packages(telemetry.__path__, f"{telemetry.__name__}."):
         importlib.import_module(module.name)
     importlib.import_module("gateway.gateway_metrics")
-    metrics.publish_statistics(full)
-    outbox_metrics.publish_outbox_stats(_full_outbox())
+    metrics.publish_statistics(statistics)
+    outbox_metrics.publish_outbox_stats(_build_full_outbox_statistics())
     try:
         yield
     finally:
@@ -50,7 +50,7 @@ def fill_registry() -> Iterator[None]:
         outbox_metrics.publish_outbox_stats(None)
 
 
-def _full_outbox() -> OutboxStatistics:
+def _build_full_outbox_statistics() -> OutboxStatistics:
     """Return outbox statistics in which every optional value is set."""
     return OutboxStatistics(
         accounts={"transmitter": AccountStatistics(1, 0, 0, 1, 1, 1, 1.0, "funds")},
@@ -67,7 +67,7 @@ def _full_outbox() -> OutboxStatistics:
     )
 
 
-def metric_labels() -> dict[str, tuple[str, ...]]:
+def get_metric_labels() -> dict[str, tuple[str, ...]]:
     """Return the label names of every metric by its name."""
     return {name: labels for name, _, labels, _ in list_metric_families()}
 
@@ -89,7 +89,7 @@ def list_metric_families() -> list[tuple[str, str, tuple[str, ...], str]]:
         ]
 
 
-def page() -> str:
+def render_page() -> str:
     """Return the Markdown page of metrics, ordered by name."""
     rows = [
         (f"`{name}`", kind, ", ".join(labels), about)

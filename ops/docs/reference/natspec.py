@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 _TAG = re.compile(r"@(title|notice|dev|param|return|inheritdoc)\s+")
-_DECLARED = re.compile(
+_NAMED_DECLARATION = re.compile(
     r"(?:abstract )?(contract|library|interface|struct|event|error|function|modifier|enum)\s+(\w+)"
 )
-_VARIABLE = re.compile(r"\bpublic\b(?: constant| immutable| override)* (\w+)(?: =.*)?;$")
+_PUBLIC_VARIABLE = re.compile(r"\bpublic\b(?: constant| immutable| override)* (\w+)(?: =.*)?;$")
 _ROLE = re.compile(r"\bonly(Admin|Pauser|Vetoer)\b")
 
 
@@ -17,8 +17,8 @@ _ROLE = re.compile(r"\bonly(Admin|Pauser|Vetoer)\b")
 class Declaration:
     """A commented name of a source: `kind` is a keyword of Solidity, or `variable`.
 
-    `code` is the text up to its body or semicolon, for a struct its fields too. `params` are the
-    described parameters, fields or return values by name.
+    `code` is the text up to the body or semicolon; for a struct, it includes the fields. `params`
+    are the descriptions of parameters, fields and return values by name.
     """
 
     kind: str
@@ -39,38 +39,38 @@ class Declaration:
 def read_declarations(paths: Iterable[Path]) -> dict[tuple[str, str], Declaration]:
     """Return the declarations of sources by kind and name; the first source wins.
 
-    A declaration whose comment is only inherited has the comment of the interface, if that is
+    A declaration with an inherited comment gets the comment of the interface, if the interface is
     among the sources.
     """
-    found: dict[tuple[str, str], Declaration] = {}
+    declarations: dict[tuple[str, str], Declaration] = {}
     inherited: list[Declaration] = []
     for path in paths:
-        for declaration in _iterate(path.read_text("utf-8").splitlines()):
+        for declaration in _iter_declarations(path.read_text("utf-8").splitlines()):
             if declaration.inherits:
                 inherited.append(declaration)
             else:
-                found.setdefault((declaration.kind, declaration.name), declaration)
+                declarations.setdefault((declaration.kind, declaration.name), declaration)
     for declaration in inherited:
-        original = found.get(("function", declaration.name))
+        original = declarations.get(("function", declaration.name))
         if original is not None:
-            found[declaration.kind, declaration.name] = Declaration(
+            declarations[declaration.kind, declaration.name] = Declaration(
                 kind=declaration.kind,
                 name=declaration.name,
                 code=declaration.code,
                 notice=f"{original.notice} {declaration.dev}".strip(),
                 params=original.params,
             )
-    return found
+    return declarations
 
 
-def _iterate(lines: list[str]) -> Iterator[Declaration]:
+def _iter_declarations(lines: list[str]) -> Iterator[Declaration]:
     comment: list[str] = []
     for number, line in enumerate(lines):
         text = line.strip()
         if text.startswith("///"):
             comment.append(text[3:].strip())
         elif text and not text.startswith("//"):
-            declaration = _parse(_read_code(lines, number), comment)
+            declaration = _parse_declaration(_read_code(lines, number), comment)
             comment = []
             if declaration:
                 yield declaration
@@ -79,7 +79,7 @@ def _iterate(lines: list[str]) -> Iterator[Declaration]:
 
 
 def _read_code(lines: list[str], number: int) -> str:
-    """Return the code from a line up to its body or semicolon; of a struct the fields too."""
+    """Return the code from a line to the body or semicolon; for a struct, include its fields."""
     ends = ("}",) if lines[number].strip().startswith("struct ") else ("{", ";")
     code: list[str] = []
     for line in lines[number:]:
@@ -89,24 +89,27 @@ def _read_code(lines: list[str], number: int) -> str:
     return " ".join(code)
 
 
-def _parse(code: str, comment: list[str]) -> Declaration | None:
-    declared, variable = _DECLARED.match(code), _VARIABLE.search(code)
-    if declared:
-        kind, name = declared.groups()
-    elif variable:
-        kind, name = "variable", variable[1]
+def _parse_declaration(code: str, comment: list[str]) -> Declaration | None:
+    declaration_match = _NAMED_DECLARATION.match(code)
+    variable_match = _PUBLIC_VARIABLE.search(code)
+    if declaration_match:
+        kind, name = declaration_match.groups()
+    elif variable_match:
+        kind, name = "variable", variable_match[1]
     else:
         return None
-    first, *tagged = _TAG.split(" ".join(comment))
-    parts = list(zip(tagged[::2], (text.strip() for text in tagged[1::2]), strict=True))
-    notices = (first.strip(), *(text for tag, text in parts if tag == "notice"))
-    named = [text.split(" ", 1) for tag, text in parts if tag in {"param", "return"}]
+    first, *tagged_texts = _TAG.split(" ".join(comment))
+    tag_texts = list(
+        zip(tagged_texts[::2], (text.strip() for text in tagged_texts[1::2]), strict=True)
+    )
+    notices = (first.strip(), *(text for tag, text in tag_texts if tag == "notice"))
+    descriptions = [text.split(" ", 1) for tag, text in tag_texts if tag in {"param", "return"}]
     return Declaration(
         kind=kind,
         name=name,
         code=code,
         notice=" ".join(notices).strip(),
-        dev=" ".join(text for tag, text in parts if tag == "dev"),
-        inherits=next((text for tag, text in parts if tag == "inheritdoc"), ""),
-        params={words[0]: words[1] if len(words) > 1 else "" for words in named},
+        dev=" ".join(text for tag, text in tag_texts if tag == "dev"),
+        inherits=next((text for tag, text in tag_texts if tag == "inheritdoc"), ""),
+        params={words[0]: words[1] if len(words) > 1 else "" for words in descriptions},
     )

@@ -17,19 +17,19 @@ from reference import (
 )
 
 PAGES: Mapping[str, Callable[[], str]] = {
-    "cli": cli_page.page,
-    "settings": settings_page.page,
-    "metrics": metrics_page.page,
-    "alerts": alerts_page.page,
-    "log-events": log_events_page.page,
-    "http": http_page.page,
-    "database": tables_page.page,
-    "contract-interface": contracts_page.page,
-    "gas": gas_page.page,
+    "cli": cli_page.render_page,
+    "settings": settings_page.render_page,
+    "metrics": metrics_page.render_page,
+    "alerts": alerts_page.render_page,
+    "log-events": log_events_page.render_page,
+    "http": http_page.render_page,
+    "database": tables_page.render_page,
+    "contract-interface": contracts_page.render_page,
+    "gas": gas_page.render_page,
 }
 # Pages with generated parts, by path, with the function that regenerates the parts.
 PARTS: Mapping[str, Callable[[str], str]] = {
-    llms_text.SERVED: llms_text.update_served_text,
+    llms_text.SERVED_PATH: llms_text.update_served_text,
     gas_page.SCALE_PAGE: gas_page.update_costs,
     **dict.fromkeys(included_code.PAGES, included_code.include_code),
 }

@@ -15,16 +15,16 @@ _PART = re.compile(
 
 
 def replace_parts(
-    page: str, pattern: re.Pattern[str], make: Callable[[re.Match[str]], str]
+    page: str, pattern: re.Pattern[str], render: Callable[[re.Match[str]], str]
 ) -> str:
     """Return the page with new content in each part whose name matches `pattern`."""
 
-    def replace(part: re.Match[str]) -> str:
+    def replace_part(part: re.Match[str]) -> str:
         name = part["name"]
         match = pattern.fullmatch(name)
         if match is None:
             return part[0]
         begin = f"<!-- {name}: made by `{part['command']}` -->"
-        return f"{begin}\n\n{make(match)}\n<!-- end of {name} -->"
+        return f"{begin}\n\n{render(match)}\n<!-- end of {name} -->"
 
-    return _PART.sub(replace, page)
+    return _PART.sub(replace_part, page)

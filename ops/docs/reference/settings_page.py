@@ -49,12 +49,12 @@ def iter_settings() -> Iterator[Setting]:
         yield from _iter_section_settings(section, kind)
 
 
-def gateway_settings() -> Iterator[Setting]:
+def iter_gateway_settings() -> Iterator[Setting]:
     """Yield every setting of a gateway; `[checks.<chain>]` stands for the section of any chain."""
     for section, field in GatewayConfig.model_fields.items():
-        _, *inner = get_args(field.annotation) or [None]
-        if inner:
-            yield from _iter_section_settings(f"{section}.<chain>", inner[0])
+        _, *arguments = get_args(field.annotation) or [None]
+        if arguments:
+            yield from _iter_section_settings(f"{section}.<chain>", arguments[0])
         else:
             yield from _iter_section_settings(section, field.annotation)
 
@@ -64,7 +64,7 @@ def _iter_section_settings(section: str, kind: object) -> Iterator[Setting]:
         raise TypeError(f"[{section}]: not a subclass of Section")
     comments = _collect_comments(kind)
     for key, info in kind.model_fields.items():
-        yield Setting(f"{section}.{key}", _format_type(info), _default(info), comments[key])
+        yield Setting(f"{section}.{key}", _format_type(info), _format_default(info), comments[key])
 
 
 def _collect_comments(section: type[Section]) -> dict[str, str]:
@@ -76,7 +76,7 @@ def _collect_comments(section: type[Section]) -> dict[str, str]:
     return comments
 
 
-def page() -> str:
+def render_page() -> str:
     """Return the Markdown page of settings."""
     parts = [
         render_head("Settings", "`oracle/daemon/config/`", about=_ABOUT),
@@ -85,21 +85,23 @@ def page() -> str:
     parts.append(
         "## Settings of `qos-oracle gateway`\n\nThe gateway has a configuration file of its own.\n"
     )
-    return "\n".join([*parts, *_iter_section_tables(gateway_settings())])
+    return "\n".join([*parts, *_iter_section_tables(iter_gateway_settings())])
 
 
-def _iter_section_tables(every: Iterator[Setting]) -> Iterator[str]:
+def _iter_section_tables(settings: Iterator[Setting]) -> Iterator[str]:
     """Yield a heading and a table for each section."""
-    for section, settings in groupby(every, lambda setting: setting.name.rpartition(".")[0]):
+    for section, section_settings in groupby(
+        settings, lambda setting: setting.name.rpartition(".")[0]
+    ):
         rows = [
             (f"`{setting.name}`", setting.type_text, setting.default, setting.about)
-            for setting in settings
+            for setting in section_settings
         ]
         yield f"## [{section}]\n\n" + render_table(("setting", "type", "default", "meaning"), rows)
 
 
 def _format_type(info: FieldInfo) -> str:
-    parts = [_kind(info.annotation)]
+    parts = [_format_kind(info.annotation)]
     for name, symbol in _BOUNDS.items():
         parts += [
             f"{symbol} {getattr(rule, name)}"
@@ -109,24 +111,30 @@ def _format_type(info: FieldInfo) -> str:
     return ", ".join(parts)
 
 
-def _kind(kind: object) -> str:
-    origin, inner = (
+def _format_kind(kind: object) -> str:
+    origin, arguments = (
         get_origin(kind),
         [argument for argument in get_args(kind) if argument is not type(None)],
     )
     if origin is Literal:
-        return ", ".join(f"`{argument}`" for argument in inner)
-    if origin is Annotated or (origin is not None and len(inner) == 1):
-        return _kind(inner[0])
+        return ", ".join(f"`{argument}`" for argument in arguments)
+    if origin is Annotated or (origin is not None and len(arguments) == 1):
+        return _format_kind(arguments[0])
     if origin in {tuple, list}:
         return "list"
     if origin is dict:
         return "table"
-    named = {str: "text", int: "whole number", float: "number", bool: "true, false", Path: "path"}
-    return named.get(kind, "number") if isinstance(kind, type) else "text"
+    name_by_type = {
+        str: "text",
+        int: "whole number",
+        float: "number",
+        bool: "true, false",
+        Path: "path",
+    }
+    return name_by_type.get(kind, "number") if isinstance(kind, type) else "text"
 
 
-def _default(info: FieldInfo) -> str:
+def _format_default(info: FieldInfo) -> str:
     if info.is_required():
         return "*required*"
     value = info.get_default(call_default_factory=True)

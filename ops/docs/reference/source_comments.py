@@ -15,32 +15,32 @@ def read_field_comments(owner: type) -> dict[str, str]:
     (class_node,) = ast.parse(source).body
     if not isinstance(class_node, ast.ClassDef):
         raise TypeError(f"{owner}: not a class")
-    return _above(class_node.body, source)
+    return _collect_comments_above(class_node.body, source)
 
 
 def read_name_comments(module: ModuleType) -> dict[str, str]:
     """Return the comment above each name that a module assigns, or ""."""
     source = inspect.getsource(module)
-    return _above(ast.parse(source).body, source)
+    return _collect_comments_above(ast.parse(source).body, source)
 
 
-def _above(body: list[ast.stmt], source: str) -> dict[str, str]:
+def _collect_comments_above(body: list[ast.stmt], source: str) -> dict[str, str]:
     lines = source.splitlines()
     return {
-        target.id: _block_before(lines, node.lineno - 1)
+        target.id: _read_comment_before(lines, node.lineno - 1)
         for node in body
-        for target in _targets(node)
+        for target in _get_targets(node)
         if isinstance(target, ast.Name)
     }
 
 
-def _targets(node: ast.stmt) -> list[ast.expr]:
+def _get_targets(node: ast.stmt) -> list[ast.expr]:
     if isinstance(node, ast.AnnAssign):
         return [node.target]
     return node.targets if isinstance(node, ast.Assign) else []
 
 
-def _block_before(lines: list[str], number: int) -> str:
+def _read_comment_before(lines: list[str], number: int) -> str:
     """Return the comment that ends on the line before line `number`, counted from 0."""
     comment_lines: list[str] = []
     while number and (comment := _COMMENT.fullmatch(lines[number - 1])):

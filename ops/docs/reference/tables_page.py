@@ -27,7 +27,7 @@ def iter_described_tables() -> Iterator[tuple[Table, str]]:
                 yield value, comments[name]
 
 
-def page() -> str:
+def render_page() -> str:
     """Return the Markdown page of tables, ordered by name.
 
     Raises:
@@ -42,11 +42,11 @@ def page() -> str:
     for name in sorted(tables_by_name):
         table, about = tables_by_name[name]
         columns = ", ".join(
-            _column(column.name, key=column.primary_key) for column in table.columns
+            _format_column(column.name, key=column.primary_key) for column in table.columns
         )
         parts.append(f"## {name}\n\n{about}\n\n{columns}\n")
     return "\n".join(parts)
 
 
-def _column(name: str, *, key: bool) -> str:
+def _format_column(name: str, *, key: bool) -> str:
     return f"**`{name}`**" if key else f"`{name}`"

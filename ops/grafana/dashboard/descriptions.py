@@ -5,7 +5,7 @@ import re
 from dashboard.panels import Panel
 from reference.metrics_page import list_metric_families
 
-_ENDS = re.compile(r"_(bucket|count|sum)$")
+_HISTOGRAM_SUFFIX = re.compile(r"_(bucket|count|sum)$")
 
 
 def get_help_texts() -> dict[str, str]:
@@ -15,10 +15,12 @@ def get_help_texts() -> dict[str, str]:
 
 def build_description(panel: Panel, help_by_metric: dict[str, str]) -> str:
     """Return the help texts of a panel's metrics, each in a paragraph of its own."""
-    named = [name for line in panel.lines for name in re.findall(r"\boracle_\w+", line.expression)]
+    metric_names = [
+        name for line in panel.lines for name in re.findall(r"\boracle_\w+", line.expression)
+    ]
     texts = dict.fromkeys(
-        help_by_metric[_ENDS.sub("", name)]
-        for name in named
-        if _ENDS.sub("", name) in help_by_metric
+        help_by_metric[_HISTOGRAM_SUFFIX.sub("", name)]
+        for name in metric_names
+        if _HISTOGRAM_SUFFIX.sub("", name) in help_by_metric
     )
     return "\n\n".join(texts)

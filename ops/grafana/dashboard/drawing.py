@@ -30,8 +30,8 @@ ROWS = (
 )
 
 # Grafana's grid has 24 columns; each line of panels has three panels of the same size.
-_WIDTH, _HEIGHT, _TITLE = 8, 7, 1
-_GRID = 24
+_PANEL_WIDTH, _PANEL_HEIGHT, _ROW_TITLE_HEIGHT = 8, 7, 1
+_GRID_WIDTH = 24
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
@@ -46,7 +46,7 @@ def build_dashboard() -> dict[str, Any]:
         "graphTooltip": 1,
         "refresh": "30s",
         "time": {"from": "now-6h", "to": "now"},
-        "templating": {"list": [_source_choice(), _instance_choice()]},
+        "templating": {"list": [_build_source_variable(), _build_instance_variable()]},
         "annotations": {"list": [_build_alert_annotation()]},
         "panels": list(_iter_panels()),
     }
@@ -58,40 +58,45 @@ def render_json() -> str:
 
 
 def _iter_panels() -> Iterator[dict[str, Any]]:
-    number, top = 1, 0
+    panel_id, y = 1, 0
     help_by_metric = get_help_texts()
     for row in ROWS:
-        yield _build_row_header(row, number, top)
-        number, top = number + 1, top + _TITLE
-        for place, panel in enumerate(row.panels):
-            down, across = divmod(place * _WIDTH, _GRID)
-            at = {"x": across, "y": top + down * _HEIGHT, "w": _WIDTH, "h": _HEIGHT}
-            yield _build_panel(panel, number, at) | {
+        yield _build_row_header(row, panel_id, y)
+        panel_id, y = panel_id + 1, y + _ROW_TITLE_HEIGHT
+        for index, panel in enumerate(row.panels):
+            row_index, x = divmod(index * _PANEL_WIDTH, _GRID_WIDTH)
+            grid_position = {
+                "x": x,
+                "y": y + row_index * _PANEL_HEIGHT,
+                "w": _PANEL_WIDTH,
+                "h": _PANEL_HEIGHT,
+            }
+            yield _build_panel(panel, panel_id, grid_position) | {
                 "description": build_description(panel, help_by_metric)
             }
-            number += 1
-        top += -(-len(row.panels) * _WIDTH // _GRID) * _HEIGHT
+            panel_id += 1
+        y += -(-len(row.panels) * _PANEL_WIDTH // _GRID_WIDTH) * _PANEL_HEIGHT
 
 
-def _build_row_header(row: Row, number: int, top: int) -> dict[str, Any]:
+def _build_row_header(row: Row, panel_id: int, y: int) -> dict[str, Any]:
     return {
-        "id": number,
+        "id": panel_id,
         "type": "row",
         "title": row.title,
         "collapsed": False,
-        "gridPos": {"x": 0, "y": top, "w": _GRID, "h": _TITLE},
+        "gridPos": {"x": 0, "y": y, "w": _GRID_WIDTH, "h": _ROW_TITLE_HEIGHT},
         "panels": [],
     }
 
 
-def _build_panel(panel: Panel, number: int, at: dict[str, int]) -> dict[str, Any]:
+def _build_panel(panel: Panel, panel_id: int, grid_position: dict[str, int]) -> dict[str, Any]:
     custom = {"fillOpacity": 8} if panel.kind is Kind.TIME_SERIES else {}
     return {
-        "id": number,
+        "id": panel_id,
         "type": panel.kind.value,
         "title": panel.title,
         "datasource": _SOURCE,
-        "gridPos": at,
+        "gridPos": grid_position,
         "fieldConfig": {
             "defaults": {
                 "unit": panel.unit,
@@ -102,16 +107,16 @@ def _build_panel(panel: Panel, number: int, at: dict[str, int]) -> dict[str, Any
         },
         "options": _OPTIONS[panel.kind],
         "targets": [
-            _target(line, chr(ord("A") + place), panel.kind)
-            for place, line in enumerate(panel.lines)
+            _build_query(line, chr(ord("A") + index), panel.kind)
+            for index, line in enumerate(panel.lines)
         ],
         **(_TABLE if panel.kind is Kind.TABLE else {}),
     }
 
 
-def _target(line: Line, letter: str, kind: Kind) -> dict[str, Any]:
+def _build_query(line: Line, query_id: str, kind: Kind) -> dict[str, Any]:
     target = {
-        "refId": letter,
+        "refId": query_id,
         "datasource": _SOURCE,
         "expr": line.expression,
         "legendFormat": line.legend,
@@ -141,7 +146,7 @@ _TABLE = {
 }
 
 
-def _source_choice() -> dict[str, Any]:
+def _build_source_variable() -> dict[str, Any]:
     return {
         "name": "datasource",
         "label": "Prometheus",
@@ -150,7 +155,7 @@ def _source_choice() -> dict[str, Any]:
     }
 
 
-def _instance_choice() -> dict[str, Any]:
+def _build_instance_variable() -> dict[str, Any]:
     query = "label_values(oracle_build_info, instance)"
     return {
         "name": "instance",

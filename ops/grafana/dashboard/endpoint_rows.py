@@ -6,10 +6,10 @@ from dashboard.panels import (
     SECONDS,
     Panel,
     Row,
+    build_hourly_increase_line,
     build_median_and_p99_lines,
-    current_value,
-    hourly_increase,
-    rate,
+    build_rate_line,
+    build_value_line,
 )
 
 ROWS = (
@@ -20,13 +20,13 @@ ROWS = (
                 "Endpoints",
                 COUNT,
                 (
-                    current_value("oracle_endpoints_usable", legend="usable"),
-                    current_value(
+                    build_value_line("oracle_endpoints_usable", legend="usable"),
+                    build_value_line(
                         "oracle_endpoint_quarantined",
                         "endpoint",
                         legend="quarantined: {{endpoint}}",
                     ),
-                    current_value(
+                    build_value_line(
                         "oracle_endpoint_proven_wrong",
                         "endpoint",
                         legend="proven wrong: {{endpoint}}",
@@ -36,46 +36,52 @@ ROWS = (
             Panel(
                 "Newest block by endpoint",
                 COUNT,
-                (current_value("oracle_endpoint_head_number", "endpoint"),),
+                (build_value_line("oracle_endpoint_head_number", "endpoint"),),
                 min_value=None,
             ),
             Panel(
                 "Requests by outcome",
                 PER_SECOND,
-                (rate("oracle_endpoint_calls_total", "endpoint", "outcome"),),
+                (build_rate_line("oracle_endpoint_calls_total", "endpoint", "outcome"),),
             ),
             Panel(
                 "Contradictions per hour",
                 COUNT,
                 (
-                    hourly_increase("oracle_endpoint_inconsistent_total", "endpoint", "check"),
-                    hourly_increase("oracle_verify_failures_total", "endpoint", "check"),
-                    hourly_increase("oracle_endpoint_final_regressions_total", "endpoint"),
+                    build_hourly_increase_line(
+                        "oracle_endpoint_inconsistent_total", "endpoint", "check"
+                    ),
+                    build_hourly_increase_line(
+                        "oracle_verify_failures_total", "endpoint", "check"
+                    ),
+                    build_hourly_increase_line(
+                        "oracle_endpoint_final_regressions_total", "endpoint"
+                    ),
                 ),
             ),
             Panel(
                 "Omitted or duplicate logs per hour",
                 COUNT,
                 (
-                    hourly_increase(
+                    build_hourly_increase_line(
                         "oracle_verify_missing_logs_total",
                         "endpoint",
                         legend="omitted: {{endpoint}}",
                     ),
-                    hourly_increase(
+                    build_hourly_increase_line(
                         "oracle_duplicate_logs_total", "endpoint", legend="duplicate: {{endpoint}}"
                     ),
-                    hourly_increase(
+                    build_hourly_increase_line(
                         "oracle_endpoint_truncated_responses_total",
                         "endpoint",
                         legend="truncated: {{endpoint}}",
                     ),
-                    hourly_increase(
+                    build_hourly_increase_line(
                         "oracle_verify_unproven_senders_total",
                         "endpoint",
                         legend="unproven sender: {{endpoint}}",
                     ),
-                    hourly_increase(
+                    build_hourly_increase_line(
                         "oracle_log_timestamp_mismatches_total",
                         "endpoint",
                         legend="timestamp: {{endpoint}}",
@@ -86,34 +92,38 @@ ROWS = (
                 "Endpoint switches per hour",
                 COUNT,
                 (
-                    hourly_increase("oracle_endpoint_switches_total", "endpoint", "reason"),
-                    hourly_increase("oracle_websocket_failures_total", "reason"),
+                    build_hourly_increase_line(
+                        "oracle_endpoint_switches_total", "endpoint", "reason"
+                    ),
+                    build_hourly_increase_line("oracle_websocket_failures_total", "reason"),
                 ),
             ),
             Panel(
                 "Response time",
                 SECONDS,
-                (current_value("oracle_endpoint_latency_seconds", "endpoint", "method"),),
+                (build_value_line("oracle_endpoint_latency_seconds", "endpoint", "method"),),
             ),
             Panel(
                 "Circuit breaker: open (2), half-open (1)",
                 COUNT,
-                (current_value("oracle_endpoint_circuit_state", "endpoint", "method"),),
+                (build_value_line("oracle_endpoint_circuit_state", "endpoint", "method"),),
             ),
             Panel(
                 "Learned rate limit; supported block tags",
                 COUNT,
                 (
-                    current_value("oracle_endpoint_rate_limit", "endpoint"),
-                    current_value("oracle_endpoint_tag_known", "endpoint", "tag"),
+                    build_value_line("oracle_endpoint_rate_limit", "endpoint"),
+                    build_value_line("oracle_endpoint_tag_known", "endpoint", "tag"),
                 ),
             ),
             Panel(
                 "JSON-RPC calls",
                 PER_SECOND,
                 (
-                    rate("oracle_rpc_calls_total", "method"),
-                    rate("oracle_rpc_errors_total", "method", legend="failed: {{method}}"),
+                    build_rate_line("oracle_rpc_calls_total", "method"),
+                    build_rate_line(
+                        "oracle_rpc_errors_total", "method", legend="failed: {{method}}"
+                    ),
                 ),
             ),
             Panel(
@@ -125,8 +135,8 @@ ROWS = (
                 "Header features (1 proven, -1 unusable)",
                 COUNT,
                 (
-                    current_value("oracle_chain_calibrated", "feature"),
-                    hourly_increase(
+                    build_value_line("oracle_chain_calibrated", "feature"),
+                    build_hourly_increase_line(
                         "oracle_verification_downgrades_total",
                         "feature",
                         legend="downgraded: {{feature}}",
@@ -138,39 +148,39 @@ ROWS = (
                 "Rejected block; blocks below level",
                 COUNT,
                 (
-                    current_value("oracle_block_refused", legend="refused"),
-                    current_value("oracle_blocks_below_level", legend="below level"),
+                    build_value_line("oracle_block_refused", legend="refused"),
+                    build_value_line("oracle_blocks_below_level", legend="below level"),
                 ),
             ),
             Panel(
                 "Backfill windows checked by a second endpoint",
                 COUNT,
-                (hourly_increase("oracle_witnessed_windows_total", "result"),),
+                (build_hourly_increase_line("oracle_witnessed_windows_total", "result"),),
             ),
             Panel(
                 "Blocks by verification level",
                 COUNT,
                 (
-                    current_value("oracle_covered_blocks", "level"),
-                    current_value("oracle_audited_blocks", legend="audited"),
+                    build_value_line("oracle_covered_blocks", "level"),
+                    build_value_line("oracle_audited_blocks", legend="audited"),
                 ),
             ),
             Panel(
                 "Proofs and audits",
                 PER_SECOND,
                 (
-                    rate("oracle_verified_blocks_total", "level"),
-                    rate("oracle_audits_total", "result"),
-                    current_value("oracle_audit_possible", legend="audit possible"),
-                    current_value("oracle_suspect_blocks", legend="suspect blocks"),
+                    build_rate_line("oracle_verified_blocks_total", "level"),
+                    build_rate_line("oracle_audits_total", "result"),
+                    build_value_line("oracle_audit_possible", legend="audit possible"),
+                    build_value_line("oracle_suspect_blocks", legend="suspect blocks"),
                 ),
             ),
             Panel(
                 "Contract counters minus indexed counts",
                 COUNT,
                 (
-                    current_value("oracle_contract_count_difference", "counter"),
-                    hourly_increase(
+                    build_value_line("oracle_contract_count_difference", "counter"),
+                    build_hourly_increase_line(
                         "oracle_counters_compared_total", legend="comparisons per hour"
                     ),
                 ),

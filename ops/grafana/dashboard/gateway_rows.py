@@ -1,6 +1,6 @@
 """The dashboard's row for a gateway's selection service."""
 
-from dashboard.panels import COUNT, PER_SECOND, Panel, Row, current_value, rate
+from dashboard.panels import COUNT, PER_SECOND, Panel, Row, build_rate_line, build_value_line
 
 ROWS = (
     Row(
@@ -10,21 +10,25 @@ ROWS = (
                 "Selections and outcomes",
                 PER_SECOND,
                 (
-                    rate("oracle_gateway_selections_total", "result"),
-                    rate("oracle_gateway_outcomes_total", "result", legend="reported: {{result}}"),
+                    build_rate_line("oracle_gateway_selections_total", "result"),
+                    build_rate_line(
+                        "oracle_gateway_outcomes_total", "result", legend="reported: {{result}}"
+                    ),
                 ),
             ),
             Panel(
                 "Requests answered with an error",
                 PER_SECOND,
-                (rate("oracle_gateway_requests_refused_total", "status"),),
+                (build_rate_line("oracle_gateway_requests_refused_total", "status"),),
             ),
             Panel(
                 "Checked nodes and buffered outcomes",
                 COUNT,
                 (
-                    current_value("oracle_gateway_checked_nodes", "chain", "state"),
-                    current_value("oracle_gateway_buffered_outcomes", legend="buffered outcomes"),
+                    build_value_line("oracle_gateway_checked_nodes", "chain", "state"),
+                    build_value_line(
+                        "oracle_gateway_buffered_outcomes", legend="buffered outcomes"
+                    ),
                 ),
             ),
         ),

@@ -10,15 +10,15 @@ from dashboard.panels import (
     Line,
     Panel,
     Row,
-    current_value,
-    rate,
+    build_rate_line,
+    build_value_line,
 )
 
-_SHOWN = 20
+_RANKED_NODES = 20
 
 
-def _first(function: str, legend: str) -> Line:
-    return Line(f"{function}({_SHOWN}, oracle_node_qos_ratio{{{HERE}}})", legend)
+def _build_ranked_line(function: str, legend: str) -> Line:
+    return Line(f"{function}({_RANKED_NODES}, oracle_node_qos_ratio{{{HERE}}})", legend)
 
 
 ROWS = (
@@ -28,7 +28,7 @@ ROWS = (
             Panel(
                 "Seconds behind the head",
                 SECONDS,
-                (current_value("oracle_lag_seconds", legend="behind"),),
+                (build_value_line("oracle_lag_seconds", legend="behind"),),
                 kind=Kind.STAT,
             ),
             Panel(
@@ -54,8 +54,10 @@ ROWS = (
     Row(
         "Nodes (with [metrics] nodes)",
         (
-            Panel("Best nodes", SHARE, (_first("topk", "{{node}}"),), kind=Kind.TABLE),
-            Panel("Worst nodes", SHARE, (_first("bottomk", "{{node}}"),), kind=Kind.TABLE),
+            Panel("Best nodes", SHARE, (_build_ranked_line("topk", "{{node}}"),), kind=Kind.TABLE),
+            Panel(
+                "Worst nodes", SHARE, (_build_ranked_line("bottomk", "{{node}}"),), kind=Kind.TABLE
+            ),
             Panel(
                 "Reliability of excluded nodes",
                 SHARE,
@@ -70,7 +72,7 @@ ROWS = (
             Panel(
                 "Members without their own series",
                 COUNT,
-                (current_value("oracle_node_series_omitted", legend="left out"),),
+                (build_value_line("oracle_node_series_omitted", legend="left out"),),
             ),
         ),
     ),
@@ -78,17 +80,19 @@ ROWS = (
         "Notifications (with [[notify]])",
         (
             Panel(
-                "Messages delivered", PER_SECOND, (rate("oracle_notify_messages_total", "target"),)
+                "Messages delivered",
+                PER_SECOND,
+                (build_rate_line("oracle_notify_messages_total", "target"),),
             ),
             Panel(
                 "Notices waiting",
                 COUNT,
-                (current_value("oracle_notify_notices_waiting", "target"),),
+                (build_value_line("oracle_notify_notices_waiting", "target"),),
             ),
             Panel(
                 "Failed attempts of the next message",
                 COUNT,
-                (current_value("oracle_notify_consecutive_failures", "target"),),
+                (build_value_line("oracle_notify_consecutive_failures", "target"),),
             ),
         ),
     ),

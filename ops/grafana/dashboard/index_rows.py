@@ -8,10 +8,10 @@ from dashboard.panels import (
     Line,
     Panel,
     Row,
+    build_hourly_increase_line,
     build_median_and_p99_lines,
-    current_value,
-    hourly_increase,
-    rate,
+    build_rate_line,
+    build_value_line,
 )
 
 ROWS = (
@@ -22,32 +22,32 @@ ROWS = (
                 "Active halts (1: yes)",
                 COUNT,
                 (
-                    current_value("oracle_finality_violation", legend="finality violation"),
-                    current_value("oracle_report_held", legend="reports held by the gate"),
-                    current_value("oracle_report_disputed", legend="no quorum"),
-                    current_value("oracle_chain_stalled", legend="chain stalled"),
-                    current_value("oracle_kickout_paused", legend="kickouts paused"),
+                    build_value_line("oracle_finality_violation", legend="finality violation"),
+                    build_value_line("oracle_report_held", legend="reports held by the gate"),
+                    build_value_line("oracle_report_disputed", legend="no quorum"),
+                    build_value_line("oracle_chain_stalled", legend="chain stalled"),
+                    build_value_line("oracle_kickout_paused", legend="kickouts paused"),
                 ),
             ),
             Panel(
                 "Paused senders",
                 COUNT,
-                (current_value("oracle_txmgr_paused", "account", "kind"),),
+                (build_value_line("oracle_txmgr_paused", "account", "kind"),),
             ),
             Panel(
                 "Age of the last accepted round",
                 SECONDS,
                 (
-                    current_value("oracle_round_age_seconds", legend="age"),
-                    current_value("oracle_report_heartbeat_seconds", legend="heartbeat"),
+                    build_value_line("oracle_round_age_seconds", legend="age"),
+                    build_value_line("oracle_report_heartbeat_seconds", legend="heartbeat"),
                 ),
             ),
             Panel(
                 "Leader (1) and standby (0)",
                 COUNT,
                 (
-                    current_value("oracle_lease_held", "instance"),
-                    current_value(
+                    build_value_line("oracle_lease_held", "instance"),
+                    build_value_line(
                         "oracle_build_info",
                         "instance",
                         legend="{{instance}} runs {{version}}, rules {{rules}}",
@@ -57,7 +57,7 @@ ROWS = (
             Panel(
                 "Lease epoch",
                 COUNT,
-                (current_value("oracle_lease_epoch", "instance"),),
+                (build_value_line("oracle_lease_epoch", "instance"),),
                 min_value=None,
             ),
             Panel(
@@ -79,29 +79,33 @@ ROWS = (
                 "Health: severity and active conditions",
                 COUNT,
                 (
-                    current_value("oracle_health_severity", legend="severity"),
+                    build_value_line("oracle_health_severity", legend="severity"),
                     Line(f"oracle_health_condition{{{HERE}}} > 0", "{{condition}}"),
-                    hourly_increase("oracle_health_write_failures_total", legend="write failures"),
+                    build_hourly_increase_line(
+                        "oracle_health_write_failures_total", legend="write failures"
+                    ),
                 ),
             ),
             Panel(
                 "Failed steps and lease renewals per hour",
                 COUNT,
                 (
-                    hourly_increase("oracle_step_failures_total", "step"),
-                    hourly_increase("oracle_lease_renew_failures_total", legend="lease"),
+                    build_hourly_increase_line("oracle_step_failures_total", "step"),
+                    build_hourly_increase_line(
+                        "oracle_lease_renew_failures_total", legend="lease"
+                    ),
                 ),
             ),
             Panel(
                 "Refused connections and requests by listener",
                 PER_SECOND,
-                (rate("oracle_http_refused_total", "listener", "reason"),),
+                (build_rate_line("oracle_http_refused_total", "listener", "reason"),),
             ),
             Panel(
                 "Rules match the contract; contract paused",
                 COUNT,
                 (
-                    current_value("oracle_report_rules_agree", legend="rules match"),
+                    build_value_line("oracle_report_rules_agree", legend="rules match"),
                     Line(
                         f"oracle_report_contract_paused_until{{{HERE}}} > bool time()",
                         "contract paused",
@@ -116,39 +120,41 @@ ROWS = (
             Panel(
                 "Newest block",
                 COUNT,
-                (current_value("oracle_block_number", "state"),),
+                (build_value_line("oracle_block_number", "state"),),
                 min_value=None,
             ),
-            Panel("Blocks behind", COUNT, (current_value("oracle_lag_blocks", legend="behind"),)),
+            Panel(
+                "Blocks behind", COUNT, (build_value_line("oracle_lag_blocks", legend="behind"),)
+            ),
             Panel(
                 "Lag in block time",
                 SECONDS,
-                (current_value("oracle_lag_seconds", legend="behind"),),
+                (build_value_line("oracle_lag_seconds", legend="behind"),),
             ),
-            Panel("Events folded", PER_SECOND, (rate("oracle_events_total", "kind"),)),
+            Panel("Events folded", PER_SECOND, (build_rate_line("oracle_events_total", "kind"),)),
             Panel(
                 "Logs and windows",
                 PER_SECOND,
                 (
-                    rate("oracle_logs_total", legend="logs written"),
-                    rate("oracle_window_splits_total", "reason"),
-                    rate("oracle_new_heads_total", legend="new heads"),
+                    build_rate_line("oracle_logs_total", legend="logs written"),
+                    build_rate_line("oracle_window_splits_total", "reason"),
+                    build_rate_line("oracle_new_heads_total", legend="new heads"),
                 ),
             ),
             Panel(
                 "Worker segments per hour",
                 COUNT,
-                (hourly_increase("oracle_segments_total", "outcome"),),
+                (build_hourly_increase_line("oracle_segments_total", "outcome"),),
             ),
             Panel(
-                "Blocks per window", COUNT, (current_value("oracle_window_blocks", "endpoint"),)
+                "Blocks per window", COUNT, (build_value_line("oracle_window_blocks", "endpoint"),)
             ),
             Panel(
                 "Reorgs per hour",
                 COUNT,
                 (
-                    hourly_increase("oracle_reorgs_total", legend="rolled back"),
-                    hourly_increase("oracle_reorgs_rejected_total", "reason"),
+                    build_hourly_increase_line("oracle_reorgs_total", legend="rolled back"),
+                    build_hourly_increase_line("oracle_reorgs_rejected_total", "reason"),
                 ),
             ),
             Panel("Reorg depth", COUNT, build_median_and_p99_lines("oracle_reorg_depth_blocks")),
@@ -156,16 +162,16 @@ ROWS = (
                 "Skipped or unread",
                 COUNT,
                 (
-                    current_value("oracle_anomalies_total", legend="rule-breaking events"),
-                    current_value("oracle_dead_letters", legend="dead letters"),
-                    current_value("oracle_uncovered_blocks", legend="blocks not read"),
-                    current_value("oracle_state_differing_rows", legend="differing state rows"),
+                    build_value_line("oracle_anomalies_total", legend="rule-breaking events"),
+                    build_value_line("oracle_dead_letters", legend="dead letters"),
+                    build_value_line("oracle_uncovered_blocks", legend="blocks not read"),
+                    build_value_line("oracle_state_differing_rows", legend="differing state rows"),
                 ),
             ),
             Panel(
                 "State samples compared per hour",
                 COUNT,
-                (hourly_increase("oracle_state_samples_total", legend="samples"),),
+                (build_hourly_increase_line("oracle_state_samples_total", legend="samples"),),
             ),
             Panel("Window fold time", SECONDS, build_median_and_p99_lines("oracle_fold_seconds")),
             Panel(

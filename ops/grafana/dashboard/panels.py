@@ -49,26 +49,30 @@ class Row:
     panels: tuple[Panel, ...]
 
 
-def current_value(name: str, *labels: str, legend: str | None = None, over: str = "") -> Line:
-    """Return a line with the value of a gauge, divided by `over` if given."""
-    divided = f" / {over}" if over else ""
-    return Line(f"{name}{{{HERE}}}{divided}", legend or _legend(labels, name))
+def build_value_line(
+    name: str, *labels: str, legend: str | None = None, divisor: str = ""
+) -> Line:
+    """Return a line with the value of a gauge, divided by `divisor` if given."""
+    division = f" / {divisor}" if divisor else ""
+    return Line(f"{name}{{{HERE}}}{division}", legend or _format_legend(labels, name))
 
 
-def rate(name: str, *labels: str, legend: str | None = None, over: str = "") -> Line:
-    """Return a line with a counter's increase per second, divided by `over` if given."""
+def build_rate_line(name: str, *labels: str, legend: str | None = None, divisor: str = "") -> Line:
+    """Return a line with a counter's increase per second, divided by `divisor` if given."""
     by = ", ".join(("instance", *labels))
-    divided = f" / {over}" if over else ""
+    division = f" / {divisor}" if divisor else ""
     return Line(
-        f"sum by ({by}) (rate({name}{{{HERE}}}[$__rate_interval])){divided}",
-        legend or _legend(labels, name),
+        f"sum by ({by}) (rate({name}{{{HERE}}}[$__rate_interval])){division}",
+        legend or _format_legend(labels, name),
     )
 
 
-def hourly_increase(name: str, *labels: str, legend: str | None = None) -> Line:
+def build_hourly_increase_line(name: str, *labels: str, legend: str | None = None) -> Line:
     """Return a line with a counter's increase in the last hour, for rare events."""
     by = ", ".join(("instance", *labels))
-    return Line(f"sum by ({by}) (increase({name}{{{HERE}}}[1h]))", legend or _legend(labels, name))
+    return Line(
+        f"sum by ({by}) (increase({name}{{{HERE}}}[1h]))", legend or _format_legend(labels, name)
+    )
 
 
 def build_median_and_p99_lines(name: str, *labels: str) -> tuple[Line, ...]:
@@ -78,13 +82,13 @@ def build_median_and_p99_lines(name: str, *labels: str) -> tuple[Line, ...]:
         Line(
             f"histogram_quantile({share}, "
             f"sum by ({by}) (rate({name}_bucket{{{HERE}}}[$__rate_interval])))",
-            f"{legend} {_legend(labels, '')}".rstrip(),
+            f"{legend} {_format_legend(labels, '')}".rstrip(),
         )
         for share, legend in (("0.5", "median"), ("0.99", "99 %"))
     )
 
 
-def deciles(name: str) -> tuple[Line, ...]:
+def build_percentile_lines(name: str) -> tuple[Line, ...]:
     """Return three lines: the 10th, 50th and 90th percentile of a current distribution."""
     return tuple(
         Line(f"histogram_quantile({share}, {name}_bucket{{{HERE}}})", legend)
@@ -92,5 +96,5 @@ def deciles(name: str) -> tuple[Line, ...]:
     )
 
 
-def _legend(labels: tuple[str, ...], name: str) -> str:
+def _format_legend(labels: tuple[str, ...], name: str) -> str:
     return " ".join(f"{{{{{label}}}}}" for label in labels) or name.removeprefix("oracle_")

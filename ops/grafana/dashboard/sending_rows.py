@@ -9,10 +9,10 @@ from dashboard.panels import (
     WEI,
     Panel,
     Row,
+    build_hourly_increase_line,
     build_median_and_p99_lines,
-    current_value,
-    hourly_increase,
-    rate,
+    build_rate_line,
+    build_value_line,
 )
 
 _REPORTS = Row(
@@ -22,8 +22,8 @@ _REPORTS = Row(
             "Rounds",
             COUNT,
             (
-                current_value("oracle_round", legend="folded"),
-                current_value("oracle_report_round_on_chain", legend="on chain"),
+                build_value_line("oracle_round", legend="folded"),
+                build_value_line("oracle_report_round_on_chain", legend="on chain"),
             ),
             min_value=None,
         ),
@@ -31,27 +31,33 @@ _REPORTS = Row(
             "Newest report: words; largest change (0.0001)",
             COUNT,
             (
-                current_value("oracle_report_changed_nodes", legend="nodes"),
-                current_value("oracle_report_deviation_max", legend="largest change"),
+                build_value_line("oracle_report_changed_nodes", legend="nodes"),
+                build_value_line("oracle_report_deviation_max", legend="largest change"),
             ),
         ),
         Panel(
             "Blocks from the report's block to the head",
             COUNT,
-            (current_value("oracle_report_asof_lag_blocks", legend="blocks"),),
+            (build_value_line("oracle_report_asof_lag_blocks", legend="blocks"),),
         ),
-        Panel("Outbox calls", COUNT, (current_value("oracle_outbox_intents", "kind", "state"),)),
+        Panel(
+            "Outbox calls", COUNT, (build_value_line("oracle_outbox_intents", "kind", "state"),)
+        ),
         Panel(
             "Oldest call by state",
             SECONDS,
-            (current_value("oracle_txmgr_intent_age_seconds", "kind", "state"),),
+            (build_value_line("oracle_txmgr_intent_age_seconds", "kind", "state"),),
         ),
         Panel(
             "Final transactions per hour",
             COUNT,
             (
-                hourly_increase("oracle_txmgr_transactions_final_total", "kind", "outcome"),
-                hourly_increase("oracle_txmgr_missing_effect_total", legend="without effect"),
+                build_hourly_increase_line(
+                    "oracle_txmgr_transactions_final_total", "kind", "outcome"
+                ),
+                build_hourly_increase_line(
+                    "oracle_txmgr_missing_effect_total", legend="without effect"
+                ),
             ),
         ),
         Panel(
@@ -79,11 +85,11 @@ _NONCES = Row(
             "Nonces",
             COUNT,
             (
-                current_value("oracle_txmgr_nonce_next", "account", legend="next: {{account}}"),
-                current_value(
+                build_value_line("oracle_txmgr_nonce_next", "account", legend="next: {{account}}"),
+                build_value_line(
                     "oracle_txmgr_nonce_chain_latest", "account", legend="used: {{account}}"
                 ),
-                current_value(
+                build_value_line(
                     "oracle_txmgr_nonce_chain_finalized",
                     "account",
                     legend="final: {{account}}",
@@ -95,32 +101,36 @@ _NONCES = Row(
             "Open, undecided and missing nonces",
             COUNT,
             (
-                current_value("oracle_txmgr_nonces_open", "account", legend="open: {{account}}"),
-                current_value(
+                build_value_line(
+                    "oracle_txmgr_nonces_open", "account", legend="open: {{account}}"
+                ),
+                build_value_line(
                     "oracle_txmgr_nonces_without_agreement",
                     "account",
                     legend="undecided: {{account}}",
                 ),
-                current_value(
+                build_value_line(
                     "oracle_txmgr_nonces_without_receipt",
                     "account",
                     legend="without receipt: {{account}}",
                 ),
-                current_value("oracle_txmgr_nonce_gap", "account", legend="gap: {{account}}"),
+                build_value_line("oracle_txmgr_nonce_gap", "account", legend="gap: {{account}}"),
             ),
         ),
         Panel(
             "Foreign or reorged transactions per hour",
             COUNT,
             (
-                hourly_increase("oracle_txmgr_foreign_nonces_total", legend="foreign"),
-                hourly_increase("oracle_txmgr_reorged_transactions_total", legend="reorged"),
+                build_hourly_increase_line("oracle_txmgr_foreign_nonces_total", legend="foreign"),
+                build_hourly_increase_line(
+                    "oracle_txmgr_reorged_transactions_total", legend="reorged"
+                ),
             ),
         ),
         Panel(
             "Signed attempts per hour",
             COUNT,
-            (hourly_increase("oracle_txmgr_attempts_total", "kind", "reason"),),
+            (build_hourly_increase_line("oracle_txmgr_attempts_total", "kind", "reason"),),
         ),
         Panel(
             "Fee bumps per transaction",
@@ -131,27 +141,31 @@ _NONCES = Row(
             "Blocked by cap, attempts or block gas (1: yes)",
             COUNT,
             (
-                current_value("oracle_txmgr_fee_capped", "account", legend="capped: {{account}}"),
-                current_value(
+                build_value_line(
+                    "oracle_txmgr_fee_capped", "account", legend="capped: {{account}}"
+                ),
+                build_value_line(
                     "oracle_txmgr_attempts_exhausted",
                     "account",
                     legend="no attempts left: {{account}}",
                 ),
-                current_value(
+                build_value_line(
                     "oracle_txmgr_over_block_gas", "account", legend="over block gas: {{account}}"
                 ),
-                current_value("oracle_quorum_statements_abandoned", legend="statements abandoned"),
+                build_value_line(
+                    "oracle_quorum_statements_abandoned", legend="statements abandoned"
+                ),
             ),
         ),
         Panel(
             "Broadcast results",
             PER_SECOND,
-            (rate("oracle_txmgr_broadcasts_total", "endpoint", "result"),),
+            (build_rate_line("oracle_txmgr_broadcasts_total", "endpoint", "result"),),
         ),
         Panel(
             "Simulation results",
             PER_SECOND,
-            (rate("oracle_txmgr_simulations_total", "kind", "result"),),
+            (build_rate_line("oracle_txmgr_simulations_total", "kind", "result"),),
         ),
     ),
 )
@@ -162,19 +176,19 @@ _REPORTERS = Row(
         Panel(
             "Signatures of the newest statement",
             COUNT,
-            (current_value("oracle_quorum_signatures_collected", "signer"),),
+            (build_value_line("oracle_quorum_signatures_collected", "signer"),),
         ),
         Panel(
             "Disagreements and equivocations per hour",
             COUNT,
             (
-                hourly_increase("oracle_quorum_disagreements_total", "signer"),
-                hourly_increase(
+                build_hourly_increase_line("oracle_quorum_disagreements_total", "signer"),
+                build_hourly_increase_line(
                     "oracle_quorum_equivocations_total",
                     "signer",
                     legend="equivocation: {{signer}}",
                 ),
-                hourly_increase(
+                build_hourly_increase_line(
                     "oracle_quorum_unknown_signatures_total", legend="unknown signature"
                 ),
             ),
@@ -183,8 +197,8 @@ _REPORTERS = Row(
             "Peer responses",
             PER_SECOND,
             (
-                rate("oracle_quorum_peer_responses_total", "host", "result"),
-                rate("oracle_quorum_statements_refused_total", legend="not signed"),
+                build_rate_line("oracle_quorum_peer_responses_total", "host", "result"),
+                build_rate_line("oracle_quorum_statements_refused_total", legend="not signed"),
             ),
         ),
     ),
@@ -197,44 +211,44 @@ _MONEY = Row(
             "Balance and reserved amount",
             ETHER,
             (
-                current_value("oracle_txmgr_balance_wei", "account", over=WEI),
-                current_value(
+                build_value_line("oracle_txmgr_balance_wei", "account", divisor=WEI),
+                build_value_line(
                     "oracle_txmgr_reserved_wei",
                     "account",
                     legend="reserved: {{account}}",
-                    over=WEI,
+                    divisor=WEI,
                 ),
-                current_value(
+                build_value_line(
                     "oracle_transmitter_balance_wei",
                     legend="transmitter (from the database)",
-                    over=WEI,
+                    divisor=WEI,
                 ),
             ),
         ),
-        Panel("Runway", SECONDS, (current_value("oracle_txmgr_runway_seconds", "account"),)),
+        Panel("Runway", SECONDS, (build_value_line("oracle_txmgr_runway_seconds", "account"),)),
         Panel(
             "Used share of the budget",
             SHARE,
-            (current_value("oracle_txmgr_budget_used_ratio", "account", "window"),),
+            (build_value_line("oracle_txmgr_budget_used_ratio", "account", "window"),),
         ),
         Panel(
             "Gas price at the last pricing",
             ETHER,
             (
-                current_value("oracle_txmgr_base_fee_wei", legend="base fee", over=WEI),
-                current_value("oracle_txmgr_tip_wei", legend="tip", over=WEI),
-                current_value("oracle_txmgr_fee_cap_wei", legend="fee cap", over=WEI),
+                build_value_line("oracle_txmgr_base_fee_wei", legend="base fee", divisor=WEI),
+                build_value_line("oracle_txmgr_tip_wei", legend="tip", divisor=WEI),
+                build_value_line("oracle_txmgr_fee_cap_wei", legend="fee cap", divisor=WEI),
             ),
         ),
         Panel(
             "Ether per second",
             ETHER,
-            (rate("oracle_txmgr_spend_wei_total", "kind", over=WEI),),
+            (build_rate_line("oracle_txmgr_spend_wei_total", "kind", divisor=WEI),),
         ),
         Panel(
             "Gas per second",
             PER_SECOND,
-            (rate("oracle_txmgr_gas_used_total", "kind"),),
+            (build_rate_line("oracle_txmgr_gas_used_total", "kind"),),
         ),
     ),
 )

@@ -17,8 +17,10 @@ from typing import Any
 from bootstrap import pip_setting
 from release.pins import FOLDER, ROOT, normalize_name
 
-_HEAD = "# Made by `make constraints`; versions are raised on purpose, in a commit of their own.\n"
-_COMPILE = (
+_HEADER = (
+    "# Made by `make constraints`; versions are raised on purpose, in a commit of their own.\n"
+)
+_UV_ARGUMENTS = (
     *("pip", "compile", "-", "--universal", "--python-version", "3.11", "--generate-hashes"),
     # Only wheels, because they run no code during the installation. If possible, all Pythons get
     # the same version.
@@ -26,9 +28,9 @@ _COMPILE = (
     *("--annotation-style", "line", "--no-header", "--no-config", "--quiet"),
 )
 # Annotations that a version comes from check.txt; they are removed.
-_LIKE = re.compile(r"(?:, |\n {4}# via )-c [\w./]+(?=\n|$)")
+_CONSTRAINT_ANNOTATION = re.compile(r"(?:, |\n {4}# via )-c [\w./]+(?=\n|$)")
 # A setting of pip, and the environment variable that passes it to uv.
-_SETTINGS = {"index-url": "UV_DEFAULT_INDEX", "cert": "SSL_CERT_FILE"}
+_VARIABLE_BY_SETTING = {"index-url": "UV_DEFAULT_INDEX", "cert": "SSL_CERT_FILE"}
 
 
 def load_project() -> Mapping[str, Any]:
@@ -41,21 +43,25 @@ def get_requirements_by_file(project_table: Mapping[str, Any]) -> Mapping[str, S
 
     `build` and `run` have the same versions as `check`.
     """
-    extras = project_table["project"]["optional-dependencies"]
-    run = project_table["project"]["dependencies"]
+    optional_dependencies = project_table["project"]["optional-dependencies"]
+    run_requirements = project_table["project"]["dependencies"]
     # `editables` is needed for an editable installation of a checkout.
-    build = [*project_table["build-system"]["requires"], "editables"]
-    tested = [
-        *(*extras["dev"], *extras["kms"], *extras["notify"]),
-        *(*extras["otel"], *extras["parquet"]),
+    build_requirements = [*project_table["build-system"]["requires"], "editables"]
+    check_requirements = [
+        *(
+            *optional_dependencies["dev"],
+            *optional_dependencies["kms"],
+            *optional_dependencies["notify"],
+        ),
+        *(*optional_dependencies["otel"], *optional_dependencies["parquet"]),
     ]
     return {
-        "check": [*build, *run, *tested],
-        "build": build,
-        "run": run,
-        "node": extras["node"],
-        "notify": extras["notify"],
-        "otel": extras["otel"],
+        "check": [*build_requirements, *run_requirements, *check_requirements],
+        "build": build_requirements,
+        "run": run_requirements,
+        "node": optional_dependencies["node"],
+        "notify": optional_dependencies["notify"],
+        "otel": optional_dependencies["otel"],
         "audit": project_table["dependency-groups"]["audit"],
         "docs": project_table["dependency-groups"]["docs"],
     }
@@ -70,17 +76,28 @@ def main(flags: Sequence[str]) -> int:
     """Write every file; return the first exit code of uv that is not 0, else 0."""
     FOLDER.mkdir(exist_ok=True)
     for name, requirements in get_requirements_by_file(load_project()).items():
-        if code := _compile(name, requirements, flags):
+        if code := _resolve_file(name, requirements, flags):
             return code
     return 0
 
 
-def _compile(name: str, requirements: Sequence[str], flags: Sequence[str]) -> int:
+def _resolve_file(name: str, requirements: Sequence[str], flags: Sequence[str]) -> int:
     """Resolve one file with uv, which keeps the versions of the existing file if possible."""
     path = FOLDER / f"{name}.txt"
-    like = ("--constraint", str(FOLDER / "check.txt")) if name in ("build", "run") else ()
-    uv = (sys.executable, "-m", "uv", *_COMPILE, *like, *flags, "--output-file", str(path))
-    done = subprocess.run(  # noqa: S603 - uv of the environment
+    constraint_options = (
+        ("--constraint", str(FOLDER / "check.txt")) if name in ("build", "run") else ()
+    )
+    uv = (
+        sys.executable,
+        "-m",
+        "uv",
+        *_UV_ARGUMENTS,
+        *constraint_options,
+        *flags,
+        "--output-file",
+        str(path),
+    )
+    completed = subprocess.run(  # noqa: S603 - uv of the environment
         uv,
         input="\n".join(requirements),
         cwd=ROOT,
@@ -89,10 +106,10 @@ def _compile(name: str, requirements: Sequence[str], flags: Sequence[str]) -> in
         check=False,
         stdout=subprocess.DEVNULL,
     )
-    if done.returncode == 0:
-        written = path.read_text("utf-8").removeprefix(_HEAD)
-        path.write_text(_HEAD + _LIKE.sub("", written), "utf-8")
-    return done.returncode
+    if completed.returncode == 0:
+        constraints_text = path.read_text("utf-8").removeprefix(_HEADER)
+        path.write_text(_HEADER + _CONSTRAINT_ANNOTATION.sub("", constraints_text), "utf-8")
+    return completed.returncode
 
 
 def _get_pip_environment() -> dict[str, str]:
@@ -101,7 +118,7 @@ def _get_pip_environment() -> dict[str, str]:
     They are passed in the environment, because an index URL may contain a password that must not
     be printed.
     """
-    settings = {name: pip_setting(setting) for setting, name in _SETTINGS.items()}
+    settings = {name: pip_setting(setting) for setting, name in _VARIABLE_BY_SETTING.items()}
     return {name: value for name, value in settings.items() if value}
 
 

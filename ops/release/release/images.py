@@ -37,14 +37,14 @@ def pin_images(root: Path = ROOT) -> list[str]:
     tags = {image: _DIGEST.sub("", image) for _, image in iter_images(root)}
     digests = {tag: _fetch_digest(tag) for tag in sorted({*tags.values()})}
 
-    def pinned(match: re.Match[str]) -> str:
+    def pin_reference(match: re.Match[str]) -> str:
         tag = tags.get(match["image"], "")
         digest = digests.get(tag, "")
         return f"{match['before']}{tag}@{digest}" if digest else match[0]
 
     for name in FILES:
         path = root / name
-        path.write_text(_IMAGE.sub(pinned, path.read_text("utf-8")), "utf-8")
+        path.write_text(_IMAGE.sub(pin_reference, path.read_text("utf-8")), "utf-8")
     return [tag for tag, digest in digests.items() if not digest]
 
 
@@ -59,15 +59,15 @@ def _fetch_digest(tag: str) -> str:
         "{{.Manifest.Digest}}",
         tag,
     )
-    done = subprocess.run(  # noqa: S603 - the image is one that our own files name
+    completed = subprocess.run(  # noqa: S603 - the image is one that our own files name
         command, capture_output=True, text=True, check=False
     )
-    match = re.search(r"sha256:[0-9a-f]{64}", done.stdout)
-    return match[0] if match and done.returncode == 0 else ""
+    match = re.search(r"sha256:[0-9a-f]{64}", completed.stdout)
+    return match[0] if match and completed.returncode == 0 else ""
 
 
 if __name__ == "__main__":
-    missing = pin_images()
-    for one in missing:
-        sys.stderr.write(f"{one}: the registry returned no digest\n")
-    raise SystemExit(1 if missing else 0)
+    unpinned_tags = pin_images()
+    for tag in unpinned_tags:
+        sys.stderr.write(f"{tag}: the registry returned no digest\n")
+    raise SystemExit(1 if unpinned_tags else 0)

@@ -25,14 +25,14 @@ class Pin:
     """A package with its pinned version.
 
     `marker`: the environment marker, empty if the package is needed everywhere. `hashes`: sha256
-    in hex. `askers`: the packages that depend on this one, empty if only the project does.
+    in hex. `dependents`: the packages that depend on this one, empty if only the project does.
     """
 
     name: str
     version: str
     marker: str
     hashes: tuple[str, ...]
-    askers: tuple[str, ...]
+    dependents: tuple[str, ...]
 
     @property
     def purl(self) -> str:
@@ -51,24 +51,24 @@ def read_pins(path: Path) -> list[Pin]:
     Raises:
         ValueError: a line is not in uv's format; no line is skipped silently.
     """
-    return [_pin(line) for line in _lines(path.read_text("utf-8"))]
+    return [_parse_pin(line) for line in _iter_pin_lines(path.read_text("utf-8"))]
 
 
-def _lines(text: str) -> Iterator[str]:
+def _iter_pin_lines(text: str) -> Iterator[str]:
     """Yield each pin as one line, with its hashes and the comment that follows them."""
-    joined = ""
+    pin_line = ""
     for line in text.splitlines():
         if not line.startswith(" "):
-            if joined:
-                yield joined
-            joined = "" if line.startswith("#") else line.strip()
+            if pin_line:
+                yield pin_line
+            pin_line = "" if line.startswith("#") else line.strip()
         else:
-            joined = f"{joined.removesuffix(chr(92)).strip()} {line.strip()}"
-    if joined:
-        yield joined
+            pin_line = f"{pin_line.removesuffix(chr(92)).strip()} {line.strip()}"
+    if pin_line:
+        yield pin_line
 
 
-def _pin(line: str) -> Pin:
+def _parse_pin(line: str) -> Pin:
     match = _PIN.fullmatch(line)
     if match is None:
         raise ValueError(f"not a pinned version with hashes: {line[:99]}")

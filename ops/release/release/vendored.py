@@ -16,8 +16,8 @@ from typing import Any
 from release.pins import ROOT
 
 PACKAGES = ROOT / "ops/pages"
-FOLDER = ROOT / "oracle/daemon/web/pages/static/vendor"
-LIST = FOLDER / "vendor.json"
+VENDOR_FOLDER = ROOT / "oracle/daemon/web/pages/static/vendor"
+VENDOR_LIST = VENDOR_FOLDER / "vendor.json"
 # The npm package and the path in it, by the name of the vendored file.
 FILES = {
     "htmx.min.js": ("htmx.org", "dist/htmx.min.js"),
@@ -49,7 +49,7 @@ def build_vendor_rows() -> list[dict[str, Any]]:
             "version": packages[package]["version"],
             "integrity": packages[package]["integrity"],
             "license": packages[package]["license"],
-            "sha256": sha256((FOLDER / name).read_bytes()).hexdigest(),
+            "sha256": sha256((VENDOR_FOLDER / name).read_bytes()).hexdigest(),
         }
         for name, (package, _) in sorted(FILES.items())
     ]
@@ -61,10 +61,10 @@ def main() -> None:
         for name in ("package.json", "package-lock.json"):
             shutil.copy(PACKAGES / name, folder)
         subprocess.run(["npm", "ci", "--ignore-scripts"], cwd=folder, check=True)  # noqa: S607 - npm is where it is
-        FOLDER.mkdir(parents=True, exist_ok=True)
+        VENDOR_FOLDER.mkdir(parents=True, exist_ok=True)
         for name, (package, source) in FILES.items():
-            shutil.copyfile(Path(folder) / "node_modules" / package / source, FOLDER / name)
-    LIST.write_text(json.dumps(build_vendor_rows(), indent=2) + "\n", "utf-8")
+            shutil.copyfile(Path(folder) / "node_modules" / package / source, VENDOR_FOLDER / name)
+    VENDOR_LIST.write_text(json.dumps(build_vendor_rows(), indent=2) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

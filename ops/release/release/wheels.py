@@ -13,7 +13,7 @@ from pathlib import Path
 from release.pins import ROOT
 
 
-def commit_time(commit: str = "HEAD") -> int:
+def get_commit_time(commit: str = "HEAD") -> int:
     """Return the time of a commit in Unix seconds."""
     return int(_git("log", "-1", "--format=%ct", commit))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.drawing import ROWS, build_dashboard, render_json
-from reference.metrics_page import metric_labels
+from reference.metrics_page import get_metric_labels
 from tests.house.ops.test_prometheus import with_promtool
 from tests.house.pages.test_documents import ALERTS, RULES
 
@@ -17,7 +17,7 @@ SHIPPED = Path(__file__).resolve().parents[3] / "ops" / "grafana" / "qos-oracle.
 LINES = [line for row in ROWS for panel in row.panels for line in panel.lines]
 _ENDS = re.compile(r"_(bucket|count|sum)$")
 # What the registry itself says, also of metrics that nothing was counted for yet.
-LABELS = {name: set(labels) for name, labels in metric_labels().items()}
+LABELS = {name: set(labels) for name, labels in get_metric_labels().items()}
 
 
 def shown(expression: str) -> set[str]:

@@ -7,7 +7,7 @@ import pytest
 
 from oracle.daemon.config.loader import Config, read_config
 from oracle.resources import find_shipped_path
-from reference.metrics_page import metric_labels
+from reference.metrics_page import get_metric_labels
 from reference.settings_page import iter_settings
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -53,7 +53,7 @@ def test_example_contains_defaults():
 @pytest.mark.parametrize(("alert", "expression"), RULES)
 def test_every_alert_uses_existing_metrics(alert, expression):
     ends = ("", "_bucket", "_count", "_sum")
-    metric_names = {f"{name}{end}" for name in metric_labels() for end in ends}
+    metric_names = {f"{name}{end}" for name in get_metric_labels() for end in ends}
     assert set(re.findall(r"\boracle_\w+", expression)) <= metric_names, alert
 
 

@@ -166,4 +166,4 @@ def test_page_of_contracts_needs_a_comment_for_every_name(
     words.write_text(text.replace("/// @notice No word was written; see WordsBrought.", ""))
     monkeypatch.setattr(contracts_page, "_SOURCES", copy)
     with pytest.raises(LookupError, match="error NothingWritten: no @notice"):
-        contracts_page.page()
+        contracts_page.render_page()
