@@ -92,8 +92,8 @@ def requirements_of(package: str) -> list[Requirement]:
 def test_every_package_named_as_requiring_a_pin_is_itself_pinned():
     """Else the bill of materials would have an edge that leads nowhere."""
     pins = read_pins(FOLDER / "run.txt")
-    askers = {normalize_name(dependent) for pin in pins for dependent in pin.dependents}
-    assert askers <= pinned("run")
+    dependents = {normalize_name(dependent) for pin in pins for dependent in pin.dependents}
+    assert dependents <= pinned("run")
 
 
 def test_pin_is_parsed_with_marker_hashes_and_requiring_packages(tmp_path):
