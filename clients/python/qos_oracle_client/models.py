@@ -274,6 +274,18 @@ class DrawnNode(TypedDict):
     sum: str
 
 
+class DueKickout(TypedDict):
+    """A node whose kickout is due, and what delays its accusation by this reporter."""
+
+    node: str
+    due_since: "LogPlace | None"
+    """null: it is not due any more."""
+    on_chain: "ContractKickout | None"
+    """null: it was never accused."""
+    objection_delay: "ObjectionDelayEntry | None"
+    """null: no objection delays it."""
+
+
 class EarningView(TypedDict):
     """A node's earning from a task, in the token's smallest unit: all or part of the fee."""
 
@@ -448,16 +460,6 @@ IneligibilityReason = Literal[
 JsonValue = Any
 
 
-class KickoutEntry(TypedDict):
-    """A node whose kickout is due or accused."""
-
-    node: str
-    due_since: "LogPlace | None"
-    """null: it is not due any more."""
-    on_chain: "ContractKickout | None"
-    """null: it was never accused."""
-
-
 class KickoutInterval(TypedDict):
     """The period in which a kickout was due."""
 
@@ -485,7 +487,7 @@ class KickoutPage(TypedDict):
     """Kickouts that are due now, and the last fifty kickouts in the contract, newest first."""
 
     as_of: "AsOf"
-    due: list["KickoutEntry"]
+    due: list["DueKickout"]
     on_chain: list["KickoutRecord"]
 
 
@@ -494,6 +496,8 @@ class KickoutProgress(TypedDict):
 
     is_due: bool
     due_since_block: int | None
+    due_since: int | None
+    """Time of that block, unix seconds: what an objection names; null: not due."""
     scores: int
     """Scores in the pool or legacy window; a kickout needs `pool_size` scores."""
     pool_size: int
@@ -755,6 +759,10 @@ class NodeExplanation(TypedDict):
     kickouts: list["KickoutInterval"]
     held: str | None
     """Why its kickout waits for the vetoer."""
+    objections: list["ObjectionEntry"]
+    """Up to the block, newest first; check and answer are as of the last block."""
+    objection_delay: "ObjectionDelayEntry | None"
+    """Why this reporter does not accuse it yet; null: no objection delays it, or the block is not the last one."""
     downloads: list["DownloadView"]
     on_chain: "LaneOnChain | None"
     """null: the node has no index in the contract."""
@@ -823,6 +831,14 @@ class NodeMoney(TypedDict):
     losses: list["RankLoss"]
     """Best place first."""
     assumption: str
+
+
+class NodeObjections(TypedDict):
+    """The objections of a node, newest first, and those that were posted to this reporter."""
+
+    as_of: "AsOf"
+    objections: list["ObjectionEntry"]
+    posted: list["PostedEntry"]
 
 
 class NodePage(TypedDict):
@@ -925,8 +941,35 @@ class NodeView(TypedDict):
     kickout: "KickoutProgress"
     on_chain: "OnChainScore | None"
     """null: no accepted round contains the node, or its leaves are not stored."""
+    objections: list["ObjectionEntry"]
+    """Its newest objections, newest first."""
+    objection_delay: "ObjectionDelayEntry | None"
+    """Why this reporter does not accuse it yet; null: no objection delays it."""
     lift: "NodeLift"
     """Events that would change its standing, simulated by the fold."""
+
+
+class ObjectionAccepted(TypedDict):
+    """A posted objection that this reporter will bring on the chain."""
+
+    as_of: "AsOf"
+    node: str
+    seq: int
+    due_since: int
+    """Since when the kickout is due, unix seconds."""
+    state: "PostedState"
+    to: str
+    """The contract of objections."""
+
+
+class ObjectionDelayEntry(TypedDict):
+    """Why this reporter does not accuse a node yet: an objection, or the time to object."""
+
+    reason: str
+    until: int | None
+    """Block time at which the delay ends without an answer, unix seconds; null: only an answer of the operator ends it."""
+    objection: int | None
+    """Number of the objection; null: the owner may still object."""
 
 
 class ObjectionEntry(TypedDict):
@@ -1032,6 +1075,22 @@ class PastEvent(TypedDict):
     """Round in which the node was accused or expelled."""
 
 
+class PostedEntry(TypedDict):
+    """An objection that was posted to this reporter, and what became of it."""
+
+    seq: int
+    due_since: int
+    """Since when the kickout is due, unix seconds."""
+    received_at: int
+    """Unix seconds, by the server's clock."""
+    state: "PostedState"
+    ended_reason: str | None
+    """Why it was not brought; null: it was, or will."""
+
+
+PostedState = Literal["waiting", "sent", "on_chain", "ended"]
+
+
 class Problem(TypedDict):
     """A problem document, with the reason why a request has no answer."""
 
@@ -1043,6 +1102,10 @@ class Problem(TypedDict):
     """Unix seconds, by the server's clock."""
     found: NotRequired[list[str] | None]
     """The nodes that match an ambiguous prefix."""
+    refusal: NotRequired[str | None]
+    """Why a posted objection was refused."""
+    calldata: NotRequired[str | None]
+    """The call that any account can send instead of this reporter."""
 
 
 class ProofAnswer(TypedDict):
@@ -1457,6 +1520,26 @@ class SentLane(TypedDict):
     """null: the raw log is not stored."""
     round: int
     lane: int | None
+
+
+class SignedObjection(TypedDict):
+    """A signed objection, as `objection sign --json` prints it."""
+
+    node: str
+    due_since: int
+    """Since when the kickout is due, unix seconds."""
+    reason: Literal["other", "not-on-chain", "application", "outage", "one-creator", "rules"]
+    text: NotRequired[str]
+    """The words, at most 280 bytes."""
+    seq: int
+    """The number of the node's next objection."""
+    deadline: int
+    """Last block time that may include it, unix seconds."""
+    signature: str
+    to: NotRequired[str | None]
+    """The contract; ignored."""
+    calldata: NotRequired[str | None]
+    """Ignored."""
 
 
 class TaskAnswer(TypedDict):

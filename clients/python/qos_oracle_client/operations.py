@@ -208,9 +208,17 @@ class Operations:
         )
         return response
 
-    def node_objections(self, node: str) -> models.ObjectionPage:
+    def post_objection(self, body: models.SignedObjection) -> models.ObjectionAccepted:
+        """Accept a signed objection, which this reporter brings on the chain and pays for.
+
+        A refusal names its reason in `refusal`, and nothing is stored.
+        """
+        response: models.ObjectionAccepted = self._request("POST", "/v1/objections", {}, {}, body)
+        return response
+
+    def node_objections(self, node: str) -> models.NodeObjections:
         """List the newest fifty objections of a node, newest first."""
-        response: models.ObjectionPage = self._request(
+        response: models.NodeObjections = self._request(
             "GET", "/v1/objections/{node}", {"node": node}, {}, None
         )
         return response
@@ -295,7 +303,7 @@ class Operations:
         return response
 
     def rules_history(self) -> models.RulesHistory:
-        """List announced, cancelled and made changes of the contract's rules, newest first."""
+        """List announced, cancelled and executed changes of the contract's rules, newest first."""
         response: models.RulesHistory = self._request("GET", "/v1/rules/history", {}, {}, None)
         return response
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any, cast
 
 from oracle.daemon.config.listener_section import ApiSection
@@ -19,8 +20,8 @@ def build_description() -> dict[str, Any]:
     OpenAPI has no way to describe the events of a stream. Titles and examples are left out,
     because generators repeat them as comments.
     """
-    # The description needs no data.
-    source = cast("ApiSource", None)
+    # The description needs no data; the path for objections depends on a setting.
+    source = cast("ApiSource", SimpleNamespace(objection_intake=True))
     description = create_read_api(source, streams=ApiSection()).openapi()
     event_schema = FeedEvent.model_json_schema(ref_template=SCHEMA_REFERENCE + "{model}")
     description["components"]["schemas"]["FeedEvent"] = event_schema

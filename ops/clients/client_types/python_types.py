@@ -57,9 +57,16 @@ def generate_operations(paths: Mapping[str, Any]) -> str:
         _define_method(method, path, operation)
         for path, operation_by_method in paths.items()
         for method, operation in operation_by_method.items()
-        if _STREAM not in operation["responses"]["200"]["content"]
+        if _STREAM not in get_success_content(operation)
     ]
     return _format_code("\n\n".join((_OPERATIONS_HEAD, *methods)))
+
+
+def get_success_content(operation: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what the operation responds with if it succeeds, by media type."""
+    status = min(status for status in operation["responses"] if status.startswith("2"))
+    content: Mapping[str, Any] = operation["responses"][status]["content"]
+    return content
 
 
 def _define_type(name: str, schema: Mapping[str, Any]) -> str:
@@ -74,8 +81,8 @@ def _define_type(name: str, schema: Mapping[str, Any]) -> str:
 
 def _define_fields(properties: Mapping[str, Any], required: list[str]) -> Iterator[str]:
     for name, schema in properties.items():
-        # A field with a default is in every response, too.
-        is_sent = name in required or schema.get("default") is not None
+        # A field with a default that is no empty text is in every response, too.
+        is_sent = name in required or bool(schema.get("default"))
         field_type = _write_type(schema, "")
         yield f"{name}: {field_type}" if is_sent else f"{name}: NotRequired[{field_type}]"
         if description := schema.get("description"):
@@ -111,8 +118,8 @@ def _join_types(types: Iterator[str]) -> str:
 
 
 def _define_method(method: str, path: str, operation: Mapping[str, Any]) -> str:
-    (content,) = [*operation["responses"]["200"]["content"].items()][:1]
-    result = "bytes" if content[0] == "application/octet-stream" else _write_model(content[1])
+    ((media_type, content), *_) = get_success_content(operation).items()
+    result = "bytes" if media_type == "application/octet-stream" else _write_model(content)
     parameters = [item for item in operation.get("parameters", ()) if item["in"] != "header"]
     values = [item["name"] for item in parameters if item["in"] == "path"]
     query = [item["name"] for item in parameters if item["in"] == "query"]
