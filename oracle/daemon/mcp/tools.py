@@ -14,7 +14,7 @@ from oracle.queries.text.text_tables import sanitize_text
 
 MARK = "untrusted_text"
 # The fields of the responses of the tools that strangers write, at any depth.
-UNTRUSTED_FIELDS = frozenset(("abort_reason", "card", "model", "models", "required_gpu"))
+UNTRUSTED_FIELDS = frozenset(("abort_reason", "card", "model", "models", "required_gpu", "text"))
 INSTRUCTIONS = (
     "Scores of the nodes of a compute network, computed from chain events. Fractions such as QoS "
     "are decimals between 0 and 1 with 18 digits, amounts are in the smallest unit, and times are "
