@@ -28,6 +28,10 @@ class AnswerEntry(TypedDict):
     because: str
     answered_at: int
     """Unix seconds."""
+    signer: str | None
+    """null: the answer is not signed."""
+    signature: str | None
+    """EIP-712, 65 bytes as hex; null: not signed."""
 
 
 class AsOf(TypedDict):
@@ -497,7 +501,7 @@ class KickoutProgress(TypedDict):
     is_due: bool
     due_since_block: int | None
     due_since: int | None
-    """Time of that block, unix seconds: what an objection names; null: not due."""
+    """Since when it is due, unix seconds: an objection names the kickout by it."""
     scores: int
     """Scores in the pool or legacy window; a kickout needs `pool_size` scores."""
     pool_size: int

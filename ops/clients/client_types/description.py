@@ -3,8 +3,8 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
+from unittest.mock import MagicMock
 
 from oracle.daemon.config.listener_section import ApiSection
 from oracle.daemon.web.api.read_api import create_read_api
@@ -20,9 +20,8 @@ def build_description() -> dict[str, Any]:
     OpenAPI has no way to describe the events of a stream. Titles and examples are left out,
     because generators repeat them as comments.
     """
-    # The description needs no data; the path for objections depends on a setting.
-    source = cast("ApiSource", SimpleNamespace(objection_intake=True))
-    description = create_read_api(source, streams=ApiSection()).openapi()
+    # No data are needed. A mock has every optional part, so that no optional path is left out.
+    description = create_read_api(MagicMock(ApiSource), streams=ApiSection()).openapi()
     event_schema = FeedEvent.model_json_schema(ref_template=SCHEMA_REFERENCE + "{model}")
     description["components"]["schemas"]["FeedEvent"] = event_schema
     schemas = description["components"]["schemas"]
