@@ -64,6 +64,8 @@ def test_demo_completes_without_faults(monkeypatch, capsys, system):
     assert not hopeless["selectable"]
     assert summary["kickout"]["rejoin"] == "KickedOut"
     assert summary["kickout"]["by_stranger"]
+    assert summary["objection"]["verdict"] == "refuted"
+    assert summary["objection"]["transaction"]
 
 
 @pytest.mark.nightly
