@@ -46,6 +46,7 @@ from oracle.indexer.rules_binding import (
     bind_or_check_period,
     bind_or_check_rules,
     check_bound_rules,
+    clear_switch,
 )
 from oracle.kickouts.kick_calls import KickoutHook
 from oracle.reporting.report_cutter import ReportCutter
@@ -351,6 +352,8 @@ def store_or_check_identity(index: Index) -> None:
     with index.store.transaction() as uow:
         uow.identity.store_or_check(identity)
         bind_or_check_rules(uow, index.rules)
+        if index.config.rules.switched_rules is None:
+            clear_switch(uow)
         bind_or_check_period(uow, index.report_settings.period_seconds)
         if dispatch is not None:
             bind_or_check_dispatch_settings(uow, dispatch)

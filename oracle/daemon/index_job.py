@@ -7,11 +7,12 @@ from oracle.chain.verification.refused_blocks import BlockRefusedError
 from oracle.daemon.compose import Index
 from oracle.daemon.daemon_health import DaemonHealth, record_window_metrics
 from oracle.daemon.maintenance_jobs import MaintenanceJobs, find_unsound_blocks_reason
+from oracle.daemon.rules_switch import RulesSwitcher
 from oracle.daemon.scheduler import TickFacts
 from oracle.domain.health import Condition
 from oracle.errors import TransientError
 from oracle.indexer.block_confirmation import find_unconfirmed_reason, get_refusal
-from oracle.indexer.block_hooks import group_note_numbers_by_hook
+from oracle.indexer.block_hooks import get_max_header_depth, group_note_numbers_by_hook
 from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.loop import IngestResult, IngestState, ingest_next_window
 from oracle.indexer.reorgs.finality_halt import HaltChanged
@@ -35,7 +36,9 @@ class IndexJob:
     ingest: IngestState
     maintenance: MaintenanceJobs
     health: DaemonHealth
+    switcher: RulesSwitcher
     wait: Callable[[float], object] | None = None
+    _is_switch_checked: bool = False
 
     def run_tick(self) -> TickFacts:
         """Repair or reread older blocks, index one window, or rewind after a fork."""
@@ -59,11 +62,35 @@ class IndexJob:
             # The lag grows even if nothing can be written.
             self._update_health()
             self.maintenance.store_endpoint_findings()
+        if not is_halted and (result is not None or not self._is_switch_checked):
+            self._switch_rules()
         if result is not None:
             return describe_index_tick(result)
         if reread_error is not None:
             raise reread_error
         return self._wait_for_fork_confirmation()
+
+    def _switch_rules(self) -> None:
+        """At the head, switch to the rules in force if they are not those of the database.
+
+        Raises:
+            RulesSwitchedError: the database was switched.
+        """
+        if not self._is_at_head():
+            return
+        self._is_switch_checked = True
+        reason = self.switcher.switch_if_due()
+        if reason is None:
+            self.health.clear_condition(Condition.RULES_NOT_FOLLOWED)
+        else:
+            self.health.raise_condition(Condition.RULES_NOT_FOLLOWED, reason)
+
+    def _is_at_head(self) -> bool:
+        """Return whether reports are cut, so that the rules in force matter."""
+        lag_blocks = self.health.lag_blocks
+        return lag_blocks is not None and lag_blocks <= get_max_header_depth(
+            self.index.folder.hooks
+        )
 
     def _reread_blocks(self) -> tuple[TickFacts, TransientError | None]:
         """Reread blocks that can be verified better; if no endpoint responds, return the error.

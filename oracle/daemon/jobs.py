@@ -17,6 +17,7 @@ from oracle.daemon.maintenance_jobs import (
 )
 from oracle.daemon.notify_job import open_notify_job
 from oracle.daemon.rules_previews import open_preview_job
+from oracle.daemon.rules_switch import RulesSwitcher
 from oracle.daemon.scheduler import Job
 from oracle.daemon.senders import Senders
 from oracle.daemon.sending_jobs import RECONCILE_SECONDS, SendingJobs
@@ -54,7 +55,8 @@ def open_jobs(
         head_limit=None if feed_jobs is None else FeedHeadLimit(index.store),
     )
     maintenance = MaintenanceJobs(index, epoch, ingest, health, max_wait_seconds)
-    index_job = IndexJob(index, ingest, maintenance, health, wait)
+    switcher = RulesSwitcher(index, epoch, health.liveness.mark_progress)
+    index_job = IndexJob(index, ingest, maintenance, health, switcher, wait)
     sending_jobs = SendingJobs(
         senders,
         ingest,

@@ -9,6 +9,7 @@ from oracle.daemon.config.loader import Config
 from oracle.daemon.health_reporter import report_daemon_health, report_to_systemd
 from oracle.daemon.jobs import open_jobs
 from oracle.daemon.lease_keeper import hold_lease, keep_lease
+from oracle.daemon.rules_switch import RulesSwitchedError, has_other_rules
 from oracle.daemon.run_phases import (
     RUN_COMMAND,
     acquire_lease_or_wait,
@@ -45,8 +46,16 @@ def run_daemon(
         InputError: the settings do not match the chain, the database or the contract.
         FatalError: the lease was lost, or a job failed permanently.
     """
-    with ExitStack() as exit_stack:
-        _run_phases(DaemonProcess(config, permissions, stop, exit_stack), is_standby=is_standby)
+    is_running = True
+    while is_running:
+        with ExitStack() as exit_stack:
+            process = DaemonProcess(config, permissions, stop, exit_stack)
+            try:
+                _run_phases(process, is_standby=is_standby)
+                is_running = False
+            except RulesSwitchedError:
+                # All parts depend on the rules.
+                stop.clear_event()
     structlog.get_logger().info("process_stopped", by=stop.reason)
 
 
@@ -59,7 +68,7 @@ def _run_phases(process: DaemonProcess, *, is_standby: bool) -> None:
     if index is None:
         return
     is_dry_run = not process.permissions.reports
-    metrics.set_build_info(compute_rules_hash(process.config, index.reader), is_dry_run=is_dry_run)
+    metrics.set_build_info(compute_rules_hash(index.config, index.reader), is_dry_run=is_dry_run)
     open_key = make_key_opener(index.config)
     get_reporter = make_reporter_opener(process, index, open_key)
     epoch = acquire_lease_or_wait(process, index, get_reporter, is_standby=is_standby)
@@ -71,6 +80,8 @@ def _run_phases(process: DaemonProcess, *, is_standby: bool) -> None:
         ) as lease_keeper,
         report_daemon_health(index.store, health, RUN_COMMAND, lambda: lease_keeper.failure),
     ):
+        if has_other_rules(index):
+            raise RulesSwitchedError("the process that led before has switched the rules")
         senders = retry_until_answered(
             process, lambda: prepare_senders(process, index, epoch, open_key, get_reporter), index
         )
@@ -91,6 +102,13 @@ def run_to_head(config: Config, permissions: SendPermissions, stop: StopSignal) 
         FatalError: the index is halted, or contains blocks that are not verified.
         TransientError: no endpoint answers, or the outcome of a sent call is unknown.
     """
+    try:
+        return _run_to_head(config, permissions, stop)
+    except RulesSwitchedError:
+        return run_to_head(config, permissions, stop)
+
+
+def _run_to_head(config: Config, permissions: SendPermissions, stop: StopSignal) -> Cursor | None:
     patience = EndpointRetryWaiter(stop)
     with ExitStack() as exit_stack:
         process = DaemonProcess(config, permissions, stop, exit_stack)

@@ -10,9 +10,8 @@ from oracle.daemon.config.oracle_section import build_report_settings
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.scoring.rules import Rules
-from oracle.indexer.rules_binding import check_bound_rules
+from oracle.indexer.rules_binding import check_bound_rules, find_switched_rules
 from oracle.store.database import Store
-from oracle.systems.registry import build_rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +34,27 @@ class Records:
 
 
 def build_configured_rules(config: Config) -> Rules:
-    """Return the rule set of `[rules]` with its changes."""
-    return build_rules(config.rules.set, config.rules.changes)
+    """Return the rule set of `[rules]` with its changes, or the rules that replaced it."""
+    return config.rules.switched_rules or config.rules.build_set()
 
 
 @contextmanager
 def open_records(config: Config, *, create: bool = False) -> Iterator[Records]:
-    """Open the database with the configured rules, and close it on exit.
+    """Open the database with its rules, and close it on exit.
 
-    `create` creates the tables of an empty database.
+    These are the configured rules, or those to which the daemon has switched from them. `create`
+    creates the tables of an empty database.
 
     Raises:
         InputError: the database cannot be opened, or its schema does not match the code.
     """
-    rules = build_configured_rules(config)
+    configured_rules = config.rules.build_set()
     with Store.open(config.database.url, create=create) as store:
-        yield Records(config, rules, store)
+        with store.read_transaction() as uow:
+            switched_rules = find_switched_rules(uow, configured_rules)
+        section = config.rules.with_switched_rules(switched_rules)
+        opened_config = config.model_copy(update={"rules": section})
+        yield Records(opened_config, switched_rules or configured_rules, store)
 
 
 @contextmanager

@@ -21,12 +21,13 @@ import structlog
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.segments.segment_request import MAX_FRAME_BYTES, read_frame, write_frame
 from oracle.chain.segments.worker_process import DATABASE_VARIABLES, start_worker_process
-from oracle.daemon.compose import Index, open_reader
+from oracle.daemon.compose import Index, compute_rules_hash, open_reader
 from oracle.daemon.config.loader import Config, read_shadow_rules
 from oracle.daemon.config.redaction import iter_secret_parts, iter_secret_values
 from oracle.daemon.records import Records, open_folded_records
 from oracle.daemon.scheduler import Job, TickFacts
 from oracle.domain.ids import Address
+from oracle.domain.reports.rules_changes import get_rules_in_force
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import OracleError
 from oracle.indexer.provenance import find_stored_block, get_rebuild_count
@@ -76,7 +77,10 @@ def update_previews(
         other_rules = list_other_rules(
             uow, reader.identity, config.rules.announced_folder, read_shadow_rules(config)
         )
-    stage.discard_others([records.rules, *(other_set.rules for other_set in other_rules)])
+        in_force = get_rules_in_force(uow.rounds.get_contract_settings().rules_changes)
+    if in_force is None or in_force.rules_hash == compute_rules_hash(config, reader):
+        # Otherwise the daemon is about to switch to rules in force, and needs their state.
+        stage.discard_others([records.rules, *(other_set.rules for other_set in other_rules)])
     _delete_other_previews(folder, other_rules)
     if not other_rules or cursor is None or cursor.final_number is None:
         return []

@@ -29,6 +29,7 @@ from oracle.daemon.config.loader import TASK_NETWORK_CONTRACT, Config
 from oracle.daemon.config.oracle_section import build_report_settings
 from oracle.daemon.contexts import ReporterContexts, register_dispatch_calls
 from oracle.daemon.records import build_configured_rules
+from oracle.daemon.rules_switch import has_known_rules
 from oracle.dispatch.dispatch_calls import DispatchContext
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.results_folder import ResultsFolder
@@ -284,7 +285,9 @@ def open_reporter(
 def check_contract(reporter: Reporter) -> RootsConfiguration:
     """Return the configuration of the oracle contract if it is as expected.
 
-    The hot set and the contract of objections are checked as well.
+    The contract may have other rules, to which the daemon switches once it has indexed their
+    change; until then the planner signs nothing. The hot set and the contract of objections are
+    checked as well.
 
     Raises:
         InputError: a contract is not as configured.
@@ -294,6 +297,11 @@ def check_contract(reporter: Reporter) -> RootsConfiguration:
     contract_configuration, mismatches = inspect_contract(
         pool_view, address, reporter.expected_contract
     )
+    contract_rules_hash = contract_configuration.contract_status.rules_hash
+    if any(mismatch.subject == "rulesHash" for mismatch in mismatches) and has_known_rules(
+        reporter.index, contract_rules_hash
+    ):
+        mismatches = [mismatch for mismatch in mismatches if mismatch.subject != "rulesHash"]
     if mismatches:
         mismatch_lines = "".join(f"\n  {mismatch.format_line()}" for mismatch in mismatches)
         if any(mismatch.subject == "rulesHash" for mismatch in mismatches):

@@ -102,6 +102,11 @@ class Condition(Enum):
         "Rules that were announced are not on this host",
         "get them from the contract's admin, and put them into rules.announced_folder",
     )
+    RULES_NOT_FOLLOWED = (
+        _ATTENTION,
+        "The contract has other rules, to which the daemon cannot switch; nothing is published",
+        "stop it, set [rules], and run `qos-oracle resync rebuild`",
+    )
     # The process.
     STEP_FAILING = (_ATTENTION, "A loop of the daemon keeps failing", "check its log")
     LOW_DISK = (_ATTENTION, "The database's disk is nearly full", "free space on the disk")

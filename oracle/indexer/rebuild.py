@@ -234,7 +234,7 @@ def rebuild_up_to(
     check_raw_rows(uow, last_block, verified_blocks)
     old_digest = uow.projections.compute_digest()
     uow.projections.clear()
-    bind_rules(uow, folder.rules)
+    bind_rules(uow, folder.rules, block=last_block)
     check = _HookCheck(folder.hooks)
     logs_folded = fold_stored_rows(uow, folder, BlockRange(0, last_block), rebuild_options, check)
     record_fold_version(uow, folder.reader)

@@ -6,6 +6,10 @@ from oracle.store.database import UnitOfWork
 from oracle.store.state.rule_set_repository import RuleSet, identify_rules
 
 _RULES_KEY = "folded_by_rules"
+# The digests of the configured rules and of those that took over from them.
+_SWITCH_KEY = "switched_rules"
+# The block at which the rules in `_RULES_KEY` replaced others.
+_REPLACED_AT_KEY = "rules_replaced_at"
 _PERIOD_KEY = "period_seconds"
 # Number of digits of a hash that are shown.
 _HASH_PREFIX_DIGITS = 12
@@ -89,8 +93,53 @@ def bind_or_check_period(uow: UnitOfWork, period_seconds: int) -> None:
         )
 
 
-def bind_rules(uow: UnitOfWork, rules: Rules) -> None:
-    """Record that all stored data is folded with these rules from now on."""
+def bind_rules(uow: UnitOfWork, rules: Rules, *, block: int = -1) -> None:
+    """Record that all stored data up to `block`, and after it, is folded with these rules.
+
+    Reports as of `block` or before were cut under the rules that these replace, if any.
+    """
+    if get_bound_rules(uow) is not None and not is_folded_with_rules(uow, rules):
+        uow.bookmarks.set(_REPLACED_AT_KEY, block)
     # Stored with a number, the rule set can be read back completely.
     uow.rule_sets.get_or_assign_number(rules)
     uow.bookmarks.set(_RULES_KEY, f"{rules.name} {identify_rules(rules).sha256}")
+
+
+def get_block_of_replacement(uow: UnitOfWork) -> int:
+    """Return the block at which the rules replaced others, or -1.
+
+    A report as of this block or before was cut under other rules, and must not be signed.
+    """
+    block = uow.bookmarks.get_number(_REPLACED_AT_KEY)
+    return -1 if block is None else block
+
+
+def rewind_block_of_replacement(uow: UnitOfWork, block: int) -> None:
+    """Lower the block of the replacement to that of a rewind; later reports are cut again."""
+    if get_block_of_replacement(uow) > block:
+        uow.bookmarks.set(_REPLACED_AT_KEY, block)
+
+
+def record_switch(uow: UnitOfWork, configured_rules: Rules, rules: Rules) -> None:
+    """Record that `rules` replaced the configured rules without a change of the configuration."""
+    digests = (identify_rules(configured_rules).sha256, identify_rules(rules).sha256)
+    uow.bookmarks.set(_SWITCH_KEY, " ".join(digests))
+
+
+def clear_switch(uow: UnitOfWork) -> None:
+    """Record that the configured rules are those of the database."""
+    uow.bookmarks.delete(_SWITCH_KEY)
+
+
+def find_switched_rules(uow: UnitOfWork, configured_rules: Rules) -> Rules | None:
+    """Return the rules of the database if they replaced these configured rules, or None."""
+    bound_rules, digests = get_bound_rules(uow), uow.bookmarks.get(_SWITCH_KEY)
+    if bound_rules is None or digests is None:
+        return None
+    configured_digest, digest = digests.split()
+    if (configured_digest, digest) != (
+        identify_rules(configured_rules).sha256,
+        bound_rules.sha256,
+    ):
+        return None
+    return uow.rule_sets.get_rules(digest)

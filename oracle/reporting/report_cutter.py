@@ -28,6 +28,7 @@ from oracle.domain.roots.round_tree import RoundTree
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.block_hooks import BlockHook, HookNote
 from oracle.indexer.round_leaves import LeafCache, load_lanes, load_round_of
+from oracle.indexer.rules_binding import get_block_of_replacement
 from oracle.reporting.leaf_storage import prune_pieces, store_changed_pieces
 from oracle.reporting.leaf_tree import LeafTree
 from oracle.reporting.recompute import find_as_of_block, fold_tree_of_round
@@ -206,13 +207,14 @@ class ReportCutter(BlockHook):
 
 
 def _load_kept_reports(uow: UnitOfWork, blocks: BlockRange) -> list[Report]:
-    """Return the stored reports as of these blocks, except missed ones.
+    """Return the stored reports as of these blocks that the present rules should reproduce.
 
-    The block of a missed report may have left the chain.
+    The block of a missed report may have left the chain. Reports before the replacement of the
+    rules were cut under others.
     """
-    stored_reports = uow.reports.list_between(blocks.first, blocks.last)
+    first_block = max(blocks.first, get_block_of_replacement(uow) + 1)
     return [
         stored_report.report
-        for stored_report in stored_reports
+        for stored_report in uow.reports.list_between(first_block, blocks.last)
         if stored_report.state is not ReportState.MISSED
     ]

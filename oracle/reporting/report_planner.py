@@ -44,7 +44,7 @@ from oracle.reporting.reporting_context import PUSH, ReportingContext
 from oracle.reporting.sanity_gate import (
     find_hold_reason,
     hold_report,
-    skip_held_reports,
+    skip_unsignable_reports,
     update_hold_metrics,
 )
 from oracle.reporting.submission import decide_report_submission
@@ -239,7 +239,10 @@ def load_scheduled_report(
         anchor_window=status.limits.anchor_window,
     )
     scheduled_cut = find_scheduled_report(
-        skip_held_reports(uow, cuts), uow.reports.get_first_complete_period(), moment, settings
+        skip_unsignable_reports(uow, cuts),
+        uow.reports.get_first_complete_period(),
+        moment,
+        settings,
     )
     return None if scheduled_cut is None else uow.reports.get(scheduled_cut.period)
 

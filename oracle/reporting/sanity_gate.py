@@ -20,6 +20,7 @@ from oracle.domain.reports.sanity_limits import (
 from oracle.domain.roots.leaves import LeafFlag, read_flags, read_lane, split_leaves
 from oracle.domain.state import Membership
 from oracle.errors import InputError
+from oracle.indexer.rules_binding import get_block_of_replacement
 from oracle.reporting.leaf_storage import (
     find_released_report,
     load_last_round_leaves,
@@ -73,15 +74,21 @@ def find_hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report)
     )
 
 
-def skip_held_reports(uow: UnitOfWork, cuts: Sequence[StoredReportHeader]) -> list[ReportHeader]:
+def skip_unsignable_reports(
+    uow: UnitOfWork, cuts: Sequence[StoredReportHeader]
+) -> list[ReportHeader]:
     """Return the headers of cut reports; a held report is not due, so the next is scheduled.
 
+    Nor is a report that was cut under other rules, before the present ones replaced them.
     A disputed report stays due, because it was already signed. No other report may take
     its round until the disputed report can no longer land.
     """
     held_periods = {hold.period for hold in uow.holds.list_held() if not hold.is_disputed}
+    replaced_at = get_block_of_replacement(uow)
     return [
-        stored.cut._replace(is_due=False) if stored.cut.period in held_periods else stored.cut
+        stored.cut._replace(is_due=False)
+        if stored.cut.period in held_periods or stored.cut.as_of <= replaced_at
+        else stored.cut
         for stored in cuts
     ]
 

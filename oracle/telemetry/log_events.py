@@ -84,6 +84,10 @@ LOG_EVENTS: Mapping[str, str] = {
     "file.",
     "rules_preview_failed": "The worker that previews other rules failed. Its reason is on "
     "stderr; it starts again after a minute.",
+    "rules_switch_failed": "The contract has other rules, and the daemon could not switch to "
+    "them; `reason` has the cause. The database is unchanged, and nothing is published.",
+    "rules_switched": "The database was folded again with the rules that came into force (or with "
+    "those before, after a reorg), and the daemon opens its parts again.",
     "segment_refused": "A worker could not prepare a range of history; `reason` has the cause. "
     "The daemon reads the range itself.",
     "segment_scheduler_unreachable": "The cluster's scheduler does not respond. The daemon reads "

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, PrivateAttr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -78,11 +78,27 @@ class RulesSection(Section):
     # The folder for rules that were announced (`rules announce`) and for their reasons. Each file
     # is named after its hash.
     announced_folder: Path = Path("announced-rules")
+    _switched_rules: Rules | None = PrivateAttr(default=None)
 
     @property
     def changes(self) -> dict[str, str]:
         """All overrides of the rule set."""
         return self.change if self.close is None else {**self.change, "close": self.close}
+
+    @property
+    def switched_rules(self) -> Rules | None:
+        """The rules of the database, if the daemon switched to them from those of the section."""
+        return self._switched_rules
+
+    def build_set(self) -> Rules:
+        """Return the rule set of this section with its changes."""
+        return build_rules(self.set, self.changes)
+
+    def with_switched_rules(self, rules: Rules | None) -> "RulesSection":
+        """Return a copy whose rules were replaced by a switch, or were not if `rules` is None."""
+        section = self.model_copy()
+        section._switched_rules = rules  # noqa: SLF001  of the same class
+        return section
 
 
 def find_rule_faults(rules_section: RulesSection) -> list[str]:
@@ -90,7 +106,7 @@ def find_rule_faults(rules_section: RulesSection) -> list[str]:
     if rules_section.close is not None and "close" in rules_section.change:
         return ["rules.close and rules.change.close: give only one of them"]
     try:
-        build_rules(rules_section.set, rules_section.changes)
+        rules_section.build_set()
     except ValueError as error:
         key = "change" if rules_section.set in list_rule_sets() else "set"
         return [f"rules.{key}: {error}"]

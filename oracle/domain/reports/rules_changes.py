@@ -114,6 +114,12 @@ def list_changes_in_force(changes: RulesChanges) -> list[RulesChange]:
     return sorted(effective, key=lambda change: change.set_by.at if change.set_by else ())
 
 
+def get_rules_in_force(changes: RulesChanges) -> RulesChange | None:
+    """Return the newest change that was made, or None if no rules were ever set."""
+    effective = list_changes_in_force(changes)
+    return effective[-1] if effective else None
+
+
 def list_pending_changes(changes: RulesChanges) -> list[RulesChange]:
     """Return the changes that are announced but not made, oldest announcement first."""
     return [change for change in changes if change.is_pending]

@@ -36,6 +36,7 @@ from oracle.indexer.reorgs.fork_detection import (
     judge_fork,
     reject_fork_claim,
 )
+from oracle.indexer.rules_binding import rewind_block_of_replacement
 from oracle.indexer.snapshots import refold_from_snapshot
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Stamp
@@ -185,6 +186,7 @@ def _rewind_tables(
     uow.blocks.save([block])
     uow.discard_verification_above(number)
     uow.snapshots.delete_above(number)
+    rewind_block_of_replacement(uow, number)
     # Reports are cut again on the new chain, like those of a reporter that never saw the old one.
     report_count = uow.reports.delete_from_block(number)
     uow.leaf_pieces.delete_after_last_report()

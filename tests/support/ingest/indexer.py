@@ -11,6 +11,7 @@ from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.reports.report import ReportSettings
+from oracle.domain.scoring.rules import Rules
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.loop import IngestResult, IngestState, ingest_next_window
 from oracle.reporting.report_cutter import ReportCutter
@@ -49,7 +50,7 @@ def plan_of(reader: EventReader) -> SegmentPlan:
 
 @dataclass
 class Indexer:
-    """Follows the chain behind `urls` into the database at `url`, with the rules `crynux`.
+    """Follows the chain behind `urls` into the database at `url`, with `rules`.
 
     `restart` resets everything in memory; the database stays. `clock` counts the seconds of rests,
     waits and polls. Without `reports`, no reports are cut, and only blocks that are not final are
@@ -63,6 +64,7 @@ class Indexer:
     clock: Callable[[], float] = time.monotonic
     reports: bool = True
     workers: int = 0
+    rules: Rules = CRYNUX
     store: Store = field(init=False)
     source: ChainSource = field(init=False)
     folder: EventFolder = field(init=False)
@@ -82,7 +84,7 @@ class Indexer:
     def _open(self) -> None:
         reader = EventReader.from_profile("reference", CONTRACTS, ORACLE)
         cutter = ReportCutter(
-            reader, CRYNUX, SETTINGS, Domain(CHAIN_ID, ORACLE), anchor_window=ANCHOR_WINDOW
+            reader, self.rules, SETTINGS, Domain(CHAIN_ID, ORACLE), anchor_window=ANCHOR_WINDOW
         )
         self.store = Store.open(self.url, create=True)
         endpoints = EndpointPool.from_urls(self.urls, CHAIN_ID, self.clock)
@@ -90,7 +92,7 @@ class Indexer:
         if self.workers:
             self.pool = ProcessPool(plan_of(reader), self.urls, self.workers)
             self.source.use_workers(self.pool, min_worker_blocks=1)
-        self.folder = EventFolder(CRYNUX, reader, [cutter] if self.reports else [])
+        self.folder = EventFolder(self.rules, reader, [cutter] if self.reports else [])
         self.ingest = IngestState(clock=self.clock)
 
     def step(self, store: Store | None = None) -> IngestResult | None:

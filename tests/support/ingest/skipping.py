@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from typing import Any
 
 from devnet.fakechain.block_json import Block
 from devnet.fakechain.tree import get_branch
@@ -49,7 +50,7 @@ class Skipping:
         read = {block.hash for block in get_branch(self.chain.head) if block.number >= start}
         return [log for log in self.chain.logs() if log[0] in read]
 
-    def indexer(self, blocks: int | None = None, **options: int) -> Indexer:
+    def indexer(self, blocks: int | None = None, **options: Any) -> Indexer:
         """Open an indexer that reads at most `blocks` heights at once."""
         urls, clock = self.chain.urls, self._clock
         indexer = Indexer(urls, self._database(), clock=clock, reports=False, **options)

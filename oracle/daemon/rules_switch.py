@@ -1,0 +1,172 @@
+"""Switches the daemon to the rules that came into force, or back after a reorg.
+
+The switch folds the database again, so the daemon opens all its parts again afterwards
+(`daemon.main_loop`). See docs/how-to/change-the-rules.md#the-switch.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import structlog
+
+from oracle.daemon.compose import Index, compute_rules_hash
+from oracle.daemon.config.oracle_section import build_report_settings
+from oracle.daemon.records import build_configured_rules
+from oracle.domain.ids import Hash
+from oracle.domain.reports.report import hash_rules_and_settings
+from oracle.domain.reports.rules_changes import (
+    RulesChanges,
+    get_rules_in_force,
+    list_changes_in_force,
+)
+from oracle.domain.scoring.rules import Rules
+from oracle.errors import OracleError
+from oracle.indexer.rebuild import IncompleteLogsError, RebuildOptions
+from oracle.indexer.rules_binding import find_switched_rules
+from oracle.indexer.rules_switch import RulesSwitch, RulesSwitchRefusedError, switch_rules
+from oracle.indexer.shadow_fold import ShadowFold, ShadowStage
+from oracle.queries.api.rules_preview import PREVIEW_FOLDER
+from oracle.queries.rules_texts import find_rules_text, parse_rules_text
+from oracle.store.database import UnitOfWork
+
+
+class RulesSwitchedError(OracleError):
+    """The database was folded with other rules, so all parts of the daemon are opened again."""
+
+
+@dataclass(slots=True)
+class RulesSwitcher:
+    """Switches the database to the rules in force at the cursor, if they are not its rules.
+
+    `mark_progress` is called while the logs are folded. After a refusal, the same rules are not
+    tried again by this process, except while their preview is missing.
+    """
+
+    index: Index
+    epoch: int
+    mark_progress: Callable[[], None]
+    _refusal: tuple[Hash, str] | None = None
+    _own_hash: Hash = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._own_hash = compute_rules_hash(self.index.config, self.index.reader)
+
+    def switch_if_due(self) -> str | None:
+        """Switch to the rules in force; return why that is not possible, or None if not needed.
+
+        Raises:
+            RulesSwitchedError: the database was switched.
+        """
+        index = self.index
+        with index.store.read_transaction() as uow:
+            changes = uow.rounds.get_contract_settings().rules_changes
+            in_force = get_rules_in_force(changes)
+            if in_force is None or in_force.rules_hash == self._own_hash:
+                return None
+            if self._refusal is not None and self._refusal[0] == in_force.rules_hash:
+                return self._refusal[1]
+            try:
+                switch = self._prepare_switch(uow, changes, in_force.rules_hash)
+            except RulesSwitchRefusedError as error:
+                return f"rules {in_force.rules_hash}: {error}"
+        options = RebuildOptions(
+            progress=lambda _block, _last: self.mark_progress(), lease_epoch=self.epoch
+        )
+        try:
+            result = switch_rules(index.store, index.reader, switch, options)
+        except (RulesSwitchRefusedError, IncompleteLogsError) as error:
+            self._refusal = in_force.rules_hash, f"rules {in_force.rules_hash}: {error}"
+            structlog.get_logger().error(
+                "rules_switch_failed", rules=in_force.rules_hash, reason=str(error)
+            )
+            return self._refusal[1]
+        structlog.get_logger().warning(
+            "rules_switched",
+            rules=in_force.rules_hash,
+            block=result.last_block,
+            logs=result.log_count,
+        )
+        raise RulesSwitchedError(f"switched to rules {in_force.rules_hash}")
+
+    def _prepare_switch(
+        self, uow: UnitOfWork, changes: RulesChanges, rules_hash: Hash
+    ) -> RulesSwitch:
+        """Return the switch to the rules in force, after every check that needs no fold.
+
+        Raises:
+            RulesSwitchRefusedError: an operator has to change the rules.
+        """
+        index = self.index
+        rules = find_known_rules(index, uow, rules_hash)
+        if index.dispatch_settings is not None:
+            raise RulesSwitchRefusedError(
+                "[dispatch] is set; stop the daemon, set [rules], set dispatch.start_block above "
+                "the cursor, and run `qos-oracle resync rebuild`"
+            )
+        was_removed = all(
+            change.rules_hash != self._own_hash for change in list_changes_in_force(changes)
+        )
+        is_return = index.config.rules.switched_rules is not None and was_removed
+        preview = None if is_return else self._load_preview(uow, rules)
+        return RulesSwitch(rules, rules_hash, index.config.rules.build_set(), preview)
+
+    def _load_preview(self, uow: UnitOfWork, rules: Rules) -> ShadowFold:
+        index, cursor = self.index, uow.cursor.get()
+        folder = index.config.rules.announced_folder / PREVIEW_FOLDER
+        final_number = None if cursor is None else cursor.final_number
+        if cursor is not None and final_number is not None:
+            stage = ShadowStage(folder, index.reader)
+            preview = stage.load(uow, rules, min(final_number, cursor.number))
+            if preview.block >= 0:
+                return preview
+        raise RulesSwitchRefusedError(
+            "there is no preview of them to compare with; stop the daemon, set [rules], and run "
+            "`qos-oracle resync rebuild`"
+        )
+
+
+def find_known_rules(index: Index, uow: UnitOfWork, rules_hash: Hash) -> Rules:
+    """Return the rules with this hash, from the database or from an announcement.
+
+    Raises:
+        RulesSwitchRefusedError: this host does not have them, or they need other settings.
+    """
+    config = index.config
+    candidates = [uow.rule_sets.get_rules(entry.sha256) for entry in uow.rule_sets.list_all()]
+    text = find_rules_text(rules_hash, "", config.rules.announced_folder)
+    if text is not None:
+        try:
+            candidates.append(parse_rules_text(text))
+        except ValueError as error:
+            raise RulesSwitchRefusedError(
+                f"this version cannot read them ({error}); upgrade the program"
+            ) from error
+    for rules in candidates:
+        if rules is None:
+            continue
+        settings = build_report_settings(config.oracle, rules)
+        if hash_rules_and_settings(rules, index.reader.identity, settings) == rules_hash:
+            return rules
+    raise RulesSwitchRefusedError(
+        "they are not on this host; put their file into rules.announced_folder"
+        if text is None
+        else "they need another profile or other settings in [oracle] than this host has"
+    )
+
+
+def has_known_rules(index: Index, rules_hash: Hash) -> bool:
+    """Return whether the daemon may switch to rules with this hash, without its operator."""
+    with index.store.read_transaction() as uow:
+        try:
+            find_known_rules(index, uow, rules_hash)
+        except RulesSwitchRefusedError:
+            return False
+    return True
+
+
+def has_other_rules(index: Index) -> bool:
+    """Return whether another process has switched the database since the index was opened."""
+    with index.store.read_transaction() as uow:
+        configured_rules = index.config.rules.build_set()
+        rules = find_switched_rules(uow, configured_rules) or configured_rules
+    return rules != build_configured_rules(index.config)

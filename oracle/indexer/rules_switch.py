@@ -1,0 +1,109 @@
+"""Refolds the database with the rules that came into force, in one transaction.
+
+Rows of the whole history depend on the rules, so all stored logs are folded again. The state is
+adopted only if it equals the preview of these rules, which another process folded beforehand. See
+decision 0247.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from typing_extensions import override
+
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.domain.blocks import BlockRange, BlockRef
+from oracle.domain.ids import ZERO_HASH, Hash
+from oracle.domain.reports.contract_state import ContractState
+from oracle.domain.reports.rules_changes import get_rules_in_force
+from oracle.domain.scoring.rules import Rules
+from oracle.errors import OracleError
+from oracle.indexer.block_hooks import BlockHook, HookNote
+from oracle.indexer.folder import EventFolder
+from oracle.indexer.provenance import find_rebuild_reason
+from oracle.indexer.rebuild import RebuildOptions, RebuildResult, rebuild_up_to, rewrite_cursor
+from oracle.indexer.rules_binding import record_switch
+from oracle.indexer.shadow_fold import ShadowFold
+from oracle.store.database import Store, UnitOfWork
+from oracle.store.state.snapshot_repository import PackedState, encode_state
+
+
+class RulesSwitchRefusedError(OracleError):
+    """The database keeps its rules; nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RulesSwitch:
+    """A switch to `rules`, whose hash in the contract is `rules_hash`.
+
+    `configured_rules` are those of the configuration, which stays as it is. `preview` is the fold
+    of `rules` up to a final block; None: a reorg removed the change of the rules, and the database
+    returns to the rules before, which it had already.
+    """
+
+    rules: Rules
+    rules_hash: Hash
+    configured_rules: Rules
+    preview: ShadowFold | None
+
+
+def switch_rules(
+    store: Store, reader: EventReader, switch: RulesSwitch, rebuild_options: RebuildOptions
+) -> RebuildResult:
+    """Fold all stored logs up to the cursor with the rules of the switch, and bind them.
+
+    Raises:
+        RulesSwitchRefusedError: the rules are not in force at the cursor, or the state differs
+            from the preview.
+        IncompleteLogsError: raw rows were lost or changed.
+    """
+    comparison = _PreviewComparison(switch.preview)
+    folder = EventFolder(switch.rules, reader, [comparison])
+    with rebuild_options.transaction(store) as uow:
+        cursor, reason = uow.cursor.get(), find_rebuild_reason(uow, reader)
+        in_force = get_rules_in_force(uow.rounds.get_contract_settings().rules_changes)
+        if cursor is None or in_force is None or in_force.rules_hash != switch.rules_hash:
+            raise RulesSwitchRefusedError("the rules changed again meanwhile")
+        if reason is not None:
+            raise RulesSwitchRefusedError(reason)
+        rewrite_cursor(uow, cursor)
+        result = rebuild_up_to(uow, folder, cursor.number, rebuild_options)
+        if switch.preview is not None and (result.differing or result.report_count != 1):
+            raise RulesSwitchRefusedError(
+                f"the state at block {switch.preview.block} differs from the preview of the rules"
+            )
+        record_switch(uow, switch.configured_rules, switch.rules)
+    return result
+
+
+class _PreviewComparison(BlockHook):
+    """Compares the nodes, the last event and the incidents with a preview, at its block."""
+
+    def __init__(self, preview: ShadowFold | None) -> None:
+        self._preview = preview
+
+    @override
+    def get_stored_stop_blocks(self, uow: UnitOfWork, blocks: BlockRange) -> Sequence[BlockRef]:
+        preview = self._preview
+        if preview is None or not blocks.first <= preview.block <= blocks.last:
+            return ()
+        return (BlockRef(preview.block, ZERO_HASH, ZERO_HASH, 0),)
+
+    @override
+    def find_difference(
+        self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef
+    ) -> HookNote | None:
+        assert self._preview is not None  # noqa: S101  # this block is its block
+        fold = self._preview.fold
+        previewed = PackedState(
+            fold.ledger.nodes.values(), (), (), fold.last, (), fold.ledger.detector
+        )
+        stored = PackedState(
+            uow.nodes.iterate_all(),
+            (),
+            (),
+            uow.last_event.get(),
+            (),
+            uow.incidents.load_detector(),
+        )
+        is_equal = encode_state(previewed) == encode_state(stored)
+        return None if is_equal else HookNote("previews", block.number)
