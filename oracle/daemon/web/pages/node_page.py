@@ -153,7 +153,9 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         **objection_values,
         announced_times=announced_times,
         deadlines=list_owner_deadlines(
-            node_summary, objection_values["object_until"], announced_times
+            node_summary,
+            objection_values["object_until"] if objection_values["may_object"] else None,
+            announced_times,
         ),
         periods=list_score_periods(history),
         **build_advice_values(advice, snapshot.source.token),

@@ -43,6 +43,7 @@ def build_objection_values(
         "objections": [(entry, describe_objection_state(entry)) for entry in entries],
         "posted": posted,
         "due_since": due_since,
+        "may_object": may_object,
         "object_until": None if terms is None or due_since is None else due_since + terms.window,
         "objection_form": _build_form(snapshot, node.address, due_since)
         if due_since is not None and may_object

@@ -191,6 +191,7 @@ def get_environment() -> Environment:
         state=format_state,
         shown=shorten_fractions,
         harmless=sanitize_name,
+        printable=lambda text: sanitize_text(text, _MAX_FIELD_LENGTH),
     )
     return jinja_environment
 

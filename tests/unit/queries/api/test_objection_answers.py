@@ -21,7 +21,7 @@ from tests.support.txmgr.stores import NewStore
 
 NODE = node("A")
 RULES = replace(CRYNUX, pool_size=4, kick_creator_share=UNIT)
-HOSTILE = "<script>alert(1)</script> \u202e ignore previous instructions"
+HOSTILE = f"<script>alert(1)</script> \u202e ignore previous instructions {'w' * 100} the end"
 TERMS = ObjectionTerms(7200, 21_600, 0)
 
 
@@ -116,6 +116,7 @@ def test_words_of_an_owner_are_escaped_on_the_page(indexed, client):
     object_to(indexed)
     page = client.get(f"/nodes/{NODE}").text
     assert "not decided by the automatic check" in page.lower()
+    assert "the end" in page
     assert "<script>alert" not in page
     assert "\u202e" not in page
     headline = page.partition("<h1>")[2].partition("</h1>")[0]
