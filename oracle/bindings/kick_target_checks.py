@@ -150,10 +150,12 @@ def find_task_contract_mismatch(rpc_caller: RpcCaller, node: Address, task: Addr
     return None if revert_reason == NOT_BUSY_ERROR else revert_reason
 
 
-def find_qos_contract_mismatch(rpc_caller: RpcCaller, node: Address, qos: Address) -> str | None:
-    """Return the QOS contract's revert message if `node` is not its Node contract, else None."""
+def find_qos_contract_mismatch(
+    rpc_caller: RpcCaller, node_contract: Address, qos: Address
+) -> str | None:
+    """Return the QOS contract's revert message if its Node contract differs, else None."""
     revert_reason = _get_revert_reason(
-        rpc_caller, node, qos, encode_address_call("kickout(address)", ZERO_ADDRESS)
+        rpc_caller, node_contract, qos, encode_address_call("kickout(address)", ZERO_ADDRESS)
     )
     return None if revert_reason == "" else revert_reason
 

@@ -235,12 +235,12 @@ def _find_unbounded_limits(
 def _find_age_weaknesses(
     configuration: RootsConfiguration, settings: ReportSettings
 ) -> Iterator[ContractMismatch]:
-    """Yield what makes scores stale before they count, or roots unknown while they are fresh."""
-    lag, kept = configuration.lag_rounds, configuration.kept_rounds
-    if lag < MIN_LAG_ROUNDS:
-        yield ContractMismatch("LAG", f"at least {MIN_LAG_ROUNDS} rounds", str(lag))
+    """Yield settings that expire scores before their use, or discard roots of unexpired scores."""
+    lag_rounds, kept_rounds = configuration.lag_rounds, configuration.kept_rounds
+    if lag_rounds < MIN_LAG_ROUNDS:
+        yield ContractMismatch("LAG", f"at least {MIN_LAG_ROUNDS} rounds", str(lag_rounds))
     max_age, period = configuration.contract_status.limits.max_age_seconds, settings.period_seconds
-    min_age = compute_min_age(settings, lag)
+    min_age = compute_min_age(settings, lag_rounds)
     for name, limits in (
         ("limits", configuration.contract_status.limits),
         ("tightest", configuration.tightest),
@@ -248,15 +248,15 @@ def _find_age_weaknesses(
         if limits.max_age_seconds < min_age:
             expected = (
                 f"at least {min_age} s, the longer of oracle.heartbeat_seconds and LAG + 1 "
-                f"({lag + 1}) periods"
+                f"({lag_rounds + 1}) periods"
             )
             yield ContractMismatch(
                 f"{name}.max_age_seconds", expected, f"{limits.max_age_seconds} s"
             )
-    if kept * period < max_age:
+    if kept_rounds * period < max_age:
         expected_rounds = -(-max_age // period)
         expected = f"at least {expected_rounds}, the rounds in limits.max_age_seconds"
-        yield ContractMismatch("KEPT", expected, str(kept))
+        yield ContractMismatch("KEPT", expected, str(kept_rounds))
 
 
 def _find_tightening_weaknesses(

@@ -171,10 +171,10 @@ def find_outdated_words(
     """
     return [
         index
-        for index, (stored, lanes) in enumerate(zip(stored_words, lane_words, strict=True))
+        for index, (stored_word, lanes) in enumerate(zip(stored_words, lane_words, strict=True))
         if lanes
-        and stored.round < round_number
-        and (stored.lanes != lanes or stored.round < min_round)
+        and stored_word.round < round_number
+        and (stored_word.lanes != lanes or stored_word.round < min_round)
     ]
 
 

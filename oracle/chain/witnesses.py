@@ -41,10 +41,10 @@ class WitnessFetcher:
     def __init__(self, endpoints: EndpointPool, clock: Callable[[], float]) -> None:
         self._endpoints = endpoints
         self._clock = clock
-        # Until when an endpoint that was silent or slow is not queried again, by its name.
+        # Time, by endpoint name, until which a silent or slow endpoint is not queried.
         self._backoff_until: dict[str, float] = {}
-        # Until when routine comparisons skip an endpoint: longer, so that confirmations retry it
-        # first.
+        # Time, by endpoint name, until which routine comparisons skip a slow endpoint. It is
+        # later, so that confirmations retry the endpoint first.
         self._slow_until: dict[str, float] = {}
         # Whether slow endpoints are queried each time, because nothing else waits meanwhile.
         self.is_patient = False

@@ -230,7 +230,10 @@ def cancel(
 def _open_sender_session(
     records: Records, intent: Intent, command: str, *, dry_run: bool
 ) -> Iterator[tuple[AccountContext, ChainSource]]:
-    """Open the sender of a call, and the chain, under the lease; a dry run needs no lease."""
+    """Open the call's sender account and the chain while holding the lease.
+
+    A dry run takes no lease.
+    """
     account = intent.request.account
     with open_index(records) as index:
         if dry_run:

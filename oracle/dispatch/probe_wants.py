@@ -69,12 +69,11 @@ class ProbeState:
         ):
             return []
         reserved = busy_nodes | set(get_active_draws(self.uow).values())
-        time_and_rules = (self.time, self.rules)
         probes = select_due_probes(
-            self.uow.nodes.iterate_all(),
+            (node for node in self.uow.nodes.iterate_all() if node.address not in reserved),
             window,
-            time_and_rules,
-            reserved,
+            self.time,
+            self.rules,
             models=frozenset(self.settings.order.models),
             with_companions=self.settings.group,
         )

@@ -41,7 +41,7 @@ class ResultsFolder:
         if not path.is_dir():
             raise InputError(f"{setting}: no such folder; create it, or remove the setting")
         if not os.access(path, os.R_OK | os.X_OK):
-            raise InputError(f"{setting}: permission denied; the daemon's user must read it")
+            raise InputError(f"{setting}: permission denied; let the daemon's user read it")
         return cls(path)
 
     def read_results(self, tasks: Iterable[TaskKey]) -> Iterator[Hash]:

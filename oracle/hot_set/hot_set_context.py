@@ -45,7 +45,7 @@ class HotSetProgress:
 
 @dataclass(frozen=True, slots=True)
 class HotSetContext:
-    """The settings and helpers of the keeper.
+    """Settings and helpers for keeping the hot set up to date.
 
     `address` is the contract QoSWords. Nothing is planned while the current fee exceeds `max_fee`,
     in wei per gas.

@@ -139,10 +139,10 @@ def check_final_block(uow: UnitOfWork, final_block: BlockRef | None) -> None:
         return
     stored_block = uow.blocks.get_canonical(final_block.number)
     if stored_block is None or stored_block.hash != final_block.hash:
-        stored_hash = "skipped" if stored_block is None else stored_block.hash
+        stored_hash = "none (skipped)" if stored_block is None else stored_block.hash
         raise TransientError(
-            f"block {final_block.number} is final with hash {final_block.hash} at one endpoint, "
-            f"but is {stored_hash} at the endpoint that continues the indexed blocks"
+            f"block {final_block.number} is final with hash {final_block.hash}, but is indexed "
+            f"with hash {stored_hash}; the endpoints are on different forks"
         )
 
 

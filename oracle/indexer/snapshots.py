@@ -142,13 +142,13 @@ def check_sample(source: SnapshotSource, node_page: str) -> SampleCheck | None:
 
 def store_sample_result(uow: UnitOfWork, check: SampleCheck) -> None:
     """Store the result of the newest comparison, for `status` and the next process."""
-    result_note = _SampleNote(
+    sample_result = _SampleResult(
         check.block,
         get_rebuild_count(uow),
         check.differing[:_MAX_LISTED_ROWS],
         len(check.differing),
     )
-    uow.bookmarks.set(_SAMPLE_KEY, msgspec.json.encode(result_note).decode())
+    uow.bookmarks.set(_SAMPLE_KEY, msgspec.json.encode(sample_result).decode())
 
 
 def find_state_mismatch(uow: UnitOfWork) -> str | None:
@@ -159,17 +159,17 @@ def find_state_mismatch(uow: UnitOfWork) -> str | None:
     text = uow.bookmarks.get(_SAMPLE_KEY)
     if text is None:
         return None
-    result_note = msgspec.json.decode(text, type=_SampleNote)
-    if not result_note.count or result_note.rebuilds != get_rebuild_count(uow):
+    sample_result = msgspec.json.decode(text, type=_SampleResult)
+    if not sample_result.count or sample_result.rebuilds != get_rebuild_count(uow):
         return None
     return (
-        f"{result_note.count} rows of the state at block {result_note.block} differ from a fold "
-        f"of the stored logs ({', '.join(result_note.differing)}); list all of them with "
+        f"{sample_result.count} rows of the state at block {sample_result.block} differ from a "
+        f"fold of the stored logs ({', '.join(sample_result.differing)}); list all of them with "
         "`qos-oracle resync verify --half state`, and refold with `qos-oracle resync rebuild`"
     )
 
 
-class _SampleNote(msgspec.Struct, frozen=True):
+class _SampleResult(msgspec.Struct, frozen=True):
     block: int
     rebuilds: int
     differing: tuple[str, ...]

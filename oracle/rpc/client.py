@@ -40,7 +40,7 @@ _SMALL_BATCH_SIZE = 10
 # Errors that a large batch may have caused: the batch size is halved without testing one request.
 _SIZE_RELATED_KINDS = {ErrorKind.TOO_LARGE, ErrorKind.THROTTLED}
 # Errors after which a smaller batch is not tried at once: the error is raised.
-_KINDS_UNRELATED_TO_SIZE = {
+_KINDS_WITHOUT_SMALLER_BATCH = {
     ErrorKind.THROTTLED,
     ErrorKind.REFUSED,
     ErrorKind.UNREACHABLE,
@@ -241,7 +241,7 @@ class JsonRpcClient:
         is_small = failed_size <= _SMALL_BATCH_SIZE
         is_timeout = is_small and error.kind is ErrorKind.SLOW
         if not _is_ambiguous_batch_error(error) and (
-            is_timeout or error.kind in _KINDS_UNRELATED_TO_SIZE
+            is_timeout or error.kind in _KINDS_WITHOUT_SMALLER_BATCH
         ):
             raise error
         if not error.exceeds_own_limit and (

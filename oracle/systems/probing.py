@@ -76,8 +76,8 @@ def is_probe_due(node: Node, window: ProbeWindow) -> bool:
 def select_due_probes(
     nodes: Iterable[Node],
     window: ProbeWindow,
-    time_and_rules: tuple[int, Rules],
-    reserved: AbstractSet[Address],
+    time: int,
+    rules: Rules,
     *,
     models: AbstractSet[str],
     with_companions: bool,
@@ -85,20 +85,17 @@ def select_due_probes(
     """Return the due system tasks, the most urgent first; no node is in two tasks.
 
     Args:
-        nodes: every known node.
+        nodes: all known nodes, except those that are reserved for another task.
         window: the open window.
-        time_and_rules: the block time in seconds, and the rules that decide which nodes are
-            excluded.
-        reserved: nodes that were drawn for another task.
+        time: block time in seconds.
+        rules: the rules that decide which nodes are excluded.
         models: the models that a node must have on disk for the work.
         with_companions: whether two other nodes do the same work, so that a task score results.
     """
-    time, rules = time_and_rules
     available = [
         node
         for node in nodes
-        if node.address not in reserved
-        and node.version is not None
+        if node.version is not None
         and find_unavailability_reason(node, time, rules) is None
         and models <= set(node.models)
     ]

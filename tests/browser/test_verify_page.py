@@ -186,7 +186,9 @@ def choose_evidence(page: Page, folder: Path, evidence: ReaderEvidence) -> None:
     page.locator("#files").set_input_files(files)
 
 
-def test_headline_is_green_with_the_chain_and_all_events(anchored_page, evidence, tmp_path):
+def test_headline_is_green_when_chain_and_all_events_are_checked(
+    anchored_page, evidence, tmp_path
+):
     choose_evidence(anchored_page, tmp_path, evidence)
     assert read_headline(anchored_page).startswith(_CONFIRMED)
     assert anchored_page.locator("#verdict p.calm").count() == 1

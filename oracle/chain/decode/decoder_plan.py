@@ -123,7 +123,10 @@ class DataLayout:
     def from_parameters(
         cls, parameters: Sequence[Parameter], selected_names: Collection[str], first_index: int
     ) -> "DataLayout":
-        """Return the layout of these inputs; their values start at `first_index` of the parts."""
+        """Return the layout of these parameters.
+
+        `first_index` is the index of their first decoded value in the tuple of all parts.
+        """
         data_layout = cls(first_index)
         for parameter in parameters:
             data_layout.add_parameter(parameter, is_selected=parameter.name in selected_names)

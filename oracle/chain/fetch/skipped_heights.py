@@ -166,7 +166,7 @@ def fetch_parent(endpoint: Endpoint, child: FullHeader) -> FullHeader:
 def _find_lowest_block_above(
     endpoint: Endpoint, skipped_range: BlockRange, highest_number: int
 ) -> FullHeader:
-    """Return a block above `skipped_range` without a block at the height directly below it.
+    """Return the block that ends the gap above `skipped_range`; the height below it has no block.
 
     The block is at most at `highest_number`, and nearly always the lowest block above the range.
     """

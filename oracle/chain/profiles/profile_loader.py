@@ -36,8 +36,8 @@ _KEYS = {
     *("name", "about", "token", "rounds", "kickouts"),
     *("options", "constants", "enums", "contracts"),
 }
-# Keys that are left out of the identity or added to it in another form: descriptions, where
-# contracts are, and what has a default.
+# Keys that do not enter the profile's identity unchanged: descriptions are left out; options,
+# constants and kickouts are added separately.
 _DESCRIPTIVE_KEYS = {"name", "about", "token", "kickouts", "options", "constants"}
 # The values of `kickouts`.
 _AUTOMATIC, _HELD = "automatic", "held"

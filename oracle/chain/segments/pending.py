@@ -58,7 +58,10 @@ class SegmentWorkers:
     stage: SegmentStage | None = None
 
     def store_ready_ranges(self, first_block: int, pending_ranges: Iterable[PendingRange]) -> None:
-        """Store the finished ranges that have waited, and discard ranges below `first_block`."""
+        """Store finished ranges that were pending at the previous call already.
+
+        Stored ranges below `first_block` are discarded.
+        """
         if self.stage is None:
             return
         self.stage.discard_segments_below(first_block)

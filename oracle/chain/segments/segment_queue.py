@@ -76,12 +76,14 @@ def _merge_decoded_events(parts: Sequence[DecodedEvents]) -> DecodedEvents:
     )
 
 
-# Number of windows that are prepared in threads; number of requests beyond one per worker.
-DEFAULT_DEPTH, _EXTRA_ORDERS = 4, 2
+# Number of windows that are prepared in threads at the same time.
+DEFAULT_DEPTH = 4
+# Requests that are queued beyond one per worker.
+_EXTRA_REQUESTS = 2
 # A shorter history is read without workers: starting one costs more than it saves.
 MIN_WORKER_BLOCKS = 2_000
 # Timeout after which a request counts as lost, and its worker is ended.
-_ORDER_TIMEOUT_SECONDS = 120.0
+_REQUEST_TIMEOUT_SECONDS = 120.0
 # A range is split in two after this many workers died while preparing it.
 _MAX_WORKER_DEATHS = 2
 # Ready windows are joined up to this many logs, because each commit is expensive.
@@ -198,7 +200,7 @@ class SegmentQueue:
     def _get_max_pending_ranges(self, use_workers: bool) -> int:  # noqa: FBT001  # of this file
         if self.workers is None or not use_workers:
             return self._depth
-        return self.workers.executor.worker_count + _EXTRA_ORDERS
+        return self.workers.executor.worker_count + _EXTRA_REQUESTS
 
     def _submit_request(self, pending: PendingRange) -> PendingRange | None:
         """Submit a request for a range, and return the pending range; None if not possible."""
@@ -283,7 +285,7 @@ class SegmentQueue:
     def _wait_for_answer(self, pending: PendingRange) -> BlockWindow:
         if self.workers is None or pending.request is None or pending.worker_answer is None:
             raise RefusedSegmentError("the workers were disabled")
-        answer = pending.worker_answer.result(_ORDER_TIMEOUT_SECONDS)
+        answer = pending.worker_answer.result(_REQUEST_TIMEOUT_SECONDS)
         return self.workers.coordinator.accept_answer(
             pending.request, answer, is_restored=pending.is_restored
         )

@@ -180,8 +180,12 @@ class SegmentPreparer:
                 blocks, VerificationLevel(request.level), request.endpoint, None
             )
         calibration = window_source.calibration
-        if pool.doubts or pool.endpoint_list.get_proven_wrong_reasons():
-            raise RefusedSegmentError(f"an endpoint is not trusted: {pool.doubts}")
+        distrust_reasons = [
+            *pool.doubts,
+            *pool.endpoint_list.get_proven_wrong_reasons().values(),
+        ]
+        if distrust_reasons:
+            raise RefusedSegmentError(f"an endpoint is not trusted: {'; '.join(distrust_reasons)}")
         new_facts = dict(
             calibration.collect_facts().items() - request.writer_state.facts.get("", {}).items()
         )

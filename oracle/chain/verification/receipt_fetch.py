@@ -15,7 +15,7 @@ from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.indexer_metrics import WINDOW_SPLITS
 
-# Blocks in one batch: the receipts of full blocks have a few megabytes.
+# Blocks per batch; the receipts of a full block can take several megabytes.
 _BATCH_BLOCKS = 25
 # Errors that may mean that an endpoint which never returned block receipts does not serve them.
 _NOT_SERVED_ERRORS = {

@@ -116,7 +116,7 @@ def parse_optional_address(text: str) -> Address:
 
 
 def parse_required_address(text: str) -> Address:
-    """Return an address in lower case.
+    """Parse an address that must not be empty, and return it in lower case.
 
     Raises:
         InputError: the text is empty or not a valid address.

@@ -171,7 +171,7 @@ class IncidentDetector:
 
     def _test_creator(self, creator: Address, at: Position, time: int) -> None:
         totals = self._counts.ends_by_creator[creator]
-        if self._extend_incident(creator, totals):
+        if self._update_confirmed_incident(creator, totals):
             return
         if (
             2 * totals.timeouts >= totals.ends
@@ -182,7 +182,7 @@ class IncidentDetector:
 
     def _test_network(self, at: Position, time: int) -> None:
         totals = self._counts.all_ends
-        if self._extend_incident(None, totals) or 4 * totals.failed_nodes < len(
+        if self._update_confirmed_incident(None, totals) or 4 * totals.failed_nodes < len(
             totals.pair_by_node
         ):
             return
@@ -212,10 +212,10 @@ class IncidentDetector:
         limit: int = ends**failed_nodes
         return bound < limit
 
-    def _extend_incident(self, creator: Address | None, totals: EndTotals) -> bool:
-        """Update the figures of an incident that was confirmed in this minute already.
+    def _update_confirmed_incident(self, creator: Address | None, totals: EndTotals) -> bool:
+        """Raise the figures of an incident that was confirmed earlier in the current minute.
 
-        Return False if there is no such incident, so that the test has to be made.
+        Return False if there is no such incident; the caller then runs the statistical test.
         """
         incident = self._open.get(creator)
         minute = self._window[-1].minute

@@ -150,7 +150,7 @@ class ContractState:
                 self._set_setting(event)
 
     def _set_setting(self, event: SettingEvent) -> None:
-        """Apply a setting; operations of the timelock that change no rules are not kept."""
+        """Apply a settings event; timelock operations that change no rules are not recorded."""
         settings = self.settings.apply_event(event)
         if settings is not self.settings:
             self.settings = settings

@@ -1,4 +1,4 @@
-"""The answer about the queue: the waiting entries, the next ones, and a freed node's offer."""
+"""Response models of the queue: waiting entries, next tasks, and the offer for a freed node."""
 
 from typing import Literal
 

@@ -86,7 +86,7 @@ def compute_row_key(log: Log) -> int:
     return log.block << LOG_INDEX_BITS | log.index
 
 
-def encode_log_rows(table: LogTable, sources: LogSources) -> list[Row]:
+def encode_logs_and_save_sources(table: LogTable, sources: LogSources) -> list[Row]:
     """Return the rows of `log_row` for these logs; insert new sources into `log_source`."""
     rows: list[Row] = []
     for part in table.parts:
@@ -173,7 +173,7 @@ class LogRepository:
             if number not in known_blocks
         ]
         insert_rows(self._connection, log_block, new_block_rows)
-        rows = encode_log_rows(table, self._sources)
+        rows = encode_logs_and_save_sources(table, self._sources)
         # Without stored blocks there are no rows, so PostgreSQL can COPY straight into the table.
         if not known_blocks and self._connection.dialect.name != "sqlite":
             insert_rows(self._connection, log_row, rows)
@@ -196,7 +196,9 @@ class LogRepository:
         block_rows = [(number, time, block_hash) for number, (block_hash, time) in blocks.items()]
         with self._checksums.track_changes(LOGS, min(blocks), max(blocks)):
             upsert_rows(self._connection, log_block, block_rows)
-            upsert_rows(self._connection, log_row, encode_log_rows(table, self._sources))
+            upsert_rows(
+                self._connection, log_row, encode_logs_and_save_sources(table, self._sources)
+            )
 
     def orphan(self, logs: Sequence[Log]) -> None:
         """Mark these logs as not canonical, because proofs show that their block lacks them."""

@@ -28,7 +28,7 @@ class GroupRepository:
         self._connection = connection
 
     def get_many(self, groups: Iterable[GroupKey]) -> dict[GroupKey, OpenGroup]:
-        """Return the stored groups among these keys."""
+        """Return the stored groups with these keys."""
         rows = fetch_rows(self._connection, open_group, map(decode_hex, groups))
         return {group.group: group for group in map(_decode_group_row, rows)}
 

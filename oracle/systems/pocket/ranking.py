@@ -144,10 +144,10 @@ def rank_nodes(
     """Rank nodes by weighted latency, and assign tickets; ties keep their order."""
     all_stats = list(all_stats)
     rows: list[RankedNode] = []
-    factor, previous = params.max_tickets, 0.0
+    factor, previous_latency = params.max_tickets, 0.0
     for stats in sorted(all_stats, key=lambda s: s.weighted):
-        rows.append(_rank_node(stats, factor, previous, params))
-        factor, previous = rows[-1].factor_after, stats.weighted
+        rows.append(_rank_node(stats, factor, previous_latency, params))
+        factor, previous_latency = rows[-1].factor_after, stats.weighted
     total = sum(row.tickets for row in rows)
     return Ranking(
         rows=with_draw_probabilities(rows),
@@ -159,9 +159,11 @@ def rank_nodes(
     )
 
 
-def _rank_node(stats: NodeStats, factor: int, previous: float, params: Parameters) -> RankedNode:
-    """Assign one node its tickets, given `factor` and `previous` of the node ranked before it."""
-    benchmark = _get_benchmark(stats, previous, params)
+def _rank_node(
+    stats: NodeStats, factor: int, previous_latency: float, params: Parameters
+) -> RankedNode:
+    """Assign a node its tickets from the remaining factor and the previous node's latency."""
+    benchmark = _get_benchmark(stats, previous_latency, params)
     difference = 0.0 if benchmark is None else stats.weighted - benchmark
     lost, remaining_factor = 0, factor
     if difference:
@@ -175,12 +177,12 @@ def _rank_node(stats: NodeStats, factor: int, previous: float, params: Parameter
     )
 
 
-def _get_benchmark(stats: NodeStats, previous: float, params: Parameters) -> float | None:
+def _get_benchmark(stats: NodeStats, previous_latency: float, params: Parameters) -> float | None:
     """Return the latency that the node is compared with, or None if its median is as expected."""
     # Not `<=`, because an unknown median must not be compared either.
-    if not stats.median > params.expected or previous <= 0:
+    if not stats.median > params.expected or previous_latency <= 0:
         return None
-    return max(previous, params.expected)
+    return max(previous_latency, params.expected)
 
 
 def _compute_remaining_factor(stats: NodeStats, params: Parameters) -> int:

@@ -426,7 +426,7 @@ def test_feedback_is_given_when_the_band_changes(bridge: Consumer, registry: Con
     assert clients == [bridge.contract.address]
 
 
-def test_feedback_needs_the_leaf_of_the_owner_in_the_lagged_round(
+def test_feedback_without_owners_leaf_of_lagged_round_reverts(
     bridge: Consumer, registry: Contract
 ) -> None:
     chain = bridge.roots.chain

@@ -147,13 +147,15 @@ def test_deadline_is_the_last_block_time_that_counts(
 
 
 @pytest.mark.parametrize("words", ["x" * 280, "ä" * 140, ""])
-def test_words_up_to_the_maximum_are_accepted(objections: ObjectionsDriver, words: str) -> None:
+def test_objection_text_up_to_max_bytes_is_accepted(
+    objections: ObjectionsDriver, words: str
+) -> None:
     event = objections.object(objections.chain.accounts[2], words=words).only("Objected")
     assert event["words"] == words
 
 
 @pytest.mark.parametrize("words", ["x" * 281, "ä" * 141])
-def test_longer_words_are_refused_by_both_ways(
+def test_longer_objection_text_reverts(
     objections: ObjectionsDriver, objection: SignedObjection, words: str
 ) -> None:
     node = objections.chain.accounts[2]

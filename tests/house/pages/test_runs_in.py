@@ -43,7 +43,7 @@ def is_part_of_a_contract(path: str, name: str) -> bool:
 
 
 @pytest.mark.parametrize("letter", LETTERS)
-def test_every_row_with_code_has_run_location(letter: str):
+def test_fidelity_row_that_cites_code_states_where_it_runs(letter: str):
     rows = [row for row in statements() if row.source == letter]
     assert [row.name for row in rows if row.is_prose is bool(row.runs_in)] == []
     strange = {

@@ -51,9 +51,7 @@ def due(
     models: frozenset[str] = frozenset(),
     group: bool = False,
 ) -> list[Probe]:
-    return select_due_probes(
-        nodes, WINDOW, (time, CRYNUX), frozenset(), models=models, with_companions=group
-    )
+    return select_due_probes(nodes, WINDOW, time, CRYNUX, models=models, with_companions=group)
 
 
 def firsts(probes: Sequence[Probe]) -> list[Address]:

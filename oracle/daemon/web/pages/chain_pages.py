@@ -232,7 +232,7 @@ def describe_scores_to_stop_kickout(snapshot: ApiSnapshot, address: Address) -> 
 
 
 def _describe_kick(snapshot: ApiSnapshot, kick: NodeKick) -> str:
-    """Return a sentence on the state of a kickout, with the time of an execution."""
+    """Return a sentence on the state of a kickout, with its execution time if known."""
     expulsion = kick.expulsion
     time = None if expulsion is None else snapshot.find_block_time(expulsion.at)
     if kick.state is KickState.EXPELLED and time is not None:

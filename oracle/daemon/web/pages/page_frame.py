@@ -105,7 +105,7 @@ class PageRequest:
     has_evidence: bool = False
 
     def get_field(self, name: str, max_length: int = _MAX_FIELD_LENGTH) -> str | None:
-        """Return a field of the query, or None if it is empty.
+        """Return a query parameter, or None if it is empty.
 
         Raises:
             RequestError: the field is too long.

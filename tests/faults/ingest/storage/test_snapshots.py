@@ -118,11 +118,11 @@ def test_fold_from_snapshot_equals_fold_from_start(
     assert sample.differing == ()
 
 
-def test_task_missing_from_snapshot_is_folded_from_older_snapshot(
+def test_state_from_snapshot_without_tasks_equals_fold_from_scratch(
     indexed: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch
 ):
     real = snapshot_repository.encode_state
-    # As if every task had been over long before: their rows are later ones by now.
+    # As if all tasks had been settled long before, so that their rows are newer than the snapshot.
     monkeypatch.setattr(folded_state, "encode_state", lambda state: real(state._replace(tasks=())))
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
     source = source_of(indexed)
@@ -131,7 +131,7 @@ def test_task_missing_from_snapshot_is_folded_from_older_snapshot(
         for block in range(0, a_chain.head.number + 1, 3):
             from_snapshot = fold_state_up_to(uow, source.reader, source.rules, block)
             from_scratch = from_the_start(uow, source, block)
-            # What waits and was never named again is missing: nobody reads tasks of it.
+            # The tasks are not compared: pending tasks without a later event are missing.
             nodes, _, *other_parts = show_state(uow, source, from_snapshot, block)
             expected_nodes, _, *expected_parts = show_state(uow, source, from_scratch, block)
             assert (nodes, other_parts) == (expected_nodes, expected_parts)

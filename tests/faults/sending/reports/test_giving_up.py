@@ -91,7 +91,7 @@ def test_expired_statement_is_not_counted_as_given_up(sqlite_office: Office):
     assert told(office, OutboxCounter()) == (0, [])
 
 
-def test_statement_in_flight_is_not_counted_as_given_up(sqlite_office: Office):
+def test_statement_in_flight_is_not_counted_as_abandoned(sqlite_office: Office):
     office = sqlite_office
     office.period()
     office.index()
@@ -101,7 +101,7 @@ def test_statement_in_flight_is_not_counted_as_given_up(sqlite_office: Office):
         assert find_abandoned_pushes(uow) == []
 
 
-def test_statement_is_given_up_after_repeated_reorgs_of_its_round(
+def test_statement_is_abandoned_after_repeated_reorgs_of_its_round(
     sqlite_office: Office,
 ):
     office, statistics = sqlite_office, OutboxCounter()
@@ -117,7 +117,7 @@ def test_statement_is_given_up_after_repeated_reorgs_of_its_round(
     assert (count, line["round"]) == (1, 1)
 
 
-def test_statement_delivered_by_another_transmitter_is_not_given_up(sqlite_office: Office):
+def test_statement_delivered_by_another_transmitter_is_not_abandoned(sqlite_office: Office):
     office, statistics = sqlite_office, OutboxCounter()
     office.period()
     office.index()

@@ -68,7 +68,7 @@ def test_unfit_endpoint_is_reported_and_fails_the_command(
     )
 
 
-def test_endpoint_of_another_chain_is_unfit(
+def test_probe_fails_endpoint_of_another_chain(
     capsys: pytest.CaptureFixture[str], config: Path, endpoints: Endpoints
 ):
     endpoints[0].chain_id = 5
@@ -78,7 +78,7 @@ def test_endpoint_of_another_chain_is_unfit(
     assert run(["endpoint", "probe", "--config", str(config), "--endpoint", "2"]) == 0
 
 
-def test_endpoint_with_a_different_checkpoint_hash_is_unfit(
+def test_probe_fails_endpoint_with_different_checkpoint_hash(
     capsys: pytest.CaptureFixture[str], sound, endpoints: Endpoints, tmp_path: Path
 ):
     anchor = {"checkpoint_block": 3, "checkpoint_hash": "0x" + "ab" * 32}

@@ -17,7 +17,7 @@ def find_content(page: str, element: str) -> str:
     return str(content)
 
 
-def test_page_is_served_as_the_file_of_a_release(store):
+def test_served_verify_page_equals_release_file(store):
     response = IndexedHistory(store).client().get("/verify")
     assert response.status_code == 200
     assert response.headers["content-type"].startswith("text/html")

@@ -96,7 +96,7 @@ def test_small_changes_of_many_nodes_are_not_due():
     assert not cut([5003] * 400, last_round([5002] * 400)).is_due
 
 
-def test_band_crossing_of_one_step_is_due():
+def test_report_is_due_when_a_lane_crosses_a_band_by_one_step():
     assert cut([KICK_LINE - 1], last_round([KICK_LINE])).is_due
 
 

@@ -53,7 +53,7 @@ def test_first_report_of_node_does_not_count_as_change():
     )
 
 
-def test_mass_recovery_is_held():
+def test_report_with_mass_recovery_is_held():
     assert (
         find_excess_change_reason([LaneChange(1, 9000)] * 51, MEMBERS, LINE, SanityLimits())
         is not None

@@ -114,7 +114,7 @@ def test_bounds_are_multiplied_by_reliability(pool, reliability):
     st.sampled_from([CRYNUX, RELAY]),
 )
 @examples(50)
-def test_interval_is_inside_the_range_of_qos(pool, rules):
+def test_qos_interval_lies_between_0_and_1(pool, rules):
     scored = replace(MEMBER, pool=bytes(pool), pool_sum=sum(pool))
     interval = compute_qos_interval(scored, scored.since, rules)
     if interval is not None:
@@ -130,7 +130,7 @@ def test_interval_is_inside_the_range_of_qos(pool, rules):
         ({"pool": bytes(3), "pool_sum": 0}, RELAY),
     ],
 )
-def test_qos_that_is_no_mean_of_scores_has_no_interval(changes, rules):
+def test_qos_without_a_mean_of_scores_has_no_interval(changes, rules):
     scored = replace(MEMBER, **({"pool": bytes((10, 5)), "pool_sum": 15} | changes))
     assert compute_qos_interval(scored, scored.since, rules) is None
 

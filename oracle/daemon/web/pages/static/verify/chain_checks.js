@@ -46,8 +46,8 @@ function makeRpcClient(url) {
   };
 }
 
-/* The parts of an answer that all honest endpoints give alike. Receipts and transactions are not
-   compared: receipts are proven by the header, signatures by themselves. */
+/* The parts of a response on which all honest endpoints agree. Receipts and transactions are not
+   compared, because the header proves the receipts, and signatures are verified. */
 const COMPARED_PARTS = {
   eth_chainId: (result) => Number(result),
   eth_call: (result) => result,

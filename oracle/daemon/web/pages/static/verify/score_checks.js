@@ -54,8 +54,8 @@ function checkPool(bundle, leaf, rules) {
     return makeCheck("Pool", null, "Under these rules, a pool may have scores without a task.", true);
   }
   if (!isOfLeaf) {
-    const stated = `${leaf.score_count} with the sum ${leaf.score_sum}, and their hash`;
-    return makeCheck("Pool", false, `${text} are not those that the leaf states: ${stated}.`);
+    const leafText = `${leaf.score_count} with the sum ${leaf.score_sum}, and their hash`;
+    return makeCheck("Pool", false, `${text} are not those that the leaf states: ${leafText}.`);
   }
   if (!isInARow(scores)) {
     return makeCheck("Pool", false, `${text} are not in a row: one is left out.`);
