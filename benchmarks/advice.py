@@ -34,9 +34,9 @@ from oracle.queries.api.recent_draws import MAX_DRAWS  # noqa: E402
 from oracle.queries.api.source import ApiSnapshot, open_snapshot  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
-from tests.support.api import IndexedHistory, a_block  # noqa: E402
+from tests.support.api import IndexedHistory, make_block  # noqa: E402
 from tests.support.draws import create_draw  # noqa: E402
-from tests.support.histories import History, node  # noqa: E402
+from tests.support.histories import History, node_address  # noqa: E402
 from tests.unit.queries.advice.records import race  # noqa: E402
 
 RACING_NODES = 30
@@ -74,7 +74,7 @@ def store_draws(indexed: IndexedHistory) -> None:
         for started_task in list(indexed.fold.ledger.tasks.values())[-MAX_DRAWS:]:
             if started_task.started_time is None or started_task.node is None:
                 continue
-            seed_block = a_block(started_task.seen_at, started_task.started_time)
+            seed_block = make_block(started_task.seen_at, started_task.started_time)
             draw = create_draw(started_task.key, seed_block, started_task.node)
             uow.draws.add(replace(draw, total_weight=5_000 * UNIT, voided_block=seed_block.number))
 
@@ -91,7 +91,9 @@ def load_and_build_advice(snapshot: ApiSnapshot, advised_node: Node) -> None:
 
 def measure_advice(snapshot: ApiSnapshot) -> list[float]:
     """Return the CPU time of the advice of each node with a full pool, in milliseconds."""
-    nodes = [snapshot.get_ranking().nodes[node(f"n{number}")] for number in range(RACING_NODES)]
+    nodes = [
+        snapshot.get_ranking().nodes[node_address(f"n{number}")] for number in range(RACING_NODES)
+    ]
     return [
         measure_milliseconds(partial(load_and_build_advice, snapshot, advised_node))
         for advised_node in nodes

@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.contracts.roots.module_gas import measure  # noqa: E402
 from tests.contracts.roots.roots_gas import SIGNERS, SIZES, measure_roots  # noqa: E402
-from tests.support.evm.anvil import FREE_BY_HAND, anvil  # noqa: E402
+from tests.support.evm.anvil import FREE_BY_HAND, run_anvil  # noqa: E402
 from tests.support.evm.chain import Chain  # noqa: E402
 
 # Number of nodes in the hot set and in the tree of the reads by proof.
@@ -40,11 +40,11 @@ def build_table(gas_by_name: dict[str, int]) -> Table:
 
 def main() -> int:
     console = Console(width=None if sys.stdout.isatty() else 100)
-    with anvil(*FREE_BY_HAND) as url:
+    with run_anvil(*FREE_BY_HAND) as url:
         chain = Chain(url)
         gas_by_name = measure_roots(chain, SIGNERS)
         chain.close()
-    with anvil(*FREE_BY_HAND) as url:
+    with run_anvil(*FREE_BY_HAND) as url:
         chain = Chain(url)
         gas_by_name |= measure(chain, (NODE_COUNT,), (NODE_COUNT,))
         chain.close()

@@ -34,12 +34,12 @@ from devnet.fakechain.tree import BlockTree  # noqa: E402
 from devnet.fakechain.websocket import serve_websocket  # noqa: E402
 from oracle.daemon.wall_clock import unix_seconds  # noqa: E402
 from tests.support.chain.network_logs import NETWORK, ORACLE  # noqa: E402
-from tests.support.cli.daemon import Daemon, daemon  # noqa: E402
-from tests.support.cli.local_network import write  # noqa: E402
+from tests.support.cli.daemon import Daemon, run_daemon  # noqa: E402
+from tests.support.cli.local_network import write_config  # noqa: E402
 from tests.support.ingest.a_chain import AChain  # noqa: E402
 from tests.support.ingest.indexer import CHAIN_ID  # noqa: E402
 from tests.support.ingest.speaking import txs  # noqa: E402
-from tests.support.traffic import accepted  # noqa: E402
+from tests.support.traffic import build_accepted_round  # noqa: E402
 
 # Blocks before the measured ones, from which the daemon learns the block time.
 WARM_UP = 5
@@ -96,7 +96,7 @@ def measure_delays(mode: str, block_count: int, block_seconds: float) -> Delays:
             else None
         )
         chain.quiet(WARM_UP, seconds=max(1, round(block_seconds)))
-        running = stack.enter_context(daemon(write_config(chain, folder, websocket)))
+        running = stack.enter_context(run_daemon(write_daemon_config(chain, folder, websocket)))
         running.wait_until_ready()
         running.url = running.wait_for("daemon_started")["api"]
         stream_times = stack.enter_context(listen_to_rounds(running.url))
@@ -109,7 +109,9 @@ def measure_delays(mode: str, block_count: int, block_seconds: float) -> Delays:
             due_at += block_seconds
             jitter = JITTER_SHARE * block_seconds * chance.uniform(-1.0, 1.0)
             time.sleep(max(0.0, due_at + jitter - time.perf_counter()))
-            block = chain.tree.mine(txs([accepted(number)]), seconds=max(1, round(block_seconds)))
+            block = chain.tree.mine(
+                txs([build_accepted_round(number)]), seconds=max(1, round(block_seconds))
+            )
             shown_at = time.perf_counter()
             chain.show(block)
             times = observe_block(block.number, running, session, connection)
@@ -120,12 +122,12 @@ def measure_delays(mode: str, block_count: int, block_seconds: float) -> Delays:
     return delays
 
 
-def write_config(chain: AChain, folder: Path, websocket: str | None) -> Path:
+def write_daemon_config(chain: AChain, folder: Path, websocket: str | None) -> Path:
     """Write the configuration of the daemon, with the default intervals."""
     chain_section = {"id": CHAIN_ID, "endpoints": chain.urls, "finality_depth": 8}
     if websocket is not None:
         chain_section["websocket"] = websocket
-    return write(
+    return write_config(
         {
             "database": {"url": f"sqlite:///{folder}/oracle.sqlite"},
             "chain": chain_section,

@@ -25,7 +25,7 @@ from tests.support.task_traffic import (  # noqa: E402
     Traffic,
     application_address,
     create_ends,
-    node_address,
+    numbered_node_address,
 )
 from tests.unit.domain.incidents.naive_incidents import find_incidents_naively  # noqa: E402
 
@@ -52,7 +52,7 @@ def list_ends(tasks: int) -> list[End]:
             Position(seconds, 0, number),
             BEGIN + seconds,
             application_address(task_end.application),
-            node_address(task_end.node),
+            numbered_node_address(task_end.node),
             task_end.is_timeout,
         )
         for number, (seconds, task_end) in enumerate(create_ends(1, traffic, is_failing))

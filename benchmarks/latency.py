@@ -32,7 +32,7 @@ from oracle.rpc.pool import EndpointPool  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.identity import Identity  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
-from tests.support.evm.anvil import anvil  # noqa: E402
+from tests.support.evm.anvil import run_anvil  # noqa: E402
 from tests.support.evm.chain import Chain  # noqa: E402
 from tests.support.evm.network import FEE, Network  # noqa: E402
 
@@ -98,7 +98,7 @@ def main() -> int:
     begin_benchmark(
         "polling, proofs, dispatch, reports and leases; only the indexing loop is measured"
     )
-    with anvil() as url, tempfile.TemporaryDirectory() as folder:
+    with run_anvil() as url, tempfile.TemporaryDirectory() as folder:
         chain = Chain(url)
         database = f"sqlite:///{folder}/latency.db"
         with Store.open(database, create=True) as store:

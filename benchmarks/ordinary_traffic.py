@@ -26,9 +26,16 @@ sys.path.insert(0, str(ROOT))
 
 from oracle.chain.decode.abi import load_abi  # noqa: E402
 from oracle.resources import find_shipped_path  # noqa: E402
-from tests.support.chain.memory_chain import MemoryChain, Said  # noqa: E402
-from tests.support.chain.network_logs import NETWORK, created, group, network, node, task  # noqa: E402
-from tests.support.chain.server import serving  # noqa: E402
+from tests.support.chain.memory_chain import MemoryChain, UnminedLog  # noqa: E402
+from tests.support.chain.network_logs import (  # noqa: E402
+    NETWORK,
+    encode_network_log,
+    encode_task_created_log,
+    group_key,
+    node_address,
+    task_key,
+)
+from tests.support.chain.server import serve_memory_chain  # noqa: E402
 
 NODES = 200
 LOGS_PER_BLOCK = 20
@@ -46,28 +53,31 @@ class Network:
         self.topics = {
             name: event.digest for name, event in load_abi("TaskNetwork").events.items()
         }
-        self.order_data = created(0).data
+        self.order_data = encode_task_created_log(0).data
 
-    def build_joins(self) -> list[Said]:
+    def build_joins(self) -> list[UnminedLog]:
         hardware = {"gpuName": "NVIDIA GeForce RTX 4090", "gpuVram": 24, "models": ["sdxl"]}
         version = {"major": 2, "minor": 5, "patch": 0}
         return [
-            network("NodeJoined", node=node(number), stake=400 * 10**18, **hardware, **version)
+            encode_network_log(
+                "NodeJoined", node=node_address(number), stake=400 * 10**18, **hardware, **version
+            )
             for number in range(1, NODES + 1)
         ]
 
-    def build_log(self, event: str, *arguments: str, data: str = "0x") -> Said:
+    def build_log(self, event: str, *arguments: str, data: str = "0x") -> UnminedLog:
         padded = ("0x" + argument[2:].rjust(64, "0") for argument in arguments)
-        return Said(NETWORK, (self.topics[event], *padded), data)
+        return UnminedLog(NETWORK, (self.topics[event], *padded), data)
 
-    def build_group_stages(self) -> list[list[Said]]:
+    def build_group_stages(self) -> list[list[UnminedLog]]:
         """Return the logs of one group: a list of logs for each stage of its tasks."""
         members = [
-            (task(next(self.task_numbers)), node(self.free_nodes.popleft())) for _ in range(3)
+            (task_key(next(self.task_numbers)), node_address(self.free_nodes.popleft()))
+            for _ in range(3)
         ]
-        key = group(int(members[0][0], 16))
+        key = group_key(int(members[0][0], 16))
         late_index = self.random.randrange(3) if self.random.random() < 0.03 else None
-        creator = node(0xC0)
+        creator = node_address(0xC0)
         start_logs = [
             self.build_log("TaskCreated", task_key, creator, key, data=self.order_data)
             for task_key, _ in members
@@ -90,7 +100,7 @@ class Network:
         return [start_logs, *answer_stages, end_logs]
 
 
-def iterate_block_logs(events: int, seed: int = 1) -> Iterator[list[Said]]:
+def iterate_block_logs(events: int, seed: int = 1) -> Iterator[list[UnminedLog]]:
     """Yield the logs of each block after the first, about `events` in total.
 
     The total may be slightly higher, because the last groups are completed.
@@ -100,9 +110,9 @@ def iterate_block_logs(events: int, seed: int = 1) -> Iterator[list[Said]]:
     joins = network.build_joins()
     yield joins
     log_count = len(joins)
-    running_groups: deque[list[list[Said]]] = deque()
+    running_groups: deque[list[list[UnminedLog]]] = deque()
     while log_count < events or running_groups:
-        block: list[Said] = []
+        block: list[UnminedLog] = []
         for _ in range(len(running_groups)):
             stages = running_groups.popleft()
             block += stages.pop(0)
@@ -154,7 +164,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=200_000)
     chain = create_chain(parser.parse_args().events)
-    with serving(chain) as endpoint:
+    with serve_memory_chain(chain) as endpoint:
         print(f"{URL_PREFIX}{endpoint.url}", flush=True)
         threading.Event().wait()
 

@@ -73,7 +73,7 @@ from oracle.signing.typed_data import Domain  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.identity import Identity  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
-from tests.support.rounds import acceptance, contract_state  # noqa: E402
+from tests.support.rounds import build_acceptance, contract_state  # noqa: E402
 from tests.support.scripted_reader import ScriptedReader  # noqa: E402
 
 TARGET_NODES = 1_000_000
@@ -322,7 +322,7 @@ def measure_cuts(store: Store, nodes: list[Node], plain_seconds: float) -> list[
     cut_report(3, contract_state())
     with store.read_transaction() as uow:
         (stored,) = uow.reports.list_latest(1)
-    contract = contract_state(acceptance(stored.report, 4, build_block(4).time))
+    contract = contract_state(build_acceptance(stored.report, 4, build_block(4).time))
     load_first_page(source)
     change_nodes(store, nodes[::CHANGED_ONE_IN], 4)
     # Keep the benchmark's own objects out of the garbage collector's work.

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, ViewportSize
 
 from oracle.daemon.web.pages.page_frame import FOLDER
 from tests.browser.chromium import browsing, served
-from tests.support.cli.played_chain import play_into
+from tests.support.cli.played_chain import build_indexed_chain
 
 SCREENS = Path(__file__).resolve().parents[2] / "docs" / "screens"
 DIGEST = SCREENS / "pages.sha256"
@@ -69,7 +69,7 @@ def _check_proof(page: Page) -> None:
 def main() -> None:
     """Play, serve, and take them."""
     with TemporaryDirectory() as folder, browsing() as browser:
-        config = play_into(Path(folder))
+        config = build_indexed_chain(Path(folder))
         with served(config, Path(folder) / "serve.log") as url:
             take(browser, url)
 

@@ -16,7 +16,7 @@ from oracle.daemon.web.http_server import serve_app
 from oracle.domain.reports.objection_terms import ObjectionTerms
 from tests.browser.chromium import axe_findings
 from tests.support.api import IndexedHistory
-from tests.support.rounds import address
+from tests.support.rounds import make_address
 from tests.support.txmgr.stores import new_sqlite_store
 from tests.unit.queries.api.test_posted_objections import KEY, indexed
 
@@ -102,7 +102,7 @@ def test_refusal_is_shown_with_the_call_that_others_can_send(page, indexed):
 
 
 def test_wallet_of_another_account_signs_nothing(page):
-    open_with_wallet(page, address(7))
+    open_with_wallet(page, make_address(7))
     assert "has not offered the account of the node" in sign_and_send(page, "x")
 
 

@@ -13,7 +13,7 @@ from playwright.sync_api import Page, ViewportSize
 from oracle.daemon.web.pages.verify_page import build_verify_page
 from tests.browser.chromium import axe_findings
 from tests.support.cli.bundled_network import ReaderEvidence, bundle_first_node
-from tests.support.cli.local_network import LocalNetwork, local_network
+from tests.support.cli.local_network import LocalNetwork, run_local_network
 
 pytestmark = [pytest.mark.slow, pytest.mark.evm, pytest.mark.timeout(900)]
 
@@ -154,7 +154,7 @@ def test_forged_score_is_named(saved_page, tmp_path, bundle):
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory) -> Iterator[LocalNetwork]:
-    with local_network(tmp_path_factory.mktemp("keys")) as started:
+    with run_local_network(tmp_path_factory.mktemp("keys")) as started:
         started.play(3)
         yield started
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.evm.anvil import anvil
+from tests.support.evm.anvil import run_anvil
 from tests.support.evm.chain import Chain
 from tests.support.evm.fixtures import chain
 
@@ -14,7 +14,7 @@ __all__ = ["chain"]
 @pytest.fixture(scope="module")
 def fresh_chain() -> Iterator[Chain]:
     """As tests.support.evm's; and a block comes a second after the last one, whenever it is."""
-    with anvil() as url:
+    with run_anvil() as url:
         opened = Chain(url)
         opened.steady()
         try:

@@ -15,10 +15,10 @@ ROOT = Path(__file__).resolve().parents[2]
 # Run as a script it finds the packages beside it; so the imports below cannot stand above (E402).
 sys.path.insert(0, str(ROOT))
 
-from tests.support.evm.anvil import anvil  # noqa: E402
+from tests.support.evm.anvil import run_anvil  # noqa: E402
 from tests.support.evm.chain import Chain, Receipt  # noqa: E402
-from tests.support.evm.contests import created_by, order_second  # noqa: E402
-from tests.support.evm.network import ETHER, Network, answer_of, word  # noqa: E402
+from tests.support.evm.contests import list_created_tasks, order_second_group  # noqa: E402
+from tests.support.evm.network import ETHER, Network, compute_answer, encode_word  # noqa: E402
 
 KEPT = ROOT / "tests" / "contracts" / "network_gas.json"
 SIZE = 3
@@ -71,7 +71,7 @@ class Meter:
     def grouped(self, nodes: list[str], results: str) -> tuple[bytes, Any]:
         """A group up to its comparison; its key, and its tasks."""
         network, self._groups = self.network, self._groups + 1
-        name = word(10_000 + self._groups)
+        name = encode_word(10_000 + self._groups)
         group_fields = {"group": name, "group_size": SIZE}
         first = self.created("createTask, first of a group", **group_fields)
         other_tasks = [self.created("createTask, of a group", **group_fields) for _ in nodes[1:]]
@@ -83,17 +83,17 @@ class Meter:
 
     def second(self, contested: bytes, nodes: list[str], results: str) -> None:
         """The second group of a contest, up to its comparison."""
-        network, name = self.network, word(30_000)
-        ordered = order_second(network, contested, name, nodes)
+        network, name = self.network, encode_word(30_000)
+        ordered = order_second_group(network, contested, name, nodes)
         self.weigh("probe, second group of three", ordered)
-        runs = dict(zip(created_by(ordered), nodes, strict=True))
+        runs = dict(zip(list_created_tasks(ordered), nodes, strict=True))
         self.played(network.dispatcher, name, runs, results)
 
     def played(self, creator: str, name: bytes, runs: dict[bytes, str], results: str) -> None:
         """The group's nodes commit and reveal, and its creator has it compared."""
         network, key = self.network, self.network.key(creator, name)
         for (task, node), result in zip(runs.items(), results, strict=True):
-            committed = network.commit(task, node, answer_of(key, ord(result)))
+            committed = network.commit(task, node, compute_answer(key, ord(result)))
             self.weigh("commitAnswer", committed)
         for task in runs:
             self.weigh("revealAnswer", network.reveal(task))
@@ -104,7 +104,7 @@ class Meter:
     def at_once(self) -> None:
         """A group that a draw starts whole; its nodes are silent."""
         network = self.network
-        name = word(20_000)
+        name = encode_word(20_000)
         tasks = [network.create(group=name, group_size=SIZE) for _ in range(SIZE)]
         number = network.chain.block
         header = network.chain.rpc("eth_getBlockByNumber", hex(number), False)
@@ -119,7 +119,7 @@ class Meter:
         network = self.network
         contested, tasks = self.grouped(network.nodes[:3], "AAB")
         self.second(contested, network.nodes[3:6], "AAA")
-        call = network.does.settleContest(contested, tasks, word(ord("A")))
+        call = network.does.settleContest(contested, tasks, encode_word(ord("A")))
         self.weigh("settleContest, one slashed", network.by(network.admin, call))
 
     def leaves(self) -> None:
@@ -149,7 +149,7 @@ def measured(chain: Chain) -> dict[str, int]:
 
 
 def main() -> int:
-    with anvil() as url:
+    with run_anvil() as url:
         chain = Chain(url)
         gas_by_name = measured(chain)
         chain.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.evm.artifacts import ABI, artifact
+from tests.support.evm.artifacts import ABI, load_artifact
 
 ROOT = ABI.parent
 CODE_LIMIT = 24_576  # EIP-170
@@ -119,7 +119,7 @@ def test_flag_that_prints_one_contract_needs_its_name(flag: str):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_artifact_has_expected_name_and_settings_and_deployable_size(name: str):
-    compiled = artifact(name)
+    compiled = load_artifact(name)
     assert compiled["contractName"] == name.rsplit("/", maxsplit=1)[-1]
     assert compiled["settings"]["evmVersion"] == "shanghai"
     assert len(compiled["deployedBytecode"]) // 2 - 1 <= CODE_LIMIT
@@ -130,7 +130,7 @@ def test_every_node_and_task_event_indexes_its_node_or_task():
     def first(event: dict[str, Any]) -> tuple[str, bool]:
         return event["inputs"][0]["name"], event["inputs"][0]["indexed"]
 
-    events = {p["name"]: p for p in artifact("TaskNetwork")["abi"] if p["type"] == "event"}
+    events = {p["name"]: p for p in load_artifact("TaskNetwork")["abi"] if p["type"] == "event"}
     for name, event in events.items():
         subject = {"Task": "task", "Node": "node", "Mode": "node", "Grou": "group"}.get(name[:4])
         assert subject is None or first(event) == (subject, True)

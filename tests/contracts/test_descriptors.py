@@ -15,7 +15,7 @@ import pytest
 
 from oracle.chain.proofs.keccak import keccak
 from tests.contracts.roots.objections_driver import FIELDS
-from tests.support.evm.artifacts import ABI, artifact
+from tests.support.evm.artifacts import ABI, load_artifact
 
 FOLDER = ABI.parent / "contracts" / "descriptors"
 ARTIFACTS = {
@@ -95,7 +95,7 @@ def read_descriptor(name: str) -> dict[str, Any]:
 def iter_calls(name: str) -> Iterator[Call]:
     """Yield the functions that change something, with what their descriptor shows."""
     formats = read_descriptor(name)["display"]["formats"]
-    for part in artifact(ARTIFACTS[name])["abi"]:
+    for part in load_artifact(ARTIFACTS[name])["abi"]:
         if part["type"] != "function" or part["stateMutability"] in {"view", "pure"}:
             continue
         if part["name"] not in CALLBACKS:
@@ -170,7 +170,9 @@ def test_documented_role_values_are_those_of_the_timelock():
     rows = dict(
         re.findall(r"^\| `([A-Z_]+_ROLE)` \|.*\| `0x([0-9a-f]{64})` \|$", page, re.MULTILINE)
     )
-    getters = {part["name"] for part in artifact("TimelockController")["abi"] if "name" in part}
+    getters = {
+        part["name"] for part in load_artifact("TimelockController")["abi"] if "name" in part
+    }
     assert set(rows) == {name for name in getters if name.endswith("_ROLE")}
     assert rows.pop("DEFAULT_ADMIN_ROLE") == bytes(32).hex()
     assert rows == {name: keccak(name.encode()).hex() for name in rows}

@@ -11,7 +11,7 @@ import pytest
 
 from tests.contracts.roots.roots_driver import deploy_roots
 from tests.contracts.roots.words_driver import deploy_words
-from tests.support.evm.artifacts import artifact
+from tests.support.evm.artifacts import load_artifact
 from tests.support.evm.chain import Chain
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -97,4 +97,4 @@ def test_standard_json_compiles_to_the_deployed_code(chain: Chain, tmp_path: Pat
 def test_standard_json_compiles_to_the_artifact(tmp_path: Path, name: str):
     compiled = compile_standard_json(name.rsplit("/", maxsplit=1)[-1], tmp_path)
 
-    assert f"0x{compiled['bytecode']['object']}" == artifact(name)["bytecode"]
+    assert f"0x{compiled['bytecode']['object']}" == load_artifact(name)["bytecode"]

@@ -27,7 +27,7 @@ from tests.support.chain.network_logs import NETWORK, ORACLE
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.indexer import ANCHOR_WINDOW
 from tests.support.ingest.speaking import txs as txs_of
-from tests.support.rounds import accepted
+from tests.support.rounds import build_accepted_round
 
 # Of a hundred questions, how many are spoiled, by the endpoint; the last one is the best.
 _PER_CENT = (25.0, 10.0, 3.0)
@@ -116,7 +116,7 @@ class Life:
         ):
             self.rejected += 1
             return []
-        event = accepted(
+        event = build_accepted_round(
             submission.round,
             as_of=submission.as_of,
             as_of_hash=submission.as_of_hash,

@@ -6,7 +6,7 @@ from random import Random
 
 from benchmarks.ordinary_traffic import Network
 from devnet.fakechain.block_json import FakeLog, Tx
-from tests.support.chain.memory_chain import Said as Words
+from tests.support.chain.memory_chain import UnminedLog as Words
 from tests.support.chain.network_logs import NETWORK
 from tests.support.ingest.speaking import ANYBODY
 

@@ -7,7 +7,7 @@ from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Hash
 from oracle.domain.reports.report import Report
 from oracle.store.database import Store
-from tests.support.rounds import acceptance
+from tests.support.rounds import build_acceptance
 from tests.support.scripted import Event
 from tests.support.txmgr.follower import Follower
 
@@ -31,7 +31,7 @@ def accept_newest_report(follower: Follower, *, as_of_hash: Hash | None = None) 
         follower.chain.mine()
         follower.catch_up()
     accepted_round = replace(
-        acceptance(report, block=0, time=0), as_of_hash=as_of_hash or report.as_of.hash
+        build_acceptance(report, block=0, time=0), as_of_hash=as_of_hash or report.as_of.hash
     )
     follower.chain.mine(accepted_round)
     follower.catch_up()

@@ -27,7 +27,7 @@ IDENTITY = Identity(31_337, Hash("0x" + 64 * "0"), {}, Address("0x" + 40 * "c"),
 LAG_SECONDS = 4
 
 
-def a_block(number: int, time: int) -> BlockRef:
+def make_block(number: int, time: int) -> BlockRef:
     return BlockRef(number, Hash(f"0x{number:064x}"), Hash(f"0x{max(0, number - 1):064x}"), time)
 
 
@@ -53,7 +53,7 @@ class IndexedHistory:
     def index(self, events: Sequence[DomainEvent], block: int, time: int) -> None:
         """Fold more events, and move the cursor to a block."""
         self.fold.fold_events(list(events))
-        as_of = a_block(block, time)
+        as_of = make_block(block, time)
         with self.store.transaction() as uow:
             bind_or_check_rules(uow, self.rules)
             uow.identity.store_or_check(IDENTITY)

@@ -21,8 +21,8 @@ from oracle.signing.typed_data import ReportStatement, compute_config_digest
 from oracle.store.database import Store
 from oracle.store.outbox.records import SignedStatement, Stamp
 from tests.support.accepted_rounds import load_newest_report
-from tests.support.histories import History, node
-from tests.support.rounds import acceptance
+from tests.support.histories import History, node_address
+from tests.support.rounds import build_acceptance
 from tests.support.scripted import ScriptedReader
 from tests.support.txmgr.follower import DOMAIN, RULES, SETTINGS, Follower, folder, mined
 
@@ -31,7 +31,7 @@ Bundle = dict[str, Any]
 # One creator orders all tasks, so that every kickout is held.
 BUNDLE_RULES = replace(RULES, name="bundle", kick_creator_share=UNIT // 2)
 QUORUM = 2
-SLOW_NODE = node("C")
+SLOW_NODE = node_address("C")
 _KEYS = tuple(f"0x{number:064x}" for number in (1, 2, 3))
 _SIGNERS = tuple(Address(Account.from_key(key).address.lower()) for key in _KEYS)
 _AT = Position(0, 0, 0)
@@ -52,7 +52,7 @@ def build_history(group_count: int) -> History:
         tasks = [f"{number}{name}" for name in "ABC"]
         history.after(10)
         for task, name in zip(tasks, "ABC", strict=True):
-            history.creates(task, of=f"g{number}", creator=node("creator"), timeout=600)
+            history.creates(task, of=f"g{number}", creator=node_address("creator"), timeout=600)
             history.starts(task, name)
         for task in tasks if number else tasks[:2]:
             history.after(10).submits(task)
@@ -89,7 +89,9 @@ def bundle_slow_node(
 
 def _accept_report(follower: Follower, config: Hash) -> RoundAccepted:
     report = load_newest_report(follower.store)
-    accepted = replace(acceptance(report, block=0, time=0), config=config, signer_bitmap=0b11)
+    accepted = replace(
+        build_acceptance(report, block=0, time=0), config=config, signer_bitmap=0b11
+    )
     follower.chain.mine(accepted)
     follower.catch_up()
     return accepted

@@ -33,11 +33,11 @@ from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
 from oracle.domain.reports.contract_settings import ContractSettings
 from oracle.domain.reports.contract_state import ContractState
 from oracle.domain.reports.node_kicks import NodeKick
-from tests.support.rounds import address
+from tests.support.rounds import make_address
 
 KEPT = 4
 AT, TIME = Position(0, 0, 0), 0
-SIGNERS = tuple(address(number) for number in (7, 3, 9))
+SIGNERS = tuple(make_address(number) for number in (7, 3, 9))
 CONFIG, NEXT_CONFIG = (Hash(f"0x{digit * 64}") for digit in "cd")
 MAX_EVENTS = 40
 
@@ -64,11 +64,13 @@ class ContractView:
         )
 
 
-def root_of(number: int) -> Hash:
+def make_root(number: int) -> Hash:
     return Hash(f"0x{number:064x}")
 
 
-def accepted(number: int, *, config: Hash = CONFIG, bitmap: int = 0b101) -> RoundAccepted:
+def build_accepted_round(
+    number: int, *, config: Hash = CONFIG, bitmap: int = 0b101
+) -> RoundAccepted:
     """Return the event of a round in the block of the same number."""
     return RoundAccepted(
         at=Position(number, 0, 0),
@@ -76,21 +78,21 @@ def accepted(number: int, *, config: Hash = CONFIG, bitmap: int = 0b101) -> Roun
         round=number,
         as_of=number - 1,
         as_of_hash=ZERO_HASH,
-        root=root_of(number),
+        root=make_root(number),
         config=config,
         signer_bitmap=bitmap,
     )
 
 
-_nodes = st.sampled_from([address(number) for number in (1, 2, 3)])
+_nodes = st.sampled_from([make_address(number) for number in (1, 2, 3)])
 # What the reader of logs leaves of a stranger's bytes.
 _texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=9)
 _times = st.integers(1, 50)
-_hashes = st.sampled_from([root_of(number) for number in (1, 2)])
+_hashes = st.sampled_from([make_root(number) for number in (1, 2)])
 _limits = st.lists(st.integers(0, 9), min_size=7, max_size=7)
 
 
-def _strike(head: int, share: float) -> list[ContractEvent]:
+def _list_invalid_events(head: int, share: float) -> list[ContractEvent]:
     first = max(1, head - int(share * KEPT))
     return [RoundsStruck(AT, TIME, first, head)] if head else []
 
@@ -102,14 +104,14 @@ def _kick_events(event_type: type, *values: st.SearchStrategy[object]) -> st.Sea
 
 # Each makes the events that the contract could emit after so many rounds.
 _steps: st.SearchStrategy[Callable[[int], list[ContractEvent]]] = st.one_of(
-    _hashes.map(lambda config: lambda head: [accepted(head + 1, config=config)]),
-    _hashes.map(lambda config: lambda head: [accepted(head + 1, config=config)]),
-    st.floats(0, 1).map(lambda share: lambda head: _strike(head, share)),
+    _hashes.map(lambda config: lambda head: [build_accepted_round(head + 1, config=config)]),
+    _hashes.map(lambda config: lambda head: [build_accepted_round(head + 1, config=config)]),
+    st.floats(0, 1).map(lambda share: lambda head: _list_invalid_events(head, share)),
     _kick_events(KickAccused, _times, _times, _hashes, _times),
-    _kick_events(KickCancelled, st.sampled_from([ZERO_ADDRESS, address(9)]), _hashes),
+    _kick_events(KickCancelled, st.sampled_from([ZERO_ADDRESS, make_address(9)]), _hashes),
     _kick_events(KickAllowed, _times),
-    _kick_events(KickExecuted, _hashes, st.just(address(8))),
-    _kick_events(KickRefused, st.just(address(8)), _hashes),
+    _kick_events(KickExecuted, _hashes, st.just(make_address(8))),
+    _kick_events(KickRefused, st.just(make_address(8)), _hashes),
     _kick_events(NodeExpelled),
     _kick_events(NodeReadmitted),
     _kick_events(Objected, _times, st.integers(0, 9), st.integers(0, 9), _texts),
@@ -143,7 +145,7 @@ _steps: st.SearchStrategy[Callable[[int], list[ContractEvent]]] = st.one_of(
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> list[ContractEvent]:
+def contract_histories(draw: st.DrawFn) -> list[ContractEvent]:
     """Return events in order of their positions, in blocks of some events each."""
     events: list[ContractEvent] = []
     block, head = 1, 0

@@ -21,13 +21,13 @@ from oracle.store.database import Store
 from oracle.store.identity import Identity
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.round_leaves import compute_next_addresses
-from tests.support.rounds import accepted, address
+from tests.support.rounds import build_accepted_round, make_address
 
 POOL = 4
 RULES = replace(CRYNUX, name="due", pool_size=POOL, kick_creator_share=UNIT)
 POLICY = KickoutPolicy(RULES)
 SETTINGS = ReportSettings()
-DOMAIN = Domain(31337, address(0xFFFF))
+DOMAIN = Domain(31337, make_address(0xFFFF))
 OPENED = Position(10, 0, 0)
 # The time of block 10, in unix seconds.
 DUE_SINCE = 600
@@ -39,7 +39,7 @@ HEAD = BlockRef(100, Hash("0x" + 64 * "1"), Hash("0x" + 64 * "2"), 6000)
 
 def store_nodes(store: Store, node_count: int, due_count: int) -> list[Address]:
     """Write nodes, of which the kickouts of the first `due_count` are due; return all nodes."""
-    nodes = [address(1 + number) for number in range(node_count)]
+    nodes = [make_address(1 + number) for number in range(node_count)]
     due_nodes = nodes[:due_count]
     with store.transaction() as uow:
         uow.identity.store_or_check(
@@ -119,7 +119,8 @@ def store_round(store: Store, number: int, leaves: Sequence[NodeLeaf]) -> RoundA
     as_of, root = store_leaves(store, number, leaves)
     block = as_of + 1
     accepted_round = replace(
-        accepted(number, time=60 * block, as_of=as_of, root=root), at=Position(block, 0, 99)
+        build_accepted_round(number, time=60 * block, as_of=as_of, root=root),
+        at=Position(block, 0, 99),
     )
     with store.transaction() as uow:
         uow.rounds.save_changes(ContractChanges(accepted=[accepted_round]))

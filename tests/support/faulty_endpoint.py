@@ -58,7 +58,7 @@ _JSON = {"Content-Type": "application/json"}
 
 
 @contextmanager
-def faulty_endpoint(behind: str) -> Iterator[FaultyEndpoint]:
+def run_faulty_endpoint(behind: str) -> Iterator[FaultyEndpoint]:
     """Run a proxy on a free port in front of the endpoint `behind`."""
     endpoint = FaultyEndpoint(behind)
 

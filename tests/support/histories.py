@@ -23,15 +23,15 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 GENESIS_TIME = 1000
 
 
-def node(name: str) -> Address:
+def node_address(name: str) -> Address:
     return Address("0x" + name.encode().hex().rjust(40, "0"))
 
 
-def task(name: str) -> TaskKey:
+def task_key(name: str) -> TaskKey:
     return TaskKey("0x" + name.encode().hex().rjust(64, "0"))
 
 
-def group(name: str) -> GroupKey:
+def group_key(name: str) -> GroupKey:
     return GroupKey("0x" + name.encode().hex().rjust(64, "0"))
 
 
@@ -70,72 +70,82 @@ class History:
 
     def joins(self, *names: str, **values: Any) -> Self:
         for name in names:
-            self.says(network_events.NodeJoined, node=node(name), **values)
+            self.says(network_events.NodeJoined, node=node_address(name), **values)
         return self
 
     def updates(self, name: str, **values: Any) -> Self:
-        return self.says(network_events.NodeUpdated, node=node(name), **values)
+        return self.says(network_events.NodeUpdated, node=node_address(name), **values)
 
     def adds_model(self, name: str, model: str) -> Self:
-        return self.says(network_events.ModelAdded, node=node(name), model=model)
+        return self.says(network_events.ModelAdded, node=node_address(name), model=model)
 
     def is_asked_to_download(self, name: str, model: str, until: int = 0) -> Self:
-        download_fields = {"node": node(name), "model": model, "until": until or self.time + 1800}
+        download_fields = {
+            "node": node_address(name),
+            "model": model,
+            "until": until or self.time + 1800,
+        }
         return self.says(DownloadRequested, **download_fields)
 
     def pauses(self, name: str) -> Self:
-        return self.says(network_events.NodePaused, node=node(name))
+        return self.says(network_events.NodePaused, node=node_address(name))
 
     def resumes(self, name: str) -> Self:
-        return self.says(network_events.NodeResumed, node=node(name))
+        return self.says(network_events.NodeResumed, node=node_address(name))
 
     def quits(self, name: str) -> Self:
-        return self.says(network_events.NodeQuit, node=node(name))
+        return self.says(network_events.NodeQuit, node=node_address(name))
 
     def asks_to_pause(self, name: str) -> Self:
-        return self.says(network_events.NodePauseAsked, node=node(name))
+        return self.says(network_events.NodePauseAsked, node=node_address(name))
 
     def asks_to_quit(self, name: str) -> Self:
-        return self.says(network_events.NodeQuitAsked, node=node(name))
+        return self.says(network_events.NodeQuitAsked, node=node_address(name))
 
     def is_slashed(self, name: str) -> Self:
-        return self.says(network_events.NodeSlashed, node=node(name))
+        return self.says(network_events.NodeSlashed, node=node_address(name))
 
     def is_kicked_out(self, name: str) -> Self:
-        return self.says(network_events.NodeKickedOut, node=node(name))
+        return self.says(network_events.NodeKickedOut, node=node_address(name))
 
     def creates(self, *names: str, of: str | None = None, **values: Any) -> Self:
-        key = None if of is None else group(of)
+        key = None if of is None else group_key(of)
         for name in names:
-            self.says(network_events.TaskCreated, task=task(name), group=key, **values)
+            self.says(network_events.TaskCreated, task=task_key(name), group=key, **values)
         return self
 
     def queues(self, name: str) -> Self:
-        return self.says(network_events.TaskQueued, task=task(name))
+        return self.says(network_events.TaskQueued, task=task_key(name))
 
     def starts(self, name: str, on: str, *, place: int | None = None) -> Self:
         self._runs[name] = on
-        return self.says(network_events.TaskStarted, task=task(name), node=node(on), round=place)
+        return self.says(
+            network_events.TaskStarted, task=task_key(name), node=node_address(on), round=place
+        )
 
     def submits(self, name: str, by: str | None = None) -> Self:
-        runner = node(by or self._runs.get(name, "nobody"))
-        return self.says(network_events.TaskSubmitted, task=task(name), node=runner)
+        runner = node_address(by or self._runs.get(name, "nobody"))
+        return self.says(network_events.TaskSubmitted, task=task_key(name), node=runner)
 
     def reports_error(self, name: str, by: str | None = None) -> Self:
-        runner = node(by or self._runs.get(name, "nobody"))
-        return self.says(network_events.TaskErrorReported, task=task(name), node=runner)
+        runner = node_address(by or self._runs.get(name, "nobody"))
+        return self.says(network_events.TaskErrorReported, task=task_key(name), node=runner)
 
     def commits(self, name: str, by: str) -> Self:
-        return self.says(network_events.ResultCommitted, task=task(name), node=node(by))
+        return self.says(
+            network_events.ResultCommitted, task=task_key(name), node=node_address(by)
+        )
 
     def discloses(self, name: str, by: str) -> Self:
-        return self.says(network_events.ResultDisclosed, task=task(name), node=node(by))
+        return self.says(
+            network_events.ResultDisclosed, task=task_key(name), node=node_address(by)
+        )
 
     def is_paid(self, name: str, by: str, fee: int) -> Self:
-        return self.says(FeeShared, task=task(name), node=node(by), fee=fee)
+        return self.says(FeeShared, task=task_key(name), node=node_address(by), fee=fee)
 
     def validates(self, name: str) -> Self:
-        return self.says(network_events.TaskValidated, task=task(name))
+        return self.says(network_events.TaskValidated, task=task_key(name))
 
     def succeeds(self, name: str, by: str | None = None) -> Self:
         return self._ends(network_events.TaskSucceeded, name, by)
@@ -163,12 +173,14 @@ class History:
         return self._ends(network_events.TaskTimedOut, name, by, last_status=last_status)
 
     def _ends(self, kind: type[DomainEvent], name: str, by: str | None, **values: Any) -> Self:
-        runner = None if by is None else node(by)
-        return self.says(kind, task=task(name), node=runner, **values)
+        runner = None if by is None else node_address(by)
+        return self.says(kind, task=task_key(name), node=runner, **values)
 
     def closes(self, name: str, *tasks: str) -> Self:
         return self.says(
-            network_events.GroupValidated, group=group(name), tasks=tuple(task(t) for t in tasks)
+            network_events.GroupValidated,
+            group=group_key(name),
+            tasks=tuple(task_key(t) for t in tasks),
         )
 
     def judges(
@@ -223,7 +235,9 @@ class History:
             self.aborts(key)
 
 
-def folded(history: History | list[DomainEvent], rules: Rules = CRYNUX) -> tuple[Fold, Changes]:
+def fold_history(
+    history: History | list[DomainEvent], rules: Rules = CRYNUX
+) -> tuple[Fold, Changes]:
     """Fold a history from the start; return the fold and all its changes."""
     events = history.events if isinstance(history, History) else history
     fold = Fold(rules)
@@ -231,10 +245,10 @@ def folded(history: History | list[DomainEvent], rules: Rules = CRYNUX) -> tuple
     return fold, fold.drain_changes()
 
 
-def node_after(history: History, name: str, rules: Rules = CRYNUX) -> Node:
-    fold, _ = folded(history, rules)
-    return fold.ledger.nodes[node(name)]
+def fold_node(history: History, name: str, rules: Rules = CRYNUX) -> Node:
+    fold, _ = fold_history(history, rules)
+    return fold.ledger.nodes[node_address(name)]
 
 
-def rules_with(**changes: Any) -> Rules:
+def change_rules(**changes: Any) -> Rules:
     return replace(CRYNUX, **changes)

@@ -10,9 +10,9 @@ from oracle.domain.reports.report import ReportSettings
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.signing.typed_data import Domain
 from tests.support.accepted_rounds import load_newest_report
-from tests.support.api import IDENTITY, IndexedHistory, a_block
+from tests.support.api import IDENTITY, IndexedHistory, make_block
 from tests.support.histories import History
-from tests.support.rounds import acceptance, contract_state
+from tests.support.rounds import build_acceptance, contract_state
 from tests.support.scripted_reader import Unread
 
 DOMAIN = Domain(IDENTITY.chain_id, IDENTITY.oracle or ZERO_ADDRESS)
@@ -41,8 +41,8 @@ def index_with_rounds(
 def _accept_report(indexed: IndexedHistory, state: ContractState, as_of: int, time: int) -> None:
     cutter = ReportCutter(Unread(), indexed.rules, SETTINGS, DOMAIN, anchor_window=256)
     with indexed.store.transaction() as uow:
-        assert cutter.on_block(uow, state, a_block(as_of, time), -1) is not None
-    accepted = acceptance(load_newest_report(indexed.store), as_of + 1, time + 1)
+        assert cutter.on_block(uow, state, make_block(as_of, time), -1) is not None
+    accepted = build_acceptance(load_newest_report(indexed.store), as_of + 1, time + 1)
     state.fold_block(as_of + 1, [accepted], journal=False)
     with indexed.store.transaction() as uow:
         uow.rounds.save_changes(state.drain_changes())

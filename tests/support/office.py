@@ -45,7 +45,7 @@ from oracle.txmgr.nonce_sync import reconcile_nonces
 from tests.office_contexts import WithContexts, contexts_of
 from tests.pools import pool_of, source_on
 from tests.support.evm.chain import Chain
-from tests.support.evm.groups import scored_alike
+from tests.support.evm.groups import score_nodes_equally
 from tests.support.evm.network import Network
 
 ETHER = 10**18
@@ -102,7 +102,7 @@ class Premises:
         for node in network.nodes[:3]:
             network.join(node)
         # A node without a score is in no report.
-        scored_alike(network, network.nodes[:3])
+        score_nodes_equally(network, network.nodes[:3])
         built_at = int(chain.rpc("eth_blockNumber"), 16)
         premises = cls(chain, network, oracle, keys, folder, built_at)
         chain.rpc("anvil_setBalance", premises.transmitter, hex(ETHER))

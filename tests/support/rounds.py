@@ -12,12 +12,12 @@ CONFIG = Hash("0x" + 64 * "c")
 KEPT_ROUNDS = 256
 
 
-def address(number: int) -> Address:
+def make_address(number: int) -> Address:
     """Return a unique address."""
     return Address(f"0x{number:040x}")
 
 
-def accepted(
+def build_accepted_round(
     number: int,
     *,
     time: int = 0,
@@ -38,7 +38,7 @@ def accepted(
     )
 
 
-def acceptance(report: Report, block: int, time: int) -> RoundAccepted:
+def build_acceptance(report: Report, block: int, time: int) -> RoundAccepted:
     """Return the contract's event when it accepts a report in a block."""
     return RoundAccepted(
         at=Position(block, 0, 99),

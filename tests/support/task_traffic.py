@@ -15,7 +15,7 @@ from oracle.domain.events.network_events import (
     TaskTimedOut,
 )
 from oracle.domain.ids import Address
-from tests.support.histories import History, node, task
+from tests.support.histories import History, node_address, task_key
 
 BEGIN = 1_800_000_000
 TIMEOUT_SECONDS = 180
@@ -66,11 +66,11 @@ class TaskEnd(NamedTuple):
 
 
 def application_address(number: int) -> Address:
-    return node(f"app{number}")
+    return node_address(f"app{number}")
 
 
-def node_address(number: int) -> Address:
-    return node(f"n{number}")
+def numbered_node_address(number: int) -> Address:
+    return node_address(f"n{number}")
 
 
 class _Network:
@@ -127,13 +127,19 @@ def create_traffic(
 ) -> Iterator[DomainEvent]:
     """Yield the events of the traffic; one block lasts one second."""
     for log, (seconds, end) in enumerate(create_ends(seed, traffic, failure)):
-        at, time, key = Position(seconds, log, 2 * log), BEGIN + seconds, task(f"t{end.number}")
+        at, time, key = (
+            Position(seconds, log, 2 * log),
+            BEGIN + seconds,
+            task_key(f"t{end.number}"),
+        )
         if seconds < end.seconds:
             yield TaskCreated(at, time, key, application_address(end.application))
-            yield TaskStarted(at._replace(log=2 * log + 1), time, key, node_address(end.node))
+            yield TaskStarted(
+                at._replace(log=2 * log + 1), time, key, numbered_node_address(end.node)
+            )
         else:
             kind = TaskTimedOut if end.is_timeout else TaskSubmitted
-            yield kind(at, time, key, node_address(end.node))
+            yield kind(at, time, key, numbered_node_address(end.node))
 
 
 BURST_NODES = 12
@@ -145,11 +151,13 @@ def begin_burst() -> History:
     The incident is found at the tenth timeout, and is open at the end.
     """
     names = [f"n{number}" for number in range(BURST_NODES)]
-    history = History().joins(*names).creates("late", creator=node("calm")).starts("late", "n0")
+    history = (
+        History().joins(*names).creates("late", creator=node_address("calm")).starts("late", "n0")
+    )
     for name in names:
-        history.creates(f"fine {name}", creator=node("calm")).starts(f"fine {name}", name)
+        history.creates(f"fine {name}", creator=node_address("calm")).starts(f"fine {name}", name)
         history.after(2).submits(f"fine {name}").succeeds(f"fine {name}")
-        history.creates(f"bad {name}", creator=node("burst")).starts(f"bad {name}", name)
+        history.creates(f"bad {name}", creator=node_address("burst")).starts(f"bad {name}", name)
     history.after(200)
     for name in names:
         history.after(5).times_out(f"bad {name}")
@@ -171,7 +179,7 @@ def score_zeros(history: History, number: int, creator: str) -> History:
     for _ in range(number):
         name = f"{creator} {len(history.events)}"
         tasks = [f"{name} {member}" for member in range(3)]
-        history.creates(*tasks, of=name, creator=node(creator))
+        history.creates(*tasks, of=name, creator=node_address(creator))
         for member, task_name in enumerate(tasks):
             history.starts(task_name, f"n{member}")
         history.after(5).submits(tasks[1]).submits(tasks[2]).times_out(tasks[0])

@@ -19,7 +19,7 @@ from oracle.domain.events.network_events import (
 )
 from oracle.domain.events.oracle_events import KickAccused, KickCancelled, RoundAccepted
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
-from tests.support.rounds import accepted as accepted_in
+from tests.support.rounds import build_accepted_round as accepted_in
 from tests.support.scripted import REPORTER, Event
 
 # The chain sets both values when it mines.
@@ -38,14 +38,14 @@ def group_key(number: int) -> GroupKey:
     return GroupKey(f"0x{0xFF << 240 | number:064x}")
 
 
-def a_hash(number: int) -> Hash:
+def make_hash(number: int) -> Hash:
     return Hash(f"0x{0xAA << 240 | number:064x}")
 
 
-def accepted(number: int, as_of: int = 0) -> RoundAccepted:
+def build_accepted_round(number: int, as_of: int = 0) -> RoundAccepted:
     """Return a round that the contract accepted."""
     accepted_round = accepted_in(
-        number, as_of=as_of, as_of_hash=a_hash(as_of), root=a_hash(1_000 + number)
+        number, as_of=as_of, as_of_hash=make_hash(as_of), root=make_hash(1_000 + number)
     )
     return replace(accepted_round, at=AT)
 
@@ -146,9 +146,9 @@ class Traffic:
         if not self.members:
             return []
         self.rounds += 1
-        node, evidence = self.members[0], a_hash(self.rounds)
+        node, evidence = self.members[0], make_hash(self.rounds)
         kicks: list[Event] = [
             KickAccused(AT, TIME, node, self.rounds, 1_000, evidence, ready_at=9_999),
-            KickCancelled(AT, TIME, node, REPORTER, a_hash(0)),
+            KickCancelled(AT, TIME, node, REPORTER, make_hash(0)),
         ]
-        return [accepted(self.rounds), *self.random.choices(kicks, k=1)]
+        return [build_accepted_round(self.rounds), *self.random.choices(kicks, k=1)]

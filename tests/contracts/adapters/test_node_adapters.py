@@ -14,7 +14,7 @@ from tests.contracts.adapters.crynux_driver import (
     STAKE,
     NodeNetwork,
 )
-from tests.support.evm.chain import RevertedError, encoded
+from tests.support.evm.chain import RevertedError, encode_calldata
 
 pytestmark = pytest.mark.evm
 
@@ -189,7 +189,9 @@ def test_adapter_exposes_no_other_owner_functions(nodes: NodeNetwork):
         nodes.node.functions.finishTask(nodes.first),
     ):
         with pytest.raises(RevertedError):
-            nodes.chain.transact(to=nodes.adapter.address, data=encoded(call), sender=nodes.owner)
+            nodes.chain.transact(
+                to=nodes.adapter.address, data=encode_calldata(call), sender=nodes.owner
+            )
     assert nodes.node.functions.owner().call() == nodes.adapter.address
 
 

@@ -6,7 +6,7 @@ import pytest
 from web3.contract import Contract
 
 from tests.contracts.adapters.crynux_driver import EVIDENCE, GAS, STAKE
-from tests.support.evm.chain import Chain, Receipt, RevertedError, encoded
+from tests.support.evm.chain import Chain, Receipt, RevertedError, encode_calldata
 
 pytestmark = pytest.mark.evm
 
@@ -144,7 +144,7 @@ def test_kick_with_a_malicious_beneficiary_is_refused_within_the_gas_limit(
 def test_kick_of_a_node_that_rejects_payment_is_refused_with_the_network_reason(network: Staking):
     stubborn = network.chain.deploy("testing/StubbornNode")
     say = stubborn.functions.say(
-        network.staking.address, encoded(network.staking.functions.stake(STAKE))
+        network.staking.address, encode_calldata(network.staking.functions.stake(STAKE))
     )
     network.chain.send(say, value=STAKE)
     receipt = network.kick(stubborn.address)

@@ -8,7 +8,7 @@ import pytest
 from web3.contract import Contract
 
 from tests.contracts.adapters.crynux_driver import AVAILABLE, QUIT, STAKE, NodeNetwork
-from tests.support.evm.chain import encoded
+from tests.support.evm.chain import encode_calldata
 
 pytestmark = pytest.mark.evm
 
@@ -23,7 +23,7 @@ def stubborn(nodes: NodeNetwork) -> Contract:
     code = chain.deploy("testing/StubbornNode")
     if nodes.name == "CommitTaskAdapter":
         join = nodes.join_call(0)
-        nodes.send(code.functions.say(nodes.node.address, encoded(join)), value=STAKE)
+        nodes.send(code.functions.say(nodes.node.address, encode_calldata(join)), value=STAKE)
         return code
     chain.rpc("anvil_setCode", nodes.first, DELEGATED + code.address[2:].lower())
     return chain.contract("testing/StubbornNode", nodes.first)
@@ -55,7 +55,7 @@ def test_node_that_rejoins_during_its_stake_payment_is_a_new_member(
     place = (
         nodes.chain.accounts.index(stubborn.address) if stubborn.address in nodes.members else 0
     )
-    again = encoded(nodes.join_call(place))
+    again = encode_calldata(nodes.join_call(place))
     nodes.send(stubborn.functions.answerPaying(nodes.node.address, again, STAKE))
 
     receipt = nodes.kick(stubborn.address)
@@ -71,7 +71,7 @@ def test_node_that_rejoins_during_its_stake_payment_is_a_new_member(
 def test_reentrant_kickout_is_refused_and_may_be_retried(nodes: NodeNetwork, stubborn: Contract):
     other_member = next(member for member in nodes.members if member != stubborn.address)
     inner = nodes.caller.functions.kick(nodes.adapter.address, other_member, bytes(32), 3_000_000)
-    nodes.send(stubborn.functions.answerWith(nodes.caller.address, encoded(inner), 1))
+    nodes.send(stubborn.functions.answerWith(nodes.caller.address, encode_calldata(inner), 1))
 
     receipt = nodes.kick(stubborn.address, gas=6_000_000)
     assert [name for name in receipt.names if name in {"Kicked", "Refused"}] == [

@@ -13,7 +13,7 @@ from eth_utils.abi import (
 )
 from pyrevm import EVM, AccountInfo, BlockEnv
 
-from tests.support.evm.artifacts import artifact
+from tests.support.evm.artifacts import load_artifact
 
 # What a caller gives unless it wants to starve a call.
 GAS = 12_000_000
@@ -61,7 +61,7 @@ class Names:
         self.selectors: dict[str, bytes] = {}
         self.errors: dict[bytes, str] = {bytes.fromhex("4e487b71"): "Panic"}
         self.events: dict[bytes, tuple[str, list[bool]]] = {}
-        for part in (part for name in artifacts for part in artifact(name)["abi"]):
+        for part in (part for name in artifacts for part in load_artifact(name)["abi"]):
             if part["type"] == "function":
                 self.selectors[part["name"]] = function_abi_to_4byte_selector(part)
             elif part["type"] == "error":
@@ -140,7 +140,7 @@ class Machine:
 
     def deploy(self, name: str, *arguments: Any) -> str:
         """Raises: ConstructorError: the constructor refuses."""
-        compiled = artifact(name)
+        compiled = load_artifact(name)
         code = bytes.fromhex(compiled["bytecode"][2:])
         constructors = [part for part in compiled["abi"] if part["type"] == "constructor"]
         kinds = [

@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.contracts.fuzz.roots.walk import RootsWalk  # noqa: E402
 from tests.contracts.fuzz.shrinking import fault, shortest  # noqa: E402
-from tests.support.evm.artifacts import artifact  # noqa: E402
+from tests.support.evm.artifacts import load_artifact  # noqa: E402
 
 # Then another oracle begins, with other limits, on another kind of chain.
 CALLS_OF_A_WALK = 500
@@ -55,7 +55,7 @@ class Tally:
 
     def missing(self) -> list[str]:
         """Return the errors and events of the contracts that no call came to."""
-        parts = [part for name in ARTIFACTS for part in artifact(name)["abi"]]
+        parts = [part for name in ARTIFACTS for part in load_artifact(name)["abi"]]
         kinds = {"error": self.met, "event": self.received}
         return sorted(
             {

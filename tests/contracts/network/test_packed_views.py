@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.audit.layouts import KEPT
-from tests.support.evm.artifacts import artifact
+from tests.support.evm.artifacts import load_artifact
 
 ROOT = Path(__file__).resolve().parents[3]
 NETWORK = ROOT / "contracts" / "network"
@@ -59,7 +59,7 @@ def laid_out(struct: str) -> bytes:
 )
 def test_view_unpacks_the_struct_with_the_layout_of_the_compiler(struct: str, view: str):
     fields = widths(struct.rsplit(".", maxsplit=1)[-1].upper())
-    abi = artifact("TaskNetwork")["abi"]
+    abi = load_artifact("TaskNetwork")["abi"]
     (components,) = (part["outputs"][0]["components"] for part in abi if part.get("name") == view)
     assert fields == laid_out(struct)
     assert len(fields) == len(components)

@@ -10,12 +10,12 @@ from tests.support.evm.contests import (
     SILENT,
     WINDOW,
     Group,
-    result,
-    second_of,
-    standings,
+    create_second_group,
+    list_standings,
+    make_result,
 )
-from tests.support.evm.groups import ends
-from tests.support.evm.network import ETHER, MIN_STAKE, TOLL, Network, Standing, word
+from tests.support.evm.groups import list_task_ends
+from tests.support.evm.network import ETHER, MIN_STAKE, TOLL, Network, Standing, encode_word
 
 pytestmark = pytest.mark.evm
 
@@ -27,7 +27,7 @@ def network(staffed: Network, chain: Chain) -> Network:
 
 @pytest.fixture
 def first(network: Network) -> Group:
-    return Group(network, network.creator, word(1), network.nodes[:3])
+    return Group(network, network.creator, encode_word(1), network.nodes[:3])
 
 
 @pytest.mark.parametrize(
@@ -50,10 +50,10 @@ def test_second_group_decides_contest(first: Group, says: str, slashed: list[Sta
     network = first.network
     first_says, second_says, proof = says.split()
     first.play(first_says)
-    second_of(first).play(second_says)
-    settled = first.settle(result(proof))
+    create_second_group(first).play(second_says)
+    settled = first.settle(make_result(proof))
 
-    assert standings(first) == slashed
+    assert list_standings(first) == slashed
     assert [network.node(node)["open"] for node in first.nodes] == [0, 0, 0]
     slashed_stake = MIN_STAKE * slashed.count(OUT)
     cost = TOLL if slashed_stake and proof != ERROR else 0
@@ -67,9 +67,9 @@ def test_second_group_decides_contest(first: Group, says: str, slashed: list[Sta
 def test_comparison_alone_does_not_slash_the_contested_minority(network: Network, first: Group):
     receipt = first.play("AAB")
 
-    assert ends(receipt, first.tasks) == ["Succeeded", "Refunded", "Invalidated"]
+    assert list_task_ends(receipt, first.tasks) == ["Succeeded", "Refunded", "Invalidated"]
     assert receipt.only("NodeContested") == {"node": first.nodes[2], "task": first.tasks[2]}
-    assert standings(first) == [IN, IN, IN]
+    assert list_standings(first) == [IN, IN, IN]
     assert network.owed(first.nodes[0]) == ETHER
     assert network.owed(network.treasury) == 0
 
@@ -95,7 +95,7 @@ def test_quitting_during_a_contest_does_not_save_the_stake(
     first.play("AAB")
     network.by(liar, network.does.quit())
     assert network.owed(liar) == (ETHER if place == 0 else 0)
-    second_of(first).play("BBB" if place == 0 else "AAA")
+    create_second_group(first).play("BBB" if place == 0 else "AAA")
     first.settle(ord("B") if place == 0 else ord("A"))
 
     assert network.standing(liar) is OUT
@@ -106,9 +106,9 @@ def test_node_kicked_out_during_contest_still_loses_stake(network: Network, firs
     oracle = network.chain.deploy("testing/PlainOracle")
     network.by(network.admin, network.does.setOracle(oracle.address))
     first.play("AAB")
-    kick = oracle.functions.kick(network.contract.address, first.nodes[2], word(5))
+    kick = oracle.functions.kick(network.contract.address, first.nodes[2], encode_word(5))
     network.chain.send(kick)
-    second_of(first).play("AAA")
+    create_second_group(first).play("AAA")
     settled = first.settle(ord("A"))
 
     forfeited = settled.only("StakeForfeited")
@@ -119,7 +119,7 @@ def test_node_kicked_out_during_contest_still_loses_stake(network: Network, firs
 
 def test_slashing_a_node_aborts_its_running_task(network: Network, first: Group):
     first.play("AAB")
-    second_of(first).play("AAA")
+    create_second_group(first).play("AAA")
     running = network.begun(first.nodes[2])
     names = first.settle(ord("A")).names
 
@@ -128,10 +128,12 @@ def test_slashing_a_node_aborts_its_running_task(network: Network, first: Group)
 
 
 def test_node_in_two_contests_is_slashed_only_once(network: Network, first: Group):
-    other_group = Group(network, network.creator, word(9), [*network.nodes[3:5], first.nodes[2]])
+    other_group = Group(
+        network, network.creator, encode_word(9), [*network.nodes[3:5], first.nodes[2]]
+    )
     first.play("AAB")
     other_group.play("AAB")
-    second_of(first).play("AAA")
+    create_second_group(first).play("AAA")
     first.settle(ord("A"))
     network.chain.later(WINDOW + 1)
     other_group.settle()
@@ -156,13 +158,13 @@ def test_contested_node_is_cleared_after_window_without_a_second_group(
     cleared = first.settle().only("NodeCleared")
 
     assert cleared == {"node": first.nodes[2], "task": first.tasks[2]}
-    assert standings(first) == [IN, IN, IN]
+    assert list_standings(first) == [IN, IN, IN]
     assert [network.node(node)["open"] for node in first.nodes] == [0, 0, 0]
 
 
 def test_second_group_settled_after_window_slashes_no_node(network: Network, first: Group):
     first.play("AAB")
-    second = second_of(first)
+    second = create_second_group(first)
     second.play("AAA")
     network.chain.later(WINDOW + 1)
 
@@ -174,12 +176,12 @@ def test_second_group_after_window_is_rejected(network: Network, first: Group):
     network.chain.later(WINDOW + 1)
     network.chain.mine()
     with pytest.raises(RevertedError, match="NotContested"):
-        second_of(first)
+        create_second_group(first)
 
 
 def test_contest_can_be_settled_only_once(network: Network, first: Group):
     first.play("AAB")
-    second_of(first).play("AAA")
+    create_second_group(first).play("AAA")
     first.settle(ord("A"))
     with pytest.raises(RevertedError, match="NotContested"):
         first.settle(ord("A"))

@@ -7,8 +7,8 @@ import pytest
 from hexbytes import HexBytes
 from web3 import Web3
 
-from tests.support.evm.anvil import anvil
-from tests.support.evm.artifacts import artifact
+from tests.support.evm.anvil import run_anvil
+from tests.support.evm.artifacts import load_artifact
 from tests.support.evm.chain import Chain, Receipt, RevertedError
 from tests.support.evm.network import Network, Status
 
@@ -34,7 +34,7 @@ def network(busy: Network, chain: Chain) -> Network:
 @pytest.fixture
 def brittle() -> Iterator[Network]:
     """On a chain of its own: Anvil's snapshots do not survive a reorg."""
-    with anvil() as url:
+    with run_anvil() as url:
         chain = Chain(url)
         network = Network.deployed(chain)
         network.join(network.nodes[0])
@@ -125,7 +125,7 @@ def test_start_of_a_task_drawn_from_a_reorged_block_is_rejected(brittle: Network
 def test_arbitrum_block_hashes_are_used_for_draws(fresh_chain: Chain):
     chain = fresh_chain
     with chain.undone():
-        code = artifact("testing/ArbSysDouble")["deployedBytecode"]
+        code = load_artifact("testing/ArbSysDouble")["deployedBytecode"]
         chain.rpc("anvil_setCode", ARB_SYS, code)
         network = Network.deployed(chain)
         network.join(network.nodes[0])

@@ -8,11 +8,11 @@ from tests.support.evm.network import (
     NOBODY,
     TIMEOUT,
     TOLL,
-    Last,
+    AbortReasonCode,
+    LastStatusCode,
     Network,
     Standing,
-    Why,
-    word,
+    encode_word,
 )
 
 pytestmark = pytest.mark.evm
@@ -54,7 +54,7 @@ def test_task_can_be_timed_out_only_after_its_time_limit(network: Network, alice
     network.chain.at(limit + 1)
     ended = network.time_out(task, sender=network.chain.accounts[9])
     event = ended.only("TaskTimedOut")
-    assert event == {"task": task, "node": alice, "lastStatus": Last.STARTED}
+    assert event == {"task": task, "node": alice, "lastStatus": LastStatusCode.STARTED}
     assert network.owed(network.creator) == FEE - TOLL
     assert network.owed(network.treasury) == TOLL
     assert network.standing(alice) is Standing.ACTIVE
@@ -72,14 +72,19 @@ def test_quitting_node_may_time_out_its_own_task(network: Network, alice: str):
     assert names == ["TaskTimedOut", "Credited", "Credited", *left]
 
 
-@pytest.mark.parametrize("last", [Last.CREATED, Last.QUEUED])
-def test_creator_cancels_unstarted_task(network: Network, last: Last):
+@pytest.mark.parametrize("last", [LastStatusCode.CREATED, LastStatusCode.QUEUED])
+def test_creator_cancels_unstarted_task(network: Network, last: LastStatusCode):
     task = network.create()
-    if last is Last.QUEUED:
+    if last is LastStatusCode.QUEUED:
         network.by(network.dispatcher, network.does.queueTask(task))
     event = network.by(network.creator, network.does.cancelTask(task)).only("TaskAborted")
 
-    assert event == {"task": task, "node": NOBODY, "reason": Why.CANCELLED, "lastStatus": last}
+    assert event == {
+        "task": task,
+        "node": NOBODY,
+        "reason": AbortReasonCode.CANCELLED,
+        "lastStatus": last,
+    }
     assert network.owed(network.creator) == FEE - TOLL
     assert network.owed(network.treasury) == TOLL
 
@@ -89,7 +94,7 @@ def test_started_task_cannot_be_cancelled_or_dropped(network: Network, alice: st
     with pytest.raises(RevertedError, match="WrongStatus"):
         network.by(network.creator, network.does.cancelTask(task))
     with pytest.raises(RevertedError, match="WrongStatus"):
-        network.by(network.dispatcher, network.does.dropTask(task, Why.TIMEOUT))
+        network.by(network.dispatcher, network.does.dropTask(task, AbortReasonCode.TIMEOUT))
 
 
 def test_only_creator_may_cancel_or_validate_task_or_accept_its_error(
@@ -100,13 +105,13 @@ def test_only_creator_may_cancel_or_validate_task_or_accept_its_error(
             network.by(alice, getattr(network.does, act)(network.create()))
 
 
-@pytest.mark.parametrize("reason", [Why.TIMEOUT, Why.FEE_TOO_LOW])
-def test_dispatcher_drops_queued_task(network: Network, reason: Why):
+@pytest.mark.parametrize("reason", [AbortReasonCode.TIMEOUT, AbortReasonCode.FEE_TOO_LOW])
+def test_dispatcher_drops_queued_task(network: Network, reason: AbortReasonCode):
     task = network.create()
     network.by(network.dispatcher, network.does.queueTask(task))
     event = network.by(network.dispatcher, network.does.dropTask(task, reason)).only("TaskAborted")
 
-    assert (event["reason"], event["lastStatus"]) == (reason, Last.QUEUED)
+    assert (event["reason"], event["lastStatus"]) == (reason, LastStatusCode.QUEUED)
     assert network.owed(network.creator) == FEE
 
 
@@ -126,7 +131,10 @@ def test_accepted_error_returns_the_fee_to_the_creator(network: Network, alice: 
     ended = network.by(network.creator, network.does.acceptError(task)).only("TaskAborted")
 
     assert reported.only("TaskErrorReported") == {"task": task, "node": alice}
-    assert (ended["reason"], ended["lastStatus"]) == (Why.ERROR_REPORTED, Last.ERROR_REPORTED)
+    assert (ended["reason"], ended["lastStatus"]) == (
+        AbortReasonCode.ERROR_REPORTED,
+        LastStatusCode.ERROR_REPORTED,
+    )
     assert (network.owed(alice), network.owed(network.creator)) == (0, FEE)
 
 
@@ -136,12 +144,12 @@ def test_result_cannot_be_accepted_as_error(network: Network, alice: str):
         network.by(network.creator, network.does.acceptError(task))
 
 
-@pytest.mark.parametrize("last", [Last.SUBMITTED, Last.ERROR_REPORTED])
+@pytest.mark.parametrize("last", [LastStatusCode.SUBMITTED, LastStatusCode.ERROR_REPORTED])
 def test_any_account_can_end_task_with_unvalidated_answer_after_deadline(
-    network: Network, alice: str, last: Last
+    network: Network, alice: str, last: LastStatusCode
 ):
     task = network.begun(alice)
-    answer = network.submit if last is Last.SUBMITTED else network.report_error
+    answer = network.submit if last is LastStatusCode.SUBMITTED else network.report_error
     answer(task, alice)
     answered = network.chain.time
 
@@ -152,12 +160,15 @@ def test_any_account_can_end_task_with_unvalidated_answer_after_deadline(
     network.chain.at(answered + VALIDATION + 1)
     event = network.by(alice, network.does.endUnvalidated(task)).only("TaskAborted")
 
-    assert (event["reason"], event["lastStatus"]) == (Why.CREATOR_VALIDATION_TIMEOUT, last)
-    paid = (FEE, 0) if last is Last.SUBMITTED else (0, FEE)
+    assert (event["reason"], event["lastStatus"]) == (
+        AbortReasonCode.CREATOR_VALIDATION_TIMEOUT,
+        last,
+    )
+    paid = (FEE, 0) if last is LastStatusCode.SUBMITTED else (0, FEE)
     assert (network.owed(alice), network.owed(network.creator)) == paid
 
 
 def test_task_without_an_answer_cannot_be_ended_as_unvalidated(network: Network, alice: str):
-    for task in (network.create(), network.begun(alice), word(404)):
+    for task in (network.create(), network.begun(alice), encode_word(404)):
         with pytest.raises(RevertedError, match="WrongStatus"):
             network.by(alice, network.does.endUnvalidated(task))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.evm.chain import Chain, RevertedError
-from tests.support.evm.groups import GROUP, members
+from tests.support.evm.groups import GROUP, create_member_tasks
 from tests.support.evm.network import (
     ETHER,
     FEE,
@@ -15,7 +15,7 @@ from tests.support.evm.network import (
     TOLL,
     Network,
     Status,
-    word,
+    encode_word,
 )
 
 pytestmark = pytest.mark.evm
@@ -96,7 +96,7 @@ def test_new_floor_applies_only_to_tasks_created_later(network: Network):
 
 
 def test_timeout_toll_goes_to_treasury(network: Network):
-    tasks = members(network)
+    tasks = create_member_tasks(network)
     for task, node in zip(tasks, network.nodes, strict=False):
         network.start(task, node)
     network.chain.later(TIMEOUT + 1)
@@ -135,7 +135,7 @@ def test_each_forced_timeout_costs_the_attacker_a_toll(network: Network):
     victim, (ann, bob) = network.nodes[0], network.nodes[1:3]
     zeros = 3
     for number in range(zeros):
-        tasks = members(network, group=word(100 + number), timeout=60)
+        tasks = create_member_tasks(network, group=encode_word(100 + number), timeout=60)
         for task, node in zip(tasks, (victim, ann, bob), strict=True):
             network.start(task, node)
         network.chain.later(61)
@@ -159,8 +159,8 @@ def test_incomplete_group_cannot_start(network: Network):
 
 
 def test_committed_node_can_start_another_task_while_its_group_waits(network: Network):
-    tasks = members(network)
+    tasks = create_member_tasks(network)
     network.start(tasks[0], network.nodes[0])
-    network.commit(tasks[0], network.nodes[0], word(1))
+    network.commit(tasks[0], network.nodes[0], encode_word(1))
 
     assert network.status(network.begun(network.nodes[0])) is Status.STARTED

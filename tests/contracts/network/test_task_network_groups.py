@@ -5,17 +5,23 @@ from typing import Any
 import pytest
 
 from tests.support.evm.chain import Chain, RevertedError
-from tests.support.evm.groups import GROUP, compare, ends, members, play
+from tests.support.evm.groups import (
+    GROUP,
+    compare_answers,
+    create_member_tasks,
+    list_task_ends,
+    play_group,
+)
 from tests.support.evm.network import (
     ETHER,
     SALT,
     TIMEOUT,
     TOLL,
+    AbortReasonCode,
     Network,
     Standing,
-    Why,
-    committed,
-    word,
+    compute_commitment,
+    encode_word,
 )
 
 pytestmark = pytest.mark.evm
@@ -55,9 +61,9 @@ def network(staffed: Network, chain: Chain) -> Network:
 def test_group_outcome_and_payments_follow_from_the_answers(
     network: Network, answers: str, expected: str
 ):
-    tasks = play(network, answers)
-    receipt = compare(network, tasks)
-    outcome = ends(receipt, tasks)
+    tasks = play_group(network, answers)
+    receipt = compare_answers(network, tasks)
+    outcome = list_task_ends(receipt, tasks)
 
     assert outcome == expected.split(" ")
     assert receipt.names[0] == "GroupValidated"
@@ -76,8 +82,8 @@ def test_group_outcome_and_payments_follow_from_the_answers(
 
 
 def test_group_comparison_emits_events_in_task_order(network: Network):
-    tasks = play(network, "ABA")
-    receipt = compare(network, tasks)
+    tasks = play_group(network, "ABA")
+    receipt = compare_answers(network, tasks)
     names = [name for name in receipt.names if name != "Credited"]
 
     assert names == [
@@ -94,17 +100,26 @@ def test_group_comparison_emits_events_in_task_order(network: Network):
 @pytest.mark.parametrize(
     ("answers", "reasons"),
     [
-        ("ABe", [Why.INCORRECT_RESULT, Why.INCORRECT_RESULT, Why.ERROR_REPORTED]),
-        ("Aee", [Why.ERROR_REPORTED, Why.ERROR_REPORTED]),
+        (
+            "ABe",
+            [
+                AbortReasonCode.INCORRECT_RESULT,
+                AbortReasonCode.INCORRECT_RESULT,
+                AbortReasonCode.ERROR_REPORTED,
+            ],
+        ),
+        ("Aee", [AbortReasonCode.ERROR_REPORTED, AbortReasonCode.ERROR_REPORTED]),
     ],
 )
-def test_abort_event_contains_the_reason(network: Network, answers: str, reasons: list[Why]):
-    events = compare(network, play(network, answers)).events
+def test_abort_event_contains_the_reason(
+    network: Network, answers: str, reasons: list[AbortReasonCode]
+):
+    events = compare_answers(network, play_group(network, answers)).events
     assert [event.args["reason"] for event in events if event.event == "TaskAborted"] == reasons
 
 
 def test_fastest_member_is_chosen_by_time_since_its_own_start(network: Network):
-    tasks = members(network)
+    tasks = create_member_tasks(network)
     nodes = network.nodes[:3]
     network.start(tasks[0], nodes[0])
     network.chain.later(50)
@@ -112,73 +127,81 @@ def test_fastest_member_is_chosen_by_time_since_its_own_start(network: Network):
     network.start(tasks[2], nodes[2])
     for task, node in zip(tasks, nodes, strict=True):
         network.chain.later(5)
-        network.commit(task, node, word(1))
+        network.commit(task, node, encode_word(1))
     for task in tasks:
         network.reveal(task)
 
-    assert ends(compare(network, tasks), tasks) == ["Refunded", "Succeeded", "Refunded"]
+    assert list_task_ends(compare_answers(network, tasks), tasks) == [
+        "Refunded",
+        "Succeeded",
+        "Refunded",
+    ]
 
 
 def test_tie_between_equally_fast_tasks_goes_to_the_task_created_first(network: Network):
-    chain, tasks = network.chain, members(network)
+    chain, tasks = network.chain, create_member_tasks(network)
     starts, answers, reveals = [], [], []
     for task, node in zip(tasks, network.nodes, strict=False):
         starts.append(chain.request(network.does.startTask(task, node), sender=network.dispatcher))
-        call = network.does.commitAnswer(task, committed(task, node, word(1)))
+        call = network.does.commitAnswer(task, compute_commitment(task, node, encode_word(1)))
         answers.append(chain.request(call, sender=node))
-        shown = network.does.revealAnswer(task, word(1), SALT)
+        shown = network.does.revealAnswer(task, encode_word(1), SALT)
         reveals.append(chain.request(shown, sender=node))
     for together in (starts, answers, reveals):
         chain.together(*reversed(together))
 
     backwards = tasks[::-1]
-    assert ends(compare(network, backwards), tasks) == ["Succeeded", "Refunded", "Refunded"]
+    assert list_task_ends(compare_answers(network, backwards), tasks) == [
+        "Succeeded",
+        "Refunded",
+        "Refunded",
+    ]
 
 
 def test_pending_quit_takes_effect_after_comparison(network: Network):
-    tasks = play(network, "AAA")
+    tasks = play_group(network, "AAA")
     network.by(network.nodes[1], network.does.quit())
-    names = compare(network, tasks).names
+    names = compare_answers(network, tasks).names
 
     assert names.index("NodeQuit") > names.index("TaskRefunded")
 
 
 def test_group_can_be_compared_only_once(network: Network):
-    tasks = play(network, "AAA")
-    compare(network, tasks)
+    tasks = play_group(network, "AAA")
+    compare_answers(network, tasks)
     with pytest.raises(RevertedError, match="GroupClosed"):
-        compare(network, tasks)
+        compare_answers(network, tasks)
     with pytest.raises(RevertedError, match="GroupClosed"):
-        members(network)
+        create_member_tasks(network)
 
 
 def test_only_creator_may_validate_group(network: Network):
-    tasks = play(network, "AAA")
+    tasks = play_group(network, "AAA")
     with pytest.raises(RevertedError, match="UnknownGroup"):
         network.by(network.nodes[0], network.does.validateGroup(GROUP, tasks))
 
 
 @pytest.mark.parametrize("waiting", ["unstarted", "running", "hidden"])
 def test_group_with_unanswered_member_cannot_be_compared(network: Network, waiting: str):
-    tasks = members(network)
+    tasks = create_member_tasks(network)
     for task, node in zip(tasks, network.nodes[:2], strict=False):
         network.start(task, node)
-        network.commit(task, node, word(1))
+        network.commit(task, node, encode_word(1))
     shown = 0
     if waiting != "unstarted":
         network.start(tasks[2], network.nodes[2])
     if waiting == "hidden":
-        network.commit(tasks[2], network.nodes[2], word(1))
+        network.commit(tasks[2], network.nodes[2], encode_word(1))
         network.reveal(tasks[0])
         shown = 1
 
     with pytest.raises(RevertedError, match="GroupNotReady") as refused:
-        compare(network, tasks)
+        compare_answers(network, tasks)
     assert refused.value.values[1:] == (shown, 3)
 
 
 def test_comparison_must_list_exactly_the_tasks_of_the_group(network: Network):
-    tasks = play(network, "AAA")
+    tasks = play_group(network, "AAA")
     stranger = network.create()
     wrong: tuple[list[bytes], ...] = (
         tasks[:2],
@@ -189,7 +212,7 @@ def test_comparison_must_list_exactly_the_tasks_of_the_group(network: Network):
     )
     for listed in wrong:
         with pytest.raises(RevertedError, match="WrongMembers"):
-            compare(network, listed)
+            compare_answers(network, listed)
 
 
 def test_group_size_is_fixed(network: Network):
@@ -212,13 +235,13 @@ def test_tasks_of_a_group_must_have_identical_parameters(network: Network, other
 
 
 def test_group_may_have_sixteen_members(network: Network):
-    tasks = members(network, 16)
+    tasks = create_member_tasks(network, 16)
     network.by(network.creator, network.does.cancelGroup(tasks))
     assert network.owed(network.treasury) == 16 * TOLL
 
 
 def test_node_can_take_part_in_a_group_only_once(network: Network):
-    tasks = members(network)
+    tasks = create_member_tasks(network)
     network.start(tasks[0], network.nodes[0])
     network.chain.later(TIMEOUT + 1)
     network.time_out(tasks[0])
@@ -227,7 +250,7 @@ def test_node_can_take_part_in_a_group_only_once(network: Network):
 
 
 def test_group_member_cannot_be_validated_alone(network: Network):
-    tasks = play(network, "Ae-")
+    tasks = play_group(network, "Ae-")
     with pytest.raises(RevertedError, match="InGroup"):
         network.by(network.creator, network.does.validateTask(tasks[0]))
     with pytest.raises(RevertedError, match="InGroup"):

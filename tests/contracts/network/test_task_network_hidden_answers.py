@@ -3,8 +3,8 @@
 import pytest
 
 from tests.support.evm.chain import Chain, RevertedError
-from tests.support.evm.contests import IN, OUT, WINDOW, created_by, order_second
-from tests.support.evm.groups import GROUP, compare, ends, members
+from tests.support.evm.contests import IN, OUT, WINDOW, list_created_tasks, order_second_group
+from tests.support.evm.groups import GROUP, compare_answers, create_member_tasks, list_task_ends
 from tests.support.evm.network import (
     ETHER,
     MIN_STAKE,
@@ -12,14 +12,14 @@ from tests.support.evm.network import (
     TOLL,
     Network,
     Standing,
-    answer_of,
-    word,
+    compute_answer,
+    encode_word,
 )
 
 pytestmark = pytest.mark.evm
 
 REVEAL, VALIDATION = 120, 600
-SECOND = word(2)
+SECOND = encode_word(2)
 
 
 @pytest.fixture
@@ -35,14 +35,14 @@ def hide(network: Network, answers: str, hidden: str, group: bytes = GROUP) -> l
     if first:
         contested = network.key(network.creator, GROUP)
         judges = nodes[: len(answers)]
-        tasks = created_by(order_second(network, contested, group, judges))
+        tasks = list_created_tasks(order_second_group(network, contested, group, judges))
     else:
-        tasks = members(network, len(answers), group=group, creator=creator)
+        tasks = create_member_tasks(network, len(answers), group=group, creator=creator)
     key = network.key(creator, group)
     for task, node, letter in zip(tasks, nodes, answers, strict=False):
         if not first:
             network.start(task, node)
-        network.commit(task, node, answer_of(key, ord(letter) if letter != "e" else 0))
+        network.commit(task, node, compute_answer(key, ord(letter) if letter != "e" else 0))
     for task, does in zip(tasks, hidden, strict=True):
         if does != "x":
             network.reveal(task)
@@ -61,7 +61,7 @@ def second(network: Network, answers: str) -> None:
 
 def settle(network: Network, tasks: list[bytes], result: str) -> None:
     key = network.key(network.creator, GROUP)
-    call = network.does.settleContest(key, tasks, word(ord(result) if result else 0))
+    call = network.does.settleContest(key, tasks, encode_word(ord(result) if result else 0))
     network.by(network.admin, call)
 
 
@@ -83,9 +83,9 @@ def test_group_outcome_depends_only_on_revealed_answers(
     network: Network, answers: str, hidden: str, expected: list[str]
 ):
     tasks = hide(network, answers, hidden)
-    receipt = compare(network, tasks)
+    receipt = compare_answers(network, tasks)
 
-    assert ends(receipt, tasks) == expected
+    assert list_task_ends(receipt, tasks) == expected
     assert network.owed(network.nodes[0]) == (ETHER if expected[0] == "Succeeded" else 0)
     undecided = 2 if expected[0] == "Aborted" else 0
     assert network.owed(network.treasury) == (hidden.count("x") + undecided) * TOLL
@@ -103,7 +103,7 @@ def test_hiding_answer_does_not_avoid_contest(network: Network):
     liar = network.nodes[1]
     tasks = hide(network, "AB", ".x")
     network.by(liar, network.does.quit())
-    compare(network, tasks)
+    compare_answers(network, tasks)
     second(network, "AA")
     settle(network, tasks, "A")
 
@@ -116,11 +116,11 @@ def test_hiding_answer_does_not_avoid_contest(network: Network):
 def test_late_reveal_by_an_honest_node_saves_its_stake(network: Network):
     honest = network.nodes[1]
     tasks = hide(network, "AA", ".x")
-    compare(network, tasks)
+    compare_answers(network, tasks)
     second(network, "AA")
     event = network.reveal(tasks[1]).only("AnswerShownLate")
     key = network.key(network.creator, GROUP)
-    assert event == {"task": tasks[1], "node": honest, "answer": answer_of(key, ord("A"))}
+    assert event == {"task": tasks[1], "node": honest, "answer": compute_answer(key, ord("A"))}
     with pytest.raises(RevertedError, match="WrongReveal"):
         network.reveal(tasks[1])
     settle(network, tasks, "A")
@@ -135,11 +135,11 @@ def test_late_reveal_by_an_honest_node_saves_its_stake(network: Network):
 @pytest.mark.parametrize("wrong", ["answer", "salt", "stranger"])
 def test_late_reveal_must_match_commitment(network: Network, wrong: str):
     tasks = hide(network, "AB", ".x")
-    compare(network, tasks)
+    compare_answers(network, tasks)
     key = network.key(network.creator, GROUP)
     node = network.nodes[0] if wrong == "stranger" else network.nodes[1]
-    answer = answer_of(key, ord("A" if wrong == "answer" else "B"))
-    call = network.does.revealAnswer(tasks[1], answer, word(9) if wrong == "salt" else SALT)
+    answer = compute_answer(key, ord("A" if wrong == "answer" else "B"))
+    call = network.does.revealAnswer(tasks[1], answer, encode_word(9) if wrong == "salt" else SALT)
     with pytest.raises(RevertedError, match=r"WrongReveal|NotItsTask"):
         network.by(node, call)
 
@@ -147,7 +147,7 @@ def test_late_reveal_must_match_commitment(network: Network, wrong: str):
 def test_node_with_garbage_answer_is_slashed_after_late_reveal_by_another_node(network: Network):
     """An honest node whose reveal was held up: the garbage is paid at first, and slashed then."""
     tasks = hide(network, "GA", ".x")
-    compare(network, tasks)
+    compare_answers(network, tasks)
     network.reveal(tasks[1])
     second(network, "AA")
     settle(network, tasks, "A")
@@ -156,7 +156,7 @@ def test_node_with_garbage_answer_is_slashed_after_late_reveal_by_another_node(n
 
 def test_node_that_hid_its_answer_keeps_its_stake_without_a_second_group(network: Network):
     tasks = hide(network, "AB", ".x")
-    compare(network, tasks)
+    compare_answers(network, tasks)
     network.chain.later(WINDOW + 1)
     network.chain.mine()
     settle(network, tasks, "")
@@ -167,11 +167,11 @@ def test_node_that_hid_its_answer_keeps_its_stake_without_a_second_group(network
 def test_undecided_second_group_slashes_no_node(network: Network):
     """Also not by the error report, which is what a group without a verdict has for one."""
     tasks = hide(network, "eeA", "...")
-    compare(network, tasks)
+    compare_answers(network, tasks)
     again = hide(network, "Aee", "..x", SECOND)
     network.by(network.dispatcher, network.does.validateGroup(SECOND, again))
     key = network.key(network.dispatcher, SECOND)
-    network.by(network.admin, network.does.settleContest(key, again, word(0)))
+    network.by(network.admin, network.does.settleContest(key, again, encode_word(0)))
     assert [network.standing(node) for node in network.nodes] == [IN] * 6
     settle(network, tasks, "")
     assert [network.standing(node) for node in network.nodes] == [IN] * 6
@@ -202,14 +202,14 @@ def test_inactive_creator_does_not_lock_a_node_stake_forever(network: Network, h
     with pytest.raises(RevertedError, match="WrongStatus"):
         network.by(node, network.does.endUnvalidated(tasks[1]))
     with pytest.raises(RevertedError, match="GroupClosed"):
-        compare(network, tasks)
+        compare_answers(network, tasks)
     network.by(node, network.does.quit())
     assert network.owed(node) == MIN_STAKE
 
 
 def test_contested_hidden_answer_cannot_be_ended_as_unvalidated(network: Network):
     tasks = hide(network, "AB", ".x")
-    compare(network, tasks)
+    compare_answers(network, tasks)
     network.chain.later(VALIDATION + 1)
     with pytest.raises(RevertedError, match="GroupClosed"):
         network.by(network.nodes[1], network.does.endUnvalidated(tasks[1]))

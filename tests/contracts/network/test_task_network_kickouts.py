@@ -6,12 +6,20 @@ import pytest
 from web3.contract import Contract
 
 from tests.support.evm.chain import Chain, Receipt, RevertedError
-from tests.support.evm.groups import GROUP, compare, ends
-from tests.support.evm.network import FEE, MIN_STAKE, Last, Network, Standing, Why, word
+from tests.support.evm.groups import GROUP, compare_answers, list_task_ends
+from tests.support.evm.network import (
+    FEE,
+    MIN_STAKE,
+    AbortReasonCode,
+    LastStatusCode,
+    Network,
+    Standing,
+    encode_word,
+)
 
 pytestmark = pytest.mark.evm
 
-EVIDENCE = word(0xE71D)
+EVIDENCE = encode_word(0xE71D)
 FOREVER = 2**32 - 1
 
 
@@ -87,7 +95,7 @@ def test_kickout_aborts_running_task_and_returns_its_fee(watched: Watched, bob: 
     left = ["NodeKickedOut", "StakeReturned", "Credited"]
     assert receipt.names == ["TaskAborted", "Credited", *left]
     event = receipt.only("TaskAborted")
-    reason, last = Why.CANCELLED, Last.STARTED
+    reason, last = AbortReasonCode.CANCELLED, LastStatusCode.STARTED
     assert event == {"task": task, "node": bob, "reason": reason, "lastStatus": last}
     assert network.owed(network.creator) == FEE
     assert network.owed(bob) == MIN_STAKE
@@ -125,13 +133,13 @@ def test_kicked_out_group_member_can_reveal_and_its_answer_counts(watched: Watch
     network = watched.network
     tasks, nodes = committing_group(network, bob)
     for task, node in zip(tasks, nodes, strict=True):
-        network.commit(task, node, word(1))
+        network.commit(task, node, encode_word(1))
     watched.kick(bob)
     for task in tasks:
         network.reveal(task)
-    ended = compare(network, tasks)
+    ended = compare_answers(network, tasks)
 
-    assert ends(ended, tasks) == ["Succeeded", "Refunded", "Refunded"]
+    assert list_task_ends(ended, tasks) == ["Succeeded", "Refunded", "Refunded"]
     assert ended.only("StakeReturned")["node"] == bob
 
 
@@ -139,12 +147,12 @@ def test_group_does_not_wait_for_a_member_kicked_out_while_running(watched: Watc
     network = watched.network
     tasks, nodes = committing_group(network, bob)
     for task, node in zip(tasks[1:], nodes[1:], strict=True):
-        network.commit(task, node, word(1))
+        network.commit(task, node, encode_word(1))
     watched.kick(bob)
     for task in tasks[1:]:
         network.reveal(task)
 
-    assert ends(compare(network, tasks), tasks) == ["", "Succeeded", "Refunded"]
+    assert list_task_ends(compare_answers(network, tasks), tasks) == ["", "Succeeded", "Refunded"]
 
 
 def test_kickout_overrides_pending_quit(watched: Watched, bob: str):

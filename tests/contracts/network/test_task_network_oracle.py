@@ -7,11 +7,19 @@ import pytest
 from web3.contract import Contract
 
 from tests.support.evm.chain import Chain, Receipt, RevertedError
-from tests.support.evm.network import MIN_STAKE, NOBODY, NOTHING, Network, Standing, Status, word
+from tests.support.evm.network import (
+    MIN_STAKE,
+    NOBODY,
+    NOTHING,
+    Network,
+    Standing,
+    Status,
+    encode_word,
+)
 
 pytestmark = pytest.mark.evm
 
-EVIDENCE = word(0xE71D)
+EVIDENCE = encode_word(0xE71D)
 
 
 class Mood(IntEnum):

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.support.evm.chain import Chain, RevertedError
-from tests.support.evm.groups import compare, play
-from tests.support.evm.network import ETHER, Last, Network, Why
+from tests.support.evm.groups import compare_answers, play_group
+from tests.support.evm.network import ETHER, AbortReasonCode, LastStatusCode, Network
 
 pytestmark = pytest.mark.evm
 
@@ -17,7 +17,7 @@ def network(staffed: Network, chain: Chain) -> Network:
 
 
 def test_tasks_of_uncompared_group_can_be_ended_after_validation_deadline(network: Network):
-    tasks = play(network, "AeB")
+    tasks = play_group(network, "AeB")
     ready = network.chain.time
     network.chain.at(ready + VALIDATION)
     with pytest.raises(RevertedError, match="StillTime"):
@@ -27,9 +27,9 @@ def test_tasks_of_uncompared_group_can_be_ended_after_validation_deadline(networ
 
     event = first.only("TaskAborted")
     reason = (event["reason"], event["lastStatus"])
-    assert reason == (Why.CREATOR_VALIDATION_TIMEOUT, Last.SUBMITTED)
+    assert reason == (AbortReasonCode.CREATOR_VALIDATION_TIMEOUT, LastStatusCode.SUBMITTED)
     with pytest.raises(RevertedError, match="GroupClosed"):
-        compare(network, tasks)
+        compare_answers(network, tasks)
     for task in tasks[1:]:
         network.by(network.nodes[5], network.does.endUnvalidated(task))
     # Results are paid for, an error report is not.

@@ -6,8 +6,8 @@ import pytest
 
 from oracle.domain.scoring.group_ranking import split_fee
 from tests.support.evm.chain import Chain, RevertedError
-from tests.support.evm.groups import GROUP, compare, members
-from tests.support.evm.network import FLOOR, Network, word
+from tests.support.evm.groups import GROUP, compare_answers, create_member_tasks
+from tests.support.evm.network import FLOOR, Network, encode_word
 
 pytestmark = pytest.mark.evm
 
@@ -36,11 +36,11 @@ def played(
     reveals: tuple[int, ...] = (0, 1, 2),
 ) -> list[bytes]:
     """A group whose members commit and reveal in these orders of places, a second apart."""
-    tasks = members(network, 3)
+    tasks = create_member_tasks(network, 3)
     for task, node in zip(tasks, network.nodes, strict=False):
         network.start(task, node)
     for place in order:
-        network.commit(tasks[place], network.nodes[place], word(ord(answers[place])))
+        network.commit(tasks[place], network.nodes[place], encode_word(ord(answers[place])))
     for place in reveals:
         network.reveal(tasks[place])
     return tasks
@@ -73,7 +73,7 @@ def test_group_fee_is_split_by_points_of_commit_and_reveal_order(
     tasks = played(network, order, reveals=reveals)
     fee = network.told(fastest_of(network, tasks))["fee"]
     before = [network.owed(node) for node in network.nodes[:3]]
-    receipt = compare(network, [tasks[place] for place in named])
+    receipt = compare_answers(network, [tasks[place] for place in named])
 
     of_both = points_of(order, reveals)
     points = [of_both[place] for place in named]
@@ -87,7 +87,7 @@ def test_group_fee_is_split_by_points_of_commit_and_reveal_order(
 def test_node_with_wrong_result_keeps_its_rank_but_gets_no_fee(network: Network):
     tasks = played(network, (0, 1, 2), "BAA")
     fee = network.told(tasks[1])["fee"]
-    receipt = compare(network, tasks)
+    receipt = compare_answers(network, tasks)
 
     shared = [event.args["amount"] for event in receipt.events if event.event == "FeeShared"]
     assert shared == split_fee(fee, points_of((0, 1, 2), (0, 1, 2))[1:])
@@ -96,15 +96,17 @@ def test_node_with_wrong_result_keeps_its_rank_but_gets_no_fee(network: Network)
 def test_payment_mode_is_fixed_at_group_creation(network: Network):
     tasks = played(network, (0, 1, 2))
     network.by(network.admin, network.does.setPayment(False))
-    later = members(network, 3, group=word(78))
+    later = create_member_tasks(network, 3, group=encode_word(78))
 
     shared = [
-        event.event for event in compare(network, tasks).events if event.event == "FeeShared"
+        event.event
+        for event in compare_answers(network, tasks).events
+        if event.event == "FeeShared"
     ]
     assert len(shared) == 3
     assert network.does.groupOf(network.told(tasks[0])["group"]).call()[-4] is True
     assert network.does.groupOf(network.told(later[0])["group"]).call()[-4] is False
-    assert word(78) != GROUP
+    assert encode_word(78) != GROUP
 
 
 def test_only_admin_may_set_payment_mode(network: Network):

@@ -3,12 +3,12 @@
 import pytest
 
 from tests.support.evm.chain import Chain, RevertedError
-from tests.support.evm.network import ETHER, NOTHING, Network, Status, word
+from tests.support.evm.network import ETHER, NOTHING, Network, Status, encode_word
 
 pytestmark = pytest.mark.evm
 
 FEE = ETHER // 10
-NAME = word(1 << 40)
+NAME = encode_word(1 << 40)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def probe(network: Network, nodes: list[str], fee: int = FEE, sender: str = "") 
     group = (NAME, size) if size > 1 else (NOTHING, 0)
     order = network.order(id=NAME, group=group[0], group_size=group[1])
     network.by(sender or network.dispatcher, network.does.probe(order, fee, nodes, NOTHING))
-    ids = [word((1 << 40) + place) for place in range(size)]
+    ids = [encode_word((1 << 40) + place) for place in range(size)]
     return [network.key(network.dispatcher, task_id) for task_id in ids]
 
 

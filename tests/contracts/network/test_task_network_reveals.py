@@ -3,18 +3,18 @@
 import pytest
 
 from tests.support.evm.chain import Chain, RevertedError
-from tests.support.evm.groups import compare, ends, members
+from tests.support.evm.groups import compare_answers, create_member_tasks, list_task_ends
 from tests.support.evm.network import (
     NOTHING,
     SALT,
     TIMEOUT,
     TOLL,
-    Last,
+    LastStatusCode,
     Network,
     Status,
-    answer_of,
-    committed,
-    word,
+    compute_answer,
+    compute_commitment,
+    encode_word,
 )
 
 pytestmark = pytest.mark.evm
@@ -30,7 +30,7 @@ def network(staffed: Network, chain: Chain) -> Network:
 @pytest.fixture
 def tasks(network: Network) -> list[bytes]:
     """A group of three; all of them run."""
-    created_tasks = members(network)
+    created_tasks = create_member_tasks(network)
     for task, node in zip(created_tasks, network.nodes, strict=False):
         network.start(task, node)
     return created_tasks
@@ -38,7 +38,7 @@ def tasks(network: Network) -> list[bytes]:
 
 def commit_all(network: Network, tasks: list[bytes], *answers: int) -> None:
     for task, node, answer in zip(tasks, network.nodes, answers, strict=False):
-        network.commit(task, node, word(answer))
+        network.commit(task, node, encode_word(answer))
 
 
 # --- the way of an answer ---
@@ -46,16 +46,16 @@ def commit_all(network: Network, tasks: list[bytes], *answers: int) -> None:
 
 def test_commitment_hides_answer_until_reveal(network: Network, tasks: list[bytes]):
     node = network.nodes[0]
-    event = network.commit(tasks[0], node, word(7)).only("TaskCommitted")
-    hidden = committed(tasks[0], node, word(7))
+    event = network.commit(tasks[0], node, encode_word(7)).only("TaskCommitted")
+    hidden = compute_commitment(tasks[0], node, encode_word(7))
     assert event == {"task": tasks[0], "node": node, "commitment": hidden}
-    assert network.does.commitmentOf(tasks[0], node, word(7), SALT).call() == hidden
+    assert network.does.commitmentOf(tasks[0], node, encode_word(7), SALT).call() == hidden
     assert network.status(tasks[0]) is Status.COMMITTED
 
-    network.commit(tasks[1], network.nodes[1], word(7))
+    network.commit(tasks[1], network.nodes[1], encode_word(7))
     network.commit(tasks[2], network.nodes[2])
     shown = network.reveal(tasks[0]).only("TaskRevealed")
-    assert shown == {"task": tasks[0], "node": node, "answer": word(7)}
+    assert shown == {"task": tasks[0], "node": node, "answer": encode_word(7)}
     error = network.reveal(tasks[2]).only("TaskErrorRevealed")
     assert error == {"task": tasks[2], "node": network.nodes[2]}
     assert network.status(tasks[2]) is Status.ERROR_REPORTED
@@ -64,12 +64,16 @@ def test_commitment_hides_answer_until_reveal(network: Network, tasks: list[byte
 def test_rank_depends_on_commitment_order_not_reveal_order(network: Network, tasks: list[bytes]):
     for task, node in zip(tasks, network.nodes, strict=False):
         network.chain.later(10)
-        network.commit(task, node, word(1))
+        network.commit(task, node, encode_word(1))
     for task in reversed(tasks):
         network.chain.later(5)
         network.reveal(task)
 
-    assert ends(compare(network, tasks), tasks) == ["Succeeded", "Refunded", "Refunded"]
+    assert list_task_ends(compare_answers(network, tasks), tasks) == [
+        "Succeeded",
+        "Refunded",
+        "Refunded",
+    ]
 
 
 def test_group_tasks_require_commitments_and_single_tasks_reject_them(
@@ -82,7 +86,7 @@ def test_group_tasks_require_commitments_and_single_tasks_reject_them(
         network.report_error(tasks[0], node)
     alone = network.begun(network.nodes[3])
     with pytest.raises(RevertedError, match="Alone"):
-        network.commit(alone, network.nodes[3], word(1))
+        network.commit(alone, network.nodes[3], encode_word(1))
 
 
 def test_commitment_is_accepted_until_the_last_second_of_the_timeout(
@@ -90,10 +94,10 @@ def test_commitment_is_accepted_until_the_last_second_of_the_timeout(
 ):
     limit = network.time_limit(tasks[0])
     network.chain.at(limit)
-    network.commit(tasks[0], network.nodes[0], word(1))
+    network.commit(tasks[0], network.nodes[0], encode_word(1))
     network.chain.at(network.time_limit(tasks[2]) + 1)
     with pytest.raises(RevertedError, match="TooLate"):
-        network.commit(tasks[2], network.nodes[2], word(1))
+        network.commit(tasks[2], network.nodes[2], encode_word(1))
 
 
 # --- reveals ---
@@ -105,7 +109,7 @@ def test_reveal_before_the_last_commitment_is_rejected(network: Network, tasks: 
         network.reveal(tasks[0])
     with pytest.raises(RevertedError, match="RevealsLater"):
         network.time_out(tasks[0])
-    network.commit(tasks[2], network.nodes[2], word(1))
+    network.commit(tasks[2], network.nodes[2], encode_word(1))
     network.reveal(tasks[0])
 
 
@@ -116,7 +120,7 @@ def test_reveals_do_not_wait_for_a_timed_out_group_member(network: Network, task
     network.reveal(tasks[0])
     network.reveal(tasks[1])
 
-    assert ends(compare(network, tasks), tasks) == ["Succeeded", "Refunded", ""]
+    assert list_task_ends(compare_answers(network, tasks), tasks) == ["Succeeded", "Refunded", ""]
 
 
 def test_reveal_is_accepted_until_the_last_second_of_the_reveal_window(
@@ -143,11 +147,15 @@ def test_unrevealed_answer_times_out(network: Network, tasks: list[bytes]):
     network.chain.at(settled + REVEAL + 1)
     event = network.time_out(tasks[2]).only("TaskTimedOut")
 
-    assert event == {"task": tasks[2], "node": network.nodes[2], "lastStatus": Last.SUBMITTED}
+    assert event == {
+        "task": tasks[2],
+        "node": network.nodes[2],
+        "lastStatus": LastStatusCode.SUBMITTED,
+    }
     assert network.owed(network.treasury) == TOLL
     # Its stake waits for the comparison.
     assert network.node(network.nodes[2])["open"] == 1
-    assert ends(compare(network, tasks), tasks) == ["Succeeded", "Refunded", ""]
+    assert list_task_ends(compare_answers(network, tasks), tasks) == ["Succeeded", "Refunded", ""]
 
 
 @pytest.mark.parametrize("wrong", ["answer", "salt", "twice", "stranger"])
@@ -160,10 +168,10 @@ def test_reveal_that_does_not_match_commitment_or_is_repeated_is_rejected(
     if wrong == "twice":
         network.reveal(tasks[0])
     call, sender, error = {
-        "answer": (reveal(tasks[0], word(2), SALT), node, "WrongReveal"),
-        "salt": (reveal(tasks[0], word(1), word(9)), node, "WrongReveal"),
-        "twice": (reveal(tasks[0], word(1), SALT), node, "WrongStatus"),
-        "stranger": (reveal(tasks[0], word(1), SALT), other_node, "NotItsTask"),
+        "answer": (reveal(tasks[0], encode_word(2), SALT), node, "WrongReveal"),
+        "salt": (reveal(tasks[0], encode_word(1), encode_word(9)), node, "WrongReveal"),
+        "twice": (reveal(tasks[0], encode_word(1), SALT), node, "WrongStatus"),
+        "stranger": (reveal(tasks[0], encode_word(1), SALT), other_node, "NotItsTask"),
     }[wrong]
     with pytest.raises(RevertedError, match=error):
         network.by(sender, call)
@@ -173,7 +181,7 @@ def test_group_is_not_compared_before_all_reveals(network: Network, tasks: list[
     commit_all(network, tasks, 1, 1, 1)
     network.reveal(tasks[0])
     with pytest.raises(RevertedError, match="GroupNotReady") as early:
-        compare(network, tasks)
+        compare_answers(network, tasks)
     assert early.value.values[1:] == (1, 3)
     with pytest.raises(RevertedError, match="GroupNotReady"):
         network.by(network.admin, network.does.endUnvalidated(tasks[0]))
@@ -195,11 +203,11 @@ def test_copied_commitment_cannot_be_revealed_by_the_copying_node(
 
     for task, node in ((tasks[2], copier), (tasks[0], honest)):
         with pytest.raises(RevertedError, match=r"WrongReveal|WrongStatus|NotItsTask"):
-            network.by(copier, network.does.revealAnswer(task, word(7), SALT))
-        assert committed(task, node, word(7)) != copied or node == honest
+            network.by(copier, network.does.revealAnswer(task, encode_word(7), SALT))
+        assert compute_commitment(task, node, encode_word(7)) != copied or node == honest
     network.chain.later(REVEAL + 1)
     assert network.time_out(tasks[2]).only("TaskTimedOut")["node"] == copier
-    assert ends(compare(network, tasks), tasks) == ["Succeeded", "Refunded", ""]
+    assert list_task_ends(compare_answers(network, tasks), tasks) == ["Succeeded", "Refunded", ""]
 
 
 def test_node_that_waits_to_commit_cannot_see_answers_of_other_nodes(
@@ -208,16 +216,18 @@ def test_node_that_waits_to_commit_cannot_see_answers_of_other_nodes(
     commit_all(network, tasks[:2], 7, 7)
     answers = [network.told(task)["answer"] for task in tasks[:2]]
 
-    assert word(7) not in answers
+    assert encode_word(7) not in answers
     network.chain.at(network.time_limit(tasks[2]) + 1)
     with pytest.raises(RevertedError, match="TooLate"):
-        network.commit(tasks[2], network.nodes[2], word(7))
+        network.commit(tasks[2], network.nodes[2], encode_word(7))
 
 
 def test_answer_hash_depends_on_group(network: Network):
-    first, second = word(1), word(2)
-    answer_hashes = [network.does.answerOf(group, word(7)).call() for group in (first, second)]
+    first, second = encode_word(1), encode_word(2)
+    answer_hashes = [
+        network.does.answerOf(group, encode_word(7)).call() for group in (first, second)
+    ]
 
-    assert answer_hashes == [answer_of(first, 7), answer_of(second, 7)]
+    assert answer_hashes == [compute_answer(first, 7), compute_answer(second, 7)]
     assert answer_hashes[0] != answer_hashes[1]
     assert network.does.answerOf(first, NOTHING).call() == NOTHING

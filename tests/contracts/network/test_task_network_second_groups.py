@@ -11,9 +11,9 @@ from tests.support.evm.contests import (
     SECOND,
     WINDOW,
     Group,
-    order_second,
-    second_of,
-    standings,
+    create_second_group,
+    list_standings,
+    order_second_group,
 )
 from tests.support.evm.network import (
     ETHER,
@@ -24,8 +24,8 @@ from tests.support.evm.network import (
     Network,
     Standing,
     Status,
-    answer_of,
-    word,
+    compute_answer,
+    encode_word,
 )
 
 pytestmark = pytest.mark.evm
@@ -38,7 +38,7 @@ def network(staffed: Network, chain: Chain) -> Network:
 
 @pytest.fixture
 def first(network: Network) -> Group:
-    return Group(network, network.creator, word(1), network.nodes[:3])
+    return Group(network, network.creator, encode_word(1), network.nodes[:3])
 
 
 # --- what a second group is ---
@@ -48,8 +48,8 @@ def test_second_group_must_use_other_nodes_than_first_group(network: Network, fi
     first.play("AAB")
     for node in first.nodes:
         with pytest.raises(RevertedError, match="TookPart"):
-            order_second(network, first.key, SECOND, [*network.nodes[3:5], node])
-    second = second_of(first)
+            order_second_group(network, first.key, SECOND, [*network.nodes[3:5], node])
+    second = create_second_group(first)
     assert [network.status(task) for task in second.tasks] == [Status.STARTED] * 3
     assert network.owed(network.dispatcher) == 3 * 3 * ETHER
 
@@ -61,7 +61,7 @@ def test_second_group_must_match_the_first_group(network: Network, first: Group,
     like |= {"group": NOTHING, "group_size": 0} if wrong == "alone" else {}
     nodes = network.nodes[3 : {"size": 5, "alone": 4}.get(wrong, 6)]
     with pytest.raises(RevertedError, match="NotItsLike"):
-        order_second(network, first.key, SECOND, nodes, **like)
+        order_second_group(network, first.key, SECOND, nodes, **like)
 
 
 @pytest.mark.parametrize("state", ["waits", "runs with the first group's nodes", "cancelled"])
@@ -77,13 +77,13 @@ def test_existing_group_cannot_become_second_group(network: Network, first: Grou
     for nodes in ([], network.nodes[3:6]):
         refusal = "GroupFull|GroupClosed" if nodes else "NotItsLike"
         with pytest.raises(RevertedError, match=refusal):
-            order_second(network, first.key, SECOND, nodes, group_size=3)
+            order_second_group(network, first.key, SECOND, nodes, group_size=3)
 
 
 def test_incomplete_second_group_is_rejected(network: Network, first: Group):
     first.play("AAB")
     with pytest.raises(RevertedError, match="NotItsLike"):
-        order_second(network, first.key, SECOND, network.nodes[3:5], group_size=3)
+        order_second_group(network, first.key, SECOND, network.nodes[3:5], group_size=3)
 
 
 def test_only_the_dispatcher_can_order_a_second_group_and_only_within_window(
@@ -96,16 +96,16 @@ def test_only_the_dispatcher_can_order_a_second_group_and_only_within_window(
         network.by(network.creator, call)
     network.chain.later(WINDOW + 1)
     with pytest.raises(RevertedError, match="NotContested"):
-        order_second(network, first.key, SECOND, network.nodes[3:6])
+        order_second_group(network, first.key, SECOND, network.nodes[3:6])
 
 
 def test_contested_group_can_have_only_one_second_group(network: Network, first: Group):
     first.play("AAB")
-    second_of(first).play("AAB")
+    create_second_group(first).play("AAB")
     held = network.owed(network.dispatcher)
     for key in (first.key, network.key(network.dispatcher, SECOND)):
         with pytest.raises(RevertedError, match="NotContested"):
-            order_second(network, key, word(3), network.nodes[3:6])
+            order_second_group(network, key, encode_word(3), network.nodes[3:6])
     # What is refused leaves the purse as it was, but for what filled it.
     assert network.owed(network.dispatcher) == held + 2 * 3 * ETHER
 
@@ -113,7 +113,7 @@ def test_contested_group_can_have_only_one_second_group(network: Network, first:
 def test_second_group_for_a_unanimous_group_is_rejected(network: Network, first: Group):
     first.play("AAA")
     with pytest.raises(RevertedError, match="NotContested"):
-        order_second(network, first.key, SECOND, network.nodes[3:6])
+        order_second_group(network, first.key, SECOND, network.nodes[3:6])
 
 
 @pytest.mark.parametrize(
@@ -124,11 +124,11 @@ def test_minority_of_second_group_is_slashed_only_if_both_groups_agree(
     network: Network, first: Group, second_says: str, slashed: list[Standing]
 ):
     first.play("AAB")
-    second = second_of(first)
+    second = create_second_group(first)
     second.play(second_says)
     second.settle(ord("A"))
 
-    assert standings(second) == slashed
+    assert list_standings(second) == slashed
     assert [network.node(node)["open"] for node in second.nodes] == [0, 0, 0]
 
 
@@ -139,10 +139,10 @@ def test_two_colluding_liars_lose_their_stakes(network: Network, first: Group):
     honest = first.nodes[2]
     first.play("LLA")
     assert network.standing(honest) is IN
-    second_of(first).play("AAA")
+    create_second_group(first).play("AAA")
     first.settle(ord("A"))
 
-    assert standings(first) == [OUT, OUT, IN]
+    assert list_standings(first) == [OUT, OUT, IN]
     assert network.owed(network.treasury) == 2 * MIN_STAKE - TOLL
     network.by(honest, network.does.quit())
     assert network.owed(honest) == MIN_STAKE
@@ -153,8 +153,8 @@ def test_second_group_copying_revealed_answers_cannot_settle_the_contest(
 ):
     """What the first majority answered is public by then, and means nothing in another group."""
     first.play("LLA")
-    second = second_of(first)
-    shown = answer_of(first.key, ord("L"))
+    second = create_second_group(first)
+    shown = compute_answer(first.key, ord("L"))
     for task, node in zip(second.tasks, second.nodes, strict=True):
         network.commit(task, node, shown)
     for task in second.tasks:
@@ -166,12 +166,12 @@ def test_second_group_copying_revealed_answers_cannot_settle_the_contest(
             first.settle(ord(guess))
     network.chain.later(WINDOW + 1)
     first.settle()
-    assert standings(first) == [IN, IN, IN]
+    assert list_standings(first) == [IN, IN, IN]
 
 
 def test_settling_a_contest_with_the_wrong_result_is_rejected(network: Network, first: Group):
     first.play("AAB")
-    second_of(first).play("BBB")
+    create_second_group(first).play("BBB")
     for wrong in ("A", "C"):
         with pytest.raises(RevertedError, match="WrongResult"):
             first.settle(ord(wrong))
@@ -181,9 +181,9 @@ def test_settling_a_contest_with_the_wrong_result_is_rejected(network: Network, 
 
 def test_uncompared_second_group_slashes_no_node(network: Network, first: Group):
     first.play("AAB")
-    second = second_of(first)
+    second = create_second_group(first)
     for task, node in zip(second.tasks, second.nodes, strict=True):
-        network.commit(task, node, answer_of(second.key, ord("A")))
+        network.commit(task, node, compute_answer(second.key, ord("A")))
     with pytest.raises(RevertedError, match="ContestOpen"):
         first.settle(ord("A"))
-    assert standings(first) == [IN, IN, IN]
+    assert list_standings(first) == [IN, IN, IN]

@@ -5,7 +5,16 @@ from typing import Any
 import pytest
 
 from tests.support.evm.chain import Chain, RevertedError
-from tests.support.evm.network import FEE, GPU, NOTHING, VRAM, Network, Status, Why, word
+from tests.support.evm.network import (
+    FEE,
+    GPU,
+    NOTHING,
+    VRAM,
+    AbortReasonCode,
+    Network,
+    Status,
+    encode_word,
+)
 
 pytestmark = pytest.mark.evm
 
@@ -24,8 +33,8 @@ def alice(network: Network) -> str:
 
 def test_task_creation_event_contains_all_task_data(network: Network):
     order_fields: dict[str, Any] = {
-        "id": word(9),
-        "group": word(8),
+        "id": encode_word(9),
+        "group": encode_word(8),
         "group_size": 3,
         "kind": 2,
         "min_vram": 16,
@@ -42,9 +51,9 @@ def test_task_creation_event_contains_all_task_data(network: Network):
     event = network.by(network.creator, call, FEE).only("TaskCreated")
 
     assert event == {
-        "task": network.does.keyOf(network.creator, word(9)).call(),
+        "task": network.does.keyOf(network.creator, encode_word(9)).call(),
         "creator": network.creator,
-        "group": network.does.keyOf(network.creator, word(8)).call(),
+        "group": network.does.keyOf(network.creator, encode_word(8)).call(),
         "fee": FEE,
         "kind": 2,
         "minVram": 16,
@@ -61,14 +70,14 @@ def test_task_creation_event_contains_all_task_data(network: Network):
 
 
 def test_two_creators_may_use_the_same_task_id(network: Network):
-    tasks = {network.create(creator=who, id=word(1)) for who in network.chain.accounts[3:5]}
+    tasks = {network.create(creator=who, id=encode_word(1)) for who in network.chain.accounts[3:5]}
     assert len(tasks) == 2
 
 
 def test_duplicate_task_id_is_rejected(network: Network):
-    network.create(id=word(1))
+    network.create(id=encode_word(1))
     with pytest.raises(RevertedError, match="TaskExists"):
-        network.create(id=word(1))
+        network.create(id=encode_word(1))
 
 
 @pytest.mark.parametrize(
@@ -82,8 +91,8 @@ def test_duplicate_task_id_is_rejected(network: Network):
         ("BadName", {"models": [""]}),
         ("TooManyModels", {"models": ["m"] * 65}),
         ("BadGroupSize", {"group_size": 3}),
-        ("BadGroupSize", {"group": word(1), "group_size": 1}),
-        ("BadGroupSize", {"group": word(1), "group_size": 17}),
+        ("BadGroupSize", {"group": encode_word(1), "group_size": 1}),
+        ("BadGroupSize", {"group": encode_word(1), "group_size": 17}),
     ],
 )
 def test_creation_of_a_task_with_invalid_parameters_is_rejected(
@@ -102,7 +111,7 @@ def test_task_passes_through_queue_start_and_result(network: Network, alice: str
 
     assert queued.only("TaskQueued") == {"task": task}
     assert started.only("TaskStarted") == {"task": task, "node": alice}
-    result = {"task": task, "node": alice, "resultHash": word(7)}
+    result = {"task": task, "node": alice, "resultHash": encode_word(7)}
     assert submitted.only("TaskSubmitted") == result
     assert ended.names == ["TaskValidated", "TaskSucceeded", "Credited"]
     assert network.owed(alice) == FEE
@@ -114,7 +123,7 @@ def test_only_dispatcher_may_queue_start_or_drop_a_task(network: Network, alice:
     for call in (
         network.does.queueTask(task),
         network.does.startTask(task, alice),
-        network.does.dropTask(task, Why.FEE_TOO_LOW),
+        network.does.dropTask(task, AbortReasonCode.FEE_TOO_LOW),
     ):
         with pytest.raises(RevertedError, match="NotDispatcher"):
             network.by(network.creator, call)

@@ -19,9 +19,9 @@ from tests.support.evm.network import (
     Network,
     Standing,
     Status,
-    answer_of,
-    committed,
-    word,
+    compute_answer,
+    compute_commitment,
+    encode_word,
 )
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
@@ -72,7 +72,7 @@ class Walk:
 
     def some(self, *statuses: Status) -> bytes:
         """A task that stands there; where none does, one that nobody created."""
-        return self.chance.choice(self.ledger.at(*statuses) or [word(404)])
+        return self.chance.choice(self.ledger.at(*statuses) or [encode_word(404)])
 
     def somebody(self) -> str:
         return self.chance.choice(self.network.nodes)
@@ -95,13 +95,13 @@ class Walk:
 
     def order(self, creator: str, size: int) -> bytes:
         self.groups += 1
-        group = {"group": word(self.groups), "group_size": size} if size > 1 else {}
+        group = {"group": encode_word(self.groups), "group_size": size} if size > 1 else {}
         for _ in range(size - (self.chance.random() < 0.1)):
             self.created += 1
-            order = self.network.order(id=word(self.created), major=1, **group)
+            order = self.network.order(id=encode_word(self.created), major=1, **group)
             fee = TOLL + self.chance.randrange(4) * ETHER
             self.step(creator, self.does.createTask(order), fee)
-        return word(self.groups)
+        return encode_word(self.groups)
 
     def start(self) -> None:
         busy = {self.ledger.runs[task] for task in self.ledger.at(Status.STARTED)}
@@ -117,10 +117,12 @@ class Walk:
                 continue
             if group == NOTHING:
                 error = self.does.reportError(task)
-                call = self.does.submitResult(task, word(result)) if result else error
+                call = self.does.submitResult(task, encode_word(result)) if result else error
             else:
-                self.hidden[task] = answer_of(group, result)
-                call = self.does.commitAnswer(task, committed(task, node, self.hidden[task]))
+                self.hidden[task] = compute_answer(group, result)
+                call = self.does.commitAnswer(
+                    task, compute_commitment(task, node, self.hidden[task])
+                )
             self.step(node, call)
 
     def reveal(self) -> None:
@@ -144,7 +146,7 @@ class Walk:
     def all_groups(self) -> list[tuple[str, bytes, list[bytes]]]:
         """Creator, the creator's name for it, and tasks of each."""
         creators = (self.network.creator, self.network.dispatcher)
-        named = [(who, word(n)) for who in creators for n in range(1, self.groups + 1)]
+        named = [(who, encode_word(n)) for who in creators for n in range(1, self.groups + 1)]
         keyed = [(*name, self.ledger.groups.get(self.network.key(*name), [])) for name in named]
         return [group for group in keyed if group[2]]
 
@@ -168,7 +170,10 @@ class Walk:
             busy |= {self.ledger.runs[task] for task in first if task in self.ledger.runs}
         nodes = sorted(set(self.ledger.members()) - busy)[:size]
         order = self.network.order(
-            id=word(self.created + 1), major=1, group=word(self.groups), group_size=size
+            id=encode_word(self.created + 1),
+            major=1,
+            group=encode_word(self.groups),
+            group_size=size,
         )
         self.created += size
         fee = TOLL + self.chance.randrange(4)
@@ -179,7 +184,9 @@ class Walk:
     def settle(self) -> None:
         for key, tasks in self.contested():
             for result in (0, 1, 2):
-                self.step(self.network.admin, self.does.settleContest(key, tasks, word(result)))
+                self.step(
+                    self.network.admin, self.does.settleContest(key, tasks, encode_word(result))
+                )
 
     def trial(self) -> None:
         """A group is played to its end, and where it is contested a second one too."""
@@ -210,7 +217,9 @@ class Walk:
 
     def kick(self) -> None:
         at = self.network.contract.address
-        self.step(self.network.admin, self.oracle.functions.kick(at, self.somebody(), word(1)))
+        self.step(
+            self.network.admin, self.oracle.functions.kick(at, self.somebody(), encode_word(1))
+        )
 
     def queue(self) -> None:
         self.step(self.network.dispatcher, self.does.queueTask(self.some(*WAITING)))

@@ -3,17 +3,17 @@
 import pytest
 
 from tests.support.evm.chain import Chain, RevertedError
-from tests.support.evm.groups import GROUP, compare, members, play
+from tests.support.evm.groups import GROUP, compare_answers, create_member_tasks, play_group
 from tests.support.evm.network import (
     ETHER,
     NOBODY,
     TIMEOUT,
     TOLL,
-    Last,
+    AbortReasonCode,
+    LastStatusCode,
     Network,
     Status,
-    Why,
-    word,
+    encode_word,
 )
 
 pytestmark = pytest.mark.evm
@@ -36,11 +36,13 @@ def statuses(network: Network, tasks: list[bytes]) -> list[Status]:
 
 def test_cancelling_or_dropping_a_single_task_of_a_group_is_rejected(network: Network):
     """The ghost group: of two tasks one is cancelled, and the other's answer is never compared."""
-    tasks = members(network, 2)
+    tasks = create_member_tasks(network, 2)
     with pytest.raises(RevertedError, match="InGroup"):
         network.by(network.creator, network.does.cancelTask(tasks[0]))
     with pytest.raises(RevertedError, match="InGroup"):
-        network.by(network.dispatcher, network.does.dropTask(tasks[0], Why.FEE_TOO_LOW))
+        network.by(
+            network.dispatcher, network.does.dropTask(tasks[0], AbortReasonCode.FEE_TOO_LOW)
+        )
     assert statuses(network, tasks) == [Status.CREATED] * 2
 
 
@@ -52,7 +54,11 @@ def test_cancelling_a_group_aborts_all_its_tasks_and_charges_a_toll_for_each(
     receipt = network.by(network.creator, network.does.cancelGroup(tasks[::-1]))
 
     aborted = [event.args for event in receipt.events if event.event == "TaskAborted"]
-    expected = {"node": NOBODY, "reason": Why.CANCELLED, "lastStatus": Last.CREATED}
+    expected = {
+        "node": NOBODY,
+        "reason": AbortReasonCode.CANCELLED,
+        "lastStatus": LastStatusCode.CREATED,
+    }
     assert aborted == [{"task": task, **expected} for task in tasks[::-1]]
     assert network.owed(network.treasury) == created * TOLL
     assert network.owed(network.creator) == created * (ETHER - TOLL)
@@ -65,18 +71,20 @@ def test_cancelling_a_group_aborts_all_its_tasks_and_charges_a_toll_for_each(
 
 
 def test_group_unstarted_for_over_24_hours_is_cancelled_without_a_toll(network: Network):
-    tasks = members(network)
+    tasks = create_member_tasks(network)
     network.chain.at(network.chain.time + DAY + 1)
     network.by(network.creator, network.does.cancelGroup(tasks))
     assert network.owed(network.creator) == 6 * ETHER
 
 
 def test_dropping_a_group_costs_the_creator_no_toll(network: Network):
-    tasks = members(network)
-    receipt = network.by(network.dispatcher, network.does.dropGroup(tasks, Why.FEE_TOO_LOW))
+    tasks = create_member_tasks(network)
+    receipt = network.by(
+        network.dispatcher, network.does.dropGroup(tasks, AbortReasonCode.FEE_TOO_LOW)
+    )
 
     reasons = [event.args["reason"] for event in receipt.events if event.event == "TaskAborted"]
-    assert reasons == [Why.FEE_TOO_LOW] * 3
+    assert reasons == [AbortReasonCode.FEE_TOO_LOW] * 3
     assert network.owed(network.creator) == 6 * ETHER
     assert network.owed(network.treasury) == 0
 
@@ -86,14 +94,14 @@ def test_dropping_a_group_costs_the_creator_no_toll(network: Network):
 def test_cancelling_or_dropping_only_part_of_a_group_is_rejected(
     network: Network, act: str, wrong: str
 ):
-    tasks, alone = members(network), network.create()
+    tasks, alone = create_member_tasks(network), network.create()
     keys = {
         "part": tasks[:2],
         "twice": [*tasks[:2], tasks[0]],
         "other": [*tasks[:2], alone],
         "none": [],
     }[wrong]
-    reason = [Why.TIMEOUT] if act == "dropGroup" else []
+    reason = [AbortReasonCode.TIMEOUT] if act == "dropGroup" else []
     sender = network.dispatcher if act == "dropGroup" else network.creator
     with pytest.raises(RevertedError, match="WrongMembers"):
         network.by(sender, getattr(network.does, act)(keys, *reason))
@@ -101,18 +109,18 @@ def test_cancelling_or_dropping_only_part_of_a_group_is_rejected(
 
 
 def test_only_the_creator_can_cancel_and_only_the_dispatcher_can_drop_a_group(network: Network):
-    tasks = members(network)
+    tasks = create_member_tasks(network)
     with pytest.raises(RevertedError, match="NotCreator"):
         network.by(network.nodes[0], network.does.cancelGroup(tasks))
     with pytest.raises(RevertedError, match="NotDispatcher"):
-        network.by(network.creator, network.does.dropGroup(tasks, Why.TIMEOUT))
+        network.by(network.creator, network.does.dropGroup(tasks, AbortReasonCode.TIMEOUT))
     with pytest.raises(RevertedError, match="BadReason"):
-        network.by(network.dispatcher, network.does.dropGroup(tasks, Why.CANCELLED))
+        network.by(network.dispatcher, network.does.dropGroup(tasks, AbortReasonCode.CANCELLED))
 
 
 @pytest.mark.parametrize("first", ["runs", "ended"])
 def test_started_group_cannot_be_cancelled(network: Network, first: str):
-    tasks = members(network)
+    tasks = create_member_tasks(network)
     network.start(tasks[0], network.nodes[0])
     if first == "ended":
         network.chain.later(TIMEOUT + 1)
@@ -120,7 +128,7 @@ def test_started_group_cannot_be_cancelled(network: Network, first: str):
     with pytest.raises(RevertedError, match="GroupRuns"):
         network.by(network.creator, network.does.cancelGroup(tasks))
     with pytest.raises(RevertedError, match="GroupRuns"):
-        network.by(network.dispatcher, network.does.dropGroup(tasks, Why.TIMEOUT))
+        network.by(network.dispatcher, network.does.dropGroup(tasks, AbortReasonCode.TIMEOUT))
     for task in tasks[1:]:
         with pytest.raises(RevertedError, match="InGroup"):
             network.by(network.creator, network.does.cancelTask(task))
@@ -130,7 +138,7 @@ def test_started_group_cannot_be_cancelled(network: Network, first: str):
 
 
 def test_remaining_tasks_of_group_are_not_started_when_no_majority_is_possible(network: Network):
-    tasks = members(network, 2)
+    tasks = create_member_tasks(network, 2)
     network.start(tasks[0], network.nodes[0])
     network.chain.later(TIMEOUT + 1)
     network.time_out(tasks[0])
@@ -139,26 +147,26 @@ def test_remaining_tasks_of_group_are_not_started_when_no_majority_is_possible(n
 
     network.by(network.creator, network.does.cancelTask(tasks[1]))
     assert network.owed(network.creator) == 3 * ETHER - TOLL
-    assert compare(network, tasks).names == ["GroupValidated"]
+    assert compare_answers(network, tasks).names == ["GroupValidated"]
 
 
 def test_group_of_three_with_one_timeout_can_still_reach_a_majority(network: Network):
-    tasks = members(network)
+    tasks = create_member_tasks(network)
     network.start(tasks[0], network.nodes[0])
     network.chain.later(TIMEOUT + 1)
     network.time_out(tasks[0])
     for task, node in zip(tasks[1:], network.nodes[1:3], strict=True):
         network.start(task, node)
-        network.commit(task, node, word(1))
+        network.commit(task, node, encode_word(1))
     for task in tasks[1:]:
         network.reveal(task)
 
-    names = compare(network, tasks).names
+    names = compare_answers(network, tasks).names
     assert names.count("TaskSucceeded") == 1
 
 
 def test_second_timeout_in_a_group_of_three_prevents_start_of_its_last_task(network: Network):
-    tasks = members(network)
+    tasks = create_member_tasks(network)
     for task, node in zip(tasks[:2], network.nodes, strict=False):
         network.start(task, node)
     network.chain.later(TIMEOUT + 1)
@@ -176,14 +184,14 @@ def test_undecided_group_costs_its_creator_the_toll_of_every_task(
     network: Network, answers: str, tolls: int
 ):
     """A ghost group that is free gives scores for gas alone."""
-    compare(network, play(network, answers))
+    compare_answers(network, play_group(network, answers))
     assert network.owed(network.treasury) == tolls * TOLL
     assert sum(map(network.owed, network.nodes)) == 0
 
 
 @pytest.mark.parametrize("answers", ["ee", "eee", "AAA", "AA-"])
 def test_decided_group_costs_only_the_tolls_of_its_timeouts(network: Network, answers: str):
-    compare(network, play(network, answers))
+    compare_answers(network, play_group(network, answers))
     assert network.owed(network.treasury) == answers.count("-") * TOLL
 
 
@@ -192,29 +200,29 @@ def test_decided_group_costs_only_the_tolls_of_its_timeouts(network: Network, an
 
 def test_group_deadline_counts_from_the_latest_task_time_limit(network: Network):
     """Counted from its own answer, the first garbage answerer ended a group that still worked."""
-    tasks = members(network, 2, timeout=2 * GROUP_TIMEOUT)
+    tasks = create_member_tasks(network, 2, timeout=2 * GROUP_TIMEOUT)
     for task, node in zip(tasks, network.nodes, strict=False):
         network.start(task, node)
     latest = network.time_limit(tasks[1])
-    network.commit(tasks[0], network.nodes[0], word(9))
+    network.commit(tasks[0], network.nodes[0], encode_word(9))
     network.chain.later(GROUP_TIMEOUT + 1)
     with pytest.raises(RevertedError, match="StillTime") as early:
         network.by(network.nodes[0], network.does.giveUpGroup(tasks[0]))
     assert early.value.values[1] == latest + GROUP_TIMEOUT
 
-    network.commit(tasks[1], network.nodes[1], word(1))
+    network.commit(tasks[1], network.nodes[1], encode_word(1))
     for task in tasks:
         network.reveal(task)
-    compare(network, tasks)
+    compare_answers(network, tasks)
     assert [network.owed(node) for node in network.nodes[:2]] == [0, 0]
     assert network.owed(network.creator) == 3 * ETHER - 2 * TOLL
 
 
 def test_result_in_an_expired_group_is_paid_only_the_toll(network: Network):
-    tasks = members(network)
+    tasks = create_member_tasks(network)
     for task, node in zip(tasks[:2], network.nodes, strict=False):
         network.start(task, node)
-        network.commit(task, node, word(1))
+        network.commit(task, node, encode_word(1))
     latest = network.time_limit(tasks[1])
     network.chain.at(latest + GROUP_TIMEOUT)
     with pytest.raises(RevertedError, match="StillTime"):
@@ -228,7 +236,7 @@ def test_result_in_an_expired_group_is_paid_only_the_toll(network: Network):
     for task in tasks[:2]:
         network.reveal(task)
         ended = network.by(network.admin, network.does.endUnvalidated(task))
-        assert ended.only("TaskAborted")["reason"] == Why.GROUP_TIMEOUT
+        assert ended.only("TaskAborted")["reason"] == AbortReasonCode.GROUP_TIMEOUT
     network.by(network.creator, network.does.cancelTask(tasks[2]))
 
     assert [network.owed(node) for node in network.nodes[:2]] == [TOLL, TOLL]
@@ -236,7 +244,7 @@ def test_result_in_an_expired_group_is_paid_only_the_toll(network: Network):
 
 
 def test_unstarted_group_cannot_be_given_up(network: Network):
-    tasks = members(network)
+    tasks = create_member_tasks(network)
     network.chain.later(GROUP_TIMEOUT + 1)
     with pytest.raises(RevertedError, match="GroupClosed"):
         network.by(network.admin, network.does.giveUpGroup(tasks[0]))
@@ -244,7 +252,7 @@ def test_unstarted_group_cannot_be_given_up(network: Network):
 
 def test_inactive_creator_pays_every_result_in_full(network: Network):
     """Else silence would cost a creator less than its word."""
-    tasks = play(network, "AAA")
+    tasks = play_group(network, "AAA")
     network.chain.later(601)
     for task in tasks:
         network.by(network.admin, network.does.endUnvalidated(task))

@@ -42,8 +42,8 @@ from tests.contracts.roots.root_rounds import (  # noqa: E402
 )
 from tests.contracts.roots.roots_driver import LAG, ZERO, deploy_roots  # noqa: E402
 from tests.contracts.roots.words_driver import HotSet, deploy_words  # noqa: E402
-from tests.support.evm.anvil import FREE_BY_HAND, anvil  # noqa: E402
-from tests.support.evm.chain import Chain, encoded  # noqa: E402
+from tests.support.evm.anvil import FREE_BY_HAND, run_anvil  # noqa: E402
+from tests.support.evm.chain import Chain, encode_calldata  # noqa: E402
 from tests.support.round_leaves import build_round_tree, compute_next_addresses, find_predecessor  # noqa: E402
 
 KEPT = Path(__file__).with_name("module_gas.json")
@@ -154,7 +154,7 @@ class Meter:
         proven = (made.round, *made.proven(count // 3))
         inside = self.inside("gasOfLeaf", self.roots.contract.address, *proven)
         call = self.probe.functions.gasOfLeaf(self.roots.contract.address, *proven)
-        given = bytes.fromhex(encoded(call)[2:])[4 + 32 :]  # without selector and oracle
+        given = bytes.fromhex(encode_calldata(call)[2:])[4 + 32 :]  # without selector and oracle
         added = sum(16 if byte else 4 for byte in given)
         name = f"read by proof, {count} nodes"
         self.gas_by_name |= {f"{name}, inside": inside, f"{name}, with its input": inside + added}
@@ -314,7 +314,7 @@ def measure(chain: Chain, sizes: Sequence[int], read_sizes: Sequence[int]) -> di
 
 
 def main() -> int:
-    with anvil(*FREE_BY_HAND) as url:
+    with run_anvil(*FREE_BY_HAND) as url:
         chain = Chain(url)
         gas_by_name = measure(chain, SIZES, READ_SIZES)
         chain.close()

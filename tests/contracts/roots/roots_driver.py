@@ -14,7 +14,7 @@ from web3.contract import Contract
 from oracle.domain.roots.leaves import NodeLeaf
 from tests.contracts.oracle_signing import SIGNERS, sign_typed_data
 from tests.contracts.roots.root_rounds import RootRound
-from tests.support.evm.chain import Chain, Receipt, encoded
+from tests.support.evm.chain import Chain, Receipt, encode_calldata
 
 ZERO = "0x" + 40 * "0"
 NO_ROOT = bytes(32)
@@ -258,7 +258,7 @@ class RootsOracle:
 
     def forward(self, call: Any) -> Receipt:
         """Send the call from the network's contract."""
-        return self.by_network("forward", call.address, encoded(call))
+        return self.by_network("forward", call.address, encode_calldata(call))
 
 
 def as_tuple(fields: dict[str, Any]) -> tuple[Any, ...]:

@@ -30,7 +30,7 @@ from oracle.domain.roots.merkle_tree import compute_root  # noqa: E402
 from tests.contracts.roots.due_leaves import DUE  # noqa: E402
 from tests.contracts.roots.root_rounds import leaf_tuple, make_leaves, summary_tuple  # noqa: E402
 from tests.contracts.roots.roots_driver import KEPT, LIMITS, RootsOracle, deploy_roots  # noqa: E402
-from tests.support.evm.anvil import FREE_BY_HAND, anvil  # noqa: E402
+from tests.support.evm.anvil import FREE_BY_HAND, run_anvil  # noqa: E402
 from tests.support.evm.chain import Chain  # noqa: E402
 
 KEPT_GAS = Path(__file__).with_name("gas.json")
@@ -180,7 +180,7 @@ def _measure_roles(chain: Chain, signers: Sequence[LocalAccount]) -> dict[str, i
 
 
 def main() -> int:
-    with anvil(*FREE_BY_HAND) as url:
+    with run_anvil(*FREE_BY_HAND) as url:
         chain = Chain(url)
         gas_by_name = measure_roots(chain, SIGNERS)
         chain.close()

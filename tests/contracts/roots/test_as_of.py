@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.contracts.roots.roots_driver import LIMITS, RootReport, RootsOracle, deploy_roots
-from tests.support.evm.anvil import FREE_BY_HAND, anvil
+from tests.support.evm.anvil import FREE_BY_HAND, run_anvil
 from tests.support.evm.chain import Chain, RevertedError
 
 pytestmark = pytest.mark.evm
@@ -44,7 +44,7 @@ def test_report_with_a_wrong_hash_is_rejected(chain: Chain, back: int, wrong: by
 @pytest.fixture
 def aged() -> Iterator[RootsOracle]:
     """A chain twenty thousand blocks old, and the widest window that there is."""
-    with anvil(*FREE_BY_HAND, "--number", "20000") as url:
+    with run_anvil(*FREE_BY_HAND, "--number", "20000") as url:
         chain = Chain(url)
         oracle = deploy_roots(chain, limits=LIMITS | {"anchorWindow": 8_191})
         chain.mine(3)
@@ -80,7 +80,7 @@ def test_report_with_as_of_block_beyond_the_widest_window_is_rejected(aged: Root
 @pytest.fixture(scope="module")
 def old_chain() -> Iterator[Chain]:
     """A chain without EIP-2935."""
-    with anvil(*FREE_BY_HAND, "--hardfork", "cancun") as url:
+    with run_anvil(*FREE_BY_HAND, "--hardfork", "cancun") as url:
         chain = Chain(url)
         yield chain
         chain.close()

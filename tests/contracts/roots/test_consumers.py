@@ -15,7 +15,7 @@ from tests.contracts.roots.root_rounds import OPEN_LANE, SCORED_AT, RootRound, T
 from tests.contracts.roots.roots_driver import LAG, ZERO, RootsOracle
 from tests.contracts.roots.test_words import refused
 from tests.contracts.roots.words_driver import HotSet, deploy_words
-from tests.support.evm.artifacts import artifact
+from tests.support.evm.artifacts import load_artifact
 from tests.support.evm.chain import Receipt
 
 FEE = 10_000 * 10**9
@@ -526,7 +526,7 @@ def test_attestation_is_the_call_of_the_deployed_service() -> None:
     """`attest` has this selector at EAS's published addresses (version 1)."""
     (function,) = [
         part
-        for part in artifact("roots/consumers/AttestationServiceDouble")["abi"]
+        for part in load_artifact("roots/consumers/AttestationServiceDouble")["abi"]
         if part.get("name") == "attest"
     ]
     assert function_abi_to_4byte_selector(function).hex() == "f17325e7"

@@ -16,7 +16,7 @@ from tests.contracts.roots.due_leaves import (
     wait_until_ready,
 )
 from tests.contracts.roots.roots_driver import KICK_LIMITS, ZERO, RootsOracle, deploy_roots
-from tests.support.evm.chain import Chain, Receipt, RevertedError, encoded
+from tests.support.evm.chain import Chain, Receipt, RevertedError, encode_calldata
 from tests.support.evm.network import Network, Standing
 
 __all__ = ["fresh_nodes", "nodes"]
@@ -157,7 +157,7 @@ def test_target_that_calls_back_changes_nothing(hostile: RootsOracle):
         does.accuse(*hostile.last_round.proven(SEAT)),
         does.clear(*hostile.last_round.proven(SEAT)),
     ):
-        hostile.by_network("callBack", call.address, encoded(call))
+        hostile.by_network("callBack", call.address, encode_calldata(call))
     receipt = hostile.execute(SEAT)
     callbacks = [event.args for event in receipt.events if event.event == "CalledBack"]
     errors = ["NoKick(address)", "KickNotReady(uint40,uint256)"]

@@ -16,7 +16,7 @@ from tests.contracts.roots.roots_driver import (
     make_setup,
 )
 from tests.contracts.roots.words_driver import HotSet, deploy_words
-from tests.support.evm.chain import Chain, Receipt, RevertedError, encoded
+from tests.support.evm.chain import Chain, Receipt, RevertedError, encode_calldata
 from tests.support.evm.network import GPU, MIN_STAKE, VERSION, VRAM, Network, Standing, Status
 
 pytestmark = pytest.mark.evm
@@ -245,7 +245,7 @@ def test_kickout_aborts_a_running_task(town: Town):
 def test_node_that_rejects_its_stake_payment_can_still_be_kicked_out(town: Town):
     chain, network = town.network.chain, town.network
     stubborn = chain.deploy("testing/StubbornNode")
-    join = encoded(network.does.join(GPU, VRAM, *VERSION, []))
+    join = encode_calldata(network.does.join(GPU, VRAM, *VERSION, []))
     say = stubborn.functions.say(network.contract.address, join)
     chain.send(say, sender=network.nodes[5], value=MIN_STAKE)
     town.extra = (stubborn.address,)
@@ -254,7 +254,7 @@ def test_node_that_rejects_its_stake_payment_can_still_be_kicked_out(town: Town)
     receipt = town.oracle.execute(4)
     assert receipt.only("NodeKickedOut")["node"] == stubborn.address
     assert network.owed(stubborn.address) == MIN_STAKE
-    withdraw = encoded(network.does.withdraw())
+    withdraw = encode_calldata(network.does.withdraw())
     with pytest.raises(RevertedError):
         chain.send(stubborn.functions.say(network.contract.address, withdraw))
 

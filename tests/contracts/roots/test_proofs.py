@@ -15,7 +15,7 @@ from oracle.domain.ids import Address
 from oracle.domain.roots.leaves import NodeLeaf, encode_word_leaf, hash_leaf
 from oracle.domain.roots.merkle_tree import MerkleTree, compute_root
 from tests.contracts.roots.root_rounds import RootRound, Tuple, leaf_tuple, make_leaves
-from tests.support.evm.chain import Chain, RevertedError, encoded
+from tests.support.evm.chain import Chain, RevertedError, encode_calldata
 from tests.support.examples import examples
 
 ROUNDS = json.loads(
@@ -203,7 +203,9 @@ def test_leaf_with_a_changed_bit_is_refused(call: Call, bit: int) -> None:
 
 def test_dirty_bits_beside_an_address_revert(chain: Chain, probe: Contract) -> None:
     made = root_round(16)
-    clean = bytes.fromhex(encoded(probe.functions.requireLeaf(made.root, *made.proven(5)))[2:])
+    clean = bytes.fromhex(
+        encode_calldata(probe.functions.requireLeaf(made.root, *made.proven(5)))[2:]
+    )
     chain.transact(to=probe.address, data="0x" + clean.hex())
     for place in (4 + 32, 4 + 64):  # node and nextNode, the 12 bytes before each
         dirty = clean[:place] + b"\xff" + clean[place + 1 :]

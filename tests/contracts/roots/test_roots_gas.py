@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.contracts.roots.roots_gas import KEPT_GAS, SIGNERS, measure_roots
-from tests.support.evm.anvil import FREE_BY_HAND, anvil
+from tests.support.evm.anvil import FREE_BY_HAND, run_anvil
 from tests.support.evm.chain import Chain
 
 pytestmark = pytest.mark.evm
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.evm
 @pytest.mark.nightly
 def test_roots_gas_is_within_one_percent_of_recorded_figures():
     recorded = json.loads(KEPT_GAS.read_text("utf-8"))
-    with anvil(*FREE_BY_HAND) as url:
+    with run_anvil(*FREE_BY_HAND) as url:
         chain = Chain(url)
         gas_by_name = measure_roots(chain, SIGNERS)
         chain.close()

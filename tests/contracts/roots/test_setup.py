@@ -21,7 +21,7 @@ from tests.contracts.roots.roots_driver import (
     deploy_roots,
     make_setup,
 )
-from tests.support.evm.artifacts import artifact
+from tests.support.evm.artifacts import load_artifact
 from tests.support.evm.chain import Chain, RevertedError
 
 pytestmark = pytest.mark.evm
@@ -65,7 +65,9 @@ def test_new_oracle_emits_setup_events(roots: RootsOracle):
     expelled = chain.accounts[7:9]
     arguments = make_setup(roots.network.address, chain.accounts[1:4], expelled=expelled)
     contract = chain.deploy("roots/QoSRoots", as_tuple(arguments))
-    names = [part["name"] for part in artifact("roots/QoSRoots")["abi"] if part["type"] == "event"]
+    names = [
+        part["name"] for part in load_artifact("roots/QoSRoots")["abi"] if part["type"] == "event"
+    ]
     topics = {contract.events[name]().topic: name for name in names}
     logs = chain.rpc("eth_getLogs", {"address": contract.address, "fromBlock": hex(chain.block)})
     assert sorted(topics[log["topics"][0]] for log in logs) == [
@@ -120,6 +122,6 @@ def test_target_may_be_deployed_after_the_oracle(roots: RootsOracle):
 
 
 def test_code_size_is_within_limits():
-    compiled = artifact("roots/QoSRoots")
+    compiled = load_artifact("roots/QoSRoots")
     assert len(compiled["deployedBytecode"]) // 2 - 1 <= MAX_CODE
     assert len(compiled["bytecode"]) // 2 - 1 <= MAX_INIT_CODE

@@ -7,7 +7,7 @@ from web3 import Web3
 from web3.contract import Contract
 
 from tests.contracts.roots.roots_driver import ZERO, RootsOracle, deploy_roots
-from tests.support.evm.chain import Chain, Receipt, encoded
+from tests.support.evm.chain import Chain, Receipt, encode_calldata
 
 DAY = 86_400
 DELAY = 2 * DAY
@@ -36,7 +36,7 @@ class LockedRoots:
         return self.oracle.send(self.timelock.functions.executeBatch(*self.batch(*calls)))
 
     def batch(self, *calls: Any) -> tuple[Any, ...]:
-        inputs = [encoded(call) for call in calls]
+        inputs = [encode_calldata(call) for call in calls]
         addresses = [call.address for call in calls]
         return addresses, [0] * len(calls), inputs, NO_PREDECESSOR, SALT
 

@@ -14,7 +14,13 @@ from devnet.fakechain.mining import create_account
 from oracle.resources import find_shipped_path
 from tests.faults.lies.expected import Event, Watched
 from tests.faults.lies.story import Deed
-from tests.support.chain.network_logs import NETWORK, created, group, network, task
+from tests.support.chain.network_logs import (
+    NETWORK,
+    encode_network_log,
+    encode_task_created_log,
+    group_key,
+    task_key,
+)
 
 # Contracts of the second network, and one that nobody asked about.
 TASKS, NODES, OTHER = "0x" + "7a" * 20, "0x" + "70" * 20, "0x" + "0f" * 20
@@ -68,7 +74,7 @@ def _in_logs(deed: Deed) -> Written:
 
 
 def _said(event: str, **values: Any) -> tuple[tuple[str, ...], str]:
-    log = network(event, **values)
+    log = encode_network_log(event, **values)
     return log.topics, log.data
 
 
@@ -103,23 +109,25 @@ def _of_node(name: str, kind: str) -> Callable[[Deed], tuple[Event, tuple[tuple[
 
 def _created(deed: Deed) -> tuple[Event, tuple[tuple[str, ...], str]]:
     (number,) = deed.tasks
-    log = created(number, creator=CREATOR, fee=deed.fee, group=group(deed.group))
-    event = _event("task_created", task=task(number), fee=deed.fee, creator=CREATOR)
+    log = encode_task_created_log(
+        number, creator=CREATOR, fee=deed.fee, group=group_key(deed.group)
+    )
+    event = _event("task_created", task=task_key(number), fee=deed.fee, creator=CREATOR)
     return event, (log.topics, log.data)
 
 
 def _of_task(name: str, kind: str, **more: Any) -> Callable[[Deed], Any]:
     def made(deed: Deed) -> tuple[Event, tuple[tuple[str, ...], str]]:
-        key, who = task(deed.tasks[0]), _sender(deed.node)
+        key, who = task_key(deed.tasks[0]), _sender(deed.node)
         return _event(kind, task=key, node=who), _said(name, task=key, node=who, **more)
 
     return made
 
 
 def _validated_in_logs(deed: Deed) -> Written:
-    keys = [task(number) for number in deed.tasks]
-    log_fields = [_said("GroupValidated", group=group(deed.group), tasks=keys)]
-    events = [_event("group_validated", group=group(deed.group), tasks=keys)]
+    keys = [task_key(number) for number in deed.tasks]
+    log_fields = [_said("GroupValidated", group=group_key(deed.group), tasks=keys)]
+    events = [_event("group_validated", group=group_key(deed.group), tasks=keys)]
     names = (("TaskSucceeded", "task_succeeded"), ("TaskRefunded", "task_refunded"))
     # `deed.node` of them submitted; the others have ended already.
     for place, key in enumerate(keys[: deed.node]):
@@ -192,7 +200,7 @@ def _asks(name: str, kind: str) -> Callable[[Deed], Written]:
 
 
 def _create(deed: Deed) -> Written:
-    key = task(deed.tasks[0])
+    key = task_key(deed.tasks[0])
     sent = _call(_CREATE, 1, _raw(key), bytes(32), [MODEL], 8, GPU, VRAM, VERSION, 1)
     tx = Tx(CREATOR, TASKS, sent, deed.fee, logs=(_log("TaskQueued(bytes32)", _raw(key)),))
     event = _event("task_created", task=key, fee=deed.fee, creator=CREATOR)
@@ -201,7 +209,7 @@ def _create(deed: Deed) -> Written:
 
 def _of_node_and_task(signature: str, kind: str, *more: Any) -> Callable[[Deed], Written]:
     def made(deed: Deed) -> Written:
-        key, who = task(deed.tasks[0]), _sender(deed.node)
+        key, who = task_key(deed.tasks[0]), _sender(deed.node)
         log = _log(signature, _raw(key), who, *more)
         event = _event(kind, task=key, node=who)
         return Written(Tx(RELAY, TASKS, logs=(_foreign(), log)), ((1, event),))
@@ -210,17 +218,17 @@ def _of_node_and_task(signature: str, kind: str, *more: Any) -> Callable[[Deed],
 
 
 def _time_out(deed: Deed) -> Written:
-    key = task(deed.tasks[0])
+    key = task_key(deed.tasks[0])
     log = _log("TaskEndAborted(bytes32,address,uint8,uint8)", _raw(key), RELAY, 2, 1)
     event = _event("task_timed_out", task=key)
     return Written(Tx(RELAY, TASKS, logs=(log,)), ((0, event),))
 
 
 def _validate(deed: Deed) -> Written:
-    keys = [task(number) for number in deed.tasks]
-    sent = _call(_VALIDATE, *map(_raw, keys), _raw(group(deed.group)), b"proof", b"key")
+    keys = [task_key(number) for number in deed.tasks]
+    sent = _call(_VALIDATE, *map(_raw, keys), _raw(group_key(deed.group)), b"proof", b"key")
     events: list[tuple[int | None, Event]]
-    logs, events = [], [(None, _event("group_validated", group=group(deed.group), tasks=keys))]
+    logs, events = [], [(None, _event("group_validated", group=group_key(deed.group), tasks=keys))]
     ends = ("TaskEndGroupSuccess(bytes32)", "TaskEndGroupRefund(bytes32)")
     kinds = ("task_succeeded", "task_refunded")
     # `deed.node` of them submitted; the others have ended already.

@@ -19,7 +19,7 @@ from tests.faults.lies.cells import Cell, Company, Mood, Place
 from tests.faults.lies.chains import CHAIN_ID, FINALITY, TrueChain, true_chain
 from tests.faults.lies.lies import LIES
 from tests.faults.lies.stored import stored
-from tests.support.cli.local_network import Settings, write
+from tests.support.cli.local_network import Settings, write_config
 
 # Gives a command; its exit code, and all that it said on both streams.
 Command = Callable[..., tuple[int, str]]
@@ -54,7 +54,7 @@ def play(cell: Cell, folder: Path, command: Command | None = None) -> Played:
     chain = chain_of(cell)
     played = Played(cell)
     with _served(cell, chain) as (urls, shows):
-        config = str(write(_settings(chain, urls, folder), folder / "config.toml"))
+        config = str(write_config(_settings(chain, urls, folder), folder / "config.toml"))
         if cell.place is Place.HEAD:
             # What is not final yet may turn out to be otherwise: it is told when it is.
             give("run", "--once", "--config", config)

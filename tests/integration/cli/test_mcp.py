@@ -15,8 +15,8 @@ from oracle.daemon.web.http_server import serve_app
 from oracle.store.database import Store
 from tests.support.api import IndexedHistory
 from tests.support.cli.fixtures import sound
-from tests.support.cli.local_network import Settings, write
-from tests.support.histories import History, node
+from tests.support.cli.local_network import Settings, write_config
+from tests.support.histories import History, node_address
 
 __all__ = ["sound"]
 
@@ -36,7 +36,7 @@ async def ask(*options: str) -> tuple[list[str], dict[str, Any], bool]:
     async with stdio_client(server) as streams, ClientSession(*streams) as session:
         await session.initialize()
         names = [tool.name for tool in (await session.list_tools()).tools]
-        explained = await session.call_tool("explain", {"node": node("A")})
+        explained = await session.call_tool("explain", {"node": node_address("A")})
         refused = await session.call_tool("node", {"node": "0x" + 40 * "9"})
         return names, json.loads(explained.content[0].text), refused.is_error
 
@@ -47,7 +47,7 @@ def test_official_client_lists_and_calls_the_tools(sound: Settings, tmp_path: Pa
         source = IndexedHistory(store).whole(History().joins("A").scores("A", 10, 5)).source
         section = ApiSection()
         with serve_app(create_read_api(source, streams=section), section, 0) as url:
-            config = write(sound, tmp_path / "config.toml")
+            config = write_config(sound, tmp_path / "config.toml")
             options = ("--url", url) if way == "url" else ("--config", str(config))
             names, explained, is_refused = asyncio.run(ask(*options))
     assert names == ["network", "node", "explain", "kickouts", "rules", "task"]

@@ -13,7 +13,7 @@ from oracle.domain.ids import Address
 from tests.integration.clients.chains import NodeChain, Transaction
 from tests.integration.clients.nodes import CHAIN_ID, NODES, START_TIME
 from tests.support.cli.dealt_traffic import DealtTraffic
-from tests.support.cli.local_network import write
+from tests.support.cli.local_network import write_config
 
 # Less than any fork here is deep; on Hardhat and Ganache the newest block is `finalized` at once.
 FINALITY_DEPTH = 12
@@ -48,7 +48,7 @@ class Network:
         database = self.folder / f"{name}.sqlite"
         names = [self.chain.url, self.chain.url.replace("127.0.0.1", "localhost")]
         settings = self._settings(database, names[:1] if flags else names)
-        config = write(settings, self.folder / f"{name}.toml")
+        config = write_config(settings, self.folder / f"{name}.toml")
         assert run(["run", "--once", *flags, "--config", str(config)]) == 0, self.chain.kind
         return database
 

@@ -20,7 +20,7 @@ import requests
 
 from devnet.anvil import find_free_port
 from devnet.demo.stage import ACCOUNTS
-from tests.support.evm.anvil import anvil
+from tests.support.evm.anvil import run_anvil
 
 FOLDER = Path(__file__).parent
 START_TIME = 1_800_000_000
@@ -40,7 +40,7 @@ def an_anvil() -> Iterator[str]:
     flags += ["--timestamp", START_TIME, "--gas-limit", BLOCK_GAS]
     # `finalized` is two blocks under the head, so that our own depth decides here as well.
     flags += ["--slots-in-an-epoch", 1]
-    with anvil(*map(str, flags)) as url:
+    with run_anvil(*map(str, flags)) as url:
         yield url
 
 

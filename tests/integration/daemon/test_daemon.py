@@ -13,22 +13,22 @@ import pytest
 from oracle import __version__
 from oracle.cli.main import run
 from oracle.queries.status_models import OperatorStatus
-from tests.support.cli.daemon import PATIENCE_SECONDS, STOP_SECONDS, daemon, starting
-from tests.support.cli.local_network import write
-from tests.support.cli.moody_endpoint import Mood, moody_endpoint
+from tests.support.cli.daemon import PATIENCE_SECONDS, STOP_SECONDS, run_daemon, start_daemon
+from tests.support.cli.local_network import write_config
+from tests.support.cli.moody_endpoint import EndpointMode, run_switchable_proxy
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
 
 @pytest.fixture
 def moody(network):
-    with moody_endpoint(network.url) as endpoint:
+    with run_switchable_proxy(network.url) as endpoint:
         yield endpoint
 
 
 @pytest.fixture
 def running(config):
-    with daemon(config) as started:
+    with run_daemon(config) as started:
         yield started
 
 
@@ -60,9 +60,9 @@ def test_daemon_stops_soon_after_sigterm_and_releases_lease(running, config):
 @pytest.mark.nightly
 def test_daemon_stops_in_time_while_endpoint_is_silent(moody, settings, tmp_path):
     settings["chain"]["endpoints"] = [moody.url]
-    with daemon(write(settings, tmp_path / "config.toml")) as running:
+    with run_daemon(write_config(settings, tmp_path / "config.toml")) as running:
         running.wait_until_ready()
-        moody.mood = Mood.SILENT
+        moody.mood = EndpointMode.SILENT
         assert moody.asked.wait(PATIENCE_SECONDS)
         code, seconds = running.stop()
 
@@ -73,16 +73,16 @@ def test_daemon_stops_in_time_while_endpoint_is_silent(moody, settings, tmp_path
 @pytest.mark.nightly
 def test_daemon_stops_immediately_on_sigterm_during_startup(moody, settings, tmp_path):
     settings["chain"]["endpoints"] = [moody.url]
-    moody.mood = Mood.SILENT
-    path = write(settings, tmp_path / "config.toml")
-    with starting(path) as running:
+    moody.mood = EndpointMode.SILENT
+    path = write_config(settings, tmp_path / "config.toml")
+    with start_daemon(path) as running:
         assert moody.asked.wait(PATIENCE_SECONDS)
         code, seconds = running.stop()
     assert code == 128 + signal.SIGTERM
     assert seconds < STOP_SECONDS
 
     settings["chain"]["endpoints"] = [moody.behind]
-    assert run(["run", "--once", "--config", str(write(settings, path))]) == 0
+    assert run(["run", "--once", "--config", str(write_config(settings, path))]) == 0
 
 
 def test_second_daemon_on_same_database_reports_the_first_daemon_and_exits(
@@ -100,7 +100,7 @@ def test_second_daemon_reports_running_daemon_rather_than_port_conflict(
     running, settings, tmp_path, capsys
 ):
     settings["web"]["port"] = int(running.url.rpartition(":")[2])
-    path = write(settings, tmp_path / "second.toml")
+    path = write_config(settings, tmp_path / "second.toml")
     assert run(["run", "--config", str(path)]) == 1
     assert f"process {running.process.pid}" in capsys.readouterr().err
 
@@ -133,9 +133,9 @@ def test_livez_and_metrics_respond_while_database_is_locked(running, tmp_path):
 
 def test_readyz_reports_endpoint_failure_and_recovers(moody, settings, tmp_path):
     settings["chain"]["endpoints"] = [moody.url]
-    with daemon(write(settings, tmp_path / "config.toml")) as running:
+    with run_daemon(write_config(settings, tmp_path / "config.toml")) as running:
         running.wait_until_ready()
-        moody.mood = Mood.AWAY
+        moody.mood = EndpointMode.AWAY
         running.wait_for("step_failed", step="index")
         # Another step may have failed often enough a moment before.
         running.wait_for_text("/readyz", '"STEP-FAILING: index: ')
@@ -147,7 +147,7 @@ def test_readyz_reports_endpoint_failure_and_recovers(moody, settings, tmp_path)
         assert "503" in reason
         assert running.get("/livez").status_code == 200
 
-        moody.mood = Mood.GOOD
+        moody.mood = EndpointMode.GOOD
         running.wait_until_ready()
 
 
@@ -156,8 +156,8 @@ def test_daemon_started_before_its_endpoint_reports_waiting_and_becomes_ready(
     moody, settings, tmp_path
 ):
     settings["chain"]["endpoints"] = [moody.url]
-    moody.mood = Mood.AWAY
-    with starting(write(settings, tmp_path / "config.toml")) as running:
+    moody.mood = EndpointMode.AWAY
+    with start_daemon(write_config(settings, tmp_path / "config.toml")) as running:
         running.url = running.wait_for("waiting_for_endpoint")["web"]
         running.wait_for("step_failed", step="chain", in_a_row=4)
         reasons = running.wait_until_not_ready()["reasons"]
@@ -165,7 +165,7 @@ def test_daemon_started_before_its_endpoint_reports_waiting_and_becomes_ready(
         assert running.get("/livez").status_code == 200
         assert not (tmp_path / "oracle.sqlite").exists()
 
-        moody.mood = Mood.GOOD
+        moody.mood = EndpointMode.GOOD
         running.url = running.wait_for("daemon_started")["web"]
         running.wait_until_ready()
         assert running.stop()[0] == 0
@@ -174,7 +174,7 @@ def test_daemon_started_before_its_endpoint_reports_waiting_and_becomes_ready(
 def test_daemon_waiting_for_endpoint_stops_on_sigterm(sound, tmp_path):
     sound["web"] = {"port": 0}
     sound["log"] = {"format": "json"}
-    with starting(write(sound, tmp_path / "config.toml")) as running:
+    with start_daemon(write_config(sound, tmp_path / "config.toml")) as running:
         running.wait_for("step_failed", step="chain")
         assert running.stop()[0] == 0
         assert any(line.get("by") == "SIGTERM" for line in running.lines())
@@ -184,10 +184,10 @@ def test_wrong_chain_id_of_late_endpoint_stops_daemon_with_one_line_error(
     moody, settings, tmp_path
 ):
     settings["chain"] |= {"endpoints": [moody.url], "id": 1}
-    moody.mood = Mood.AWAY
-    with starting(write(settings, tmp_path / "config.toml")) as running:
+    moody.mood = EndpointMode.AWAY
+    with start_daemon(write_config(settings, tmp_path / "config.toml")) as running:
         running.wait_for("step_failed", step="chain")
-        moody.mood = Mood.GOOD
+        moody.mood = EndpointMode.GOOD
         assert running.process.wait(PATIENCE_SECONDS) == 2
     assert running.log.read_text("utf-8").splitlines()[-1].startswith("qos-oracle: ")
 
@@ -217,7 +217,7 @@ def test_postgresql_and_sqlite_produce_same_nodes(
     empty_postgresql_url, settings, indexed, tmp_path, capsys
 ):
     settings["database"]["url"] = empty_postgresql_url
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(path)]) == 0
     # The chain may have grown since the other database was indexed.
     assert run(["run", "--once", "--config", str(indexed)]) == 0

@@ -9,8 +9,8 @@ import pytest
 from devnet.fakechain.websocket import serve_websocket
 from oracle.cli.main import run
 from tests.integration.reporters.waiting import until
-from tests.support.cli.daemon import daemon
-from tests.support.cli.local_network import write
+from tests.support.cli.daemon import run_daemon
+from tests.support.cli.local_network import write_config
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.indexer import CHAIN_ID, CONTRACTS, FINALITY
 
@@ -46,7 +46,7 @@ def settings(a_chain: AChain, tmp_path: Path):
 def test_websocket_triggers_immediate_index_step(a_chain: AChain, settings, tmp_path: Path):
     with serve_websocket(a_chain.provider) as websocket:
         settings["chain"] |= {"websocket": websocket.url, "poll_seconds": 300.0}
-        with daemon(write(settings, tmp_path / "config.toml")) as running:
+        with run_daemon(write_config(settings, tmp_path / "config.toml")) as running:
             running.wait_for_block(a_chain.head.number)
             # A head that comes before it listens is told to nobody.
             until(lambda: websocket.subscription_count == 1, "a subscription")
@@ -61,7 +61,7 @@ def test_changed_final_block_halts_sending_but_not_daemon(
     a_chain: AChain, settings, tmp_path: Path
 ):
     own_head = a_chain.head
-    with daemon(write(settings, tmp_path / "config.toml")) as running:
+    with run_daemon(write_config(settings, tmp_path / "config.toml")) as running:
         running.wait_for_block(own_head.number)
         running.wait_until_ready()
         a_chain.show(
@@ -90,7 +90,7 @@ def test_changed_final_block_halts_sending_but_not_daemon(
 def test_halt_at_start_is_reported_and_makes_run_once_fail(
     a_chain: AChain, settings, tmp_path: Path, capsys
 ):
-    config = write(settings, tmp_path / "config.toml")
+    config = write_config(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(config)]) == 0
     a_chain.show(
         a_chain.tree.mine_empty_blocks(FINALITY + 6, parent_block=a_chain.back(FINALITY + 3))
@@ -104,16 +104,16 @@ def test_halt_at_start_is_reported_and_makes_run_once_fail(
             "qos-oracle: the index has not caught up: halt finality_violation: block 22 was"
         )
 
-    with daemon(config) as running:
+    with run_daemon(config) as running:
         log_line = running.wait_for("daemon_halted")
         assert log_line["reason"].startswith("halt finality_violation: block 22 was final here")
         assert running.get("/readyz").json()["folded"] == 30
 
 
 def test_daemon_is_ready_after_restart_on_idle_chain(a_chain: AChain, settings, tmp_path: Path):
-    config = write(settings, tmp_path / "config.toml")
+    config = write_config(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(config)]) == 0
 
-    with daemon(config) as running:
+    with run_daemon(config) as running:
         running.wait_until_ready()
         assert running.get("/readyz").json()["folded"] == a_chain.head.number

@@ -11,8 +11,8 @@ from web3 import Web3
 
 from oracle.cli.main import run
 from oracle.signing.keystore import create_keystore
-from tests.support.cli.local_network import Settings, write
-from tests.support.evm.anvil import FREE_BY_HAND, anvil
+from tests.support.cli.local_network import Settings, write_config
+from tests.support.evm.anvil import FREE_BY_HAND, run_anvil
 from tests.support.evm.chain import Chain
 from tests.support.evm.network import ETHER, Network, Status
 from tests.support.office import CHAIN_ID, QUICK
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.evm, pytest.mark.slow]
 @pytest.fixture
 def network() -> Iterator[Network]:
     """A chain of its own: what is sent here uses the dispatcher's nonces."""
-    with anvil(*FREE_BY_HAND, "--slots-in-an-epoch", "1") as url:
+    with run_anvil(*FREE_BY_HAND, "--slots-in-an-epoch", "1") as url:
         chain = Chain(url)
         network = Network.deployed(chain)
         for node in network.nodes[:2]:
@@ -80,7 +80,7 @@ def test_node_is_drawn_for_task_and_task_is_started_and_verified(
     policy: str,
 ):
     settings["dispatch"]["policy"] = policy
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     task = network.create()
     turned(network, path)
     turned(network, path)
@@ -107,7 +107,7 @@ def test_node_is_drawn_for_task_and_task_is_started_and_verified(
 def test_outbox_list_shortens_task_of_start_and_outbox_show_prints_it_in_full(
     network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     task = "0x" + network.create().hex()
     for _ in range(3):
         turned(network, path, "--dispatch")
@@ -129,7 +129,7 @@ def test_outbox_list_shortens_task_of_start_and_outbox_show_prints_it_in_full(
 def test_status_and_draws_show_waiting_and_pending_tasks(
     network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     task = "0x" + network.create().hex()
     turned(network, path)
     turned(network, path)
@@ -158,7 +158,7 @@ def test_status_works_without_endpoint_and_reports_unknown_balance(
     settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     settings["chain"]["endpoints"] = ["http://127.0.0.1:9"]
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     assert run(["migrate", "--config", str(path)]) == 0
     account_balance = told(capsys, "status", "--config", path)["dispatcher"]
     assert account_balance["balance_wei"] is None
@@ -172,7 +172,7 @@ def test_dry_run_starts_no_task(
     network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     settings["dispatch"]["enabled"] = True
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     network.create()
     for _ in range(3):
         turned(network, path, "--dry-run")
@@ -185,7 +185,7 @@ def test_key_without_dispatcher_role_starts_no_task(
     network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     network.chain.send(network.does.setDispatcher(network.admin), sender=network.admin)
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--dispatch", "--config", str(path)]) == 2
     assert "use the other key" in capsys.readouterr().err
 
@@ -194,7 +194,7 @@ def test_config_check_warns_about_limits_too_low_to_start_any_task(
     settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     settings["limits"] = {"max_cost_per_day_wei": 10**15, "max_cost_per_transaction_wei": 10**15}
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     report = told(capsys, "config", "check", "--offline", "--config", path)
     assert [warning.partition(":")[0] for warning in report["warnings"]] == [
         "limits.max_cost_per_day_wei",
@@ -215,7 +215,7 @@ def test_missing_required_dispatch_setting_is_rejected(
 ):
     settings["dispatch"]["enabled"] = True
     del settings["dispatch"][missing]
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(path)]) == 2
     assert complaint in capsys.readouterr().err
 
@@ -243,7 +243,7 @@ def test_invalid_policy_settings_are_rejected_before_any_draw(
     settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str], dispatch, complaint
 ):
     settings["dispatch"] |= dispatch
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(path)]) == 2
     assert complaint in capsys.readouterr().err
 
@@ -252,7 +252,7 @@ def test_missing_results_folder_is_rejected_before_any_start(
     network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     settings["dispatch"]["results_folder"] = "results"
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     fault = (
         f"dispatch.results_folder: {tmp_path / 'results'}: no such folder; "
         "create it, or remove the setting"
@@ -271,7 +271,7 @@ def test_rule_set_without_scoring_rules_is_rejected(
     settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     settings["rules"] = {"set": "article"}
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(path)]) == 2
     assert "rules.set: article is a policy without scoring rules" in capsys.readouterr().err
 
@@ -281,7 +281,7 @@ def test_legacy_policy_starts_group_of_three_in_one_transaction(
 ):
     network.join(network.nodes[2])
     settings["dispatch"]["policy"] = "legacy"
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     tasks = [network.create(group=b"g" * 32, group_size=3) for _ in range(3)]
     for _ in range(3):
         turned(network, path, "--dispatch")
@@ -298,7 +298,7 @@ def test_weight_floor_is_rejected_for_legacy_policy(
     settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     settings["dispatch"] |= {"policy": "legacy", "weight_floor": 0.1}
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(path)]) == 2
     error = capsys.readouterr().err
     assert "dispatch.weight_floor: the policy legacy has no minimum weight" in error

@@ -13,7 +13,7 @@ from oracle.daemon.records import open_records
 from oracle.daemon.startup import open_read_api
 from oracle.domain.ids import TaskKey
 from oracle.systems.weighted_draw import compute_draw_seed, draw_nodes
-from tests.support.cli.local_network import LocalNetwork, local_network, write
+from tests.support.cli.local_network import LocalNetwork, run_local_network, write_config
 
 pytestmark = pytest.mark.evm
 
@@ -34,7 +34,7 @@ def order(network: LocalNetwork, name: str) -> dict[str, str]:
 def config(tmp_path_factory):
     """A database with draws of two blocks, those of the first still standing at the second."""
     folder = tmp_path_factory.mktemp("drawn")
-    with local_network(folder) as network:
+    with run_local_network(folder) as network:
         network.play(2)
         settings = network.settings(folder)
         settings["dispatch"] = {
@@ -43,7 +43,7 @@ def config(tmp_path_factory):
             "fixed_seconds": SECONDS,
             "unit_seconds": SECONDS,
         }
-        path = write(settings, folder / "config.toml")
+        path = write_config(settings, folder / "config.toml")
         for half in (range(TASKS // 2), range(TASKS // 2, TASKS)):
             chain, clock = network.stage.chain, network.clock
             chain.mine(clock.advance(), [order(network, f"task {n}") for n in half])

@@ -13,7 +13,7 @@ import pytest
 
 from oracle.cli.main import run
 from tests.integration.cli.reading.test_command_line import COMMANDS
-from tests.support.cli.local_network import LocalNetwork, Settings, local_network, write
+from tests.support.cli.local_network import LocalNetwork, Settings, run_local_network, write_config
 from tests.support.sending import faults
 from tests.support.sending.proxy import EVERY, Proxy, proxy
 
@@ -92,7 +92,7 @@ NO_ANSWERS = {
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
     """A chain of this module's own, whose transmitter never sends: each test begins anew."""
-    with local_network(tmp_path_factory.mktemp("keys")) as started:
+    with run_local_network(tmp_path_factory.mktemp("keys")) as started:
         started.play(6)
         yield started
 
@@ -111,7 +111,7 @@ def honest(network: LocalNetwork, settings: Settings, tmp_path: Path) -> Path:
 
 def at(settings: Settings, folder: Path, *urls: str) -> Path:
     settings["chain"]["endpoints"] = list(urls)
-    return write(settings, folder / "config.toml")
+    return write_config(settings, folder / "config.toml")
 
 
 def in_ci(names: Iterable[str], *chosen: str) -> list[Any]:

@@ -11,9 +11,9 @@ import pytest
 from oracle.cli.main import run
 from oracle.domain.health import Severity
 from tests.integration.feeds.test_silent_members import closes_without
-from tests.support.cli.local_network import Settings, write
-from tests.support.cli.refusal import refused
-from tests.support.feeds.relay import Relay, node, served
+from tests.support.cli.local_network import Settings, write_config
+from tests.support.cli.refusal import run_refused_command
+from tests.support.feeds.relay import Relay, relay_node, serve_relay
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import settings as of_chain
 
@@ -30,7 +30,7 @@ class Site:
         self.chain.serve()
         self.chain.quiet(3)
         self.relay = Relay(now=int(time.clock_gettime(time.CLOCK_REALTIME)))
-        self.url = until_the_end.enter_context(served(self.relay))
+        self.url = until_the_end.enter_context(serve_relay(self.relay))
         self.folder = folder
 
     def settings(self, **feed: object) -> Settings:
@@ -40,7 +40,7 @@ class Site:
         return settings
 
     def config(self, **feed: object) -> Path:
-        return write(self.settings(**feed), self.folder / "config.toml")
+        return write_config(self.settings(**feed), self.folder / "config.toml")
 
     def later(self, seconds: int) -> None:
         """Turn the relay's clock, and mine a block of half the time that passes."""
@@ -67,13 +67,13 @@ def test_feed_events_are_folded_and_reported_as_unproven(site: Site, capsys):
 
     assert run(["nodes", "--json", "--config", config]) == 0
     row_by_node = {row["node"]: row for row in json.loads(capsys.readouterr().out)["nodes"]}
-    assert {row_by_node[node(number)]["scores_in_pool"] for number in (1, 2, 3)} == {1}
+    assert {row_by_node[relay_node(number)]["scores_in_pool"] for number in (1, 2, 3)} == {1}
     assert {row["proof"] for row in row_by_node.values()} == {"none"}
 
-    assert run(["explain", node(1), "--config", config]) == 0
+    assert run(["explain", relay_node(1), "--config", config]) == 0
     assert "UNPROVEN: based on a feed without proofs" in capsys.readouterr().out
 
-    assert run(["explain", node(1), "--full", "--config", config]) == 0
+    assert run(["explain", relay_node(1), "--full", "--config", config]) == 0
     assert "row 10 of the feed, which has no proof" in capsys.readouterr().out
 
     # There is no contract at the address of the settings.
@@ -111,14 +111,14 @@ def test_explain_reports_derived_zero_score_of_timed_out_member(site: Site, caps
         site.later(100)
     capsys.readouterr()
 
-    assert run(["explain", node(3), "--config", config]) == 0
+    assert run(["explain", relay_node(3), "--config", config]) == 0
     assert "1 scores are zeros derived for timed-out members" in capsys.readouterr().out
-    assert run(["explain", node(3), "--full", "--config", config]) == 0
+    assert run(["explain", relay_node(3), "--full", "--config", config]) == 0
     assert "membership derived" in capsys.readouterr().out
 
 
 def test_feed_network_cannot_publish_to_contract(site: Site, capsys):
-    assert "feed.may_publish" in refused(
+    assert "feed.may_publish" in run_refused_command(
         capsys, "run", "--once", "--publish", "--config", site.config()
     )
 
@@ -137,7 +137,7 @@ def test_operator_can_accept_rewound_feed(site: Site, capsys):
     assert run(["feed", "faults", "--config", config]) == 0
     assert "OPEN went_back at row 8" in capsys.readouterr().out
 
-    assert "--from ID" in refused(capsys, "feed", "accept", "--config", config)
+    assert "--from ID" in run_refused_command(capsys, "feed", "accept", "--config", config)
     assert run(["feed", "accept", "--from", "2", "--config", config]) == 0
     site.relay.next_id = 3
     site.relay.joins(9)
@@ -146,4 +146,4 @@ def test_operator_can_accept_rewound_feed(site: Site, capsys):
         site.later(100)
     capsys.readouterr()
     assert run(["nodes", "--json", "--config", config]) == 0
-    assert node(9) in {row["node"] for row in json.loads(capsys.readouterr().out)["nodes"]}
+    assert relay_node(9) in {row["node"] for row in json.loads(capsys.readouterr().out)["nodes"]}

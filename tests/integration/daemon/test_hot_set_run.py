@@ -7,7 +7,7 @@ from oracle.bindings.qos_words import CONTRACT
 from oracle.cli.main import run
 from oracle.hot_set.hot_set_context import BRING_WORDS
 from oracle.store.database import Store
-from tests.support.cli.local_network import local_network, write
+from tests.support.cli.local_network import run_local_network, write_config
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
@@ -17,7 +17,7 @@ OTHER_ORACLE, COPY = "0x" + 40 * "9", "0x" + 40 * "c"
 @pytest.fixture(scope="module")
 def network(tmp_path_factory):
     """A chain of this module's own."""
-    with local_network(tmp_path_factory.mktemp("keys")) as started:
+    with run_local_network(tmp_path_factory.mktemp("keys")) as started:
         started.play(3)
         yield started
 
@@ -25,7 +25,7 @@ def network(tmp_path_factory):
 def configure(network, folder, hot_set):
     settings = network.settings(folder)
     settings["hot_set"] = {"address": hot_set}
-    return write(settings, folder / "config.toml")
+    return write_config(settings, folder / "config.toml")
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_hot_set_without_an_oracle_is_rejected(network, tmp_path, capsys):
     settings = network.settings(tmp_path)
     del settings["oracle"]["address"]
     settings["hot_set"] = {"address": network.stage.hot_set}
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     assert run(["config", "check", "--offline", "--config", str(path)]) == 2
     assert "hot_set.address: requires oracle.address" in capsys.readouterr().err
 

@@ -3,8 +3,8 @@
 import pytest
 
 from oracle.cli.main import run
-from tests.support.cli.local_network import write
-from tests.support.cli.refusal import refused
+from tests.support.cli.local_network import write_config
+from tests.support.cli.refusal import run_refused_command
 
 pytestmark = pytest.mark.evm
 
@@ -17,7 +17,7 @@ def without(network, tmp_path_factory):
     folder = tmp_path_factory.mktemp("without")
     settings = network.settings(folder)
     del settings["oracle"]["address"]
-    path = write(settings, folder / "config.toml")
+    path = write_config(settings, folder / "config.toml")
     assert run(["run", "--once", "--config", str(path)]) == 0
     return path
 
@@ -32,7 +32,9 @@ def test_publishing_commands_report_missing_contract_address(without, capsys):
         ["contract", "show"],
         ["contract", "check"],
     ):
-        assert "oracle.address: missing" in refused(capsys, *command, "--config", without)
+        assert "oracle.address: missing" in run_refused_command(
+            capsys, *command, "--config", without
+        )
 
 
 @pytest.mark.parametrize("command", ["status", "nodes", "report show", "kickout list", "export"])

@@ -18,8 +18,8 @@ import requests
 from benchmarks.ordinary_traffic import serve_chain
 from tests.integration.daemon.test_slow_clients import WHOLE, connected
 from tests.integration.daemon.test_web_under_load import settings
-from tests.support.cli.daemon import PATIENCE_SECONDS, Daemon, daemon
-from tests.support.cli.local_network import write
+from tests.support.cli.daemon import PATIENCE_SECONDS, Daemon, run_daemon
+from tests.support.cli.local_network import write_config
 
 pytestmark = pytest.mark.slow
 
@@ -98,7 +98,7 @@ def cpu_seconds(running: Daemon) -> float:
 def test_indexing_completes_and_logs_little_despite_slow_clients(tmp_path: Path):
     with (
         serve_chain(5_000) as url,
-        daemon(write(settings(url, tmp_path), tmp_path / "config.toml")) as running,
+        run_daemon(write_config(settings(url, tmp_path), tmp_path / "config.toml")) as running,
         slow_clients(running.url, 300, PATIENCE_SECONDS),
     ):
         watcher = Watcher(running.url)
@@ -116,7 +116,9 @@ def test_indexing_completes_with_few_file_descriptors_despite_held_connections(
 ):
     with (
         serve_chain(5_000) as url,
-        daemon(write(settings(url, tmp_path), tmp_path / "config.toml"), program=FEW) as running,
+        run_daemon(
+            write_config(settings(url, tmp_path), tmp_path / "config.toml"), program=FEW
+        ) as running,
         ExitStack() as held,
     ):
         for _ in range(300):
@@ -131,7 +133,7 @@ def test_indexing_completes_with_few_file_descriptors_despite_held_connections(
 def test_listener_without_free_file_descriptors_waits_and_recovers(tmp_path: Path):
     with (
         serve_chain(100) as url,
-        daemon(write(settings(url, tmp_path), tmp_path / "config.toml")) as running,
+        run_daemon(write_config(settings(url, tmp_path), tmp_path / "config.toml")) as running,
         ExitStack() as opened,
     ):
         running.wait_until_ready()
@@ -168,7 +170,7 @@ def test_5000_slow_clients_block_neither_livez_nor_indexing(tmp_path: Path):
 def played(url: str, folder: Path, many: int) -> tuple[Spent, list[float], int]:
     """Index, among so many slow clients for two minutes; how long `/livez` took, and the log."""
     folder.mkdir()
-    with daemon(write(settings(url, folder), folder / "config.toml")) as running:
+    with run_daemon(write_config(settings(url, folder), folder / "config.toml")) as running:
         with slow_clients(running.url, many, 120.0) as crowd:
             watcher = Watcher(running.url)
             try:

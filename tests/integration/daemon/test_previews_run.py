@@ -10,8 +10,8 @@ import pytest
 import requests
 
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from tests.support.cli.daemon import STOP_SECONDS, Daemon, daemon
-from tests.support.cli.local_network import LocalNetwork, local_network, write
+from tests.support.cli.daemon import STOP_SECONDS, Daemon, run_daemon
+from tests.support.cli.local_network import LocalNetwork, run_local_network, write_config
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
@@ -30,7 +30,7 @@ _PATIENCE_SECONDS = 90
 @pytest.fixture
 def network(tmp_path: Path) -> Iterator[LocalNetwork]:
     (tmp_path / "keys").mkdir()
-    with local_network(tmp_path / "keys") as started:
+    with run_local_network(tmp_path / "keys") as started:
         started.play(2)
         started.mine(6)
         yield started
@@ -41,7 +41,7 @@ def config(network: LocalNetwork, tmp_path: Path) -> Path:
     settings = network.settings(tmp_path)
     settings["rules"] = {"announced_folder": str(tmp_path / "announced")}
     settings["api"] = {"enabled": True, "port": 0}
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     (tmp_path / "mine.json").write_text(replace(CRYNUX, tau_seconds=900).to_json(), "utf-8")
     shadow_set = '[[shadow]]\nname = "short-memory"\nrules = "mine.json"\n'
     path.write_text(path.read_text("utf-8") + shadow_set, "utf-8")
@@ -75,18 +75,18 @@ def list_children(pid: int) -> list[int]:
 
 
 def test_previews_follow_final_blocks_and_survive_a_restart(network: LocalNetwork, config: Path):
-    with daemon(config, program=FREQUENT) as running:
+    with run_daemon(config, program=FREQUENT) as running:
         first = wait_for_preview(network, running)
         network.play(1)
         network.mine(6)
         later = wait_for_preview(network, running, first["block"] + 1)
         assert running.stop()[0] == 0
-    with daemon(config, program=FREQUENT) as running:
+    with run_daemon(config, program=FREQUENT) as running:
         assert wait_for_preview(network, running, later["block"])["rules"] == "short-memory"
 
 
 def test_worker_ends_with_the_daemon(network: LocalNetwork, config: Path):
-    with daemon(config, program=FREQUENT) as running:
+    with run_daemon(config, program=FREQUENT) as running:
         wait_for_preview(network, running)
         until = time.monotonic() + _PATIENCE_SECONDS
         while not (workers := list_children(running.process.pid)) and time.monotonic() < until:

@@ -11,8 +11,8 @@ from oracle.domain.roots.leaves import hash_leaf
 from oracle.domain.roots.merkle_tree import compute_root
 from oracle.signing.local import KeySigner
 from oracle.telemetry import quorum_metrics
-from tests.support.cli.daemon import daemon
-from tests.support.cli.local_network import local_network, write
+from tests.support.cli.daemon import run_daemon
+from tests.support.cli.local_network import run_local_network, write_config
 from tests.support.sending.thieves import stolen_payment
 
 pytestmark = pytest.mark.evm
@@ -33,7 +33,7 @@ GWEI = 10**9
 @pytest.fixture(scope="module")
 def network(tmp_path_factory):
     """A chain of this module's own: what is sent here uses the transmitter's nonces."""
-    with local_network(tmp_path_factory.mktemp("keys")) as started:
+    with run_local_network(tmp_path_factory.mktemp("keys")) as started:
         started.play(3)
         yield started
 
@@ -42,7 +42,7 @@ def network(tmp_path_factory):
 def published(network, tmp_path_factory):
     """A configuration whose first round has landed."""
     folder = tmp_path_factory.mktemp("published")
-    path = write(network.settings(folder), folder / "config.toml")
+    path = write_config(network.settings(folder), folder / "config.toml")
     assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
     network.mine(1)
     assert run(["run", "--once", "--config", str(path)]) == 0
@@ -94,7 +94,7 @@ def test_equivocation_counter_is_initialised_to_zero_at_start(published):
 
 
 def test_run_without_publish_sends_nothing(network, tmp_path, capsys):
-    path = write(network.settings(tmp_path), tmp_path / "config.toml")
+    path = write_config(network.settings(tmp_path), tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(path)]) == 0
     assert told(capsys, "status", "--config", path)["outbox"] == []
 
@@ -103,13 +103,13 @@ def test_run_without_publish_sends_nothing(network, tmp_path, capsys):
 @pytest.mark.slow
 def test_use_of_key_by_another_program_pauses_sender_but_not_daemon(tmp_path, capsys):
     (tmp_path / "keys").mkdir()
-    with local_network(tmp_path / "keys") as network:
+    with run_local_network(tmp_path / "keys") as network:
         network.play(3)
         settings = network.settings(tmp_path)
         # Gas is too dear for us: no nonce of ours is given out.
         settings["limits"]["max_fee_per_gas_wei"] = 1
-        path = write(settings, tmp_path / "config.toml")
-        with daemon(path, "--publish", program=ATTENTIVE) as running:
+        path = write_config(settings, tmp_path / "config.toml")
+        with run_daemon(path, "--publish", program=ATTENTIVE) as running:
             running.wait_until_ready()
             thief = uses_the_key(network)
             log_line = running.wait_for(
@@ -129,7 +129,7 @@ def test_use_of_key_by_another_program_pauses_sender_but_not_daemon(tmp_path, ca
             code, _ = running.stop()
         assert code == 0
         # A restart at night ends neither the rest nor the daemon.
-        with daemon(path, "--publish") as again:
+        with run_daemon(path, "--publish") as again:
             again.wait_for_text("/readyz", f"PAUSED-SENDER: {thief} sends nothing (foreign)")
             assert again.stop()[0] == 0
 
@@ -138,14 +138,14 @@ def test_use_of_key_by_another_program_pauses_sender_but_not_daemon(tmp_path, ca
             network.stage.chain.make_request("eth_getTransactionCount", thief, "latest") == "0x1"
         )
         settings["limits"]["max_fee_per_gas_wei"] = 100 * GWEI
-        goes_on_after_a_person_has_looked(write(settings, path), thief, capsys)
+        goes_on_after_a_person_has_looked(write_config(settings, path), thief, capsys)
 
 
 @pytest.mark.slow
 def test_many_rebuilt_nonces_are_shown_in_one_row_and_listed_in_json(tmp_path, capsys):
     (tmp_path / "keys").mkdir()
-    with local_network(tmp_path / "keys") as network:
-        path = write(network.settings(tmp_path), tmp_path / "config.toml")
+    with run_local_network(tmp_path / "keys") as network:
+        path = write_config(network.settings(tmp_path), tmp_path / "config.toml")
         assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
         for _ in range(21):
             uses_the_key(network)

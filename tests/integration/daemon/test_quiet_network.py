@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from devnet.demo import demo_system
-from tests.support.cli.daemon import Daemon, daemon
-from tests.support.cli.local_network import LocalNetwork, local_network, write
+from tests.support.cli.daemon import Daemon, run_daemon
+from tests.support.cli.local_network import LocalNetwork, run_local_network, write_config
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
@@ -37,7 +37,7 @@ def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalNe
     )
     monkeypatch.setattr(demo_system, "load_report_settings", lambda: report_settings)
     (tmp_path / "keys").mkdir()
-    with local_network(tmp_path / "keys") as started:
+    with run_local_network(tmp_path / "keys") as started:
         yield started
 
 
@@ -53,8 +53,8 @@ def running(network: LocalNetwork, tmp_path: Path) -> Iterator[Daemon]:
         "sanity_min_members": 3,
     }
     settings["verify"] = {"head": "pinned", "history": "pinned"}
-    path = write(settings, tmp_path / "config.toml")
-    with daemon(path, "--publish", program=SMALL_NETWORK) as started:
+    path = write_config(settings, tmp_path / "config.toml")
+    with run_daemon(path, "--publish", program=SMALL_NETWORK) as started:
         started.wait_until_ready()
         yield started
 

@@ -6,7 +6,7 @@ import pytest
 
 from oracle.cli.main import run
 from oracle.store.database import Store
-from tests.support.cli.local_network import local_network, write
+from tests.support.cli.local_network import run_local_network, write_config
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.evm, pytest.mark.slow]
 @pytest.fixture(scope="module")
 def network(tmp_path_factory):
     """A chain of this module's own."""
-    with local_network(tmp_path_factory.mktemp("keys")) as started:
+    with run_local_network(tmp_path_factory.mktemp("keys")) as started:
         started.play(3)
         yield started
 
@@ -28,7 +28,7 @@ def without(network, folder, role):
 
 def test_reporter_without_transmitter_signs_report_but_sends_nothing(network, tmp_path, capsys):
     settings = without(network, tmp_path, "transmitter")
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
 
     with Store.open(settings["database"]["url"]) as store, store.read_transaction() as uow:
@@ -42,7 +42,7 @@ def test_reporter_without_transmitter_signs_report_but_sends_nothing(network, tm
 
 
 def test_transmitter_with_neither_signer_nor_peers_is_rejected(network, tmp_path, capsys):
-    path = write(without(network, tmp_path, "signer"), tmp_path / "config.toml")
+    path = write_config(without(network, tmp_path, "signer"), tmp_path / "config.toml")
 
     assert run(["run", "--once", "--publish", "--config", str(path)]) == 2
     error = capsys.readouterr().err
@@ -52,7 +52,7 @@ def test_transmitter_with_neither_signer_nor_peers_is_rejected(network, tmp_path
 def test_transmitter_with_peers_runs_and_waits_for_signatures(network, tmp_path):
     settings = without(network, tmp_path, "signer")
     settings["reporters"] = {"peers": ["http://127.0.0.1:9/secret-path"], "timeout_seconds": 0.2}
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
 
     with Store.open(settings["database"]["url"]) as store, store.read_transaction() as uow:

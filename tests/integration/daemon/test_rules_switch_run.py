@@ -11,8 +11,8 @@ import pytest
 from devnet.demo.stage import GAS, TIMELOCK_DELAY
 from oracle.cli.main import run
 from tests.integration.daemon.test_previews_run import FREQUENT
-from tests.support.cli.daemon import Daemon, daemon
-from tests.support.cli.local_network import LocalNetwork, local_network, write
+from tests.support.cli.daemon import Daemon, run_daemon
+from tests.support.cli.local_network import LocalNetwork, run_local_network, write_config
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
@@ -22,7 +22,7 @@ _PATIENCE_SECONDS = 120
 @pytest.fixture
 def network(tmp_path: Path) -> Iterator[LocalNetwork]:
     (tmp_path / "keys").mkdir()
-    with local_network(tmp_path / "keys") as started:
+    with run_local_network(tmp_path / "keys") as started:
         started.play(2)
         yield started
 
@@ -32,7 +32,7 @@ def config(network: LocalNetwork, tmp_path: Path) -> Path:
     settings = network.settings(tmp_path)
     settings["oracle"] |= {"timelock": network.stage.timelock, "publish": True}
     settings["rules"] = {"announced_folder": str(tmp_path / "announced")}
-    return write(settings, tmp_path / "config.toml")
+    return write_config(settings, tmp_path / "config.toml")
 
 
 def run_json(capfd: pytest.CaptureFixture[str], config: Path, *arguments: str) -> Any:
@@ -71,7 +71,7 @@ def test_running_daemon_switches_and_reports_under_the_new_rules(
     )
     previews = tmp_path / "announced" / "previews"
     send(network, announced["call"]["schedule"])
-    with daemon(config, program=FREQUENT) as running:
+    with run_daemon(config, program=FREQUENT) as running:
         mine_until(network, running, lambda: bool(list(previews.glob("*.json"))))
         mine_until(network, running, lambda: count_signed(running) > 0)
         network.clock.now += TIMELOCK_DELAY
@@ -89,5 +89,5 @@ def test_running_daemon_switches_and_reports_under_the_new_rules(
     history = run_json(capfd, config, "rules", "history")
     assert history["in_force"] == announced["rules_hash"]
     assert history["changes"][0]["set_block"] <= switched["block"]
-    with daemon(config, program=FREQUENT) as running:
+    with run_daemon(config, program=FREQUENT) as running:
         mine_until(network, running, lambda: running.get("/readyz").status_code == 200)

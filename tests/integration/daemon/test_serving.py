@@ -14,8 +14,8 @@ from oracle.cli.serve_commands import NICENESS
 from oracle.store.database import Store
 from tests.support.api import IndexedHistory
 from tests.support.cli.daemon import PATIENCE_SECONDS, Daemon
-from tests.support.cli.local_network import write
-from tests.support.histories import History, node
+from tests.support.cli.local_network import write_config
+from tests.support.histories import History, node_address
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def server(sound, sqlite_url, indexed, tmp_path) -> Iterator[Daemon]:
         "api": {"port": 0, "cors": ["https://example.org"]},
         "log": {"format": "json"},
     }
-    config, log = write(settings, tmp_path / "config.toml"), tmp_path / "serve.log"
+    config, log = write_config(settings, tmp_path / "config.toml"), tmp_path / "serve.log"
     command = [sys.executable, "-m", "oracle", "serve", "--config", str(config)]
     with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
         try:
@@ -114,7 +114,7 @@ def test_oversized_request_body_is_rejected_and_does_not_block_other_requests(se
 def test_select_returns_candidates_with_their_chances(server):
     answer = requests.post(f"{server.url}/v1/select", json={}, timeout=PATIENCE_SECONDS).json()
     chances = {row["node"]: row["chance"] for row in answer["nodes"] if row["candidate"]}
-    assert chances[node("B")] is not None
+    assert chances[node_address("B")] is not None
     assert answer["candidates"] == len(chances)
 
 

@@ -12,7 +12,7 @@ from oracle.daemon.wall_clock import unix_seconds
 from oracle.store.database import Store
 from tests.support.api import IndexedHistory
 from tests.support.cli.daemon import Daemon
-from tests.support.cli.local_network import write
+from tests.support.cli.local_network import write_config
 from tests.support.histories import History
 from tests.support.postgresql import Replica
 
@@ -46,7 +46,7 @@ def server(sound: dict[str, Any], copied_url: str, tmp_path: Path) -> Iterator[D
         "api": {"port": 0},
         "log": {"format": "json"},
     }
-    config, log = write(settings, tmp_path / "config.toml"), tmp_path / "serve.log"
+    config, log = write_config(settings, tmp_path / "config.toml"), tmp_path / "serve.log"
     command = [sys.executable, "-m", "oracle", "serve", "--config", str(config)]
     with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
         try:

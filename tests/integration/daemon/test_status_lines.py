@@ -22,7 +22,7 @@ from oracle.queries.status_models import NetworkStatus
 from oracle.queries.text.status_text import format_progress_lines
 from oracle.store.outbox.records import Account
 from oracle.telemetry.outbox_counts import ContractStatistics, HotSetLag, OutboxStatistics
-from tests.support.cli.local_network import local_network, write
+from tests.support.cli.local_network import run_local_network, write_config
 from tests.unit.cli.test_outbox_words import LIVE_PUSH
 
 SETTINGS = ReportSettings(heartbeat_seconds=100)
@@ -180,10 +180,10 @@ def test_status_shows_kickout_counts_and_kickout_that_is_executable_first(
 def test_paused_contract_and_unreachable_endpoints_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    with local_network(tmp_path) as network:
+    with run_local_network(tmp_path) as network:
         stage, admin = network.stage, network.stage.chain.make_request("eth_accounts")[0]
         config = network.settings(tmp_path)
-        path = str(write(config, tmp_path / "config.toml"))
+        path = str(write_config(config, tmp_path / "config.toml"))
         assert run(["run", "--once", "--config", path]) == 0
         pause = stage.build_call(admin, "roots/QoSRoots", "pauseFor", 600)
         stage.chain.mine_and_check_receipts(network.clock.advance(), [pause])

@@ -4,7 +4,7 @@ import pytest
 
 from oracle.errors import InputError, TransientError
 from tests.support.evm.fixtures import chain
-from tests.support.faulty_endpoint import Fault, faulty_endpoint
+from tests.support.faulty_endpoint import Fault, run_faulty_endpoint
 from tests.support.office import sending_jobs_of
 from tests.support.txmgr.office_fixtures import (
     fresh_chain,
@@ -18,7 +18,7 @@ __all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"
 
 def test_no_report_is_planned_before_nonces_are_reconciled(sqlite_office):
     office = sqlite_office
-    with faulty_endpoint(office.premises.chain.url) as endpoint:
+    with run_faulty_endpoint(office.premises.chain.url) as endpoint:
         office.restart(urls=[endpoint.url])
         office.period()
         office.index()

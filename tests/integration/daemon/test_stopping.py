@@ -16,7 +16,7 @@ from oracle.daemon.stopping import (
 from oracle.rpc.background import run_in_background
 from oracle.store.database import Store
 from tests.support.cli import churning
-from tests.support.cli.daemon import PATIENCE_SECONDS, starting
+from tests.support.cli.daemon import PATIENCE_SECONDS, start_daemon
 
 PROGRAM = ("-m", "tests.support.cli.churning")
 
@@ -40,7 +40,7 @@ def cut_offs(stop: StopSignal) -> tuple[threading.Event, list[int]]:
 
 def test_signal_raised_in_weakref_callback_is_received():
     for _ in range(100):
-        stop, referent = StopSignal(), churning.Thing()
+        stop, referent = StopSignal(), churning.Referent()
         with listen_for_signals(stop, (signal.SIGTERM,)):
             reference = weakref.ref(referent, lambda _: signal.raise_signal(signal.SIGTERM))
             del referent
@@ -137,7 +137,7 @@ def test_run_stops_on_sigterm_during_garbage_collection_and_releases_lease(
     config, settings, monkeypatch: pytest.MonkeyPatch, collection: int
 ):
     monkeypatch.setenv(churning.WHEN, str(collection))
-    with starting(config, "--once", program=PROGRAM) as running:
+    with start_daemon(config, "--once", program=PROGRAM) as running:
         code = running.process.wait(PATIENCE_SECONDS)
         log_text = running.log.read_text("utf-8")
     assert code == SIGNAL_EXIT_BASE + signal.SIGTERM, log_text

@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from oracle.cli.main import run
 from oracle.telemetry.trace_export import export_spans_with
-from tests.support.cli.local_network import local_network, write
+from tests.support.cli.local_network import run_local_network, write_config
 from tests.support.leaks import watch
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
@@ -23,11 +23,11 @@ TOKEN = "a-token-that-nobody-sees"  # noqa: S105 - a test's own
 def traced(tmp_path_factory) -> dict[str, list[ReadableSpan]]:
     """The spans of two runs, by name: a report goes out in the first, and lands in the second."""
     folder, exporter = tmp_path_factory.mktemp("traced"), InMemorySpanExporter()
-    with local_network(folder) as network:
+    with run_local_network(folder) as network:
         network.play(3)
         settings = network.settings(folder)
         settings["chain"]["endpoints"] = [network.url.replace("://", f"://user:{TOKEN}@")]
-        path = write(settings, folder / "config.toml")
+        path = write_config(settings, folder / "config.toml")
         with export_spans_with(SimpleSpanProcessor(exporter)):
             assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
             network.mine(1)

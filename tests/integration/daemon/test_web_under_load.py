@@ -11,8 +11,8 @@ import requests
 
 from benchmarks.ordinary_traffic import serve_chain
 from tests.support.chain.network_logs import NETWORK
-from tests.support.cli.daemon import daemon
-from tests.support.cli.local_network import write
+from tests.support.cli.daemon import run_daemon
+from tests.support.cli.local_network import write_config
 
 PATHS = ("/livez", "/readyz", "/metrics", "/v1/operations")
 # One commit is about a second of work; the log of writes holds a few of them.
@@ -98,7 +98,7 @@ def settings(url: str, folder: Path):
 def test_backfill_completes_under_http_load_without_failures(events, tmp_path):
     with (
         serve_chain(events) as url,
-        daemon(write(settings(url, tmp_path), tmp_path / "config.toml")) as running,
+        run_daemon(write_config(settings(url, tmp_path), tmp_path / "config.toml")) as running,
     ):
         hammer, turns, largest_wal = Hammer(running.url), Turns("confirm"), 0
         wal = tmp_path / "oracle.sqlite-wal"

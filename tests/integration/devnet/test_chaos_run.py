@@ -17,7 +17,7 @@ import requests
 
 from oracle.daemon.config.listener_section import ApiSection, WebSection
 from oracle.daemon.config.loader import read_config
-from tests.support.cli.daemon import Daemon, starting
+from tests.support.cli.daemon import Daemon, start_daemon
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -59,7 +59,7 @@ def devnet(folder: Path, *options: str) -> Iterator[Devnet]:
 
 def follow(config: Path, blocks: int, *options: str) -> None:
     """Run the daemon until it stands at this block or above."""
-    with starting(config, *options) as running:
+    with start_daemon(config, *options) as running:
         until = time.monotonic() + _PATIENCE_SECONDS
         while folded(running) < blocks:
             assert running.process.poll() is None, running.log.read_text("utf-8")

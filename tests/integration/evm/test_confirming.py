@@ -7,7 +7,7 @@ import pytest
 from oracle.errors import InputError
 from oracle.store.outbox.records import PauseKind
 from tests.support.evm.fixtures import chain
-from tests.support.faulty_endpoint import Fault, FaultyEndpoint, faulty_endpoint
+from tests.support.faulty_endpoint import Fault, FaultyEndpoint, run_faulty_endpoint
 from tests.support.office import FINALITY, Office
 from tests.support.sending.in_flight import GWEI
 from tests.support.sending.thieves import foreign_transaction
@@ -27,7 +27,7 @@ SEND = "eth_sendRawTransaction"
 @pytest.fixture
 def endpoint(sqlite_office: Office) -> Iterator[FaultyEndpoint]:
     """The office's only endpoint, which can fail."""
-    with faulty_endpoint(sqlite_office.premises.chain.url) as standing:
+    with run_faulty_endpoint(sqlite_office.premises.chain.url) as standing:
         sqlite_office.restart(urls=[standing.url])
         yield standing
 

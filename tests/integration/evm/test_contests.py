@@ -17,7 +17,7 @@ from oracle.domain.ids import Address
 from oracle.store.database import Store
 from tests.integration.evm.test_dispatching_crashes import fused, nonce, play
 from tests.support.evm.chain import Chain
-from tests.support.evm.contests import WINDOW, order_second
+from tests.support.evm.contests import WINDOW, order_second_group
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import (
     ETHER,
@@ -26,8 +26,8 @@ from tests.support.evm.network import (
     TOLL,
     Standing,
     Status,
-    answer_of,
-    word,
+    compute_answer,
+    encode_word,
 )
 from tests.support.office import FINALITY, Premises
 from tests.support.sending.fuses import Crash, Fuse
@@ -37,7 +37,7 @@ from tests.support.txmgr.stores import NewStore
 
 __all__ = ["chain", "fresh_chain", "fresh_stage", "premises"]
 
-GROUP, RIGHT, GARBAGE = word(77), 7, 8
+GROUP, RIGHT, GARBAGE = encode_word(77), 7, 8
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def played(office: DispatchOffice, *results: int) -> tuple[list[bytes], str]:
     key = network.key(creator, GROUP)
     nodes = [Web3.to_checksum_address(office.node_of(task)) for task in tasks]
     for task, node, result in zip(tasks, nodes, results, strict=True):
-        network.commit(task, node, answer_of(key, result))
+        network.commit(task, node, compute_answer(key, result))
         office.mine()
     for task in tasks:
         network.reveal(task)
@@ -140,7 +140,7 @@ def answer_second(office: DispatchOffice, *results: int) -> None:
     group = network.told(tasks[0])["group"]
     for task, result in zip(tasks, results, strict=True):
         node = Web3.to_checksum_address(office.node_of(task))
-        network.commit(task, node, answer_of(group, result))
+        network.commit(task, node, compute_answer(group, result))
     for task in tasks:
         network.reveal(task)
     for _ in range(3):
@@ -176,7 +176,7 @@ def test_node_with_a_garbage_result_is_slashed_by_the_daemons_second_group(
 
     # Whoever knows the result proves it: here an honest node of the first group.
     key = network.key(network.creator, GROUP)
-    call = network.does.settleContest(key, tasks, word(RIGHT))
+    call = network.does.settleContest(key, tasks, encode_word(RIGHT))
     network.by(first[1], call)
     assert standings(office, first) == [Standing.SLASHED, Standing.ACTIVE, Standing.ACTIVE]
     assert {network.node(node)["open"] for node in first[1:]} == {0}
@@ -200,7 +200,7 @@ def results(office: DispatchOffice, tmp_path: Path) -> Path:
 
 
 def deliver_result(folder: Path, task: bytes, number: int) -> None:
-    (folder / f"0x{task.hex()}").write_text(f"0x{word(number).hex()}\n")
+    (folder / f"0x{task.hex()}").write_text(f"0x{encode_word(number).hex()}\n")
 
 
 def settlement_results(office: DispatchOffice) -> list[int]:
@@ -330,7 +330,7 @@ def test_lying_majority_loses_its_stakes(office: DispatchOffice):
         office.block()
     answer_second(office, RIGHT, RIGHT, RIGHT)
     key = network.key(network.creator, GROUP)
-    network.by(first[2], network.does.settleContest(key, tasks, word(RIGHT)))
+    network.by(first[2], network.does.settleContest(key, tasks, encode_word(RIGHT)))
     assert standings(office, first) == [Standing.SLASHED, Standing.SLASHED, Standing.ACTIVE]
 
 
@@ -357,7 +357,7 @@ def test_contested_second_group_gets_no_further_second_group(office: DispatchOff
         (network.told(second[0])["group"], second),
     )
     for key, members in groups:
-        network.by(network.admin, network.does.settleContest(key, members, word(RIGHT)))
+        network.by(network.admin, network.does.settleContest(key, members, encode_word(RIGHT)))
     assert standings(office, first) == [Standing.SLASHED, Standing.ACTIVE, Standing.ACTIVE]
     assert standings(office, judges) == [Standing.ACTIVE, Standing.SLASHED, Standing.ACTIVE]
     for _ in range(FINALITY + 2):
@@ -376,7 +376,7 @@ def test_silent_node_of_second_group_times_out_and_the_other_results_are_compare
     group = network.told(tasks[0])["group"]
     for task in tasks[:2]:
         node = Web3.to_checksum_address(office.node_of(task))
-        network.commit(task, node, answer_of(group, RIGHT))
+        network.commit(task, node, compute_answer(group, RIGHT))
     office.premises.chain.later(TIMEOUT + 1)
     office.premises.chain.mine()
     for _ in range(4):
@@ -431,7 +431,7 @@ def test_second_group_ordered_manually_supersedes_the_planned_call(office: Dispa
     own_dispatcher = network.dispatcher
     network.by(network.admin, network.does.setDispatcher(own_dispatcher))
     key = network.key(network.creator, GROUP)
-    order_second(network, key, word(2), network.nodes[3:6], models=["sdxl"])
+    order_second_group(network, key, encode_word(2), network.nodes[3:6], models=["sdxl"])
     for _ in range(MAX_DRAW_AGE_BLOCKS + 4):
         office.block()
     assert office.states(SECOND_GROUP) == ["superseded"]
@@ -443,7 +443,7 @@ def test_contest_settled_by_another_sender_supersedes_the_planned_call(office: D
     office.premises.chain.later(WINDOW + 60)
     office.premises.chain.mine()
     key = network.key(network.creator, GROUP)
-    network.by(network.admin, network.does.settleContest(key, tasks, word(0)))
+    network.by(network.admin, network.does.settleContest(key, tasks, encode_word(0)))
     office.block()
     assert office.states(SETTLE_CONTEST) == ["superseded"]
 

@@ -24,7 +24,7 @@ from oracle.telemetry.outbox_counts import HotSetLag, OutboxStatistics
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import TransmitterRank
 from tests.support.evm.fixtures import chain
-from tests.support.evm.groups import scored
+from tests.support.evm.groups import score_nodes_in_order
 from tests.support.office import Office, next_step
 from tests.support.txmgr.office_fixtures import (
     fresh_chain,
@@ -167,7 +167,7 @@ def test_mass_fall_is_brought_from_a_round_that_could_have_been_struck(
     for node in many[3:]:
         network.join(node)
     for turn in range(3):
-        scored(network, [*many[3 + turn :], *many[3 : 3 + turn]], 10 + turn)
+        score_nodes_in_order(network, [*many[3 + turn :], *many[3 : 3 + turn]], 10 + turn)
     for _ in range(2):
         run_round(office)
     lanes = lanes_in(words, len(many))

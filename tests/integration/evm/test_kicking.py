@@ -12,8 +12,8 @@ from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import PauseKind
 from oracle.txmgr.confirmer import confirm_transactions
 from tests.support.evm.fixtures import chain
-from tests.support.evm.groups import answer, compare, members
-from tests.support.evm.network import Standing, word
+from tests.support.evm.groups import compare_answers, create_member_tasks, submit_answer
+from tests.support.evm.network import Standing, encode_word
 from tests.support.office import FINALITY, LIMITS, Office, next_step
 from tests.support.txmgr.office_fixtures import (
     fresh_chain,
@@ -37,15 +37,15 @@ _FIELDS = ("state", "due_since", "ready_at", "expelled_until", "spared_until", "
 def group(office: Office, number: int, order: tuple[int, int, int]) -> None:
     """Run one group, in which the nodes answer in this order, ten seconds apart."""
     network = office.premises.network
-    name = word(number)
-    tasks = members(network, 3, group=name)
+    name = encode_word(number)
+    tasks = create_member_tasks(network, 3, group=name)
     for place, node in enumerate(order):
         network.start(tasks[place], network.nodes[node])
     for place, node in enumerate(order):
-        answer(network, tasks[place], network.nodes[node], "a")
+        submit_answer(network, tasks[place], network.nodes[node], "a")
     for task in tasks:
         network.reveal(task)
-    compare(network, tasks, name)
+    compare_answers(network, tasks, name)
 
 
 def bad_pool(office: Office, first: int = 1) -> None:

@@ -18,8 +18,8 @@ from oracle.systems.legacy.trio_selection import compute_submission_speeds
 from oracle.systems.registry import build_rules
 from tests.support.answers import explanation_json
 from tests.support.evm.fixtures import chain
-from tests.support.evm.groups import compare, members
-from tests.support.evm.network import ETHER, word
+from tests.support.evm.groups import compare_answers, create_member_tasks
+from tests.support.evm.network import ETHER, encode_word
 from tests.support.office import Office, Premises
 from tests.support.txmgr.office_fixtures import fresh_chain, fresh_premises, premises
 
@@ -59,15 +59,15 @@ def raced(premises: Premises) -> list[Address]:
         network.by(node, network.does.pause())
         network.by(node, network.does.setTimeout(seconds))
         network.by(node, network.does.resume())
-    tasks = members(network, group=word(501))
+    tasks = create_member_tasks(network, group=encode_word(501))
     for task, node in zip(tasks, nodes, strict=True):
         network.start(task, node)
     for task, node in reversed(list(zip(tasks, nodes, strict=True))):
         network.chain.later(10)
-        network.commit(task, node, word(9))
+        network.commit(task, node, encode_word(9))
     for task in reversed(tasks):
         network.reveal(task)
-    compare(network, tasks, word(501))
+    compare_answers(network, tasks, encode_word(501))
     return [Address(node.lower()) for node in nodes]
 
 

@@ -16,7 +16,7 @@ from oracle.queries.api.node_order import NodeRankingCache
 from oracle.queries.api.source import ApiSource
 from oracle.queries.explain import EventArchive
 from tests.integration.evm.test_objections import Hearing, hearing
-from tests.support.cli.local_network import Settings, write
+from tests.support.cli.local_network import Settings, write_config
 from tests.support.evm.fixtures import chain
 from tests.support.office import CHAIN_ID, RULES
 from tests.support.txmgr.office_fixtures import fresh_chain, fresh_premises, premises
@@ -78,7 +78,12 @@ def run_example(
     return subprocess.run(
         [
             *(sys.executable, str(ROOT / "examples" / "object_to_kickout.py"), url, hearing.node),
-            *("--config", str(write(settings, folder / "config.toml")), *key_options, *options),
+            *(
+                "--config",
+                str(write_config(settings, folder / "config.toml")),
+                *key_options,
+                *options,
+            ),
         ],
         env={
             **os.environ,

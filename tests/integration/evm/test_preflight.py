@@ -18,7 +18,7 @@ from tests.contracts.roots.roots_driver import RootsOracle, deploy_roots
 from tests.pools import caller_of, view_of
 from tests.support.evm.chain import Chain
 from tests.support.evm.fixtures import chain, fresh_chain
-from tests.support.faulty_endpoint import Fault, FaultyEndpoint, faulty_endpoint
+from tests.support.faulty_endpoint import Fault, FaultyEndpoint, run_faulty_endpoint
 
 __all__ = ["chain", "fresh_chain"]
 
@@ -34,7 +34,7 @@ def oracle(fresh_chain: Chain) -> RootsOracle:
 
 @pytest.fixture
 def endpoint(fresh_chain: Chain) -> Iterator[FaultyEndpoint]:
-    with faulty_endpoint(fresh_chain.url) as standing:
+    with run_faulty_endpoint(fresh_chain.url) as standing:
         yield standing
 
 

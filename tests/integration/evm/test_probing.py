@@ -10,7 +10,7 @@ from oracle.dispatch.probe_wants import END_PROBE, PROBE
 from oracle.store.database import Store
 from tests.support.evm.chain import Receipt
 from tests.support.evm.fixtures import chain
-from tests.support.evm.network import ETHER, TIMEOUT, TOLL, Status, word
+from tests.support.evm.network import ETHER, TIMEOUT, TOLL, Status, encode_word
 from tests.support.office import Premises
 from tests.support.txmgr.dispatch_office import fresh_stage, premises
 from tests.support.txmgr.office_fixtures import fresh_chain
@@ -34,7 +34,7 @@ def answered(office: ProbingOffice, tasks: list[bytes]) -> list[Receipt]:
         node = Web3.to_checksum_address(office.node_of(tasks[0]))
         return [network.submit(tasks[0], node)]
     for task in tasks:
-        network.commit(task, Web3.to_checksum_address(office.node_of(task)), word(7))
+        network.commit(task, Web3.to_checksum_address(office.node_of(task)), encode_word(7))
     return [network.reveal(task) for task in tasks]
 
 

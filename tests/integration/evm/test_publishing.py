@@ -10,7 +10,7 @@ from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import PauseKind
 from oracle.txmgr.context import StepResult
 from tests.support.evm.fixtures import chain
-from tests.support.faulty_endpoint import faulty_endpoint
+from tests.support.faulty_endpoint import run_faulty_endpoint
 from tests.support.office import CAPS, ETHER, SETTINGS, Office, next_step
 from tests.support.txmgr.office_fixtures import (
     fresh_chain,
@@ -138,7 +138,7 @@ def test_push_delayed_by_pause_expires_and_next_push_goes_live(
 
 def test_nonce_is_released_when_simulation_result_is_unknown(sqlite_office: Office):
     office = sqlite_office
-    with faulty_endpoint(office.premises.chain.url) as endpoint:
+    with run_faulty_endpoint(office.premises.chain.url) as endpoint:
         office.restart(urls=[endpoint.url])
         office.period()
         office.index()

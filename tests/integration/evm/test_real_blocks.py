@@ -17,7 +17,7 @@ from oracle.chain.proofs.receipts import (
 )
 from oracle.chain.proofs.transaction_sender import recover_signer
 from oracle.chain.proofs.transactions_root import SignedTransaction, compute_transactions_root
-from tests.support.evm.anvil import anvil
+from tests.support.evm.anvil import run_anvil
 from tests.support.evm.chain import Chain
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
@@ -37,7 +37,7 @@ _OLDER = [pytest.param(name, marks=pytest.mark.nightly) for name in [*FORKS][:-1
 
 @pytest.fixture(scope="module", params=[*_OLDER, [*FORKS][-1]])
 def blocks(request) -> Iterator[list[Any]]:
-    with anvil("--hardfork", request.param, "--no-mining") as url:
+    with run_anvil("--hardfork", request.param, "--no-mining") as url:
         chain = Chain(url)
         try:
             yield list(_blocks(chain, FORKS[request.param]))

@@ -34,7 +34,7 @@ from tests.contracts.roots.roots_driver import LAG, RootsOracle, deploy_roots
 from tests.contracts.roots.words_driver import HotSet, deploy_words
 from tests.integration.evm.test_typed_data import REPORTS
 from tests.pools import view_of
-from tests.support.evm.chain import Chain, encoded
+from tests.support.evm.chain import Chain, encode_calldata
 from tests.support.evm.fixtures import chain, fresh_chain
 
 __all__ = ["chain", "fresh_chain"]
@@ -106,7 +106,7 @@ def test_push_calldata_equals_web3_encoding(roots: RootsOracle):
         deadline=report.deadline,
         root=as_hash(report.root),
     )
-    calldata = encoded(roots.call(report, b"s" * 130))
+    calldata = encode_calldata(roots.call(report, b"s" * 130))
     assert encode_push_call(statement, report.count, b"s" * 130) == calldata
 
 
@@ -210,12 +210,14 @@ def test_calls_about_kickouts_are_accepted(roots: RootsOracle):
     roots.push_leaves(due_leaves(SEAT))
     due = prove(roots.last_round, SEAT)
     accusation = encode_accuse_call(due.leaf, due.hashes)
-    assert accusation == encoded(roots.contract.functions.accuse(*roots.last_round.proven(SEAT)))
+    assert accusation == encode_calldata(
+        roots.contract.functions.accuse(*roots.last_round.proven(SEAT))
+    )
     assert roots.chain.transact(to=roots.contract.address, data=accusation).names == [
         "KickAccused"
     ]
     execution = encode_execute_kick_call(due.leaf, due.hashes, roots.last_round.summary)
-    assert execution == encoded(roots.execution(SEAT))
+    assert execution == encode_calldata(roots.execution(SEAT))
 
     roots.push_leaves(make_leaves(NODES))
     recovered = prove(roots.last_round, SEAT)

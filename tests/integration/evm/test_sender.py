@@ -14,7 +14,7 @@ from oracle.txmgr.client.send_raw import (
 from tests.pools import caller_of, pool_of
 from tests.support.evm.chain import Chain
 from tests.support.evm.fixtures import chain, fresh_chain
-from tests.support.faulty_endpoint import Fault, faulty_endpoint
+from tests.support.faulty_endpoint import Fault, run_faulty_endpoint
 
 __all__ = ["chain", "fresh_chain"]
 
@@ -233,7 +233,7 @@ def test_refusal_without_recognised_text_is_classified_by_code(code: int, answer
 
 
 def test_unanswered_send_is_ambiguous(fresh_chain: Chain):
-    with faulty_endpoint(fresh_chain.url) as endpoint:
+    with run_faulty_endpoint(fresh_chain.url) as endpoint:
         endpoint.faults[SEND] = Fault.SWALLOW
         sent = send_raw_transaction(pool_of(endpoint.url), RAW)
     assert (sent.outcome, sent.is_accepted) == (SendOutcome.AMBIGUOUS, False)
@@ -241,8 +241,8 @@ def test_unanswered_send_is_ambiguous(fresh_chain: Chain):
 
 def test_one_endpoint_that_already_has_the_transaction_is_sufficient(fresh_chain: Chain):
     with (
-        faulty_endpoint(fresh_chain.url) as first_endpoint,
-        faulty_endpoint(fresh_chain.url) as second_endpoint,
+        run_faulty_endpoint(fresh_chain.url) as first_endpoint,
+        run_faulty_endpoint(fresh_chain.url) as second_endpoint,
     ):
         first_endpoint.faults[SEND] = "nonce too high"
         second_endpoint.faults[SEND] = "already known"
@@ -252,8 +252,8 @@ def test_one_endpoint_that_already_has_the_transaction_is_sufficient(fresh_chain
 
 def test_every_endpoint_receives_the_transaction_once(fresh_chain: Chain):
     with (
-        faulty_endpoint(fresh_chain.url) as first_endpoint,
-        faulty_endpoint(fresh_chain.url) as second_endpoint,
+        run_faulty_endpoint(fresh_chain.url) as first_endpoint,
+        run_faulty_endpoint(fresh_chain.url) as second_endpoint,
     ):
         first_endpoint.faults[SEND] = Fault.SWALLOW
         second_endpoint.faults[SEND] = "txpool is full"
@@ -265,8 +265,8 @@ def test_every_endpoint_receives_the_transaction_once(fresh_chain: Chain):
 
 def test_refusal_stops_sender_only_if_every_endpoint_refuses(fresh_chain: Chain):
     with (
-        faulty_endpoint(fresh_chain.url) as first_endpoint,
-        faulty_endpoint(fresh_chain.url) as second_endpoint,
+        run_faulty_endpoint(fresh_chain.url) as first_endpoint,
+        run_faulty_endpoint(fresh_chain.url) as second_endpoint,
     ):
         first_endpoint.faults[SEND] = "eth_sendRawTransaction is forbidden for this key"
         second_endpoint.faults[SEND] = Fault.SWALLOW

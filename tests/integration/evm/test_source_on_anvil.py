@@ -24,7 +24,7 @@ from oracle.errors import InputError
 from tests.contracts.roots.root_rounds import make_leaves
 from tests.contracts.roots.roots_driver import RootsOracle, deploy_roots
 from tests.pools import source_on
-from tests.support.evm.anvil import anvil
+from tests.support.evm.anvil import run_anvil
 from tests.support.evm.chain import Chain
 from tests.support.evm.network import FEE, GPU, MIN_STAKE, TIMEOUT, VERSION, VRAM, Network
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.evm
 @pytest.fixture(scope="module")
 def fresh() -> Iterator[tuple[Chain, Network, RootsOracle]]:
     """One Anvil with both contracts; the oracle belongs to a plain network of its own."""
-    with anvil() as url:
+    with run_anvil() as url:
         chain = Chain(url)
         yield chain, Network.deployed(chain), deploy_roots(chain)
         chain.close()

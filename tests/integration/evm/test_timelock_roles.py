@@ -11,9 +11,9 @@ from oracle.bindings.timelock import ROLE_ID_BY_NAME, RoleHolder, fetch_timelock
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import TransientError
 from tests.pools import view_of
-from tests.support.evm.anvil import anvil
+from tests.support.evm.anvil import run_anvil
 from tests.support.evm.chain import Chain
-from tests.support.faulty_endpoint import FaultyEndpoint, faulty_endpoint
+from tests.support.faulty_endpoint import FaultyEndpoint, run_faulty_endpoint
 
 pytestmark = pytest.mark.evm
 
@@ -52,7 +52,7 @@ class Deployed:
 
 @pytest.fixture(scope="module")
 def deployed() -> Iterator[Deployed]:
-    with anvil() as url:
+    with run_anvil() as url:
         chain = Chain(url)
         deployer, first, second = chain.accounts[:3]
         chain.mine(5)
@@ -95,7 +95,7 @@ def test_current_timelock_role_holders_are_returned(deployed: Deployed):
 
 @pytest.mark.parametrize("most", [1, 7, 20])
 def test_endpoint_with_small_log_range_is_queried_in_small_ranges(deployed: Deployed, most: int):
-    with faulty_endpoint(deployed.chain.url) as endpoint:
+    with run_faulty_endpoint(deployed.chain.url) as endpoint:
         narrow(endpoint, most)
         roles = fetch_timelock_roles(view_of(endpoint.url), deployed.address, 0)
     assert roles.holders == deployed.held
@@ -110,7 +110,7 @@ def test_logs_starting_after_constructor_are_reported_as_incomplete(deployed: De
 
 
 def test_logs_omitted_by_one_endpoint_are_read_from_another(deployed: Deployed):
-    with faulty_endpoint(deployed.chain.url) as endpoint:
+    with run_faulty_endpoint(deployed.chain.url) as endpoint:
         hide_logs(endpoint)
         alone = fetch_timelock_roles(view_of(endpoint.url), deployed.address, 0)
         both = fetch_timelock_roles(view_of(endpoint.url, deployed.chain.url), deployed.address, 0)
@@ -136,7 +136,7 @@ def hide_logs(endpoint: FaultyEndpoint) -> None:
 
 
 def test_roles_are_unknown_when_no_endpoint_returns_logs(deployed: Deployed):
-    with faulty_endpoint(deployed.chain.url) as endpoint:
+    with run_faulty_endpoint(deployed.chain.url) as endpoint:
         endpoint.faults = {"eth_getLogs": "the method is not available"}
         with pytest.raises(TransientError, match="is not available"):
             fetch_timelock_roles(view_of(endpoint.url), deployed.address, 0)

@@ -12,8 +12,8 @@ from oracle.indexer.feed_polls import REREAD_ROWS, get_reread_start_id, ingest_r
 from oracle.store.database import Store
 from tests.integration.feeds.test_two_readers import told
 from tests.support.examples import examples
-from tests.support.feeds.feed_follower import FeedFollower, following
-from tests.support.feeds.relay import Relay, node, served
+from tests.support.feeds.feed_follower import FeedFollower, follow_relay
+from tests.support.feeds.relay import Relay, relay_node, serve_relay
 
 # Each reads streams over HTTP, page by page.
 pytestmark = pytest.mark.slow
@@ -23,10 +23,10 @@ RANK_SCORES = (10, 5, 2)
 
 def ranks_of(steps: int) -> dict[str, list[int]]:
     """Every node's task scores, reckoned from what `told` lets happen and from nothing else."""
-    scores: dict[str, list[int]] = {node(number): [] for number in range(1, 6)}
+    scores: dict[str, list[int]] = {relay_node(number): [] for number in range(1, 6)}
     for step in range(1, steps):
         for rank, offset in enumerate(range(3)):
-            scores[node(1 + (step + offset) % 5)].append(RANK_SCORES[rank])
+            scores[relay_node(1 + (step + offset) % 5)].append(RANK_SCORES[rank])
     return scores
 
 
@@ -62,7 +62,7 @@ def test_every_row_is_scored_for_any_page_cap(
     steps = 1 + backlog + live
     for step in range(1 + backlog):
         told(relay, step)
-    with databases() as fresh, following(fresh, relay) as feed:
+    with databases() as fresh, follow_relay(fresh, relay) as feed:
         for number in range(12):
             if number in restarts:
                 feed.restart()
@@ -80,7 +80,7 @@ def test_reader_behind_capped_feed_is_incomplete_and_continues_reading(store: St
     relay = Relay(page_cap=10)
     for step in range(30):
         told(relay, step)
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.poll()
 
         with store.read_transaction() as uow:
@@ -96,7 +96,7 @@ def test_interrupted_reread_reports_no_vanished_row(store: Store):
     relay = Relay()
     for step in range(10):
         told(relay, step)
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(100)
         relay.page_cap = 3
         answer = feed.client.poll(0, 100, 2)
@@ -109,7 +109,7 @@ def test_interrupted_reread_reports_no_vanished_row(store: Store):
 def test_row_settled_after_reread_is_not_reported_as_vanished(store: Store):
     relay = Relay()
     told(relay, 0)
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(60)
         answer = feed.client.poll(0, 100)
         told(relay, 1)
@@ -123,7 +123,7 @@ def test_page_of_repeated_rows_is_rejected(store: Store):
     """A feed that repeats rows for ever never shows its end."""
     relay = Relay()
     told(relay, 0)
-    with served(relay) as url, closing(FeedClient(url, "feed.url", 5.0, 1 << 16)) as client:
+    with serve_relay(relay) as url, closing(FeedClient(url, "feed.url", 5.0, 1 << 16)) as client:
         last = relay.rows[-1]["id"]
         body = relay.answer("/v1/events?start=0&limit=100")
         relay.fault = lambda path: body if f"start={last}" in path else None
@@ -135,21 +135,31 @@ def test_page_of_repeated_rows_is_rejected(store: Store):
 def test_capped_node_list_is_read_to_its_end():
     count, cap = 57, 10
     nodes = [
-        {"address": node(number), "qos_score": 0.5, "staking_score": 0.5, "prob_weight": 0.25}
+        {
+            "address": relay_node(number),
+            "qos_score": 0.5,
+            "staking_score": 0.5,
+            "prob_weight": 0.25,
+        }
         for number in range(1, count + 1)
     ]
     relay = Relay()
     relay.fault = lambda path: page_of(nodes, path, cap)
-    with served(relay) as url, closing(FiguresClient(url, "--url", 5.0, lambda: 0.0)) as client:
+    with (
+        serve_relay(relay) as url,
+        closing(FiguresClient(url, "--url", 5.0, lambda: 0.0)) as client,
+    ):
         assert len(client.fetch_node_stats()) == count
 
 
 def test_node_list_repeating_its_first_page_is_rejected():
-    nodes = [{"address": node(1), "qos_score": 0.5, "staking_score": 0.5, "prob_weight": 0.25}]
+    nodes = [
+        {"address": relay_node(1), "qos_score": 0.5, "staking_score": 0.5, "prob_weight": 0.25}
+    ]
     relay = Relay()
     relay.fault = lambda _: page_of(nodes, "?page=1", 10)
     with (
-        served(relay) as url,
+        serve_relay(relay) as url,
         closing(FiguresClient(url, "--url", 5.0, lambda: 0.0)) as client,
         pytest.raises(FeedResponseError, match="repeats"),
     ):

@@ -9,8 +9,8 @@ from oracle.rpc.rpc_errors import RpcTimeoutError
 from oracle.store.database import Store
 from tests.integration.feeds.test_feed_faults import stored
 from tests.integration.feeds.test_following_a_feed import busy
-from tests.support.feeds.feed_follower import following
-from tests.support.feeds.relay import Relay, node
+from tests.support.feeds.feed_follower import follow_relay
+from tests.support.feeds.relay import Relay, relay_node
 
 # Each reads streams over HTTP, page by page.
 pytestmark = pytest.mark.slow
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
     ],
 )
 def test_malformed_page_stores_nothing(store: Store, status: int, body: bytes):
-    with following(store, busy(Relay())) as feed:
+    with follow_relay(store, busy(Relay())) as feed:
         feed.passes(10)
         rows = len(stored(feed))
         feed.relay.joins(9)
@@ -42,7 +42,7 @@ def test_malformed_page_stores_nothing(store: Store, status: int, body: bytes):
         feed.relay.fault = lambda _: None
         assert len(stored(feed)) == rows
         feed.passes(60)
-        assert node(9) in feed.pools()
+        assert relay_node(9) in feed.pools()
 
 
 def test_unordered_rows_are_rejected_and_not_stored(store: Store):
@@ -50,7 +50,7 @@ def test_unordered_rows_are_rejected_and_not_stored(store: Store):
     rows = [relay.rows[1], relay.rows[0]]
     body = json.dumps({"message": "success", "data": rows}).encode()
     relay.fault = lambda path: (200, body) if "start=" in path else None
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         with pytest.raises(TransientError, match="not ordered by id"):
             feed.poll()
         assert stored(feed) == []
@@ -59,9 +59,9 @@ def test_unordered_rows_are_rejected_and_not_stored(store: Store):
 def test_oversized_page_is_requested_in_halves(store: Store):
     relay = Relay()
     for _ in range(60):
-        relay.say("DownloadModel", node(1), model_id="x" * 2_000)
+        relay.say("DownloadModel", relay_node(1), model_id="x" * 2_000)
     relay.joins(2)
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(60)
 
         assert len(stored(feed)) == 61
@@ -70,8 +70,11 @@ def test_oversized_page_is_requested_in_halves(store: Store):
 
 def test_row_larger_than_response_limit_is_reported(store: Store):
     relay = Relay()
-    relay.say("DownloadModel", node(1), model_id="x" * 100_000)
-    with following(store, relay) as feed, pytest.raises(TransientError, match="max_response_mib"):
+    relay.say("DownloadModel", relay_node(1), model_id="x" * 100_000)
+    with (
+        follow_relay(store, relay) as feed,
+        pytest.raises(TransientError, match="max_response_mib"),
+    ):
         feed.poll()
 
 
@@ -79,7 +82,7 @@ def test_stream_of_many_pages_is_read_completely(store: Store):
     relay = Relay()
     for number in range(1, 58):
         relay.joins(number)
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.settings = feed.settings.model_copy(update={"page_rows": 10})
         feed.passes(60)
 
@@ -88,7 +91,7 @@ def test_stream_of_many_pages_is_read_completely(store: Store):
 
 def test_slow_feed_delays_indexing_of_chain_but_loses_no_rows(store: Store):
     relay = Relay()
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(20)
         with store.read_transaction() as uow:
             before = uow.cursor.get()
@@ -101,12 +104,12 @@ def test_slow_feed_delays_indexing_of_chain_but_loses_no_rows(store: Store):
         relay.now += 50
         feed.passes(60)
 
-        assert set(feed.pools()) == {node(1)}
+        assert set(feed.pools()) == {relay_node(1)}
 
 
 def test_missing_feed_response_times_out(store: Store):
     relay = Relay()
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.client._timeout_seconds = 1e-6
         with pytest.raises((RpcTimeoutError, TransientError)):
             feed.poll()
@@ -115,7 +118,7 @@ def test_missing_feed_response_times_out(store: Store):
 
 @pytest.mark.parametrize("drift", [-3600, 3600])
 def test_poll_stores_nothing_if_feed_clock_is_far_from_local_clock(store: Store, drift: int):
-    with following(store, busy(Relay())) as feed:
+    with follow_relay(store, busy(Relay())) as feed:
         with pytest.raises(TransientError, match="clock"):
             feed.poll(our_time=feed.relay.now + drift)
         assert stored(feed) == []
@@ -123,7 +126,7 @@ def test_poll_stores_nothing_if_feed_clock_is_far_from_local_clock(store: Store,
 
 def test_decreasing_feed_clock_does_not_decrease_stored_times(store: Store):
     relay = Relay()
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(40)
         relay.now -= 20
         relay.joins(1)

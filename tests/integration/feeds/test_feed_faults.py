@@ -11,8 +11,8 @@ from oracle.indexer.feed_polls import compare_with_second_feed, get_reread_start
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.tables.feed_tables import feed_row
 from tests.integration.feeds.test_following_a_feed import busy
-from tests.support.feeds.feed_follower import FeedFollower, following
-from tests.support.feeds.relay import Relay, node
+from tests.support.feeds.feed_follower import FeedFollower, follow_relay
+from tests.support.feeds.relay import Relay, relay_node
 
 # Each reads streams over HTTP, page by page.
 pytestmark = pytest.mark.slow
@@ -43,10 +43,10 @@ def test_gap_in_row_ids_is_not_a_fault_and_does_not_delay_folding(store: Store):
     relay.joins(1)
     relay.burn(50)
     relay.joins(2)
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(100)
 
-        assert set(feed.pools()) == {node(1), node(2)}
+        assert set(feed.pools()) == {relay_node(1), relay_node(2)}
         assert feed.faults() == []
 
 
@@ -56,7 +56,7 @@ def test_row_with_lower_id_arriving_while_rows_settle_is_folded_in_id_order(stor
     late = relay.rows.pop()
     relay.starts(11, 1)
     relay.answers(11, 1)
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(10)
         relay.rows.append(late)
         feed.passes(100)
@@ -73,7 +73,7 @@ def test_row_inserted_into_settled_part_is_reported_as_late_and_not_folded(store
     relay.joins(2)
     late = relay.rows.pop()
     relay.joins(3)
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(60)
         before = feed.digest()
         relay.rows.append(late)
@@ -82,12 +82,12 @@ def test_row_inserted_into_settled_part_is_reported_as_late_and_not_folded(store
         feed.passes(0)
         assert feed.digest() == before
         with store.read_transaction() as uow:
-            assert list_conflicting_nodes(uow, late["id"]) == [node(2)]
+            assert list_conflicting_nodes(uow, late["id"]) == [relay_node(2)]
             assert find_fault_blocking_publication(uow) is not None
 
 
 def test_repeated_rows_change_nothing(store: Store):
-    with following(store, busy(Relay())) as feed:
+    with follow_relay(store, busy(Relay())) as feed:
         feed.passes(100)
         rows = len(stored(feed))
         assert sum(poll.row_count for poll in feed.polls) == rows
@@ -98,21 +98,24 @@ def test_repeated_rows_change_nothing(store: Store):
 
 def test_both_versions_of_rewritten_row_are_stored_and_the_first_is_folded(store: Store):
     relay = busy(Relay())
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(100)
         before = feed.digest()
-        relay.rows[0] |= {"node_address": node(9), "args": json.dumps({"node_address": node(9)})}
+        relay.rows[0] |= {
+            "node_address": relay_node(9),
+            "args": json.dumps({"node_address": relay_node(9)}),
+        }
 
         assert reread(feed) == ["changed_row"]
         assert feed.digest() == before
         with store.read_transaction() as uow:
-            assert uow.feed.list_canonical_rows(1, 1, 1)[0].node == node(1)
-            assert list_conflicting_nodes(uow, 1) == [node(9)]
+            assert uow.feed.list_canonical_rows(1, 1, 1)[0].node == relay_node(1)
+            assert list_conflicting_nodes(uow, 1) == [relay_node(9)]
 
 
 def test_vanished_row_is_reported(store: Store):
     relay = busy(Relay())
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(100)
         del relay.rows[4]
 
@@ -121,7 +124,7 @@ def test_vanished_row_is_reported(store: Store):
 
 def test_rows_deleted_by_retention_are_no_fault(store: Store):
     relay = busy(Relay())
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(100)
         del relay.rows[:4]
 
@@ -134,7 +137,7 @@ def test_abort_reason_revealed_later_is_no_fault(store: Store, real: int):
     relay.joins(1)
     relay.starts(11, 1)
     relay.aborts(11, reason=1, status=4)
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(60)
         args = json.loads(relay.rows[2]["args"]) | {"abort_reason": real}
         relay.rows[2]["args"] = json.dumps(args)
@@ -144,7 +147,7 @@ def test_abort_reason_revealed_later_is_no_fault(store: Store, real: int):
 
 def test_restarted_stream_stops_reader(store: Store):
     relay = busy(Relay())
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(100)
         relay.rows, relay.next_id = [], 1
         relay.joins(7)
@@ -156,7 +159,7 @@ def test_restarted_stream_stops_reader(store: Store):
 
 def test_restarted_stream_that_grew_past_cursor_is_reported_as_changed_row(store: Store):
     relay = busy(Relay())
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(100)
         relay.rows, relay.next_id = [], 1
         for number in range(1, 30):
@@ -168,7 +171,7 @@ def test_restarted_stream_that_grew_past_cursor_is_reported_as_changed_row(store
 
 def test_reader_stopped_for_longer_than_retention_reports_gap(store: Store):
     relay = busy(Relay())
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(100)
         relay.burn(5)
         relay.rows = []
@@ -183,11 +186,11 @@ def test_malformed_row_is_stored_as_bad_row_and_not_folded(store: Store):
     relay.joins(1)
     relay.joins(2)
     relay.rows[0]["args"] = "{"
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(60)
 
         assert feed.kinds() == ["bad_row"]
-        assert set(feed.pools()) == {node(2)}
+        assert set(feed.pools()) == {relay_node(2)}
         with store.read_transaction() as uow:
             assert find_fault_blocking_publication(uow) is None
         assert len(stored(feed)) == 2
@@ -195,9 +198,9 @@ def test_malformed_row_is_stored_as_bad_row_and_not_folded(store: Store):
 
 def test_unknown_row_kind_is_stored_without_fault(store: Store):
     relay = Relay()
-    relay.say("NodeTeleported", node(1), where="mars")
+    relay.say("NodeTeleported", relay_node(1), where="mars")
     relay.joins(2)
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(60)
 
         assert feed.faults() == []
@@ -211,7 +214,7 @@ def test_disagreeing_second_feed_is_reported_and_state_is_unchanged(
     mirror = Relay(rows=[dict(row) for row in relay.rows], next_id=relay.next_id)
     mirror.rows[3] |= {"args": mirror.rows[3]["args"].replace("}", " }")}
     del mirror.rows[5]
-    with following(store, relay) as feed, following(other_store, mirror) as second:
+    with follow_relay(store, relay) as feed, follow_relay(other_store, mirror) as second:
         feed.passes(100)
         before = feed.digest()
 
@@ -230,7 +233,7 @@ def test_disagreeing_second_feed_is_reported_and_state_is_unchanged(
 def test_lagging_second_feed_is_no_fault(store: Store, other_store: Store):
     relay = busy(Relay())
     mirror = Relay(rows=relay.rows[:4], next_id=5)
-    with following(store, relay) as feed, following(other_store, mirror) as second:
+    with follow_relay(store, relay) as feed, follow_relay(other_store, mirror) as second:
         feed.passes(100)
 
         assert compare_with_second_feed(feed.store, second.client.poll(0, 100), "mirror") == ()

@@ -3,8 +3,8 @@
 from oracle.domain.state import Membership
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.store.database import Store
-from tests.support.feeds.feed_follower import following
-from tests.support.feeds.relay import Relay, node
+from tests.support.feeds.feed_follower import follow_relay
+from tests.support.feeds.relay import Relay, relay_node
 
 
 def busy(relay: Relay) -> Relay:
@@ -16,14 +16,14 @@ def busy(relay: Relay) -> Relay:
 
 
 def test_group_is_scored_in_order_of_its_rows(store: Store):
-    with following(store, busy(Relay())) as feed:
+    with follow_relay(store, busy(Relay())) as feed:
         feed.passes(100)
 
-        assert feed.pools() == {node(1): [10], node(2): [5], node(3): [2]}
+        assert feed.pools() == {relay_node(1): [10], relay_node(2): [5], relay_node(3): [2]}
 
 
 def test_rows_are_not_folded_before_they_settle(store: Store):
-    with following(store, busy(Relay())) as feed:
+    with follow_relay(store, busy(Relay())) as feed:
         feed.passes(30)
         assert feed.pools() == {}
 
@@ -32,7 +32,7 @@ def test_rows_are_not_folded_before_they_settle(store: Store):
 
 
 def test_block_beyond_settled_rows_is_not_folded(store: Store):
-    with following(store, Relay()) as feed:
+    with follow_relay(store, Relay()) as feed:
         feed.passes(50)
         feed.relay.joins(1)
         feed.passes(10)
@@ -46,7 +46,7 @@ def test_block_beyond_settled_rows_is_not_folded(store: Store):
 
 
 def test_rebuild_produces_same_digest(store: Store):
-    with following(store, busy(Relay())) as feed:
+    with follow_relay(store, busy(Relay())) as feed:
         feed.passes(100)
         before = feed.digest()
 
@@ -58,14 +58,14 @@ def test_rebuild_produces_same_digest(store: Store):
 
 
 def test_reorg_reverts_and_reapplies_rows(store: Store, other_store: Store):
-    with following(store, busy(Relay())) as feed:
+    with follow_relay(store, busy(Relay())) as feed:
         feed.passes(60)
         feed.chain.fork(4)
         feed.chain.mine_many(5)
         feed.passes(60)
         forked = feed.digest()
         chain = feed.chain
-    with following(other_store, busy(Relay())) as feed:
+    with follow_relay(other_store, busy(Relay())) as feed:
         for _ in range(12):
             feed.relay.now += 10
             feed.poll()
@@ -77,10 +77,10 @@ def test_reorg_reverts_and_reapplies_rows(store: Store, other_store: Store):
 
 
 def test_restart_at_every_step_changes_nothing(store: Store, other_store: Store):
-    with following(store, busy(Relay())) as feed:
+    with follow_relay(store, busy(Relay())) as feed:
         feed.passes(100)
         full_digest = feed.digest()
-    with following(other_store, busy(Relay())) as feed:
+    with follow_relay(other_store, busy(Relay())) as feed:
         for _ in range(10):
             feed.passes(10)
             feed.restart()
@@ -89,7 +89,7 @@ def test_restart_at_every_step_changes_nothing(store: Store, other_store: Store)
 
 
 def test_kicked_out_node_is_not_recorded_as_quit(store: Store):
-    with following(store, busy(Relay())) as feed:
+    with follow_relay(store, busy(Relay())) as feed:
         feed.relay.leaves("NodeQuit", 2)
         feed.relay.leaves("NodeKickedOut", 2)
         feed.passes(100)
@@ -98,7 +98,7 @@ def test_kicked_out_node_is_not_recorded_as_quit(store: Store):
             (kicked_node,) = (
                 stored_node
                 for stored_node in uow.nodes.iterate_all()
-                if stored_node.address == node(2)
+                if stored_node.address == relay_node(2)
             )
             assert kicked_node.membership is Membership.KICKED_OUT
             assert uow.anomalies.count() == 0
@@ -114,7 +114,7 @@ def test_only_timeouts_that_relay_penalises_lower_node_reliability(store: Store)
     relay.aborts(22, reason=8, status=4)
     relay.answers(23, 3)
     relay.aborts(23, reason=9, status=5)
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(100)
 
         with store.read_transaction() as uow:
@@ -123,11 +123,11 @@ def test_only_timeouts_that_relay_penalises_lower_node_reliability(store: Store)
                 for stored_node in uow.nodes.iterate_all()
                 if stored_node.base < 10**18
             }
-        assert blamed == {node(1), node(3)}
+        assert blamed == {relay_node(1), relay_node(3)}
 
 
 def test_rows_seen_before_first_block_wait_to_be_folded(store: Store):
-    with following(store, busy(Relay())) as feed:
+    with follow_relay(store, busy(Relay())) as feed:
         feed.passes(6, every=1)
         with store.read_transaction() as uow:
             assert uow.cursor.get() is None

@@ -16,8 +16,8 @@ from oracle.store.database import Store
 from tests.integration.feeds.test_feed_faults import stored
 from tests.integration.feeds.test_following_a_feed import busy
 from tests.support.examples import examples
-from tests.support.feeds.feed_follower import FeedFollower, following
-from tests.support.feeds.relay import Relay, node, task
+from tests.support.feeds.feed_follower import FeedFollower, follow_relay
+from tests.support.feeds.relay import Relay, relay_node, relay_task
 
 # Each reads streams over HTTP, page by page.
 pytestmark = pytest.mark.slow
@@ -41,7 +41,7 @@ def poll_on(feed: FeedFollower) -> None:
 @pytest.mark.parametrize("below", [0, 1, 63, 64, 65, 2**20 - 1, 2**20, 2**20 + 65])
 def test_row_id_near_largest_integer_does_not_stop_reader(store: Store, below: int):
     relay = busy(Relay())
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(60)
         relay.next_id = MAX_BIGINT - below
         relay.joins(9)
@@ -50,23 +50,23 @@ def test_row_id_near_largest_integer_does_not_stop_reader(store: Store, below: i
         poll_on(feed)
 
         is_taken = MAX_BIGINT - below <= MAX_ROW_ID
-        assert (node(9) in feed.pools()) == is_taken
-        assert {node(1), node(2), node(3)} <= feed.pools().keys()
+        assert (relay_node(9) in feed.pools()) == is_taken
+        assert {relay_node(1), relay_node(2), relay_node(3)} <= feed.pools().keys()
 
 
 def test_reader_restarts_on_database_that_contains_largest_row_id(store: Store):
     relay = busy(Relay())
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(60)
         largest = FeedRow(
-            MAX_BIGINT, "NodeJoin", node(9), "", "{}", seen_from=1_060, seen_to=1_060
+            MAX_BIGINT, "NodeJoin", relay_node(9), "", "{}", seen_from=1_060, seen_to=1_060
         )
         with store.transaction() as uow:
             uow.feed.append([largest])
         feed.restart()
         poll_on(feed)
 
-        assert {node(1), node(2), node(3)} <= feed.pools().keys()
+        assert {relay_node(1), relay_node(2), relay_node(3)} <= feed.pools().keys()
 
 
 @pytest.mark.parametrize("field", ["type", "node_address", "task_id_commitment"])
@@ -74,7 +74,7 @@ def test_reader_restarts_on_database_that_contains_largest_row_id(store: Store):
 def test_name_longer_than_index_limit_is_rejected(store: Store, field: str, char: str):
     """PostgreSQL's index takes 2,704 bytes, and no text that packs well shows it."""
     relay = busy(Relay())
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(60)
         long = "".join(chr(ord(char) + number % 26) for number in range(7 * MAX_NAME_CHARS))
         hostile(relay, **{field: long})
@@ -84,13 +84,13 @@ def test_name_longer_than_index_limit_is_rejected(store: Store, field: str, char
         relay.joins(9)
         feed.passes(60)
 
-        assert node(9) in feed.pools()
+        assert relay_node(9) in feed.pools()
 
 
 @pytest.mark.parametrize("field", ["type", "node_address", "task_id_commitment"])
 def test_longest_accepted_name_fits_every_index(store: Store, field: str):
     relay = busy(Relay())
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         long = "".join(chr(0x1F300 + number * 7 % 700) for number in range(MAX_NAME_CHARS))
         hostile(relay, **{field: long})
         feed.passes(60)
@@ -110,9 +110,9 @@ def test_row_with_deeply_nested_arguments_is_a_bad_row_at_any_stack_depth(
     relay = busy(Relay())
     closing = "}" if opening.startswith("{") else "]"
     inner = opening * depth + "1" + closing * depth
-    args = {"task_id_commitment": task(99), "selected_node": node(1)}
+    args = {"task_id_commitment": relay_task(99), "selected_node": relay_node(1)}
     text = json.dumps(args)[:-1] + f', "deep": {inner}}}'
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         hostile(relay, args=text)
         feed.passes(60)
 
@@ -131,8 +131,12 @@ def at_depth(calls: int, row: FeedRow) -> str | None:
 
 def test_brackets_inside_strings_do_not_count_as_nesting(store: Store):
     relay = busy(Relay())
-    args = {"task_id_commitment": task(99), "selected_node": node(1), "text": '[{\\"' * 200}
-    with following(store, relay) as feed:
+    args = {
+        "task_id_commitment": relay_task(99),
+        "selected_node": relay_node(1),
+        "text": '[{\\"' * 200,
+    }
+    with follow_relay(store, relay) as feed:
         hostile(relay, args=json.dumps(args))
         feed.passes(60)
 
@@ -143,7 +147,7 @@ def test_brackets_inside_strings_do_not_count_as_nesting(store: Store):
 def test_clock_of_reread_or_second_feed_is_not_stored(store: Store, clock: int):
     """A clock that nobody compared with ours would stop every later reread."""
     relay = busy(Relay())
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(60)
         del relay.rows[4]
         now, relay.now = relay.now, clock
@@ -197,8 +201,12 @@ KINDS = st.sampled_from(
 ROWS = st.fixed_dictionaries(
     {
         "type": KINDS,
-        "node_address": st.one_of(st.sampled_from([node(1), node(2), node(3)]), VALUES),
-        "task_id_commitment": st.one_of(st.sampled_from([task(1), task(2), task(3)]), VALUES),
+        "node_address": st.one_of(
+            st.sampled_from([relay_node(1), relay_node(2), relay_node(3)]), VALUES
+        ),
+        "task_id_commitment": st.one_of(
+            st.sampled_from([relay_task(1), relay_task(2), relay_task(3)]), VALUES
+        ),
     }
 )
 
@@ -213,10 +221,10 @@ def test_arbitrary_row_is_rejected_or_stored_and_process_continues(
     for number in (1, 2, 3):
         relay.joins(number)
     for row, args, is_plain in made:
-        relay.say("NodeJoin", node(1))
+        relay.say("NodeJoin", relay_node(1))
         named = {"task_id_commitment": row["task_id_commitment"]} if is_plain else {}
         relay.rows[-1] |= row | {"args": json.dumps(named | args)}
-    with databases() as fresh, following(fresh, relay) as feed:
+    with databases() as fresh, follow_relay(fresh, relay) as feed:
         poll_on(feed)
         feed.restart()
         poll_on(feed)

@@ -17,9 +17,9 @@ from oracle.systems.crynux.crynux_rule_sets import RELAY
 from tests.integration.feeds.test_feed_faults import reread, stored
 from tests.support.answers import explanation_json
 from tests.support.examples import examples
-from tests.support.feeds.feed_follower import FeedFollower, following
-from tests.support.feeds.relay import Relay, node
-from tests.support.feeds.relay_rules import ALL_GROUPS, Stream, close_group, node_of
+from tests.support.feeds.feed_follower import FeedFollower, follow_relay
+from tests.support.feeds.relay import Relay, relay_node
+from tests.support.feeds.relay_rules import ALL_GROUPS, Stream, close_group, make_node_address
 
 # Each reads streams over HTTP, page by page.
 pytestmark = pytest.mark.slow
@@ -41,7 +41,7 @@ def closes_without(relay: Relay, tasks: Sequence[int], silent: int, nodes: Seque
 
 def scores_of(store: Store, number: int) -> list[ScoreEntry]:
     with store.read_transaction() as uow:
-        return uow.scores.list_for_node(Address(node(number)), POOL)
+        return uow.scores.list_for_node(Address(relay_node(number)), POOL)
 
 
 def explained(feed: FeedFollower, number: int) -> Explanation:
@@ -51,7 +51,7 @@ def explained(feed: FeedFollower, number: int) -> Explanation:
     assert cursor is not None
     block = BlockRef(cursor.number, cursor.hash, cursor.hash, cursor.time)
     archive = EventArchive(feed.store, folder.reader, folder.rules)
-    return explain_score(archive, Address(node(number)), block)
+    return explain_score(archive, Address(relay_node(number)), block)
 
 
 def test_timed_out_member_gets_derived_zero(store: Store):
@@ -59,10 +59,10 @@ def test_timed_out_member_gets_derived_zero(store: Store):
     for number in (1, 2, 3):
         relay.joins(number)
     closes_without(relay, (11, 12, 13), 13, (1, 2, 3))
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(100)
 
-        assert feed.pools() == {node(1): [10], node(2): [5], node(3): [0]}
+        assert feed.pools() == {relay_node(1): [10], relay_node(2): [5], relay_node(3): [0]}
         assert [entry.is_derived for entry in scores_of(store, 3)] == [True]
         assert [entry.is_derived for entry in scores_of(store, 1)] == [False]
         before = feed.digest()
@@ -84,10 +84,10 @@ def test_ambiguous_zero_score_is_listed_as_possible_zero_and_not_scored(store: S
     relay.aborts(13, reason=1, status=1)
     relay.ends("TaskValidated", 11, 1)
     relay.ends("TaskEndGroupRefund", 12, 2)
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(100)
 
-        assert feed.pools()[node(3)] == [10]
+        assert feed.pools()[relay_node(3)] == [10]
         explanation = explained(feed, 3)
         assert len(explanation.possible_zeros) == 1
         answer = explanation_json(explanation)
@@ -100,7 +100,7 @@ def test_node_timing_out_only_in_groups_becomes_due_for_kickout(store: Store):
     relay = Relay()
     for number in (1, 2, 3):
         relay.joins(number)
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         for step in range(POOL - 1):
             closes_without(relay, [10 * step + n for n in (1, 2, 3)], 10 * step + 3, (1, 2, 3))
             relay.burn(300)
@@ -111,7 +111,7 @@ def test_node_timing_out_only_in_groups_becomes_due_for_kickout(store: Store):
         feed.passes(60)
 
         with store.read_transaction() as uow:
-            assert [interval.node for interval in uow.kickouts.list_open()] == [node(3)]
+            assert [interval.node for interval in uow.kickouts.list_open()] == [relay_node(3)]
         assert "derived" in explanation_json(explained(feed, 3))["held"]
     entries = scores_of(store, 3)
     assert [entry.score for entry in entries] == [0] * POOL
@@ -124,7 +124,7 @@ def test_kickout_that_does_not_depend_on_derived_zeros_is_not_held(store: Store)
     for number in (1, 2, 3):
         relay.joins(number)
     closes_without(relay, (11, 12, 13), 13, (1, 2, 3))
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(100)
     (derived,) = scores_of(store, 3)
     reported_entry = derived._replace(rank=3)
@@ -144,12 +144,12 @@ def test_abort_arriving_while_rows_settle_yields_derived_zero(store: Store):
     closes_without(relay, (11, 12, 13), 13, (1, 2, 3))
     (late,) = (row for row in relay.rows if row["type"] == "TaskEndAborted")
     relay.rows.remove(late)
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(20)
         relay.rows.append(late)
         feed.passes(100)
 
-        assert feed.pools()[node(3)] == [0]
+        assert feed.pools()[relay_node(3)] == [0]
         assert feed.faults() == []
 
 
@@ -160,13 +160,13 @@ def test_abort_arriving_after_settlement_changes_nothing(store: Store):
     closes_without(relay, (11, 12, 13), 13, (1, 2, 3))
     (late,) = (row for row in relay.rows if row["type"] == "TaskEndAborted")
     relay.rows.remove(late)
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(100)
         relay.rows.append(late)
 
         assert reread(feed) == ["late_row"]
         feed.passes(60)
-        assert feed.pools()[node(3)] == []
+        assert feed.pools()[relay_node(3)] == []
         assert rebuild_state(store, feed.follower.folder, RebuildOptions()).is_same
 
 
@@ -198,8 +198,10 @@ def test_partial_streams_derive_same_scores_as_full_stream(
 ):
     stream, relay = Stream(), Relay(page_cap=7)
     for number in range(NODES):
-        stream.say("NodeJoin", node_of(number), "", node_address=node_of(number))
-    with databases() as fresh, following(fresh, relay) as feed:
+        stream.say(
+            "NodeJoin", make_node_address(number), "", node_address=make_node_address(number)
+        )
+    with databases() as fresh, follow_relay(fresh, relay) as feed:
         for place, (outcomes, order, burnt) in enumerate(played):
             tasks = [3 * place + member for member in range(3)]
             stream.play_group(order[:3], tasks, outcomes, close_group(outcomes))

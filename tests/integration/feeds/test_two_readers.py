@@ -12,8 +12,8 @@ from oracle.indexer.witness_file import export_witness_lines, import_witness_lin
 from oracle.store.database import Store
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 from tests.support.examples import examples
-from tests.support.feeds.feed_follower import FeedFollower, following
-from tests.support.feeds.relay import Relay, node
+from tests.support.feeds.feed_follower import FeedFollower, follow_relay
+from tests.support.feeds.relay import Relay, relay_node
 from tests.support.scripted import ScriptedChain
 
 # Each reads streams over HTTP, page by page.
@@ -61,8 +61,8 @@ def test_readers_polling_at_different_times_have_equal_order_ranks_and_scores(
 ):
     relay, chain = Relay(), ScriptedChain()
     with (
-        following(store, relay, chain) as first_reader,
-        following(other_store, relay, chain) as second_reader,
+        follow_relay(store, relay, chain) as first_reader,
+        follow_relay(other_store, relay, chain) as second_reader,
     ):
         second_reader.relay = relay
         read_both(first_reader, second_reader, 8)
@@ -74,8 +74,8 @@ def test_readers_polling_at_different_times_have_equal_order_ranks_and_scores(
 def test_health_of_two_readers_differs_only_by_polling_times(store: Store, other_store: Store):
     relay, chain = Relay(), ScriptedChain()
     with (
-        following(store, relay, chain) as first_reader,
-        following(other_store, relay, chain) as second_reader,
+        follow_relay(store, relay, chain) as first_reader,
+        follow_relay(other_store, relay, chain) as second_reader,
     ):
         read_both(first_reader, second_reader, 8)
         now = relay.now
@@ -96,7 +96,7 @@ def test_health_of_two_readers_differs_only_by_polling_times(store: Store, other
 
 def test_witness_import_produces_identical_state(store: Store, other_store: Store):
     relay, chain = Relay(), ScriptedChain()
-    with following(store, relay, chain) as first_reader:
+    with follow_relay(store, relay, chain) as first_reader:
         for step in range(6):
             told(relay, step)
             first_reader.passes(10)
@@ -104,7 +104,7 @@ def test_witness_import_produces_identical_state(store: Store, other_store: Stor
         with store.read_transaction() as uow:
             lines = list(export_witness_lines(uow))
         digest, newest = first_reader.digest(), relay.now
-    with following(other_store, relay, chain) as second_reader:
+    with follow_relay(other_store, relay, chain) as second_reader:
         assert import_witness_lines(other_store, lines) == len(lines)
         for _ in range(5):
             second_reader.poll()
@@ -121,7 +121,7 @@ def test_witness_import_produces_identical_state(store: Store, other_store: Stor
 def test_witness_import_requires_empty_database(store: Store):
     relay = Relay()
     relay.joins(1)
-    with following(store, relay) as feed:
+    with follow_relay(store, relay) as feed:
         feed.passes(60)
         with pytest.raises(InputError, match="empty"):
             import_witness_lines(store, [])
@@ -137,10 +137,10 @@ def test_any_polling_times_give_same_scores(moments: list[int], gaps: list[int],
     expected_pools: dict[str, list[int]] = {}
     for step in range(1, 6):
         for rank, offset in enumerate(range(3)):
-            number = node(1 + (step + offset) % 5)
+            number = relay_node(1 + (step + offset) % 5)
             expected_pools.setdefault(number, []).append((10, 5, 2)[rank])
     relay = Relay()
-    with databases() as fresh, following(fresh, relay) as feed:
+    with databases() as fresh, follow_relay(fresh, relay) as feed:
         for step, (seconds, gap) in enumerate(zip(moments, gaps, strict=True)):
             told(relay, step)
             relay.burn(gap)

@@ -9,33 +9,43 @@ from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
 from tests.support.chain.fixtures import OpenSource, Serve
 from tests.support.chain.memory_chain import MemoryChain, MemoryRpcError
-from tests.support.chain.network_logs import usual
+from tests.support.chain.network_logs import get_task_created_log
 from tests.support.chain.server import Http, Request, Served
-from tests.support.chain.windows import all_of, most_blocks, places, ranges_asked, whole
+from tests.support.chain.windows import (
+    count_range_requests,
+    fetch_all_windows,
+    limit_block_count,
+    list_chain_log_positions,
+    list_log_positions,
+)
 
 
 @pytest.mark.parametrize("most", [1, 3, 7, 39])
 def test_refused_range_is_split_until_accepted(served: Served, open_source: OpenSource, most: int):
-    served.faults.append(most_blocks(most, -32005, "query returned more than 10000 results"))
+    served.faults.append(limit_block_count(most, -32005, "query returned more than 10000 results"))
 
-    assert places(whole(open_source(served), 0, 40)) == all_of(served)
+    assert list_log_positions(
+        fetch_all_windows(open_source(served), 0, 40)
+    ) == list_chain_log_positions(served)
 
 
 def test_range_with_unrecognised_error_is_split(served: Served, open_source: OpenSource):
-    served.faults.append(most_blocks(3, -32603, "内部错误"))
+    served.faults.append(limit_block_count(3, -32603, "内部错误"))
 
-    assert places(whole(open_source(served), 0, 40)) == all_of(served)
+    assert list_log_positions(
+        fetch_all_windows(open_source(served), 0, 40)
+    ) == list_chain_log_positions(served)
 
 
 def test_limit_in_error_message_is_used_immediately(served: Served, open_source: OpenSource):
-    served.faults.append(most_blocks(10, -32602, "up to a 10 block range"))
+    served.faults.append(limit_block_count(10, -32602, "up to a 10 block range"))
 
-    windows = whole(open_source(served), 0, 40)
+    windows = fetch_all_windows(open_source(served), 0, 40)
 
-    assert places(windows) == all_of(served)
+    assert list_log_positions(windows) == list_chain_log_positions(served)
     # The one that was refused, five that were not, and the halves of those four whose count might
     # have been the most that the endpoint gives.
-    assert ranges_asked(served) == 14
+    assert count_range_requests(served) == 14
 
 
 def too_much_in_seven(request: Request) -> None:
@@ -50,7 +60,9 @@ def too_much_in_seven(request: Request) -> None:
 def test_oversized_block_is_read_from_its_receipts(served: Served, open_source: OpenSource):
     served.faults.append(too_much_in_seven)
 
-    assert places(whole(open_source(served), 0, 40)) == all_of(served)
+    assert list_log_positions(
+        fetch_all_windows(open_source(served), 0, 40)
+    ) == list_chain_log_positions(served)
 
 
 def test_oversized_block_without_receipts_is_reported_and_not_skipped(
@@ -63,7 +75,7 @@ def test_oversized_block_without_receipts_is_reported_and_not_skipped(
     served.faults += [too_much_in_seven, no_receipts]
 
     with pytest.raises(TransientError, match="too large: query returned more"):
-        whole(open_source(served), 0, 40)
+        fetch_all_windows(open_source(served), 0, 40)
 
 
 def test_null_receipts_are_not_read_as_empty_block(served: Served, open_source: OpenSource):
@@ -75,14 +87,14 @@ def test_null_receipts_are_not_read_as_empty_block(served: Served, open_source: 
     served.faults += [too_much_in_seven, null_receipts]
 
     with pytest.raises(TransientError, match="too large: query returned more"):
-        whole(open_source(served), 0, 40)
+        fetch_all_windows(open_source(served), 0, 40)
 
 
 def crowded() -> MemoryChain:
     """Two hundred logs in forty blocks."""
     chain = MemoryChain()
     for number in range(1, 41):
-        chain.mine([usual(number)] * 5)
+        chain.mine([get_task_created_log(number)] * 5)
     return chain
 
 
@@ -100,7 +112,9 @@ def test_response_silently_capped_at_a_round_number_of_logs_is_detected(
 
     served.chain.answer = capped  # type: ignore[method-assign]  # the fault of this test
 
-    assert places(whole(open_source(served), 0, 40)) == all_of(served)
+    assert list_log_positions(
+        fetch_all_windows(open_source(served), 0, 40)
+    ) == list_chain_log_positions(served)
 
 
 def test_log_count_that_may_be_capped_costs_two_extra_requests_each_time(
@@ -111,12 +125,12 @@ def test_log_count_that_may_be_capped_costs_two_extra_requests_each_time(
     source = open_source(served)
 
     first = source.fetch_window(BlockRange(1, 20), with_headers=False)
-    request_count = ranges_asked(served)
+    request_count = count_range_requests(served)
     second = source.fetch_window(BlockRange(21, 40), with_headers=False)
 
     assert (len(first.logs), len(second.logs)) == (100, 100)
     assert request_count == 3
-    assert ranges_asked(served) == 6
+    assert count_range_requests(served) == 6
 
 
 def test_truncated_response_splits_range(served: Served, open_source: OpenSource):
@@ -131,4 +145,6 @@ def test_truncated_response_splits_range(served: Served, open_source: OpenSource
 
     served.faults.append(fault)
 
-    assert places(whole(open_source(served), 0, 40)) == all_of(served)
+    assert list_log_positions(
+        fetch_all_windows(open_source(served), 0, 40)
+    ) == list_chain_log_positions(served)

@@ -10,9 +10,14 @@ from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
 from tests.support.chain.fixtures import OpenSource, Serve
 from tests.support.chain.memory_chain import Fork, MemoryChain, MemoryRpcError
-from tests.support.chain.network_logs import created, usual
+from tests.support.chain.network_logs import encode_task_created_log, get_task_created_log
 from tests.support.chain.server import Http, Request, Served
-from tests.support.chain.windows import all_of, most_blocks, places, whole
+from tests.support.chain.windows import (
+    fetch_all_windows,
+    limit_block_count,
+    list_chain_log_positions,
+    list_log_positions,
+)
 
 
 def test_window_contains_logs_and_parent_link(served: Served, open_source: OpenSource):
@@ -22,7 +27,7 @@ def test_window_contains_logs_and_parent_link(served: Served, open_source: OpenS
     assert window.range == BlockRange(5, 9)
     assert window.first_parent == blocks[4].hash
     assert (window.last.number, window.last.hash) == (9, blocks[9].hash)
-    assert places([window]) == [(n, place) for n in range(5, 10) for place in (0, 1)]
+    assert list_log_positions([window]) == [(n, place) for n in range(5, 10) for place in (0, 1)]
     assert window.headers == []
 
 
@@ -37,8 +42,8 @@ def test_window_with_headers_contains_every_linked_header(served: Served, open_s
 
 def much_then_little(served: Served, open_source: OpenSource) -> ChainSource:
     """A chain whose last block but one was read: the last one has fewer logs, no limit's many."""
-    served.chain.mine([usual(number) for number in range(5)])
-    served.chain.mine([usual(5)])
+    served.chain.mine([get_task_created_log(number) for number in range(5)])
+    served.chain.mine([get_task_created_log(5)])
     source = open_source(served)
     source.fetch_window(BlockRange(41, 41), with_headers=True)
     return source
@@ -82,14 +87,16 @@ def test_lagging_endpoint_is_skipped(serve: Serve, open_source: OpenSource, serv
 
     window = source.fetch_window(BlockRange(25, 40), with_headers=True)
 
-    assert places([window]) == [place for place in all_of(served) if place[0] >= 25]
+    assert list_log_positions([window]) == [
+        place for place in list_chain_log_positions(served) if place[0] >= 25
+    ]
 
 
 def test_second_endpoint_continues_after_first_fails(
     serve: Serve, open_source: OpenSource, served: Served
 ):
     dying = serve(served.chain)
-    served.faults.append(most_blocks(5, -32005, "up to a 5 block range"))
+    served.faults.append(limit_block_count(5, -32005, "up to a 5 block range"))
     source = open_source(dying, served)
     first = source.fetch_window(BlockRange(0, 10), with_headers=True)
     dying.faults.append(lambda _: Http(status=500))
@@ -97,7 +104,7 @@ def test_second_endpoint_continues_after_first_fails(
     remaining_window = source.fetch_window(BlockRange(first.range.last + 1, 40), with_headers=True)
 
     assert remaining_window.first_parent == first.last.hash
-    assert places([first, remaining_window]) == all_of(served)
+    assert list_log_positions([first, remaining_window]) == list_chain_log_positions(served)
 
 
 def test_logs_and_headers_of_different_forks_never_mix(served: Served, open_source: OpenSource):
@@ -108,7 +115,9 @@ def test_logs_and_headers_of_different_forks_never_mix(served: Served, open_sour
             served.faults.clear()
             chain.cut(3, salt="other")
             for number in (38, 39, 40):
-                chain.mine([created(2 * number), created(2 * number + 1)])
+                chain.mine(
+                    [encode_task_created_log(2 * number), encode_task_created_log(2 * number + 1)]
+                )
 
     source = open_source(served)
     source.fetch_heads()
@@ -144,7 +153,9 @@ def test_fork_that_adds_the_first_logs_of_a_block_is_detected(
             forks = False
             chain.cut(3, salt="other")
             for number in (38, 39, 40):
-                chain.mine([created(2 * number), created(2 * number + 1)])
+                chain.mine(
+                    [encode_task_created_log(2 * number), encode_task_created_log(2 * number + 1)]
+                )
 
     source = open_source(served)
     source.fetch_heads()
@@ -157,7 +168,9 @@ def test_fork_that_adds_the_first_logs_of_a_block_is_detected(
     }
     source.fetch_heads()
     again = source.fetch_window(BlockRange(38, last), with_headers=True)
-    assert places([again]) == [(n, place) for n in range(38, last + 1) for place in (0, 1)]
+    assert list_log_positions([again]) == [
+        (n, place) for n in range(38, last + 1) for place in (0, 1)
+    ]
 
 
 def test_headers_that_do_not_follow_each_other_are_rejected(
@@ -175,7 +188,7 @@ def test_headers_that_do_not_follow_each_other_are_rejected(
 def test_log_times_are_taken_from_headers_when_missing(serve: Serve, open_source: OpenSource):
     chain = MemoryChain(fork=Fork(with_times=False))
     for number in range(1, 21):
-        chain.mine([created(number)] if number % 3 == 0 else [])
+        chain.mine([encode_task_created_log(number)] if number % 3 == 0 else [])
 
     window = open_source(serve(chain)).fetch_window(BlockRange(1, 20), with_headers=False)
 
@@ -185,11 +198,11 @@ def test_log_times_are_taken_from_headers_when_missing(serve: Serve, open_source
 
 
 def test_prefetched_windows_are_contiguous(served: Served, open_source: OpenSource):
-    served.faults.append(most_blocks(4, -32602, "up to a 4 block range"))
+    served.faults.append(limit_block_count(4, -32602, "up to a 4 block range"))
     source = open_source(served)
     source.fetch_window(BlockRange(0, 40), with_headers=False)
 
-    windows = whole(source, 0, 40)
+    windows = fetch_all_windows(source, 0, 40)
 
     assert [window.range.first for window in windows] == [
         0,
@@ -200,9 +213,9 @@ def test_prefetched_windows_are_contiguous(served: Served, open_source: OpenSour
 
 
 def test_prefetching_is_bounded(served: Served, open_source: OpenSource):
-    served.faults.append(most_blocks(1, -32602, "up to a 1 block range"))
+    served.faults.append(limit_block_count(1, -32602, "up to a 1 block range"))
     source = open_source(served)
-    whole(source, 0, 3)
+    fetch_all_windows(source, 0, 3)
     lock, highest = Lock(), 0
 
     def look(request: Request) -> None:
@@ -221,9 +234,9 @@ def test_prefetching_is_bounded(served: Served, open_source: OpenSource):
 def test_prefetch_failure_is_raised_when_its_window_is_fetched(
     served: Served, open_source: OpenSource
 ):
-    served.faults.append(most_blocks(4, -32602, "up to a 4 block range"))
+    served.faults.append(limit_block_count(4, -32602, "up to a 4 block range"))
     source = open_source(served)
-    whole(source, 0, 7)
+    fetch_all_windows(source, 0, 7)
     broken = True
 
     def fault(request: Request) -> None:
@@ -235,19 +248,21 @@ def test_prefetch_failure_is_raised_when_its_window_is_fetched(
     served.faults.append(fault)
     # The window of block 18 is under way already; what comes before it is served all the same.
     windows = [source.fetch_window(BlockRange(8, 40), with_headers=False)]
-    windows += whole(source, windows[-1].range.last + 1, 15)
+    windows += fetch_all_windows(source, windows[-1].range.last + 1, 15)
     with pytest.raises(TransientError, match="not there yet"):
-        whole(source, windows[-1].range.last + 1, 40)
+        fetch_all_windows(source, windows[-1].range.last + 1, 40)
 
     broken = False
-    windows += whole(source, windows[-1].range.last + 1, 40)
-    assert places(windows) == [place for place in all_of(served) if place[0] >= 8]
+    windows += fetch_all_windows(source, windows[-1].range.last + 1, 40)
+    assert list_log_positions(windows) == [
+        place for place in list_chain_log_positions(served) if place[0] >= 8
+    ]
 
 
 def test_smaller_request_uses_prefetched_window(served: Served, open_source: OpenSource):
-    served.faults.append(most_blocks(4, -32602, "up to a 4 block range"))
+    served.faults.append(limit_block_count(4, -32602, "up to a 4 block range"))
     source = open_source(served)
-    whole(source, 0, 7)
+    fetch_all_windows(source, 0, 7)
     first = source.fetch_window(BlockRange(8, 40), with_headers=False).range
 
     after = source.fetch_window(
@@ -258,9 +273,9 @@ def test_smaller_request_uses_prefetched_window(served: Served, open_source: Ope
 
 
 def test_going_back_discards_prefetched_windows(served: Served, open_source: OpenSource):
-    served.faults.append(most_blocks(4, -32602, "up to a 4 block range"))
+    served.faults.append(limit_block_count(4, -32602, "up to a 4 block range"))
     source = open_source(served)
-    whole(source, 0, 11)
+    fetch_all_windows(source, 0, 11)
 
     again = source.fetch_window(BlockRange(2, 40), with_headers=False)
 

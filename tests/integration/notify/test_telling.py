@@ -14,7 +14,7 @@ from oracle.notify.target import NoticeFilter
 from oracle.store.halts import HaltClearRecord
 from tests.integration.notify.told import Told, only_about
 from tests.support.examples import examples
-from tests.support.histories import GENESIS_TIME, History, node
+from tests.support.histories import GENESIS_TIME, History, node_address
 from tests.support.receiver import receiving
 from tests.support.task_traffic import burst_history
 from tests.support.txmgr.stores import NewStore
@@ -28,7 +28,7 @@ def test_timeouts_and_the_resulting_exclusion_send_notices_in_order(told: Told):
     told.tell()
 
     assert told.receiver.kinds == ["timed_out", "timed_out", "excluded"]
-    assert [delivery.said["node"] for delivery in told.receiver.got] == 3 * [node("A")]
+    assert [delivery.said["node"] for delivery in told.receiver.got] == 3 * [node_address("A")]
     assert [int(notice_id) for notice_id in told.receiver.ids] == [1, 2, 3]
 
 
@@ -45,7 +45,7 @@ def test_node_recovery_without_chain_event_sends_notice(told: Told):
     told.tell()
 
     assert told.receiver.kinds[-1] == "recovered"
-    assert told.receiver.got[-1].said["node"] == node("A")
+    assert told.receiver.got[-1].said["node"] == node_address("A")
 
 
 def test_recovery_and_renewed_exclusion_between_ticks_both_send_notices(told: Told):
@@ -172,7 +172,7 @@ def test_unsent_notice_undone_by_reorg_is_not_sent(told: Told):
 
 
 def test_node_owner_is_notified_only_about_own_node_and_reorgs_that_affect_it(told: Told):
-    told.restart([told.webhook(choice=only_about(node("B")))])
+    told.restart([told.webhook(choice=only_about(node_address("B")))])
     told.times_out("A", 2)
     told.tell()
     told.chain.fork(1)
@@ -236,7 +236,7 @@ def test_new_target_receives_only_later_notices(told: Told):
 
     told.tell()
 
-    assert [delivery.said["node"] for delivery in told.receiver.got[3:]] == [node("B")]
+    assert [delivery.said["node"] for delivery in told.receiver.got[3:]] == [node_address("B")]
 
 
 def test_notices_older_than_thirty_days_are_deleted(told: Told):
@@ -249,7 +249,7 @@ def test_notices_older_than_thirty_days_are_deleted(told: Told):
     told.tell()
 
     with told.store.read_transaction() as uow:
-        assert [notice.node for notice in uow.notices.list_after(0, 10)] == [node("B")]
+        assert [notice.node for notice in uow.notices.list_after(0, 10)] == [node_address("B")]
 
 
 @pytest.mark.slow
@@ -315,8 +315,8 @@ def test_near_kickout_sends_one_notice_until_it_is_far_again(told: Told):
         delivery.said for delivery in told.receiver.got if delivery.said["kind"] == "kickout_near"
     ]
     assert [(notice["node"], notice["scores"]) for notice in near] == [
-        (node("A"), 2),
-        (node("A"), 1),
+        (node_address("A"), 2),
+        (node_address("A"), 1),
     ]
 
 
@@ -368,7 +368,7 @@ def test_incident_sends_notices_when_it_begins_and_ends(told: Told):
         delivery.said for delivery in told.receiver.got if "incident" in delivery.said["kind"]
     ]
     assert [said["kind"] for said in incident_notices] == ["incident_began", "incident_over"]
-    cause = f"tasks of the application {node('burst')} time out"
+    cause = f"tasks of the application {node_address('burst')} time out"
     assert [said["text"] for said in incident_notices] == [
         f"incident 1 began: {cause}; 10 timeouts on 10 nodes",
         f"incident 1 is over: {cause}",

@@ -11,7 +11,7 @@ import pytest
 
 from oracle.cli.main import run
 from tests.integration.profiles.commit_network import CHAIN_ID, CommitNetwork
-from tests.support.cli.local_network import write
+from tests.support.cli.local_network import write_config
 
 Row = dict[str, Any]
 # What `tests.integration.profiles.commit_reference` counts with.
@@ -48,7 +48,7 @@ class CommitDaemon:
             "rules": {"set": "legacy", "change": {"legacy": LEGACY}},
             "log": {"format": "json"},
         }
-        return str(write(settings, self.folder / "config.toml"))
+        return str(write_config(settings, self.folder / "config.toml"))
 
     @property
     def database(self) -> Path:

@@ -20,7 +20,7 @@ from tests.integration.profiles.commit_ledger import (
     Job,
     Ledger,
 )
-from tests.support.evm.anvil import FREE_BY_HAND, anvil
+from tests.support.evm.anvil import FREE_BY_HAND, run_anvil
 from tests.support.evm.chain import Chain, Receipt
 
 ACCOUNTS = 16
@@ -166,7 +166,7 @@ class CommitNetwork:
 @contextmanager
 def a_commit_network() -> Iterator[CommitNetwork]:
     """Both contracts on a fresh chain."""
-    with anvil(*FREE_BY_HAND, "--accounts", str(ACCOUNTS)) as url:
+    with run_anvil(*FREE_BY_HAND, "--accounts", str(ACCOUNTS)) as url:
         chain = Chain(url)
         try:
             qos = chain.deploy("testing/CrynuxQos", UNKNOWN_SCORE, KICKOUT_THRESHOLD)

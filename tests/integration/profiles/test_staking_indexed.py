@@ -9,8 +9,8 @@ import pytest
 from web3.contract import Contract
 
 from oracle.cli.main import run
-from tests.support.cli.local_network import write
-from tests.support.evm.anvil import FREE_BY_HAND, anvil
+from tests.support.cli.local_network import write_config
+from tests.support.evm.anvil import FREE_BY_HAND, run_anvil
 from tests.support.evm.chain import Chain
 
 pytestmark = [pytest.mark.slow, pytest.mark.evm]
@@ -49,7 +49,7 @@ class Staked:
             "web": {"port": 0},
             "log": {"format": "json"},
         }
-        write(written, self.folder / "config.toml")
+        write_config(written, self.folder / "config.toml")
         self.says("run", "--once")
 
     def says(self, *command: str) -> str:
@@ -72,7 +72,7 @@ class Staked:
 
 @pytest.fixture
 def staked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Staked]:
-    with anvil(*FREE_BY_HAND) as url:
+    with run_anvil(*FREE_BY_HAND) as url:
         chain = Chain(url)
         try:
             yield Staked(chain, tmp_path, capsys)

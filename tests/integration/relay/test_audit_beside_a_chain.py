@@ -18,7 +18,7 @@ from devnet.relay.stand_in_relay import StandInRelay, serve_relay
 from oracle.cli.inspect import audit_commands
 from oracle.cli.main import run
 from oracle.queries.relay_audit.relay_watch import WatchClock
-from tests.support.cli.local_network import Settings, write
+from tests.support.cli.local_network import Settings, write_config
 
 pytestmark = pytest.mark.slow
 
@@ -74,7 +74,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
             "feed": {"url": url, "drift_seconds": 3600},
             "rules": {"set": "relay"},
         }
-        write(settings, new_site.config)
+        write_config(settings, new_site.config)
 
         def wait(seconds: float) -> None:
             new_site.now += seconds

@@ -16,9 +16,9 @@ from tests.support.feeds.relay_rules import (
     ALL_GROUPS,
     SCORE_BY_RANK,
     Stream,
+    can_identify_timeout,
     close_group,
-    is_told_apart,
-    node_of,
+    make_node_address,
 )
 
 # Each reads a thousand nodes over HTTP, page by page.
@@ -45,13 +45,15 @@ def history_of(books: Callable[[Sequence[int | None]], Pools]) -> RelayHistory:
         nodes = range(3 * number, 3 * number + 3)
         tasks = range(6 * number, 6 * number + 6)
         for node in nodes:
-            stream.say("NodeJoin", node_of(node), "", node_address=node_of(node))
+            stream.say(
+                "NodeJoin", make_node_address(node), "", node_address=make_node_address(node)
+            )
         stream.play_group(nodes, tasks[:3], "AAA", agreed)
         stream.next_id += APART
         closed = close_group(outcomes)
         stream.play_group(nodes, tasks[3:], outcomes, closed)
         stream.next_id += APART
-        pools |= dict(zip(map(node_of, nodes), books(closed.scores), strict=True))
+        pools |= dict(zip(map(make_node_address, nodes), books(closed.scores), strict=True))
     rows = tuple(
         TimedRow(START, PublishedRow(number, kind, node, task, json.loads(args)))
         for number, kind, node, task, args in stream.rows
@@ -87,10 +89,10 @@ def test_audit_of_honest_relay_reports_no_difference_in_any_group():
     }
     # Only a 0 that nobody can place is left open.
     assert unproven == {
-        node_of(3 * number + place)
+        make_node_address(3 * number + place)
         for number, outcomes in enumerate(ALL_GROUPS)
         for place, score in enumerate(close_group(outcomes).scores)
-        if not is_told_apart(outcomes) and score == 0
+        if not can_identify_timeout(outcomes) and score == 0
     }
 
 
@@ -104,7 +106,7 @@ def test_wrong_score_of_any_group_member_is_reported():
 
     for number, outcomes in enumerate(ALL_GROUPS):
         for place, score in enumerate(close_group(outcomes).scores):
-            node_audit = audit_by_node[node_of(3 * number + place)]
-            is_lied_about = score is not None and (score > 0 or is_told_apart(outcomes))
+            node_audit = audit_by_node[make_node_address(3 * number + place)]
+            is_lied_about = score is not None and (score > 0 or can_identify_timeout(outcomes))
             expected = Verdict.DIFFERS if is_lied_about else Verdict.AGREES
             assert (node_audit.verdict, outcomes, place) == (expected, outcomes, place)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.reporters.company import Company, company
-from tests.support.cli.local_network import LocalNetwork, local_network
+from tests.support.cli.local_network import LocalNetwork, run_local_network
 
 _HERE = Path(__file__).resolve().parent
 
@@ -23,7 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
     """A chain of one test's own, and three waves of tasks on it."""
-    with local_network(tmp_path_factory.mktemp("keys")) as started:
+    with run_local_network(tmp_path_factory.mktemp("keys")) as started:
         started.play(3)
         yield started
 

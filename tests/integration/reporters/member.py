@@ -21,7 +21,7 @@ from oracle.store.outbox.records import Intent, SignedStatement
 from oracle.telemetry.log_events import LOG_EVENTS
 from tests.integration.reporters.held_ports import held_port
 from tests.integration.reporters.waiting import PATIENCE_SECONDS, until
-from tests.support.cli.local_network import Settings, write
+from tests.support.cli.local_network import Settings, write_config
 
 PROGRAM = ("-m", "oracle")
 # What the other reporters ask for.
@@ -83,7 +83,7 @@ class Member:
         """Start it, and do not wait."""
         assert not self.is_up
         self._runs += 1
-        config = write(self._written(), self.folder / "config.toml")
+        config = write_config(self._written(), self.folder / "config.toml")
         command = [sys.executable, "-X", "faulthandler", *self.program, "run", "--publish"]
         command += [*options, "--config", str(config)]
         with self.log.open("wb") as out:

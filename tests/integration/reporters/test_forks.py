@@ -11,7 +11,7 @@ from devnet.anvil import CHAIN_ID, LocalChain
 from devnet.demo.stage import ACCOUNTS, ChainClock
 from tests.integration.reporters.company import Company, company
 from tests.support.cli.local_network import LocalNetwork, Settings
-from tests.support.evm.anvil import anvil
+from tests.support.evm.anvil import run_anvil
 from tests.support.sending.faults import Question, null
 from tests.support.sending.proxy import Proxy, proxy
 
@@ -32,7 +32,7 @@ def fork_of(network: LocalNetwork) -> Iterator[LocalNetwork]:
         "--order",
         "fifo",
     )
-    with anvil(*flags, "--chain-id", str(CHAIN_ID), "--accounts", str(ACCOUNTS)) as url:
+    with run_anvil(*flags, "--chain-id", str(CHAIN_ID), "--accounts", str(ACCOUNTS)) as url:
         chain = LocalChain(url)
         clock = ChainClock(network.clock.start)
         clock.now = network.clock.now + 5

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from oracle.chain.segments.segment_queue import MIN_WORKER_BLOCKS
 from oracle.cli.main import run
 from tests.integration.segments.conftest import at_question, outcomes
-from tests.support.cli.local_network import write
+from tests.support.cli.local_network import write_config
 from tests.support.examples import examples
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import settings as daemon_settings
@@ -35,7 +35,9 @@ def long_chain() -> Iterator[AChain]:
 
 def config_in(folder: Path, chain: AChain, **history: object) -> Path:
     folder.mkdir()
-    return write(daemon_settings(chain, folder) | {"history": history}, folder / "config.toml")
+    return write_config(
+        daemon_settings(chain, folder) | {"history": history}, folder / "config.toml"
+    )
 
 
 def run_once(config: Path) -> "subprocess.Popen[bytes]":

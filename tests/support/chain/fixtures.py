@@ -9,8 +9,8 @@ from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.source import ChainSource
 from tests.pools import source_on
 from tests.support.chain.memory_chain import MemoryChain
-from tests.support.chain.network_logs import NETWORK, ORACLE, usual
-from tests.support.chain.server import Served, serving
+from tests.support.chain.network_logs import NETWORK, ORACLE, get_task_created_log
+from tests.support.chain.server import Served, serve_memory_chain
 
 Serve = Callable[[MemoryChain], Served]
 OpenSource = Callable[..., ChainSource]
@@ -25,7 +25,7 @@ def reader() -> EventReader:
 def serve() -> Iterator[Serve]:
     """Return a function that serves a chain; all served chains are stopped after the test."""
     with ExitStack() as until_the_end:
-        yield lambda chain: until_the_end.enter_context(serving(chain))
+        yield lambda chain: until_the_end.enter_context(serve_memory_chain(chain))
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def served(serve: Serve) -> Served:
     """
     chain = MemoryChain()
     for number in range(1, 41):
-        chain.mine([usual(2 * number), usual(2 * number + 1)])
+        chain.mine([get_task_created_log(2 * number), get_task_created_log(2 * number + 1)])
     return serve(chain)
 
 

@@ -20,7 +20,7 @@ _RECEIPT = (
 PARENT_OF_ALL = "0x" + "00" * 32
 
 
-class Said(NamedTuple):
+class UnminedLog(NamedTuple):
     """A log that is not in a block yet: its address, topics and data, as `0x` hex."""
 
     address: str
@@ -79,20 +79,20 @@ class MemoryChain:
     def head(self) -> int:
         return self.blocks[-1].number
 
-    def mine(self, events: Iterable[Said] = (), *, time: int | None = None) -> Block:
+    def mine(self, events: Iterable[UnminedLog] = (), *, time: int | None = None) -> Block:
         """Add a block with these logs, by default 12 seconds after the last block."""
         number = len(self.blocks)
         parent = self.blocks[-1] if self.blocks else None
         when = time if time is not None else (parent.time + 12 if parent else 0)
         parent_hash = parent.hash if parent else PARENT_OF_ALL
         events = list(events)
-        own = _hash(parent_hash, number, when, self.fork.salt, *events)
+        own = _hash_parts(parent_hash, number, when, self.fork.salt, *events)
         logs = [
             (event.address, event.topics[0], self._log(number, own, when, place, event))
             for place, event in enumerate(events)
         ]
         block = Block(
-            number, own, parent_hash, when, logs, _header(number, own, parent_hash, when)
+            number, own, parent_hash, when, logs, _encode_header(number, own, parent_hash, when)
         )
         self.blocks.append(block)
         return block
@@ -102,7 +102,7 @@ class MemoryChain:
         del self.blocks[-blocks:]
         self.fork.salt = salt
 
-    def _log(self, number: int, own: str, time: int, place: int, event: Said) -> bytes:
+    def _log(self, number: int, own: str, time: int, place: int, event: UnminedLog) -> bytes:
         log = {
             "address": event.address,
             "topics": event.topics,
@@ -110,7 +110,7 @@ class MemoryChain:
             "blockHash": own,
             "blockNumber": hex(number),
             "blockTimestamp": hex(time),
-            "transactionHash": _hash(own, place),
+            "transactionHash": _hash_parts(own, place),
             "transactionIndex": hex(place),
             "logIndex": hex(place),
             "removed": False,
@@ -146,7 +146,7 @@ class MemoryChain:
             return NULL
         receipts = []
         for place, (_, _, text) in enumerate(block.logs):
-            tx_hash, index = _hash(block.hash, place).encode(), hex(place).encode()
+            tx_hash, index = _hash_parts(block.hash, place).encode(), hex(place).encode()
             receipts.append(_RECEIPT % (tx_hash, index, hex(21_000 * (place + 1)).encode(), text))
         return b"[" + b",".join(receipts) + b"]"
 
@@ -197,12 +197,12 @@ def _as_set(written: str | Sequence[str] | None) -> set[str] | None:
     return {hex_text.lower() for hex_text in ([written] if isinstance(written, str) else written)}
 
 
-def _hash(*parts: object) -> str:
+def _hash_parts(*parts: object) -> str:
     text = "|".join(map(str, parts))
     return "0x" + hashlib.sha256(text.encode()).hexdigest()
 
 
-def _header(number: int, own: str, parent_hash: str, time: int) -> bytes:
+def _encode_header(number: int, own: str, parent_hash: str, time: int) -> bytes:
     """Return a header of the usual size."""
     return msgspec.json.encode(
         {

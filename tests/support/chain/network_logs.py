@@ -10,29 +10,29 @@ from oracle.chain.decode.oracle_logs import ORACLE_CONTRACT
 from oracle.domain.blocks import Position
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
 from oracle.domain.logs import Log
-from tests.support.chain.memory_chain import Said
+from tests.support.chain.memory_chain import UnminedLog
 
 NETWORK = Address("0x" + "4e" * 20)
 ORACLE = Address("0x" + "0a" * 20)
 
 
-def node(number: int) -> Address:
+def node_address(number: int) -> Address:
     return Address(f"0x{number:040x}")
 
 
-def task(number: int) -> TaskKey:
+def task_key(number: int) -> TaskKey:
     return TaskKey(f"0x{number:064x}")
 
 
-def group(number: int) -> GroupKey:
+def group_key(number: int) -> GroupKey:
     return GroupKey(f"0x{0xFF << 240 | number:064x}")
 
 
-def a_hash(number: int) -> Hash:
+def make_hash(number: int) -> Hash:
     return Hash(f"0x{0xAA << 240 | number:064x}")
 
 
-def said(contract: str, address: str, event: str, **values: Any) -> Said:
+def encode_log(contract: str, address: str, event: str, **values: Any) -> UnminedLog:
     """Return the log of an event of a shipped contract.
 
     Addresses and 32-byte values are given as hex.
@@ -44,42 +44,43 @@ def said(contract: str, address: str, event: str, **values: Any) -> Said:
         value = values.pop(parameter.name)
         if parameter.indexed:
             topics.append(
-                "0x" + encode([parameter.abi_type], [_raw(parameter.abi_type, value)]).hex()
+                "0x"
+                + encode([parameter.abi_type], [_to_abi_value(parameter.abi_type, value)]).hex()
             )
         else:
-            plain.append((parameter.abi_type, _raw(parameter.abi_type, value)))
+            plain.append((parameter.abi_type, _to_abi_value(parameter.abi_type, value)))
     if values:
         raise ValueError(f"{event} has no {', '.join(values)}")
     data = encode([kind for kind, _ in plain], [value for _, value in plain])
-    return Said(address, tuple(topics), "0x" + data.hex())
+    return UnminedLog(address, tuple(topics), "0x" + data.hex())
 
 
-def network(event: str, **values: Any) -> Said:
-    return said("TaskNetwork", NETWORK, event, **values)
+def encode_network_log(event: str, **values: Any) -> UnminedLog:
+    return encode_log("TaskNetwork", NETWORK, event, **values)
 
 
-def oracle(event: str, **values: Any) -> Said:
-    return said(ORACLE_CONTRACT, ORACLE, event, **values)
+def encode_oracle_log(event: str, **values: Any) -> UnminedLog:
+    return encode_log(ORACLE_CONTRACT, ORACLE, event, **values)
 
 
-def _raw(kind: str, value: Any) -> Any:
+def _to_abi_value(kind: str, value: Any) -> Any:
     if kind == "bytes32":
         return bytes.fromhex(value[2:])
-    return [_raw("bytes32", word) for word in value] if kind == "bytes32[]" else value
+    return [_to_abi_value("bytes32", word) for word in value] if kind == "bytes32[]" else value
 
 
 @cache
-def usual(number: int) -> Said:
+def get_task_created_log(number: int) -> UnminedLog:
     """Return the TaskCreated log with this number; logs are cached, because tests use many."""
-    return created(number)
+    return encode_task_created_log(number)
 
 
-def created(number: int, **changed: Any) -> Said:
+def encode_task_created_log(number: int, **changed: Any) -> UnminedLog:
     """Return a TaskCreated log with usual values, except those in `changed`."""
     values = {
-        "task": task(number),
-        "creator": node(0xC0),
-        "group": group(number),
+        "task": task_key(number),
+        "creator": node_address(0xC0),
+        "group": group_key(number),
         "fee": 3 * 10**18,
         "kind": 1,
         "minVram": 8,
@@ -93,13 +94,13 @@ def created(number: int, **changed: Any) -> Said:
         "timeout": 300,
         "groupSize": 3,
     }
-    return network("TaskCreated", **{**values, **changed})
+    return encode_network_log("TaskCreated", **{**values, **changed})
 
 
 # The position and block time that `as_log` gives to a log.
 AT, TIME = Position(7, 2, 3), 100
 
 
-def as_log(event: Said) -> Log:
+def to_mined_log(event: UnminedLog) -> Log:
     who = Address(event.address)
-    return Log(7, a_hash(7), TIME, 2, a_hash(2), 3, who, event.topics, event.data)
+    return Log(7, make_hash(7), TIME, 2, make_hash(2), 3, who, event.topics, event.data)

@@ -75,7 +75,7 @@ def _failed(number: int | None, error: MemoryRpcError) -> bytes:
     return msgspec.json.encode({"jsonrpc": "2.0", "id": number, "error": fault})
 
 
-class _Door(BaseHTTPRequestHandler):
+class _RpcHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     server: "_Server"
@@ -99,9 +99,9 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(chain: MemoryChain, port: int = 0) -> Iterator[Served]:
+def serve_memory_chain(chain: MemoryChain, port: int = 0) -> Iterator[Served]:
     """Serve the chain on a local port, by default any free one, within the context."""
-    with _Server(("127.0.0.1", port), _Door) as server:
+    with _Server(("127.0.0.1", port), _RpcHandler) as server:
         server.served = Served(f"http://127.0.0.1:{server.server_address[1]}", chain)
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()

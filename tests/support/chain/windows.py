@@ -9,7 +9,7 @@ from tests.support.chain.memory_chain import MemoryRpcError
 from tests.support.chain.server import Request, Served
 
 
-def whole(source: ChainSource, first: int, last: int) -> list[BlockWindow]:
+def fetch_all_windows(source: ChainSource, first: int, last: int) -> list[BlockWindow]:
     """Return all windows from `first` to `last`."""
     windows = []
     while first <= last:
@@ -18,22 +18,22 @@ def whole(source: ChainSource, first: int, last: int) -> list[BlockWindow]:
     return windows
 
 
-def ranges_asked(served: Served) -> int:
+def count_range_requests(served: Served) -> int:
     """Return the number of log requests by range; requests by hash are only samples."""
     return sum(
         method == "eth_getLogs" and "fromBlock" in params[0] for method, params in served.asked
     )
 
 
-def places(windows: list[BlockWindow]) -> list[tuple[int, int]]:
+def list_log_positions(windows: list[BlockWindow]) -> list[tuple[int, int]]:
     return [(log.block, log.index) for window in windows for log in window.logs]
 
 
-def all_of(served: Served) -> list[tuple[int, int]]:
+def list_chain_log_positions(served: Served) -> list[tuple[int, int]]:
     return [(b.number, n) for b in served.chain.blocks for n in range(len(b.logs))]
 
 
-def most_blocks(max_blocks: int, code: int = -32000, message: str = "nope") -> Any:
+def limit_block_count(max_blocks: int, code: int = -32000, message: str = "nope") -> Any:
     """Return a fault that rejects log requests over more than `max_blocks` blocks."""
 
     def fault(request: Request) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from devnet.anvil import CHAIN_ID
 from oracle.cli.main import run
 from tests.support.bundles import Bundle
-from tests.support.cli.local_network import LocalNetwork, write
+from tests.support.cli.local_network import LocalNetwork, write_config
 
 Json = dict[str, Any]
 
@@ -29,7 +29,7 @@ class ReaderEvidence:
 
 def bundle_first_node(network: LocalNetwork, folder: Path) -> ReaderEvidence:
     """Let a daemon report three rounds, and bundle the first node in the newest."""
-    config = write(network.settings(folder), folder / "config.toml")
+    config = write_config(network.settings(folder), folder / "config.toml")
     for _ in range(3):
         assert run(["run", "--once", "--publish", "--config", str(config)]) == 0
         network.play(2)

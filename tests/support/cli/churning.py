@@ -16,11 +16,11 @@ WHEN = "QOS_ORACLE_TESTS_COLLECTION"
 _OBJECTS = 100
 
 
-class Thing:
+class Referent:
     """An object that supports weak references."""
 
 
-class Churn:
+class SignalDuringCollection:
     """Drops an object at each collection, and sends SIGTERM in the callback of one of them."""
 
     def __init__(self, when: int) -> None:
@@ -28,7 +28,7 @@ class Churn:
 
     def __call__(self, phase: str, _info: dict[str, int]) -> None:
         if phase == "start" and signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-            referent = Thing()
+            referent = Referent()
             reference = weakref.ref(referent, self._dropped)
             del referent
             assert reference() is None
@@ -46,5 +46,5 @@ if __name__ == "__main__":
     gc.set_threshold(_OBJECTS)
     # The daemon's own setting of the threshold would make collections rare.
     gc.set_threshold = lambda *_: None
-    gc.callbacks.append(Churn(int(os.environ[WHEN])))
+    gc.callbacks.append(SignalDuringCollection(int(os.environ[WHEN])))
     main()

@@ -94,18 +94,20 @@ class Daemon:
 
 
 @contextmanager
-def daemon(config: Path, *options: str, program: Sequence[str] = _PROGRAM) -> Iterator[Daemon]:
+def run_daemon(config: Path, *options: str, program: Sequence[str] = _PROGRAM) -> Iterator[Daemon]:
     """Start the daemon and wait until it is ready to serve.
 
     Kill it at the end if it still runs.
     """
-    with starting(config, *options, program=program) as running:
+    with start_daemon(config, *options, program=program) as running:
         running.url = running.wait_for("daemon_started")["web"]
         yield running
 
 
 @contextmanager
-def starting(config: Path, *options: str, program: Sequence[str] = _PROGRAM) -> Iterator[Daemon]:
+def start_daemon(
+    config: Path, *options: str, program: Sequence[str] = _PROGRAM
+) -> Iterator[Daemon]:
     """Start the daemon without waiting for it; `program` is what Python runs."""
     log = config.with_name("daemon.log")
     command = [sys.executable, "-X", "faulthandler", *program, "run", *options]

@@ -67,7 +67,7 @@ class DealtTraffic:
         """Yield the transactions of each of the wave's eight blocks."""
         self._creator = self._stage.creators[number % len(self._stage.creators)]
         present = self._selectable(number)
-        groups = groups_of_three(present, self._chance)
+        groups = split_into_groups_of_three(present, self._chance)
         dealt = [self._deal(number, place, group) for place, group in enumerate(groups)]
         assignments = [assignment for group in dealt for assignment in group]
         yield [*self._moves(number), *self._starts(number, dealt)]
@@ -113,7 +113,7 @@ class DealtTraffic:
 
     def _deal(self, wave: int, place: int, group: list[DemoNode]) -> list[Assignment]:
         key = GroupKey("0x" + self._key(_group_id(wave, place)).hex())
-        answer = bytes.fromhex(compute_answer(key, _result(wave, place))[2:])
+        answer = bytes.fromhex(compute_answer(key, _compute_result(wave, place))[2:])
         dealt = []
         for member, node in enumerate(group):
             task = _id("task", wave, place, member)
@@ -137,7 +137,7 @@ class DealtTraffic:
 
     def _starts(self, number: int, dealt: list[list[Assignment]]) -> list[Transaction]:
         created = [
-            self._say("createTask", _order(assignment, _group_id(number, place)), value=_FEE)
+            self._say("createTask", _build_order(assignment, _group_id(number, place)), value=_FEE)
             for place, group in enumerate(dealt)
             for assignment in group
         ]
@@ -185,12 +185,12 @@ class DealtTraffic:
         return key
 
 
-def _result(wave: int, place: int) -> Hash:
+def _compute_result(wave: int, place: int) -> Hash:
     """Return the result; all nodes are honest, so the members of a group have the same one."""
     return Hash("0x" + hashlib.sha256(_id("task", wave, place, 0)[:-1]).hexdigest())
 
 
-def _order(assignment: Assignment, group: bytes) -> tuple[object, ...]:
+def _build_order(assignment: Assignment, group: bytes) -> tuple[object, ...]:
     """Return the struct Order of TaskNetwork."""
     any_gpu = (0, "", 0)
     return (assignment.id, group, GROUP_SIZE, _IMAGE, *any_gpu, [MODEL], *VERSION, 1, TASK_TIMEOUT)
@@ -214,7 +214,9 @@ def _id(kind: str, wave: int, place: int, member: int) -> bytes:
 _SOLOISTS = (TURTLE, HOPELESS, MOODY)
 
 
-def groups_of_three(present: list[DemoNode], chance: random.Random) -> list[list[DemoNode]]:
+def split_into_groups_of_three(
+    present: list[DemoNode], chance: random.Random
+) -> list[list[DemoNode]]:
     """Split the nodes into groups of three at random; the remaining nodes rest for this wave.
 
     A group has at most one soloist.

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from oracle.cli.main import run
-from tests.support.cli.local_network import LocalNetwork, Settings, local_network, write
+from tests.support.cli.local_network import LocalNetwork, Settings, run_local_network, write_config
 
 
 @pytest.fixture(scope="session")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
     """Yield a chain of about fifty blocks; tests may add blocks, but must not remove any."""
-    with local_network(tmp_path_factory.mktemp("keys")) as started:
+    with run_local_network(tmp_path_factory.mktemp("keys")) as started:
         started.play(6)
         yield started
 
@@ -26,14 +26,14 @@ def settings(network: LocalNetwork, tmp_path: Path) -> Settings:
 @pytest.fixture
 def config(settings: Settings, tmp_path: Path) -> Path:
     """Return a valid configuration with an empty database."""
-    return write(settings, tmp_path / "config.toml")
+    return write_config(settings, tmp_path / "config.toml")
 
 
 @pytest.fixture(scope="session")
 def indexed(network: LocalNetwork, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a configuration whose database has been indexed; tests must only read it."""
     folder = tmp_path_factory.mktemp("indexed")
-    path = write(network.settings(folder), folder / "config.toml")
+    path = write_config(network.settings(folder), folder / "config.toml")
     assert run(["run", "--once", "--config", str(path)]) == 0
     return path
 

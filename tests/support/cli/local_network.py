@@ -102,26 +102,26 @@ class LocalNetwork:
         }
 
 
-def write(settings: Settings, path: Path) -> Path:
+def write_config(settings: Settings, path: Path) -> Path:
     """Write a configuration that only its owner can read, because it may contain a password."""
     lines = []
     for section, values in settings.items():
         lines.append(f"[{section}]")
-        lines += [f"{key} = {_toml(value)}" for key, value in values.items()]
+        lines += [f"{key} = {_to_toml(value)}" for key, value in values.items()]
     path.touch(0o600)
     path.write_text("\n".join(lines) + "\n", "utf-8")
     return path
 
 
-def _toml(value: Any) -> str:
+def _to_toml(value: Any) -> str:
     if isinstance(value, dict):
-        pairs = (f"{json.dumps(key)} = {_toml(element)}" for key, element in value.items())
+        pairs = (f"{json.dumps(key)} = {_to_toml(element)}" for key, element in value.items())
         return "{ " + ", ".join(pairs) + " }"
     return json.dumps(value)
 
 
 @contextmanager
-def local_network(folder: Path) -> Iterator[LocalNetwork]:
+def run_local_network(folder: Path) -> Iterator[LocalNetwork]:
     """Run a chain with contracts and twelve nodes; the keys for a daemon are in `folder`."""
     with run_anvil(port=0, accounts=ACCOUNTS, start_time=START_TIME) as url:
         chain = LocalChain(url)

@@ -13,13 +13,13 @@ from typing_extensions import override
 _JSON = {"Content-Type": "application/json"}
 
 
-class Mood(Enum):
+class EndpointMode(Enum):
     GOOD = "passes everything on"
     SILENT = "takes the request and never answers"
     AWAY = "answers 503"
 
 
-class MoodyEndpoint:
+class SwitchableProxy:
     """The proxy. `asked` is set by the first request in the current mood."""
 
     def __init__(self, behind: str) -> None:
@@ -27,22 +27,22 @@ class MoodyEndpoint:
         self.url = ""
         self.asked = Event()
         self.over = Event()
-        self._mood = Mood.GOOD
+        self._mood = EndpointMode.GOOD
 
     @property
-    def mood(self) -> Mood:
+    def mood(self) -> EndpointMode:
         return self._mood
 
     @mood.setter
-    def mood(self, mood: Mood) -> None:
+    def mood(self, mood: EndpointMode) -> None:
         self.asked.clear()
         self._mood = mood
 
 
 @contextmanager
-def moody_endpoint(behind: str) -> Iterator[MoodyEndpoint]:
+def run_switchable_proxy(behind: str) -> Iterator[SwitchableProxy]:
     """Run a proxy on a free port in front of the endpoint `behind`."""
-    endpoint = MoodyEndpoint(behind)
+    endpoint = SwitchableProxy(behind)
 
     class Door(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -53,11 +53,11 @@ def moody_endpoint(behind: str) -> Iterator[MoodyEndpoint]:
             mood = endpoint.mood
             body = self.rfile.read(int(self.headers["Content-Length"]))
             endpoint.asked.set()
-            if mood is Mood.SILENT:
+            if mood is EndpointMode.SILENT:
                 endpoint.over.wait()
                 self.close_connection = True
                 return
-            if mood is Mood.AWAY:
+            if mood is EndpointMode.AWAY:
                 self._say(503, b"")
                 return
             answer = requests.post(

@@ -16,7 +16,7 @@ from devnet.demo.stage import ETHER, MODEL, VERSION
 from oracle.bindings.codec import decode_result, encode_call
 from oracle.chain.decode.abi import load_abi
 from oracle.cli.main import run
-from tests.support.cli.local_network import LocalNetwork, Settings, local_network, write
+from tests.support.cli.local_network import LocalNetwork, Settings, run_local_network, write_config
 
 # A pool of fifty is full and the kickout is due; and the number of parts in which the daemon
 # reads.
@@ -46,59 +46,59 @@ def played_chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (folder / "lock").open("w") as one_at_a_time:
         flock(one_at_a_time, LOCK_EX)
         config = folder / "config.toml"
-        return config if config.exists() else play_into(folder)
+        return config if config.exists() else build_indexed_chain(folder)
 
 
-def play_into(folder: Path) -> Path:
+def build_indexed_chain(folder: Path) -> Path:
     """Build the chain, let the daemon index it into a database in `folder`.
 
     Return the settings file.
     """
-    with TemporaryDirectory() as keys, local_network(Path(keys)) as network:
-        settings = _with_dispatcher(network, network.settings(folder))
-        path = write(settings, Path(keys) / "config.toml")
+    with TemporaryDirectory() as keys, run_local_network(Path(keys)) as network:
+        settings = _add_dispatch_settings(network, network.settings(folder))
+        path = write_config(settings, Path(keys) / "config.toml")
         for _ in range(_PARTS):
             network.play(_WAVES // _PARTS)
-            _round(network, path)
+            _report_once(network, path)
         for _ in range(_MOST_ROUNDS):
-            if _has_said(network, "KickExecuted"):
+            if _has_emitted(network, "KickExecuted"):
                 break
             network.play(1)
-            _round(network, path)
-        _fall_silent(network, MOODY.name)
-        _draw(network, path)
-        return _without_chain(settings, folder)
+            _report_once(network, path)
+        _time_out_until_excluded(network, MOODY.name)
+        _start_and_draw_tasks(network, path)
+        return _remove_chain_settings(settings, folder)
 
 
-def _round(network: LocalNetwork, path: Path) -> None:
+def _report_once(network: LocalNetwork, path: Path) -> None:
     """Run the daemon until it has reported and has seen its report land."""
     for _ in range(2):
-        _look(path)
+        _run_once(path)
         network.mine(3)
 
 
-def _look(path: Path, *flags: str) -> None:
+def _run_once(path: Path, *flags: str) -> None:
     assert run(["run", "--once", "--publish", *flags, "--config", str(path)]) == 0
 
 
-def _with_dispatcher(network: LocalNetwork, settings: Settings) -> Settings:
+def _add_dispatch_settings(network: LocalNetwork, settings: Settings) -> Settings:
     files = {"keystore": "json", "password_file": "password"}
     for part, ending in files.items():
         settings["keys"][f"dispatcher_{part}"] = str(network.keys / f"dispatcher.{ending}")
     return {**settings, "dispatch": _DISPATCH, "log": {"format": "json", "level": "error"}}
 
 
-def _fall_silent(network: LocalNetwork, name: str) -> None:
+def _time_out_until_excluded(network: LocalNetwork, name: str) -> None:
     """Let a node time out until it is excluded, so that one node is excluded at the end."""
     stage, chain = network.stage, network.stage.chain
     for number in range(_TIMEOUTS):
-        order = _order(number)
+        order = _build_order(number)
         calldata = encode_call("TaskNetwork", "keyOf", stage.creator, order[0])
         response = chain.make_request(
             "eth_call", {"to": stage.network, "data": calldata}, "latest"
         )
         key = decode_result("TaskNetwork", "keyOf", response)[0]
-        node, created = stage.nodes[name], _created(network, order)
+        node, created = stage.nodes[name], _build_creation(network, order)
         started = stage.build_call(stage.creator, "TaskNetwork", "startTask", key, node)
         chain.mine(network.clock.advance(), [created, started])
         network.mine(_TASK_SECONDS // BLOCK_SECONDS + 1)
@@ -106,7 +106,7 @@ def _fall_silent(network: LocalNetwork, name: str) -> None:
         chain.mine(network.clock.advance(), [over])
 
 
-def _draw(network: LocalNetwork, path: Path) -> None:
+def _start_and_draw_tasks(network: LocalNetwork, path: Path) -> None:
     """Make our account the dispatcher: it starts some tasks, and only draws nodes for others."""
     stage, chain = network.stage, network.stage.chain
     keystore = json.loads((network.keys / "dispatcher.json").read_text("utf-8"))
@@ -115,34 +115,34 @@ def _draw(network: LocalNetwork, path: Path) -> None:
     admin, *_ = chain.make_request("eth_accounts")
     chosen = stage.build_call(admin, "TaskNetwork", "setDispatcher", dispatcher)
     chain.mine(network.clock.advance(), [chosen])
-    _order_some(network, _TIMEOUTS)
-    _look(path, "--dispatch")
+    _order_tasks(network, _TIMEOUTS)
+    _run_once(path, "--dispatch")
     network.mine(1)
-    _look(path, "--dispatch")
-    _order_some(network, _TIMEOUTS + _DRAWN)
-    _look(path)
+    _run_once(path, "--dispatch")
+    _order_tasks(network, _TIMEOUTS + _DRAWN)
+    _run_once(path)
 
 
-def _order_some(network: LocalNetwork, first: int) -> None:
+def _order_tasks(network: LocalNetwork, first: int) -> None:
     """Order tasks with these numbers, and mine the seed block of their draws."""
-    orders = [_created(network, _order(first + number)) for number in range(_DRAWN)]
+    orders = [_build_creation(network, _build_order(first + number)) for number in range(_DRAWN)]
     network.stage.chain.mine(network.clock.advance(), orders)
     network.mine(2)
 
 
-def _created(network: LocalNetwork, order: tuple[object, ...]) -> dict[str, str]:
+def _build_creation(network: LocalNetwork, order: tuple[object, ...]) -> dict[str, str]:
     """Return the transaction that orders a task."""
     stage = network.stage
     return stage.build_call(stage.creator, "TaskNetwork", "createTask", order, value=ETHER // 10)
 
 
-def _order(number: int) -> tuple[object, ...]:
+def _build_order(number: int) -> tuple[object, ...]:
     """Return the struct Order of TaskNetwork, for a task without a group."""
     alone, image, any_gpu = (bytes(32), 0), 0, (0, "", 0)
     return (bytes([number + 1]) * 32, *alone, image, *any_gpu, [MODEL], *VERSION, 1, _TASK_SECONDS)
 
 
-def _has_said(network: LocalNetwork, event: str) -> bool:
+def _has_emitted(network: LocalNetwork, event: str) -> bool:
     log_filter = {
         "address": network.stage.oracle,
         "fromBlock": "0x0",
@@ -151,7 +151,7 @@ def _has_said(network: LocalNetwork, event: str) -> bool:
     return bool(network.stage.chain.make_request("eth_getLogs", log_filter))
 
 
-def _without_chain(settings: Settings, folder: Path) -> Path:
+def _remove_chain_settings(settings: Settings, folder: Path) -> Path:
     """Return the settings that `serve` needs: chain and keys are removed."""
     remaining_settings = {
         name: section for name, section in settings.items() if name not in {"keys", "dispatch"}
@@ -160,4 +160,4 @@ def _without_chain(settings: Settings, folder: Path) -> Path:
         "api": {"port": 0, "requests_per_second": 10_000},
         "log": {"format": "json"},
     }
-    return write({**remaining_settings, **served}, folder / "config.toml")
+    return write_config({**remaining_settings, **served}, folder / "config.toml")

@@ -1,10 +1,10 @@
 """Checks that a command rejects wrong input with one clear line on stderr and its exit code."""
 
 from oracle.cli.main import run
-from tests.support.cli.local_network import write
+from tests.support.cli.local_network import write_config
 
 
-def refused(capsys, *arguments, code=2):
+def run_refused_command(capsys, *arguments, code=2):
     """Return the one line on stderr; a traceback would have several lines."""
     assert run([*map(str, arguments)]) == code
     error_line = capsys.readouterr().err.strip()
@@ -13,8 +13,8 @@ def refused(capsys, *arguments, code=2):
     return error_line
 
 
-def refused_run(capsys, settings, tmp_path, code=2):
-    path = write(settings, tmp_path / "config.toml")
-    line = refused(capsys, "run", "--once", "--config", path, code=code)
+def run_with_refused_settings(capsys, settings, tmp_path, code=2):
+    path = write_config(settings, tmp_path / "config.toml")
+    line = run_refused_command(capsys, "run", "--once", "--config", path, code=code)
     assert "\n" not in line
     return line

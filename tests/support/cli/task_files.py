@@ -10,13 +10,13 @@ from tests.support.histories import History
 TB = 10**18
 
 
-def events_in(folder: Path, history: History, name: str = "events.jsonl") -> Path:
+def write_events(folder: Path, history: History, name: str = "events.jsonl") -> Path:
     path = folder / name
     path.write_text("".join(f"{event_to_json(event)}\n" for event in history.events))
     return path
 
 
-def task_in(folder: Path, name: str = "task.json", **task_fields: Any) -> Path:
+def write_task(folder: Path, name: str = "task.json", **task_fields: Any) -> Path:
     path = folder / name
     path.write_text(json.dumps(task_fields))
     return path

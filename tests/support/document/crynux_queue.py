@@ -59,7 +59,7 @@ class TaskQueue:
         created = task.created_at or BEFORE_EVERYTHING
         entry = QueuedTask(-self.pricing.compute_value(task), created, task.key, task)
         self._entries[task.key] = entry
-        insort(self._groups.setdefault(get_queue_group(task), []), entry, key=_order)
+        insort(self._groups.setdefault(get_queue_group(task), []), entry, key=_get_sort_key)
 
     def discard(self, key: TaskKey) -> None:
         """Remove a task if it is in the queue."""
@@ -68,17 +68,20 @@ class TaskQueue:
             return
         group = get_queue_group(entry.task)
         entries = self._groups[group]
-        del entries[bisect_left(entries, _order(entry), key=_order)]
+        del entries[bisect_left(entries, _get_sort_key(entry), key=_get_sort_key)]
         if not entries:
             del self._groups[group]
 
     def groups(self) -> dict[QueueGroup, Sequence[QueuedTask]]:
         """Return all groups in order: the largest VRAM first, cards by name, Any last."""
-        return {name: tuple(self._groups[name]) for name in sorted(self._groups, key=_group_order)}
+        return {
+            name: tuple(self._groups[name])
+            for name in sorted(self._groups, key=_get_group_sort_key)
+        }
 
     def in_order(self) -> Iterator[QueuedTask]:
         """Yield the tasks of all groups, the most valuable first, then the older."""
-        return merge(*self._groups.values(), key=_order)
+        return merge(*self._groups.values(), key=_get_sort_key)
 
     def heads_for(self, node: Node) -> dict[QueueGroup, QueuedTask]:
         """Return the candidate groups of a freed node, each with its head.
@@ -96,7 +99,7 @@ class TaskQueue:
 
     def next_for(self, node: Node) -> QueuedTask | None:
         """Return the best head for a free node, or None if the node can run no waiting task."""
-        return min(self.heads_for(node).values(), key=_order, default=None)
+        return min(self.heads_for(node).values(), key=_get_sort_key, default=None)
 
     def can_run(self, node: Node, task: Task) -> bool:
         """Return whether card, version and, without a fallback, models fit the task."""
@@ -115,12 +118,12 @@ class TaskQueue:
         """
         excess = max(0, len(self) - capacity)
         tails = map(reversed, self._groups.values())
-        return list(islice(merge(*tails, key=_order, reverse=True), excess))
+        return list(islice(merge(*tails, key=_get_sort_key, reverse=True), excess))
 
 
-def _order(entry: QueuedTask) -> tuple[Fraction, Position, TaskKey]:
+def _get_sort_key(entry: QueuedTask) -> tuple[Fraction, Position, TaskKey]:
     return entry[:3]
 
 
-def _group_order(group: QueueGroup) -> tuple[int, bool, str]:
+def _get_group_sort_key(group: QueueGroup) -> tuple[int, bool, str]:
     return -group.vram, group.gpu is None, group.gpu or ""

@@ -40,7 +40,7 @@ class Combination:
     card: CardGroup | None
 
 
-def combinations(freed: Node, available: Iterable[Node]) -> list[Combination]:
+def list_combinations(freed: Node, available: Iterable[Node]) -> list[Combination]:
     """Return a freed node's combination with nodes of its card, and the one with the most VRAM.
 
     A combination is missing if too few nodes are available. Partners that fit equally well are all
@@ -49,17 +49,20 @@ def combinations(freed: Node, available: Iterable[Node]) -> list[Combination]:
     """
     other_nodes = [node for node in available if node.address != freed.address]
     other_nodes.sort(key=lambda node: node.address)
-    candidates = [_of_one_card(freed, other_nodes), _of_largest_vram(freed, other_nodes)]
+    candidates = [
+        _find_card_combination(freed, other_nodes),
+        _find_largest_vram_combination(freed, other_nodes),
+    ]
     return [candidate for candidate in candidates if candidate is not None]
 
 
-def _of_one_card(freed: Node, other_nodes: Sequence[Node]) -> Combination | None:
+def _find_card_combination(freed: Node, other_nodes: Sequence[Node]) -> Combination | None:
     card = get_card_group(freed)
     same = [node for node in other_nodes if card is not None and get_card_group(node) == card]
     return Combination(freed, same, freed.gpu_vram or 0, card) if _has_three_nodes(same) else None
 
 
-def _of_largest_vram(freed: Node, other_nodes: Sequence[Node]) -> Combination | None:
+def _find_largest_vram_combination(freed: Node, other_nodes: Sequence[Node]) -> Combination | None:
     if not _has_three_nodes(other_nodes):
         return None
     largest = sorted((node.gpu_vram or 0 for node in other_nodes), reverse=True)
@@ -97,7 +100,7 @@ class TrioTask:
         return [self.combination.freed.address, *(draw.node for draw in drawn)]
 
 
-def as_one_task(trio: QueueItem) -> Task:
+def merge_group_into_task(trio: QueueItem) -> Task:
     """Return a group of three as the legacy queue counts it: one task with the sum of the fees.
 
     Its age is that of its last task.
@@ -127,7 +130,7 @@ class LegacyQueue:
         created = task.created_at or BEFORE_EVERYTHING
         entry = QueuedTask(-self._value_of(task), created, task.key, task)
         self._entries[task.key] = entry
-        insort(self._groups.setdefault(get_task_group(task), []), entry, key=_order)
+        insort(self._groups.setdefault(get_task_group(task), []), entry, key=_get_sort_key)
 
     def discard(self, key: TaskKey) -> None:
         """Remove a task if it is in the queue."""
@@ -135,7 +138,7 @@ class LegacyQueue:
         if entry is None:
             return
         entries = self._groups[get_task_group(entry.task)]
-        del entries[bisect_left(entries, _order(entry), key=_order)]
+        del entries[bisect_left(entries, _get_sort_key(entry), key=_get_sort_key)]
         if not entries:
             del self._groups[get_task_group(entry.task)]
 
@@ -148,7 +151,7 @@ class LegacyQueue:
 
     def in_order(self) -> Iterator[QueuedTask]:
         """Yield the tasks of all groups, the most valuable first, then the older."""
-        return merge(*self._groups.values(), key=_order)
+        return merge(*self._groups.values(), key=_get_sort_key)
 
     def offers_for(self, freed: Node, available: Iterable[Node]) -> list[TrioTask]:
         """Return the tasks that the freed node can run with others, the best first, one per group.
@@ -157,15 +160,18 @@ class LegacyQueue:
         trios could take the same task, the one with one card does.
         """
         offer_by_group: dict[TaskGroup, TrioTask] = {}
-        for combination in combinations(freed, available):
+        for combination in list_combinations(freed, available):
             for group, entries in self._groups.items():
                 if group.vram > combination.vram or (group.gpt and combination.card is None):
                     continue
-                offer = _first_offer(group, entries, combination)
+                offer = _find_first_offer(group, entries, combination)
                 best_offer = offer_by_group.get(group)
-                if offer and (best_offer is None or _by_task(offer) < _by_task(best_offer)):
+                if offer and (
+                    best_offer is None
+                    or _get_task_sort_key(offer) < _get_task_sort_key(best_offer)
+                ):
                     offer_by_group[group] = offer
-        return sorted(offer_by_group.values(), key=_by_task)
+        return sorted(offer_by_group.values(), key=_get_task_sort_key)
 
     def next_for(self, freed: Node, available: Iterable[Node]) -> TrioTask | None:
         """Return the most valuable offer, of equal ones the older, or None if nothing can run."""
@@ -179,10 +185,10 @@ class LegacyQueue:
         """
         excess = max(0, len(self) - capacity)
         tails = map(reversed, self._groups.values())
-        return list(islice(merge(*tails, key=_order, reverse=True), excess))
+        return list(islice(merge(*tails, key=_get_sort_key, reverse=True), excess))
 
 
-def _first_offer(
+def _find_first_offer(
     group: TaskGroup, entries: Sequence[QueuedTask], combination: Combination
 ) -> TrioTask | None:
     for entry in entries:
@@ -202,9 +208,9 @@ def _first_offer(
     return None
 
 
-def _order(entry: QueuedTask) -> tuple[Fraction, Position, TaskKey]:
+def _get_sort_key(entry: QueuedTask) -> tuple[Fraction, Position, TaskKey]:
     return entry[:3]
 
 
-def _by_task(offer: TrioTask) -> tuple[Fraction, Position, TaskKey]:
-    return _order(offer.waiting)
+def _get_task_sort_key(offer: TrioTask) -> tuple[Fraction, Position, TaskKey]:
+    return _get_sort_key(offer.waiting)

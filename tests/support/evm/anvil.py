@@ -17,25 +17,25 @@ LISTENING = "Listening on "
 KEPT_BLOCKS = 20_000
 
 
-def binary() -> Path:
+def find_anvil() -> Path:
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     package = f"anvil-{platform.system().lower()}-{machine}"
     return ROOT / "node_modules" / "@foundry-rs" / package / "bin" / "anvil"
 
 
 @contextmanager
-def anvil(*flags: str) -> Iterator[str]:
+def run_anvil(*flags: str) -> Iterator[str]:
     """Run a new chain and yield its URL.
 
     Blocks are mined by `evm_mine`, unless flags change this.
     """
     with tempfile.TemporaryDirectory(prefix="anvil-") as cache:
-        command = [str(binary()), "--port", "0", "--prune-history", str(KEPT_BLOCKS)]
+        command = [str(find_anvil()), "--port", "0", "--prune-history", str(KEPT_BLOCKS)]
         command += ["--cache-path", cache, *(flags or FREE_BY_HAND)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
             try:
-                url = f"http://{_address(running)}"
-                _hush(url)
+                url = f"http://{_read_url(running)}"
+                _drain_output(url)
                 yield url
             finally:
                 running.terminate()
@@ -45,7 +45,7 @@ def anvil(*flags: str) -> Iterator[str]:
 FREE_BY_HAND = ("--no-mining", "--gas-price", "0", "--block-base-fee-per-gas", "0")
 
 
-def from_a_minute() -> tuple[str, str]:
+def build_minute_start_flags() -> tuple[str, str]:
     """Return the flags that set the first block's time to the start of a minute, as of a period.
 
     Otherwise a period might end in the middle of any test.
@@ -54,13 +54,13 @@ def from_a_minute() -> tuple[str, str]:
     return "--timestamp", str(now // 60 * 60)
 
 
-def _hush(url: str) -> None:
+def _drain_output(url: str) -> None:
     """Drain the output; once the pipe is full, Anvil would stop in the middle of a request."""
     call = {"jsonrpc": "2.0", "id": 0, "method": "anvil_setLoggingEnabled", "params": [False]}
     requests.post(url, json=call, timeout=120).raise_for_status()
 
 
-def _address(running: subprocess.Popen[str]) -> str:
+def _read_url(running: subprocess.Popen[str]) -> str:
     assert running.stdout is not None
     for line in running.stdout:
         if line.startswith(LISTENING):

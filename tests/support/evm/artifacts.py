@@ -9,7 +9,7 @@ ABI = Path(__file__).resolve().parents[3] / "abi"
 
 
 @cache
-def artifact(name: str) -> dict[str, Any]:
+def load_artifact(name: str) -> dict[str, Any]:
     """Return an artifact by name.
 
     A name in a folder is `folder/name`, as `testing/StubbornNode`.

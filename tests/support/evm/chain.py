@@ -13,7 +13,7 @@ from web3.contract import Contract
 from web3.contract.contract import ContractEvent
 from web3.datastructures import AttributeDict
 
-from tests.support.evm.artifacts import artifact
+from tests.support.evm.artifacts import load_artifact
 
 GAS = 12_000_000
 
@@ -27,7 +27,7 @@ class RevertedError(AssertionError):
         self.values = tuple(args)
 
 
-class Said(NamedTuple):
+class DecodedEvent(NamedTuple):
     """One decoded event of a transaction."""
 
     event: str
@@ -39,7 +39,7 @@ class Receipt(NamedTuple):
     """The results of a mined transaction."""
 
     raw: dict[str, Any]
-    events: list[Said]
+    events: list[DecodedEvent]
 
     @property
     def names(self) -> list[str]:
@@ -138,7 +138,7 @@ class Chain:
     # --- contracts ---
 
     def deploy(self, name: str, *args: Any, sender: str | None = None) -> Contract:
-        return self.deploy_compiled(artifact(name), *args, sender=sender)
+        return self.deploy_compiled(load_artifact(name), *args, sender=sender)
 
     def deploy_compiled(
         self, compiled: dict[str, Any], *args: Any, sender: str | None = None
@@ -152,7 +152,7 @@ class Chain:
 
     def contract(self, name: str, address: str) -> Contract:
         """Return the contract of an artifact at an address, and register its errors and events."""
-        return self._register(artifact(name)["abi"], address)
+        return self._register(load_artifact(name)["abi"], address)
 
     def _register(self, abi: list[Any], address: str) -> Contract:
         contract = self.web3.eth.contract(address=Web3.to_checksum_address(address), abi=abi)
@@ -175,7 +175,9 @@ class Chain:
         Raises:
             RevertedError: the transaction fails.
         """
-        return self.transact(to=call.address, data=encoded(call), sender=sender, value=value)
+        return self.transact(
+            to=call.address, data=encode_calldata(call), sender=sender, value=value
+        )
 
     def transact(self, **fields: Any) -> Receipt:
         transaction = self._request(**fields)
@@ -191,7 +193,9 @@ class Chain:
         return [str(sent) for sent in self.rpcs(*calls, ("evm_mine",))[:-1]]
 
     def request(self, call: Any, *, sender: str | None = None, value: int = 0) -> dict[str, Any]:
-        return self._request(to=call.address, data=encoded(call), sender=sender, value=value)
+        return self._request(
+            to=call.address, data=encode_calldata(call), sender=sender, value=value
+        )
 
     def _request(
         self, *, data: str, sender: str | None = None, to: str | None = None, value: int = 0
@@ -207,13 +211,13 @@ class Chain:
             raise self._reason(sent)
         return Receipt(raw, [event for log in raw["logs"] for event in self._said(log)])
 
-    def _said(self, log: dict[str, Any]) -> list[Said]:
+    def _said(self, log: dict[str, Any]) -> list[DecodedEvent]:
         address = Web3.to_checksum_address(log["address"])
         event = self._events.get(address, {}).get(bytes(HexBytes(log["topics"][0])))
         if event is None:
             return []
-        args = event.process_log(as_log(log))["args"]
-        return [Said(event.event_name, dict(args), address)]
+        args = event.process_log(to_web3_log(log))["args"]
+        return [DecodedEvent(event.event_name, dict(args), address)]
 
     def _reason(self, sent: str) -> RevertedError:
         trace = self.rpc("debug_traceTransaction", sent, {"tracer": "callTracer"})
@@ -222,11 +226,11 @@ class Chain:
         return RevertedError(name, decode(kinds, output[4:]))
 
 
-def encoded(call: Any) -> str:
+def encode_calldata(call: Any) -> str:
     return str(call._encode_transaction_data())
 
 
-def as_log(log: dict[str, Any]) -> Any:
+def to_web3_log(log: dict[str, Any]) -> Any:
     """Convert a log from the node's JSON to the form that web3's decoder expects."""
     numbers = {key: int(log[key], 16) for key in ("blockNumber", "logIndex", "transactionIndex")}
     byte_fields = {key: HexBytes(log[key]) for key in ("data", "blockHash", "transactionHash")}
@@ -234,4 +238,4 @@ def as_log(log: dict[str, Any]) -> Any:
     return AttributeDict({**log, **numbers, **byte_fields, "topics": topics})
 
 
-__all__ = ["Chain", "Receipt", "RevertedError", "Said", "encoded"]
+__all__ = ["Chain", "DecodedEvent", "Receipt", "RevertedError", "encode_calldata"]

@@ -3,10 +3,10 @@
 from typing import Any
 
 from tests.support.evm.chain import Receipt
-from tests.support.evm.groups import time_out
-from tests.support.evm.network import ETHER, Network, Standing, answer_of, word
+from tests.support.evm.groups import time_out_tasks
+from tests.support.evm.network import ETHER, Network, Standing, compute_answer, encode_word
 
-SECOND = word(2)
+SECOND = encode_word(2)
 WINDOW = 86_400
 ERROR, SILENT = "e", "-"
 IN, OUT = Standing.ACTIVE, Standing.SLASHED
@@ -39,9 +39,9 @@ class Group:
         played = zip(self.tasks, self.nodes, answers, strict=True)
         spoken = [move for move in played if move[2] != SILENT]
         for task, node, does in spoken:
-            network.commit(task, node, answer_of(self.key, result(does)))
+            network.commit(task, node, compute_answer(self.key, make_result(does)))
         silent = {*self.tasks} - {task for task, _, _ in spoken}
-        time_out(network, sorted(silent))
+        time_out_tasks(network, sorted(silent))
         for task, _, _ in spoken:
             network.reveal(task)
         return self.compare()
@@ -51,41 +51,41 @@ class Group:
         return self.network.by(self.creator, call)
 
     def settle(self, result: int = 0) -> Receipt:
-        call = self.network.does.settleContest(self.key, self.tasks, word(result))
+        call = self.network.does.settleContest(self.key, self.tasks, encode_word(result))
         return self.network.by(self.network.admin, call)
 
 
-def result(letter: str) -> int:
+def make_result(letter: str) -> int:
     return 0 if letter == ERROR else ord(letter)
 
 
-def second_of(first: Group) -> Group:
+def create_second_group(first: Group) -> Group:
     """Start the dispatcher's own group, which repeats the work of the first group."""
     network = first.network
     nodes = network.nodes[3:6]
-    tasks = created_by(order_second(network, first.key, SECOND, nodes))
+    tasks = list_created_tasks(order_second_group(network, first.key, SECOND, nodes))
     return Group(network, network.dispatcher, SECOND, nodes, tasks)
 
 
-def order_second(
+def order_second_group(
     network: Network, contested: bytes, name: bytes, nodes: list[str], **order_fields: Any
 ) -> Receipt:
     """Order, link and start a second group in one call, from a balance filled for this."""
     network.by(network.admin, network.does.fund(network.dispatcher), ETHER * len(nodes))
-    plain: dict[str, Any] = {"id": first_id(name), "group": name, "group_size": len(nodes)}
+    plain: dict[str, Any] = {"id": make_first_id(name), "group": name, "group_size": len(nodes)}
     order = network.order(**plain | order_fields)
     call = network.does.probe(order, ETHER, nodes, contested)
     return network.by(network.dispatcher, call)
 
 
-def first_id(name: bytes) -> bytes:
+def make_first_id(name: bytes) -> bytes:
     """Return an id that no other task of a test has."""
-    return word((int.from_bytes(name) << 64) + (1 << 40))
+    return encode_word((int.from_bytes(name) << 64) + (1 << 40))
 
 
-def created_by(receipt: Receipt) -> list[bytes]:
+def list_created_tasks(receipt: Receipt) -> list[bytes]:
     return [bytes(event.args["task"]) for event in receipt.events if event.event == "TaskCreated"]
 
 
-def standings(group: Group) -> list[Standing]:
+def list_standings(group: Group) -> list[Standing]:
     return [group.network.standing(node) for node in group.nodes]

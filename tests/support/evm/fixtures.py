@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.evm.anvil import FREE_BY_HAND, anvil, from_a_minute
+from tests.support.evm.anvil import FREE_BY_HAND, build_minute_start_flags, run_anvil
 from tests.support.evm.chain import Chain
 
 
 @pytest.fixture(scope="module")
 def fresh_chain() -> Iterator[Chain]:
     """Yield the module's chain, which is never undone; deploy shared contracts here."""
-    with anvil(*FREE_BY_HAND, *from_a_minute()) as url:
+    with run_anvil(*FREE_BY_HAND, *build_minute_start_flags()) as url:
         chain = Chain(url)
         try:
             yield chain

@@ -25,7 +25,7 @@ VRAM = 24
 VERSION = (2, 5, 0)
 
 
-class Last(IntEnum):
+class LastStatusCode(IntEnum):
     """Values of `lastStatus` in the events."""
 
     CREATED = 0
@@ -36,7 +36,7 @@ class Last(IntEnum):
     VALIDATED = 5
 
 
-class Why(IntEnum):
+class AbortReasonCode(IntEnum):
     """Values of `reason` in the events."""
 
     TIMEOUT = 1
@@ -95,25 +95,25 @@ class Order(NamedTuple):
     timeout: int = TIMEOUT
 
 
-def word(number: int) -> bytes:
+def encode_word(number: int) -> bytes:
     return number.to_bytes(32, "big")
 
 
-def padded(address: str) -> bytes:
-    return word(int(address, 16))
+def pad_address(address: str) -> bytes:
+    return encode_word(int(address, 16))
 
 
-SALT = word(0x5A17)
+SALT = encode_word(0x5A17)
 
 
-def answer_of(group: bytes, result: int) -> bytes:
+def compute_answer(group: bytes, result: int) -> bytes:
     """Return the answer of a group's node for this result, as the contract defines it."""
-    return bytes(Web3.keccak(group + word(result))) if result else NOTHING
+    return bytes(Web3.keccak(group + encode_word(result))) if result else NOTHING
 
 
-def committed(task: bytes, node: str, answer: bytes, salt: bytes = SALT) -> bytes:
+def compute_commitment(task: bytes, node: str, answer: bytes, salt: bytes = SALT) -> bytes:
     """Return a node's commitment, as the contract defines it."""
-    return bytes(Web3.keccak(task + padded(node) + answer + salt))
+    return bytes(Web3.keccak(task + pad_address(node) + answer + salt))
 
 
 class Settings(NamedTuple):
@@ -160,7 +160,7 @@ class Network:
         """Return an order, by default with an unused id."""
         self._ids += 1
         # web3 only encodes a plain tuple.
-        return tuple(Order(**{"id": word(self._ids), **order_fields}))
+        return tuple(Order(**{"id": encode_word(self._ids), **order_fields}))
 
     def create(self, *, creator: str = "", fee: int = FEE, **order_fields: Any) -> bytes:
         """Create a task and return its key."""
@@ -178,7 +178,7 @@ class Network:
         return task
 
     def submit(self, task: bytes, node: str, result: int = 1) -> Receipt:
-        return self.by(node, self.does.submitResult(task, word(result)))
+        return self.by(node, self.does.submitResult(task, encode_word(result)))
 
     def submitted(self, node: str, result: int = 1, **order_fields: Any) -> bytes:
         """Create a task, run it on a node to its submission, and return its key."""
@@ -192,7 +192,7 @@ class Network:
     def commit(self, task: bytes, node: str, answer: bytes = NOTHING) -> Receipt:
         """Answer a group's task; call `reveal` later. NOTHING reports an error."""
         self._hidden[task] = (node, answer)
-        return self.by(node, self.does.commitAnswer(task, committed(task, node, answer)))
+        return self.by(node, self.does.commitAnswer(task, compute_commitment(task, node, answer)))
 
     def reveal(self, task: bytes) -> Receipt:
         node, answer = self._hidden[task]
@@ -230,7 +230,7 @@ class Network:
     @staticmethod
     def key(creator: str, number: bytes) -> bytes:
         """Return the key, as in events, of a creator's task or group."""
-        return bytes(Web3.solidity_keccak(["bytes32", "bytes32"], [padded(creator), number]))
+        return bytes(Web3.solidity_keccak(["bytes32", "bytes32"], [pad_address(creator), number]))
 
     def owed(self, account: str) -> int:
         return int(self.does.withdrawable(account).call())

@@ -16,14 +16,14 @@ from oracle.indexer.folder import EventFolder
 from oracle.indexer.loop import IngestState
 from oracle.store.database import Store
 from oracle.systems.crynux.crynux_rule_sets import RELAY
-from tests.support.feeds.relay import Relay, served
+from tests.support.feeds.relay import Relay, serve_relay
 from tests.support.scripted import ScriptedChain, ScriptedReader
 from tests.support.txmgr.follower import Follower
 
 SETTINGS = FeedSection(page_rows=100)
 
 
-def beside_a_feed(rules: Rules = RELAY) -> EventFolder:
+def create_feed_folder(rules: Rules = RELAY) -> EventFolder:
     """Return the folder of a new process that folds a chain and a feed."""
     reader = ScriptedReader()
     reader.feed = RelayReader()
@@ -86,7 +86,7 @@ class FeedFollower:
 
     def restart(self) -> None:
         """Continue as another process would."""
-        self.follower.folder = beside_a_feed(self.follower.folder.rules)
+        self.follower.folder = create_feed_folder(self.follower.folder.rules)
         self.follower.ingest = IngestState(head_limit=FeedHeadLimit(self.store))
         self.reads_on = False
 
@@ -108,14 +108,14 @@ class FeedFollower:
 
 
 @contextmanager
-def following(
+def follow_relay(
     store: Store, relay: Relay, chain: ScriptedChain | None = None, rules: Rules = RELAY
 ) -> Iterator[FeedFollower]:
     """Follow a relay over HTTP beside a chain, within this context."""
     chain = chain or ScriptedChain()
-    follower = Follower(chain, store, folder=beside_a_feed(rules))
+    follower = Follower(chain, store, folder=create_feed_folder(rules))
     follower.ingest = IngestState(head_limit=FeedHeadLimit(store))
-    with served(relay) as url:
+    with serve_relay(relay) as url:
         client = FeedClient(url, "feed.url", 5.0, 1 << 16)
         try:
             yield FeedFollower(relay, client, follower, SETTINGS.model_copy())

@@ -18,11 +18,11 @@ CREATOR = "0x" + "cc" * 20
 Row = dict[str, Any]
 
 
-def node(number: int) -> str:
+def relay_node(number: int) -> str:
     return f"0x{number:040x}"
 
 
-def task(number: int) -> str:
+def relay_task(number: int) -> str:
     return f"0x{number:064x}"
 
 
@@ -58,7 +58,9 @@ class Relay:
         self.next_id += ids
 
     def joins(self, number: int) -> int:
-        return self.say("NodeJoin", node(number), node_address=node(number), network="x")
+        return self.say(
+            "NodeJoin", relay_node(number), node_address=relay_node(number), network="x"
+        )
 
     def starts(self, task_: int, by: int) -> int:
         return self._of_runner("TaskStarted", task_, by)
@@ -73,15 +75,15 @@ class Relay:
         return self.say(
             "TaskEndAborted",
             CREATOR,
-            task(task_),
-            task_id_commitment=task(task_),
+            relay_task(task_),
+            task_id_commitment=relay_task(task_),
             abort_issuer=CREATOR,
             abort_reason=reason,
             last_status=status,
         )
 
     def leaves(self, kind: str, number: int) -> int:
-        return self.say(kind, node(number), node_address=node(number), network="x")
+        return self.say(kind, relay_node(number), node_address=relay_node(number), network="x")
 
     def group(self, tasks: Mapping[int, int], score: str = "0xaa") -> None:
         """Run a complete group.
@@ -99,8 +101,8 @@ class Relay:
         self.ends("TaskEndGroupSuccess", *first)
 
     def _of_runner(self, kind: str, task_: int, by: int, **args: object) -> int:
-        named = {"task_id_commitment": task(task_), "selected_node": node(by)}
-        return self.say(kind, node(by), task(task_), **named, **args)
+        named = {"task_id_commitment": relay_task(task_), "selected_node": relay_node(by)}
+        return self.say(kind, relay_node(by), relay_task(task_), **named, **args)
 
     def answer(self, path: str) -> tuple[int, bytes]:
         """Answer a request as the relay does."""
@@ -110,23 +112,25 @@ class Relay:
             return wrong
         parts = urlsplit(path)
         if parts.path == "/v1/now":
-            return _success({"now": self.now})
+            return _build_success_response({"now": self.now})
         if parts.path == "/v1/events/current_id":
-            return _success(self.rows[-1]["id"] if self.rows else 0)
+            return _build_success_response(self.rows[-1]["id"] if self.rows else 0)
         if parts.path == "/v1/events":
             query = parse_qs(parts.query)
             start, limit = int(query["start"][0]), int(query["limit"][0])
             rows = sorted(self.rows, key=lambda row: row["id"])
-            return _success([row for row in rows if row["id"] > start][:limit][: self.page_cap])
+            return _build_success_response(
+                [row for row in rows if row["id"] > start][:limit][: self.page_cap]
+            )
         return 404, b'{"message":"not found"}'
 
 
-def _success(data: object) -> tuple[int, bytes]:
+def _build_success_response(data: object) -> tuple[int, bytes]:
     return 200, json.dumps({"message": "success", "data": data}).encode()
 
 
 @contextmanager
-def served(relay: Relay) -> Iterator[str]:
+def serve_relay(relay: Relay) -> Iterator[str]:
     """Serve the relay over HTTP, and yield its URL."""
 
     class Handler(BaseHTTPRequestHandler):

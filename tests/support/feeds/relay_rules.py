@@ -34,7 +34,7 @@ class ClosedGroup:
     closes: bool = True
 
 
-def same(outcome: str, other_outcome: str) -> bool:
+def have_same_score(outcome: str, other_outcome: str) -> bool:
     """Return compareTaskScore: equal status and equal result; two error reports are equal."""
     return outcome == other_outcome
 
@@ -52,7 +52,7 @@ def close_group(outcomes: Sequence[str]) -> ClosedGroup:
     for place, outcome in enumerate(outcomes):
         if outcome == "T":
             scores[place] = 0
-    closes = compare(outcomes, finished, ends)
+    closes = set_comparison_ends(outcomes, finished, ends)
     for place, end in enumerate(ends):
         if end == INVALIDATED:
             scores[place] = None
@@ -61,7 +61,7 @@ def close_group(outcomes: Sequence[str]) -> ClosedGroup:
     return ClosedGroup(tuple(ends), tuple(scores))
 
 
-def compare(
+def set_comparison_ends(
     outcomes: Sequence[str], finished: Sequence[int], ends: list[str | int | None]
 ) -> bool:
     """Set the ends that the comparison of results decides.
@@ -71,7 +71,7 @@ def compare(
     pairs = [
         (first_index, two)
         for first_index, two in combinations(finished, 2)
-        if same(outcomes[first_index], outcomes[two])
+        if have_same_score(outcomes[first_index], outcomes[two])
     ]
     if not pairs:
         return True
@@ -86,7 +86,7 @@ def compare(
     )
 
 
-def is_told_apart(outcomes: Sequence[str]) -> bool:
+def can_identify_timeout(outcomes: Sequence[str]) -> bool:
     """Return whether the rows show who timed out.
 
     They do not if another member ended silently without a score of 0.
@@ -98,11 +98,11 @@ CREATOR, RELAY_ACCOUNT = "0x" + "cc" * 20, "0x" + "ee" * 20
 _SILENT_ENDS = {"T": (1, 1, RELAY_ACCOUNT), "Q": (7, 0, CREATOR), "S": (10, 1, RELAY_ACCOUNT)}
 
 
-def node_of(number: int) -> str:
+def make_node_address(number: int) -> str:
     return f"0x{number + 1:040x}"
 
 
-def task_of(number: int) -> str:
+def make_task_key(number: int) -> str:
     return f"0x{number + 1:064x}"
 
 
@@ -119,7 +119,7 @@ class Stream:
 
     def abort(self, task: int, reason: int, status: int, issuer: str) -> None:
         args = {"abort_reason": reason, "last_status": status, "abort_issuer": issuer}
-        self.say("TaskEndAborted", issuer, task_of(task), **args)
+        self.say("TaskEndAborted", issuer, make_task_key(task), **args)
 
     def play_group(
         self, nodes: Sequence[int], tasks: Sequence[int], outcomes: Sequence[str], end: ClosedGroup
@@ -128,7 +128,7 @@ class Stream:
         members = list(zip(nodes, tasks, outcomes, strict=True))
         for node, task, outcome in members:
             if outcome != "Q":
-                self.say("TaskStarted", node_of(node), task_of(task))
+                self.say("TaskStarted", make_node_address(node), make_task_key(task))
         for node, task, outcome in members:
             self._answer(node, task, outcome)
         for _, task, outcome in members:
@@ -139,13 +139,13 @@ class Stream:
 
     def _answer(self, node: int, task: int, outcome: str) -> None:
         if outcome == "E":
-            self.say("TaskErrorReported", node_of(node), task_of(task))
+            self.say("TaskErrorReported", make_node_address(node), make_task_key(task))
         elif outcome in FINISHED:
             score = "0x" + outcome.lower() * 64
-            self.say("TaskScoreReady", node_of(node), task_of(task), score=score)
+            self.say("TaskScoreReady", make_node_address(node), make_task_key(task), score=score)
 
     def _close(self, node: int, task: int, outcome: str, closing: str | int | None) -> None:
         if isinstance(closing, str):
-            self.say(closing, node_of(node), task_of(task))
+            self.say(closing, make_node_address(node), make_task_key(task))
         elif closing is not None:
             self.abort(task, closing, 3 if outcome == "E" else 4, CREATOR)

@@ -15,7 +15,7 @@ from oracle.resources import find_shipped_path
 from tests.support.chain.network_logs import NETWORK, ORACLE
 from tests.support.ingest.indexer import CHAIN_ID, FINALITY
 from tests.support.ingest.speaking import tx, txs
-from tests.support.traffic import Traffic, accepted
+from tests.support.traffic import Traffic, build_accepted_round
 
 
 @cache
@@ -78,7 +78,7 @@ class AChain:
         return self.show(last)
 
     def _count_rounds(self, head: Block) -> int:
-        (topic,) = txs([accepted(1)])[0].logs[0].topics[:1]
+        (topic,) = txs([build_accepted_round(1)])[0].logs[0].topics[:1]
         return sum(log["topics"][0] == topic for block in get_branch(head) for log in block.logs)
 
     def say(self, *logs: FakeLog, on: Block | None = None) -> Block:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.support.chain.network_logs import NETWORK, ORACLE
-from tests.support.cli.local_network import Settings, write
+from tests.support.cli.local_network import Settings, write_config
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.indexer import CHAIN_ID, FINALITY
 
@@ -27,4 +27,4 @@ def settings(chain: AChain, folder: Path) -> Settings:
 
 def config(chain: AChain, folder: Path) -> Path:
     """Return a valid configuration with an empty database."""
-    return write(settings(chain, folder), folder / "config.toml")
+    return write_config(settings(chain, folder), folder / "config.toml")

@@ -13,7 +13,7 @@ from oracle.domain.coverage import VerificationLevel
 from oracle.rpc.endpoints.probe import CHAIN_FACTS_KEY
 from oracle.store.database import Store
 from tests.support.chain.network_logs import NETWORK
-from tests.support.cli.local_network import write
+from tests.support.cli.local_network import write_config
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import settings
 from tests.support.ingest.indexer import FINALITY
@@ -76,7 +76,7 @@ class Site:
         del config["oracle"]
         if verify:
             config["verify"] = verify
-        return write(config, self.folder / "config.toml")
+        return write_config(config, self.folder / "config.toml")
 
     def rows(self) -> list[Row]:
         """Return every canonical log in the database: block, hash, index and data."""

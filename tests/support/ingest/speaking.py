@@ -15,7 +15,15 @@ from oracle.domain.events.network_events import (
     TaskKind,
 )
 from oracle.domain.events.oracle_events import ContractEvent
-from tests.support.chain.network_logs import NETWORK, ORACLE, a_hash, created, group, node, said
+from tests.support.chain.network_logs import (
+    NETWORK,
+    ORACLE,
+    encode_log,
+    encode_task_created_log,
+    group_key,
+    make_hash,
+    node_address,
+)
 
 Event = DomainEvent | ContractEvent
 
@@ -27,17 +35,17 @@ _STATUSES = list(LastStatus)
 
 def network(event: str, **values: Any) -> FakeLog:
     """Return the log of a TaskNetwork event."""
-    return _as_said(said("TaskNetwork", NETWORK, event, **values))
+    return _as_said(encode_log("TaskNetwork", NETWORK, event, **values))
 
 
 def oracle(event: str, **values: Any) -> FakeLog:
     """Return the log of an oracle event."""
-    return _as_said(said(ORACLE_CONTRACT, ORACLE, event, **values))
+    return _as_said(encode_log(ORACLE_CONTRACT, ORACLE, event, **values))
 
 
 def task_created(number: int, **changed: Any) -> FakeLog:
     """Return the log of a TaskCreated with usual values, except those in `changed`."""
-    return _as_said(created(number, **changed))
+    return _as_said(encode_task_created_log(number, **changed))
 
 
 def tx(*logs: FakeLog) -> Tx:
@@ -61,10 +69,10 @@ def _created(event: TaskCreated) -> FakeLog:
     return task_created(
         0,
         task=event.task,
-        group=event.group or group(0),
+        group=event.group or group_key(0),
         fee=event.fee or 0,
         kind=kinds.index(event.kind) if event.kind in kinds else 0,
-        creator=event.creator or node(0xC0),
+        creator=event.creator or node_address(0xC0),
     )
 
 
@@ -85,12 +93,12 @@ def _of_node(event: Any) -> FakeLog:
     if isinstance(event, of_network.NodeSlashed):
         more = {"amount": 10**18}
     if isinstance(event, of_network.NodeKickedOut):
-        more = {"stake": 0, "evidence": a_hash(0)}
+        more = {"stake": 0, "evidence": make_hash(0)}
     return network(type(event).__name__, node=event.node, **more)
 
 
 def _of_task(event: Any) -> FakeLog:
-    more = {"resultHash": a_hash(1)} if isinstance(event, of_network.TaskSubmitted) else {}
+    more = {"resultHash": make_hash(1)} if isinstance(event, of_network.TaskSubmitted) else {}
     return network(type(event).__name__, task=event.task, node=event.node, **more)
 
 
@@ -110,7 +118,7 @@ def _aborted(event: of_network.TaskAborted) -> FakeLog:
 
 
 def _who(event: of_network.TaskTimedOut | of_network.TaskAborted) -> str:
-    return event.node or node(0)
+    return event.node or node_address(0)
 
 
 def _status(event: of_network.TaskTimedOut | of_network.TaskAborted) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from oracle.cli.main import run
-from tests.support.cli.local_network import Settings, write
+from tests.support.cli.local_network import Settings, write_config
 from tests.support.office import CHAIN_ID, FINALITY, SETTINGS, Office
 
 
@@ -72,7 +72,7 @@ class Operator:
             uow.lease.release(self.office.epoch)
 
     def does(self, *arguments: object) -> Said:
-        config = write(self.settings(), self.folder / "by-hand.toml")
+        config = write_config(self.settings(), self.folder / "by-hand.toml")
         self.capsys.readouterr()
         code = run([*map(str, arguments), "--json", "--config", str(config)])
         captured = self.capsys.readouterr()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from oracle.store.database import Store
-from tests.support.evm.anvil import FREE_BY_HAND, anvil, from_a_minute
+from tests.support.evm.anvil import FREE_BY_HAND, build_minute_start_flags, run_anvil
 from tests.support.evm.chain import Chain
 from tests.support.office import Office, Premises
 
@@ -14,8 +14,8 @@ from tests.support.office import Office, Premises
 @pytest.fixture(scope="module")
 def fresh_chain() -> Iterator[Chain]:
     """Yield a chain whose `finalized` block is two below the head; Anvil's default is 64."""
-    flags = ("--slots-in-an-epoch", "1", *from_a_minute())
-    with anvil(*FREE_BY_HAND, *flags) as url:
+    flags = ("--slots-in-an-epoch", "1", *build_minute_start_flags())
+    with run_anvil(*FREE_BY_HAND, *flags) as url:
         chain = Chain(url)
         try:
             yield chain

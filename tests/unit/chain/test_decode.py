@@ -15,7 +15,7 @@ from oracle.chain.decode.log_decoder import build_log_decoder
 from oracle.chain.decode.oracle_logs import ORACLE_CONTRACT
 from oracle.chain.profiles.profile_loader import load_profile
 from oracle.domain.logs import Log
-from tests.support.chain.network_logs import NETWORK, a_hash
+from tests.support.chain.network_logs import NETWORK, make_hash
 from tests.support.examples import examples
 
 ADDRESS = "0x" + "4e" * 20
@@ -60,7 +60,7 @@ def read_by(
     input_names: Sequence[str] | None = None,
 ) -> tuple[Any, ...]:
     """What our decoder makes of a log with these topics and data."""
-    log = Log(1, a_hash(1), 5, 0, a_hash(2), 0, NETWORK, tuple(topics), data)
+    log = Log(1, make_hash(1), 5, 0, make_hash(2), 0, NETWORK, tuple(topics), data)
     return build_log_decoder(signature, input_names)(log)
 
 

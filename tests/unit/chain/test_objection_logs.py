@@ -12,12 +12,12 @@ from oracle.domain.events.oracle_events import Objected
 from oracle.domain.ids import Address
 from oracle.domain.logs import Log
 from oracle.errors import InputError
-from tests.support.chain.network_logs import NETWORK, ORACLE, TIME, a_hash, node
+from tests.support.chain.network_logs import NETWORK, ORACLE, TIME, make_hash, node_address
 from tests.support.examples import examples
 
 OBJECTIONS = Address("0x" + "0b" * 20)
 CONTRACTS = {"TaskNetwork": NETWORK}
-NODE = node(1)
+NODE = node_address(1)
 
 
 def open_reader() -> EventReader:
@@ -28,10 +28,10 @@ def objection_log(words: bytes, address: Address = OBJECTIONS) -> Log:
     topic = load_abi(OBJECTIONS_CONTRACT).get_event("Objected").digest
     return Log(
         block=7,
-        block_hash=a_hash(7),
+        block_hash=make_hash(7),
         time=TIME,
         tx=1,
-        tx_hash=a_hash(8),
+        tx_hash=make_hash(8),
         index=3,
         address=address,
         topics=(topic, "0x" + NODE[2:].rjust(64, "0"), f"0x{1_700_000_000:064x}"),

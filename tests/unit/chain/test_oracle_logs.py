@@ -34,54 +34,64 @@ from oracle.domain.events.oracle_events import (
     RulesSet,
     SignersSet,
 )
-from tests.support.chain.memory_chain import Said
-from tests.support.chain.network_logs import AT, ORACLE, TIME, a_hash, as_log, node, said
-from tests.support.evm.artifacts import artifact
+from tests.support.chain.memory_chain import UnminedLog
+from tests.support.chain.network_logs import (
+    AT,
+    ORACLE,
+    TIME,
+    encode_log,
+    make_hash,
+    node_address,
+    to_mined_log,
+)
+from tests.support.evm.artifacts import load_artifact
 
-N, M = node(1), node(2)
+N, M = node_address(1), node_address(2)
 READER_BY_TOPIC = {event.digest: read for event, read in iterate_event_readers()}
 
 
-def oracle(event: str, **values: object) -> Said:
-    return said(ORACLE_CONTRACT, ORACLE, event, **values)
+def oracle(event: str, **values: object) -> UnminedLog:
+    return encode_log(ORACLE_CONTRACT, ORACLE, event, **values)
 
 
-CASES: list[tuple[Said, ContractEvent]] = [
+CASES: list[tuple[UnminedLog, ContractEvent]] = [
     (
         oracle(
             "RoundAccepted",
             round=9,
             asOf=2**48 - 1,
-            asOfHash=a_hash(1),
-            root=a_hash(2),
-            config=a_hash(3),
+            asOfHash=make_hash(1),
+            root=make_hash(2),
+            config=make_hash(3),
             signers=2**254 + 5,
         ),
-        RoundAccepted(AT, TIME, 9, 2**48 - 1, a_hash(1), a_hash(2), a_hash(3), 2**254 + 5),
+        RoundAccepted(
+            AT, TIME, 9, 2**48 - 1, make_hash(1), make_hash(2), make_hash(3), 2**254 + 5
+        ),
     ),
     (oracle("RoundsStruck", **{"from": 3, "to": 8}), RoundsStruck(AT, TIME, 3, 8)),
     (
-        oracle("KickAccused", node=N, round=9, dueSince=77, evidence=a_hash(4), readyAt=99),
-        KickAccused(AT, TIME, N, 9, 77, a_hash(4), 99),
+        oracle("KickAccused", node=N, round=9, dueSince=77, evidence=make_hash(4), readyAt=99),
+        KickAccused(AT, TIME, N, 9, 77, make_hash(4), 99),
     ),
     (
-        oracle("KickCancelled", node=N, by=M, why=a_hash(2)),
-        KickCancelled(AT, TIME, N, M, a_hash(2)),
+        oracle("KickCancelled", node=N, by=M, why=make_hash(2)),
+        KickCancelled(AT, TIME, N, M, make_hash(2)),
     ),
     (oracle("KickAllowed", node=N, dueSince=77), KickAllowed(AT, TIME, N, 77)),
     (
-        oracle("KickExecuted", node=N, evidence=a_hash(1), target=M),
-        KickExecuted(AT, TIME, N, a_hash(1), M),
+        oracle("KickExecuted", node=N, evidence=make_hash(1), target=M),
+        KickExecuted(AT, TIME, N, make_hash(1), M),
     ),
     (
-        oracle("KickRefused", node=N, target=M, reason=a_hash(3)),
-        KickRefused(AT, TIME, N, M, a_hash(3)),
+        oracle("KickRefused", node=N, target=M, reason=make_hash(3)),
+        KickRefused(AT, TIME, N, M, make_hash(3)),
     ),
     (oracle("NodeExpelled", node=N), NodeExpelled(AT, TIME, N)),
     (oracle("NodeReadmitted", node=N), NodeReadmitted(AT, TIME, N)),
     (oracle("SignersSet", signers=[N, M], quorum=2), SignersSet(AT, TIME, (N, M), 2)),
-    (oracle("ConfigSet", count=7, config=a_hash(4)), ConfigSet(AT, TIME, 7, a_hash(4))),
-    (oracle("RulesSet", rulesHash=a_hash(5)), RulesSet(AT, TIME, a_hash(5))),
+    (oracle("ConfigSet", count=7, config=make_hash(4)), ConfigSet(AT, TIME, 7, make_hash(4))),
+    (oracle("RulesSet", rulesHash=make_hash(5)), RulesSet(AT, TIME, make_hash(5))),
     (
         oracle("LimitsSet", limits=(10, 8000, 7200, 2000, 600, 3, 4)),
         LimitsSet(AT, TIME, RootsLimits(10, 8000, 7200, 2000, 600, 3, 4)),
@@ -96,10 +106,10 @@ CASES: list[tuple[Said, ContractEvent]] = [
 @pytest.mark.parametrize(
     ("log", "event"),
     CASES,
-    ids=lambda value: "" if isinstance(value, Said) else type(value).__name__,
+    ids=lambda value: "" if isinstance(value, UnminedLog) else type(value).__name__,
 )
-def test_log_becomes_an_event_of_the_domain(log: Said, event: ContractEvent):
-    assert READER_BY_TOPIC[log.topics[0]](as_log(log)) == event
+def test_log_becomes_an_event_of_the_domain(log: UnminedLog, event: ContractEvent):
+    assert READER_BY_TOPIC[log.topics[0]](to_mined_log(log)) == event
 
 
 def test_every_contract_event_of_the_domain_is_read():
@@ -120,14 +130,14 @@ def test_every_field_of_an_event_is_read():
 
 
 def test_deployed_code_contains_every_event_that_is_read():
-    code = artifact(ORACLE_CONTRACT)["deployedBytecode"]
+    code = load_artifact(ORACLE_CONTRACT)["deployedBytecode"]
     missing = {event.name for event, _ in iterate_event_readers() if event.digest[2:] not in code}
     assert missing == CONSTRUCTOR_ONLY_EVENTS
 
 
 @pytest.mark.parametrize("length", [2 + 64 * 4, 2 + 64 * 6, 40])
 def test_log_of_the_wrong_length_is_rejected(length: int):
-    log = as_log(CASES[0][0])
+    log = to_mined_log(CASES[0][0])
     log.data = (log.data + 64 * "0")[:length]
 
     with pytest.raises(ValueError, match=r"length|short"):
@@ -135,7 +145,7 @@ def test_log_of_the_wrong_length_is_rejected(length: int):
 
 
 def test_signer_with_dirty_high_bytes_is_rejected():
-    log = as_log(CASES[9][0])
+    log = to_mined_log(CASES[9][0])
     log.data = log.data.replace("0" * 24 + N[2:], "1" * 24 + N[2:], 1)
 
     with pytest.raises(MalformedError, match="unused bits"):

@@ -38,22 +38,22 @@ from oracle.domain.events.network_events import (
 from oracle.domain.ids import ZERO_ADDRESS
 from oracle.domain.logs import DeadLetter
 from oracle.errors import InputError
-from tests.support.chain.memory_chain import Said
+from tests.support.chain.memory_chain import UnminedLog
 from tests.support.chain.network_logs import (
     AT,
     NETWORK,
     ORACLE,
     TIME,
-    a_hash,
-    as_log,
-    created,
-    group,
-    network,
-    node,
-    task,
+    encode_network_log,
+    encode_task_created_log,
+    group_key,
+    make_hash,
+    node_address,
+    task_key,
+    to_mined_log,
 )
 
-T, N, G = task(1), node(1), group(1)
+T, N, G = task_key(1), node_address(1), group_key(1)
 BOTH = {"task": T, "node": N}
 
 
@@ -61,7 +61,7 @@ BOTH = {"task": T, "node": N}
     ("said", "event"),
     [
         (
-            network(
+            encode_network_log(
                 "NodeJoined",
                 node=N,
                 stake=400 * 10**18,
@@ -75,30 +75,33 @@ BOTH = {"task": T, "node": N}
             NodeJoined(AT, TIME, N, 400 * 10**18, "RTX", 24, (2, 5, 1), ("a", "b")),
         ),
         (
-            network("NodeVersionUpdated", node=N, major=3, minor=0, patch=2),
+            encode_network_log("NodeVersionUpdated", node=N, major=3, minor=0, patch=2),
             NodeUpdated(AT, TIME, N, version=(3, 0, 2)),
         ),
-        (network("NodeStakeChanged", node=N, stake=7), NodeUpdated(AT, TIME, N, stake=7)),
-        (network("ModelAdded", node=N, model="m"), ModelAdded(AT, TIME, N, "m")),
         (
-            network("DownloadRequested", node=N, model="m", until=2**70),
+            encode_network_log("NodeStakeChanged", node=N, stake=7),
+            NodeUpdated(AT, TIME, N, stake=7),
+        ),
+        (encode_network_log("ModelAdded", node=N, model="m"), ModelAdded(AT, TIME, N, "m")),
+        (
+            encode_network_log("DownloadRequested", node=N, model="m", until=2**70),
             DownloadRequested(AT, TIME, N, "m", 2**63 - 1),
         ),
-        (network("NodePaused", node=N), NodePaused(AT, TIME, N)),
-        (network("NodeResumed", node=N), NodeResumed(AT, TIME, N)),
-        (network("NodeQuit", node=N), NodeQuit(AT, TIME, N)),
-        (network("NodeSlashed", node=N, amount=5), NodeSlashed(AT, TIME, N)),
+        (encode_network_log("NodePaused", node=N), NodePaused(AT, TIME, N)),
+        (encode_network_log("NodeResumed", node=N), NodeResumed(AT, TIME, N)),
+        (encode_network_log("NodeQuit", node=N), NodeQuit(AT, TIME, N)),
+        (encode_network_log("NodeSlashed", node=N, amount=5), NodeSlashed(AT, TIME, N)),
         (
-            network("NodeKickedOut", node=N, stake=5, evidence=a_hash(1)),
+            encode_network_log("NodeKickedOut", node=N, stake=5, evidence=make_hash(1)),
             NodeKickedOut(AT, TIME, N),
         ),
         (
-            created(1, kind=2),
+            encode_task_created_log(1, kind=2),
             TaskCreated(
                 AT,
                 TIME,
                 T,
-                node(0xC0),
+                node_address(0xC0),
                 3 * 10**18,
                 8,
                 "NVIDIA GeForce RTX 4090",
@@ -112,53 +115,53 @@ BOTH = {"task": T, "node": N}
                 3,
             ),
         ),
-        (network("TaskQueued", task=T), TaskQueued(AT, TIME, T)),
-        (network("TaskStarted", **BOTH), TaskStarted(AT, TIME, T, N)),
+        (encode_network_log("TaskQueued", task=T), TaskQueued(AT, TIME, T)),
+        (encode_network_log("TaskStarted", **BOTH), TaskStarted(AT, TIME, T, N)),
         (
-            network("TaskSubmitted", **BOTH, resultHash=a_hash(9)),
+            encode_network_log("TaskSubmitted", **BOTH, resultHash=make_hash(9)),
             TaskSubmitted(AT, TIME, T, N, frees=True),
         ),
         (
-            network("TaskErrorReported", **BOTH),
+            encode_network_log("TaskErrorReported", **BOTH),
             TaskErrorReported(AT, TIME, T, N, frees=True),
         ),
         (
-            network("TaskCommitted", **BOTH, commitment=a_hash(9)),
+            encode_network_log("TaskCommitted", **BOTH, commitment=make_hash(9)),
             TaskSubmitted(AT, TIME, T, N, frees=True),
         ),
         (
-            network("TaskRevealed", **BOTH, answer=a_hash(9)),
+            encode_network_log("TaskRevealed", **BOTH, answer=make_hash(9)),
             ResultDisclosed(AT, TIME, T, N),
         ),
-        (network("TaskErrorRevealed", **BOTH), TaskErrorReported(AT, TIME, T, N)),
-        (network("TaskValidated", task=T), TaskValidated(AT, TIME, T)),
+        (encode_network_log("TaskErrorRevealed", **BOTH), TaskErrorReported(AT, TIME, T, N)),
+        (encode_network_log("TaskValidated", task=T), TaskValidated(AT, TIME, T)),
         (
-            network("GroupValidated", group=G, tasks=[task(3), task(1)]),
-            GroupValidated(AT, TIME, G, (task(3), task(1))),
+            encode_network_log("GroupValidated", group=G, tasks=[task_key(3), task_key(1)]),
+            GroupValidated(AT, TIME, G, (task_key(3), task_key(1))),
         ),
-        (network("FeeShared", **BOTH, amount=7), FeeShared(AT, TIME, T, N, 7)),
-        (network("TaskSucceeded", **BOTH), TaskSucceeded(AT, TIME, T, N)),
-        (network("TaskRefunded", **BOTH), TaskRefunded(AT, TIME, T, N)),
-        (network("TaskInvalidated", **BOTH), TaskInvalidated(AT, TIME, T, N)),
+        (encode_network_log("FeeShared", **BOTH, amount=7), FeeShared(AT, TIME, T, N, 7)),
+        (encode_network_log("TaskSucceeded", **BOTH), TaskSucceeded(AT, TIME, T, N)),
+        (encode_network_log("TaskRefunded", **BOTH), TaskRefunded(AT, TIME, T, N)),
+        (encode_network_log("TaskInvalidated", **BOTH), TaskInvalidated(AT, TIME, T, N)),
         (
-            network("TaskAborted", **BOTH, reason=3, lastStatus=4),
+            encode_network_log("TaskAborted", **BOTH, reason=3, lastStatus=4),
             TaskAborted(AT, TIME, T, N, AbortReason.INCORRECT_RESULT, LastStatus.ERROR_REPORTED),
         ),
         (
-            network("TaskAborted", task=T, node=ZERO_ADDRESS, reason=99, lastStatus=99),
+            encode_network_log("TaskAborted", task=T, node=ZERO_ADDRESS, reason=99, lastStatus=99),
             TaskAborted(AT, TIME, T, None, AbortReason.UNKNOWN, None),
         ),
         (
-            network("TaskTimedOut", **BOTH, lastStatus=2),
+            encode_network_log("TaskTimedOut", **BOTH, lastStatus=2),
             TaskTimedOut(AT, TIME, T, N, LastStatus.STARTED),
         ),
     ],
-    ids=lambda value: type(value).__name__ if not isinstance(value, Said) else "",
+    ids=lambda value: type(value).__name__ if not isinstance(value, UnminedLog) else "",
 )
 def test_every_network_event_maps_to_domain_event(
-    reader: EventReader, said: Said, event: DomainEvent
+    reader: EventReader, said: UnminedLog, event: DomainEvent
 ):
-    assert reader.decode_rows([as_log(said)], []).events == [event]
+    assert reader.decode_rows([to_mined_log(said)], []).events == [event]
 
 
 def test_only_listed_node_or_task_events_of_the_network_are_ignored(reader: EventReader):
@@ -173,7 +176,7 @@ def test_only_listed_node_or_task_events_of_the_network_are_ignored(reader: Even
 
 
 def test_unreadable_log_becomes_dead_letter_and_reading_continues(reader: EventReader):
-    log = as_log(network("TaskQueued", task=T))
+    log = to_mined_log(encode_network_log("TaskQueued", task=T))
     broken = replace(log, index=2, data="0x00")
 
     decoded = reader.decode_rows([broken, log], [])
@@ -187,9 +190,9 @@ def test_unreadable_log_becomes_dead_letter_and_reading_continues(reader: EventR
 
 
 def test_unmapped_event_is_ignored(reader: EventReader):
-    log = network("Credited", account=N, amount=1)
+    log = encode_network_log("Credited", account=N, amount=1)
 
-    assert reader.decode_rows([as_log(log)], []).events == []
+    assert reader.decode_rows([to_mined_log(log)], []).events == []
 
 
 # --- settings ---

@@ -18,32 +18,32 @@ from oracle.domain.events.oracle_events import (
     RulesSet,
 )
 from oracle.domain.ids import Address, Hash
-from tests.support.chain.memory_chain import Said
+from tests.support.chain.memory_chain import UnminedLog
 from tests.support.chain.network_logs import (
     AT,
     NETWORK,
     ORACLE,
     TIME,
-    a_hash,
-    as_log,
-    node,
-    said,
+    encode_log,
+    make_hash,
+    node_address,
+    to_mined_log,
 )
 
 TIMELOCK_ADDRESS = Address("0x" + "71" * 20)
-NEXT_RULES = a_hash(7)
+NEXT_RULES = make_hash(7)
 SET_RULES = encode_call(CONTRACT, "setRules", bytes.fromhex(NEXT_RULES[2:]))
 OPERATION = TimelockedCall(ORACLE, SET_RULES).operation_id
 READER_BY_TOPIC = {event.digest: read for event, read in iterate_timelock_readers(ORACLE)}
 
 
-def timelock(event: str, **values: object) -> Said:
-    return said(TIMELOCK, TIMELOCK_ADDRESS, event, **values)
+def timelock(event: str, **values: object) -> UnminedLog:
+    return encode_log(TIMELOCK, TIMELOCK_ADDRESS, event, **values)
 
 
 def scheduled(
     *, target: Address = ORACLE, data: str = SET_RULES, value: int = 0, delay: int = 600
-) -> Said:
+) -> UnminedLog:
     return timelock(
         "CallScheduled",
         id=OPERATION,
@@ -56,8 +56,8 @@ def scheduled(
     )
 
 
-def read(log: Said) -> Sequence[ContractEvent]:
-    return READER_BY_TOPIC[log.topics[0]](as_log(log))
+def read(log: UnminedLog) -> Sequence[ContractEvent]:
+    return READER_BY_TOPIC[log.topics[0]](to_mined_log(log))
 
 
 def test_scheduled_rules_are_announced_with_their_earliest_time():
@@ -77,22 +77,22 @@ def test_executed_cancelled_and_salted_operations_are_read():
     )
     assert read(executed) == [RulesExecuted(AT, TIME, OPERATION, NEXT_RULES)]
     assert read(timelock("Cancelled", id=OPERATION)) == [OperationCancelled(AT, TIME, OPERATION)]
-    assert read(timelock("CallSalt", id=OPERATION, salt=a_hash(3))) == [
-        OperationSalted(AT, TIME, OPERATION, a_hash(3))
+    assert read(timelock("CallSalt", id=OPERATION, salt=make_hash(3))) == [
+        OperationSalted(AT, TIME, OPERATION, make_hash(3))
     ]
 
 
 @pytest.mark.parametrize(
     "log",
     [
-        pytest.param(scheduled(target=node(1)), id="another contract"),
+        pytest.param(scheduled(target=node_address(1)), id="another contract"),
         pytest.param(scheduled(data=encode_call(CONTRACT, "resume")), id="another function"),
         pytest.param(scheduled(data=SET_RULES[:-2]), id="short arguments"),
         pytest.param(scheduled(data="0x"), id="no data"),
         pytest.param(scheduled(value=1), id="with ether, which the contract rejects"),
     ],
 )
-def test_other_scheduled_calls_announce_no_rules(log: Said):
+def test_other_scheduled_calls_announce_no_rules(log: UnminedLog):
     assert not read(log)
 
 
@@ -112,9 +112,9 @@ def test_reader_with_a_timelock_decodes_both_contracts():
     reader = EventReader.from_profile(
         "reference", {"TaskNetwork": NETWORK}, ORACLE, timelock_address=TIMELOCK_ADDRESS
     )
-    rules_set = said("roots/QoSRoots", ORACLE, "RulesSet", rulesHash=NEXT_RULES)
+    rules_set = encode_log("roots/QoSRoots", ORACLE, "RulesSet", rulesHash=NEXT_RULES)
 
-    decoded = reader.decode_rows([as_log(scheduled()), as_log(rules_set)], [])
+    decoded = reader.decode_rows([to_mined_log(scheduled()), to_mined_log(rules_set)], [])
 
     assert [type(event) for event in decoded.contract_events] == [RulesScheduled, RulesSet]
     assert TIMELOCK_ADDRESS in reader.addresses
@@ -125,6 +125,6 @@ def test_reader_with_a_timelock_decodes_both_contracts():
 
 def test_announcement_by_another_timelock_is_not_read():
     reader = EventReader.from_profile(
-        "reference", {"TaskNetwork": NETWORK}, ORACLE, timelock_address=node(9)
+        "reference", {"TaskNetwork": NETWORK}, ORACLE, timelock_address=node_address(9)
     )
-    assert not reader.decode_rows([as_log(scheduled())], []).contract_events
+    assert not reader.decode_rows([to_mined_log(scheduled())], []).contract_events

@@ -5,29 +5,35 @@ import sys
 import pytest
 
 from oracle.cli.main import run
-from tests.support.cli.local_network import write
-from tests.support.cli.refusal import refused
+from tests.support.cli.local_network import write_config
+from tests.support.cli.refusal import run_refused_command
 
 
 def test_missing_configuration_file_is_rejected(capsys, tmp_path):
-    line = refused(capsys, "status", "--config", tmp_path / "missing.toml")
+    line = run_refused_command(capsys, "status", "--config", tmp_path / "missing.toml")
     assert "missing.toml: configuration not found" in line
 
 
 def test_configuration_that_is_not_toml_is_rejected(capsys, tmp_path):
     (tmp_path / "bad.toml").write_text("[chain\nid = 1")
-    assert "invalid TOML" in refused(capsys, "status", "--config", tmp_path / "bad.toml")
+    assert "invalid TOML" in run_refused_command(
+        capsys, "status", "--config", tmp_path / "bad.toml"
+    )
 
 
 def test_configuration_that_is_not_utf8_is_rejected(capsys, tmp_path):
     (tmp_path / "bad.toml").write_bytes(b"\xff\xfe\x00")
-    assert "not UTF-8 text" in refused(capsys, "status", "--config", tmp_path / "bad.toml")
+    assert "not UTF-8 text" in run_refused_command(
+        capsys, "status", "--config", tmp_path / "bad.toml"
+    )
 
 
 def test_error_for_unknown_key_names_it(capsys, sound, tmp_path):
     sound["chain"]["finality"] = 5
-    path = write(sound, tmp_path / "config.toml")
-    assert "chain.finality: unknown setting" in refused(capsys, "status", "--config", path)
+    path = write_config(sound, tmp_path / "config.toml")
+    assert "chain.finality: unknown setting" in run_refused_command(
+        capsys, "status", "--config", path
+    )
 
 
 def test_all_configuration_faults_are_reported_together(capsys, sound, tmp_path, monkeypatch):
@@ -36,9 +42,9 @@ def test_all_configuration_faults_are_reported_together(capsys, sound, tmp_path,
     sound["bar"] = {"x": 1}
     monkeypatch.setenv("QOS_ORACLE_CHIAN__ID", "1")
     monkeypatch.setenv("QOS_ORACLE_WEB__PORT", "70000")
-    path = write(sound, tmp_path / "config.toml")
+    path = write_config(sound, tmp_path / "config.toml")
 
-    error_output = refused(capsys, "config", "check", "--config", path)
+    error_output = run_refused_command(capsys, "config", "check", "--config", path)
 
     for fault in (
         "chain.id",
@@ -57,16 +63,16 @@ def test_all_configuration_faults_are_reported_together(capsys, sound, tmp_path,
 @pytest.mark.parametrize("command", ["demo", "devnet"])
 @pytest.mark.parametrize("port", [-1, 65_536])
 def test_out_of_range_port_is_rejected(capsys, command, port):
-    assert "'--port': Input should be" in refused(capsys, command, "--port", port)
+    assert "'--port': Input should be" in run_refused_command(capsys, command, "--port", port)
 
 
 def test_conflicting_settings_are_rejected(capsys, sound, tmp_path):
     sound["oracle"] = {"publish": True, "level": "safe", "anchor_window": 20}
     sound["oracle"]["timelock"] = "0x" + "7" * 40
     sound["keys"] = {"signer_keystore": "signer.json"}
-    path = write(sound, tmp_path / "config.toml")
+    path = write_config(sound, tmp_path / "config.toml")
 
-    error_output = refused(capsys, "run", "--config", path)
+    error_output = run_refused_command(capsys, "run", "--config", path)
 
     assert "oracle.publish: requires oracle.address" in error_output
     assert "oracle.timelock: requires oracle.address" in error_output
@@ -84,17 +90,17 @@ def test_conflicting_settings_are_rejected(capsys, sound, tmp_path):
     ],
 )
 def test_faulty_shadow_sets_are_rejected(capsys, sound, tmp_path, names, message):
-    path = write(sound, tmp_path / "config.toml")
+    path = write_config(sound, tmp_path / "config.toml")
     sections = [f'[[shadow]]\nname = "{name}"\nrules = "missing.json"\n' for name in names]
     path.write_text(path.read_text("utf-8") + "".join(sections), "utf-8")
 
-    assert message in refused(capsys, "rules", "history", "--config", path)
+    assert message in run_refused_command(capsys, "rules", "history", "--config", path)
 
 
 def test_unknown_rule_set_error_lists_available_sets(capsys, sound, tmp_path):
     sound["rules"] = {"set": "sead"}
-    path = write(sound, tmp_path / "config.toml")
-    assert "crynux" in refused(capsys, "nodes", "--config", path)
+    path = write_config(sound, tmp_path / "config.toml")
+    assert "crynux" in run_refused_command(capsys, "nodes", "--config", path)
 
 
 @pytest.mark.parametrize(
@@ -117,8 +123,8 @@ def test_error_for_invalid_rule_change_names_the_setting(
     capsys, sound, tmp_path, rules, complaint
 ):
     sound["rules"] = rules
-    path = write(sound, tmp_path / "config.toml")
-    assert complaint in refused(capsys, "nodes", "--config", path)
+    path = write_config(sound, tmp_path / "config.toml")
+    assert complaint in run_refused_command(capsys, "nodes", "--config", path)
 
 
 @pytest.mark.parametrize(
@@ -142,32 +148,32 @@ def test_error_for_invalid_listener_setting_names_it(capsys, sound, tmp_path, to
     section, changed = told
     sound["web"] = {"port": 8080}
     sound[section] = sound.get(section, {}) | changed
-    assert complaint in refused(
-        capsys, "status", "--config", write(sound, tmp_path / "config.toml")
+    assert complaint in run_refused_command(
+        capsys, "status", "--config", write_config(sound, tmp_path / "config.toml")
     )
 
 
 def test_peers_without_statements_port_cause_warning(capsys, sound, tmp_path):
     sound["reporters"] = {"peers": ["https://b.example"]}
-    path = write(sound, tmp_path / "config.toml")
+    path = write_config(sound, tmp_path / "config.toml")
     run(["config", "check", "--offline", "--config", str(path)])
     assert "statements.port: missing" in capsys.readouterr().out
 
 
 def test_environment_variable_changes_rule(capsys, sound, tmp_path, monkeypatch):
     monkeypatch.setenv("QOS_ORACLE_RULES__CHANGE", '{"tau_seconds": 0}')
-    path = write(sound, tmp_path / "config.toml")
-    line = refused(capsys, "nodes", "--config", path)
+    path = write_config(sound, tmp_path / "config.toml")
+    line = run_refused_command(capsys, "nodes", "--config", path)
     assert "rules.change: tau_seconds: must be 1 or more" in line
 
 
 def test_invalid_option_choice_is_rejected(capsys):
-    line = refused(capsys, "outbox", "list", "--state", "foo")
+    line = run_refused_command(capsys, "outbox", "list", "--state", "foo")
     assert "Invalid value for '--state': 'foo' is not one of 'planned'" in line
 
 
 def test_unknown_option_is_rejected(capsys):
-    line = refused(capsys, "status", "--jsn")
+    line = run_refused_command(capsys, "status", "--jsn")
     assert "No such option" in line
     assert "(see `qos-oracle status --help`)" in line
 
@@ -175,12 +181,12 @@ def test_unknown_option_is_rejected(capsys):
 def test_secrets_in_urls_are_not_printed(capsys, sound, tmp_path):
     sound["chain"]["endpoints"] = ["https://user:pass@host:port/v3/APIKEY"]
     sound["database"]["url"] = "postgresql://me:hunter2@127.0.0.1:1/oracle"
-    path = write(sound, tmp_path / "config.toml")
+    path = write_config(sound, tmp_path / "config.toml")
 
     # No database answers: that may pass, and a supervisor may try again.
-    first = refused(capsys, "status", "--config", path, code=1)
+    first = run_refused_command(capsys, "status", "--config", path, code=1)
     sound["chain"]["endpoints"] = ["https://host/v3/APIKEY"]
-    second = refused(capsys, "status", "--config", write(sound, path), code=1)
+    second = run_refused_command(capsys, "status", "--config", write_config(sound, path), code=1)
 
     assert "APIKEY" not in first + second
     assert "pass@" not in first
@@ -189,17 +195,21 @@ def test_secrets_in_urls_are_not_printed(capsys, sound, tmp_path):
 
 def test_deeply_nested_events_file_is_rejected(capsys, tmp_path):
     (tmp_path / "events.jsonl").write_text("[" * 1_000_000)
-    assert "line 1: invalid JSON" in refused(capsys, "replay", tmp_path / "events.jsonl")
+    assert "line 1: invalid JSON" in run_refused_command(
+        capsys, "replay", tmp_path / "events.jsonl"
+    )
 
 
 def test_empty_events_file_is_rejected(capsys, tmp_path):
     (tmp_path / "events.jsonl").write_text("")
-    assert "events.jsonl" in refused(capsys, "replay", tmp_path / "events.jsonl")
+    assert "events.jsonl" in run_refused_command(capsys, "replay", tmp_path / "events.jsonl")
 
 
 def test_truncated_events_file_is_rejected(capsys, tmp_path):
     (tmp_path / "events.jsonl").write_text('{"type": "node_joined", "blo')
-    assert "line 1: invalid JSON" in refused(capsys, "replay", tmp_path / "events.jsonl")
+    assert "line 1: invalid JSON" in run_refused_command(
+        capsys, "replay", tmp_path / "events.jsonl"
+    )
 
 
 def test_recursion_limit_raised_by_a_library_is_restored(capsys):
@@ -232,6 +242,6 @@ def test_legacy_rules_without_scorable_tasks_cause_warning(
     }
     sound["rules"] = {"set": "legacy", "change": {"legacy": chosen}}
     sound["network"] |= profile
-    path = write(sound, tmp_path / "config.toml")
+    path = write_config(sound, tmp_path / "config.toml")
     run(["config", "check", "--offline", "--config", str(path)])
     assert ("no node would ever get a score" in capsys.readouterr().out) is is_warned

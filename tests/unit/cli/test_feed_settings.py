@@ -2,15 +2,17 @@
 
 import pytest
 
-from tests.support.cli.local_network import Settings, write
-from tests.support.cli.refusal import refused
+from tests.support.cli.local_network import Settings, write_config
+from tests.support.cli.refusal import run_refused_command
 
 URL = "https://relay.example"
 
 
 def complaint(capsys, sound: Settings, tmp_path, **feed: object) -> str:
     sound["feed"] = feed
-    error_line: str = refused(capsys, "status", "--config", write(sound, tmp_path / "config.toml"))
+    error_line: str = run_refused_command(
+        capsys, "status", "--config", write_config(sound, tmp_path / "config.toml")
+    )
     return error_line
 
 

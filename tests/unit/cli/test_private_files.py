@@ -6,8 +6,8 @@ import pytest
 
 from oracle.daemon.config.loader import read_config
 from oracle.store.database import Store
-from tests.support.cli.local_network import write
-from tests.support.cli.refusal import refused
+from tests.support.cli.local_network import write_config
+from tests.support.cli.refusal import run_refused_command
 
 TOKEN = "0123456789abcdef0123"  # noqa: S105  made for this test
 
@@ -29,9 +29,9 @@ def test_world_readable_configuration_with_secret_is_rejected(
 ):
     for section, settings in written.items():
         sound[section] = sound.get(section, {}) | settings
-    path = write(sound, tmp_path / "config.toml")
+    path = write_config(sound, tmp_path / "config.toml")
     path.chmod(mode)
-    line = refused(capsys, "status", "--config", path)
+    line = run_refused_command(capsys, "status", "--config", path)
     assert line.rstrip().endswith(
         "config.toml: other users have access to this file; run `chmod 600` on it"
     )
@@ -40,14 +40,14 @@ def test_world_readable_configuration_with_secret_is_rejected(
 
 def test_private_configuration_with_secret_is_accepted(sound, tmp_path):
     sound["chain"]["endpoints"] = [f"https://rpc.example/v3/{TOKEN}"]
-    path = write(sound, tmp_path / "config.toml")
+    path = write_config(sound, tmp_path / "config.toml")
     for mode in (0o600, 0o400):
         path.chmod(mode)
         assert read_config(path).chain.id == sound["chain"]["id"]
 
 
 def test_configuration_without_secret_may_be_world_readable(sound, tmp_path, monkeypatch):
-    path = write(sound, tmp_path / "config.toml")
+    path = write_config(sound, tmp_path / "config.toml")
     path.chmod(0o644)
     # Secrets of the environment are no secrets of the file.
     monkeypatch.setenv("QOS_ORACLE_CHAIN__ENDPOINTS", f"https://rpc.example/v3/{TOKEN}")

@@ -6,9 +6,9 @@ import pytest
 
 from oracle.cli.main import run
 from oracle.domain.events.network_events import TaskKind
-from tests.support.cli.refusal import refused
-from tests.support.cli.task_files import events_in
-from tests.support.histories import History, node, task
+from tests.support.cli.refusal import run_refused_command
+from tests.support.cli.task_files import write_events
+from tests.support.histories import History, node_address, task_key
 
 TOKENS = 10**18
 # Every kind takes ten seconds, whatever its size.
@@ -41,7 +41,7 @@ def figure() -> History:
 
 @pytest.fixture
 def events(tmp_path):
-    return events_in(tmp_path, figure())
+    return write_events(tmp_path, figure())
 
 
 def legacy_figure() -> History:
@@ -108,26 +108,26 @@ def test_running_task_is_not_in_queue(capsys, events):
     answer = told(capsys, "--events", events)
 
     assert answer["waiting"] == 12
-    assert task("0") not in order_of(answer)
-    assert order_of(answer)[0] == task("24 a")
+    assert task_key("0") not in order_of(answer)
+    assert order_of(answer)[0] == task_key("24 a")
 
 
 def test_freed_node_takes_the_best_queue_head_it_can_run(capsys, events):
-    offer = told(capsys, "--events", events, "--node", node("N"))["offer"]
+    offer = told(capsys, "--events", events, "--node", node_address("N"))["offer"]
 
     # Heads 30, 30 and 20: of equal ones the older, which asked for the very card.
-    assert offer["takes"] == task("4080 a")
+    assert offer["takes"] == task_key("4080 a")
     assert {head["task"]: head["why_not"] for head in offer["heads"]} == {
-        task("24 a"): "vram_too_small",
-        task("4080 a"): None,
-        task("16 a"): "less_valuable",
-        task("8 a"): "less_valuable",
+        task_key("24 a"): "vram_too_small",
+        task_key("4080 a"): None,
+        task_key("16 a"): "less_valuable",
+        task_key("8 a"): "less_valuable",
     }
 
 
 def test_paused_node_takes_no_task(capsys, tmp_path):
-    events = events_in(tmp_path, figure().pauses("B"))
-    offer = told(capsys, "--events", events, "--node", node("B"))["offer"]
+    events = write_events(tmp_path, figure().pauses("B"))
+    offer = told(capsys, "--events", events, "--node", node_address("B"))["offer"]
 
     assert offer["why_not"] == "paused"
     assert offer["takes"] is None
@@ -135,10 +135,10 @@ def test_paused_node_takes_no_task(capsys, tmp_path):
 
 def test_node_takes_no_second_task_of_same_group(capsys, tmp_path):
     history = History().joins("A").creates("1", "2", of="g", fee=9).creates("3", fee=5)
-    events = events_in(tmp_path, history.starts("1", "A"))
-    offer = told(capsys, "--events", events, "--node", node("A"))["offer"]
+    events = write_events(tmp_path, history.starts("1", "A"))
+    offer = told(capsys, "--events", events, "--node", node_address("A"))["offer"]
 
-    assert offer["takes"] == task("3")
+    assert offer["takes"] == task_key("3")
 
 
 def test_queue_over_capacity_drops_the_least_valuable_tasks_next(capsys, events):
@@ -146,67 +146,73 @@ def test_queue_over_capacity_drops_the_least_valuable_tasks_next(capsys, events)
 
     # floor(5.5 * 2 members) = 11, and twelve wait already.
     assert capacity["max_tasks"] == 11
-    assert capacity["dropped_next"] == [task("8 c"), task("8 b")]
+    assert capacity["dropped_next"] == [task_key("8 c"), task_key("8 b")]
 
 
 def test_queue_over_capacity_drops_only_whole_groups_without_started_tasks(capsys, tmp_path):
     """As the dispatcher drops: a group leaves with all its tasks, and not once one has started."""
     history = History().joins("A", gpu_vram=8).creates("1", "2", of="g", fee=1)
     history.creates("3", fee=9).creates("4", "5", of="h", fee=5).starts("4", "A")
-    events = events_in(tmp_path, history)
+    events = write_events(tmp_path, history)
     answer = told(capsys, "--events", events, "--alpha", "1")
 
-    assert order_of(answer) == [task("3"), task("5"), task("1"), task("2")]
+    assert order_of(answer) == [task_key("3"), task_key("5"), task_key("1"), task_key("2")]
     assert answer["capacity"] == {
         "members": 1,
         "max_tasks": 1,
-        "dropped_next": [task("1"), task("2"), task("3")],
+        "dropped_next": [task_key("1"), task_key("2"), task_key("3")],
     }
 
 
 def test_queue_tables_fit_terminal_width(capsys, events):
-    options = ["--events", str(events), "--node", node("N"), "--alpha", "6"]
+    options = ["--events", str(events), "--node", node_address("N"), "--alpha", "6"]
     assert run(["queue", *PRICES, *options]) == 0
     text = capsys.readouterr().out
 
     assert max(map(len, text.splitlines())) <= 100
     assert "24 GB, any GPU: 3" in text
-    assert f"takes\n  {task('4080 a')}" in text
+    assert f"takes\n  {task_key('4080 a')}" in text
     assert "capacity 12 tasks, with 2 members; one more would drop" in text
 
 
 def test_freed_node_under_legacy_policy_takes_task_with_two_partner_nodes(capsys, tmp_path):
-    events = events_in(tmp_path, legacy_figure())
-    answer = told(capsys, "--policy", "legacy", "--events", events, "--node", node("A"))
+    events = write_events(tmp_path, legacy_figure())
+    answer = told(capsys, "--policy", "legacy", "--events", events, "--node", node_address("A"))
     offer = answer["offer"]
 
     groups = {head["task"]: head["queue_group"] for head in offer["heads"]}
     assert {(key, group["kind"], group["vram"]) for key, group in groups.items()} == {
-        (task("GPT 40 60"), "gpt", 40),
-        (task("SD 16 40"), "sd", 16),
-        (task("SD 8 30"), "sd", 8),
-        (task("GPT 24 40"), "gpt", 24),
-        (task("GPT 16 30"), "gpt", 16),
+        (task_key("GPT 40 60"), "gpt", 40),
+        (task_key("SD 16 40"), "sd", 16),
+        (task_key("SD 8 30"), "sd", 8),
+        (task_key("GPT 24 40"), "gpt", 24),
+        (task_key("GPT 16 30"), "gpt", 16),
     }
     reasons = {head["task"]: head["why_not"] for head in offer["heads"]}
-    assert reasons.pop(task("SD 16 40")) is None
-    assert reasons.pop(task("GPT 40 60")) == "vram_too_small"
+    assert reasons.pop(task_key("SD 16 40")) is None
+    assert reasons.pop(task_key("GPT 40 60")) == "vram_too_small"
     assert {*reasons.values()} == {"less_valuable"}
     # Of the two that are worth 40 the older.
-    assert offer["takes"] == task("SD 16 40")
-    (pictures,) = [head for head in offer["heads"] if head["task"] == task("SD 16 40")]
-    assert (pictures["gpu"], pictures["partners"]) == (None, [node("B"), node("C")])
-    (text,) = [head for head in offer["heads"] if head["task"] == task("GPT 24 40")]
-    assert (text["gpu"], text["partners"]) == ("RTX 4090, 24 GB", [node("B"), node("C")])
+    assert offer["takes"] == task_key("SD 16 40")
+    (pictures,) = [head for head in offer["heads"] if head["task"] == task_key("SD 16 40")]
+    assert (pictures["gpu"], pictures["partners"]) == (
+        None,
+        [node_address("B"), node_address("C")],
+    )
+    (text,) = [head for head in offer["heads"] if head["task"] == task_key("GPT 24 40")]
+    assert (text["gpu"], text["partners"]) == (
+        "RTX 4090, 24 GB",
+        [node_address("B"), node_address("C")],
+    )
     # Worth what its three tasks bring together.
     assert answer["entries"][0]["tasks"] == [
-        task(f"GPT 40 60{which}") for which in ("", " second", " third")
+        task_key(f"GPT 40 60{which}") for which in ("", " second", " third")
     ]
 
 
 def test_legacy_queue_groups_match_documented_figure(capsys, tmp_path):
-    events = events_in(tmp_path, legacy_figure())
-    options = ["--policy", "legacy", "--events", str(events), "--node", node("A")]
+    events = write_events(tmp_path, legacy_figure())
+    options = ["--policy", "legacy", "--events", str(events), "--node", node_address("A")]
     assert run(["queue", *PRICES, *options]) == 0
     text = capsys.readouterr().out
 
@@ -214,18 +220,18 @@ def test_legacy_queue_groups_match_documented_figure(capsys, tmp_path):
     assert [line for line in text.splitlines() if line.endswith("GB: 3")] == [
         *("SD/8GB: 3", "SD/16GB: 3", "GPT/16GB: 3", "GPT/24GB: 3", "GPT/40GB: 3")
     ]
-    assert f"takes\n  {task('SD 16 40')}\n      SD/16GB: with 2 of 2, any card" in text
+    assert f"takes\n  {task_key('SD 16 40')}\n      SD/16GB: with 2 of 2, any card" in text
 
 
 @pytest.mark.parametrize("policy", ["crynux", "legacy", "pocket"])
 def test_incomplete_group_is_not_offered(capsys, tmp_path, policy):
     """The daemon's line is empty: a group of three of which one task was created cannot start."""
     history = History().joins("A", "B", "C", gpu_vram=24).creates("1", of="g", fee=9, group_size=3)
-    arguments = ("--policy", policy, "--events", events_in(tmp_path, history))
-    answer = told(capsys, *arguments, "--node", node("A"))
+    arguments = ("--policy", policy, "--events", write_events(tmp_path, history))
+    answer = told(capsys, *arguments, "--node", node_address("A"))
 
     assert (answer["waiting"], answer["entries"]) == (0, [])
-    assert answer["left_out"] == [task("1")]
+    assert answer["left_out"] == [task_key("1")]
     assert answer["offer"]["takes"] is None
 
 
@@ -239,21 +245,21 @@ def test_pocket_policies_offer_first_task_that_fits_node(capsys, tmp_path, polic
         ("small", 5, 8),
     ):
         history.creates(name, fee=fee, min_vram=vram)
-    arguments = ("--policy", policy, "--events", events_in(tmp_path, history))
-    answer = told(capsys, *arguments, "--node", node("N"))
+    arguments = ("--policy", policy, "--events", write_events(tmp_path, history))
+    answer = told(capsys, *arguments, "--node", node_address("N"))
     offer = answer["offer"]
 
-    assert order_of(answer) == [task(name) for name in ("large", "best", "next", "small")]
-    assert offer["takes"] == task("best")
+    assert order_of(answer) == [task_key(name) for name in ("large", "best", "next", "small")]
+    assert offer["takes"] == task_key("best")
     assert {head["task"]: head["why_not"] for head in offer["heads"]} == {
-        task("large"): "vram_too_small",
-        task("best"): None,
-        task("small"): "less_valuable",
+        task_key("large"): "vram_too_small",
+        task_key("best"): None,
+        task_key("small"): "less_valuable",
     }
 
 
 def test_error_for_missing_price_seconds_names_the_settings(capsys, events):
-    line = refused(capsys, "queue", "--events", events, "--fixed", "sd=1")
+    line = run_refused_command(capsys, "queue", "--events", events, "--fixed", "sd=1")
 
     assert "dispatch.fixed_seconds and dispatch.unit_seconds" in line
     assert "--fixed llm=SECONDS" in line
@@ -270,13 +276,13 @@ def test_error_for_missing_price_seconds_names_the_settings(capsys, events):
         (["--alpha", "0"], "--alpha 0: must be above 0"),
         (["--alpha", "many"], "must be a decimal"),
         (["--node", "0x12"], "no known node starts with this prefix"),
-        (["--node", node("nobody")], "no event refers to this node"),
+        (["--node", node_address("nobody")], "no event refers to this node"),
     ],
 )
 def test_invalid_options_are_rejected(capsys, events, options, why):
     # An option of the test's own is given last; a kind priced twice would be refused for that.
     prices = [] if options[0] in {"--fixed", "--unit"} else PRICES
-    assert why in refused(capsys, "queue", "--events", events, *prices, *options)
+    assert why in run_refused_command(capsys, "queue", "--events", events, *prices, *options)
 
 
 def test_download_request_is_shown_until_the_node_has_the_model(capsys, tmp_path):
@@ -284,12 +290,12 @@ def test_download_request_is_shown_until_the_node_has_the_model(capsys, tmp_path
     for name in "AB":
         history.is_asked_to_download(name, "\x1b[2Jbase")
     history.adds_model("B", "\x1b[2Jbase").after(60)
-    events = events_in(tmp_path, history.joins("D"))
+    events = write_events(tmp_path, history.joins("D"))
     (download,) = told(capsys, "--events", events)["downloads"]
 
-    assert (download["node"], download["state"]) == (node("A"), "open")
+    assert (download["node"], download["state"]) == (node_address("A"), "open")
     assert run(["queue", *PRICES, "--events", str(events)]) == 0
     text = capsys.readouterr().out
     assert r"\x1b[2Jbase (open)" in text
-    assert node("A") in text
-    assert node("B") not in text
+    assert node_address("A") in text
+    assert node_address("B") not in text

@@ -17,7 +17,7 @@ from oracle.queries.selection.queue_view import build_queue_answer
 from oracle.systems.pocket.pocket_policy import PocketFollower, PocketPolicy
 from oracle.systems.registry import get_policy
 from tests.support.examples import examples
-from tests.support.histories import group, node
+from tests.support.histories import group_key, node_address
 from tests.support.office import RULES
 from tests.support.txmgr.dispatch_office import PRICING, settings
 from tests.unit.systems.legacy.networks import RULES as LEGACY_RULES, member, wanted
@@ -91,7 +91,7 @@ def made_tasks(number: int, order: Mapping[str, Any]) -> list[Task]:
     size = order["created"]
     values = {key: value for key, value in order.items() if key not in {"created", "kind"}}
     if size:
-        values |= {"group": group(f"g{number}"), "group_size": 3}
+        values |= {"group": group_key(f"g{number}"), "group_size": 3}
     tasks = [
         wanted(f"{number}.{place}", **values, created_at=Position(number + 1, 0, place))
         for place in range(size or 1)
@@ -144,7 +144,7 @@ def test_offer_matches_planner_draw_for_freed_node(name: str, data: st.DataObjec
         drawn_node_by_task=drawn,
         group_tasks=[task for task in tasks if task.group is not None],
     )
-    answer = build_queue_answer(snapshot, policy, PRICING, node=node("freed"))
+    answer = build_queue_answer(snapshot, policy, PRICING, node=node_address("freed"))
 
     assert answer.offer is not None
     entries = {entry.task: entry for entry in answer.entries}

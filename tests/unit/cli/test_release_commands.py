@@ -13,7 +13,7 @@ from oracle.domain.reports.report import Report, ReportChange
 from oracle.store.database import Store
 from oracle.store.outbox.records import Stamp
 from oracle.store.report_repository import ReportState
-from tests.support.cli.local_network import write
+from tests.support.cli.local_network import write_config
 
 PERIOD, WHY = 29_764_920, "60 of 100 members would change"
 
@@ -24,7 +24,7 @@ def held(sound, tmp_path: Path, sqlite_url: str) -> str:
     sound["database"]["url"] = sqlite_url
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         uow.holds.hold(PERIOD, WHY, {"members": 100}, Stamp(1_000, 1))
-    return str(write(sound, tmp_path / "config.toml"))
+    return str(write_config(sound, tmp_path / "config.toml"))
 
 
 def test_held_reports_are_listed(held: str, capsys):

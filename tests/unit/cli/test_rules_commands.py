@@ -9,7 +9,7 @@ from oracle.domain.events.jsonl import event_to_json
 from oracle.domain.scoring.rules import Rules
 from oracle.store.state.rule_set_repository import identify_rules
 from oracle.systems.registry import build_rules, get_systems
-from tests.support.cli.refusal import refused
+from tests.support.cli.refusal import run_refused_command
 from tests.support.histories import History
 
 CHOSEN = (
@@ -92,7 +92,7 @@ def test_unpublished_legacy_values_must_be_chosen(capsys, tmp_path):
 
     file = tmp_path / "unchosen.json"
     file.write_text(json.dumps(shown))
-    assert "legacy.vram_weight: must be" in refused(
+    assert "legacy.vram_weight: must be" in run_refused_command(
         capsys, "replay", "/dev/null", "--rules", str(file)
     )
 
@@ -119,6 +119,6 @@ def test_rules_unused_by_legacy_are_hidden(capsys):
     ],
 )
 def test_invalid_rule_set_is_rejected(capsys, arguments, complaint):
-    line = refused(capsys, "rules", "show", *arguments)
+    line = run_refused_command(capsys, "rules", "show", *arguments)
     assert complaint in line
     assert "\n" not in line

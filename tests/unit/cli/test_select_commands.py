@@ -9,9 +9,9 @@ import pytest
 
 from oracle.cli.main import run
 from oracle.domain.events.jsonl import event_to_json
-from tests.support.cli.refusal import refused
-from tests.support.cli.task_files import events_in, task_in
-from tests.support.histories import History, node, task
+from tests.support.cli.refusal import run_refused_command
+from tests.support.cli.task_files import write_events, write_task
+from tests.support.histories import History, node_address, task_key
 
 TOKENS = 10**18
 SEED = "0x" + "11" * 32
@@ -32,12 +32,12 @@ def network() -> History:
 
 @pytest.fixture
 def events(tmp_path):
-    return events_in(tmp_path, network())
+    return write_events(tmp_path, network())
 
 
 @pytest.fixture
 def asked(tmp_path):
-    return task_in(tmp_path, min_vram=16, models=["base"], version=[3, 0, 0], kind="sd")
+    return write_task(tmp_path, min_vram=16, models=["base"], version=[3, 0, 0], kind="sd")
 
 
 def told(capsys, *arguments):
@@ -57,15 +57,15 @@ def by_node(answer):
 def test_every_member_is_listed_as_candidate_or_with_ineligibility_reason(capsys, events, asked):
     rows = by_node(told(capsys, "--task", asked, "--events", events))
 
-    assert {name: rows[node(name)]["why_not"] for name in "ABCDE"} == {
+    assert {name: rows[node_address(name)]["why_not"] for name in "ABCDE"} == {
         "A": None,
         "B": None,
         "C": "busy",
         "D": "paused",
         "E": "vram_too_small",
     }
-    assert node("F") not in rows
-    assert rows[node("C")]["chance"] is None
+    assert node_address("F") not in rows
+    assert rows[node_address("C")]["chance"] is None
 
 
 def test_candidate_shows_parts_of_its_probability(capsys, events, asked):
@@ -73,15 +73,15 @@ def test_candidate_shows_parts_of_its_probability(capsys, events, asked):
     rows = by_node(answer)
 
     # S = 1 and 1/2, QoS of a new node 1/2, M = 1.7 for a model on disk: W = 1.7/3 and 1.7/4.
-    assert rows[node("A")]["parts"]["S"] == "1.000000000000000000"
-    assert rows[node("B")]["parts"]["S"] == "0.500000000000000000"
-    assert rows[node("A")]["parts"]["QoS"] == "0.500000000000000000"
-    assert rows[node("A")]["parts"]["M"] == "1.700000000000000000"
-    assert rows[node("A")]["weight"] == "566666666666666666"
-    assert rows[node("B")]["weight"] == "425000000000000000"
+    assert rows[node_address("A")]["parts"]["S"] == "1.000000000000000000"
+    assert rows[node_address("B")]["parts"]["S"] == "0.500000000000000000"
+    assert rows[node_address("A")]["parts"]["QoS"] == "0.500000000000000000"
+    assert rows[node_address("A")]["parts"]["M"] == "1.700000000000000000"
+    assert rows[node_address("A")]["weight"] == "566666666666666666"
+    assert rows[node_address("B")]["weight"] == "425000000000000000"
     assert answer["sum"] == "991666666666666666"
-    assert rows[node("A")]["chance"] == "0.571428571428571428"
-    assert rows[node("B")]["chance"] == "0.428571428571428571"
+    assert rows[node_address("A")]["chance"] == "0.571428571428571428"
+    assert rows[node_address("B")]["chance"] == "0.428571428571428571"
 
 
 def test_seed_determines_drawn_node(capsys, events, asked):
@@ -89,7 +89,7 @@ def test_seed_determines_drawn_node(capsys, events, asked):
 
     digest = sha256(bytes.fromhex(SEED[2:]) + bytes(32)).digest()
     x = int.from_bytes(digest, "big") % 991666666666666666
-    first = node("A") if x < 566666666666666666 else node("B")
+    first = node_address("A") if x < 566666666666666666 else node_address("B")
     assert answer["draws"] == [
         {
             "node": first,
@@ -116,29 +116,29 @@ def test_more_draws_than_candidates_are_reported(capsys, events, asked):
 
 def test_nodes_with_task_of_same_group_are_ineligible(capsys, tmp_path):
     history = network().creates("2", of="g").starts("2", "A").after(5).submits("2").succeeds("2")
-    events = events_in(tmp_path, history)
+    events = write_events(tmp_path, history)
     group_key = "0x" + "67".rjust(64, "0")
-    task_file = task_in(tmp_path, group=group_key)
+    task_file = write_task(tmp_path, group=group_key)
 
     rows = by_node(told(capsys, "--task", task_file, "--events", events))
 
-    assert rows[node("A")]["why_not"] == "taken"
-    assert rows[node("B")]["candidate"]
+    assert rows[node_address("A")]["why_not"] == "taken"
+    assert rows[node_address("B")]["candidate"]
 
 
 def test_at_option_selects_as_of_an_earlier_time(capsys, events, asked):
     answer = told(capsys, "--task", asked, "--events", events, "--at", "1005")
 
     assert answer["as_of"] == {"block": 1, "time": 1005}
-    assert by_node(answer)[node("C")]["why_not"] == "models_not_on_disk"
-    assert node("F") in by_node(answer)
+    assert by_node(answer)[node_address("C")]["why_not"] == "models_not_on_disk"
+    assert node_address("F") in by_node(answer)
 
 
 def test_select_table_fits_terminal_and_matches_json(capsys, events, asked):
     text = printed(capsys, "--task", asked, "--events", events, "--seed", SEED)
 
     assert max(map(len, text.splitlines())) <= 100
-    assert f"{node('A')}      1  0.571428  1.000000  0.500000  1.700000  0.566666" in text
+    assert f"{node_address('A')}      1  0.571428  1.000000  0.500000  1.700000  0.566666" in text
     assert "vram too small" in text
     assert f"drawn by {SEED}" in text
 
@@ -150,7 +150,7 @@ def test_exported_task_is_read_from_stdin(capsys, events, monkeypatch):
     answer = told(capsys, "--task", "-", "--events", events)
 
     stated = {name: value for name, value in answer["task"].items() if value is not None}
-    assert stated == {"task": task("7"), "min_vram": 16, "models": []}
+    assert stated == {"task": task_key("7"), "min_vram": 16, "models": []}
 
 
 def test_changed_rules_are_named_in_header_and_json(capsys, events, asked):
@@ -166,35 +166,39 @@ def test_changed_rules_are_named_in_header_and_json(capsys, events, asked):
 
 def test_node_with_zero_weight_can_be_drawn_if_weight_floor_is_set(capsys, tmp_path, asked):
     history = network().joins("G", stake=0, models=("base",), **CARD)
-    options = ["--task", asked, "--events", events_in(tmp_path, history)]
+    options = ["--task", asked, "--events", write_events(tmp_path, history)]
 
     bare = by_node(told(capsys, *options, "--set", "weight_floor=0"))
-    assert bare[node("G")]["chance"] == "0.000000000000000000"
-    assert by_node(told(capsys, *options))[node("G")]["weight"] == "10000000000000000"
+    assert bare[node_address("G")]["chance"] == "0.000000000000000000"
+    assert by_node(told(capsys, *options))[node_address("G")]["weight"] == "10000000000000000"
     floor = ["--set", "weight_floor=-1"]
-    assert "must be a decimal" in refused(capsys, "select", *options, *floor)
+    assert "must be a decimal" in run_refused_command(capsys, "select", *options, *floor)
 
 
 def test_legacy_policy_draws_three_nodes_with_the_same_card(capsys, tmp_path):
     history = History().joins("A", "B", "C", gpu_name="RTX 4090", gpu_vram=24)
     history.joins("D", "E", gpu_name="RTX 3060", gpu_vram=12)
-    events = events_in(tmp_path, history)
-    task_file = task_in(tmp_path, kind="llm", min_vram=8)
+    events = write_events(tmp_path, history)
+    task_file = write_task(tmp_path, kind="llm", min_vram=8)
     options = ["--task", task_file, "--events", events, "--policy", "legacy-equal", "--seed", SEED]
 
     answer = told(capsys, *options)
     rows = by_node(answer)
 
-    assert {draw["node"] for draw in answer["draws"]} == {node(name) for name in "ABC"}
+    assert {draw["node"] for draw in answer["draws"]} == {node_address(name) for name in "ABC"}
     assert (answer["card"]["gpu"], answer["card"]["sum"]) == ("RTX 4090", "3")
-    assert rows[node("D")]["why_not"] == "too_few_of_its_card"
-    assert rows[node("A")]["chance"] == "0.333333333333333333"
+    assert rows[node_address("D")]["why_not"] == "too_few_of_its_card"
+    assert rows[node_address("A")]["chance"] == "0.333333333333333333"
     assert max(map(len, printed(capsys, *options).splitlines())) <= 100
-    assert "draws 3 nodes, not 2" in refused(capsys, "select", *options, "--draws", "2")
+    assert "draws 3 nodes, not 2" in run_refused_command(
+        capsys, "select", *options, "--draws", "2"
+    )
 
 
 def test_missing_legacy_weights_are_rejected(capsys, events, asked):
-    line = refused(capsys, "select", "--task", asked, "--events", events, "--policy", "legacy")
+    line = run_refused_command(
+        capsys, "select", "--task", asked, "--events", events, "--policy", "legacy"
+    )
     assert "legacy.vram_weight" in line
     assert "\n" not in line
 
@@ -205,8 +209,8 @@ def test_pocket_policy_shows_tickets_of_every_candidate(capsys, events, asked):
 
     assert answer["policy"] == "article"
     assert {row["node"]: row["weight"] for row in answer["nodes"] if row["candidate"]} == {
-        node("A"): "10",
-        node("B"): "10",
+        node_address("A"): "10",
+        node_address("B"): "10",
     }
     assert answer["predownload"] is None
     text = printed(capsys, *options)
@@ -216,24 +220,34 @@ def test_pocket_policy_shows_tickets_of_every_candidate(capsys, events, asked):
 
 def test_scarce_model_is_suggested_to_other_nodes_for_download(capsys, tmp_path, asked):
     history = network().joins("G", "H", stake=TOKENS, **CARD)
-    answer = told(capsys, "--task", asked, "--events", events_in(tmp_path, history))
+    answer = told(capsys, "--task", asked, "--events", write_events(tmp_path, history))
 
     # Of the nodes that could run it and lack it, by weight; equal ones by address.
     assert answer["predownload"] == [
-        {"model": "base", "holders": 2, "pending": 0, "ask": [node(name) for name in "CGH"]},
+        {
+            "model": "base",
+            "holders": 2,
+            "pending": 0,
+            "ask": [node_address(name) for name in "CGH"],
+        },
     ]
 
 
 def test_drawn_node_counts_as_busy_in_download_suggestions(capsys, tmp_path, asked):
     history = network().joins("G", stake=TOKENS, **CARD)
-    options = ["--task", asked, "--events", events_in(tmp_path, history), "--seed", SEED]
+    options = ["--task", asked, "--events", write_events(tmp_path, history), "--seed", SEED]
     assert told(capsys, *options)["predownload"] == [
-        {"model": "base", "holders": 1, "pending": 0, "ask": [node("C"), node("G")]}
+        {
+            "model": "base",
+            "holders": 1,
+            "pending": 0,
+            "ask": [node_address("C"), node_address("G")],
+        }
     ]
 
 
 def test_control_characters_in_model_names_are_escaped(capsys, tmp_path, events):
-    task_file = task_in(tmp_path, models=["\x1b[2Jgone", "[red]\n", "\u202eback"])
+    task_file = write_task(tmp_path, models=["\x1b[2Jgone", "[red]\n", "\u202eback"])
     text = printed(capsys, "--task", task_file, "--events", events)
 
     assert r"\x1b[2Jgone, [red]\n, \u202eback" in text
@@ -255,7 +269,7 @@ def test_control_characters_in_model_names_are_escaped(capsys, tmp_path, events)
 def test_invalid_task_is_rejected_with_the_reason(capsys, tmp_path, events, content, why):
     path = tmp_path / "wrong.json"
     path.write_text(content)
-    line = refused(capsys, "select", "--task", path, "--events", events)
+    line = run_refused_command(capsys, "select", "--task", path, "--events", events)
     assert f"{path}: {why}" in line
     assert "\n" not in line
 
@@ -274,18 +288,24 @@ def test_invalid_task_is_rejected_with_the_reason(capsys, tmp_path, events, cont
     ],
 )
 def test_invalid_options_are_rejected(capsys, events, asked, options, why):
-    assert why in refused(capsys, "select", "--task", asked, "--events", events, *options)
+    assert why in run_refused_command(
+        capsys, "select", "--task", asked, "--events", events, *options
+    )
 
 
 def test_stdin_for_both_task_and_events_is_rejected(capsys):
-    assert "only one can read stdin" in refused(capsys, "select", "--task", "-", "--events", "-")
+    assert "only one can read stdin" in run_refused_command(
+        capsys, "select", "--task", "-", "--events", "-"
+    )
 
 
 def test_missing_task_option_is_rejected(capsys, events):
-    assert "--task" in refused(capsys, "select", "--events", events)
+    assert "--task" in run_refused_command(capsys, "select", "--events", events)
 
 
 def test_control_characters_in_options_are_escaped(capsys, events, asked):
     for option in ("a\x1b[2J=1", "a\x1b[2J"):
-        line = refused(capsys, "select", "--task", asked, "--events", events, "--set", option)
+        line = run_refused_command(
+            capsys, "select", "--task", asked, "--events", events, "--set", option
+        )
         assert r"a\x1b[2J" in line

@@ -8,9 +8,9 @@ from oracle.cli.main import run
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.store.database import Store
-from tests.support.cli.local_network import write
-from tests.support.cli.task_files import events_in, task_in
-from tests.support.histories import History, node
+from tests.support.cli.local_network import write_config
+from tests.support.cli.task_files import write_events, write_task
+from tests.support.histories import History, node_address
 from tests.support.vectors import entries, vectors_of
 from tests.unit.systems.crynux.making import NOW, a_node
 from tests.unit.systems.crynux.test_draw_vectors import node_of
@@ -23,7 +23,7 @@ BY_EVENTS = ("all weights zero*", "one candidate*", "equal weights*")
 
 
 def answered(capsys, vector, folder, *options):
-    task = task_in(folder, task=vector["task"], models=vector["models"])
+    task = write_task(folder, task=vector["task"], models=vector["models"])
     seed = vector["expected"]["seed"]
     # The worked draws are of the formula alone, without a floor.
     draws = ["--seed", seed, "--draws", str(vector["draws"]), "--set", "weight_floor=0"]
@@ -58,7 +58,7 @@ def database(sound, sqlite_url):
 
 @vectors_of("draws", file="draw")
 def test_worked_example_of_a_draw_is_reproduced_from_database(capsys, vector, database, tmp_path):
-    config = write(database(map(node_of, vector["nodes"])), tmp_path / "config.toml")
+    config = write_config(database(map(node_of, vector["nodes"])), tmp_path / "config.toml")
 
     answer = answered(capsys, vector, tmp_path, "--config", config)
 
@@ -69,12 +69,12 @@ def test_worked_example_of_a_draw_is_reproduced_from_database(capsys, vector, da
 def test_configured_weight_floor_applies_to_select_command(capsys, database, tmp_path):
     settings = database([a_node("poor", stake=0), a_node("rich")])
     settings["dispatch"] = {"weight_floor": 0.25}
-    path = write(settings, tmp_path / "config.toml")
-    task_file = task_in(tmp_path, kind="sd")
+    path = write_config(settings, tmp_path / "config.toml")
+    task_file = write_task(tmp_path, kind="sd")
 
     assert run(["select", "--task", str(task_file), "--config", str(path), "--json"]) == 0
     rows = {row["node"]: row for row in json.loads(capsys.readouterr().out)["nodes"]}
-    assert rows[node("poor")]["weight"] == "250000000000000000"
+    assert rows[node_address("poor")]["weight"] == "250000000000000000"
 
 
 @pytest.mark.parametrize("name", BY_EVENTS)
@@ -89,10 +89,10 @@ def test_worked_example_of_a_draw_is_reproduced_from_events(capsys, name, tmp_pa
     for number, node_vector in enumerate(vector["nodes"]):
         if node_vector["busy"]:
             history.starts(f"busy {number}", f"n{number}")
-    file = events_in(tmp_path, history)
+    file = write_events(tmp_path, history)
     text = file.read_text()
     for number, node_vector in enumerate(vector["nodes"]):
-        text = text.replace(node(f"n{number}"), node_vector["address"])
+        text = text.replace(node_address(f"n{number}"), node_vector["address"])
     file.write_text(text)
 
     time = history.time

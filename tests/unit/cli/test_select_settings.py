@@ -3,15 +3,17 @@
 import json
 
 from oracle.cli.main import run
-from tests.support.cli.refusal import refused
-from tests.support.cli.task_files import events_in, task_in
+from tests.support.cli.refusal import run_refused_command
+from tests.support.cli.task_files import write_events, write_task
 from tests.support.histories import History
 
 
 def one_node(folder):
     """A node with a stake and the model on disk, and a task for it."""
-    events = events_in(folder, History().joins("A", stake=10**18, gpu_vram=24, models=("base",)))
-    task_file = task_in(folder, models=["base"], min_vram=8)
+    events = write_events(
+        folder, History().joins("A", stake=10**18, gpu_vram=24, models=("base",))
+    )
+    task_file = write_task(folder, models=["base"], min_vram=8)
     return ["select", "--task", str(task_file), "--events", str(events)]
 
 
@@ -35,4 +37,6 @@ def test_policy_without_rules_accepts_its_own_settings(capsys, tmp_path):
 
 def test_setting_that_neither_rules_nor_policy_define_is_rejected(capsys, tmp_path):
     options = (*one_node(tmp_path)[1:], "--policy", "legacy-equal", "--set", "weight_floor=1")
-    assert "--set: weight_floor: no such rule (available: " in refused(capsys, "select", *options)
+    assert "--set: weight_floor: no such rule (available: " in run_refused_command(
+        capsys, "select", *options
+    )

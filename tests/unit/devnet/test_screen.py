@@ -18,12 +18,12 @@ from oracle.domain.incidents.incident import Incident
 from oracle.domain.reports.node_kicks import KickState, NodeKick
 from oracle.domain.scoring.node_figures import compute_node_scores
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from tests.support.histories import History, node_after
+from tests.support.histories import History, fold_node
 
 
 def row(name: str, *, is_excluded: bool = False) -> SnapshotRow:
     node = Address("0x" + f"{len(name):040x}")
-    idle = compute_node_scores(node_after(History().joins("A"), "A"), 0, CRYNUX)
+    idle = compute_node_scores(fold_node(History().joins("A"), "A"), 0, CRYNUX)
     node_scores = replace(idle, status="busy", is_excluded=is_excluded)
     return SnapshotRow(name, node, "plays fair", 12, node_scores, "0.5")
 

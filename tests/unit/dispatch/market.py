@@ -14,13 +14,13 @@ from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node, Task
 from oracle.systems.task_queue import is_waiting
-from tests.support.histories import group, node, task
+from tests.support.histories import group_key, node_address, task_key
 from tests.support.scripted import ScriptedChain
 from tests.unit.dispatch.plain_dispatch import said_on
 
 # The chain sets both when it mines.
 AT, TIME = Position(0, 0, 0), 0
-NODES = [node(name) for name in "ABCDEF"]
+NODES = [node_address(name) for name in "ABCDEF"]
 CARDS = [("T4", 16), ("T4", 16), ("A100", 40), (None, None)]
 MODELS = [(), ("base:a",), ("base:a", "base:b")]
 VERSIONS = [(1, 0, 0), (1, 2, 0), None]
@@ -70,9 +70,9 @@ class Market:
             yield network_events.TaskCreated(
                 AT,
                 TIME,
-                task(f"{self.made}.{number}"),
+                task_key(f"{self.made}.{number}"),
                 fee=self.random.choice([None, 1, 2, 3]),
-                group=None if name is None else group(name),
+                group=None if name is None else group_key(name),
                 group_size=None if name is None else size,
                 **order_fields,
             )

@@ -16,7 +16,7 @@ from oracle.domain.ids import Hash
 from oracle.store.database import Store, UnitOfWork
 from oracle.systems.crynux.crynux_policy import SPREAD, ModelSpread
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from tests.support.histories import History, task
+from tests.support.histories import History, task_key
 from tests.support.txmgr.dispatch_office import settings
 from tests.unit.dispatch.test_drawing import Seen
 from tests.unit.systems.crynux.making import a_task
@@ -48,7 +48,7 @@ class Ledger:
             # Something waits, so that the drawer looks at the nodes.
             nodes = fold.ledger.nodes.values()
             self.drawer.restore_plan(Seen(nodes, [a_task("waits")]), block, {})
-            plan_downloads(uow, self.drawer, block, [task(name) for name in started])
+            plan_downloads(uow, self.drawer, block, [task_key(name) for name in started])
         history.after(12)
 
     def starts(self, name: str, on: str) -> None:

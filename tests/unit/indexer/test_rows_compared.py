@@ -23,10 +23,10 @@ from oracle.store.state.cursor_repository import Cursor
 from oracle.store.tables.chain_tables import call as call_table
 from oracle.store.tables.log_tables import log_block, log_row, log_source
 from tests.support.txmgr.stores import NewStore
-from tests.unit.store.samples import a_hash, call, log
+from tests.unit.store.samples import call, log, make_hash
 
 A_LOG, A_CALL = (
-    log(5, 2, topics=(a_hash(7), a_hash(8)), data="0x1234"),
+    log(5, 2, topics=(make_hash(7), make_hash(8)), data="0x1234"),
     call(5, 1, value=10, input="0x1234"),
 )
 
@@ -41,8 +41,8 @@ def store(new_sqlite_store: NewStore) -> Iterator[Store]:
 
 
 def said(logs: list[Log], calls: list[Call]) -> BlockWindow:
-    last = BlockRef(9, a_hash(9), a_hash(8), 99)
-    return BlockWindow(BlockRange(0, 9), a_hash(0), last, [], logs, calls)
+    last = BlockRef(9, make_hash(9), make_hash(8), 99)
+    return BlockWindow(BlockRange(0, 9), make_hash(0), last, [], logs, calls)
 
 
 def changed(row: Log | Call, name: str) -> Any:
@@ -145,7 +145,7 @@ def test_log_with_any_wrong_field_is_repaired(store: Store, name: str):
 
 def test_stored_block_missing_from_headers_of_window_is_reported_as_conflict(store: Store):
     window = said([], [])
-    linked = replace(window, headers=[BlockRef(4, a_hash(4), a_hash(3), 48), window.last])
+    linked = replace(window, headers=[BlockRef(4, make_hash(4), make_hash(3), 48), window.last])
 
     with store.read_transaction() as uow:
         assert find_conflicting_block(uow, window) is None
@@ -154,7 +154,7 @@ def test_stored_block_missing_from_headers_of_window_is_reported_as_conflict(sto
 
 def test_window_above_newest_block_is_not_compared(store: Store):
     """It shows no block where ours is, and logs after it that we have not read."""
-    cursor = Cursor(8, a_hash(88), 90, 6, a_hash(6), 0)
+    cursor = Cursor(8, make_hash(88), 90, 6, make_hash(6), 0)
 
     with (
         store.read_transaction() as uow,

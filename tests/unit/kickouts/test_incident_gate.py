@@ -28,7 +28,7 @@ from oracle.indexer.rules_binding import bind_rules
 from oracle.kickouts.kickout_cases import load_kickout_evidence
 from oracle.store.database import Store, UnitOfWork
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, CRYNUX_DOCS, RELAY
-from tests.support.histories import GENESIS_TIME, History, node
+from tests.support.histories import GENESIS_TIME, History, node_address
 from tests.support.scripted import ScriptedChain
 from tests.support.task_traffic import begin_burst, end_burst, score_zeros
 from tests.support.txmgr.follower import RULES, Follower
@@ -40,7 +40,7 @@ from tests.unit.reporting.test_reviewed_leaves import (
     leaf_as_of,
 )
 
-VICTIM = node("n0")
+VICTIM = node_address("n0")
 # A kickout is held if more than a fifth of its scores are timeouts in incidents.
 GATED = replace(CRYNUX, pool_size=5, kick_creator_share=UNIT, kick_incident_share=UNIT // 5)
 OPEN = replace(GATED, kick_incident_share=UNIT)
@@ -104,7 +104,7 @@ def test_incident_found_after_the_kickout_became_due_does_not_hold_it():
 def test_score_of_an_answer_is_no_timeout_in_an_incident(store):
     history = zeros(1, 3)
     names = ["slow", "fast", "faster"]
-    history.creates(*names, of="last", creator=node("burst"))
+    history.creates(*names, of="last", creator=node_address("burst"))
     for member, name in enumerate(names):
         history.starts(name, f"n{member}")
     # A wrong answer scores nothing, but it is no timeout.

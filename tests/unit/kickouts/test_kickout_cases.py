@@ -28,10 +28,10 @@ from tests.support.due_nodes import (
     store_nodes,
     store_round,
 )
-from tests.support.rounds import address
+from tests.support.rounds import make_address
 
-DUE = address(1)
-VETOER = address(0xC)
+DUE = make_address(1)
+VETOER = make_address(0xC)
 
 
 def load_cases(store: Store) -> list[KickoutCase]:

@@ -54,10 +54,10 @@ from tests.support.due_nodes import (
     store_nodes,
     store_round,
 )
-from tests.support.rounds import address
+from tests.support.rounds import make_address
 from tests.support.txmgr.stores import NewStore
 
-DUE, SENDER = address(1), address(0xAA)
+DUE, SENDER = make_address(1), make_address(0xAA)
 READY_AT, ACCUSED_IN, KICK_ROUNDS = 5000, 1, 3
 
 
@@ -212,7 +212,7 @@ def test_execution_is_not_planned_after_this_reporter_accepted_the_objection(con
     assert plan_accused_execution(context, ACCUSED_IN + KICK_ROUNDS, READY_AT) is None
 
 
-@pytest.mark.parametrize("stated_nodes", [(), (address(2),)])
+@pytest.mark.parametrize("stated_nodes", [(), (make_address(2),)])
 def test_execution_is_not_planned_when_the_last_round_does_not_state_it(context, stated_nodes):
     store_kicks(context.account_context.store, build_accused(DUE, ready_at=READY_AT))
     state_round(context, 9, *stated_nodes)
@@ -251,7 +251,7 @@ def test_nothing_is_cleared_for_a_node_that_is_not_accused(context):
 def test_retry_is_planned_only_after_kick_rounds(context, round_number, is_planned):
     tried_in = 7 - KICK_ROUNDS
     expulsion = Expulsion(
-        OPENED, tried_in, NEVER_EXPIRES, address(0xB), tried_in, Position(20, 0, 0)
+        OPENED, tried_in, NEVER_EXPIRES, make_address(0xB), tried_in, Position(20, 0, 0)
     )
     kick = NodeKick(DUE, KickState.REFUSED, expulsion=expulsion)
     status = build_status(round_number, READY_AT)

@@ -30,9 +30,9 @@ from tests.support.due_nodes import (
     store_nodes,
     store_round,
 )
-from tests.support.rounds import address
+from tests.support.rounds import make_address
 
-NODE = address(1)
+NODE = make_address(1)
 # The newest block is at 6,000 s, and the kickout is due since 600 s.
 WINDOW = 3000
 TERMS = ObjectionTerms(window=WINDOW, answer=20_000, ignored=100_000)

@@ -21,11 +21,11 @@ from oracle.signing.local import KeySigner
 from oracle.signing.typed_data import Domain, ObjectionStatement
 from oracle.store.database import Store
 from tests.support.due_nodes import DUE_SINCE, HEAD, OPENED, POOL, RULES, store_nodes
-from tests.support.rounds import address
+from tests.support.rounds import make_address
 
 KEYS = [KeySigner(bytes(31) + bytes([number])) for number in (1, 2, 3)]
 KEY = KEYS[0]
-DOMAIN = Domain(31337, address(0xEE))
+DOMAIN = Domain(31337, make_address(0xEE))
 SETTINGS = IntakeSettings(DOMAIN, RULES, posts_per_hour=30, daily_gas=5_000_000)
 NOW = 1_000_000
 
@@ -93,9 +93,9 @@ def test_accepted_objection_is_stored_as_it_was_signed(store: Store):
 @pytest.mark.parametrize(
     ("changes", "refusal"),
     [
-        ({"node": address(0xAB)}, ObjectionRefusal.NOT_MEMBER),
+        ({"node": make_address(0xAB)}, ObjectionRefusal.NOT_MEMBER),
         ({"due_since": DUE_SINCE + 1}, ObjectionRefusal.NOT_DUE),
-        ({"node": address(2)}, ObjectionRefusal.NOT_DUE),
+        ({"node": make_address(2)}, ObjectionRefusal.NOT_DUE),
         ({"seq": 1}, ObjectionRefusal.WRONG_SEQ),
         ({"deadline": HEAD.time}, ObjectionRefusal.EXPIRED),
         ({"signer": KEYS[1]}, ObjectionRefusal.NOT_SIGNED_BY_NODE),

@@ -18,14 +18,14 @@ from oracle.systems.crynux.crynux_policy import (
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.examples import examples
-from tests.support.histories import folded, rules_with
+from tests.support.histories import change_rules, fold_history
 from tests.support.random_histories import any_histories, disturbed_histories, legal_histories
 
 # So hard that one timeout excludes.
-HARD = rules_with(penalty=UNIT // 20)
+HARD = change_rules(penalty=UNIT // 20)
 # So low that the first bad scores make a kickout due.
-LOW = rules_with(penalty=UNIT // 20, pool_size=2, kickout_below=6 * UNIT)
-REMEMBERED = rules_with(penalty=UNIT // 20, exclude_exit=UNIT // 2)
+LOW = change_rules(penalty=UNIT // 20, pool_size=2, kickout_below=6 * UNIT)
+REMEMBERED = change_rules(penalty=UNIT // 20, exclude_exit=UNIT // 2)
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,9 @@ def test_exclusion_intervals_contain_exactly_the_seconds_of_exclusion(events, ru
     if history.from_time == history.to_time:
         return
     second = data.draw(st.integers(history.from_time, history.to_time - 1))
-    nodes = folded([event for event in events if event.time <= second], rules)[0].ledger.nodes
+    nodes = fold_history([event for event in events if event.time <= second], rules)[
+        0
+    ].ledger.nodes
     excluded = {key for key, node in nodes.items() if is_excluded(node, second, rules)}
     assert excluded == {
         interval.node
@@ -76,7 +78,7 @@ def test_block_range_has_the_same_exclusions_and_kickouts_as_full_history(events
     )
     at = data.draw(st.sampled_from([place for place in places if first <= place <= last]))
     until_then = [event for event in events if event.at.block <= at]
-    nodes, second = folded(until_then, LOW)[0].ledger.nodes, until_then[-1].time
+    nodes, second = fold_history(until_then, LOW)[0].ledger.nodes, until_then[-1].time
     excluded = {key for key, node in nodes.items() if is_excluded(node, second, LOW)}
     in_intervals = [
         interval

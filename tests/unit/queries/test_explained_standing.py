@@ -30,16 +30,16 @@ from oracle.queries.population import OnChainScores, build_population
 from oracle.queries.text.human_numbers import format_duration, format_time
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.examples import examples
-from tests.support.histories import History, node
+from tests.support.histories import History, node_address
 
 
 def told(history: History, rules: Rules = CRYNUX, later: int = 0) -> Explanation:
     """Explain the node A some seconds after a history, from its fold alone."""
     fold = Fold(rules)
     fold.fold_events(history.events)
-    changes, current_node = fold.drain_changes(), fold.ledger.nodes[node("A")]
+    changes, current_node = fold.drain_changes(), fold.ledger.nodes[node_address("A")]
     time = history.time + later
-    scores = [entry for entry in changes.scores if entry.node == node("A")]
+    scores = [entry for entry in changes.scores if entry.node == node_address("A")]
     population = build_population(
         [current_node], time, rules, OnChainScores(None, ()), uses_feed=False
     )
@@ -52,7 +52,7 @@ def told(history: History, rules: Rules = CRYNUX, later: int = 0) -> Explanation
         pool=current_node.pool,
         scores=scores[len(scores) - min(len(scores), rules.pool_size) :],
         rule_set_by_score={},
-        changes=[change for change in changes.reliability if change.node == node("A")],
+        changes=[change for change in changes.reliability if change.node == node_address("A")],
         kickouts=[],
         members_by_position={result.closed_at: result.members for result in changes.results},
         transaction_by_position={},
@@ -63,7 +63,7 @@ def told(history: History, rules: Rules = CRYNUX, later: int = 0) -> Explanation
             (
                 transition
                 for transition in reversed(changes.memberships)
-                if transition.node == node("A")
+                if transition.node == node_address("A")
             ),
             None,
         ),

@@ -12,11 +12,11 @@ from oracle.queries.node_standing import build_node_summary_from_explanation
 from oracle.queries.text.human_numbers import format_time
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.answers import explanation_json
-from tests.support.histories import History, node, rules_with, task
+from tests.support.histories import History, change_rules, node_address, task_key
 from tests.support.scripted_reader import Unread
 from tests.unit.reporting.test_reporting import block
 
-DOUBTING = rules_with(least_timeout_seconds=60)
+DOUBTING = change_rules(least_timeout_seconds=60)
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def told(new_sqlite_store):
             with store.transaction() as uow:
                 uow.write_changes(fold.drain_changes(), uow.rule_sets.get_or_assign_number(rules))
                 uow.cursor.move_to(as_of, as_of, 0)
-            return explain_score(EventArchive(store, Unread(), rules), node("A"), as_of)
+            return explain_score(EventArchive(store, Unread(), rules), node_address("A"), as_of)
 
     return explaining
 
@@ -41,13 +41,13 @@ def text_of(explanation: Explanation) -> str:
 
 
 def test_error_ranked_behind_slower_result_is_labelled(told):
-    history = History().joins("A", "B").creates("1", "2", creator=node("C"))
+    history = History().joins("A", "B").creates("1", "2", creator=node_address("C"))
     history.starts("1", "A").starts("2", "B").after(1).reports_error("1").after(9).submits("2")
     explanation = told(history.closes("g", "1", "2"))
     assert "score 5 (rank 2 of 10 s, 1 s (an error))" in text_of(explanation)
     (entry,) = explanation_json(explanation)["pool"]["entries"]
     assert (entry["error_reported"], entry["others"][0]["error_reported"]) == (True, False)
-    assert entry["creator"] == node("C")
+    assert entry["creator"] == node_address("C")
 
 
 def test_void_timeout_is_explained_and_recovery_continues_across_it(told):
@@ -56,7 +56,7 @@ def test_void_timeout_is_explained_and_recovery_continues_across_it(told):
     explanation = told(history.after(1200).starts("2", "A").times_out("2"), DOUBTING)
     text = text_of(explanation)
     assert "timeout void at block 2 (the task's limit of 5 s is below 60 s)" in text
-    assert f"task {task('1')}" in text
+    assert f"task {task_key('1')}" in text
     # One healing of half an hour, not two of parts of it.
     assert text.count("recovered in 600 s") == 1
     assert "recovered in 1800 s: 1 - (1 - 0.300000000000000000) x exp(-1800 / 1800)" in text
@@ -73,14 +73,14 @@ def test_member_with_void_timeout_is_not_shown_as_possible_member(told):
     history.after(1).times_out("3").closes("g", "1", "2", "3")
     (entry,) = explanation_json(told(history, DOUBTING))["pool"]["entries"]
     others = {member["node"]: (member["rank"], member["possible"]) for member in entry["others"]}
-    assert others == {node("B"): (2, False), node("C"): (None, False)}
+    assert others == {node_address("B"): (2, False), node_address("C"): (None, False)}
 
 
 def test_creators_are_counted_and_held_kickout_is_explained(told):
     history = History().joins("A", "B")
     for n in range(50):
         names = (f"{n} a", f"{n} b", f"{n} c")
-        history.creates(*names, creator=node("C" if n else "D"))
+        history.creates(*names, creator=node_address("C" if n else "D"))
         history.starts(names[0], "A").starts(names[1], "B").starts(names[2], "E")
         history.after(1).submits(names[1]).submits(names[2])
         history.closes(f"group {n}", *names)
@@ -94,7 +94,7 @@ def test_creators_are_counted_and_held_kickout_is_explained(told):
     # Later scores change the pool, but not the reason, which the leaf shares.
     for n in range(2):
         names = (f"later {n} a", f"later {n} b", f"later {n} c")
-        history.creates(*names, creator=node("E"))
+        history.creates(*names, creator=node_address("E"))
         history.starts(names[0], "A").starts(names[1], "B").starts(names[2], "E")
         history.after(1).submits(names[1]).submits(names[2]).closes(f"later {n}", *names)
     later = told(history)

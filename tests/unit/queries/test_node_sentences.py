@@ -19,11 +19,11 @@ from oracle.queries.node_sentences import (
     format_short_reason,
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from tests.support.histories import History, node_after
+from tests.support.histories import History, fold_node
 
 NOW = 10_000
 FIGURES = replace(
-    compute_node_scores(node_after(History().joins("A"), "A"), NOW, CRYNUX),
+    compute_node_scores(fold_node(History().joins("A"), "A"), NOW, CRYNUX),
     long_term=UNIT,
     qos=UNIT,
 )

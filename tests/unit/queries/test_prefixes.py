@@ -8,7 +8,7 @@ from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.queries.text.prefixes import find_address, find_node, find_task
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from tests.support.histories import History, node, task
+from tests.support.histories import History, node_address, task_key
 
 NAMES = [f"node {n}" for n in range(40)]
 
@@ -24,7 +24,7 @@ def known(store):
 
 
 def test_shortest_unique_prefix_resolves_to_node(known):
-    addresses = {node(name) for name in NAMES}
+    addresses = {node_address(name) for name in NAMES}
     with known.read_transaction() as uow:
         for address in addresses:
             for digits in range(3, 43):
@@ -39,9 +39,9 @@ def test_shortest_unique_prefix_resolves_to_node(known):
 
 def test_abbreviated_key_with_dots_is_accepted_in_any_letter_case(known):
     with known.read_transaction() as uow:
-        assert find_task(uow, f"{task('1')[:10]}…") == task("1")
-        assert find_task(uow, f"0x{task('1')[2:10].upper()}...") == task("1")
-        assert find_task(uow, task("1")) == task("1")
+        assert find_task(uow, f"{task_key('1')[:10]}…") == task_key("1")
+        assert find_task(uow, f"0x{task_key('1')[2:10].upper()}...") == task_key("1")
+        assert find_task(uow, task_key("1")) == task_key("1")
 
 
 @pytest.mark.parametrize("wrong", ["", "0x", "abc", "0xg", "0x" + "1" * 41, "0x1\n", "1"])
@@ -57,7 +57,7 @@ def test_unmatched_prefix_is_rejected(known):
 
 @given(digits=st.text("0123456789abcdef", min_size=1, max_size=39))
 def test_prefix_resolves_only_if_it_is_unique_among_addresses(digits):
-    addresses = [node(name) for name in NAMES]
+    addresses = [node_address(name) for name in NAMES]
     fitting = [address for address in addresses if address.startswith(f"0x{digits}")]
     if len(fitting) == 1:
         assert find_address(addresses, "sender", f"0x{digits}") == fitting[0]

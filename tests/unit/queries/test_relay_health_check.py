@@ -6,15 +6,15 @@ from oracle.queries.relay_audit.partings import Divergence
 from oracle.queries.relay_audit.relay_audit import check_reliability
 from oracle.queries.relay_audit.relay_watch import Poll, QualityFactors
 from oracle.systems.crynux.crynux_rule_sets import RELAY
-from tests.support.histories import History, node, node_after
+from tests.support.histories import History, fold_node, node_address
 
 NOW = 5_000
 
 
 def test_exclusion_of_member_without_changes_is_reported_with_unknown_row():
-    state = node_after(History().joins("A"), "A", RELAY)
-    excluded_figure = RelayFigures(node("A"), 0.7, 1.0, 0.0, NOW, 0.0)
-    poll = Poll({node("A"): excluded_figure}, 1, 1, NOW)
-    derived_node = DerivedNode(node("A"), state)
+    state = fold_node(History().joins("A"), "A", RELAY)
+    excluded_figure = RelayFigures(node_address("A"), 0.7, 1.0, 0.0, NOW, 0.0)
+    poll = Poll({node_address("A"): excluded_figure}, 1, 1, NOW)
+    derived_node = DerivedNode(node_address("A"), state)
     divergence = check_reliability(derived_node, QualityFactors(0.7, 1.0, NOW, 0.0), 1.0, poll)
     assert divergence == Divergence("exclusion", 0, "the relay reports it as excluded")

@@ -11,7 +11,7 @@ from oracle.domain.fold.fold import Fold
 from oracle.errors import InputError
 from oracle.queries.replay import replay_events
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
-from tests.support.histories import History, group, node, rules_with, task
+from tests.support.histories import History, change_rules, group_key, node_address, task_key
 from tests.support.reference import Reference
 
 
@@ -45,7 +45,7 @@ def test_documented_replay_example_is_exact():
     assert printed["rules"] == "crynux"
     assert printed["as_of"] == {"block": 90, "time": 2000}
     assert printed["nodes"][0] == {
-        "node": node("A"),
+        "node": node_address("A"),
         "status": "available",
         "task_scores": [10, 5, 0],
         "sum": 15,
@@ -59,8 +59,16 @@ def test_documented_replay_example_is_exact():
         "kickout_due": False,
     }
     assert printed["groups"][0] == {
-        "group": group("g1"),
-        "members": [{"task": task("1"), "node": node("A"), "rank": 1, "elapsed": 10, "score": 10}],
+        "group": group_key("g1"),
+        "members": [
+            {
+                "task": task_key("1"),
+                "node": node_address("A"),
+                "rank": 1,
+                "elapsed": 10,
+                "score": 10,
+            }
+        ],
         "scored": True,
     }
     assert printed["anomalies"] == [
@@ -87,8 +95,12 @@ def test_nodes_are_sorted_by_address_and_groups_by_closing_order():
     history = History().joins("C", "A", "B").starts("1", "C").submits("1")
     history.starts("2", "B").submits("2").closes("z", "2").closes("a", "1")
     printed = told(history)
-    assert [row["node"] for row in printed["nodes"]] == [node("A"), node("B"), node("C")]
-    assert [row["group"] for row in printed["groups"]] == [group("z"), group("a")]
+    assert [row["node"] for row in printed["nodes"]] == [
+        node_address("A"),
+        node_address("B"),
+        node_address("C"),
+    ]
+    assert [row["group"] for row in printed["groups"]] == [group_key("z"), group_key("a")]
 
 
 def test_node_that_never_joined_is_printed_as_unknown():
@@ -101,8 +113,14 @@ def test_group_without_ranked_member_has_no_scores():
     (row,) = told(history)["groups"]
     assert row["scored"] is False
     assert row["members"] == [
-        {"task": task("1"), "node": node("A"), "rank": None, "elapsed": 4, "score": None},
-        {"task": task("2"), "node": None, "rank": None, "elapsed": None, "score": None},
+        {
+            "task": task_key("1"),
+            "node": node_address("A"),
+            "rank": None,
+            "elapsed": 4,
+            "score": None,
+        },
+        {"task": task_key("2"), "node": None, "rank": None, "elapsed": None, "score": None},
     ]
 
 
@@ -150,7 +168,7 @@ def test_replay_uses_and_names_given_rules():
     history = History().joins("A").starts("1", "A").times_out("1")
     bases = [told(history, rules)["nodes"][0]["reliability_base"] for rules in (CRYNUX, RELAY)]
     assert bases == ["0.300000000000000000", "0.950000000000000000"]
-    assert told(history, rules_with(name="ours"))["rules"] == "ours"
+    assert told(history, change_rules(name="ours"))["rules"] == "ours"
 
 
 def test_integers_above_2_53_are_printed_as_strings():

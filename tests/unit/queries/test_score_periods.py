@@ -6,7 +6,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.queries.api.node_history import HistoryMark, NodeHistory
 from oracle.queries.score_periods import list_score_periods
 from tests.support.api import IndexedHistory
-from tests.support.histories import History, node
+from tests.support.histories import History, node_address
 
 _DAY = 86_400
 _HUNDREDTH = UNIT // 100
@@ -19,8 +19,8 @@ def history(new_sqlite_store) -> NodeHistory:
     played.scores("A", 0, 0, 2).after(2 * _DAY).scores("A", 2, 0).after(600)
     with new_sqlite_store() as store:
         client = IndexedHistory(store).whole(played).client()
-        page = client.get(f"/nodes/{node('A')}").text
-        response = client.get(f"/v1/nodes/{node('A')}/history")
+        page = client.get(f"/nodes/{node_address('A')}").text
+        response = client.get(f"/v1/nodes/{node_address('A')}/history")
     assert "lowest 0." in page
     return NodeHistory.model_validate(response.json())
 

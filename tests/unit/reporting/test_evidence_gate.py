@@ -27,9 +27,9 @@ from tests.support.due_nodes import (
     store_nodes,
     store_round,
 )
-from tests.support.rounds import address
+from tests.support.rounds import make_address
 
-DUE = address(1)
+DUE = make_address(1)
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ from oracle.store.report_repository import ReportState, StoredReportHeader
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.txmgr.call_registry import CallRegistry
 from oracle.txmgr.context import AccountContext
-from tests.support.rounds import accepted, address
-from tests.unit.store.samples import a_hash, block
+from tests.support.rounds import build_accepted_round, make_address
+from tests.unit.store.samples import block, make_hash
 from tests.unit.store.test_reports import report
 
 SIGNED = report(1)
@@ -42,9 +42,9 @@ def context(store: Store) -> ReportingContext:
         epoch = uow.lease.acquire("test", 3600)
         assert epoch is not None
         uow.reports.add(SIGNED)
-        uow.reports.bind_round(SIGNED.period, ROUND, a_hash(6))
+        uow.reports.bind_round(SIGNED.period, ROUND, make_hash(6))
     sender_account: Any = SimpleNamespace(
-        domain=Domain(1, address(0xFFFF)), sender=address(0xAA), has_payer=True
+        domain=Domain(1, make_address(0xFFFF)), sender=make_address(0xAA), has_payer=True
     )
     account_context = AccountContext(
         store=store,
@@ -55,13 +55,13 @@ def context(store: Store) -> ReportingContext:
         confirmations=CONFIRMATIONS,
     )
     quorum = QuorumContext(account_context, ReportSettings())
-    return ReportingContext(quorum, a_hash(7), KickoutPolicy(CRYNUX))
+    return ReportingContext(quorum, make_hash(7), KickoutPolicy(CRYNUX))
 
 
 def accept(context: ReportingContext, root: Hash) -> list[StoredReportHeader]:
     """Store the round with this root, and return the reports."""
     with context.account_context.write_transaction() as uow:
-        uow.rounds.save_changes(ContractChanges(accepted=[accepted(ROUND, root=root)]))
+        uow.rounds.save_changes(ContractChanges(accepted=[build_accepted_round(ROUND, root=root)]))
         return uow.reports.list_outcomes_since(0)
 
 
@@ -85,7 +85,7 @@ def test_report_lands_once_the_round_with_its_root_is_final(context):
 
 
 def test_report_whose_round_has_another_root_is_missed(context):
-    cuts = accept(context, a_hash(99))
+    cuts = accept(context, make_hash(99))
     with context.account_context.store.read_transaction() as uow:
         assert not is_awaiting_finality(uow, cuts[0])
     assert mark_landed_reports(context, FINAL, cuts) is None

@@ -26,7 +26,7 @@ from tests.support.api import IDENTITY, IndexedHistory
 from tests.support.examples import examples
 from tests.support.histories import GENESIS_TIME, History
 from tests.support.random_histories import any_histories
-from tests.support.rounds import acceptance, contract_state
+from tests.support.rounds import build_acceptance, contract_state
 from tests.support.scripted_reader import Unread
 
 SETTINGS = ReportSettings(deviation=1)
@@ -73,7 +73,7 @@ def draw_reports(
             )
         report, before = played.reports[-1], stop.number
         if report.is_due:
-            played.rounds.append(acceptance(report, stop.number + 1, stop.time))
+            played.rounds.append(build_acceptance(report, stop.number + 1, stop.time))
     return played
 
 
@@ -145,7 +145,7 @@ def test_every_report_changes_while_a_node_recovers_without_events(new_sqlite_st
                 assert cutter.on_block(uow, state, as_of, -1) is not None
                 report = uow.reports.get(compute_period(as_of.time, 60)).report
                 changed_nodes.append(report.change.node_count)
-                accepted_round = acceptance(report, as_of.number + 1, as_of.time)
+                accepted_round = build_acceptance(report, as_of.number + 1, as_of.time)
                 state.fold_block(as_of.number + 1, [accepted_round], journal=False)
     assert changed_nodes == [1, 1, 1, 1]
 

@@ -22,14 +22,14 @@ from oracle.domain.fold.fold import (
 from oracle.domain.ids import ZERO_ADDRESS
 from oracle.domain.reports.contract_state import ContractState
 from oracle.store.database import UnitOfWork
-from tests.support.histories import rules_with
-from tests.support.rounds import accepted
-from tests.unit.store.samples import a_hash, address, block, group_key, task_key
+from tests.support.histories import change_rules
+from tests.support.rounds import build_accepted_round
+from tests.unit.store.samples import address, block, group_key, make_hash, task_key
 
 Event = DomainEvent | ContractEvent
 
 # Groups of two that close by themselves, and a pool that two scores fill: everything happens soon.
-QUICK = rules_with(pool_size=2, close="terminal", group_size=2, kickout_below=6 * UNIT)
+QUICK = change_rules(pool_size=2, close="terminal", group_size=2, kickout_below=6 * UNIT)
 LAST_BLOCK = 12
 NODES, STORIES = range(1, 4), 7
 
@@ -110,26 +110,26 @@ def _lane(draw: st.DrawFn, number: int) -> Story:
     """The contract takes rounds; a node is accused, and expelled or not."""
     kick: dict[str, Any] = {"at": _NOWHERE, "time": _NEVER, "node": draw(_nodes)}
     story: Story = [
-        oracle_events.ConfigSet(_NOWHERE, _NEVER, number, a_hash(number)),
+        oracle_events.ConfigSet(_NOWHERE, _NEVER, number, make_hash(number)),
         _round(number),
         oracle_events.KickAccused(
-            **kick, round=number, due_since=number, evidence=a_hash(number), ready_at=number + 9
+            **kick, round=number, due_since=number, evidence=make_hash(number), ready_at=number + 9
         ),
         _round(number + 1),
     ]
     if draw(st.booleans()):
-        executed = {**kick, "evidence": a_hash(number), "target": ZERO_ADDRESS}
+        executed = {**kick, "evidence": make_hash(number), "target": ZERO_ADDRESS}
         story.append(oracle_events.KickExecuted(**executed))
-        refused = {**kick, "target": ZERO_ADDRESS, "reason": a_hash(number)}
+        refused = {**kick, "target": ZERO_ADDRESS, "reason": make_hash(number)}
         story.append(oracle_events.KickRefused(**refused))
     else:
-        cancelled = {**kick, "by": ZERO_ADDRESS, "why": a_hash(0)}
+        cancelled = {**kick, "by": ZERO_ADDRESS, "why": make_hash(0)}
         story.append(oracle_events.KickCancelled(**cancelled))
     return story
 
 
 def _round(number: int) -> oracle_events.RoundAccepted:
-    return replace(accepted(number), at=_NOWHERE)
+    return replace(build_accepted_round(number), at=_NOWHERE)
 
 
 def _number_rounds(events: list[ContractEvent], state: ContractState) -> list[ContractEvent]:

@@ -25,7 +25,7 @@ def address(number: int) -> Address:
     return Address(f"0x{number:040x}")
 
 
-def a_hash(number: int) -> Hash:
+def make_hash(number: int) -> Hash:
     return Hash(f"0x{number:064x}")
 
 
@@ -40,7 +40,10 @@ def group_key(number: int) -> GroupKey:
 def block(number: int, branch: int = 0) -> BlockRef:
     """Block `number` of one branch; branches differ in every hash."""
     return BlockRef(
-        number, a_hash(1000 * branch + number + 1), a_hash(1000 * branch + number), 2 * number
+        number,
+        make_hash(1000 * branch + number + 1),
+        make_hash(1000 * branch + number),
+        2 * number,
     )
 
 
@@ -50,10 +53,10 @@ def log(number: int, index: int = 0, branch: int = 0, **values: Any) -> Log:
         block_hash=block(number, branch).hash,
         time=2 * number,
         tx=index,
-        tx_hash=a_hash(7_000_000 + 100 * number + index),
+        tx_hash=make_hash(7_000_000 + 100 * number + index),
         index=index,
         address=address(5),
-        topics=(a_hash(1), a_hash(2)),
+        topics=(make_hash(1), make_hash(2)),
         data="0x" + "ab" * index,
     )
     return replace(sample_log, **values)
@@ -65,7 +68,7 @@ def call(number: int, tx: int = 0, branch: int = 0, **values: Any) -> Call:
         block_hash=block(number, branch).hash,
         time=2 * number,
         tx=tx,
-        tx_hash=a_hash(8_000_000 + 100 * number + tx),
+        tx_hash=make_hash(8_000_000 + 100 * number + tx),
         sender=address(6),
         to=address(7),
         value=2**256 - 1,

@@ -31,8 +31,8 @@ from tests.support.contract_histories import (
     SIGNERS,
     TIME,
     ContractView,
-    accepted,
-    histories,
+    build_accepted_round,
+    contract_histories,
 )
 from tests.support.examples import examples
 from tests.unit.store.folding import forget_everything
@@ -64,7 +64,11 @@ def up_to(events: list[ContractEvent], last: int) -> list[ContractEvent]:
 
 
 @thorough
-@given(events=histories(), ancestor=st.integers(0, _LAST_BLOCK), final=st.integers(0, _LAST_BLOCK))
+@given(
+    events=contract_histories(),
+    ancestor=st.integers(0, _LAST_BLOCK),
+    final=st.integers(0, _LAST_BLOCK),
+)
 def test_rollback_to_block_equals_never_advancing_past_it(
     store: Store, events: list[ContractEvent], ancestor: int, final: int
 ):
@@ -84,7 +88,7 @@ def test_rollback_to_block_equals_never_advancing_past_it(
 
 
 @thorough
-@given(events=histories(), stop=st.integers(0, _LAST_BLOCK))
+@given(events=contract_histories(), stop=st.integers(0, _LAST_BLOCK))
 def test_state_loaded_in_between_folds_to_the_same_state(
     store: Store, events: list[ContractEvent], stop: int
 ):
@@ -110,8 +114,8 @@ def test_empty_contract_state_has_no_round(store: Store):
 
 
 def test_accepted_rounds_are_listed_in_every_order(store: Store):
-    highest_bits = accepted(9, bitmap=2**256 - 1)
-    events = [*map(accepted, range(1, 9)), highest_bits]
+    highest_bits = build_accepted_round(9, bitmap=2**256 - 1)
+    events = [*map(build_accepted_round, range(1, 9)), highest_bits]
     with store.transaction() as uow:
         fold_into(uow, [*events])
         rounds = uow.rounds
@@ -131,7 +135,14 @@ def test_struck_rounds_are_told_from_the_others(store: Store):
     ]
     with store.transaction() as uow:
         fold_into(
-            uow, [*map(accepted, (1, 2, 3)), strikes[0], accepted(4), accepted(5), strikes[1]]
+            uow,
+            [
+                *map(build_accepted_round, (1, 2, 3)),
+                strikes[0],
+                build_accepted_round(4),
+                build_accepted_round(5),
+                strikes[1],
+            ],
         )
         assert [uow.rounds.is_struck(number) for number in range(1, 7)] == [
             *(False, True, True),

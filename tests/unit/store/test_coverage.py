@@ -14,10 +14,10 @@ from oracle.store.database import Store
 from oracle.store.identity import Identity
 from oracle.store.raw.coverage_repository import UNNAMED_SCOPE_ID, CoverageRepository
 from tests.support.examples import examples
-from tests.unit.store.samples import a_hash, address
+from tests.unit.store.samples import address, make_hash
 
-ASKED = IngestScope.create([address(1)], [a_hash(1)])
-MORE = IngestScope.create([address(1), address(2)], [a_hash(1)])
+ASKED = IngestScope.create([address(1)], [make_hash(1)])
+MORE = IngestScope.create([address(1), address(2)], [make_hash(1)])
 A, B = "a", "b"
 
 
@@ -139,9 +139,9 @@ def test_coverage_of_unnamed_scope_is_assigned_to_first_named_scope(store: Store
 
 def test_scope_id_is_independent_of_order_and_case():
     mixed = IngestScope.create(
-        [address(2).upper().replace("X", "x"), address(1)], [a_hash(1)], ["b", "a"]
+        [address(2).upper().replace("X", "x"), address(1)], [make_hash(1)], ["b", "a"]
     )
-    assert mixed.id == IngestScope.create([address(1), address(2)], [a_hash(1)], ["a", "b"]).id
+    assert mixed.id == IngestScope.create([address(1), address(2)], [make_hash(1)], ["a", "b"]).id
     assert IngestScope.from_json(mixed.to_json()) == mixed
     assert mixed.id != MORE.id
 
@@ -221,7 +221,9 @@ def test_gaps_are_blocks_without_coverage(
 
 
 def test_oracle_contract_is_not_added_while_coverage_has_an_unnamed_scope(store: Store):
-    stored_identity = Identity(1, Hash(a_hash(7)), {"TaskNetwork": Address(address(1))}, None, 0)
+    stored_identity = Identity(
+        1, Hash(make_hash(7)), {"TaskNetwork": Address(address(1))}, None, 0
+    )
     more = replace(stored_identity, oracle=Address(address(2)))
     with store.transaction() as uow:
         uow.identity.store_or_check(stored_identity)

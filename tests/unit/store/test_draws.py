@@ -10,7 +10,7 @@ from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.draw_repository import StoredDraw
 from tests.support.draws import create_draw
 from tests.support.examples import examples
-from tests.unit.store.samples import a_hash, address, block, task_key
+from tests.unit.store.samples import address, block, make_hash, task_key
 
 LAST = 12
 TASKS = range(1, 4)
@@ -83,7 +83,7 @@ def test_voiding_inactive_draw_raises_error(store: Store):
     with store.transaction() as uow:
         draw(uow, task=1, seed=5, node=7)
         uow.draws.void(task_key(1), 6)
-        with pytest.raises(ValueError, match=f"task {a_hash(1)} has no active draw"):
+        with pytest.raises(ValueError, match=f"task {make_hash(1)} has no active draw"):
             uow.draws.void(task_key(1), 7)
 
 

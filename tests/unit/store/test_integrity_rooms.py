@@ -5,13 +5,13 @@ from oracle.domain.logs import DeadLetter
 from oracle.store.database import Store
 from oracle.store.halts import HaltClearRecord, HaltEvidence
 from oracle.store.raw.block_repository import Reorg
-from tests.unit.store.samples import a_hash, address
+from tests.unit.store.samples import address, make_hash
 
 VIOLATION = "finality"
 
 
 def letter(block: int, index: int = 0, branch: int = 0) -> DeadLetter:
-    hash_ = a_hash(100 * branch + block)
+    hash_ = make_hash(100 * branch + block)
     return DeadLetter(block, hash_, 7, 2, index, address(1), "TaskCreated", "nul \x00 in it")
 
 
@@ -37,7 +37,7 @@ def test_dead_letter_is_open_while_its_block_is_canonical(store: Store):
 
 def test_halt_is_opened_only_once_and_its_history_is_kept(store: Store):
     evidence, cleared = (
-        HaltEvidence(8, a_hash(1), a_hash(2)),
+        HaltEvidence(8, make_hash(1), make_hash(2)),
         HaltClearRecord(99, "somebody", "it was us"),
     )
     with store.transaction() as uow:
@@ -75,8 +75,8 @@ def test_facts_expire(store: Store):
 
 def test_reorgs_are_listed_newest_first(store: Store):
     forks = [
-        Reorg(9, a_hash(9), 12, a_hash(12), 13, a_hash(13), 70, ("a", "b"), 4),
-        Reorg(12, a_hash(12), 14, a_hash(14), None, None, 80, (), 0),
+        Reorg(9, make_hash(9), 12, make_hash(12), 13, make_hash(13), 70, ("a", "b"), 4),
+        Reorg(12, make_hash(12), 14, make_hash(14), None, None, 80, (), 0),
     ]
     with store.transaction() as uow:
         for fork in forks:
@@ -89,8 +89,12 @@ def test_reorgs_are_listed_newest_first(store: Store):
 
 def test_block_keeps_highest_verification_level(store: Store):
     with store.transaction() as uow:
-        uow.verified_blocks.save([(5, a_hash(5)), (6, a_hash(6))], VerificationLevel.PROVEN, "a")
-        uow.verified_blocks.save([(6, a_hash(6)), (7, a_hash(7))], VerificationLevel.PINNED, "b")
+        uow.verified_blocks.save(
+            [(5, make_hash(5)), (6, make_hash(6))], VerificationLevel.PROVEN, "a"
+        )
+        uow.verified_blocks.save(
+            [(6, make_hash(6)), (7, make_hash(7))], VerificationLevel.PINNED, "b"
+        )
         assert uow.verified_blocks.get_level_by_number(0, 9) == {
             5: VerificationLevel.PROVEN,
             6: VerificationLevel.PROVEN,

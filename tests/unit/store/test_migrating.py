@@ -14,7 +14,7 @@ from oracle.store.outbox.records import IntentState
 from oracle.store.schema import SchemaAge, migrate
 from oracle.store.state.rule_set_repository import identify_rules
 from oracle.systems.registry import build_rules
-from tests.support.histories import History, node, task
+from tests.support.histories import History, node_address, task_key
 from tests.unit.store import later
 from tests.unit.store.samples import block
 from tests.unit.store.test_outbox import ME, NOW, kick, live, ready, request
@@ -58,7 +58,7 @@ def seen(store: Store) -> list[object]:
             list(uow.projections.iterate_dump_lines()),
             uow.outbox.intents.list_newest(9),
             [(slot, uow.outbox.slots.list_attempts(slot)) for slot in slots],
-            uow.scores.get_rule_sets(node("A"), [1, 2, 3]),
+            uow.scores.get_rule_sets(node_address("A"), [1, 2, 3]),
         ]
 
 
@@ -80,7 +80,7 @@ def test_migration_keeps_every_row(database_url: str, before: list[object]):
         assert before[-1] == dict.fromkeys((1, 2, 3), identify_rules(CRYNUX))
         with store.transaction() as uow:
             assert [waiting_task.key for waiting_task in uow.tasks.list_waiting()] == [
-                task("late")
+                task_key("late")
             ]
             start = request("start:1", kind=START_TASK, exclusive_key="start_task:task=1")
             ready(uow.outbox, start)

@@ -7,11 +7,11 @@ import pytest
 from oracle.domain.logs import Call, Log
 from oracle.store.database import Store
 from oracle.store.raw import log_repository
-from tests.unit.store.samples import a_hash, call, log
+from tests.unit.store.samples import call, log, make_hash
 
 
 def test_logs_round_trip(store: Store):
-    logs = [log(1), log(1, 2, topics=(), data="0x"), log(2, 0, topics=(a_hash(9),) * 4)]
+    logs = [log(1), log(1, 2, topics=(), data="0x"), log(2, 0, topics=(make_hash(9),) * 4)]
     with store.transaction() as uow:
         assert uow.logs.append(logs) == 3
         assert list(uow.logs.iterate_between(0, 9)) == logs
@@ -35,7 +35,7 @@ def test_duplicate_window_is_stored_once(store: Store):
 
 def test_replace_updates_many_logs(store: Store):
     window = [log(number, index) for number in range(5) for index in range(20)]
-    corrected = [replace(stored_log, tx_hash=a_hash(9)) for stored_log in window[20:]]
+    corrected = [replace(stored_log, tx_hash=make_hash(9)) for stored_log in window[20:]]
     with store.transaction() as uow:
         uow.logs.append(window[:80])
         uow.logs.replace(corrected)

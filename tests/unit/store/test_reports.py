@@ -9,7 +9,7 @@ from oracle.domain.reports.report import Report, ReportChange
 from oracle.domain.reports.round_schedule import ReportHeader
 from oracle.store.database import Store
 from oracle.store.report_repository import ReportState, StoredReport
-from tests.unit.store.samples import a_hash, block
+from tests.unit.store.samples import block, make_hash
 
 CHANGE = ReportChange(node_count=3, steps=900, max_steps=500, crosses_band=True)
 
@@ -19,9 +19,9 @@ def report(period: int, *, is_due: bool = True) -> Report:
         period=period,
         as_of=block(10 * period),
         head_round=4,
-        prev=a_hash(4),
+        prev=make_hash(4),
         deadline=20 * period + 600,
-        root=a_hash(period),
+        root=make_hash(period),
         change=CHANGE,
         is_due=is_due,
     )
@@ -33,11 +33,11 @@ def test_report_is_due_until_landed(store: Store):
         assert uow.reports.list_due() == [
             StoredReport(report(1), ReportState.DUE, reason=None, round=None, digest=None)
         ]
-        uow.reports.bind_round(1, 5, a_hash(6))
+        uow.reports.bind_round(1, 5, make_hash(6))
         uow.reports.set_state(1, ReportState.LANDED)
         assert uow.reports.list_due() == []
         assert uow.reports.get(1) == StoredReport(
-            report(1), ReportState.LANDED, reason=None, round=5, digest=a_hash(6)
+            report(1), ReportState.LANDED, reason=None, round=5, digest=make_hash(6)
         )
 
 

@@ -12,11 +12,11 @@ from oracle.errors import FatalError, InputError
 from oracle.store.database import Store
 from oracle.store.identity import Identity
 from oracle.store.state.cursor_repository import Cursor
-from tests.unit.store.samples import a_hash, address, block
+from tests.unit.store.samples import address, block, make_hash
 
 OURS = Identity(
     chain_id=31337,
-    genesis_hash=a_hash(1),
+    genesis_hash=make_hash(1),
     contracts={"TaskNetwork": address(1), "Another": address(2)},
     oracle=Address("0x" + 40 * "d"),
     start_block=7,
@@ -43,7 +43,7 @@ def test_identity_is_stored_once_and_checked_afterwards(store: Store):
     ("change", "word"),
     [
         ({"chain_id": 1}, "31337"),
-        ({"genesis_hash": a_hash(2)}, "genesis"),
+        ({"genesis_hash": make_hash(2)}, "genesis"),
         ({"contracts": {"TaskNetwork": address(3)}}, "contracts"),
         ({"oracle": address(4)}, "oracle contract"),
         ({"oracle": None}, "oracle contract"),

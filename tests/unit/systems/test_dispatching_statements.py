@@ -25,7 +25,7 @@ from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 from oracle.systems.task_queue import QueueGroup, compute_queue_capacity
 from tests.support.document.crynux_queue import TaskQueue
-from tests.support.histories import History, folded, node, task
+from tests.support.histories import History, fold_history, node_address, task_key
 
 CARDS = {"4090": ("RTX 4090", 24), "4080": ("RTX 4080", 16), "3080": ("RTX 3080", 16)}
 # A second of work and no more, so that a task's value is its fee.
@@ -46,10 +46,10 @@ def joined(*names: str, **values: Any) -> History:
 
 def verdicts(history: History, name: str = "t") -> dict[str, CandidateVerdict]:
     """What the policy says of each member, by name, once the task `name` is there."""
-    fold, _ = folded(history)
+    fold, _ = fold_history(history)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
     candidate_verdicts = CRYNUX_POLICY.create_follower().judge_candidates(
-        fold.ledger.tasks[task(name)], policy_input
+        fold.ledger.tasks[task_key(name)], policy_input
     )
     return {
         bytes.fromhex(verdict.node[2:]).lstrip(b"\0").decode(): verdict
@@ -68,13 +68,13 @@ def queued(*orders: tuple[str, int, dict[str, Any]]) -> TaskQueue:
     history = History()
     for name, fee, task_fields in orders:
         history.after(1).creates(name, fee=fee, **task_fields)
-    fold, _ = folded(history)
+    fold, _ = fold_history(history)
     return TaskQueue(ONE_SECOND, CRYNUX_WEIGHTING, fold.ledger.tasks.values())
 
 
 def taken_by(queue: TaskQueue, name: str) -> str | None:
-    fold, _ = folded(joined(name))
-    queue_entry = queue.next_for(fold.ledger.nodes[node(name)])
+    fold, _ = fold_history(joined(name))
+    queue_entry = queue.next_for(fold.ledger.nodes[node_address(name)])
     return (
         None if queue_entry is None else bytes.fromhex(queue_entry.key[2:]).lstrip(b"\0").decode()
     )
@@ -248,8 +248,8 @@ def test_task_value_is_fee_divided_by_estimated_time(fixed, image, fee, images, 
     pricing = Pricing(
         dict.fromkeys(TaskKind, Fraction(fixed)), dict.fromkeys(TaskKind, Fraction(image))
     )
-    fold, _ = folded(History().creates("t", fee=fee, size=images))
-    assert pricing.compute_value(fold.ledger.tasks[task("t")]) == Fraction(value)
+    fold, _ = fold_history(History().creates("t", fee=fee, size=images))
+    assert pricing.compute_value(fold.ledger.tasks[task_key("t")]) == Fraction(value)
 
 
 def test_freed_node_takes_the_most_valuable_task_that_fits_its_card():
@@ -262,7 +262,7 @@ def test_freed_node_takes_the_most_valuable_task_that_fits_its_card():
     queue = queued(*orders)
     assert taken_by(queue, "4080") == "4080"
     assert taken_by(queue, "4090") == "any 24"
-    queue.discard(task("4080"))
+    queue.discard(task_key("4080"))
     assert taken_by(queue, "4080") == "any 16"
 
 
@@ -275,9 +275,9 @@ def test_queue_capacity_is_alpha_times_number_of_members(members, alpha, room):
 
 def test_full_queue_drops_least_valuable_task():
     queue = queued(("a", 5, {}), ("b", 3, {"min_vram": 8}), ("new", 4, {}))
-    assert [entry.key for entry in queue.overflow(2)] == [task("b")]
+    assert [entry.key for entry in queue.overflow(2)] == [task_key("b")]
 
 
 def test_new_task_is_dropped_from_full_queue_if_it_is_the_least_valuable():
     queue = queued(("a", 5, {}), ("b", 3, {}), ("new", 3, {}))
-    assert [entry.key for entry in queue.overflow(2)] == [task("new")]
+    assert [entry.key for entry in queue.overflow(2)] == [task_key("new")]

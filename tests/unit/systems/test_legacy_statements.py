@@ -23,7 +23,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
 from oracle.systems.crynux.requirements import build_requirement, find_misfit_reason
 from oracle.systems.registry import build_rules
-from tests.support.histories import GENESIS_TIME, History, folded, node, task
+from tests.support.histories import GENESIS_TIME, History, fold_history, node_address, task_key
 
 # None of these was ever published (docs/explanation/crynux.md#contradictions-between-the-sources):
 # numbers that come out even.
@@ -56,7 +56,7 @@ def runs(history: History, name: str, *nodes: str, silent: tuple[str, ...] = ())
 
 
 def nodes_after(history: History, rules: Rules = RULES) -> dict[str, Node]:
-    fold, _ = folded(history, rules)
+    fold, _ = fold_history(history, rules)
     address_node_pairs = fold.ledger.nodes.items()
     return {
         bytes.fromhex(address[2:]).lstrip(b"\0").decode(): ledger_node
@@ -72,7 +72,7 @@ def factors(history: History, name: str) -> Factors:
 
 
 def task_scores(history: History) -> dict[str, list[int]]:
-    _, changes = folded(history, RULES)
+    _, changes = fold_history(history, RULES)
     scores_by_name: dict[str, list[int]] = {}
     for entry in changes.scores:
         name = bytes.fromhex(entry.node[2:]).lstrip(b"\0").decode()
@@ -113,9 +113,12 @@ def test_equal_memory_gives_equal_size_factor():
 
 def test_card_with_6_gb_does_not_fit_a_task_that_needs_12_gb():
     history = History().joins("6", gpu_vram=6).joins("12", gpu_vram=12).creates("t", min_vram=12)
-    fold, _ = folded(history, RULES)
-    requirement = build_requirement(fold.ledger.tasks[task("t")])
-    fits = [find_misfit_reason(fold.ledger.nodes[node(name)], requirement) for name in ("6", "12")]
+    fold, _ = fold_history(history, RULES)
+    requirement = build_requirement(fold.ledger.tasks[task_key("t")])
+    fits = [
+        find_misfit_reason(fold.ledger.nodes[node_address(name)], requirement)
+        for name in ("6", "12")
+    ]
     assert fits == ["vram_too_small", None]
 
 
@@ -207,9 +210,9 @@ def test_month_of_low_scores_makes_node_due_for_kickout():
     history = History().joins("A", "B", "off")
     for n in range(3):
         runs(history, str(n), "A", "B", silent=("off",))
-        _, changes = folded(history, RULES)
+        _, changes = fold_history(history, RULES)
         low = [kickout.node for kickout in changes.kickouts if kickout.closed_at is None]
-        assert low == ([node("off")] if n == 2 else [])
+        assert low == ([node_address("off")] if n == 2 else [])
 
 
 def test_reported_qos_is_weighted_sum_of_factors():
@@ -228,9 +231,11 @@ def test_incentives_follow_score_and_online_time():
     history = History().joins("A", "B", "C", gpu_vram=8, timeout=60)
     runs(history, "t", "A", "B", "C").after(1000).quits("C")
     shares = compute_incentive_shares(nodes_after(history).values(), history.time, RULES)
-    assert shares.keys() == {node("A"), node("B")}
+    assert shares.keys() == {node_address("A"), node_address("B")}
     # Equal time: by Q alone, 0.25 + 0.25 + 0.5 against 0.25 + 0.25 + 0.25.
-    assert Fraction(shares[node("A")], shares[node("B")]) == pytest.approx(Fraction(4, 3))
+    assert Fraction(shares[node_address("A")], shares[node_address("B")]) == pytest.approx(
+        Fraction(4, 3)
+    )
     later = history.joins("C").after(1000)
     grown = compute_incentive_shares(nodes_after(later).values(), later.time, RULES)
-    assert 0 < grown[node("C")] < grown[node("B")]
+    assert 0 < grown[node_address("C")] < grown[node_address("B")]

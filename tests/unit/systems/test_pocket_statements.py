@@ -19,7 +19,7 @@ from oracle.systems.pocket.pocket_policy import ARTICLE as ARTICLE_POLICY
 from oracle.systems.pocket.ranking import Ranking, pick_node
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
 from oracle.systems.policy import CandidateVerdict, PolicyInput
-from tests.support.histories import History, folded, task
+from tests.support.histories import History, fold_history, task_key
 
 MINUTE = 60_000
 CHAIN = "0021"
@@ -63,12 +63,12 @@ def session_of(*latencies: tuple[str, float], times: int = 5) -> Session:
 
 def verdicts(history: History) -> dict[str, CandidateVerdict]:
     """What the policy `article` says of each member about the task `t`, by name."""
-    fold, _ = folded(history)
+    fold, _ = fold_history(history)
     follower = ARTICLE_POLICY.create_follower()
     for event in history.events:
         follower.apply_event(event)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
-    candidate_verdicts = follower.judge_candidates(fold.ledger.tasks[task("t")], policy_input)
+    candidate_verdicts = follower.judge_candidates(fold.ledger.tasks[task_key("t")], policy_input)
     return {
         bytes.fromhex(verdict.node[2:]).lstrip(b"\0").decode(): verdict
         for verdict in candidate_verdicts

@@ -27,7 +27,7 @@ from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.pocket.pocket_policy import PocketFollower
 from oracle.systems.policy import PolicyInput
 from oracle.systems.task_queue import is_waiting
-from tests.support.histories import History, folded, node, task
+from tests.support.histories import History, fold_history, node_address, task_key
 from tests.support.txmgr.dispatch_office import settings
 from tests.support.vectors import the_vector
 
@@ -72,7 +72,7 @@ class Dispatch:
         self._hashes = hashes
 
     def goes_on(self) -> dict[str, str]:
-        fold, _ = folded(self.history)
+        fold, _ = fold_history(self.history)
         view, number = LedgerView(fold.ledger), self.history.block
         hashed = Hash(f"0x{self._hashes * 1000 + number:064x}")
         turn = self.drawer.draw_at_block(view, BlockRef(number, hashed, hashed, self.history.time))
@@ -207,8 +207,8 @@ def test_any_eligible_node_is_drawn_when_no_free_node_holds_all_models():
 def test_draw_frequencies_follow_stake_and_score():
     history = History().joins("slow", "fast", "rich", "new", stake=100).updates("rich", stake=400)
     history.scores("slow", 2).scores("fast", 10).creates("t")
-    fold, _ = folded(history)
-    drawn_task, pool = fold.ledger.tasks[task("t")], CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
+    fold, _ = fold_history(history)
+    drawn_task, pool = fold.ledger.tasks[task_key("t")], CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     for member_node in fold.ledger.nodes.values():
         pool.update_node(member_node)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
@@ -228,7 +228,11 @@ def test_draw_frequencies_follow_stake_and_score():
     freedom = len(expected) - 1
     far = sum((wins[who] - much) ** 2 / much for who, much in expected.items())
     assert far < freedom + 4 * (2 * freedom) ** 0.5
-    assert wins[node("slow")] < wins[node("new")] < min(wins[node("fast")], wins[node("rich")])
+    assert (
+        wins[node_address("slow")]
+        < wins[node_address("new")]
+        < min(wins[node_address("fast")], wins[node_address("rich")])
+    )
 
 
 # Model pre-download
@@ -242,10 +246,12 @@ def asked_with(holders: int, lacking_count: int) -> dict[str, int]:
     for n in range(lacking_count):
         history.joins(f"lacks {n}", stake=1)
     history.creates("t", models=("base",)).starts("t", "runner")
-    fold, _ = folded(history)
+    fold, _ = fold_history(history)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
-    predownloads = plan_predownloads(fold.ledger.tasks[task("t")], policy_input, CRYNUX_WEIGHTING)
-    assert all(node("runner") not in predownload.nodes for predownload in predownloads)
+    predownloads = plan_predownloads(
+        fold.ledger.tasks[task_key("t")], policy_input, CRYNUX_WEIGHTING
+    )
+    assert all(node_address("runner") not in predownload.nodes for predownload in predownloads)
     return {
         predownload.model: len(predownload.nodes)
         for predownload in predownloads

@@ -22,10 +22,10 @@ from oracle.systems.task_queue import (
     is_waiting,
     sort_by_value,
 )
-from tests.support.histories import group, node, task
+from tests.support.histories import group_key, node_address, task_key
 from tests.unit.systems.crynux.making import a_task
 
-GROUPS = [group(name) for name in "gh"]
+GROUPS = [group_key(name) for name in "gh"]
 
 
 def worth(waiting_task: Task) -> Fraction:
@@ -40,7 +40,7 @@ CHANGES = st.fixed_dictionaries({
     "created_at": st.sampled_from([Position(1, 0, 0), Position(2, 0, 0), None]),
     "group": st.sampled_from([*GROUPS, None]),
     "group_size": st.sampled_from([None, 2, 3]),
-    "node": st.sampled_from([None, None, node("A"), node("B")]),
+    "node": st.sampled_from([None, None, node_address("A"), node_address("B")]),
     "ending": st.sampled_from([None, None, Ending.ABORTED]),
     "abort_reason": st.sampled_from([None, None, None, AbortReason.GROUP_TIMEOUT]),
 })  # fmt: skip
@@ -92,7 +92,7 @@ def test_incrementally_updated_waiting_line_equals_a_rebuilt_one(
     for block in blocks:
         changed = [rows.change(name, values) for name, values in block.items()]
         tasks.update(changed, rows.of_groups)
-        line, some = rows.line(line_up), {task("1"), task("2")}
+        line, some = rows.line(line_up), {task_key("1"), task_key("2")}
         assert kept(tasks) == line
         with_some = [
             queue_item

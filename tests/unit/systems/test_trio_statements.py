@@ -18,7 +18,7 @@ from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLI
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 from oracle.systems.registry import build_rules
 from tests.support.document.legacy_queue import LegacyQueue
-from tests.support.histories import History, folded, task
+from tests.support.histories import History, fold_history, task_key
 
 CARDS = {"4090": 24, "4080": 16, "3080": 16, "3070": 12}
 GPT, SD = TaskKind.LLM, TaskKind.SD
@@ -51,8 +51,8 @@ def named(key: str) -> str:
 
 
 def seen(history: History) -> tuple[Task, PolicyInput]:
-    fold, _ = folded(history, RULES)
-    return fold.ledger.tasks[task("t")], PolicyInput(fold.ledger.nodes, RULES, history.time)
+    fold, _ = fold_history(history, RULES)
+    return fold.ledger.tasks[task_key("t")], PolicyInput(fold.ledger.nodes, RULES, history.time)
 
 
 def verdicts(
@@ -160,7 +160,7 @@ def queued(*orders: tuple[str, TaskKind, int, int]) -> LegacyQueue:
     history = History()
     for name, kind, vram, value in orders:
         history.after(1).creates(name, kind=kind, min_vram=vram, fee=value)
-    fold, _ = folded(history, RULES)
+    fold, _ = fold_history(history, RULES)
     return LegacyQueue(
         lambda queued_task: Fraction(queued_task.fee or 0), fold.ledger.tasks.values()
     )

@@ -20,7 +20,7 @@ from tests.contracts.fuzz.roots import settings
 from tests.contracts.fuzz.roots.state import EXPELLED, Kick, Place, State
 from tests.contracts.fuzz.roots.trees import Q_MAX
 from tests.contracts.fuzz.signing import ring
-from tests.support.evm.artifacts import artifact
+from tests.support.evm.artifacts import load_artifact
 
 PAUSER, VETOER, STRANGER, SPARE, PROPOSER = (0xA1 + number for number in range(5))
 # Nodes that the previous oracle had expelled, and a target that has no code.
@@ -50,7 +50,7 @@ def deploy_contracts(chosen: Random) -> Start:
         machine.put(HISTORY, HISTORY_CODE)
     if is_arbitrum:
         machine.put(
-            ARB_SYS, bytes.fromhex(artifact("testing/ArbSysDouble")["deployedBytecode"][2:])
+            ARB_SYS, bytes.fromhex(load_artifact("testing/ArbSysDouble")["deployedBytecode"][2:])
         )
     proposers = [as_address(PROPOSER)]
     timelock = machine.deploy(

@@ -14,7 +14,7 @@ from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
 from oracle.indexer.commit import CommittedWindow
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.chain.network_logs import node
+from tests.support.chain.network_logs import node_address
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import shown
 from tests.support.ingest.indexer import FINALITY, Indexer
@@ -254,7 +254,7 @@ def test_case_46_alternative_encoding_is_decoded_identically(
 
 UNASKED: dict[str, Callable[[], InjectedFault]] = {
     "outside of the range": lambda: log_faults.build_shifted_log_blocks_fault(1_000),
-    "another address": lambda: log_faults.build_wrong_log_address_fault(node(0xBAD)),
+    "another address": lambda: log_faults.build_wrong_log_address_fault(node_address(0xBAD)),
     "another event": lambda: log_faults.build_log_field_fault("topics", ["0x" + "ab" * 32]),
 }
 

@@ -12,7 +12,7 @@ from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.chain.network_logs import NETWORK, node, task
+from tests.support.chain.network_logs import NETWORK, node_address, task_key
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import endpoints_of, shown
 from tests.support.ingest.indexer import FINALITY, Indexer
@@ -47,7 +47,7 @@ def burst(chain: AChain, txs: int, logs: int) -> Block:
 
 
 def _of_kinds(logs: int) -> list[Tx]:
-    kinds = (task_created, lambda number: network("TaskQueued", task=task(number)))
+    kinds = (task_created, lambda number: network("TaskQueued", task=task_key(number)))
     return [tx(kinds[number % 2](number)) for number in range(logs)]
 
 
@@ -152,7 +152,7 @@ def test_hundred_thousand_joins_in_one_block_are_read(a_chain: AChain, open_inde
     version = {"major": 2, "minor": 5, "patch": 0}
     gpu = {"gpuName": "RTX 4090", "gpuVram": 24, "models": ["sdxl", "llama"]}
     joins = [
-        network("NodeJoined", node=node(number), stake=1, **gpu, **version)
+        network("NodeJoined", node=node_address(number), stake=1, **gpu, **version)
         for number in range(100_000)
     ]
     busy.show(busy.tree.mine([tx(*joins[first : first + 50]) for first in range(0, 100_000, 50)]))

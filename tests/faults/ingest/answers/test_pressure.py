@@ -11,7 +11,7 @@ from oracle.domain.blocks import BlockRange
 from oracle.indexer.commit import CommittedWindow
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.faults.ingest.reorgs.test_handoff import outcome
-from tests.support.cli.daemon import daemon
+from tests.support.cli.daemon import run_daemon
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import config
 
@@ -48,7 +48,7 @@ def test_case_71_slow_fold_limits_prefetched_windows(a_chain: AChain, open_index
 def test_case_71_locked_database_increases_lag_and_clears_readiness(
     a_chain: AChain, tmp_path: Path
 ):
-    with daemon(config(a_chain, tmp_path), program=IMPATIENT) as running:
+    with run_daemon(config(a_chain, tmp_path), program=IMPATIENT) as running:
         running.wait_until_ready()
         with locked(tmp_path / "oracle.sqlite"):
             a_chain.live(20)

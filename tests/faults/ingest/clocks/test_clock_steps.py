@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from oracle.store.database import Store
-from tests.support.cli.daemon import daemon, starting
-from tests.support.cli.local_network import write
+from tests.support.cli.daemon import run_daemon, start_daemon
+from tests.support.cli.local_network import write_config
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import config, settings
 from tests.support.stepped_clock import SteppedClock, needs_compiler
@@ -44,7 +44,7 @@ def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SteppedClock:
 def test_daemon_follows_chain_after_clock_step(
     a_chain: AChain, clock: SteppedClock, tmp_path: Path, seconds: int
 ):
-    with daemon(config(a_chain, tmp_path)) as running:
+    with run_daemon(config(a_chain, tmp_path)) as running:
         running.wait_for_block(a_chain.head.number)
         clock.step(seconds)
         for _ in range(3):
@@ -61,9 +61,12 @@ def test_standby_takes_over_from_leader_with_stuck_loop(a_chain: AChain, tmp_pat
         folder.mkdir()
         daemon_settings = settings(a_chain, folder)
         daemon_settings["database"]["url"] = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
-        paths.append(write(daemon_settings, folder / "config.toml"))
+        paths.append(write_config(daemon_settings, folder / "config.toml"))
     program = ("-c", HANGING.format(hang=str(hang)))
-    with daemon(paths[0], program=program) as leader, starting(paths[1], "--standby") as standby:
+    with (
+        run_daemon(paths[0], program=program) as leader,
+        start_daemon(paths[1], "--standby") as standby,
+    ):
         standby.wait_for("waiting_for_lease")
         leader.wait_until_ready()
         hang.touch()
@@ -82,7 +85,7 @@ def test_standby_takes_over_expired_lease_after_clock_is_stepped_back(
     a_chain: AChain, clock: SteppedClock, tmp_path: Path
 ):
     path = config(a_chain, tmp_path)
-    with daemon(path) as leader:
+    with run_daemon(path) as leader:
         leader.wait_until_ready()
         url = settings(a_chain, tmp_path)["database"]["url"]
         with Store.open(url, create=True) as store, store.transaction() as uow:
@@ -93,5 +96,5 @@ def test_standby_takes_over_expired_lease_after_clock_is_stepped_back(
             acquired_lease = uow.lease.acquire("elsewhere", 30.0, dead_epoch=before.epoch)
         assert acquired_lease is not None
         clock.step(-DAY)
-        with starting(path, "--standby") as standby:
+        with start_daemon(path, "--standby") as standby:
             assert standby.wait_for("daemon_started")["epoch"] == acquired_lease + 1

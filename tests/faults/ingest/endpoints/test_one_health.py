@@ -15,8 +15,8 @@ import requests
 
 from devnet.fakechain.faults import transport_faults
 from tests.faults.ingest.endpoints.test_hanging import until
-from tests.support.cli.daemon import PATIENCE_SECONDS, Daemon, daemon, starting
-from tests.support.cli.local_network import write
+from tests.support.cli.daemon import PATIENCE_SECONDS, Daemon, run_daemon, start_daemon
+from tests.support.cli.local_network import write_config
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import settings
 
@@ -50,7 +50,7 @@ def config(a_chain: AChain, tmp_path: Path) -> Path:
     config_values = settings(a_chain, tmp_path)
     del config_values["oracle"]
     config_values["api"] = {"enabled": True, "port": 0}
-    return write(config_values, tmp_path / "config.toml")
+    return write_config(config_values, tmp_path / "config.toml")
 
 
 def status(config: Path) -> tuple[int, dict[str, Any]]:
@@ -79,7 +79,7 @@ def doors(running: Daemon, api: str) -> dict[str, bool]:
 
 
 def test_every_interface_reports_hanging_endpoints(a_chain: AChain, config: Path):
-    with daemon(config, program=("-c", HASTY)) as running:
+    with run_daemon(config, program=("-c", HASTY)) as running:
         running.wait_until_ready()
         api = running.wait_for("daemon_started")["api"]
         assert not any(doors(running, api).values())
@@ -99,7 +99,7 @@ def test_every_interface_reports_hanging_endpoints(a_chain: AChain, config: Path
 
 
 def test_killed_daemon_is_reported_with_its_last_health(a_chain: AChain, config: Path):
-    with daemon(config) as running:
+    with run_daemon(config) as running:
         running.wait_until_ready()
         running.process.send_signal(signal.SIGKILL)
         running.process.wait()
@@ -110,7 +110,7 @@ def test_killed_daemon_is_reported_with_its_last_health(a_chain: AChain, config:
 
 
 def test_orderly_stop_leaves_no_last_exit_condition(a_chain: AChain, config: Path):
-    with daemon(config) as running:
+    with run_daemon(config) as running:
         running.wait_until_ready()
         running.stop()
     assert "last_exit" not in status(config)[1]["conditions"]
@@ -120,7 +120,7 @@ def test_status_reports_full_disk_that_stopped_last_daemon(
     a_chain: AChain, config: Path, tmp_path: Path
 ):
     full = tmp_path / "full"
-    with daemon(config, program=("-c", FULL_DISK.format(full=str(full)))) as running:
+    with run_daemon(config, program=("-c", FULL_DISK.format(full=str(full)))) as running:
         running.wait_until_ready()
         full.touch()
         assert running.process.wait(PATIENCE_SECONDS) == 1
@@ -133,7 +133,7 @@ def test_status_reports_full_disk_that_stopped_last_daemon(
 def test_deleted_database_stops_daemon_with_exit_code_2(
     a_chain: AChain, config: Path, tmp_path: Path
 ):
-    with daemon(config) as running:
+    with run_daemon(config) as running:
         running.wait_until_ready()
         for name in ("oracle.sqlite", "oracle.sqlite-wal", "oracle.sqlite-shm"):
             (tmp_path / name).unlink(missing_ok=True)
@@ -146,7 +146,7 @@ def test_replaced_database_stops_daemon_with_exit_code_2(
     a_chain: AChain, config: Path, tmp_path: Path
 ):
     path, copy = tmp_path / "oracle.sqlite", tmp_path / "copy.sqlite"
-    with daemon(config) as running:
+    with run_daemon(config) as running:
         running.wait_until_ready()
         with closing(sqlite3.connect(path)) as old, closing(sqlite3.connect(copy)) as new:
             old.backup(new)
@@ -158,6 +158,6 @@ def test_replaced_database_stops_daemon_with_exit_code_2(
 def test_waiting_for_endpoint_at_start_is_reported(a_chain: AChain, config: Path):
     for provider in a_chain.providers:
         provider.faults.append(transport_faults.build_429_fault(3_600))
-    with starting(config) as running:
+    with start_daemon(config) as running:
         running.url = running.wait_for("waiting_for_endpoint")["web"]
         assert "no_endpoint" in running.get("/readyz").json()["conditions"]

@@ -10,8 +10,8 @@ from devnet.fakechain.faults import log_faults, transport_faults
 from oracle.cli.main import run
 from oracle.domain.health import Severity
 from oracle.store.database import Store
-from tests.support.cli.daemon import starting
-from tests.support.cli.local_network import write
+from tests.support.cli.daemon import start_daemon
+from tests.support.cli.local_network import write_config
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import config, settings
 from tests.support.ingest.lying import change
@@ -85,7 +85,7 @@ def only_the_liar(busy: AChain, caught: Path) -> None:
     """Remove the honest endpoints from the settings."""
     alone = settings(busy, caught.parent)
     alone["chain"]["endpoints"] = busy.urls[:1]
-    write(alone, caught)
+    write_config(alone, caught)
 
 
 def test_only_endpoint_is_not_queried_once_proven_wrong_and_the_remedy_is_reported(
@@ -106,7 +106,7 @@ def test_daemon_whose_only_endpoint_was_proven_wrong_waits_until_it_is_readmitte
     only_the_liar(busy, caught)
     busy.provider.faults.clear()
 
-    with starting(caught) as running:
+    with start_daemon(caught) as running:
         running.url = running.wait_for("waiting_for_endpoint")["web"]
         running.wait_for_text(
             "/readyz", f"{busy.urls[0]}: quarantined: proven wrong; `qos-oracle endpoint readmit`"

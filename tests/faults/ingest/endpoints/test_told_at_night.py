@@ -20,7 +20,7 @@ from oracle.domain.health import Condition, Severity
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView, fetch_chain_view
 from oracle.queries.endpoint_view import refresh_endpoint_views
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.cli.local_network import write
+from tests.support.cli.local_network import write_config
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import config, settings
 from tests.support.ingest.endpoints import asked_for, follow
@@ -31,7 +31,7 @@ def asking(chain: AChain, folder: Path) -> Iterator[tuple[Config, ChainSource]]:
     """Yield a configuration and the source of a command with all endpoints; no oracle contract."""
     config_values = settings(chain, folder)
     del config_values["oracle"]
-    loaded_config = read_config(write(config_values, folder / "config.toml"))
+    loaded_config = read_config(write_config(config_values, folder / "config.toml"))
     with open_chain(loaded_config, open_reader(loaded_config)) as source:
         yield loaded_config, source
 

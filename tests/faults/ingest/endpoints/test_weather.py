@@ -17,8 +17,8 @@ from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.rpc.pool import EndpointPool
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.cli.daemon import starting
-from tests.support.cli.local_network import write
+from tests.support.cli.daemon import start_daemon
+from tests.support.cli.local_network import write_config
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import settings
 from tests.support.ingest.endpoints import asked_for, endpoints_of
@@ -128,7 +128,7 @@ def test_unavailable_endpoint_gets_at_most_one_request_per_tick(
 
 
 def once(chain: AChain, folder: Path) -> "subprocess.CompletedProcess[str]":
-    path = write(settings(chain, folder), folder / "config.toml")
+    path = write_config(settings(chain, folder), folder / "config.toml")
     command = [sys.executable, "-m", "oracle", "run", "--once", "--config", str(path)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
@@ -170,9 +170,9 @@ def test_run_once_fails_immediately_on_long_retry_after(single: AChain, tmp_path
 
 def test_signal_stops_run_once_while_it_waits_for_an_endpoint(single: AChain, tmp_path: Path):
     single.provider.faults.append(faults.build_429_fault(100, methods="eth_getLogs"))
-    path = write(settings(single, tmp_path), tmp_path / "config.toml")
+    path = write_config(settings(single, tmp_path), tmp_path / "config.toml")
 
-    with starting(path, "--once") as run:
+    with start_daemon(path, "--once") as run:
         run.wait_for("waiting_for_endpoint")
 
         assert run.stop()[0] == 128 + signal.SIGTERM

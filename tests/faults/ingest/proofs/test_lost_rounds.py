@@ -13,7 +13,7 @@ from tests.support.ingest.daemons import config
 from tests.support.ingest.indexer import FINALITY
 from tests.support.ingest.reading import hide, is_log
 from tests.support.ingest.speaking import txs
-from tests.support.traffic import accepted
+from tests.support.traffic import build_accepted_round
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +39,7 @@ def test_daemon_continues_after_repair_of_an_omitted_round(
     settings = ["--config", str(config(chain, tmp_path))]
     exit_codes = []
     for number in (1, 2, 3):
-        block = chain.show(chain.tree.mine(txs([accepted(number)]), chain.head))
+        block = chain.show(chain.tree.mine(txs([build_accepted_round(number)]), chain.head))
         if number == 2:
             hide(chain, log_faults.build_omitted_logs_fault(is_log(block)))
         chain.quiet(FINALITY + 1)

@@ -9,7 +9,7 @@ from devnet.fakechain.faults import block_faults, log_faults, transport_faults
 from oracle.daemon.compose import open_index
 from oracle.daemon.config.loader import read_config
 from oracle.daemon.records import open_records
-from tests.support.cli.daemon import starting
+from tests.support.cli.daemon import start_daemon
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.proofs import Site, grown
 from tests.support.ingest.reading import hide
@@ -118,7 +118,7 @@ def test_run_once_passes_with_status_note_when_chain_is_too_short_to_calibrate(
 def test_daemon_is_ready_only_if_required_level_is_reached(
     worthless: AChain, site: Site, history: str, *, is_ready: bool
 ):
-    with starting(site.configured(0, history=history)) as running:
+    with start_daemon(site.configured(0, history=history)) as running:
         running.url = running.wait_for("daemon_started")["web"]
         if is_ready:
             running.wait_until_ready()

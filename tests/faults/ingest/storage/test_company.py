@@ -10,7 +10,7 @@ from devnet.fakechain.faults.transport_faults import build_callback_fault
 from oracle.cli.main import run
 from oracle.errors import FatalError
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.cli.daemon import STOP_SECONDS, daemon
+from tests.support.cli.daemon import STOP_SECONDS, run_daemon
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import config
 from tests.support.ingest.indexer import Indexer
@@ -20,7 +20,7 @@ def test_case_60_second_daemon_exits_and_reports_the_first_daemon(
     a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = config(a_chain, tmp_path)
-    with daemon(path) as first:
+    with run_daemon(path) as first:
         first.wait_until_ready()
 
         assert run(["run", "--once", "--config", str(path)]) == 1
@@ -63,7 +63,7 @@ def test_case_72_stop_during_backfill_is_in_time_and_ends_at_a_window_boundary(
             build_range_limit_fault(3),
             build_callback_fault(lambda _: a_chain.quiet(3)),
         ]
-    with daemon(path) as running:
+    with run_daemon(path) as running:
         running.wait_for("step_completed", did="indexed")
         code, seconds = running.stop()
     for provider in a_chain.providers:

@@ -27,7 +27,7 @@ from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions, list_open_dead_letters, retry_dead_letters
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.faults.ingest.conftest import OpenIndexer
-from tests.support.chain.network_logs import NETWORK, ORACLE, node
+from tests.support.chain.network_logs import NETWORK, ORACLE, node_address
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.honest import whole
 from tests.support.ingest.indexer import FINALITY, Indexer
@@ -76,7 +76,7 @@ def learned(indexer: Indexer) -> Indexer:
 def test_case_63_undecodable_logs_are_kept_and_decoded_after_upgrade(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
-    a_chain.say(changed(network("NodeQuit", node=node(1))), task_created(901))
+    a_chain.say(changed(network("NodeQuit", node=node_address(1))), task_created(901))
     a_chain.say(changed(task_created(902)))
     last = a_chain.live(6)
     indexer = open_indexer(*a_chain.urls)
@@ -144,7 +144,7 @@ def test_case_67_only_logs_of_new_contracts_and_new_events_are_read(
     a_chain.quiet(FINALITY)
     indexer = open_indexer(a_chain.urls[0], reports=False)
     now = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
-    submitted = network("TaskSubmitted", task=a_task(), node=node(1), resultHash=a_task())
+    submitted = network("TaskSubmitted", task=a_task(), node=node_address(1), resultHash=a_task())
     new_topic = submitted.topics[0]
     old_topics = [topic for topic in now.topics if topic != new_topic]
     read_for(indexer, restrict_reader(now, IngestScope.create([NETWORK], old_topics))).index()

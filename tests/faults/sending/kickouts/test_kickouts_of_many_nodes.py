@@ -12,7 +12,7 @@ from tests.integration.evm.test_kicking import (
     group,
     pushed_without_kickouts,
 )
-from tests.support.evm.anvil import FREE_BY_HAND, anvil
+from tests.support.evm.anvil import FREE_BY_HAND, run_anvil
 from tests.support.evm.chain import Chain
 from tests.support.office import Office
 
@@ -24,7 +24,7 @@ BAD = range(2, 2 + NODES)
 @pytest.fixture(scope="module")
 def fresh_chain() -> Iterator[Chain]:
     """Yield a chain as in the other offices, with an account for every node."""
-    with anvil(*FREE_BY_HAND, "--slots-in-an-epoch", "1", "--accounts", "30") as url:
+    with run_anvil(*FREE_BY_HAND, "--slots-in-an-epoch", "1", "--accounts", "30") as url:
         chain = Chain(url)
         try:
             yield chain

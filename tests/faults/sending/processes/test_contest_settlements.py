@@ -11,9 +11,9 @@ import pytest
 from web3 import Web3
 
 from oracle.signing.keystore import create_keystore
-from tests.support.cli.daemon import Daemon, daemon
-from tests.support.cli.local_network import Settings, write
-from tests.support.evm.anvil import FREE_BY_HAND, anvil
+from tests.support.cli.daemon import Daemon, run_daemon
+from tests.support.cli.local_network import Settings, write_config
+from tests.support.evm.anvil import FREE_BY_HAND, run_anvil
 from tests.support.evm.chain import Chain
 from tests.support.evm.contests import WINDOW
 from tests.support.evm.network import (
@@ -24,8 +24,8 @@ from tests.support.evm.network import (
     Network,
     Standing,
     Status,
-    answer_of,
-    word,
+    compute_answer,
+    encode_word,
 )
 from tests.support.office import CHAIN_ID, QUICK
 
@@ -48,7 +48,7 @@ class Work(NamedTuple):
 @pytest.fixture
 def network() -> Iterator[Network]:
     """Yield a separate chain: the daemon is a process, so no other test may undo its blocks."""
-    with anvil(*FREE_BY_HAND, "--slots-in-an-epoch", "1", "--accounts", "20") as url:
+    with run_anvil(*FREE_BY_HAND, "--slots-in-an-epoch", "1", "--accounts", "20") as url:
         chain = Chain(url)
         network = Network.deployed(chain)
         for node in network.nodes[:NODES]:
@@ -95,7 +95,7 @@ def config(network: Network, results: Path, tmp_path: Path) -> Path:
         "web": {"port": 0},
         "log": {"format": "json"},
     }
-    return write(settings, tmp_path / "config.toml")
+    return write_config(settings, tmp_path / "config.toml")
 
 
 def mine_until(network: Network, running: Daemon, has_happened: Callable[[], bool]) -> None:
@@ -114,14 +114,14 @@ def answer(network: Network, work: Work, lies: set[int]) -> None:
     for place, task in enumerate(work.tasks):
         result = GARBAGE if place in lies else work.result
         node = network.told(task)["node"]
-        network.commit(task, node, answer_of(work.key, result))
+        network.commit(task, node, compute_answer(work.key, result))
     for task in work.tasks:
         network.reveal(task)
 
 
 def create_contest(network: Network, running: Daemon, number: int) -> Work:
     """Let the daemon start a group whose first node lies, and have the group compared."""
-    creator, name = network.creator, word(number)
+    creator, name = network.creator, encode_word(number)
     order: dict[str, Any] = {"creator": creator, "group": name, "group_size": 3}
     tasks = [network.create(**order) for _ in range(3)]
     work = Work(network.key(creator, name), tasks, number)
@@ -157,7 +157,9 @@ def standings(network: Network, work: Work) -> list[Standing]:
 
 def settlements(network: Network) -> list[int]:
     """Return the status of every settleContest transaction on the chain, whoever sent it."""
-    selector = network.does.settleContest(word(0), [], word(0))._encode_transaction_data()[:10]
+    selector = network.does.settleContest(
+        encode_word(0), [], encode_word(0)
+    )._encode_transaction_data()[:10]
     chain = network.chain
     statuses = []
     for number in range(int(chain.rpc("eth_blockNumber"), 16) + 1):
@@ -169,13 +171,13 @@ def settlements(network: Network) -> list[int]:
 
 
 def deliver(results: Path, task: bytes, result: int) -> None:
-    (results / f"0x{task.hex()}").write_text(f"0x{word(result).hex()}\n")
+    (results / f"0x{task.hex()}").write_text(f"0x{encode_word(result).hex()}\n")
 
 
 def test_two_contests_are_settled_in_window_despite_daemon_restarts(
     network: Network, config: Path, results: Path
 ):
-    with daemon(config, "--dispatch") as running:
+    with run_daemon(config, "--dispatch") as running:
         contests = [create_contest(network, running, number) for number in (7, 9)]
         mine_until(
             network,
@@ -194,7 +196,7 @@ def test_two_contests_are_settled_in_window_despite_daemon_restarts(
         deliver(results, work.tasks[0], GARBAGE)
     deliver(results, seconds[0].tasks[2], contests[0].result)
     honest = [node for work in contests for node in nodes_of(network, work)[1:]]
-    with daemon(config, "--dispatch") as running:
+    with run_daemon(config, "--dispatch") as running:
         mine_until(network, running, lambda: len(settlements(network)) == 1)
         for _ in range(6):
             network.chain.mine()
@@ -203,7 +205,7 @@ def test_two_contests_are_settled_in_window_despite_daemon_restarts(
         running.process.kill()
 
     deliver(results, seconds[1].tasks[0], contests[1].result)
-    with daemon(config, "--dispatch") as running:
+    with run_daemon(config, "--dispatch") as running:
         mine_until(network, running, lambda: len(settlements(network)) == 2)
         for _ in range(6):
             network.chain.mine()

@@ -16,7 +16,7 @@ from tests.faults.sending.processes.test_leading import (
     said,
     until,
 )
-from tests.support.cli.daemon import starting
+from tests.support.cli.daemon import start_daemon
 from tests.support.cli.local_network import LocalNetwork
 
 __all__ = ["resting"]
@@ -31,13 +31,13 @@ def test_killed_leader_is_replaced_immediately(
 ):
     url = empty_database_url
     path = config(resting, tmp_path / "one", url)
-    with starting(path) as killed:
+    with start_daemon(path) as killed:
         killed.wait_for("daemon_started")
         killed.process.kill()
         killed.process.wait()
     # For longer than any machine takes to start another one.
     held = _hold_for_an_hour(url)
-    with starting(path, *options) as following:
+    with start_daemon(path, *options) as following:
         assert following.wait_for("stale_lease_taken_over")["holder"] == held.holder
         if options == ["--once"]:
             assert following.process.wait(PATIENCE) == 0
@@ -52,7 +52,7 @@ def test_daemon_waits_until_lease_expires_when_leader_may_still_be_alive(
     url = empty_database_url
     path = config(resting, tmp_path / "one", url)
     _taken_elsewhere(url)
-    with starting(path) as waiting:
+    with start_daemon(path) as waiting:
         waiting.url = waiting.wait_for("waiting_for_lease_expiry")["web"]
         waiting.wait_for_text("/readyz", f"LEASE-WAIT: waiting for the lease of {ELSEWHERE}")
         assert waiting.wait_until_not_ready()["standby"] is False
@@ -67,7 +67,7 @@ def test_renewed_lease_is_respected_and_second_daemon_exits(
     url = empty_database_url
     path = config(resting, tmp_path / "one", url)
     _taken_elsewhere(url)
-    with starting(path) as refused:
+    with start_daemon(path) as refused:
         refused.wait_for("waiting_for_lease_expiry")
         with Store.open(url) as store:
             until(lambda: _renewed(store) and refused.process.poll() is not None)
@@ -81,7 +81,7 @@ def test_daemon_waiting_for_lease_stops_on_request(
 ):
     path = config(resting, tmp_path / "one", empty_sqlite_url)
     _taken_elsewhere(empty_sqlite_url)
-    with starting(path) as waiting:
+    with start_daemon(path) as waiting:
         waiting.wait_for("waiting_for_lease_expiry")
         assert waiting.stop()[0] == 0
     assert lease(empty_sqlite_url).holder == ELSEWHERE

@@ -14,8 +14,8 @@ from oracle.store.database import Store
 from oracle.store.lease_repository import LeaseState
 from oracle.store.outbox.records import Account, JournalEntry
 from oracle.telemetry.log_events import LOG_EVENTS
-from tests.support.cli.daemon import STOP_SECONDS, Daemon, starting
-from tests.support.cli.local_network import LocalNetwork, local_network, write
+from tests.support.cli.daemon import STOP_SECONDS, Daemon, start_daemon
+from tests.support.cli.local_network import LocalNetwork, run_local_network, write_config
 from tests.support.sending import faults
 from tests.support.sending.proxy import SEND, proxy
 
@@ -27,7 +27,7 @@ LOST = ("has taken over the lease", "the lease could not be renewed")
 @pytest.fixture(scope="module")
 def resting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
     """Yield a network to which nobody sends anything."""
-    with local_network(tmp_path_factory.mktemp("keys")) as started:
+    with run_local_network(tmp_path_factory.mktemp("keys")) as started:
         started.play(1)
         yield started
 
@@ -35,7 +35,7 @@ def resting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
 @pytest.fixture
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
     """Yield a network of this test on which a report is due."""
-    with local_network(tmp_path_factory.mktemp("keys")) as started:
+    with run_local_network(tmp_path_factory.mktemp("keys")) as started:
         started.play(3)
         yield started
 
@@ -46,7 +46,7 @@ def config(network: LocalNetwork, folder: Path, url: str, **chain: Any) -> Path:
     settings = network.settings(folder)
     settings["database"]["url"] = url
     settings["chain"].update(chain)
-    return write(settings, folder / "config.toml")
+    return write_config(settings, folder / "config.toml")
 
 
 def lease(url: str) -> LeaseState:
@@ -97,7 +97,7 @@ def test_case_f40_simultaneous_starts_elect_one_leader_and_standby_takes_over(
     url = empty_database_url
     paths = [config(resting, tmp_path / name, url) for name in ("one", "two")]
     with ExitStack() as running:
-        both = [running.enter_context(starting(path, "--standby")) for path in paths]
+        both = [running.enter_context(start_daemon(path, "--standby")) for path in paths]
         until(lambda: any(said(instance, "daemon_started") for instance in both))
         leader, standby = sorted(both, key=lambda instance: not said(instance, "daemon_started"))
         waiting = standby.wait_for("waiting_for_lease")
@@ -131,9 +131,9 @@ def test_case_f40_daemon_without_standby_exits_and_reports_leader(
     first_config, second_config = (
         config(resting, tmp_path / name, url) for name in ("one", "two")
     )
-    with starting(first_config) as leader:
+    with start_daemon(first_config) as leader:
         leader.wait_for("daemon_started")
-        with starting(second_config) as second:
+        with start_daemon(second_config) as second:
             assert second.process.wait(PATIENCE) == 1
             assert f"process {leader.process.pid}" in second.log.read_text("utf-8")
         assert lease(url).holder is not None
@@ -147,13 +147,13 @@ def test_case_f41_leader_stalled_in_send_duplicates_nothing_and_exits(
         door.rule(SEND, faults.held_before(gate))
         first_config = config(network, tmp_path / "one", url, endpoints=[door.url])
         second_config = config(network, tmp_path / "two", url)
-        leader = running.enter_context(starting(first_config, "--publish", "--standby"))
+        leader = running.enter_context(start_daemon(first_config, "--publish", "--standby"))
         until(gate.reached.is_set)
         leader.process.send_signal(signal.SIGSTOP)
         old = lease(url).epoch
         let_it_run_out(url)
 
-        standby = running.enter_context(starting(second_config, "--publish", "--standby"))
+        standby = running.enter_context(start_daemon(second_config, "--publish", "--standby"))
         standby.wait_for("step_completed", step="publish", did="sent")
         network.mine(1)
         standby.wait_for("step_completed", step="confirm", did="mined")
@@ -187,8 +187,8 @@ def test_case_f47_sigterm_stops_daemon_in_time_and_releases_lease(
             door.rule(SEND, faults.held_before(gate))
         if state == "standing by":
             leading = config(network, tmp_path / "leader", url)
-            running.enter_context(starting(leading)).wait_for("daemon_started")
-        stopped = running.enter_context(starting(path, "--publish", "--standby"))
+            running.enter_context(start_daemon(leading)).wait_for("daemon_started")
+        stopped = running.enter_context(start_daemon(path, "--publish", "--standby"))
         _reach(stopped, state, gate)
 
         code, seconds = stopped.stop()
@@ -222,7 +222,7 @@ def test_idle_leader_stops_when_its_lease_is_taken_over(
     resting: LocalNetwork, empty_sqlite_url: str, tmp_path: Path
 ):
     url = empty_sqlite_url
-    with starting(config(resting, tmp_path / "one", url)) as leader:
+    with start_daemon(config(resting, tmp_path / "one", url)) as leader:
         leader.wait_for("daemon_started")
         with Store.open(url) as store, store.transaction() as uow:
             # At once: the leader may renew it any moment.
@@ -237,6 +237,6 @@ def test_standby_and_once_are_mutually_exclusive(
     resting: LocalNetwork, empty_sqlite_url: str, tmp_path: Path
 ):
     path = config(resting, tmp_path / "one", empty_sqlite_url)
-    with starting(path, "--once", "--standby") as refused:
+    with start_daemon(path, "--once", "--standby") as refused:
         assert refused.process.wait(PATIENCE) == 2
         assert "give one" in refused.log.read_text("utf-8")

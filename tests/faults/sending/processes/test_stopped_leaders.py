@@ -25,7 +25,7 @@ from oracle.store.tables.outbox_tables import pub_journal
 from tests.integration.reporters.company import Company
 from tests.integration.reporters.member import Member
 from tests.integration.reporters.waiting import PATIENCE_SECONDS, until
-from tests.support.cli.local_network import LocalNetwork, local_network
+from tests.support.cli.local_network import LocalNetwork, run_local_network
 from tests.support.sending.faults import Fault, Question
 from tests.support.sending.proxy import EVERY, Proxy, proxy
 
@@ -96,7 +96,7 @@ def test_case_f41_standby_replaces_leaders_stopped_at_random_and_each_round_land
     url = empty_database_url
     (tmp_path / "keys").mkdir()
     with (
-        local_network(tmp_path / "keys") as network,
+        run_local_network(tmp_path / "keys") as network,
         pair(network, tmp_path, url) as (company, seats),
         Store.open(url) as store,
     ):

@@ -8,7 +8,7 @@ import pytest
 
 from oracle.reporting.report_planner import plan_push
 from oracle.signing.signer import Signer
-from tests.support.evm.chain import encoded
+from tests.support.evm.chain import encode_calldata
 from tests.support.office import Office, Premises
 from tests.support.sending.in_flight import GWEI, dear_blocks, in_flight, only
 from tests.support.sending.reporters import Company, company
@@ -78,7 +78,7 @@ def named_in_a_dear_block(office: Office, *signers: Signer) -> None:
     call = {
         "from": admin,
         "to": office.premises.oracle.address,
-        "data": encoded(replacing(office, signers, len(signers))),
+        "data": encode_calldata(replacing(office, signers, len(signers))),
         "gas": hex(1_000_000),
         "maxFeePerGas": hex(1_000 * GWEI),
         "maxPriorityFeePerGas": hex(GWEI),

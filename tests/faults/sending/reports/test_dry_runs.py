@@ -19,7 +19,7 @@ from oracle.store.report_repository import ReportState
 from oracle.txmgr.confirmer import confirm_transactions
 from tests.faults.sending.conftest import OpenProxy
 from tests.integration.evm.test_kicking import bad_pool
-from tests.support.cli.local_network import Settings, write
+from tests.support.cli.local_network import Settings, write_config
 from tests.support.office import CHAIN_ID, FINALITY, RULES, SETTINGS, Office
 from tests.support.sending.by_hand import rows_of
 from tests.support.sending.faults import says
@@ -41,7 +41,7 @@ class Site:
     hosts: dict[str, RemoteHost]
 
     def run(self, *arguments: str) -> int:
-        path = write(self.settings, self.folder / "config.toml")
+        path = write_config(self.settings, self.folder / "config.toml")
         return run([*arguments, "--config", str(path)])
 
     @property

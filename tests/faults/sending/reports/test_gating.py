@@ -13,7 +13,7 @@ from oracle.reporting.report_planner import plan_push
 from oracle.reporting.sanity_gate import release_held_report
 from oracle.store.report_repository import ReportState
 from oracle.telemetry import quorum_metrics
-from tests.support.evm.groups import scored
+from tests.support.evm.groups import score_nodes_in_order
 from tests.support.office import FINALITY, SETTINGS, Office
 
 # Three members are enough to judge.
@@ -173,7 +173,9 @@ def test_reports_long_after_released_report_are_compared_with_last_round(sqlite_
     for number in range(2 * SETTINGS.ttl_seconds // SETTINGS.period_seconds):
         # Each is first at times, so that nobody is kicked.
         first = 3 + number % 3
-        scored(network, [*network.nodes[first:], *network.nodes[3:first]], 100 + number)
+        score_nodes_in_order(
+            network, [*network.nodes[first:], *network.nodes[3:first]], 100 + number
+        )
         office.pushed()
         office.until_final()
     assert {step.detail for step in office.steps if step.action == "report held"} == held_before
@@ -194,7 +196,7 @@ def test_report_released_before_a_long_stop_is_still_the_one_to_compare_with(
     network = office.premises.network
     for node in network.nodes[3:]:
         network.join(node)
-    scored(network, network.nodes[3:], len(network.nodes) - 3)
+    score_nodes_in_order(network, network.nodes[3:], len(network.nodes) - 3)
     for _ in range(2):
         office.period()
         office.mine(FINALITY + 1)
@@ -212,7 +214,7 @@ def test_report_after_held_report_is_published_once_state_recovers(sqlite_office
     assert held() > 0
     for node in network.nodes[:3]:
         network.by(node, network.does.resume())
-    scored(network, network.nodes[:3], 3)
+    score_nodes_in_order(network, network.nodes[:3], 3)
 
     office.pushed()
     office.until_final()
@@ -232,7 +234,7 @@ def test_case_f52_all_nodes_that_fall_at_once_are_stated_by_one_round(sqlite_off
     office, network = sqlite_office, sqlite_office.premises.network
     for node in network.nodes[3:]:
         network.join(node)
-    scored(network, network.nodes[3:], len(network.nodes))
+    score_nodes_in_order(network, network.nodes[3:], len(network.nodes))
     # The first round states a period that ended before these nodes had their score.
     for _ in range(2):
         office.pushed()

@@ -10,9 +10,9 @@ from oracle.store.database import Store
 from oracle.txmgr.confirmer import confirm_transactions
 from tests.integration.evm.test_kicking import bad_pool, node_two, stated_due
 from tests.support import office as office_support
-from tests.support.cli.local_network import write
+from tests.support.cli.local_network import write_config
 from tests.support.evm.fixtures import chain
-from tests.support.faulty_endpoint import faulty_endpoint
+from tests.support.faulty_endpoint import run_faulty_endpoint
 from tests.support.office import CHAIN_ID, FINALITY, SETTINGS, Office
 from tests.support.txmgr.office_fixtures import (
     fresh_chain,
@@ -69,7 +69,7 @@ def office(sqlite_office):
 
 @pytest.fixture
 def endpoint(office):
-    with faulty_endpoint(office.premises.chain.url) as watched:
+    with run_faulty_endpoint(office.premises.chain.url) as watched:
         yield watched
 
 
@@ -92,7 +92,7 @@ def config(office, endpoint, sqlite_url, tmp_path, monkeypatch):
             for part, ending in (("keystore", "json"), ("password_file", "password"))
         },
     }
-    return str(write(settings, tmp_path / "config.toml"))
+    return str(write_config(settings, tmp_path / "config.toml"))
 
 
 def send_vetoer_call(office, capsys, command):

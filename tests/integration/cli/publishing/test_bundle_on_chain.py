@@ -15,7 +15,7 @@ from typing_extensions import override
 from tests.integration.daemon.test_bundle_checks import change_digit
 from tests.support.bundles import Bundle
 from tests.support.cli.bundled_network import Json, ReaderEvidence, bundle_first_node, load_bundle
-from tests.support.cli.local_network import local_network
+from tests.support.cli.local_network import run_local_network
 from tests.support.page_scripts import needs_node, run_page_script
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow, needs_node]
@@ -38,7 +38,7 @@ OTHER_HASH = "0x" + 64 * "5"
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory):
-    with local_network(tmp_path_factory.mktemp("keys")) as started:
+    with run_local_network(tmp_path_factory.mktemp("keys")) as started:
         started.play(3)
         yield started
 

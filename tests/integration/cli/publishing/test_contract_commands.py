@@ -12,8 +12,8 @@ from oracle.cli.main import run
 from oracle.domain.ids import Address
 from oracle.signing.key_locations import KeyFiles
 from oracle.signing.keystore import create_keystore
-from tests.support.cli.local_network import LocalNetwork, local_network, write
-from tests.support.faulty_endpoint import faulty_endpoint
+from tests.support.cli.local_network import LocalNetwork, run_local_network, write_config
+from tests.support.faulty_endpoint import run_faulty_endpoint
 from tests.support.sending.faults import Fault
 from tests.support.sending.proxy import proxy
 
@@ -24,7 +24,7 @@ NOBODY = "0x" + "9" * 40
 @pytest.fixture
 def watched(network):
     """The network's endpoint, with a list of what it was asked."""
-    with faulty_endpoint(network.url) as endpoint:
+    with run_faulty_endpoint(network.url) as endpoint:
         yield endpoint
 
 
@@ -60,7 +60,7 @@ def test_check_reports_excessive_powers(config, capsys):
 
 def test_check_reports_different_rules(settings, tmp_path, capsys):
     settings["oracle"]["deviation"] = 77
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     assert run(["contract", "check", "--dev", "--config", str(path), "--json"]) == 2
     (difference,) = json.loads(capsys.readouterr().out)
     assert difference["subject"] == "rulesHash"
@@ -68,11 +68,11 @@ def test_check_reports_different_rules(settings, tmp_path, capsys):
 
 def test_check_reports_timelock_that_is_not_the_admin(settings, network, tmp_path, capsys):
     settings["oracle"]["timelock"] = network.stage.timelock
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     assert run(["contract", "check", "--dev", "--config", str(path)]) == 0
     other_timelock = deploy_timelock(network)
     settings["oracle"]["timelock"] = other_timelock
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     capsys.readouterr()
     assert run(["contract", "check", "--dev", "--config", str(path)]) == 2
     assert f"admin: expected oracle.timelock {other_timelock}" in capsys.readouterr().out
@@ -81,7 +81,7 @@ def test_check_reports_timelock_that_is_not_the_admin(settings, network, tmp_pat
 def test_check_reports_objections_of_another_oracle(settings, network, tmp_path, capsys):
     objections = deploy(network, build_objections_code(Address(NOBODY)))
     settings["objections"] = {"address": objections}
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     assert run(["contract", "check", "--dev", "--config", str(path), "--json"]) == 2
     (difference,) = json.loads(capsys.readouterr().out)
     assert difference["subject"] == "oracle of the objections"
@@ -108,7 +108,7 @@ def test_check_reports_signer_unknown_to_contract(settings, tmp_path, capsys):
         "signer_keystore": str(files.keystore),
         "signer_password_file": str(files.password_file),
     }
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     assert run(["contract", "check", "--dev", "--config", str(path)]) == 2
     assert f"signers: expected a list with {address}" in capsys.readouterr().out
 
@@ -117,7 +117,7 @@ def test_check_rejects_oracle_address_that_another_contract_has(
     settings, network, tmp_path, capsys
 ):
     settings["oracle"]["address"] = network.stage.network
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     assert run(["contract", "check", "--dev", "--config", str(path)]) == 2
     assert "have the same address" in capsys.readouterr().err
 
@@ -136,7 +136,7 @@ def test_every_contract_command_rejects_wrong_network(settings, tmp_path, capsys
     wrong, message, code = fault
     for section, values in wrong.items():
         settings[section] |= values
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     assert run(["contract", *command, "--config", str(path)]) == code
     stderr = capsys.readouterr().err
     assert message in stderr
@@ -155,7 +155,7 @@ def test_run_publishes_nothing_to_a_contract_that_differs_from_the_configuration
 ):
     settings["oracle"]["deviation"] = 77
     settings["chain"]["endpoints"] = [watched.url]
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--publish", "--config", str(path)]) == 2
     stderr = capsys.readouterr().err
     assert "the oracle contract differs from the configuration; nothing is sent" in stderr
@@ -165,7 +165,7 @@ def test_run_publishes_nothing_to_a_contract_that_differs_from_the_configuration
 
 def test_run_without_publish_signs_and_sends_nothing(settings, tmp_path, watched):
     settings["chain"]["endpoints"] = [watched.url]
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(path)]) == 0
     assert "eth_sendRawTransaction" not in watched.seen
 
@@ -175,7 +175,7 @@ def test_two_hosts_of_one_provider_count_as_one_witness_of_a_deployment(tmp_path
     (tmp_path / "keys").mkdir()
     with (
         # A network of its own: the deployment mines at once and spends a nonce of the transmitter.
-        local_network(tmp_path / "keys") as network,
+        run_local_network(tmp_path / "keys") as network,
         proxy(network.url) as liar,
         proxy(network.url) as honest,
     ):
@@ -190,7 +190,7 @@ def test_two_hosts_of_one_provider_count_as_one_witness_of_a_deployment(tmp_path
             ],
             "providers": {"127.0.0.1": "shared", "localhost": "shared"},
         }
-        path = write(settings, tmp_path / "config.toml")
+        path = write_config(settings, tmp_path / "config.toml")
         command = ["contract", "deploy", "--dev", "--admin", ADMIN, "--yes", "--json"]
         assert run([*command, "--config", str(path)]) == 0
         answer = json.loads(capsys.readouterr().out)
@@ -206,7 +206,7 @@ def test_deployment_without_confirmation_or_with_dry_run_sends_nothing(
     settings, tmp_path, capsys, watched
 ):
     settings["chain"]["endpoints"] = [watched.url]
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     command = ["contract", "deploy", "--dev", "--admin", ADMIN, "--config", str(path), "--json"]
     assert run(command) == 2
     assert "use --yes to proceed, or --dry-run to see" in capsys.readouterr().err

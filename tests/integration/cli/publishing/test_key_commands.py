@@ -8,8 +8,8 @@ import pytest
 from oracle.cli.main import run
 from oracle.signing.keystore import unlock_keystore
 from oracle.signing.local import KeySigner
-from tests.support.cli.local_network import write
-from tests.support.faulty_endpoint import faulty_endpoint
+from tests.support.cli.local_network import write_config
+from tests.support.faulty_endpoint import run_faulty_endpoint
 from tests.support.signing.remote_signer import RemoteHost, Wrong, served
 
 
@@ -50,7 +50,7 @@ def test_keystore_and_password_in_same_file_are_rejected(capsys, tmp_path):
 
 def test_keys_show_lists_configured_keys_with_their_location(capsys, settings, tmp_path):
     settings["keys"]["dispatcher_env"] = "THERE_IS_NO_SUCH_VARIABLE"
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
 
     captured = told(capsys, 2, "keys", "show", "--config", path, "--json")
 
@@ -75,7 +75,7 @@ def checks(capsys, code, path, *options):
 @pytest.mark.evm
 @pytest.mark.slow
 def test_valid_installation_passes_selftest_and_sends_nothing(capsys, indexed, network, tmp_path):
-    with faulty_endpoint(network.url) as watched:
+    with run_faulty_endpoint(network.url) as watched:
         text = indexed.read_text().replace(network.url, watched.url)
         path = tmp_path / "config.toml"
         path.write_text(text)
@@ -94,7 +94,7 @@ def test_same_key_for_two_roles_is_reported(capsys, settings, tmp_path):
     keys = settings["keys"]
     for part in ("keystore", "password_file"):
         keys[f"transmitter_{part}"] = keys[f"signer_{part}"]
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     captured = told(capsys, 2, "keys", "show", "--config", path)
     assert "signer and transmitter have the same key (0x" in captured.err
     check_results = checks(capsys, 1, path, "--offline")
@@ -108,7 +108,7 @@ def test_address_of_remote_signer_is_reported_as_taken_from_the_configuration(
         "signer_remote_url": "http://127.0.0.1:1",
         "signer_address": "0x" + 40 * "1",
     }
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     assert (
         "signer: address taken from the configuration"
         in told(capsys, 0, "keys", "show", "--config", path).out
@@ -128,7 +128,7 @@ def test_selftest_reports_every_fault(capsys, network, settings, tmp_path):
             "show",
             "--json",
             "--config",
-            write(settings, tmp_path / "config.toml"),
+            write_config(settings, tmp_path / "config.toml"),
         ).out
     )[0]["address"]
     with served(RemoteHost(wrong=Wrong(key="0x" + "77" * 32))) as host:
@@ -138,7 +138,7 @@ def test_selftest_reports_every_fault(capsys, network, settings, tmp_path):
             if "signer" not in name
         }
         settings["keys"] = {**keys, "signer_remote_url": host.url, "signer_address": address}
-        path = write(settings, tmp_path / "config.toml")
+        path = write_config(settings, tmp_path / "config.toml")
         check_results = checks(capsys, 1, path)
     failed = {name for name, row in check_results.items() if not row["passed"]}
     assert failed == {"database", "endpoint 2", "signer"}
@@ -162,7 +162,7 @@ FAULTS = {
 @pytest.mark.parametrize("said", FAULTS)
 def test_invalid_key_settings_are_reported_without_showing_key(capsys, sound, tmp_path, said):
     sound["keys"] = FAULTS[said]
-    path = write(sound, tmp_path / "config.toml")
+    path = write_config(sound, tmp_path / "config.toml")
     error = told(capsys, 2, "status", "--config", path).err
     assert said in error
     assert ("ab" * 32) not in error.lower()
@@ -176,7 +176,7 @@ def test_config_check_warns_of_unencrypted_connection_to_remote_signer(
     capsys, sound, tmp_path, url, is_told
 ):
     sound["keys"] = {"signer_remote_url": url, "signer_address": "0x" + 40 * "1"}
-    path = write(sound, tmp_path / "config.toml")
+    path = write_config(sound, tmp_path / "config.toml")
     capsys.readouterr()
     run(["config", "check", "--offline", "--config", str(path)])
     is_warned = "keys.signer_remote_url: plain http to another host" in capsys.readouterr().out
@@ -199,7 +199,7 @@ def test_config_check_shows_no_token_of_any_url(capsys, sound, tmp_path, form):
             f"{role}_address": "0x" + 40 * str(len(role) % 10),
         }
     sound["oracle"] = {"address": "0x" + 40 * "a"}
-    path = write(sound, tmp_path / "config.toml")
+    path = write_config(sound, tmp_path / "config.toml")
 
     capsys.readouterr()
     run(["config", "check", "--config", str(path), *form])

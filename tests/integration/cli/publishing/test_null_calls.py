@@ -10,8 +10,8 @@ import pytest
 
 from oracle.bindings.codec import decode_result, encode_call
 from tests.integration.reporters.waiting import until
-from tests.support.cli.daemon import Daemon, daemon, starting
-from tests.support.cli.local_network import LocalNetwork, local_network, write
+from tests.support.cli.daemon import Daemon, run_daemon, start_daemon
+from tests.support.cli.local_network import LocalNetwork, run_local_network, write_config
 from tests.support.sending import faults
 from tests.support.sending.proxy import Proxy, proxy
 
@@ -35,7 +35,7 @@ LOOPS = ("reconcile", "index", "confirm", "publish", "counters", "statistics")
 @pytest.fixture
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
     """A chain of each test's own: rounds land on it."""
-    with local_network(tmp_path_factory.mktemp("keys")) as started:
+    with run_local_network(tmp_path_factory.mktemp("keys")) as started:
         yield started
 
 
@@ -49,7 +49,7 @@ def door(network: LocalNetwork) -> Iterator[Proxy]:
 def config(network: LocalNetwork, door: Proxy, tmp_path: Path) -> Path:
     settings = network.settings(tmp_path)
     settings["chain"]["endpoints"] = [door.url]
-    return write(settings, tmp_path / "config.toml")
+    return write_config(settings, tmp_path / "config.toml")
 
 
 def round_of(network: LocalNetwork) -> int:
@@ -110,7 +110,7 @@ def test_running_daemon_survives_null_eth_call_responses_after_first_round(
     network: LocalNetwork, door: Proxy, config: Path
 ):
     network.play(2)
-    with daemon(config, "--publish", program=OFTEN) as running:
+    with run_daemon(config, "--publish", program=OFTEN) as running:
         lands(network, running, 1)
         goes_on_without_calls(network, door, running)
         door.heal()
@@ -123,7 +123,7 @@ def test_running_daemon_survives_null_eth_call_responses_after_first_round(
 def test_running_daemon_survives_null_eth_call_responses_before_first_round(
     network: LocalNetwork, door: Proxy, config: Path
 ):
-    with daemon(config, "--publish", program=OFTEN) as running:
+    with run_daemon(config, "--publish", program=OFTEN) as running:
         running.wait_for_block(network.head())
         # Nobody has a score, so no report has anything to send, until the first wave is over.
         goes_on_without_calls(network, door, running, waves=2)
@@ -139,7 +139,7 @@ def test_daemon_that_starts_during_null_eth_call_responses_waits_for_endpoint(
 ):
     network.play(2)
     door.rule(CALL, faults.null())
-    with starting(config, "--publish") as running:
+    with start_daemon(config, "--publish") as running:
         running.url = running.wait_for("waiting_for_endpoint")["web"]
         running.wait_for("step_failed", in_a_row=4)
         assert running.get("/readyz").status_code == 503

@@ -9,7 +9,7 @@ from oracle.signing.keystore import read_keystore_address
 from oracle.signing.signature_checks import verify_statement_signature
 from oracle.signing.typed_data import AnswerStatement, Domain
 from oracle.store.state.objection_repository import ObjectionAnswer
-from tests.support.cli.local_network import write
+from tests.support.cli.local_network import write_config
 
 CONTRACT = Address("0x" + 40 * "e")
 STATEMENT = AnswerStatement(Address("0x" + 40 * "5"), 1_700_000_000, False, "proven", 9)
@@ -18,7 +18,7 @@ UNSIGNED = ObjectionAnswer(*astuple(STATEMENT))
 
 def test_answer_is_signed_for_the_contract_of_objections(settings, tmp_path):
     settings["objections"] = {"address": CONTRACT}
-    config = read_config(write(settings, tmp_path / "config.toml"))
+    config = read_config(write_config(settings, tmp_path / "config.toml"))
     answer = sign_answer(config, STATEMENT, UNSIGNED)
     assert answer[:5] == UNSIGNED[:5]
     assert answer.signature is not None
@@ -35,5 +35,5 @@ def test_answer_of_a_host_without_the_key_is_not_signed(settings, tmp_path):
     settings["keys"] = {
         name: value for name, value in settings["keys"].items() if "signer" not in name
     }
-    config = read_config(write(settings, tmp_path / "config.toml"))
+    config = read_config(write_config(settings, tmp_path / "config.toml"))
     assert sign_answer(config, STATEMENT, UNSIGNED) == UNSIGNED

@@ -23,7 +23,7 @@ from oracle.store.outbox.records import (
     SignedCall,
     Stamp,
 )
-from tests.support.cli.local_network import Settings, write
+from tests.support.cli.local_network import Settings, write_config
 
 ME = Account(1, Address("0x" + 40 * "a"))
 NOW = Stamp(1000, 1)
@@ -57,7 +57,7 @@ def config(sound: Settings, tmp_path: Path, url: str) -> Path:
             (attempt,) = outbox.slots.list_attempts(slot)
             outbox.slots.record_send(slot, attempt, 51, "underpriced: fee too low", NOW)
         outbox.slots.mark_foreign(outbox.slots.list_unfinished(ME)[-1], NOW)
-    return write(sound, tmp_path / "config.toml")
+    return write_config(sound, tmp_path / "config.toml")
 
 
 @pytest.fixture

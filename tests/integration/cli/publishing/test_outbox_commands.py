@@ -14,7 +14,7 @@ from oracle.domain.ids import Address
 from oracle.signing.keystore import unlock_keystore
 from oracle.store.database import Store
 from oracle.store.outbox.records import Account, PauseKind, Stamp
-from tests.support.cli.local_network import LocalNetwork, local_network, write
+from tests.support.cli.local_network import LocalNetwork, run_local_network, write_config
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.evm, pytest.mark.slow]
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory) -> Iterator[LocalNetwork]:
     """A network of this module's own: what is sent here stays here."""
-    with local_network(tmp_path_factory.mktemp("keys")) as started:
+    with run_local_network(tmp_path_factory.mktemp("keys")) as started:
         started.play(6)
         yield started
 
@@ -31,7 +31,7 @@ def busy(tmp_path_factory) -> Iterator[LocalNetwork]:
 def published(busy: LocalNetwork, tmp_path_factory) -> Path:
     """A configuration whose daemon has pushed a round and seen it mined."""
     folder = tmp_path_factory.mktemp("published")
-    config = write(busy.settings(folder), folder / "config.toml")
+    config = write_config(busy.settings(folder), folder / "config.toml")
     # Reports are cut at the head only: the first run catches up, then a period passes.
     assert run(["run", "--once", "--config", str(config)]) == 0
     busy.mine(8)
@@ -141,7 +141,7 @@ def test_no_secret_is_printed_or_stored(busy: LocalNetwork, published, capsys):
 
 
 def test_stopped_sender_is_shown_and_released(busy: LocalNetwork, tmp_path, capsys):
-    config = write(busy.settings(tmp_path), tmp_path / "config.toml")
+    config = write_config(busy.settings(tmp_path), tmp_path / "config.toml")
     account = Account(CHAIN_ID, Address("0x" + 40 * "1"))
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
     with Store.open(url, create=True) as store, store.transaction() as uow:
@@ -165,7 +165,7 @@ def test_stopped_sender_is_shown_and_released(busy: LocalNetwork, tmp_path, caps
 def test_lost_database_is_rebuilt_from_chain_before_sending(
     busy: LocalNetwork, published, tmp_path, capsys
 ):
-    config = write(busy.settings(tmp_path), tmp_path / "config.toml")
+    config = write_config(busy.settings(tmp_path), tmp_path / "config.toml")
     send = ["run", "--once", "--publish", "--config", str(config)]
     rebuild = ["outbox", "rebuild", "--from-chain", "--config", str(config)]
     assert run(send) == 2

@@ -19,7 +19,7 @@ from oracle.domain.roots.merkle_tree import compute_root
 from oracle.queries.api.node_order import NodeRankingCache
 from oracle.queries.api.source import ApiSource
 from oracle.queries.explain import EventArchive
-from tests.support.cli.local_network import local_network, write
+from tests.support.cli.local_network import run_local_network, write_config
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
@@ -30,7 +30,7 @@ ROOTS_SLOT = 4
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory):
-    with local_network(tmp_path_factory.mktemp("keys")) as started:
+    with run_local_network(tmp_path_factory.mktemp("keys")) as started:
         started.play(3)
         yield started
 
@@ -39,7 +39,7 @@ def network(tmp_path_factory):
 def published(network, tmp_path_factory):
     """Return the configuration of a database in which round 1 was accepted."""
     folder = tmp_path_factory.mktemp("proven")
-    path = write(network.settings(folder), folder / "config.toml")
+    path = write_config(network.settings(folder), folder / "config.toml")
     assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
     network.mine(1)
     assert run(["run", "--once", "--config", str(path)]) == 0

@@ -59,8 +59,8 @@ from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.client.fee_quote import SendLimits
 from tests.contracts.oracle_signing import SIGNERS
 from tests.pools import pool_of, view_of
-from tests.support.cli.local_network import write
-from tests.support.evm.anvil import anvil
+from tests.support.cli.local_network import write_config
+from tests.support.evm.anvil import run_anvil
 from tests.support.evm.chain import Chain
 from tests.support.evm.network import ETHER, Network
 
@@ -148,7 +148,7 @@ class Deployment:
 
 def build_config(url: str, network: Network, folder: Path) -> Config:
     return read_config(
-        write(
+        write_config(
             {
                 "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},
                 "chain": {"id": CHAIN_ID, "endpoints": [url], "finality_depth": 4},
@@ -161,7 +161,7 @@ def build_config(url: str, network: Network, folder: Path) -> Config:
 
 @pytest.fixture(scope="module")
 def fresh_deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    with anvil() as url:
+    with run_anvil() as url:
         chain = Chain(url)
         chain.mine(3)
         network = Network.deployed(chain)

@@ -13,7 +13,7 @@ from oracle.cli.main import run
 from oracle.cli.options import load_config
 from oracle.daemon.config.loader import Config
 from oracle.daemon.rules_previews import start_preview_worker
-from tests.support.cli.local_network import LocalNetwork, Settings, local_network, write
+from tests.support.cli.local_network import LocalNetwork, Settings, run_local_network, write_config
 
 REASON, LINK = "Shorter memory.", "https://example.org/42"
 
@@ -21,7 +21,7 @@ REASON, LINK = "Shorter memory.", "https://example.org/42"
 @pytest.fixture
 def network(tmp_path: Path):
     (tmp_path / "keys").mkdir()
-    with local_network(tmp_path / "keys") as started:
+    with run_local_network(tmp_path / "keys") as started:
         started.play(1)
         yield started
 
@@ -80,7 +80,7 @@ class Announcing:
 
 @pytest.fixture
 def operator(network, settings, tmp_path, capfd) -> Announcing:
-    return Announcing(network, write(settings, tmp_path / "config.toml"), capfd)
+    return Announcing(network, write_config(settings, tmp_path / "config.toml"), capfd)
 
 
 def test_announced_rules_are_known_before_they_are_in_force_and_after(operator):
@@ -119,11 +119,11 @@ def test_timelock_that_is_configured_later_is_read_from_its_beginning(
     announced = operator.announce()
     operator.send_to_timelock(announced["call"]["schedule"])
     del settings["oracle"]["timelock"]
-    write(settings, operator.config)
+    write_config(settings, operator.config)
     (deployed,) = operator.read_history()["changes"]
 
     settings["oracle"]["timelock"] = operator.network.stage.timelock
-    write(settings, operator.config)
+    write_config(settings, operator.config)
     newest, oldest = operator.read_history()["changes"]
 
     assert (newest["state"], newest["rules_hash"]) == ("scheduled", announced["rules_hash"])
@@ -157,7 +157,7 @@ def test_announcement_that_this_reporter_would_not_read_is_refused(
     settings["oracle"] |= change
     if change["timelock"] is None:
         del settings["oracle"]["timelock"]
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     operator = Announcing(network, path, capfd)
     with pytest.raises(AssertionError):
         operator.announce()
@@ -195,7 +195,7 @@ def test_preview_compares_announced_rules_until_they_are_cancelled(operator, tmp
 
 def test_worker_process_writes_the_previews_of_shadow_sets(operator, settings, tmp_path, capfd):
     operator.announce()
-    write(settings, operator.config)
+    write_config(settings, operator.config)
     shadow_set = f'[[shadow]]\nname = "short-memory"\nrules = "{operator.file.name}"\n'
     operator.config.write_text(operator.config.read_text("utf-8") + shadow_set, "utf-8")
     operator.read_history()

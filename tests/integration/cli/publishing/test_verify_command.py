@@ -15,9 +15,9 @@ from oracle.cli.main import run
 from oracle.daemon.config.loader import read_config
 from oracle.daemon.records import open_records
 from oracle.domain.ids import TaskKey
-from tests.support.cli.local_network import LocalNetwork, local_network, write
-from tests.support.cli.refusal import refused
-from tests.support.cli.task_files import task_in
+from tests.support.cli.local_network import LocalNetwork, run_local_network, write_config
+from tests.support.cli.refusal import run_refused_command
+from tests.support.cli.task_files import write_task
 
 pytestmark = pytest.mark.evm
 
@@ -73,7 +73,7 @@ def key_of(stage: Stage, task: bytes) -> str:
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     folder = tmp_path_factory.mktemp("verified")
-    with local_network(folder) as network:
+    with run_local_network(folder) as network:
         settings = network.settings(folder)
         start = network.head() + 1
         settings["dispatch"] = {
@@ -82,7 +82,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
             "fixed_seconds": SECONDS,
             "unit_seconds": SECONDS,
         }
-        config = write(settings, folder / "config.toml")
+        config = write_config(settings, folder / "config.toml")
         keys = created(network, [DRAWN, DEFIED, WAITING])
         assert run(["run", "--once", "--config", str(config)]) == 0
         yield start_two(network, config, keys)
@@ -165,7 +165,7 @@ def test_text_output_reports_difference(played, capsys):
 
 def test_drawn_node_is_not_available_to_other_tasks(played, capsys, tmp_path):
     options = ["--config", str(played.config), "--json"]
-    assert run(["select", "--task", str(task_in(tmp_path, kind="sd")), *options]) == 0
+    assert run(["select", "--task", str(write_task(tmp_path, kind="sd")), *options]) == 0
     rows = {row["node"]: row for row in json.loads(capsys.readouterr().out)["nodes"]}
     assert rows[played.forecast[WAITING]]["why_not"] == "taken"
 
@@ -176,7 +176,7 @@ def test_drawn_node_is_not_available_to_other_tasks(played, capsys, tmp_path):
 
 def test_policy_with_memory_uses_stored_events(played, capsys, tmp_path):
     options = ["--policy", "pocket", "--config", str(played.config), "--json"]
-    assert run(["select", "--task", str(task_in(tmp_path, kind="sd")), *options]) == 0
+    assert run(["select", "--task", str(write_task(tmp_path, kind="sd")), *options]) == 0
     answer = json.loads(capsys.readouterr().out)
 
     assert answer["policy"] == "article"
@@ -218,9 +218,11 @@ def test_verify_rejects_settings_other_than_those_used_for_the_draw(
 
 
 def test_unknown_task_is_input_error(played, capsys):
-    line = refused(capsys, "select", "--verify", "0x" + "ab" * 32, "--config", played.config)
+    line = run_refused_command(
+        capsys, "select", "--verify", "0x" + "ab" * 32, "--config", played.config
+    )
     assert "task 0xabab" in line
-    unnamed = refused(capsys, "select", "--verify", "1", "--config", played.config)
+    unnamed = run_refused_command(capsys, "select", "--verify", "1", "--config", played.config)
     assert "1: not a task; expected 0x" in unnamed
 
 
@@ -230,12 +232,12 @@ def test_unknown_task_is_input_error(played, capsys):
     ids=lambda option: option[0],
 )
 def test_verify_rejects_other_selection_options(capsys, option):
-    line = refused(capsys, "select", "--verify", "0x" + "ab" * 32, *option)
+    line = run_refused_command(capsys, "select", "--verify", "0x" + "ab" * 32, *option)
     assert "--verify: can be combined only with" in line
 
 
 def test_missing_start_block_is_reported(capsys, config):
     assert run(["migrate", "--config", str(config)]) == 0
     capsys.readouterr()
-    line = refused(capsys, "select", "--verify", "0x" + "ab" * 32, "--config", config)
+    line = run_refused_command(capsys, "select", "--verify", "0x" + "ab" * 32, "--config", config)
     assert "dispatch.start_block: required" in line

@@ -7,14 +7,14 @@ import sqlite3
 import pytest
 
 from oracle.cli.main import run
-from tests.support.cli.local_network import local_network, write
+from tests.support.cli.local_network import run_local_network, write_config
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory):
-    with local_network(tmp_path_factory.mktemp("keys")) as started:
+    with run_local_network(tmp_path_factory.mktemp("keys")) as started:
         started.play(3)
         yield started
 
@@ -24,7 +24,7 @@ def settings(network, tmp_path_factory):
     """Settings of a database in which round 1 was accepted."""
     folder = tmp_path_factory.mktemp("verified")
     settings = network.settings(folder)
-    path = write(settings, folder / "config.toml")
+    path = write_config(settings, folder / "config.toml")
     assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
     network.mine(1)
     assert run(["run", "--once", "--config", str(path)]) == 0
@@ -33,7 +33,7 @@ def settings(network, tmp_path_factory):
 
 def verified(capsys, settings, folder, number=1):
     """The exit code, and what was said."""
-    path = write(settings, folder / "config.toml")
+    path = write_config(settings, folder / "config.toml")
     capsys.readouterr()
     code = run(["report", "verify", str(number), "--config", str(path), "--json"])
     out = capsys.readouterr().out
@@ -92,6 +92,6 @@ def test_round_as_of_a_block_that_left_the_chain_is_not_the_same(settings, tmp_p
 
 
 def test_round_never_accepted_is_rejected_in_one_line(settings, tmp_path, capsys):
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     assert run(["report", "verify", "99", "--config", str(path)]) == 2
     assert "round 99 was not accepted in the indexed blocks" in capsys.readouterr().err

@@ -8,13 +8,13 @@ import sys
 import pytest
 
 from oracle.cli.main import run
-from tests.support.cli.local_network import write
-from tests.support.cli.refusal import refused
+from tests.support.cli.local_network import write_config
+from tests.support.cli.refusal import run_refused_command
 
 
 def test_database_without_tables_suggests_migrate(capsys, sound, tmp_path):
-    path = write(sound, tmp_path / "config.toml")
-    assert "qos-oracle migrate" in refused(capsys, "status", "--config", path)
+    path = write_config(sound, tmp_path / "config.toml")
+    assert "qos-oracle migrate" in run_refused_command(capsys, "status", "--config", path)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_database_without_tables_suggests_migrate(capsys, sound, tmp_path):
 def test_database_of_another_schema_version_is_rejected_with_remedy(
     capsys, sound, tmp_path, revision, words
 ):
-    path = write(sound, tmp_path / "config.toml")
+    path = write_config(sound, tmp_path / "config.toml")
     assert run(["migrate", "--config", str(path)]) == 0
     with sqlite3.connect(tmp_path / "oracle.sqlite") as database:
         database.execute("UPDATE alembic_version SET version_num = ?", (revision,))
@@ -36,35 +36,35 @@ def test_database_of_another_schema_version_is_rejected_with_remedy(
 
     for command in (["status"], ["migrate"], ["run", "--once"]):
         if command == ["status"] or revision == "0005":
-            assert words in refused(capsys, *command, "--config", path)
+            assert words in run_refused_command(capsys, *command, "--config", path)
 
 
 def test_non_database_file_is_rejected(capsys, sound, tmp_path):
     (tmp_path / "oracle.sqlite").write_text("not a database at all, whatever its name says" * 50)
-    path = write(sound, tmp_path / "config.toml")
-    assert "not a SQLite database" in refused(capsys, "migrate", "--config", path)
+    path = write_config(sound, tmp_path / "config.toml")
+    assert "not a SQLite database" in run_refused_command(capsys, "migrate", "--config", path)
 
 
 def test_database_in_missing_folder_is_rejected(capsys, sound, tmp_path):
     sound["database"]["url"] = f"sqlite:///{tmp_path / 'no' / 'oracle.sqlite'}"
-    path = write(sound, tmp_path / "config.toml")
-    assert "cannot be opened" in refused(capsys, "migrate", "--config", path)
+    path = write_config(sound, tmp_path / "config.toml")
+    assert "cannot be opened" in run_refused_command(capsys, "migrate", "--config", path)
 
 
 def test_unreachable_database_server_is_reported(capsys, sound, tmp_path):
     sound["database"]["url"] = "postgresql://me@127.0.0.1:1/oracle"
-    path = write(sound, tmp_path / "config.toml")
-    assert "127.0.0.1:1/oracle" in refused(capsys, "status", "--config", path, code=1)
+    path = write_config(sound, tmp_path / "config.toml")
+    assert "127.0.0.1:1/oracle" in run_refused_command(capsys, "status", "--config", path, code=1)
 
 
 @pytest.mark.slow
 def test_database_locked_by_another_writer_is_reported(capsys, sound, tmp_path):
-    path = write(sound, tmp_path / "config.toml")
+    path = write_config(sound, tmp_path / "config.toml")
     assert run(["migrate", "--config", str(path)]) == 0
     writer = sqlite3.connect(tmp_path / "oracle.sqlite", isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
     try:
-        line = refused(capsys, "migrate", "--config", path, code=1)
+        line = run_refused_command(capsys, "migrate", "--config", path, code=1)
     finally:
         writer.close()
     assert "another process is writing to the database" in line
@@ -72,7 +72,7 @@ def test_database_locked_by_another_writer_is_reported(capsys, sound, tmp_path):
 
 @pytest.mark.slow
 def test_read_only_database_is_rejected_without_traceback(sound, tmp_path):
-    path = write(sound, tmp_path / "config.toml")
+    path = write_config(sound, tmp_path / "config.toml")
     assert run(["migrate", "--config", str(path)]) == 0
     (tmp_path / "oracle.sqlite").chmod(0o400)
     tmp_path.chmod(0o500)

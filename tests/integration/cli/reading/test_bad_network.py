@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from oracle.cli.main import run
-from tests.support.cli.local_network import write
-from tests.support.cli.refusal import refused, refused_run
+from tests.support.cli.local_network import write_config
+from tests.support.cli.refusal import run_refused_command, run_with_refused_settings
 
 
 def test_unreachable_endpoint_is_reported_and_creates_no_files(capsys, sound, tmp_path):
-    line = refused_run(capsys, sound, tmp_path, code=1)
+    line = run_with_refused_settings(capsys, sound, tmp_path, code=1)
     assert "127.0.0.1" in line
     assert not any(Path(tmp_path).glob("evidence"))
     assert not any(Path(tmp_path).glob("oracle.sqlite*"))
@@ -20,7 +20,7 @@ def test_unreachable_endpoint_is_reported_and_creates_no_files(capsys, sound, tm
 @pytest.mark.evm
 def test_wrong_chain_is_reported_and_creates_no_database(capsys, settings, tmp_path):
     settings["chain"]["id"] = 1
-    line = refused_run(capsys, settings, tmp_path)
+    line = run_with_refused_settings(capsys, settings, tmp_path)
     assert "31337" in line
     assert "1" in line
     assert not any(Path(tmp_path).glob("oracle.sqlite*"))
@@ -29,42 +29,42 @@ def test_wrong_chain_is_reported_and_creates_no_database(capsys, settings, tmp_p
 @pytest.mark.evm
 def test_wrong_chain_stops_daemon(capsys, settings, tmp_path):
     settings["chain"]["id"] = 1
-    path = write(settings, tmp_path / "config.toml")
-    assert "31337" in refused(capsys, "run", "--config", path)
+    path = write_config(settings, tmp_path / "config.toml")
+    assert "31337" in run_refused_command(capsys, "run", "--config", path)
 
 
 @pytest.mark.evm
 def test_address_without_contract_is_reported(capsys, settings, tmp_path):
     settings["network"]["contracts"]["TaskNetwork"] = "0x" + "9" * 40
-    assert "0x" + "9" * 40 in refused_run(capsys, settings, tmp_path)
+    assert "0x" + "9" * 40 in run_with_refused_settings(capsys, settings, tmp_path)
 
 
 @pytest.mark.evm
 def test_swapped_contract_addresses_are_reported(capsys, settings, network, tmp_path):
     settings["network"]["contracts"]["TaskNetwork"] = network.stage.oracle
     settings["oracle"]["address"] = network.stage.network
-    assert network.stage.oracle in refused_run(capsys, settings, tmp_path)
+    assert network.stage.oracle in run_with_refused_settings(capsys, settings, tmp_path)
 
 
 @pytest.mark.evm
 def test_database_of_another_network_is_rejected(capsys, settings, network, tmp_path):
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(path)]) == 0
     capsys.readouterr()
     settings["chain"]["start_block"] = 1
-    line = refused_run(capsys, settings, tmp_path)
+    line = run_with_refused_settings(capsys, settings, tmp_path)
     assert "start block 0, but the configuration has 1" in line
     settings["chain"]["start_block"] = 0
     oracle = settings["oracle"].pop("address")
-    line = refused_run(capsys, settings, tmp_path)
+    line = run_with_refused_settings(capsys, settings, tmp_path)
     assert f"the oracle contract {oracle}, but the configuration has none" in line
 
 
 @pytest.mark.evm
 def test_nothing_is_published_to_a_contract_with_different_rules(capsys, settings, tmp_path):
     settings["oracle"]["deviation"] = 50
-    path = write(settings, tmp_path / "config.toml")
-    message = refused(capsys, "run", "--once", "--publish", "--config", path)
+    path = write_config(settings, tmp_path / "config.toml")
+    message = run_refused_command(capsys, "run", "--once", "--publish", "--config", path)
     assert "rulesHash: expected" in message
     assert "restore the previous settings" in message
 
@@ -75,8 +75,8 @@ def test_key_file_readable_by_others_is_rejected(capsys, settings, tmp_path):
     copy.write_bytes(Path(settings["keys"]["signer_keystore"]).read_bytes())
     copy.chmod(0o644)
     settings["keys"]["signer_keystore"] = str(copy)
-    path = write(settings, tmp_path / "config.toml")
-    message = refused(capsys, "run", "--once", "--publish", "--config", path)
+    path = write_config(settings, tmp_path / "config.toml")
+    message = run_refused_command(capsys, "run", "--once", "--publish", "--config", path)
     assert "signer.json" in message
     assert run(["config", "check", "--config", str(path)]) == 2
     assert capsys.readouterr().out.count("signer.json") == 1
@@ -88,8 +88,8 @@ def test_wrong_keystore_password_is_reported_without_showing_it(capsys, settings
     wrong.write_text("not it\n")
     wrong.chmod(0o600)
     settings["keys"]["signer_password_file"] = str(wrong)
-    path = write(settings, tmp_path / "config.toml")
-    message = refused(capsys, "run", "--once", "--publish", "--config", path)
+    path = write_config(settings, tmp_path / "config.toml")
+    message = run_refused_command(capsys, "run", "--once", "--publish", "--config", path)
     assert "wrong.password is wrong" in message
     assert "not it" not in message
 
@@ -98,19 +98,23 @@ def test_wrong_keystore_password_is_reported_without_showing_it(capsys, settings
 def test_port_in_use_is_reported(capsys, settings, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         settings["web"]["port"] = listener.getsockname()[1]
-        path = write(settings, tmp_path / "config.toml")
-        line = refused(capsys, "run", "--config", path)
+        path = write_config(settings, tmp_path / "config.toml")
+        line = run_refused_command(capsys, "run", "--config", path)
     assert f"cannot listen on 127.0.0.1:{settings['web']['port']}" in line
 
 
 @pytest.mark.evm
 def test_unknown_node_is_rejected_with_hint(capsys, indexed):
-    line = refused(capsys, "explain", "0x" + "7" * 40, "--config", indexed)
+    line = run_refused_command(capsys, "explain", "0x" + "7" * 40, "--config", indexed)
     assert "qos-oracle nodes" in line
 
 
 @pytest.mark.evm
 def test_unindexed_block_or_round_is_rejected(capsys, indexed):
     node = "0x" + "7" * 40
-    assert "not indexed" in refused(capsys, "explain", node, "--at", 10**6, "--config", indexed)
-    assert "round 77" in refused(capsys, "explain", node, "--round", 77, "--config", indexed)
+    assert "not indexed" in run_refused_command(
+        capsys, "explain", node, "--at", 10**6, "--config", indexed
+    )
+    assert "round 77" in run_refused_command(
+        capsys, "explain", node, "--round", 77, "--config", indexed
+    )

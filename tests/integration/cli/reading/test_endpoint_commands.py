@@ -11,7 +11,7 @@ from devnet.fakechain.provider import Provider
 from devnet.fakechain.server import serve_endpoint
 from devnet.fakechain.tree import BlockTree
 from oracle.cli.main import run
-from tests.support.cli.local_network import write
+from tests.support.cli.local_network import write_config
 
 Endpoints = tuple[Provider, Provider, list[str]]
 
@@ -36,7 +36,7 @@ def endpoints() -> Iterator[Endpoints]:
 @pytest.fixture
 def config(sound, endpoints: Endpoints, tmp_path: Path) -> Path:
     sound["chain"] = {"id": 31337, "endpoints": endpoints[2]}
-    return write(sound, tmp_path / "config.toml")
+    return write_config(sound, tmp_path / "config.toml")
 
 
 def test_endpoints_without_faults_are_shown_and_nothing_is_written(
@@ -83,7 +83,7 @@ def test_probe_fails_endpoint_with_different_checkpoint_hash(
 ):
     anchor = {"checkpoint_block": 3, "checkpoint_hash": "0x" + "ab" * 32}
     sound["chain"] = {"id": 31337, "endpoints": endpoints[2], **anchor}
-    path = write(sound, tmp_path / "config.toml")
+    path = write_config(sound, tmp_path / "config.toml")
 
     assert run(["endpoint", "probe", "--config", str(path), "--endpoint", "1"]) == 1
     assert "DIFFERS" in capsys.readouterr().out
@@ -106,7 +106,7 @@ def test_invalid_settings_are_rejected(
     capsys: pytest.CaptureFixture[str], sound, tmp_path: Path, chain, complaint: str
 ):
     sound["chain"] |= chain
-    path = write(sound, tmp_path / "config.toml")
+    path = write_config(sound, tmp_path / "config.toml")
 
     assert run(["endpoint", "probe", "--config", str(path)]) == 2
     assert complaint in capsys.readouterr().err

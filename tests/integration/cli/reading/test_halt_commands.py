@@ -19,8 +19,8 @@ from oracle.domain.ids import Hash
 from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION
 from oracle.store.database import Store
 from oracle.store.halts import HaltEvidence
-from tests.support.cli.local_network import write
-from tests.support.cli.refusal import refused
+from tests.support.cli.local_network import write_config
+from tests.support.cli.refusal import run_refused_command
 
 OURS, THEIRS = Hash("0x" + "0a" * 32), Hash("0x" + "0b" * 32)
 HEAD = BlockRef(30, Hash("0x" + "1e" * 32), Hash("0x" + "1d" * 32), 1_000)
@@ -39,7 +39,7 @@ def halted(sound, tmp_path: Path, sqlite_url: str) -> Path:
             since_block=30,
             since_time=1_000,
         )
-    return write(sound, tmp_path / "config.toml")
+    return write_config(sound, tmp_path / "config.toml")
 
 
 def told(capsys, *arguments: object):
@@ -62,13 +62,13 @@ def test_clearing_a_halt_stores_the_operator_and_the_reason(halted: Path, capsys
     assert not halt["active"]
     assert halt["cleared_reason"] == "ticket 12"
     assert "operator" in halt["cleared_by"]
-    line = refused(capsys, "halt", "clear", "--reason", "again", "--config", halted)
+    line = run_refused_command(capsys, "halt", "clear", "--reason", "again", "--config", halted)
     assert "--name finality_violation: this halt is not active" in line
 
 
 @pytest.mark.parametrize("reason", ["", "  "])
 def test_halt_is_not_cleared_without_reason(halted: Path, capsys, reason: str):
-    line = refused(capsys, "halt", "clear", "--reason", reason, "--config", halted)
+    line = run_refused_command(capsys, "halt", "clear", "--reason", reason, "--config", halted)
 
     assert "--reason: must not be empty" in line
     (halt,) = told(capsys, "halt", "list", "--config", halted)
@@ -88,7 +88,9 @@ def test_dry_run_clears_no_halt(halted: Path, capsys):
 @pytest.mark.slow
 def test_halt_is_not_cleared_while_daemon_holds_lease(halted: Path, sqlite_url: str, capsys):
     with Store.open(sqlite_url) as store, hold_lease(store, "a daemon"):
-        line = refused(capsys, "halt", "clear", "--reason", "x", "--config", halted, code=1)
+        line = run_refused_command(
+            capsys, "halt", "clear", "--reason", "x", "--config", halted, code=1
+        )
 
     assert "a daemon" in line
 
@@ -105,7 +107,7 @@ def test_status_shows_active_halt_first(halted: Path, capsys):
 @pytest.mark.slow
 def test_empty_halt_list_is_reported(sound, sqlite_url: str, tmp_path: Path, capsys):
     sound["database"]["url"] = sqlite_url
-    path = write(sound, tmp_path / "config.toml")
+    path = write_config(sound, tmp_path / "config.toml")
 
     assert run(["halt", "list", "--config", str(path)]) == 0
     assert capsys.readouterr().out == "no halts recorded\n"

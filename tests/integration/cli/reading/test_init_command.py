@@ -11,7 +11,7 @@ import pytest
 from oracle.cli.main import run
 from oracle.cli.setup.network_survey import propose_finality
 from tests.support.cli.local_network import LocalNetwork
-from tests.support.cli.refusal import refused
+from tests.support.cli.refusal import run_refused_command
 from tests.support.sending import faults
 from tests.support.sending.proxy import Proxy, proxy
 
@@ -124,7 +124,7 @@ def test_existing_configuration_is_not_overwritten(
     network: LocalNetwork, tmp_path: Path, capsys: Capture
 ):
     (tmp_path / "config.toml").write_text("mine", "utf-8")
-    assert "already exists" in refused(capsys, *told(network, tmp_path))
+    assert "already exists" in run_refused_command(capsys, *told(network, tmp_path))
     assert (tmp_path / "config.toml").read_text("utf-8") == "mine"
 
 
@@ -149,14 +149,14 @@ def test_invalid_options_are_rejected_before_writing(
 
 
 def test_missing_option_with_yes_is_reported(tmp_path: Path, capsys: Capture):
-    message = refused(capsys, "init", "--yes", "--config", tmp_path / "config.toml")
+    message = run_refused_command(capsys, "init", "--yes", "--config", tmp_path / "config.toml")
     assert message == "qos-oracle: --endpoint: required with --yes"
 
 
 def test_unreachable_endpoint_is_transient_error(tmp_path: Path, capsys: Capture):
     gone = ["--endpoint", "http://127.0.0.1:1", "--contract", "TaskNetwork=0x" + "1" * 40]
     path = tmp_path / "config.toml"
-    assert "no endpoint responds" in refused(
+    assert "no endpoint responds" in run_refused_command(
         capsys, "init", "--yes", "--config", path, *gone, code=1
     )
 

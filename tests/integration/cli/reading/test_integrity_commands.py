@@ -21,7 +21,7 @@ from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
 from oracle.indexer.audit.state_check import compare_counters
 from oracle.store.database import Store
-from tests.support.cli.local_network import write
+from tests.support.cli.local_network import write_config
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import config as config_of, settings
 from tests.support.ingest.indexer import FINALITY
@@ -147,7 +147,7 @@ def test_recorded_fixture_replays_to_same_state(
         again = settings(chain, tmp_path)
         again["chain"]["endpoints"] = [served.url]
         again["database"]["url"] = f"sqlite:///{tmp_path / 'again.sqlite'}"
-        other_config = write(again, tmp_path / "again.toml")
+        other_config = write_config(again, tmp_path / "again.toml")
         assert run(["run", "--once", "--config", str(other_config)]) == 0
     states = []
     for name in ("oracle", "again"):

@@ -17,8 +17,8 @@ import typer
 
 from oracle.cli.main import run
 from tests.integration.cli.reading.test_command_line import COMMANDS
-from tests.support.cli.local_network import LocalNetwork, local_network, write
-from tests.support.cli.task_files import task_in
+from tests.support.cli.local_network import LocalNetwork, run_local_network, write_config
+from tests.support.cli.task_files import write_task
 
 ADMIN = "0x" + "ad" * 20
 LOGGED = "logged_meanwhile"
@@ -111,7 +111,7 @@ NOTHING_TO_DO |= {"report diff", "report release", "resync rewind", "backtest", 
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
-    with local_network(tmp_path_factory.mktemp("keys")) as started:
+    with run_local_network(tmp_path_factory.mktemp("keys")) as started:
         started.play(3)
         yield started
 
@@ -120,7 +120,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
 def published(network: LocalNetwork, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A configuration whose first round has landed; each test works on a copy."""
     folder = tmp_path_factory.mktemp("published")
-    path = write(network.settings(folder), folder / "config.toml")
+    path = write_config(network.settings(folder), folder / "config.toml")
     assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
     network.mine(1)
     assert run(["run", "--once", "--config", str(path)]) == 0
@@ -151,7 +151,7 @@ def logging_while_it_prints(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def called(name: str, path: Path) -> list[str]:
     facts = {"folder": str(path.parent), "node": ADMIN, "intent": "1", "sender": ADMIN}
-    facts["task"] = str(task_in(path.parent, min_vram=1))
+    facts["task"] = str(write_task(path.parent, min_vram=1))
     if (path.parent / "oracle.sqlite").exists():
         with sqlite3.connect(path.parent / "oracle.sqlite") as database:
             (node,) = database.execute("SELECT hex(address) FROM node LIMIT 1").fetchone()

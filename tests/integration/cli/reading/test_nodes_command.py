@@ -9,9 +9,9 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.domain.state import Membership
 from oracle.store.database import Store
-from tests.support.cli.local_network import write
-from tests.support.cli.refusal import refused
-from tests.support.histories import node
+from tests.support.cli.local_network import write_config
+from tests.support.cli.refusal import run_refused_command
+from tests.support.histories import node_address
 from tests.unit.systems.crynux.making import NOW, a_node
 
 HEAD = BlockRef(7, Hash("0x" + "77" * 32), ZERO_HASH, NOW)
@@ -48,15 +48,15 @@ def settings(sound, sqlite_url):
 
 
 def test_members_without_a_task_in_the_window_are_listed(capsys, settings, tmp_path):
-    path = write(settings | {"rules": LEGACY}, tmp_path / "config.toml")
+    path = write_config(settings | {"rules": LEGACY}, tmp_path / "config.toml")
     assert run(["nodes", "--without-task", "--json", "--config", str(path)]) == 0
     listed = {row["node"] for row in json.loads(capsys.readouterr().out)["nodes"]}
 
-    assert listed == {node("earlier"), node("never")}
+    assert listed == {node_address("earlier"), node_address("never")}
 
 
 def test_without_task_option_is_rejected_for_rules_without_a_window(capsys, settings, tmp_path):
-    path = write(settings, tmp_path / "config.toml")
-    line = refused(capsys, "nodes", "--without-task", "--config", path)
+    path = write_config(settings, tmp_path / "config.toml")
+    line = run_refused_command(capsys, "nodes", "--without-task", "--config", path)
 
     assert "--without-task: rule set crynux has no windows" in line

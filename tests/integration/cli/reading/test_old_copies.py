@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from oracle.cli.main import run
-from tests.support.cli.local_network import local_network, write
+from tests.support.cli.local_network import run_local_network, write_config
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
@@ -15,8 +15,8 @@ def test_status_reports_that_nothing_is_sent_after_an_old_database_copy_is_refus
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     (tmp_path / "keys").mkdir()
-    with local_network(tmp_path / "keys") as network:
-        path = write(network.settings(tmp_path), tmp_path / "config.toml")
+    with run_local_network(tmp_path / "keys") as network:
+        path = write_config(network.settings(tmp_path), tmp_path / "config.toml")
         where = ["--config", str(path)]
         network.play(1)
         assert run(["run", "--once", "--publish", *where]) == 0

@@ -10,8 +10,8 @@ from oracle.chain.profiles.profile_loader import load_profile
 from oracle.cli.main import run
 from oracle.cli.setup.profile_report import describe_on_chain_actions
 from oracle.daemon.config.loader import read_config
-from tests.support.cli.local_network import write
-from tests.support.cli.refusal import refused
+from tests.support.cli.local_network import write_config
+from tests.support.cli.refusal import run_refused_command
 
 TASKS, NODES = "0x" + "4e" * 20, "0x" + "4f" * 20
 VSS = {"profile": "crynux-vss", "contracts": {"VSSTask": TASKS, "Node": NODES}}
@@ -38,7 +38,7 @@ def settings(sound, tmp_path):
     def of(network: dict[str, object], **chain: object) -> Path:
         sound["network"] = network
         sound["chain"] |= chain
-        return write(sound, tmp_path / "config.toml")
+        return write_config(sound, tmp_path / "config.toml")
 
     return of
 
@@ -88,7 +88,9 @@ def test_invalid_custom_profile_is_reported_in_one_line(capsys, settings, change
     profile = path.parent / "own.toml"
     profile.write_text(OWN.replace(*change))
 
-    line = refused(capsys, "config", "check", "--config", settings({"profile": str(profile)}))
+    line = run_refused_command(
+        capsys, "config", "check", "--config", settings({"profile": str(profile)})
+    )
 
     with pytest.raises(AssertionError, match=f"own.toml: {fault}"):
         raise AssertionError(line)
@@ -97,8 +99,9 @@ def test_invalid_custom_profile_is_reported_in_one_line(capsys, settings, change
 def test_contracts_missing_for_profile_are_reported(capsys, settings):
     path = settings({**VSS, "contracts": {"Node": NODES}})
 
-    assert "network.contracts: VSSTask is missing; the profile crynux-vss requires it" in refused(
-        capsys, "status", "--config", path
+    assert (
+        "network.contracts: VSSTask is missing; the profile crynux-vss requires it"
+        in run_refused_command(capsys, "status", "--config", path)
     )
 
 
@@ -115,7 +118,7 @@ def test_extra_contract_is_reported_as_a_single_fault(capsys, settings, contract
     profile.write_text(OWN + (more if "More" in contracts else ""))
     path = settings({"profile": str(profile), "contracts": contracts})
 
-    message = refused(capsys, "config", "check", "--offline", "--config", path)
+    message = run_refused_command(capsys, "config", "check", "--offline", "--config", path)
 
     assert fault in message
     assert len(message.splitlines()) == 1
@@ -126,7 +129,7 @@ def test_profile_faults_are_counted(capsys, settings):
     profile.write_text(OWN.replace("bytes32 task", "bytes33 task"))
     path = settings({"profile": str(profile)})
 
-    message = refused(capsys, "config", "check", "--offline", "--config", path)
+    message = run_refused_command(capsys, "config", "check", "--offline", "--config", path)
 
     assert ": 2 faults\n" in message
     assert len(message.splitlines()) == 3
@@ -135,7 +138,7 @@ def test_profile_faults_are_counted(capsys, settings):
 def test_dispatch_is_rejected_for_network_without_draws(capsys, settings, sound):
     sound["dispatch"] = {"start_block": 0}
 
-    line = refused(capsys, "status", "--config", settings(VSS))
+    line = run_refused_command(capsys, "status", "--config", settings(VSS))
 
     assert "network.profile: crynux-vss has no TaskNetwork" in line
     assert "remove dispatch.start_block" in line

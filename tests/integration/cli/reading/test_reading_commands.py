@@ -10,7 +10,7 @@ import pytest
 from oracle.cli.main import run
 from oracle.signing.key_locations import KeyFiles
 from oracle.signing.keystore import create_keystore
-from tests.support.cli.local_network import write
+from tests.support.cli.local_network import write_config
 
 pytestmark = pytest.mark.evm
 
@@ -225,7 +225,7 @@ def test_config_check_of_default_configuration_has_no_warnings(config, indexed, 
 
 def test_config_check_warns_of_period_longer_than_any_exclusion(settings, tmp_path, capsys):
     settings["oracle"] |= {"period_seconds": 600}
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
 
     run(["config", "check", "--json", "--config", str(path)])
     warnings = json.loads(capsys.readouterr().out)["warnings"]
@@ -239,7 +239,7 @@ def test_config_check_warns_of_transmitter_without_funds(settings, tmp_path, cap
         "transmitter_keystore": str(files.keystore),
         "transmitter_password_file": str(files.password_file),
     }
-    path = write(settings, tmp_path / "config.toml")
+    path = write_config(settings, tmp_path / "config.toml")
 
     report = told(capsys, "config", "check", "--config", path)
     assert f"the transmitter {poor} has no ether: nothing can be sent" in report["warnings"]

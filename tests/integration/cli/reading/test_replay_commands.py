@@ -9,7 +9,7 @@ import pytest
 from oracle.cli.main import run
 from oracle.domain.events.jsonl import event_to_json
 from oracle.domain.health import Severity
-from tests.support.histories import History, node
+from tests.support.histories import History, node_address
 from tests.unit.systems.legacy.networks import CHOSEN, rules_with
 
 HISTORY = History().joins("A").after(10).starts("1", "A").after(20).times_out("1")
@@ -49,7 +49,7 @@ def test_dash_reads_stdin(capsys, file, monkeypatch):
     stdin = io.TextIOWrapper(io.BytesIO(file.read_bytes()))
     monkeypatch.setattr(sys, "stdin", stdin)
     assert run(["replay", "-"]) == 0
-    assert printed(capsys)["nodes"][0]["node"] == node("A")
+    assert printed(capsys)["nodes"][0]["node"] == node_address("A")
 
 
 def test_rules_are_selected_by_name(capsys, file):

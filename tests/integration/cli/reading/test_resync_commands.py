@@ -8,7 +8,7 @@ import pytest
 
 from oracle.cli.main import run
 from oracle.store.database import Store
-from tests.support.cli.local_network import write
+from tests.support.cli.local_network import write_config
 
 pytestmark = pytest.mark.evm
 
@@ -27,7 +27,7 @@ def database(indexed, tmp_path):
 
 @pytest.fixture
 def config(network, database, tmp_path):
-    return write(network.settings(tmp_path), tmp_path / "config.toml")
+    return write_config(network.settings(tmp_path), tmp_path / "config.toml")
 
 
 def told(capsys, *arguments, code=0):
@@ -158,7 +158,7 @@ def test_dry_run_works_while_daemon_holds_lease_and_changes_nothing(
 def test_settings_of_another_network_are_input_error(network, database, tmp_path, capsys):
     settings = network.settings(tmp_path)
     settings["network"]["contracts"]["TaskNetwork"] = "0x" + 40 * "9"
-    elsewhere = write(settings, tmp_path / "elsewhere.toml")
+    elsewhere = write_config(settings, tmp_path / "elsewhere.toml")
 
     assert run(["resync", "rebuild", "--config", str(elsewhere)]) == 2
 
@@ -168,14 +168,14 @@ def test_settings_of_another_network_are_input_error(network, database, tmp_path
 def test_rebuild_sends_no_request_to_any_endpoint(network, database, tmp_path, capsys):
     settings = network.settings(tmp_path)
     settings["chain"]["endpoints"] = ["http://127.0.0.1:1"]
-    offline = write(settings, tmp_path / "offline.toml")
+    offline = write_config(settings, tmp_path / "offline.toml")
 
     assert told(capsys, "rebuild", "--config", offline)["same_state"]
 
 
 def test_rebuild_of_an_empty_database_is_rejected(settings, tmp_path, capsys):
     settings["database"]["url"] = f"sqlite:///{tmp_path / 'new.sqlite'}"
-    new = write(settings, tmp_path / "new.toml")
+    new = write_config(settings, tmp_path / "new.toml")
     assert run(["migrate", "--config", str(new)]) == 0
 
     assert run(["resync", "rebuild", "--config", str(new)]) == 2

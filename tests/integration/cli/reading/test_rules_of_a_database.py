@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from oracle.cli.main import run
-from tests.support.cli.local_network import write
-from tests.support.cli.refusal import refused
+from tests.support.cli.local_network import write_config
+from tests.support.cli.refusal import run_refused_command
 
 pytestmark = pytest.mark.evm
 
@@ -45,9 +45,9 @@ def copied(indexed: Path, settings, tmp_path: Path):
 )
 def test_reading_command_rejects_database_with_different_rules(copied, tmp_path, capsys, command):
     copied["rules"] = {"set": "relay"}
-    path = write(copied, tmp_path / "config.toml")
+    path = write_config(copied, tmp_path / "config.toml")
 
-    line = refused(capsys, *command, "--config", path)
+    line = run_refused_command(capsys, *command, "--config", path)
 
     assert f"folded with the rules {CRYNUX}, but the configuration has {RELAY}; " in line
     assert "\n" not in line
@@ -55,9 +55,9 @@ def test_reading_command_rejects_database_with_different_rules(copied, tmp_path,
 
 def test_changed_rule_counts_as_different_rule_set(copied, tmp_path, capsys):
     copied["rules"] = {"change": {"tau_seconds": 900}}
-    path = write(copied, tmp_path / "config.toml")
+    path = write_config(copied, tmp_path / "config.toml")
 
-    line = refused(capsys, "nodes", "--config", path)
+    line = run_refused_command(capsys, "nodes", "--config", path)
 
     assert f"folded with the rules {CRYNUX}, but the configuration has crynux version 3 (" in line
     assert line.count("ea527e3ad706") == 1
@@ -65,7 +65,7 @@ def test_changed_rule_counts_as_different_rule_set(copied, tmp_path, capsys):
 
 def test_rebuilt_database_reports_new_rules(copied, tmp_path, capsys):
     copied["rules"] = {"set": "relay", "change": {"tau_seconds": 900}}
-    path = write(copied, tmp_path / "config.toml")
+    path = write_config(copied, tmp_path / "config.toml")
 
     # Another state than before, and reports that come out differently.
     assert run(["resync", "rebuild", "--config", str(path)]) == 1
@@ -85,13 +85,13 @@ def test_rebuilt_database_reports_new_rules(copied, tmp_path, capsys):
 def test_config_check_reports_changes_to_rule_set(copied, tmp_path, capsys):
     copied["oracle"] = {}
     copied["rules"] = {"set": "relay", "change": {"tau_seconds": 900, "penalty": "0.5"}}
-    path = write(copied, tmp_path / "config.toml")
+    path = write_config(copied, tmp_path / "config.toml")
 
     fact = told(capsys, "config", "check", "--offline", "--config", path)["facts"]["rules"]
     assert fact.startswith("relay version 2 (")
     assert ", changed: tau_seconds = 900, penalty = 0.5; " in fact
 
     copied["rules"] = {"set": "relay"}
-    path = write(copied, path)
+    path = write_config(copied, path)
     fact = told(capsys, "config", "check", "--offline", "--config", path)["facts"]["rules"]
     assert "relay version 2 (995edd6c9121), as published; " in fact

@@ -12,9 +12,9 @@ from tests.support.feeds.relay_rules import (
     INCORRECT,
     ClosedGroup,
     Stream,
+    can_identify_timeout,
     close_group,
-    is_told_apart,
-    node_of,
+    make_node_address,
 )
 
 
@@ -22,13 +22,13 @@ def rows_of(outcomes: Sequence[str], closed: ClosedGroup) -> list[FeedRow]:
     """Return what the relay writes about three nodes that join, one group, and nobody else."""
     stream = Stream()
     for place in range(3):
-        stream.say("NodeJoin", node_of(place), "", node_address=node_of(place))
+        stream.say("NodeJoin", make_node_address(place), "", node_address=make_node_address(place))
     stream.play_group((0, 1, 2), (0, 1, 2), outcomes, closed)
     return [FeedRow(*row) for row in stream.rows]
 
 
 def node(place: int) -> Address:
-    return Address(node_of(place))
+    return Address(make_node_address(place))
 
 
 def pools_of(figures: DerivedFigures) -> list[list[int]]:
@@ -45,7 +45,7 @@ def test_every_group_of_three_scores_as_the_relay_does(outcomes: tuple[str, ...]
     figures = compute_node_stats_from_rows(rows_of(outcomes, closed), {})
 
     expected, actual_pools = expected_pools(closed), pools_of(figures)
-    if is_told_apart(outcomes):
+    if can_identify_timeout(outcomes):
         assert actual_pools == expected
         return
     # The 0 of the timed-out member is not given on such evidence: it is shown as possible.

@@ -35,9 +35,9 @@ def test_amounts_of_any_size_round_trip(amount: int | None):
     assert travelled([event]) == [event]
 
 
-@given(contract_histories.histories())
+@given(contract_histories.contract_histories())
 def test_contract_events_round_trip(history: list[ContractEvent]):
-    highest_bits = contract_histories.accepted(1, bitmap=2**256 - 1)
+    highest_bits = contract_histories.build_accepted_round(1, bitmap=2**256 - 1)
 
     assert travelled([*history, highest_bits]) == [*history, highest_bits]
 

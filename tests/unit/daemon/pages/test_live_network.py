@@ -13,7 +13,7 @@ from oracle.queries.api.records.event_feed import (
 )
 from oracle.queries.api.source import open_snapshot
 from tests.support.api import IndexedHistory
-from tests.support.histories import History, node
+from tests.support.histories import History, node_address
 from tests.unit.daemon.pages.test_every_page import a_network
 
 
@@ -28,7 +28,7 @@ def test_event_stream_continues_after_last_event_of_page(new_sqlite_store):
         with open_snapshot(indexed.source) as snapshot:
             (joined,) = load_events_after(snapshot, place, 10)
         again = indexed.client().get("/").text
-    assert (joined.event.kind, joined.event.node) == ("joined", node("E"))
+    assert (joined.event.kind, joined.event.node) == ("joined", node_address("E"))
     assert f'data-event="{joined.cursor_after}"' in again
     assert f'data-event="{joined.cursor_after}"' not in text
 
@@ -40,7 +40,7 @@ def test_page_shows_only_the_newest_events_up_to_its_limit(store, monkeypatch):
         history.joins(name).after(5)
     with open_snapshot(IndexedHistory(store).whole(history).source) as snapshot:
         rows, _ = network_page.read_recent_events(snapshot)
-    assert [row.event.node for row in rows] == [node(name) for name in "GFE"]
+    assert [row.event.node for row in rows] == [node_address(name) for name in "GFE"]
 
 
 def test_consecutive_reports_are_merged_into_one_row():

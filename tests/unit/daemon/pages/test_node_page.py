@@ -6,7 +6,7 @@ import pytest
 
 from oracle.queries.text.human_numbers import format_time
 from tests.support.api import IndexedHistory
-from tests.support.histories import History, node
+from tests.support.histories import History, node_address
 from tests.support.txmgr.stores import NewStore
 
 DAYS = 86_400
@@ -22,7 +22,7 @@ def asked(new_store: NewStore, history: History, path: str) -> str:
 def test_paused_node_shows_pause_time(new_sqlite_store: NewStore):
     history = History().joins("A").scores("A", 10).pauses("A")
     since = format_time(history.time)
-    page = asked(new_sqlite_store, history.after(2 * DAYS), f"/nodes/{node('A')}")
+    page = asked(new_sqlite_store, history.after(2 * DAYS), f"/nodes/{node_address('A')}")
     assert f"<h1>Paused by its owner since {since}.</h1>" in page
 
 
@@ -34,5 +34,5 @@ def test_history_chart_of_departed_node_ends_at_departure(
     history = leaves(History().joins("A").scores("A", 10, 0).after(60), "A")
     left_at = history.time
     history.after(50 * DAYS)
-    page = asked(new_sqlite_store, history, f"/nodes/{node('A')}?range={span}")
+    page = asked(new_sqlite_store, history, f"/nodes/{node_address('A')}?range={span}")
     assert f"history?first=1000&amp;last={left_at}" in page

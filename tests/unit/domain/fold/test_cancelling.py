@@ -8,7 +8,7 @@ import pytest
 from oracle.domain.events.network_events import AbortReason, TaskCancelled
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.state import Ending
-from tests.support.histories import History, folded, node, task
+from tests.support.histories import History, fold_history, node_address, task_key
 from tests.support.vectors import the_vector
 
 VECTORS = the_vector("derivation/dv-03 Gen A timed-out nodes from cancelTask")["cases"]
@@ -16,7 +16,7 @@ VECTORS = the_vector("derivation/dv-03 Gen A timed-out nodes from cancelTask")["
 
 def cancels(history: History, *names: str) -> History:
     for name in names:
-        history.says(TaskCancelled, task=task("1"), node=node(name))
+        history.says(TaskCancelled, task=task_key("1"), node=node_address(name))
     return history
 
 
@@ -33,7 +33,7 @@ def three(commits: str = "", discloses: str = "") -> History:
 
 
 def task_after(history: History):
-    return folded(history)[0].ledger.tasks[task("1")]
+    return fold_history(history)[0].ledger.tasks[task_key("1")]
 
 
 def endings(history: History) -> str:
@@ -66,10 +66,14 @@ def test_timeout_blame_matches_vectors(vector):
 
 def test_cancellation_aborts_runs_of_blameless_nodes_and_keeps_their_reliability():
     history = cancels(three("AB"), "A", "B", "C")
-    fold, _ = folded(history)
+    fold, _ = fold_history(history)
     assert endings(history) == "aat"
-    assert [fold.ledger.nodes[node(name)].base for name in "ABC"] == [UNIT, UNIT, 3 * UNIT // 10]
-    assert fold.ledger.tasks[task("1")].ending is Ending.TIMED_OUT
+    assert [fold.ledger.nodes[node_address(name)].base for name in "ABC"] == [
+        UNIT,
+        UNIT,
+        3 * UNIT // 10,
+    ]
+    assert fold.ledger.tasks[task_key("1")].ending is Ending.TIMED_OUT
 
 
 def test_error_report_counts_as_commitment_and_disclosure():
@@ -84,7 +88,7 @@ def test_cancellation_after_three_distinct_results_times_out_no_node():
 
 
 def test_cancellation_of_unassigned_task_aborts_it():
-    history = History().creates("1").says(TaskCancelled, task=task("1"))
+    history = History().creates("1").says(TaskCancelled, task=task_key("1"))
     cancelled_task = task_after(history)
     assert (cancelled_task.ending, cancelled_task.abort_reason) == (
         Ending.ABORTED,
@@ -93,8 +97,8 @@ def test_cancellation_of_unassigned_task_aborts_it():
 
 
 def test_cancellation_without_node_ends_no_run():
-    history = three("AB").says(TaskCancelled, task=task("1"))
-    _, changes = folded(history)
+    history = three("AB").says(TaskCancelled, task=task_key("1"))
+    _, changes = fold_history(history)
     assert (endings(history), changes.anomalies) == ("---", [])
 
 
@@ -106,14 +110,14 @@ def test_cancellation_without_node_ends_no_run():
         (cancels(three(), "A", "A"), "after_terminal"),
         (cancels(three().aborts("1"), "A"), "after_terminal"),
         (
-            History().creates("1").aborts("1").says(TaskCancelled, task=task("1")),
+            History().creates("1").aborts("1").says(TaskCancelled, task=task_key("1")),
             "after_terminal",
         ),
         (cancels(History().joins("A").starts("1", "A"), "A"), "not_of_this_generation"),
     ],
 )
 def test_illegal_cancellation_is_listed_as_anomaly(history, rule):
-    _, changes = folded(history)
+    _, changes = fold_history(history)
     assert [(anomaly.rule, anomaly.event) for anomaly in changes.anomalies] == [
         (rule, "task_cancelled")
     ]

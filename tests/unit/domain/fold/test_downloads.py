@@ -1,26 +1,26 @@
 """What the fold keeps of requests to download: those of a day, by the node that was asked."""
 
 from oracle.domain.state import DOWNLOAD_HISTORY_SECONDS, DownloadRequest
-from tests.support.histories import History, node_after
+from tests.support.histories import History, fold_node
 
 
 def test_download_request_is_stored_in_node_row():
     history = History().joins("A").after(5).is_asked_to_download("A", "m", until=9000)
-    assert node_after(history, "A").downloads == (DownloadRequest("m", history.time, 9000),)
+    assert fold_node(history, "A").downloads == (DownloadRequest("m", history.time, 9000),)
 
 
 def test_old_download_request_is_dropped_after_24_hours():
     history = History().joins("A").is_asked_to_download("A", "m")
     history.after(DOWNLOAD_HISTORY_SECONDS - 1).is_asked_to_download("A", "n")
-    assert [download.model for download in node_after(history, "A").downloads] == ["m", "n"]
+    assert [download.model for download in fold_node(history, "A").downloads] == ["m", "n"]
     history.after(1).is_asked_to_download("A", "o")
-    assert [download.model for download in node_after(history, "A").downloads] == ["n", "o"]
+    assert [download.model for download in fold_node(history, "A").downloads] == ["n", "o"]
 
 
 def test_download_request_changes_no_score_or_membership():
     plain = History().joins("A")
     with_request = History().joins("A").is_asked_to_download("A", "m")
-    before, after = node_after(plain, "A"), node_after(with_request, "A")
+    before, after = fold_node(plain, "A"), fold_node(with_request, "A")
     assert (before.pool, before.base, before.membership) == (
         after.pool,
         after.base,

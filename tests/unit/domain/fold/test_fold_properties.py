@@ -25,7 +25,7 @@ from oracle.domain.state import Membership, PendingLeave
 from oracle.queries.replay import replay_events
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.examples import examples
-from tests.support.histories import folded, rules_with
+from tests.support.histories import change_rules, fold_history
 from tests.support.random_histories import (
     any_histories,
     disturbed_histories,
@@ -37,12 +37,12 @@ from tests.support.reference import Reference
 K = TypeVar("K")
 V = TypeVar("V")
 
-TERMINAL = rules_with(close="terminal", group_size=2)
-SMALL_POOL = rules_with(pool_size=2, kickout_below=3 * UNIT)
+TERMINAL = change_rules(close="terminal", group_size=2)
+SMALL_POOL = change_rules(pool_size=2, kickout_below=3 * UNIT)
 RESTARTING = Rules.from_json(
     json.dumps({**json.loads(RELAY.to_json()), "restarts": [1300, 1301, 4000]})
 )
-DOUBTING = rules_with(least_timeout_seconds=1000, rejoin_heals=True, error_rank="as_reported")
+DOUBTING = change_rules(least_timeout_seconds=1000, rejoin_heals=True, error_rank="as_reported")
 rule_sets = st.sampled_from((CRYNUX, RELAY, TERMINAL, SMALL_POOL, RESTARTING, DOUBTING))
 histories = any_histories() | legal_histories() | disturbed_histories()
 
@@ -78,7 +78,7 @@ def detector_rows(detector: IncidentDetector) -> tuple[object, ...]:
 @quick
 @given(histories, rule_sets, st.data())
 def test_folding_in_pieces_equals_folding_at_once(events, rules, data):
-    fold_at_once, changes = folded(events, rules)
+    fold_at_once, changes = fold_history(events, rules)
     cuts = data.draw(st.lists(st.integers(0, len(events)), max_size=5).map(sorted))
     pieces = Fold(rules)
     drained = []
@@ -97,7 +97,7 @@ def test_folding_in_pieces_equals_folding_at_once(events, rules, data):
 @quick
 @given(histories, rule_sets)
 def test_journaled_fold_equals_plain_fold(events, rules):
-    plain_fold, changes = folded(events, rules)
+    plain_fold, changes = fold_history(events, rules)
     journaled = Fold(rules)
     for number, block in groupby(events, key=lambda event: event.at.block):
         journaled.fold_block(number, list(block), journal=True)
@@ -176,7 +176,7 @@ def test_fold_of_a_block_needs_only_the_rows_collected_for_its_events(events, ru
         stored.last = changes.last
         have.detector = ledger.detector
 
-    full_fold, _ = folded(events, rules)
+    full_fold, _ = fold_history(events, rules)
     assert rows_of(stored) == rows_of(full_fold)
 
 
@@ -194,7 +194,7 @@ def test_replay_is_independent_of_line_order(events, random):
 @quick
 @given(histories, rule_sets, st.integers(-100, 10_000))
 def test_numbers_stay_in_their_ranges(events, rules, later):
-    fold, changes = folded(events, rules)
+    fold, changes = fold_history(events, rules)
     time = (fold.last.time if fold.last else 1000) + later
     nodes = fold.ledger.nodes.values()
     assert sorted(node.seat for node in nodes) == list(range(len(nodes)))
@@ -220,9 +220,9 @@ def test_ignored_events_change_no_rows(events, rules):
     """What was folded without them is the same, but for the anomalies themselves."""
     listed = {"node_differs", "last_status_differs", "time_fell", "group_names_unseen_task"}
     listed |= {"task_scored_before", "limit_not_believed"}
-    fold, changes = folded(events, rules)
+    fold, changes = fold_history(events, rules)
     ignored = {anomaly.at for anomaly in changes.anomalies if anomaly.rule not in listed}
-    cleaned, left = folded([event for event in events if event.at not in ignored], rules)
+    cleaned, left = fold_history([event for event in events if event.at not in ignored], rules)
 
     assert rows_of(cleaned)[:3] == rows_of(fold)[:3]
     for which in range(3):
@@ -232,7 +232,7 @@ def test_ignored_events_change_no_rows(events, rules):
 @quick
 @given(legal_histories())
 def test_legal_history_has_no_anomalies(events):
-    _, changes = folded(events)
+    _, changes = fold_history(events)
     assert changes.anomalies == []
 
 
@@ -281,7 +281,7 @@ def standing(turns: list[MembershipTransition]) -> tuple[Membership, bool, Pendi
 @quick
 @given(histories, rule_sets)
 def test_membership_changes_reproduce_node_membership(events, rules):
-    fold, changes = folded(events, rules)
+    fold, changes = fold_history(events, rules)
     for address, node in fold.ledger.nodes.items():
         turns = [change.transition for change in changes.memberships if change.node == address]
         assert standing(turns) == (node.membership, node.paused, node.pending)

@@ -6,18 +6,18 @@ from hypothesis import given, strategies as st
 from oracle.domain.events import network_events
 from oracle.domain.scoring.node_scores import get_status
 from oracle.domain.state import Membership
-from tests.support.histories import History, folded, node, task
+from tests.support.histories import History, fold_history, node_address, task_key
 
 
 def answered(*, frees: bool | None, kind: type = network_events.TaskSubmitted) -> History:
     """A member that was given task 1 and has answered it."""
     history = History().joins("A").starts("1", "A").after(5)
-    return history.says(kind, task=task("1"), node=node("A"), frees=frees)
+    return history.says(kind, task=task_key("1"), node=node_address("A"), frees=frees)
 
 
 def status(history: History) -> str:
-    fold, _ = folded(history)
-    return get_status(fold.ledger.nodes[node("A")])
+    fold, _ = fold_history(history)
+    return get_status(fold.ledger.nodes[node_address("A")])
 
 
 @pytest.mark.parametrize("kind", [network_events.TaskSubmitted, network_events.TaskErrorReported])
@@ -35,17 +35,24 @@ def test_task_end_frees_its_node_once():
 
 def test_revealed_error_does_not_free_node_again():
     history = answered(frees=True).starts("2", "A")
-    history.says(network_events.TaskErrorReported, task=task("1"), node=node("A"), frees=True)
+    history.says(
+        network_events.TaskErrorReported, task=task_key("1"), node=node_address("A"), frees=True
+    )
     assert status(history) == "busy"
 
 
 def test_pending_quit_takes_effect_when_submission_frees_node():
     history = (
-        History().joins("A").starts("1", "A").says(network_events.NodeQuitAsked, node=node("A"))
+        History()
+        .joins("A")
+        .starts("1", "A")
+        .says(network_events.NodeQuitAsked, node=node_address("A"))
     )
-    history.says(network_events.TaskSubmitted, task=task("1"), node=node("A"), frees=True)
-    fold, _ = folded(history)
-    assert fold.ledger.nodes[node("A")].membership is Membership.QUIT
+    history.says(
+        network_events.TaskSubmitted, task=task_key("1"), node=node_address("A"), frees=True
+    )
+    fold, _ = fold_history(history)
+    assert fold.ledger.nodes[node_address("A")].membership is Membership.QUIT
 
 
 @given(st.lists(st.tuples(st.sampled_from("123"), st.sampled_from("sfe"), st.booleans())))
@@ -58,15 +65,18 @@ def test_running_count_equals_the_number_of_unfinished_tasks(steps):
             history.starts(name, "A")
         elif what == "f":
             history.says(
-                network_events.TaskSubmitted, task=task(name), node=node("A"), frees=frees
+                network_events.TaskSubmitted,
+                task=task_key(name),
+                node=node_address("A"),
+                frees=frees,
             )
         else:
             history.succeeds(name, by="A")
-    fold, _ = folded(history)
+    fold, _ = fold_history(history)
     tasks = fold.ledger.tasks.values()
     runs = [
         ledger_task
         for ledger_task in tasks
         if ledger_task.node and ledger_task.ending is None and not ledger_task.freed
     ]
-    assert fold.ledger.nodes[node("A")].running == len(runs)
+    assert fold.ledger.nodes[node_address("A")].running == len(runs)

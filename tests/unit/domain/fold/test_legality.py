@@ -7,7 +7,7 @@ import pytest
 
 from oracle.domain.events.network_events import LastStatus
 from oracle.domain.fold.preconditions import Breach
-from tests.support.histories import History, folded, node, task
+from tests.support.histories import History, fold_history, node_address, task_key
 
 
 def created():
@@ -125,8 +125,8 @@ ILLEGAL = [
 @pytest.mark.parametrize(("rule", "history"), ILLEGAL)
 def test_illegal_event_is_listed_as_anomaly_and_ignored(rule, history):
     events = history().events
-    fold, changes = folded(events)
-    before, _ = folded(events[:-1])
+    fold, changes = fold_history(events)
+    before, _ = fold_history(events[:-1])
     (anomaly,) = changes.anomalies
 
     assert (anomaly.rule, anomaly.at, anomaly.time) == (rule, events[-1].at, events[-1].time)
@@ -172,19 +172,19 @@ LEGAL = [
 
 @pytest.mark.parametrize("history", LEGAL)
 def test_legal_history_reports_no_anomaly(history):
-    assert folded(history())[1].anomalies == []
+    assert fold_history(history())[1].anomalies == []
 
 
 def test_terminal_event_with_wrong_node_is_an_anomaly_and_applies_to_the_recorded_node():
-    fold, changes = folded(submitted().times_out("1", by="B"))
+    fold, changes = fold_history(submitted().times_out("1", by="B"))
     assert [anomaly.rule for anomaly in changes.anomalies] == ["node_differs"]
-    assert fold.ledger.nodes[node("A")].base < fold.ledger.nodes[node("B")].base
+    assert fold.ledger.nodes[node_address("A")].base < fold.ledger.nodes[node_address("B")].base
 
 
 def test_terminal_event_with_wrong_last_status_is_an_anomaly_and_still_ends_the_task():
-    fold, changes = folded(submitted().aborts("1", last_status=LastStatus.STARTED))
+    fold, changes = fold_history(submitted().aborts("1", last_status=LastStatus.STARTED))
     assert [anomaly.rule for anomaly in changes.anomalies] == ["last_status_differs"]
-    assert fold.ledger.tasks[task("1")].ending == "aborted"
+    assert fold.ledger.tasks[task_key("1")].ending == "aborted"
 
 
 @pytest.mark.parametrize(
@@ -199,17 +199,17 @@ def test_terminal_event_with_wrong_last_status_is_an_anomaly_and_still_ends_the_
     ],
 )
 def test_terminal_event_with_matching_status_is_no_anomaly(status, history):
-    assert folded(history().aborts("1", last_status=status))[1].anomalies == []
+    assert fold_history(history().aborts("1", last_status=status))[1].anomalies == []
 
 
 def test_terminal_event_of_unseen_task_may_have_any_last_status():
     history = History().aborts("1", last_status=LastStatus.STARTED, by="A")
-    assert folded(history)[1].anomalies == []
+    assert fold_history(history)[1].anomalies == []
 
 
 def test_error_after_submission_keeps_submission_time():
     history = started().submits("1").after(60).reports_error("1")
-    stored_task = folded(history)[0].ledger.tasks[task("1")]
+    stored_task = fold_history(history)[0].ledger.tasks[task_key("1")]
     submission = history.events[-2]
 
     assert (stored_task.stopped_at, stored_task.stopped_time) == (submission.at, submission.time)
@@ -218,7 +218,7 @@ def test_error_after_submission_keeps_submission_time():
 
 def test_disclosure_keeps_submission_time():
     history = started().submits("1").after(60).discloses("1", "A")
-    stored_task = folded(history)[0].ledger.tasks[task("1")]
+    stored_task = fold_history(history)[0].ledger.tasks[task_key("1")]
 
     assert (stored_task.stopped_time, stored_task.error_reported) == (
         history.events[-2].time,
@@ -228,6 +228,6 @@ def test_disclosure_keeps_submission_time():
 
 def test_event_with_decreasing_time_is_listed_as_anomaly_and_applied():
     history = History().joins("A").after(-10).pauses("A").after(5).resumes("A")
-    fold, changes = folded(history)
+    fold, changes = fold_history(history)
     assert [(a.rule, a.event) for a in changes.anomalies] == [("time_fell", "node_paused")]
-    assert not fold.ledger.nodes[node("A")].paused
+    assert not fold.ledger.nodes[node_address("A")].paused

@@ -8,7 +8,7 @@ import pytest
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.scoring.node_scores import get_status
 from oracle.domain.state import Node, PendingLeave
-from tests.support.histories import History, folded, node, node_after
+from tests.support.histories import History, fold_history, fold_node, node_address
 
 
 def busy() -> History:
@@ -24,8 +24,8 @@ def in_one_transaction(history: History, last: int) -> list[DomainEvent]:
 
 def after(events: list[DomainEvent]) -> tuple[Node, list[str]]:
     """The node A, and the rules that were broken."""
-    fold, changes = folded(events)
-    return fold.ledger.nodes[node("A")], [anomaly.rule for anomaly in changes.anomalies]
+    fold, changes = fold_history(events)
+    return fold.ledger.nodes[node_address("A")], [anomaly.rule for anomaly in changes.anomalies]
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_pending_request_takes_effect_when_task_ends(status: str, history: Calla
 
 @pytest.mark.parametrize("asks", [History.asks_to_pause, History.asks_to_quit])
 def test_pending_request_is_kept_until_task_ends(asks: Callable[[History, str], History]):
-    waiting = node_after(asks(busy(), "A"), "A")
-    done = node_after(asks(busy(), "A").succeeds("1"), "A")
+    waiting = fold_node(asks(busy(), "A"), "A")
+    done = fold_node(asks(busy(), "A").succeeds("1"), "A")
 
     assert waiting.pending in set(PendingLeave)
     assert done.pending is None
@@ -100,8 +100,8 @@ def test_due_kickout_stays_due_when_a_pending_quit_takes_effect():
     history = History().joins("A").scores("A", *50 * [0]).starts("x", "A").asks_to_quit("A")
     history.after(3).succeeds("x")
 
-    fold, changes = folded(history.events)
+    fold, changes = fold_history(history.events)
 
-    quit_node = fold.ledger.nodes[node("A")]
+    quit_node = fold.ledger.nodes[node_address("A")]
     (interval,) = changes.kickouts
     assert (get_status(quit_node), quit_node.kickout_due_since) == ("quit", interval.opened_at)

@@ -12,7 +12,7 @@ from tests.support.task_traffic import (
     Traffic,
     application_address,
     create_ends,
-    node_address,
+    numbered_node_address,
 )
 
 
@@ -24,7 +24,7 @@ def detect_incidents(
     for number, (seconds, end) in enumerate(create_ends(seed, traffic, failure)):
         if seconds < end.seconds:
             continue
-        key = application_address(end.application), node_address(end.node)
+        key = application_address(end.application), numbered_node_address(end.node)
         at = Position(seconds, 0, number)
         detector.record_end(at, BEGIN + seconds, key, is_timeout=end.is_timeout)
         if end.is_timeout:

@@ -25,10 +25,10 @@ from tests.support.contract_histories import (
     NEXT_CONFIG,
     SIGNERS,
     TIME,
-    accepted,
-    root_of,
+    build_accepted_round,
+    make_root,
 )
-from tests.support.rounds import address
+from tests.support.rounds import make_address
 
 
 def folded(*events: ContractEvent) -> ContractState:
@@ -38,7 +38,7 @@ def folded(*events: ContractEvent) -> ContractState:
 
 
 def rounds(last: int) -> list[ContractEvent]:
-    return [accepted(number) for number in range(1, last + 1)]
+    return [build_accepted_round(number) for number in range(1, last + 1)]
 
 
 # --- rounds ---
@@ -54,10 +54,19 @@ def test_state_before_the_first_round_has_no_root():
 def test_roots_of_the_kept_rounds_only_are_returned():
     state = folded(*rounds(6))
 
-    assert state.head == accepted(6)
-    assert state.previous_root == root_of(6)
+    assert state.head == build_accepted_round(6)
+    assert state.previous_root == make_root(6)
     roots = [state.get_root(number) for number in range(8)]
-    assert roots == [None, None, None, root_of(3), root_of(4), root_of(5), root_of(6), None]
+    assert roots == [
+        None,
+        None,
+        None,
+        make_root(3),
+        make_root(4),
+        make_root(5),
+        make_root(6),
+        None,
+    ]
 
 
 def test_struck_rounds_have_no_root_and_the_next_report_names_none():
@@ -65,32 +74,34 @@ def test_struck_rounds_have_no_root_and_the_next_report_names_none():
 
     assert state.head_round == 5
     assert state.previous_root == ZERO_HASH
-    assert [state.get_root(number) for number in (3, 4, 5)] == [root_of(3), None, None]
+    assert [state.get_root(number) for number in (3, 4, 5)] == [make_root(3), None, None]
 
 
 def test_round_after_a_strike_is_named_by_the_next_report():
-    state = folded(*rounds(5), RoundsStruck(AT, TIME, 4, 5), accepted(6))
+    state = folded(*rounds(5), RoundsStruck(AT, TIME, 4, 5), build_accepted_round(6))
 
-    assert state.previous_root == root_of(6)
-    assert [state.get_root(number) for number in (4, 5, 6)] == [None, None, root_of(6)]
+    assert state.previous_root == make_root(6)
+    assert [state.get_root(number) for number in (4, 5, 6)] == [None, None, make_root(6)]
 
 
 def test_struck_round_stays_struck_after_its_state_is_loaded():
     strike = RoundsStruck(AT, TIME, 5, 5)
-    state = ContractState(KEPT, accepted=map(accepted, range(1, 6)), strikes=[strike])
+    state = ContractState(KEPT, accepted=map(build_accepted_round, range(1, 6)), strikes=[strike])
 
     assert state.previous_root == ZERO_HASH
-    assert [state.get_root(number) for number in (1, 4)] == [None, root_of(4)]
+    assert [state.get_root(number) for number in (1, 4)] == [None, make_root(4)]
 
 
-@pytest.mark.parametrize("event", [accepted(5), accepted(3), RoundsStruck(AT, TIME, 2, 4)])
+@pytest.mark.parametrize(
+    "event", [build_accepted_round(5), build_accepted_round(3), RoundsStruck(AT, TIME, 2, 4)]
+)
 def test_event_that_does_not_follow_the_last_round_stops_the_fold(event: ContractEvent):
     with pytest.raises(FatalError, match=r"does not follow round 3; a log is missing"):
         folded(*rounds(3), event)
 
 
 def test_first_indexed_round_can_have_any_number():
-    assert folded(accepted(9)).head_round == 9
+    assert folded(build_accepted_round(9)).head_round == 9
 
 
 # --- signers ---
@@ -104,8 +115,8 @@ def test_bitmap_is_of_the_signers_of_its_configuration():
         ConfigSet(AT, TIME, 2, NEXT_CONFIG),
     )
 
-    before = accepted(1, bitmap=0b101)
-    after = accepted(2, config=NEXT_CONFIG, bitmap=0b11)
+    before = build_accepted_round(1, bitmap=0b101)
+    after = build_accepted_round(2, config=NEXT_CONFIG, bitmap=0b11)
     assert state.settings.find_round_signers(before) == (SIGNERS[0], SIGNERS[2])
     assert state.settings.find_round_signers(after) == SIGNERS[1:]
 
@@ -117,27 +128,32 @@ def test_configuration_of_other_rules_keeps_the_signers():
         ConfigSet(AT, TIME, 2, NEXT_CONFIG),
     )
 
-    signers = state.settings.find_round_signers(accepted(1, config=NEXT_CONFIG, bitmap=0b10))
+    signers = state.settings.find_round_signers(
+        build_accepted_round(1, config=NEXT_CONFIG, bitmap=0b10)
+    )
     assert signers == (SIGNERS[1],)
 
 
 def test_signers_of_a_configuration_before_the_first_indexed_block_are_unknown():
-    assert folded(ConfigSet(AT, TIME, 2, CONFIG)).settings.find_round_signers(accepted(1)) is None
+    assert (
+        folded(ConfigSet(AT, TIME, 2, CONFIG)).settings.find_round_signers(build_accepted_round(1))
+        is None
+    )
 
 
 def test_bit_beyond_the_last_signer_is_rejected():
     state = folded(SignersSet(AT, TIME, SIGNERS, 2), ConfigSet(AT, TIME, 1, CONFIG))
 
     with pytest.raises(ValueError, match="has a bit beyond the 3 signers"):
-        state.settings.find_round_signers(accepted(1, bitmap=0b1000))
+        state.settings.find_round_signers(build_accepted_round(1, bitmap=0b1000))
 
 
 def test_root_of_replaced_signers_is_not_of_the_current_configuration():
     state, answers = ContractState(KEPT), []
     for events in (
-        [ConfigSet(AT, TIME, 1, CONFIG), accepted(1)],
+        [ConfigSet(AT, TIME, 1, CONFIG), build_accepted_round(1)],
         [ConfigSet(AT, TIME, 2, NEXT_CONFIG)],
-        [accepted(2, config=NEXT_CONFIG)],
+        [build_accepted_round(2, config=NEXT_CONFIG)],
     ):
         state.fold_block(1, [*events], journal=False)
         answers.append(state.is_signed_by_current_config)
@@ -146,7 +162,7 @@ def test_root_of_replaced_signers_is_not_of_the_current_configuration():
 
 
 def test_accusation_survives_a_change_of_the_signers():
-    node = address(1)
+    node = make_address(1)
     state = folded(
         KickAccused(AT, TIME, node, 1, 100, ZERO_HASH, 200), ConfigSet(AT, TIME, 2, CONFIG)
     )
@@ -155,7 +171,7 @@ def test_accusation_survives_a_change_of_the_signers():
 
 
 def test_expulsion_lasts_as_long_as_the_limits_of_its_execution_state():
-    node, limits = address(1), ContractKickLimits(1, 50, 1, 1, 1)
+    node, limits = make_address(1), ContractKickLimits(1, 50, 1, 1, 1)
     state = folded(
         KickLimitsSet(AT, TIME, limits),
         KickAccused(AT, TIME, node, 1, 100, ZERO_HASH, 200),
@@ -172,14 +188,14 @@ def test_expulsion_lasts_as_long_as_the_limits_of_its_execution_state():
 
 def test_block_without_a_kickout_leaves_no_pre_image():
     state = ContractState(KEPT)
-    state.fold_block(1, [accepted(1), SignersSet(AT, TIME, SIGNERS, 2)], journal=True)
+    state.fold_block(1, [build_accepted_round(1), SignersSet(AT, TIME, SIGNERS, 2)], journal=True)
 
     assert state.drain_changes().pre_images == []
     assert state.drain_changes().accepted == []
 
 
 def test_first_state_of_a_kickout_in_a_block_is_its_pre_image():
-    node: Address = address(1)
+    node: Address = make_address(1)
     state = ContractState(KEPT)
     state.fold_block(4, [KickAllowed(AT, TIME, node, 5)], journal=True)
     before = state.kicks[node]

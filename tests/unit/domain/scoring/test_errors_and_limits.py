@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import compute_reliability
 from oracle.systems.crynux.crynux_rule_sets import RELAY
-from tests.support.histories import History, folded, node, node_after, rules_with
+from tests.support.histories import History, change_rules, fold_history, fold_node, node_address
 from tests.unit.domain.scoring.test_groups import NAMES, of_three, told
 
 
@@ -50,7 +50,7 @@ def test_errors_rank_after_results_by_time(order, failing):
 # Limits that nobody can be held to
 
 # Which answers rank, the verdict says (test_verdicts.py); here all that there are.
-ALL = rules_with(ranked_answers="all")
+ALL = change_rules(ranked_answers="all")
 DOUBTING = replace(ALL, least_timeout_seconds=60)
 
 
@@ -62,9 +62,9 @@ def impossible(limit):
 
 
 def test_timeout_of_task_with_too_short_limit_costs_neither_score_nor_reliability():
-    fold, changes = folded(impossible(59), DOUBTING)
+    fold, changes = fold_history(impossible(59), DOUBTING)
     assert told(impossible(59), DOUBTING) == [(None, None, None), (None, None, None), (1, 1, 10)]
-    victims = [fold.ledger.nodes[node(name)] for name in "AB"]
+    victims = [fold.ledger.nodes[node_address(name)] for name in "AB"]
     assert [(victim.pool, victim.base, victim.since) for victim in victims] == 2 * [
         (b"", UNIT, 1000)
     ]
@@ -72,15 +72,15 @@ def test_timeout_of_task_with_too_short_limit_costs_neither_score_nor_reliabilit
     assert [anomaly.rule for anomaly in changes.anomalies] == 2 * ["limit_not_believed"]
     void = [change for change in changes.reliability if change.cause == "timeout_void"]
     assert [(change.node, change.before, change.after) for change in void] == [
-        (node("A"), UNIT, UNIT),
-        (node("B"), UNIT, UNIT),
+        (node_address("A"), UNIT, UNIT),
+        (node_address("B"), UNIT, UNIT),
     ]
 
 
 @pytest.mark.parametrize("limit", [60, None])
 def test_timeout_of_task_with_sufficient_or_no_limit_counts(limit):
-    fold, changes = folded(impossible(limit), DOUBTING)
-    assert [bytes(fold.ledger.nodes[node(name)].pool) for name in "ABC"] == [
+    fold, changes = fold_history(impossible(limit), DOUBTING)
+    assert [bytes(fold.ledger.nodes[node_address(name)].pool) for name in "ABC"] == [
         bytes([0]),
         bytes([0]),
         bytes([10]),
@@ -89,8 +89,8 @@ def test_timeout_of_task_with_sufficient_or_no_limit_counts(limit):
 
 
 def test_default_rules_count_a_timeout_however_short_its_limit():
-    fold, changes = folded(impossible(1))
-    assert fold.ledger.nodes[node("A")].base == 3 * UNIT // 10
+    fold, changes = fold_history(impossible(1))
+    assert fold.ledger.nodes[node_address("A")].base == 3 * UNIT // 10
     assert changes.anomalies == []
 
 
@@ -100,7 +100,7 @@ def test_void_timeout_leaves_reliability_recovery_unchanged(wait, later):
     told_of = History().joins("A").starts("0", "A").times_out("0")
     told_of.creates("1", timeout=1).starts("1", "A").after(wait).times_out("1")
     silent = History().joins("A").starts("0", "A").times_out("0")
-    doubted, untold = (node_after(history, "A", DOUBTING) for history in (told_of, silent))
+    doubted, untold = (fold_node(history, "A", DOUBTING) for history in (told_of, silent))
     time = told_of.time + later
     assert compute_reliability(doubted, time, DOUBTING) == compute_reliability(
         untold, time, DOUBTING

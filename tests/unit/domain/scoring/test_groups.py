@@ -10,11 +10,18 @@ from hypothesis import given, strategies as st
 from oracle.domain.events.network_events import AbortReason
 from oracle.domain.scoring.group_ranking import split_fee
 from oracle.systems.crynux.crynux_rule_sets import RELAY
-from tests.support.histories import History, folded, group, node, rules_with, task
+from tests.support.histories import (
+    History,
+    change_rules,
+    fold_history,
+    group_key,
+    node_address,
+    task_key,
+)
 
 # Which answers rank, the verdict says (test_verdicts.py); here all that there are.
-ALL = rules_with(ranked_answers="all")
-TERMINAL = rules_with(close="terminal", ranked_answers="all")
+ALL = change_rules(ranked_answers="all")
+TERMINAL = change_rules(close="terminal", ranked_answers="all")
 NAMES = ("1", "2", "3")
 
 
@@ -25,13 +32,13 @@ def of_three(of=None):
 
 def told(history, rules=ALL):
     """Each member of the one group as (rank, elapsed, score)."""
-    _, changes = folded(history, rules)
+    _, changes = fold_history(history, rules)
     (result,) = changes.results
     return [(member.rank, member.elapsed, member.score) for member in result.members]
 
 
 def rules_broken(history, rules=ALL):
-    return [anomaly.rule for anomaly in folded(history, rules)[1].anomalies]
+    return [anomaly.rule for anomaly in fold_history(history, rules)[1].anomalies]
 
 
 def test_fastest_three_score_10_5_2():
@@ -82,7 +89,7 @@ def test_invalidated_result_keeps_score_of_its_rank():
     history = of_three().after(1).submits("1").is_invalidated("1").is_slashed("A")
     history.after(1).submits("2").closes("g", *NAMES)
     assert told(history)[:2] == [(1, 1, 10), (2, 2, 5)]
-    assert folded(history, ALL)[0].ledger.nodes[node("A")].pool == bytes([10])
+    assert fold_history(history, ALL)[0].ledger.nodes[node_address("A")].pool == bytes([10])
 
 
 def test_unstarted_member_gets_no_score():
@@ -103,7 +110,7 @@ def test_unseen_member_gets_no_score_and_is_listed_as_anomaly():
 
 def test_group_without_ranked_member_adds_no_scores():
     history = of_three().after(9).times_out("1").times_out("2").closes("g", *NAMES)
-    fold, changes = folded(history, ALL)
+    fold, changes = fold_history(history, ALL)
     assert told(history) == 3 * [(None, None, None)]
     assert not changes.results[0].scored
     assert changes.scores == []
@@ -113,23 +120,23 @@ def test_group_without_ranked_member_adds_no_scores():
 def test_task_is_scored_only_by_the_first_group_that_names_it():
     history = of_three().after(1).submits("1").after(1).submits("2").after(1).submits("3")
     history.closes("g", "1", "2").closes("h", "2", "3")
-    _, changes = folded(history, ALL)
+    _, changes = fold_history(history, ALL)
     first, second = changes.results
     assert [member.score for member in first.members] == [10, 5]
-    assert [(member.task, member.score) for member in second.members] == [(task("3"), 10)]
+    assert [(member.task, member.score) for member in second.members] == [(task_key("3"), 10)]
     assert [anomaly.rule for anomaly in changes.anomalies] == ["task_scored_before"]
 
 
 def test_unscored_group_leaves_its_tasks_to_next_group():
     history = of_three().times_out("1").closes("g", "1").after(3).submits("2")
     history.closes("h", "1", "2")
-    _, changes = folded(history, ALL)
+    _, changes = fold_history(history, ALL)
     assert [member.score for member in changes.results[1].members] == [0, 10]
 
 
 def test_group_that_names_a_task_twice_is_ignored():
     history = of_three().after(1).submits("1").closes("g", "1", "1")
-    _, changes = folded(history, ALL)
+    _, changes = fold_history(history, ALL)
     assert changes.results == []
     assert [anomaly.rule for anomaly in changes.anomalies] == ["group_names_task_twice"]
 
@@ -143,16 +150,16 @@ def test_elapsed_time_is_never_negative():
 def test_scores_enter_pools_in_member_order_at_group_close():
     history = of_three().starts("4", "A").after(1).submits("4").after(1).submits("1")
     history.after(3).closes("g", "1", "2", "4")
-    fold, changes = folded(history, ALL)
+    fold, changes = fold_history(history, ALL)
     assert [(entry.node, entry.seq, entry.score) for entry in changes.scores] == [
-        (node("A"), 1, 5),
-        (node("B"), 1, 0),
-        (node("A"), 2, 10),
+        (node_address("A"), 1, 5),
+        (node_address("B"), 1, 0),
+        (node_address("A"), 2, 10),
     ]
     assert {(entry.at, entry.time) for entry in changes.scores} == {
         (history.events[-1].at, history.time)
     }
-    assert fold.ledger.nodes[node("A")].pool == bytes([5, 10])
+    assert fold.ledger.nodes[node_address("A")].pool == bytes([5, 10])
 
 
 # Groups closed by counting
@@ -161,25 +168,25 @@ def test_scores_enter_pools_in_member_order_at_group_close():
 def test_group_closes_when_last_member_ends():
     history = of_three(of="g").after(1).submits("1").succeeds("1").after(1).submits("2")
     history.is_refunded("2")
-    assert folded(history, TERMINAL)[1].results == []
+    assert fold_history(history, TERMINAL)[1].results == []
 
     history.after(1).times_out("3")
-    _, changes = folded(history, TERMINAL)
+    _, changes = fold_history(history, TERMINAL)
     assert told(history, TERMINAL) == [(1, 1, 10), (2, 2, 5), (None, None, 0)]
     assert changes.results[0].closed_at == history.events[-1].at
-    assert changes.results[0].group == group("g")
+    assert changes.results[0].group == group_key("g")
 
 
 def test_group_with_too_few_tasks_never_closes():
     history = History().creates("1", "2", of="g").starts("1", "A").starts("2", "B")
     history.after(1).submits("1").submits("2").succeeds("1").is_refunded("2")
-    assert folded(history, TERMINAL)[1].results == []
+    assert fold_history(history, TERMINAL)[1].results == []
 
 
 def test_terminal_close_rule_ignores_group_events_of_the_chain():
     history = of_three(of="g").after(1).submits("1").closes("g", *NAMES)
-    assert folded(history, TERMINAL)[1].results == []
-    assert folded(history, ALL)[1].results != []
+    assert fold_history(history, TERMINAL)[1].results == []
+    assert fold_history(history, ALL)[1].results != []
 
 
 def test_task_created_after_group_close_changes_nothing():
@@ -194,9 +201,9 @@ def test_task_created_after_group_close_changes_nothing():
 
 def test_relay_scores_timed_out_but_not_aborted_members():
     history = of_three().after(1).submits("1").aborts("2").times_out("3").closes("g", *NAMES)
-    _, changes = folded(history, RELAY)
+    _, changes = fold_history(history, RELAY)
     assert told(history, RELAY) == [(1, 1, 10), (None, None, 0), (None, None, 0)]
-    assert {entry.node for entry in changes.scores} == {node("A"), node("C")}
+    assert {entry.node for entry in changes.scores} == {node_address("A"), node_address("C")}
 
 
 def test_relay_scores_no_member_of_a_group_with_creator_validation_timeout():
@@ -209,9 +216,9 @@ def test_relay_scores_no_member_of_a_group_with_creator_validation_timeout():
 def test_restart_without_later_scores_changes_no_score():
     history = History().joins("A").scores("A", 10, 5)
     rules = replace(RELAY, restarts=(history.time + 5,))
-    fold, changes = folded(history, rules)
-    assert [entry.score for entry in changes.scores if entry.node == node("A")] == [10, 5]
-    assert fold.ledger.nodes[node("A")].pool == bytes([10, 5])
+    fold, changes = fold_history(history, rules)
+    assert [entry.score for entry in changes.scores if entry.node == node_address("A")] == [10, 5]
+    assert fold.ledger.nodes[node_address("A")].pool == bytes([10, 5])
 
 
 @given(

@@ -20,11 +20,11 @@ from oracle.domain.scoring.node_scores import append_score, is_kickout_due
 from oracle.domain.state import Membership
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.examples import examples
-from tests.support.histories import History, node_after
+from tests.support.histories import History, fold_node
 from tests.unit.systems.legacy.networks import RULES as LEGACY
 
 SCORES = (0, 2, 5, 10)
-MEMBER = node_after(History().joins("A"), "A")
+MEMBER = fold_node(History().joins("A"), "A")
 POOLS = st.lists(st.sampled_from(SCORES), min_size=1, max_size=50).map(bytes)
 
 

@@ -15,7 +15,7 @@ from oracle.domain.scoring.node_scores import (
     is_kickout_due,
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
-from tests.support.histories import History, folded, node, node_after
+from tests.support.histories import History, fold_history, fold_node, node_address
 
 
 @pytest.mark.parametrize(
@@ -36,32 +36,30 @@ from tests.support.histories import History, folded, node, node_after
     ],
 )
 def test_node_status_follows_last_event(status, history):
-    assert get_status(node_after(history(), "A")) == status
+    assert get_status(fold_node(history(), "A")) == status
 
 
 def test_departed_node_has_no_qos():
-    departed_node = node_after(
-        History().joins("A").starts("1", "A").times_out("1").quits("A"), "A"
-    )
+    departed_node = fold_node(History().joins("A").starts("1", "A").times_out("1").quits("A"), "A")
     assert compute_node_qos(departed_node, 10**6, CRYNUX) is None
     assert not is_excluded(departed_node, 0, CRYNUX)
 
 
 def test_node_whose_join_was_not_seen_is_scored():
-    scored_node = node_after(History().scores("A", 10).starts("1", "A").times_out("1"), "A")
+    scored_node = fold_node(History().scores("A", 10).starts("1", "A").times_out("1"), "A")
     assert (scored_node.pool, scored_node.base) == (bytes([10]), 3 * UNIT // 10)
 
 
 def test_scores_after_quit_are_kept():
     history = History().joins("A").starts("1", "A").after(3).submits("1").quits("A")
     history.closes("g", "1").succeeds("1")
-    assert node_after(history, "A").pool == bytes([10])
+    assert fold_node(history, "A").pool == bytes([10])
 
 
 def test_node_update_replaces_only_given_fields():
     history = History().joins("A", stake=5, gpu_name="X", models=("a",), version=(1, 2, 3))
     history.updates("A", stake=7).adds_model("A", "b").adds_model("A", "b")
-    updated_node = node_after(history, "A")
+    updated_node = fold_node(history, "A")
     assert (updated_node.stake, updated_node.gpu_name, updated_node.models) == (7, "X", ("a", "b"))
     assert updated_node.version == (1, 2, 3)
 
@@ -69,26 +67,26 @@ def test_node_update_replaces_only_given_fields():
 def test_models_in_use_are_those_of_the_last_started_task():
     history = History().creates("1", models=("x",)).creates("2", models=("y",))
     history.starts("1", "A").succeeds("1").starts("2", "A")
-    assert node_after(history, "A").in_use == ("y",)
+    assert fold_node(history, "A").in_use == ("y",)
 
 
 # Kickouts
 
 
 def intervals(history, rules=CRYNUX):
-    _, changes = folded(history, rules)
+    _, changes = fold_history(history, rules)
     return [
         (interval.opened_at, interval.closed_at)
         for interval in changes.kickouts
-        if interval.node == node("A")
+        if interval.node == node_address("A")
     ]
 
 
 def test_node_that_always_ranks_third_is_not_due_for_kickout():
     history = History().joins("A").scores("A", *[2] * 60)
-    assert not is_kickout_due(node_after(history, "A"), CRYNUX)
+    assert not is_kickout_due(fold_node(history, "A"), CRYNUX)
     assert intervals(history) == []
-    assert is_kickout_due(node_after(history.scores("A", 0), "A"), CRYNUX)
+    assert is_kickout_due(fold_node(history.scores("A", 0), "A"), CRYNUX)
 
 
 def test_kickout_interval_opens_with_the_score_that_fills_a_bad_pool():
@@ -96,7 +94,7 @@ def test_kickout_interval_opens_with_the_score_that_fills_a_bad_pool():
     assert intervals(history) == []
 
     history.scores("A", 2)
-    scored_node = node_after(history, "A")
+    scored_node = fold_node(history, "A")
     ((opened, closed),) = intervals(history)
     assert is_kickout_due(scored_node, CRYNUX)
     assert scored_node.kickout_due_since == opened
@@ -108,14 +106,14 @@ def test_kickout_interval_closes_when_pool_improves():
     (opened, _), (again, closed) = intervals(history)
     assert opened == again
     assert closed is not None
-    assert node_after(history, "A").kickout_due_since is None
+    assert fold_node(history, "A").kickout_due_since is None
 
 
 def test_due_kickout_stays_due_through_quit_and_rejoin():
     history = History().joins("A").scores("A", 0, *[2] * 49)
-    opened_at = node_after(history, "A").kickout_due_since
+    opened_at = fold_node(history, "A").kickout_due_since
     for away in (history.quits("A"), history.joins("A")):
-        due_node = node_after(away, "A")
+        due_node = fold_node(away, "A")
         assert is_kickout_due(due_node, CRYNUX)
         assert due_node.kickout_due_since == opened_at
     assert intervals(history) == [(opened_at, None)]
@@ -126,18 +124,18 @@ def test_kickout_interval_closes_when_a_score_improves_the_pool_of_a_node_that_q
     history.quits("A").submits("x").submits("y").closes("g", "x", "y")
     (_, _), (_, closed_at) = intervals(history)
     assert closed_at is not None
-    assert not is_kickout_due(node_after(history, "A"), CRYNUX)
+    assert not is_kickout_due(fold_node(history, "A"), CRYNUX)
 
 
 def test_node_that_quit_does_not_become_due_before_it_rejoins():
     history = History().joins("A").scores("A", *[0] * 49).starts("x", "A").starts("y", "B")
     history.quits("A").submits("x").submits("y").closes("g", "x", "y")
-    quit_node = node_after(history, "A")
+    quit_node = fold_node(history, "A")
     assert (len(quit_node.pool), quit_node.kickout_due_since) == (50, None)
     assert not is_kickout_due(quit_node, CRYNUX)
 
     history.joins("A")
-    assert node_after(history, "A").kickout_due_since == history.events[-1].at
+    assert fold_node(history, "A").kickout_due_since == history.events[-1].at
 
 
 @pytest.mark.parametrize("leaves", [History.is_slashed, History.is_kicked_out])
@@ -151,7 +149,7 @@ def test_low_reliability_alone_does_not_make_a_node_due_for_kickout():
     history = History().joins("A").scores("A", *[10] * 50)
     for n in range(20):
         history.starts(str(n), "A").times_out(str(n))
-    scored_node = node_after(history, "A")
+    scored_node = fold_node(history, "A")
     assert is_excluded(scored_node, history.time, CRYNUX)
     assert not is_kickout_due(scored_node, CRYNUX)
     assert intervals(history) == []
@@ -159,14 +157,14 @@ def test_low_reliability_alone_does_not_make_a_node_due_for_kickout():
 
 
 def test_only_relay_treats_a_node_with_zero_mean_as_new():
-    scored_node = node_after(History().joins("A").scores("A", 0, 0), "A", RELAY)
+    scored_node = fold_node(History().joins("A").scores("A", 0, 0), "A", RELAY)
     assert compute_long_term_score(scored_node, RELAY, 0) == UNIT // 2
     assert compute_long_term_score(scored_node, CRYNUX, 0) == 0
 
 
 def test_restart_keeps_the_exact_mean_and_clears_the_due_kickout():
     history = History().joins("A").scores("A", *[0] * 49, 10)
-    scored_node = node_after(history, "A", RELAY)
+    scored_node = fold_node(history, "A", RELAY)
     assert is_kickout_due(scored_node, RELAY)
 
     restarting = RELAY.from_json(RELAY.to_json().replace("[]", f"[{history.time + 9}]"))
@@ -179,6 +177,6 @@ def test_restart_keeps_the_exact_mean_and_clears_the_due_kickout():
 
 def test_prior_mean_is_copied_into_the_pool_once_after_rejoin():
     history = History().joins("A").scores("A", 0, 2).quits("A").joins("A").scores("A", 10, 5)
-    rejoined_node = node_after(history, "A", RELAY)
+    rejoined_node = fold_node(history, "A", RELAY)
     assert rejoined_node.pool == bytes([3] * 48 + [10, 5])
     assert rejoined_node.prior is None

@@ -23,7 +23,7 @@ from oracle.domain.scoring.node_scores import (
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.examples import examples
-from tests.support.histories import History, folded, node_after
+from tests.support.histories import History, fold_history, fold_node
 from tests.support.random_histories import disturbed_histories
 from tests.unit.systems.legacy.networks import RULES as LEGACY
 
@@ -32,7 +32,7 @@ from tests.unit.systems.legacy.networks import RULES as LEGACY
 @examples(60)
 @given(history=disturbed_histories())
 def test_figures_match_individual_functions(rules, history):
-    fold, _ = folded(history, rules)
+    fold, _ = fold_history(history, rules)
     nodes, time = fold.ledger.nodes, max((event.time for event in history), default=0) + 60
     peers = compute_population_maxima(nodes.values(), time, rules)
     for node in nodes.values():
@@ -53,7 +53,7 @@ def test_figures_match_individual_functions(rules, history):
 
 
 def test_excluded_node_has_a_back_at_time():
-    node = node_after(History().joins("A"), "A")
+    node = fold_node(History().joins("A"), "A")
     node.base = CRYNUX.exclude_enter - 1
     node_scores = compute_node_scores(node, node.since, CRYNUX)
     assert node_scores.back_at == compute_exclusion_end_time(node.base, node.since, CRYNUX)

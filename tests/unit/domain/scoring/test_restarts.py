@@ -9,7 +9,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import compute_long_term_score, is_kickout_due
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 from tests.support.examples import examples
-from tests.support.histories import History, node_after
+from tests.support.histories import History, fold_node
 
 SIZE, BEST, FLOOR = 50, 10, 3
 
@@ -74,7 +74,7 @@ def test_mean_matches_relay_through_restarts_and_rejoins(
             for _ in range(times):
                 relay.score(score)
         rules = replace(RELAY, restarts=tuple(restarts))
-        scored_node = node_after(history, "A", rules)
+        scored_node = fold_node(history, "A", rules)
         long_term = Fraction(compute_long_term_score(scored_node, rules, history.time), UNIT)
         assert abs(long_term - relay.long_term) <= Fraction(2, UNIT)
         assert is_kickout_due(scored_node, rules, history.time) == relay.is_due
@@ -82,7 +82,7 @@ def test_mean_matches_relay_through_restarts_and_rejoins(
 
 def test_restart_keeps_exact_mean_until_next_score():
     history = History().joins("A").scores("A", 10, 10, 10, 5, 2)
-    scored_node = node_after(history, "A", RELAY)
+    scored_node = fold_node(history, "A", RELAY)
     exact = compute_long_term_score(scored_node, RELAY, history.time)
     rules = replace(RELAY, restarts=(history.time + 10,))
     assert (
@@ -90,5 +90,5 @@ def test_restart_keeps_exact_mean_until_next_score():
     )
 
     history.after(20).scores("A", 10)
-    scored_node = node_after(history, "A", rules)
+    scored_node = fold_node(history, "A", rules)
     assert scored_node.pool == bytes([7] * 49 + [10])

@@ -13,11 +13,11 @@ from oracle.domain.scoring.score_interval import compute_qos_interval, compute_s
 from oracle.domain.state import Membership
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.examples import examples
-from tests.support.histories import History, node_after
+from tests.support.histories import History, fold_node
 from tests.unit.systems.legacy.networks import RULES as LEGACY
 
 SCORES = (0, 2, 5, 10)
-MEMBER = node_after(History().joins("A"), "A")
+MEMBER = fold_node(History().joins("A"), "A")
 
 
 def enumerate_interval(pool, values):

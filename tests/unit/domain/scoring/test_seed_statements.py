@@ -25,7 +25,7 @@ from oracle.domain.scoring.node_scores import (
 )
 from oracle.domain.state import Membership, Node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from tests.support.histories import GENESIS_TIME, History, folded, node, node_after
+from tests.support.histories import GENESIS_TIME, History, fold_history, fold_node, node_address
 
 MINUTE = 60
 TENTH = UNIT // 10
@@ -34,7 +34,7 @@ reliabilities = st.integers(0, UNIT)
 
 def qos_after(history: History, name: str) -> Fraction:
     """The QoS as a fraction of one, exact but for 18 digits."""
-    return Fraction(compute_node_qos(node_after(history, name), history.time, CRYNUX) or 0, UNIT)
+    return Fraction(compute_node_qos(fold_node(history, name), history.time, CRYNUX) or 0, UNIT)
 
 
 def times_out_on(history: History, name: str, times: int) -> History:
@@ -65,14 +65,14 @@ def test_new_node_has_half_of_the_best_qos():
 
 
 def test_low_reliability_excludes_a_node_before_its_long_term_score_falls():
-    scored_node = node_after(times_out_on(full_of(10), "A", 2).scores("A", 0, 0), "A")
+    scored_node = fold_node(times_out_on(full_of(10), "A", 2).scores("A", 0, 0), "A")
     assert compute_long_term_score(scored_node, CRYNUX, GENESIS_TIME) == 96 * UNIT // 100
     assert is_excluded(scored_node, GENESIS_TIME, CRYNUX)
 
 
 def test_long_term_score_separates_fast_from_slow_node():
     history = History().joins("fast", "slow").scores("fast", 10).scores("slow", 2)
-    fast, slow = node_after(history, "fast"), node_after(history, "slow")
+    fast, slow = fold_node(history, "fast"), fold_node(history, "slow")
     assert compute_reliability(fast, history.time, CRYNUX) == compute_reliability(
         slow, history.time, CRYNUX
     )
@@ -85,8 +85,11 @@ def test_long_term_score_separates_fast_from_slow_node():
 def test_claimed_hardware_does_not_affect_score():
     history = History().joins("A", gpu_name="H100", gpu_vram=80).joins("B", gpu_name="GTX 1060")
     history.starts("1", "A").starts("2", "B").after(5).submits("2").after(1).submits("1")
-    _, changes = folded(history.closes("g", "1", "2"))
-    assert {entry.node: entry.score for entry in changes.scores} == {node("A"): 5, node("B"): 10}
+    _, changes = fold_history(history.closes("g", "1", "2"))
+    assert {entry.node: entry.score for entry in changes.scores} == {
+        node_address("A"): 5,
+        node_address("B"): 10,
+    }
 
 
 def test_group_that_times_out_completely_leaves_the_means_unchanged():
@@ -95,16 +98,20 @@ def test_group_that_times_out_completely_leaves_the_means_unchanged():
         history.starts(name, name)
     for name in "ABC":
         history.times_out(name)
-    fold, _ = folded(history.closes("g", *"ABC"))
-    assert {bytes(fold.ledger.nodes[node(name)].pool) for name in "ABC"} == {b""}
+    fold, _ = fold_history(history.closes("g", *"ABC"))
+    assert {bytes(fold.ledger.nodes[node_address(name)].pool) for name in "ABC"} == {b""}
     # Only the mean is spared: a timeout is a timeout to H, whoever is to blame for it.
-    assert {fold.ledger.nodes[node(name)].base for name in "ABC"} == {3 * TENTH}
+    assert {fold.ledger.nodes[node_address(name)].base for name in "ABC"} == {3 * TENTH}
     # Of the next one the results of A and B come: whoever is silent now scores 0.
     for name in "ABC":
         history.starts(f"{name}2", name)
     history.submits("A2").submits("B2").times_out("C2")
-    fold, _ = folded(history.closes("h", "A2", "B2", "C2"))
-    assert [bytes(fold.ledger.nodes[node(name)].pool) for name in "ABC"] == [b"\n", b"\5", b"\0"]
+    fold, _ = fold_history(history.closes("h", "A2", "B2", "C2"))
+    assert [bytes(fold.ledger.nodes[node_address(name)].pool) for name in "ABC"] == [
+        b"\n",
+        b"\5",
+        b"\0",
+    ]
 
 
 @given(st.lists(st.sampled_from((0, 2, 5, 10)), min_size=50, max_size=50), st.integers(0, 10))
@@ -116,7 +123,7 @@ def test_single_score_moves_the_mean_of_a_full_pool_by_at_most_2_percent(scores,
 
 
 def test_faster_hardware_raises_mean_to_maximum():
-    pool = node_after(full_of(2), "A").pool
+    pool = fold_node(full_of(2), "A").pool
     means = []
     for _ in range(50):
         pool = append_score(pool, 10, CRYNUX)
@@ -128,8 +135,8 @@ def test_faster_hardware_raises_mean_to_maximum():
 def test_good_node_becomes_due_for_kickout_after_41_scores_of_0():
     # 50 scores of 10: the sum stays at 100 or more until the 41st zero.
     history = full_of(10).scores("A", *[0] * 40)
-    assert not is_kickout_due(node_after(history, "A"), CRYNUX)
-    assert is_kickout_due(node_after(history.scores("A", 0), "A"), CRYNUX)
+    assert not is_kickout_due(fold_node(history, "A"), CRYNUX)
+    assert is_kickout_due(fold_node(history.scores("A", 0), "A"), CRYNUX)
 
 
 # H: what a timeout costs
@@ -138,7 +145,7 @@ def test_good_node_becomes_due_for_kickout_after_41_scores_of_0():
 @pytest.mark.parametrize(("timeouts", "h"), [(0, "1"), (1, "0.3"), (2, "0.09"), (3, "0.027")])
 def test_consecutive_timeouts_leave_documented_reliability(timeouts, h):
     history = times_out_on(full_of(10), "A", timeouts)
-    scored_node = node_after(history, "A")
+    scored_node = fold_node(history, "A")
     assert compute_reliability(scored_node, history.time, CRYNUX) == Fraction(h) * UNIT
     assert qos_after(history, "A") == Fraction(h)
     assert is_excluded(scored_node, history.time, CRYNUX) is (timeouts >= 2)
@@ -156,13 +163,13 @@ def test_timeout_leaves_30_percent_of_reliability(h):
 
 
 def test_single_timeout_does_not_exclude_healthy_node():
-    once, twice = (node_after(times_out_on(full_of(10), "A", n), "A") for n in (1, 2))
+    once, twice = (fold_node(times_out_on(full_of(10), "A", n), "A") for n in (1, 2))
     assert not is_excluded(once, once.since, CRYNUX)
     assert is_excluded(twice, twice.since, CRYNUX)
 
 
 def test_excluded_node_is_reported_as_do_not_select():
-    excluded_node = node_after(times_out_on(full_of(10), "A", 2), "A")
+    excluded_node = fold_node(times_out_on(full_of(10), "A", 2), "A")
     lanes = [
         compute_node_lane(excluded_node, excluded_node.since + seconds, CRYNUX)
         for seconds in (0, 30 * MINUTE)
@@ -172,7 +179,7 @@ def test_excluded_node_is_reported_as_do_not_select():
 
 @given(reliabilities)
 def test_exclusion_begins_strictly_below_10_percent(h):
-    joined_node = node_after(History().joins("A"), "A")
+    joined_node = fold_node(History().joins("A"), "A")
     joined_node.base = h
     assert is_excluded(joined_node, joined_node.since, CRYNUX) is (h < TENTH)
 
@@ -190,7 +197,7 @@ def test_waiting_closes_the_documented_share_of_the_gap_to_full_reliability(
 
 
 def test_reliability_of_idle_node_recovers_towards_the_maximum_and_never_beyond():
-    penalised_node = node_after(times_out_on(full_of(10), "A", 3), "A")
+    penalised_node = fold_node(times_out_on(full_of(10), "A", 3), "A")
     reliabilities = [
         compute_reliability(penalised_node, penalised_node.since + hours * 3600, CRYNUX)
         for hours in range(24)
@@ -200,7 +207,7 @@ def test_reliability_of_idle_node_recovers_towards_the_maximum_and_never_beyond(
 
 
 def test_excluded_node_recovers_by_waiting():
-    excluded_node = node_after(times_out_on(full_of(10), "A", 2), "A")
+    excluded_node = fold_node(times_out_on(full_of(10), "A", 2), "A")
     # 0.09 needs a good 20 seconds to reach 0.1.
     assert is_excluded(excluded_node, excluded_node.since + 19, CRYNUX)
     assert not is_excluded(excluded_node, excluded_node.since + 20, CRYNUX)
@@ -237,7 +244,7 @@ def test_consecutive_successes_restore_full_reliability():
 
 def test_first_join_starts_with_full_reliability():
     history = History().starts("1", "A").times_out("1").after(1).joins("A")
-    assert compute_reliability(node_after(history, "A"), history.time, CRYNUX) == UNIT
+    assert compute_reliability(fold_node(history, "A"), history.time, CRYNUX) == UNIT
 
 
 # Kickout
@@ -245,7 +252,7 @@ def test_first_join_starts_with_full_reliability():
 
 @given(st.integers(0, 49))
 def test_node_with_incomplete_pool_is_not_due_for_kickout(count):
-    joined_node = node_after(History().joins("A"), "A")
+    joined_node = fold_node(History().joins("A"), "A")
     joined_node.pool, joined_node.pool_sum = bytes(count), 0
     assert not is_kickout_due(joined_node, CRYNUX)
     joined_node.pool = bytes(50)
@@ -253,14 +260,14 @@ def test_node_with_incomplete_pool_is_not_due_for_kickout(count):
 
 
 def test_kicked_out_node_has_no_qos():
-    kicked_out_node: Node = node_after(full_of(0).is_kicked_out("A"), "A")
+    kicked_out_node: Node = fold_node(full_of(0).is_kicked_out("A"), "A")
     assert kicked_out_node.membership is Membership.KICKED_OUT
     assert compute_node_qos(kicked_out_node, kicked_out_node.since, CRYNUX) is None
 
 
 def test_kickout_and_slash_lead_to_different_membership_states():
     kicked, slashed = full_of(0).is_kicked_out("A"), full_of(0).is_slashed("A")
-    assert [node_after(history, "A").membership for history in (kicked, slashed)] == [
+    assert [fold_node(history, "A").membership for history in (kicked, slashed)] == [
         Membership.KICKED_OUT,
         Membership.SLASHED,
     ]
@@ -268,7 +275,7 @@ def test_kickout_and_slash_lead_to_different_membership_states():
 
 def test_short_burst_of_failures_recovers_without_kickout():
     history = times_out_on(full_of(5), "A", 3)
-    penalised_node = node_after(history, "A")
+    penalised_node = fold_node(history, "A")
     assert not is_kickout_due(penalised_node, CRYNUX)
     assert penalised_node.membership is Membership.MEMBER
     assert (

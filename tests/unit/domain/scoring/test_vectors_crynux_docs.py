@@ -19,7 +19,7 @@ from oracle.systems.crynux.crynux_policy import (
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, CRYNUX_DOCS
 from oracle.systems.registry import get_policy, get_published_rules
-from tests.support.histories import History, folded, node, node_after
+from tests.support.histories import History, fold_history, fold_node, node_address
 from tests.support.vectors import vectors_of
 from tests.unit.domain.scoring.test_vectors_groups import told_by_times
 from tests.unit.domain.scoring.test_vectors_seed2 import units
@@ -32,8 +32,8 @@ LEAVES = {"quit": History.quits, "slashed": History.is_slashed}
 
 @vectors_of("group_scores", file="crynux-docs")
 def test_error_reports_rank_by_their_time(vector):
-    (result,) = folded(told_by_times(vector["members"]), CRYNUX_DOCS)[1].results
-    expected = {node(name): score for name, score in vector["expected"].items()}
+    (result,) = fold_history(told_by_times(vector["members"]), CRYNUX_DOCS)[1].results
+    expected = {node_address(name): score for name, score in vector["expected"].items()}
     assert {member.node: member.score for member in result.members} == expected
 
 
@@ -51,7 +51,7 @@ def test_rejoin_restores_reliability_and_keeps_pool(vector):
     for late in range(vector["timeouts"]):
         history.starts(f"late {late}", "A").times_out(f"late {late}")
     LEAVES[vector["leaves"]](history, "A").after(vector["away_seconds"]).joins("A")
-    rejoined_node = node_after(history, "A", CRYNUX_DOCS)
+    rejoined_node = fold_node(history, "A", CRYNUX_DOCS)
     assert rejoined_node.pool == bytes(vector["expected"]["pool"])
     assert compute_reliability(rejoined_node, history.time, CRYNUX_DOCS) == units(
         vector["expected"]["h"]
@@ -66,7 +66,7 @@ def test_weight_has_no_floor(vector):
 
 @vectors_of("one_creator", file="crynux-docs")
 def test_kickout_is_not_held_when_all_scores_are_from_one_creator(vector):
-    spread = compute_creator_spread([(node("creator"), 0)] * vector["scores"], CRYNUX_DOCS)
+    spread = compute_creator_spread([(node_address("creator"), 0)] * vector["scores"], CRYNUX_DOCS)
     assert (spread.find_hold_reason(CRYNUX_DOCS) is not None) is vector["held"]
 
 

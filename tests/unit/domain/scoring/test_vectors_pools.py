@@ -14,7 +14,7 @@ from oracle.domain.scoring.node_scores import (
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node, create_node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
-from tests.support.histories import History, node, node_after
+from tests.support.histories import History, fold_node, node_address
 from tests.support.vectors import Vector, vectors_of
 
 PROFILES = {"seed_current": CRYNUX, "relay_head": RELAY}
@@ -35,7 +35,7 @@ def close_to(number: str, value: int) -> bool:
 
 
 def member(pool: bytes = b"", reliability: int = UNIT) -> Node:
-    new_node = create_node(node("A"), 0, 0, 0)
+    new_node = create_node(node_address("A"), 0, 0, 0)
     new_node.membership = Membership.MEMBER
     new_node.pool, new_node.pool_sum, new_node.base = pool, sum(pool), reliability
     return new_node
@@ -97,7 +97,7 @@ def after_restart(scores: tuple[int, ...], new: int) -> tuple[Node, Rules]:
     history = History().joins("A").scores("A", *scores)
     rules = replace(RELAY, restarts=(history.time + RESTART,))
     history.after(2 * RESTART).scores("A", new)
-    return node_after(history, "A", rules), rules
+    return fold_node(history, "A", rules), rules
 
 
 def back_again(*scores: int) -> History:
@@ -132,14 +132,14 @@ def restart_copies_no_zero(expected: Vector) -> None:
 
 def low_rejoin_is_floored(expected: Vector) -> None:
     history = back_again(*[2, 0] * 25)
-    rejoined_node = node_after(history, "A", RELAY)
+    rejoined_node = fold_node(history, "A", RELAY)
     assert len(rejoined_node.pool) == expected["pool_size_after_join"]
     assert (
         compute_long_term_score(rejoined_node, RELAY, 0)
         == units(expected["q_long_after_join"]) // 10
     )
 
-    rejoined_node = node_after(history.scores("A", 10), "A", RELAY)
+    rejoined_node = fold_node(history.scores("A", 10), "A", RELAY)
     assert (
         compute_long_term_score(rejoined_node, RELAY, 0)
         == units(expected["q_long_after_next_score_10"]) // 10
@@ -148,7 +148,7 @@ def low_rejoin_is_floored(expected: Vector) -> None:
 
 
 def healthy_rejoin_keeps_its_pool(expected: Vector) -> None:
-    rejoined_node = node_after(back_again(*[5] * 50), "A", RELAY)
+    rejoined_node = fold_node(back_again(*[5] * 50), "A", RELAY)
     assert len(rejoined_node.pool) == expected["pool_size_after_join"]
     assert (
         compute_long_term_score(rejoined_node, RELAY, 0)
@@ -158,11 +158,11 @@ def healthy_rejoin_keeps_its_pool(expected: Vector) -> None:
 
 def zero_mean_escapes_the_floor(expected: Vector) -> None:
     history = History().joins("A").scores("A", *[0] * 50).is_kicked_out("A").after(10).joins("A")
-    rejoined_node = node_after(history, "A", RELAY)
+    rejoined_node = fold_node(history, "A", RELAY)
     assert rejoined_node.pool == bytes(expected["pool_size_after_join"])
     assert is_kickout_due(rejoined_node, RELAY) is expected["kicked_again_at_next_finish"]
     # Under the rules of `crynux` it starts with nothing held against it.
-    assert node_after(history, "A", CRYNUX).pool == b""
+    assert fold_node(history, "A", CRYNUX).pool == b""
 
 
 _RESEEDS = {

@@ -11,7 +11,7 @@ from oracle.domain.scoring.node_scores import (
 from oracle.domain.scoring.rule_fields import parse_fraction
 from oracle.systems.crynux.crynux_policy import CRYNUX_WEIGHTING, compute_weight
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from tests.support.histories import History, folded, node, node_after, rules_with
+from tests.support.histories import History, change_rules, fold_history, fold_node, node_address
 from tests.support.vectors import vectors_of
 from tests.unit.domain.scoring.test_vectors_groups import told_by_times
 
@@ -28,9 +28,9 @@ def units(text: str) -> int:
 
 @vectors_of("error_rank", file="seed-2")
 def test_errors_rank_behind_results(vector):
-    _, changes = folded(told_by_times(vector["members"]))
+    _, changes = fold_history(told_by_times(vector["members"]))
     (result,) = changes.results
-    expected = {node(name): score for name, score in vector["expected"].items()}
+    expected = {node_address(name): score for name, score in vector["expected"].items()}
     assert {member.node: member.score for member in result.members} == expected
 
 
@@ -42,7 +42,7 @@ def test_rejoined_node_matches_vectors(vector):
     for n in range(vector["timeouts"]):
         history.starts(f"late {n}", "A").times_out(f"late {n}")
     _LEAVES[vector["leaves"]](history, "A").after(vector["away_seconds"]).joins("A")
-    rejoined_node, expected = node_after(history, "A"), vector["expected"]
+    rejoined_node, expected = fold_node(history, "A"), vector["expected"]
 
     assert rejoined_node.pool == bytes(expected["pool"])
     # Vectors are rounded to nearest, we round down at every step.
@@ -54,25 +54,27 @@ def test_rejoined_node_matches_vectors(vector):
 
 @vectors_of("kickout_line", file="seed-2")
 def test_kickout_line_matches_vectors(vector):
-    rules = rules_with(kickout_below=units(vector["kickout_below"]))
+    rules = change_rules(kickout_below=units(vector["kickout_below"]))
     assert is_below_kickout_line(vector["sum"], rules) is vector["due"]
 
 
 @vectors_of("least_timeout", file="seed-2")
 def test_timeout_below_min_limit_matches_vectors(vector):
-    rules = rules_with(least_timeout_seconds=vector["least_timeout_seconds"])
+    rules = change_rules(least_timeout_seconds=vector["least_timeout_seconds"])
     history = History().joins("A", "B", "C").creates("1", "2", "3", timeout=vector["limit"])
     history.starts("1", "A").starts("2", "B").starts("3", "C").after(1).submits("2").submits("3")
-    scored_node = node_after(history.times_out("1").closes("g", "1", "2", "3"), "A", rules)
+    scored_node = fold_node(history.times_out("1").closes("g", "1", "2", "3"), "A", rules)
     assert scored_node.pool == bytes(vector["expected"]["pool"])
     assert scored_node.base == units(vector["expected"]["h"])
 
 
 @vectors_of("creator_share", file="seed-2")
 def test_kickout_is_held_when_single_creator_dominates_scores(vector):
-    rules = rules_with(kick_creator_share=units(vector["share"]))
+    rules = change_rules(kick_creator_share=units(vector["share"]))
     named: list[Address | None] = [
-        node(f"creator {n}") for n, count in enumerate(vector["scores"]) for _ in range(count)
+        node_address(f"creator {n}")
+        for n, count in enumerate(vector["scores"])
+        for _ in range(count)
     ]
     every = [*named, *[None] * vector["unknown"]]
     spread = compute_creator_spread([(creator, 0) for creator in every], rules)
@@ -81,7 +83,7 @@ def test_kickout_is_held_when_single_creator_dominates_scores(vector):
 
 @vectors_of("incident_share", file="seed-2")
 def test_kickout_is_held_when_incidents_made_more_zeros_than_the_share(vector):
-    rules = rules_with(kick_incident_share=units(vector["share"]))
+    rules = change_rules(kick_incident_share=units(vector["share"]))
     reason = find_incident_reason(vector["scores"], vector["in_incidents"], rules)
     assert (reason is not None) is vector["held"]
 

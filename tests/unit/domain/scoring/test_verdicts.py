@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from oracle.domain.fold.fold import Fold
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.examples import examples
-from tests.support.histories import History, folded, node_after
+from tests.support.histories import History, fold_history, fold_node
 from tests.support.vectors import vectors_of
 
 NAMES = ("1", "2", "3")
@@ -30,7 +30,7 @@ def answered(*seconds: int) -> History:
 
 def scores(history: History, rules=CRYNUX) -> list[int | None]:
     """Return the members' scores of the one group that closed."""
-    (result,) = folded(history, rules)[1].results
+    (result,) = fold_history(history, rules)[1].results
     return [member.score for member in result.members]
 
 
@@ -77,9 +77,9 @@ def test_wrong_answers_make_a_node_due_for_kickout_and_leave_honest_means_unchan
         for name in names:
             history.after(1).submits(name)
         history.judges(f"g{turn}", *names, right=names[1:], wrong=names[:1])
-    assert [node_after(history, name).pool_sum for name in "ABC"] == [0, 500, 250]
-    assert node_after(history, "A").kickout_due_since is not None
-    assert [node_after(history, name, RELAY).pool_sum for name in "ABC"] == [500, 250, 100]
+    assert [fold_node(history, name).pool_sum for name in "ABC"] == [0, 500, 250]
+    assert fold_node(history, "A").kickout_due_since is not None
+    assert [fold_node(history, name, RELAY).pool_sum for name in "ABC"] == [500, 250, 100]
 
 
 @examples(50)
@@ -90,7 +90,7 @@ def test_wrong_answers_take_no_rank_from_right_answers(seconds, data):
     wrong = data.draw(st.sets(st.sampled_from(names), max_size=(len(names) - 1) // 2))
     right = [name for name in names if name not in wrong]
     history = answered(*seconds).judges("g", *names, right=right, wrong=sorted(wrong))
-    (result,) = folded(history)[1].results
+    (result,) = fold_history(history)[1].results
     ranked = sorted(
         (member for member in result.members if member.rank is not None),
         key=lambda member: (member.elapsed, member.task),
@@ -109,6 +109,6 @@ def test_verdict_is_independent_of_event_batch_boundaries(cut):
     fold.fold_events(history.events[:cut], is_complete=False)
     fold.fold_events(history.events[cut:], is_complete=False)
     fold.score_groups_closed_in_transaction()
-    full_fold, _ = folded(history)
+    full_fold, _ = fold_history(history)
     assert fold.ledger.nodes == full_fold.ledger.nodes
     assert fold.ledger.tasks == full_fold.ledger.tasks

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.advice.advice_record import AdviceRecord, ScoredTask
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from tests.support.histories import History, folded, node
+from tests.support.histories import History, fold_history, node_address
 
 FEE = 340
 
@@ -31,11 +31,11 @@ def race(history: History, name: str, elapsed: Mapping[str, int | None]) -> Hist
 
 def record_of(history: History, name: str = "A", rules: Rules = CRYNUX) -> AdviceRecord:
     """Return the record of a node at the end of a history, as the database would give it."""
-    fold, changes = folded(history, rules)
+    fold, changes = fold_history(history, rules)
     results = {result.closed_at: result for result in changes.results}
-    entries = [entry for entry in changes.scores if entry.node == node(name)]
+    entries = [entry for entry in changes.scores if entry.node == node_address(name)]
     return AdviceRecord(
-        node=fold.ledger.nodes[node(name)],
+        node=fold.ledger.nodes[node_address(name)],
         time=history.time,
         rules=rules,
         entries=entries[-rules.pool_size :],
@@ -46,5 +46,5 @@ def record_of(history: History, name: str = "A", rules: Rules = CRYNUX) -> Advic
             if member.task == entry.task
         ],
         task_by_key=fold.ledger.tasks,
-        changes=[change for change in changes.reliability if change.node == node(name)],
+        changes=[change for change in changes.reliability if change.node == node_address(name)],
     )

@@ -6,7 +6,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.queries.advice.advice_sentences import explain_what_if, list_what_if_cells
 from oracle.queries.advice.card_speeds import MIN_PAIRS, CardSpeed, list_card_speeds
 from oracle.queries.advice.what_if import StandingSource, build_what_if
-from tests.support.histories import History, folded
+from tests.support.histories import History, fold_history
 from tests.unit.queries.advice.records import race, record_of
 
 NOWHERE = StandingSource(lambda _qos: None, lambda _qos: None)
@@ -22,7 +22,7 @@ def shared_groups(number: int, fast_seconds: int | None = 10) -> History:
 
 
 def speeds_after(history: History) -> list[CardSpeed]:
-    fold, _ = folded(history)
+    fold, _ = fold_history(history)
     return list_card_speeds(record_of(history), fold.ledger.nodes)
 
 

@@ -16,7 +16,7 @@ from oracle.queries.advice.what_if import (
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.examples import examples
-from tests.support.histories import History, task
+from tests.support.histories import History, task_key
 from tests.unit.queries.advice.records import race, record_of
 
 SECONDS = st.one_of(st.none(), st.integers(1, 60))
@@ -37,7 +37,7 @@ def test_group_ranked_again_equals_a_race_with_these_times(b, c, before, after, 
         assert not fast.scored_tasks
         return
     group = slow.scored_tasks[0].group
-    again = rank_group_again(group, slow.task_by_key, rules, {task("g/A"): after})
+    again = rank_group_again(group, slow.task_by_key, rules, {task_key("g/A"): after})
     assert again is not None
     played = {member.task: member for member in fast.scored_tasks[0].group.members}
     assert {key: (member.rank, member.score) for key, member in again.items()} == {
@@ -85,7 +85,7 @@ def test_reliability_without_a_timeout_equals_a_history_without_it(events, rules
     timeouts = [index for index, (times_out, _) in enumerate(events) if times_out]
     for skipped in timeouts:
         index = next(
-            i for i, change in enumerate(record.changes) if change.task == task(f"t{skipped}")
+            i for i, change in enumerate(record.changes) if change.task == task_key(f"t{skipped}")
         )
         played = record_of(play_events(events, skipped), rules=rules)
         assert compute_reliability_without(record, index) == compute_reliability(

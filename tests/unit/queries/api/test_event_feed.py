@@ -22,9 +22,9 @@ from oracle.queries.api.records.event_feed import (
 from oracle.queries.api.source import RequestError, open_snapshot
 from oracle.store.halts import Halt, HaltClearRecord, HaltRepository
 from oracle.store.raw.block_repository import Reorg
-from tests.support.api import IndexedHistory, a_block
-from tests.support.histories import History, node
-from tests.support.rounds import accepted
+from tests.support.api import IndexedHistory, make_block
+from tests.support.histories import History, node_address
+from tests.support.rounds import build_accepted_round
 
 BEGINNING = EventCursor(0, 0, 0, 0)
 T = TypeVar("T")
@@ -62,7 +62,7 @@ def indexed(store):
 
 
 def test_feed_contains_timeouts_and_recovery(indexed):
-    kinds = [event.kind for event in all_of(indexed) if event.node == node("A")]
+    kinds = [event.kind for event in all_of(indexed) if event.node == node_address("A")]
     assert kinds[0] == "joined"
     assert kinds.count("timed_out") == 3
     assert kinds[-1] == "recovered"
@@ -75,11 +75,11 @@ def test_membership_changes_are_reported_when_they_take_effect(store):
         leaves(history, "A").after(5).joins("A").after(5)
     events = all_of(IndexedHistory(store).whole(history))
     assert [(event.kind, event.text, event.node) for event in events] == [
-        ("joined", "joined", node("A")),
-        ("paused", "paused", node("A")),
-        ("resumed", "resumed", node("A")),
+        ("joined", "joined", node_address("A")),
+        ("paused", "paused", node_address("A")),
+        ("resumed", "resumed", node_address("A")),
         *(
-            (kind, text, node("A"))
+            (kind, text, node_address("A"))
             for departure_text in ("quit", "was slashed", "was kicked out")
             for kind, text in (("left", departure_text), ("joined", "joined"))
         ),
@@ -87,7 +87,7 @@ def test_membership_changes_are_reported_when_they_take_effect(store):
 
 
 def test_recovery_event_has_time_of_exclusion_end(indexed):
-    events = [event for event in all_of(indexed) if event.node == node("A")]
+    events = [event for event in all_of(indexed) if event.node == node_address("A")]
     last_timeout = [event for event in events if event.kind == "timed_out"][-1]
     recovered = [event for event in events if event.kind == "recovered"][-1]
     assert recovered.time == last_timeout.excluded_until
@@ -132,7 +132,7 @@ def test_reorg_event_precedes_events_of_new_blocks(indexed):
     with open_snapshot(indexed.source) as snapshot:
         place = find_newest_cursor(snapshot)
         cursor = snapshot.cursor
-    ancestor = a_block(1, 1_000)
+    ancestor = make_block(1, 1_000)
     reorg = Reorg(1, ancestor.hash, cursor.number, cursor.hash, None, None, cursor.time, (), 9)
     with indexed.store.transaction() as uow:
         uow.blocks.save([ancestor])
@@ -206,7 +206,7 @@ def test_number_of_halts_read_at_once_is_bounded(indexed, monkeypatch):
 
 def with_rounds(indexed, times):
     """Let a round be accepted in each block from 2 on, at these times."""
-    rounds = [accepted(number, time=time) for number, time in enumerate(times, 2)]
+    rounds = [build_accepted_round(number, time=time) for number, time in enumerate(times, 2)]
     with indexed.store.transaction() as uow:
         uow.rounds.save_changes(ContractChanges(accepted=rounds))
 

@@ -13,13 +13,13 @@ from oracle.queries.api.source import open_snapshot
 from oracle.queries.explain import Explanation, explain_score
 from oracle.store.state.cursor_repository import Cursor
 from tests.support.answers import explanation_json
-from tests.support.api import IndexedHistory, a_block
-from tests.support.histories import History, node
+from tests.support.api import IndexedHistory, make_block
+from tests.support.histories import History, node_address
 from tests.support.task_traffic import burst_history
 
 # The node `n0` times out in the burst, and once more on its own after it.
-NODE = node("n0")
-BURST = node("burst")
+NODE = node_address("n0")
+BURST = node_address("burst")
 
 
 def burst_and_own_timeout() -> History:
@@ -52,7 +52,7 @@ def get_cursor(indexed: IndexedHistory) -> Cursor:
 
 def explain(indexed: IndexedHistory, address: Address = NODE) -> Explanation:
     cursor = get_cursor(indexed)
-    return explain_score(indexed.source.archive, address, a_block(cursor.number, cursor.time))
+    return explain_score(indexed.source.archive, address, make_block(cursor.number, cursor.time))
 
 
 def test_explanation_marks_the_timeout_of_the_burst_only(indexed):
@@ -78,7 +78,7 @@ def test_node_that_did_not_time_out_has_no_marked_timeouts(indexed):
     history = History().joins("late-comer")
     event = replace(history.events[0], at=Position(cursor.number + 1, 0, 0), time=cursor.time)
     indexed.index([event], cursor.number + 1, cursor.time)
-    answer = explanation_json(explain(indexed, node("late-comer")))
+    answer = explanation_json(explain(indexed, node_address("late-comer")))
     assert answer["incidents"] == []
 
 
@@ -115,7 +115,7 @@ def test_page_of_node_without_marked_timeouts_has_no_incidents(new_sqlite_store)
             IndexedHistory(store)
             .whole(History().joins("A").scores("A", 0))
             .client()
-            .get(f"/nodes/{node('A')}")
+            .get(f"/nodes/{node_address('A')}")
             .text
         )
     assert "not its fault" not in text

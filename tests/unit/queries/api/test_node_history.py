@@ -23,7 +23,7 @@ from oracle.queries.api.node_history import HistoryQuery, build_node_history
 from oracle.queries.api.source import RequestError, open_snapshot
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.api import IndexedHistory
-from tests.support.histories import History, folded, node
+from tests.support.histories import History, fold_history, node_address
 
 steps = st.lists(
     st.tuples(st.sampled_from([10, 5, 2, 0]), st.integers(0, 4_000)), min_size=1, max_size=70
@@ -41,7 +41,7 @@ def played(turns) -> History:
 
 
 def record_of(changes) -> NodeRecord:
-    mine = node("A")
+    mine = node_address("A")
     return NodeRecord(
         earlier_scores=[],
         scores=[entry for entry in changes.scores if entry.node == mine],
@@ -54,8 +54,8 @@ def record_of(changes) -> NodeRecord:
 @given(steps)
 def test_history_ends_at_current_node_figures(turns):
     history = played(turns)
-    fold, changes = folded(history)
-    current_node = fold.ledger.nodes[node("A")]
+    fold, changes = fold_history(history)
+    current_node = fold.ledger.nodes[node_address("A")]
     *_, last = compute_history(record_of(changes), (1_000, history.time), CRYNUX)
     at = history.time
     assert last == (
@@ -92,8 +92,8 @@ def played_career(career) -> History:
 @given(careers)
 def test_history_after_rejoin_matches_node_figures(career):
     history = played_career(career)
-    fold, changes = folded(history)
-    current_node, at = fold.ledger.nodes[node("A")], history.time
+    fold, changes = fold_history(history)
+    current_node, at = fold.ledger.nodes[node_address("A")], history.time
     *_, last = compute_history(record_of(changes), (1_000, at), CRYNUX)
     assert last[2:] == (
         compute_long_term_score(current_node, CRYNUX, at),
@@ -104,7 +104,7 @@ def test_history_after_rejoin_matches_node_figures(career):
 
 @given(st.one_of(steps.map(played), careers.map(played_career)), st.integers(0, 100))
 def test_history_from_later_start_ends_at_same_point(history, share):
-    _, changes = folded(history)
+    _, changes = fold_history(history)
     record = record_of(changes)
     start = 1_000 + (history.time - 1_000) * share // 100
     late = replace(
@@ -143,13 +143,16 @@ def indexed(store):
 
 def asked(indexed, **query):
     with open_snapshot(indexed.source) as snapshot:
-        return build_node_history(snapshot, node("A"), HistoryQuery(**query))
+        return build_node_history(snapshot, node_address("A"), HistoryQuery(**query))
 
 
 def test_newest_history_point_matches_current_qos(indexed):
     history = asked(indexed)
     with indexed.store.read_transaction() as uow:
-        stored_node, cursor = uow.nodes.get_many([node("A")])[node("A")], uow.cursor.get()
+        stored_node, cursor = (
+            uow.nodes.get_many([node_address("A")])[node_address("A")],
+            uow.cursor.get(),
+        )
     qos = compute_node_qos(stored_node, cursor.time, CRYNUX)
     assert qos is not None
     assert history.rows[-1][:2] == (cursor.time, format_decimal(qos))

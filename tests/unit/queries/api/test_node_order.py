@@ -17,7 +17,7 @@ from oracle.store.state.node_repository import NodeRepository
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.api import IndexedHistory
 from tests.support.examples import examples
-from tests.support.histories import History, node
+from tests.support.histories import History, node_address
 from tests.support.random_histories import disturbed_histories, legal_histories
 from tests.unit.systems.legacy.networks import rules_with
 
@@ -80,9 +80,9 @@ def test_pages_of_same_block_contain_each_node_once(indexed, sort, limit):
         {"state": "selectable"},
         {"state": "excluded"},
         {"state": "quit"},
-        {"prefix": node("n3")[:3]},
-        {"prefix": node("n3"), "state": "excluded"},
-        {"of": frozenset({node("n1"), node("n4"), node("unknown")})},
+        {"prefix": node_address("n3")[:3]},
+        {"prefix": node_address("n3"), "state": "excluded"},
+        {"of": frozenset({node_address("n1"), node_address("n4"), node_address("unknown")})},
         {"gpu": "rtx", "state": "selectable"},
     ],
 )
@@ -192,7 +192,10 @@ def test_recovering_node_rises_in_ranking_without_events(indexed):
     history.after(7_200)
     indexed.index([], history.block + 1, history.time)
     after = [row.node for row in listed(indexed).nodes][:2]
-    assert (before, after) == ([node("B"), node("A")], [node("A"), node("B")])
+    assert (before, after) == (
+        [node_address("B"), node_address("A")],
+        [node_address("A"), node_address("B")],
+    )
 
 
 def test_rewind_clears_ranking(indexed):
@@ -234,8 +237,8 @@ def test_cursor_of_another_sort_is_rejected(indexed):
 def test_filtered_list_keeps_ranks_of_the_full_list(indexed):
     indexed.whole(a_network())
     everybody = {row.node: row.place for row in listed(indexed).nodes}
-    filtered_rows = listed(indexed, of=frozenset({node("n3"), node("n7")})).nodes
+    filtered_rows = listed(indexed, of=frozenset({node_address("n3"), node_address("n7")})).nodes
     assert {row.node: row.place for row in filtered_rows} == {
-        node(name): everybody[node(name)] for name in ("n3", "n7")
+        node_address(name): everybody[node_address(name)] for name in ("n3", "n7")
     }
     assert listed(indexed, prefix="0xff").nodes == []

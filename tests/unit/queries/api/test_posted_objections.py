@@ -17,11 +17,11 @@ from oracle.signing.typed_data import Domain, ObjectionStatement
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.api import IDENTITY, IndexedHistory
 from tests.support.histories import History
-from tests.support.rounds import address
+from tests.support.rounds import make_address
 from tests.support.txmgr.stores import NewStore
 
 KEY = KeySigner(bytes(31) + b"\x01")
-CONTRACT = address(0xEE)
+CONTRACT = make_address(0xEE)
 DOMAIN = Domain(IDENTITY.chain_id, CONTRACT)
 RULES = replace(CRYNUX, pool_size=4, kick_creator_share=UNIT)
 DUE_SINCE = 1_000
@@ -81,7 +81,7 @@ def test_posted_objection_is_accepted_and_listed_as_waiting(client: TestClient):
     [
         ({"text": "changed"}, 403, "not_signed_by_node"),
         ({"signature": "0x" + 130 * "f"}, 403, "not_signed_by_node"),
-        ({"node": address(1)}, 404, "not_member"),
+        ({"node": make_address(1)}, 404, "not_member"),
         ({"seq": 3}, 409, "wrong_seq"),
         ({"text": 141 * "ä"}, 422, None),
         ({"text": "\ud800"}, 422, None),

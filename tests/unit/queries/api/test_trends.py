@@ -13,7 +13,7 @@ from oracle.queries.api.source import open_snapshot
 from oracle.store.activity_repository import NodeTrendPoint
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.api import IndexedHistory
-from tests.support.histories import History, node
+from tests.support.histories import History, node_address
 
 NAMES = "ABC"
 
@@ -39,8 +39,8 @@ def told_by_the_fold(history: History, name: str) -> list[int]:
         changed = {entry.node for entry in changes.scores} | {
             entry.node for entry in changes.reliability
         }
-        if node(name) in changed:
-            qos = compute_node_qos(fold.ledger.nodes[node(name)], events[-1].time, CRYNUX)
+        if node_address(name) in changed:
+            qos = compute_node_qos(fold.ledger.nodes[node_address(name)], events[-1].time, CRYNUX)
             assert qos is not None
             qos_values.append(qos)
     return qos_values
@@ -57,7 +57,7 @@ def test_recent_history_values_match_fold_at_end_of_block(store, seed, turns):
     history = a_history(seed, turns)
     trend_by_node = courses_in(IndexedHistory(store).whole(history), TrendCache(CRYNUX))
     for name in NAMES:
-        course = trend_by_node[node(name)]
+        course = trend_by_node[node_address(name)]
         assert list(course) == told_by_the_fold(history, name)[-MAX_TREND_POINTS:]
 
 
@@ -87,12 +87,12 @@ def test_inconsistent_history_is_not_drawn(new_sqlite_store):
             row = next(
                 stored_node
                 for stored_node in snapshot.uow.nodes.iterate_all()
-                if stored_node.address == node("A")
+                if stored_node.address == node_address("A")
             )
             steps = snapshot.uow.activity.list_trend_points(
-                [node("A")], CRYNUX.pool_size + MAX_TREND_POINTS
+                [node_address("A")], CRYNUX.pool_size + MAX_TREND_POINTS
             )
-    right = steps[node("A")]
+    right = steps[node_address("A")]
     last = max(index for index, step in enumerate(right) if step.score is not None)
     wrong = [*right]
     wrong[last] = NodeTrendPoint(*wrong[last][:2], 10 - (wrong[last].score or 0), 0)

@@ -6,7 +6,7 @@ from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Log, pack_hex, unpack_hex
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.encoding import encode_hex, split_hashes
-from tests.unit.store.samples import a_hash, address, log
+from tests.unit.store.samples import address, log, make_hash
 
 _WORD = st.one_of(
     st.binary(max_size=32).map(lambda part: part.rjust(32, b"\0")),
@@ -35,14 +35,14 @@ def test_packing_adds_at_most_one_byte_per_word(data: bytes):
 
 
 def test_packed_number_uses_only_its_significant_bytes_and_a_header():
-    assert pack_hex(a_hash(300)) == b"\x22\x01\x2c"
+    assert pack_hex(make_hash(300)) == b"\x22\x01\x2c"
     assert pack_hex("0x" + "00" * 32) == b" "
 
 
 def test_view_has_every_log_in_plain_columns(store: Store):
     logs = [
         log(1, 0, data="0x"),
-        log(1, 7, data=a_hash(1) + "00" * 32 + "ff" * 32, topics=(a_hash(9),)),
+        log(1, 7, data=make_hash(1) + "00" * 32 + "ff" * 32, topics=(make_hash(9),)),
         log(2, 2**24 - 1, data="0x" + "12" * 3 + "00" * 29 + "34" * 5, topics=()),
         log(3, 1, address=address(77), data="0x" + "00" * 31),
     ]

@@ -17,7 +17,7 @@ NOW = 100_000
 
 def a_node(name: str, **values: Any) -> Node:
     """A member at rest whose H is 1; `values` are its row's."""
-    new_node = create_node(histories.node(name), 0, NOW, 0)
+    new_node = create_node(histories.node_address(name), 0, NOW, 0)
     new_node.membership = Membership.MEMBER
     new_node.stake = 100 * UNIT
     for field, value in values.items():
@@ -27,7 +27,7 @@ def a_node(name: str, **values: Any) -> Node:
 
 def a_task(name: str = "t", **values: Any) -> Task:
     """A task that was created in block 1 and asks for nothing; `values` are its row's."""
-    new_task = create_task(histories.task(name))
+    new_task = create_task(histories.task_key(name))
     new_task.created_at = Position(1, 0, 0)
     for field, value in values.items():
         setattr(new_task, field, value)

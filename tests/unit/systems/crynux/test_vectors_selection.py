@@ -19,7 +19,7 @@ from oracle.systems.crynux.crynux_policy import (
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, RELAY
 from oracle.systems.crynux.predownload import sort_by_weight
 from oracle.systems.weighted_draw import draw_nodes
-from tests.support.histories import node
+from tests.support.histories import node_address
 from tests.support.vectors import Vector, named_vectors, the_vector, vectors_of
 from tests.unit.domain.scoring.test_vectors_reliability import close_to, units
 from tests.unit.systems.crynux.making import a_node, a_policy_input, a_task
@@ -134,7 +134,7 @@ def candidates(task: Task, nodes: list[Node], system: tuple[Rules, CrynuxPolicy]
 
 
 def addresses(names: list[str]) -> list[Address]:
-    return sorted(node(name) for name in names)
+    return sorted(node_address(name) for name in names)
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -173,7 +173,7 @@ def test_reserved_node_is_not_drawn_again(case):
     drawn = draw_nodes(left, bytes(32), 1)
     expected = case["expected"]
     assert [node_draw.node for node_draw in drawn] == (
-        [] if expected is None else [node(expected)]
+        [] if expected is None else [node_address(expected)]
     )
     assert (not left) == bool(case["empty_pool_count"])
 

@@ -12,7 +12,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node, Task, create_node, create_task
 from oracle.systems.policy import PolicyInput
 from oracle.systems.registry import build_rules
-from tests.support.histories import History, node, task
+from tests.support.histories import History, node_address, task_key
 
 CHOSEN = {
     "legacy.vram_weight": "0.25",
@@ -48,7 +48,7 @@ def ran(history: History, name: str, *orders: str, silent: str = "") -> History:
 
 def member(name: str, **values: Any) -> Node:
     """A free member, as a scene has it."""
-    new_node = create_node(node(name), 0, 0, 0)
+    new_node = create_node(node_address(name), 0, 0, 0)
     new_node.membership = Membership.MEMBER
     for key, value in values.items():
         assert hasattr(new_node, key)
@@ -76,13 +76,16 @@ def policy_input_of(
     nodes: Iterable[Node], rules: Rules = RULES, taken: Iterable[str] = ()
 ) -> PolicyInput:
     return PolicyInput(
-        {candidate.address: candidate for candidate in nodes}, rules, 0, {node(n) for n in taken}
+        {candidate.address: candidate for candidate in nodes},
+        rules,
+        0,
+        {node_address(n) for n in taken},
     )
 
 
 def wanted(name: str = "t", *, gpt: bool = False, **values: Any) -> Task:
     """A task that waits; `gpt` or Stable Diffusion."""
-    new_task = create_task(task(name))
+    new_task = create_task(task_key(name))
     new_task.kind = TaskKind.LLM if gpt else TaskKind.SD
     new_task.created_at = Position(1, 0, 0)
     for key, value in values.items():
@@ -101,4 +104,4 @@ def close_to(number: str, value: int | None) -> bool:
 
 
 def addresses(*names: str) -> list[Address]:
-    return [node(name) for name in names]
+    return [node_address(name) for name in names]

@@ -26,7 +26,7 @@ from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLI
 from oracle.systems.legacy.trio_selection import compute_submission_speeds
 from oracle.systems.weighted_draw import IndexDraw, draw_indexes, draw_nodes
 from tests.support.examples import examples
-from tests.support.histories import node
+from tests.support.histories import node_address
 from tests.unit.systems.legacy.networks import cards, member, policy_input_of, scored, wanted
 
 FIGURE = {
@@ -100,12 +100,12 @@ def test_ineligible_nodes_have_legacy_reasons():
     candidate_groups = find_candidate_groups(wanted(gpt=True), policy_input_of(nodes, taken=["2"]))
     assert candidate_groups.candidate_count == 3
     assert candidate_groups.reason_by_node == {
-        node("0"): "busy",
-        node("1"): "paused",
-        node("2"): "taken",
-        node("x"): "gpu_unknown",
-        node("y"): "vram_unknown",
-        node("z"): "gpu_unknown",
+        node_address("0"): "busy",
+        node_address("1"): "paused",
+        node_address("2"): "taken",
+        node_address("x"): "gpu_unknown",
+        node_address("y"): "vram_unknown",
+        node_address("z"): "gpu_unknown",
     }
 
 

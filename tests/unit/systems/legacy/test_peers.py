@@ -21,7 +21,7 @@ from oracle.domain.scoring.node_scores import (
 )
 from oracle.domain.state import Membership
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from tests.support.histories import History, node, node_after
+from tests.support.histories import History, fold_node, node_address
 from tests.unit.systems.legacy.networks import RULES, legacy_with, member, ran, rules_with, scored
 
 LEGACY = legacy_with()
@@ -86,7 +86,11 @@ def test_incentive_shares_follow_online_time():
     nodes = [member(name, gpu_vram=8, timeout=60, online_since=0) for name in "ABC"]
     nodes[2].online_since = 30
     shares = compute_incentive_shares(nodes, 60, RULES)
-    assert shares == {node("A"): UNIT * 2 // 5, node("B"): UNIT * 2 // 5, node("C"): UNIT // 5}
+    assert shares == {
+        node_address("A"): UNIT * 2 // 5,
+        node_address("B"): UNIT * 2 // 5,
+        node_address("C"): UNIT // 5,
+    }
     assert set(compute_incentive_shares(nodes, 0, RULES).values()) == {0}
 
 
@@ -94,12 +98,12 @@ def test_online_time_counts_membership_within_window_even_when_paused():
     history = History().joins("A").after(100).pauses("A").after(50).quits("A").after(1000)
     history.joins("A").after(7)
     tally = compute_factors(
-        node_after(history, "A", RULES), history.time, LEGACY, PopulationMaxima(0, 0, 0)
+        fold_node(history, "A", RULES), history.time, LEGACY, PopulationMaxima(0, 0, 0)
     ).tally
     assert tally.online_seconds == 157
     later = history.time + 31 * 86_400
     tally = compute_factors(
-        node_after(history, "A", RULES), later, LEGACY, PopulationMaxima(0, 0, 0)
+        fold_node(history, "A", RULES), later, LEGACY, PopulationMaxima(0, 0, 0)
     ).tally
     assert (tally.window, tally.online_seconds) == (1, later - 31 * 86_400)
 
@@ -113,12 +117,12 @@ def low():
 
 def test_kickout_is_due_with_enough_tasks_until_window_ends():
     history = low()
-    scored_node = node_after(history, "A", RULES)
+    scored_node = fold_node(history, "A", RULES)
     assert scored_node.kickout_due_since == history.events[-1].at
     assert is_kickout_due(scored_node, RULES, history.time)
     assert is_kickout_due(scored_node, RULES)
     assert not is_kickout_due(scored_node, RULES, history.time + 31 * 86_400)
-    assert not is_kickout_due(node_after(low().quits("A"), "A", RULES), RULES)
+    assert not is_kickout_due(fold_node(low().quits("A"), "A", RULES), RULES)
 
 
 def test_group_scores_make_kickout_due_as_round_scores_do():
@@ -132,10 +136,10 @@ def test_group_scores_make_kickout_due_as_round_scores_do():
         history.closes(group, *names)
         for name in names:
             history.succeeds(name)
-    scored_node = node_after(history, "A", RULES)
+    scored_node = fold_node(history, "A", RULES)
     assert (scored_node.window_sum, scored_node.window_count) == (3 * 4, 3)
     assert is_kickout_due(scored_node, RULES, history.time)
-    assert not is_kickout_due(node_after(history, "B", RULES), RULES)
+    assert not is_kickout_due(fold_node(history, "B", RULES), RULES)
 
 
 def test_node_with_score_at_the_kickout_line_is_not_due_for_kickout():

@@ -13,17 +13,17 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.legacy_round_scores import compute_round_scores
 from oracle.domain.ids import GroupKey
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from tests.support.histories import GENESIS_TIME, History, folded, node, task
+from tests.support.histories import GENESIS_TIME, History, fold_history, node_address, task_key
 from tests.unit.systems.legacy.networks import RULES, ran, rules_with
 
 
 def scores_of(history, rules=RULES):
-    _, changes = folded(history, rules)
+    _, changes = fold_history(history, rules)
     return {entry.node: entry.score for entry in changes.scores}
 
 
 def scored(history, **expected):
-    return scores_of(history) == {node(name): score for name, score in expected.items()}
+    return scores_of(history) == {node_address(name): score for name, score in expected.items()}
 
 
 def started(*names):
@@ -61,16 +61,16 @@ def test_three_error_reports_score_like_submissions():
 
 
 def test_task_without_submissions_is_ignored():
-    fold, changes = folded(started("A", "B", "C").aborts("1"), RULES)
+    fold, changes = fold_history(started("A", "B", "C").aborts("1"), RULES)
     assert changes.scores == []
     assert all(ledger_node.window_count == 0 for ledger_node in fold.ledger.nodes.values())
-    assert fold.ledger.tasks[task("1")].scored_in is None
+    assert fold.ledger.tasks[task_key("1")].scored_in is None
 
 
 def test_task_is_scored_when_its_last_run_ends():
     history = started("A", "B", "C").commits("1", "A").succeeds("1", "A").succeeds("1", "B")
     assert scores_of(history) == {}
-    _, changes = folded(history.after(7).times_out("1", by="C"), RULES)
+    _, changes = fold_history(history.after(7).times_out("1", by="C"), RULES)
     assert [(entry.at, entry.time) for entry in changes.scores] == [
         (history.events[-1].at, history.time)
     ] * 3
@@ -88,8 +88,8 @@ def test_score_of_a_node_that_has_left_is_recorded():
 
 
 def test_score_uses_task_key_as_group():
-    _, changes = folded(ran(History().joins("A", "B", "C"), "1", "ABC", "ABC"), RULES)
-    assert {entry.group for entry in changes.scores} == {GroupKey(task("1"))}
+    _, changes = fold_history(ran(History().joins("A", "B", "C"), "1", "ABC", "ABC"), RULES)
+    assert {entry.group for entry in changes.scores} == {GroupKey(task_key("1"))}
     assert [entry.seq for entry in changes.scores] == [1, 1, 1]
 
 
@@ -99,8 +99,8 @@ def test_validation_group_counts_the_score_of_each_rank_twice():
         history.joins(place).starts(name, place)
     for name in "213":
         history.after(5).submits(name)
-    fold, changes = folded(history.closes("g", "1", "2", "3"), RULES)
-    nodes = [fold.ledger.nodes[node(place)] for place in "ABC"]
+    fold, changes = fold_history(history.closes("g", "1", "2", "3"), RULES)
+    nodes = [fold.ledger.nodes[node_address(place)] for place in "ABC"]
     assert [(ledger_node.window_sum, ledger_node.window_count) for ledger_node in nodes] == [
         (10, 1),
         (20, 1),
@@ -150,27 +150,27 @@ def test_committed_error_report_ranks_among_disclosures():
 
 
 def test_group_member_silent_after_commitment_keeps_commitment_score():
-    fold, changes = folded(committed_group("CAB", "AB"), RULES)
+    fold, changes = fold_history(committed_group("CAB", "AB"), RULES)
     (result,) = changes.results
     assert [(member.rank, member.score) for member in result.members] == [(2, 15), (3, 7), (1, 10)]
     assert {ledger_node.window_count for ledger_node in fold.ledger.nodes.values()} == {1}
 
 
 def test_order_of_reveals_is_not_scored_under_rules_without_rounds():
-    entries = folded(committed_group("ABC", "CBA"), CRYNUX)[1].scores
+    entries = fold_history(committed_group("ABC", "CBA"), CRYNUX)[1].scores
     assert [entry.score for entry in entries] == [10, 5, 2]
 
 
 def test_reliability_stays_full_under_legacy_rules():
     history = started("A", "B").times_out("1")
-    fold, changes = folded(history, RULES)
+    fold, changes = fold_history(history, RULES)
     assert {ledger_node.base for ledger_node in fold.ledger.nodes.values()} == {UNIT}
     assert {change.cause.value for change in changes.reliability} == {"joined"}
 
 
 def test_round_ranks_depend_on_positions_only():
     history = started("A", "B", "C").commits("1", "C").commits("1", "B").succeeds("1")
-    runs = folded(history, RULES)[0].ledger.tasks[task("1")].runs
+    runs = fold_history(history, RULES)[0].ledger.tasks[task_key("1")].runs
     round_scores = compute_round_scores(runs, RULES)
     assert [scored.commitment_rank for scored in round_scores] == [None, 2, 1]
     assert [scored.task_score for scored in round_scores] == [0, 5, 10]
@@ -186,7 +186,7 @@ def at(history, moment):
 
 
 def of_window(history, name, rules=RULES):
-    scored_node = folded(history, rules)[0].ledger.nodes[node(name)]
+    scored_node = fold_history(history, rules)[0].ledger.nodes[node_address(name)]
     return scored_node.window, scored_node.window_sum, scored_node.window_count
 
 

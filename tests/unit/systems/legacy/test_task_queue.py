@@ -12,9 +12,9 @@ from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import UNIT
 from oracle.systems.legacy.legacy_eligibility import CardGroup
 from oracle.systems.legacy.trio_line import TaskGroup
-from tests.support.document.legacy_queue import LegacyQueue, combinations
+from tests.support.document.legacy_queue import LegacyQueue, list_combinations
 from tests.support.examples import examples
-from tests.support.histories import node, task
+from tests.support.histories import node_address, task_key
 from tests.unit.systems.legacy.networks import cards, member, wanted
 
 
@@ -39,16 +39,16 @@ def taken(queue, freed, other_nodes):
 
 def test_freed_node_forms_a_trio_with_nodes_of_the_same_card():
     nodes = cards({("RTX 4080", 16): 3, ("RTX 4090", 24): 2})
-    same, largest = combinations(nodes[0], nodes)
+    same, largest = list_combinations(nodes[0], nodes)
     assert (same.card, same.vram) == (CardGroup(16, "RTX 4080"), 16)
-    assert [partner.address for partner in same.partners] == [node("1"), node("2")]
+    assert [partner.address for partner in same.partners] == [node_address("1"), node_address("2")]
     # The freed node's own memory is the limit: everybody else has as much.
     assert (largest.card, largest.vram, len(largest.partners)) == (None, 16, 4)
 
 
 def test_trio_with_the_largest_minimum_memory_excludes_smaller_cards():
     nodes = cards({("RTX 4090", 24): 1, ("A", 8): 1, ("B", 12): 1, ("C", 16): 1})
-    (combination,) = combinations(nodes[0], nodes)
+    (combination,) = list_combinations(nodes[0], nodes)
     assert (combination.vram, [partner.gpu_name for partner in combination.partners]) == (
         12,
         ["B", "C"],
@@ -57,13 +57,13 @@ def test_trio_with_the_largest_minimum_memory_excludes_smaller_cards():
 
 def test_two_free_nodes_make_no_trio():
     nodes = cards({("RTX 4090", 24): 2})
-    assert combinations(nodes[0], nodes) == []
+    assert list_combinations(nodes[0], nodes) == []
     assert queue_of(costs(9, 0)).next_for(nodes[0], nodes) is None
 
 
 def test_nodes_with_unknown_cards_do_not_form_a_same_card_trio():
     nodes = [member(name) for name in "ABC"]
-    (combination,) = combinations(nodes[0], nodes)
+    (combination,) = list_combinations(nodes[0], nodes)
     assert (combination.card, combination.vram) == (None, 0)
     assert taken(queue_of(costs(5, 0), costs(9, 0, gpt=True)), nodes[0], nodes) == ("SD/0GB", 5)
 
@@ -78,7 +78,7 @@ def test_most_valuable_task_is_taken_and_the_oldest_among_equals():
     nodes = cards({("RTX 4090", 24): 3})
     queue = queue_of(costs(40, 16, block=2), costs(40, 24, gpt=True, block=1), costs(30, 8))
     assert taken(queue, nodes[0], nodes) == ("GPT/24GB", 40)
-    queue.discard(task("40/24/True/1"))
+    queue.discard(task_key("40/24/True/1"))
     assert taken(queue, nodes[0], nodes) == ("SD/16GB", 40)
 
 
@@ -99,15 +99,15 @@ def test_partners_are_drawn_among_nodes_able_to_run_task():
         candidate.version = (2, 0, 0)
     offer = queue_of(costs(1, 8, version=(2, 0, 0))).next_for(nodes[0], nodes)
     trio = offer.trio(lambda _: UNIT, bytes(32))
-    assert trio[0] == node("0")
-    assert set(trio[1:]) == {node("2"), node("3")}
+    assert trio[0] == node_address("0")
+    assert set(trio[1:]) == {node_address("2"), node_address("3")}
 
 
 def test_task_added_again_is_queued_once():
     queue = queue_of(costs(1, 8), costs(1, 8))
     assert len(queue) == 1
-    queue.discard(task("1/8/False/1"))
-    queue.discard(task("1/8/False/1"))
+    queue.discard(task_key("1/8/False/1"))
+    queue.discard(task_key("1/8/False/1"))
     assert (len(queue), queue.groups()) == (0, {})
 
 

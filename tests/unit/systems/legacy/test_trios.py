@@ -13,8 +13,8 @@ from oracle.domain.state import Ending, Node, Task
 from oracle.systems.legacy.legacy_eligibility import get_card_group
 from oracle.systems.legacy.trio_line import build_trio_queue, find_unstartable_tasks
 from oracle.systems.pocket.pocket_policy import PocketFollower
-from tests.support.document.legacy_queue import LegacyQueue, as_one_task
-from tests.support.histories import node
+from tests.support.document.legacy_queue import LegacyQueue, merge_group_into_task
+from tests.support.histories import node_address
 from tests.support.txmgr.dispatch_office import PRICING, settings
 from tests.support.vectors import the_vector
 from tests.unit.systems.legacy.networks import RULES, cards, member, scored, wanted
@@ -95,7 +95,7 @@ def test_incomplete_group_waits_for_third_task(there: int):
 def test_remainder_of_group_never_starts():
     for spoil in (
         {"ending": Ending.ABORTED},
-        {"node": node("n"), "started_at": Position(2, 0, 0)},
+        {"node": node_address("n"), "started_at": Position(2, 0, 0)},
     ):
         first, *remainder = trio("g")
         for name, value in spoil.items():
@@ -117,7 +117,7 @@ def test_task_without_group_or_in_a_group_of_four_never_starts():
 def test_queue_counts_group_once_with_all_fees():
     tasks = [*trio("g", fee=2, at=4), *trio("h")[:2], wanted("a")]
     (entry,) = build_trio_queue(tasks, tasks, PRICING.compute_value)
-    queued = as_one_task(entry)
+    queued = merge_group_into_task(entry)
     assert (queued.fee, queued.group) == (6, group("g"))
     assert queued.created_at == entry.tasks[-1].created_at
 
@@ -163,7 +163,7 @@ def test_node_with_zero_speed_is_not_drawn_if_there_are_enough_others():
     nodes = [
         scored(member(name), total, 4) for name, total in zip("abcd", (0, 9, 9, 9), strict=True)
     ]
-    assert node("a") not in drawn_by(nodes, trio("g")).values()
+    assert node_address("a") not in drawn_by(nodes, trio("g")).values()
 
 
 def test_unavailable_node_ends_the_draw_of_its_entire_group():

@@ -20,7 +20,7 @@ from oracle.domain.scoring.legacy_factors import (
 )
 from oracle.domain.state import Run
 from tests.support.document.legacy_queue import LegacyQueue
-from tests.support.histories import History, folded, node, task
+from tests.support.histories import History, fold_history, node_address, task_key
 from tests.support.vectors import Vector, the_vector, vectors_of
 from tests.unit.systems.legacy.networks import (
     RULES,
@@ -72,7 +72,7 @@ def scores_at(*ranks: int | str) -> RoundScores:
             order.insert(rank - 1, "A")
         for name in order:
             says("1", name)
-    runs = folded(history, RULES)[0].ledger.tasks[task("1")].runs
+    runs = fold_history(history, RULES)[0].ledger.tasks[task_key("1")].runs
     return compute_round_scores(runs, RULES)[0]
 
 
@@ -94,9 +94,9 @@ def ignored_task(vector: Vector) -> None:
     (before,) = vector["scores_before"]
     history = History().joins("A").starts("1", "A", place=0).commits("1", "A")
     history.discloses("1", "A").succeeds("1").starts("2", "A", place=0).aborts("2")
-    fold, changes = folded(history, RULES)
+    fold, changes = fold_history(history, RULES)
     assert [entry.score for entry in changes.scores] == [before] == vector["scores_after"]
-    assert fold.ledger.nodes[node("A")].window_count == 1
+    assert fold.ledger.nodes[node_address("A")].window_count == 1
 
 
 def mining(vector: Vector) -> None:
@@ -114,7 +114,7 @@ def mining(vector: Vector) -> None:
         nodes.append(mining_node)
     shares = compute_incentive_shares(nodes, 0, rules)
     for name, expected in zip("AB", example["expected"], strict=True):
-        paid = shares[node(name)] * int(example["T_a"])
+        paid = shares[node_address(name)] * int(example["T_a"])
         assert abs(paid - floor(Fraction(expected) * UNIT)) <= 2 * int(example["T_a"])
 
 
@@ -141,7 +141,7 @@ def test_legacy_rules_match_document_profile():
     assert [name.partition("_")[0] for name in RoundScores._fields[::2]] == profile["rounds"]
     assert (profile["window"], numbers["legacy"]["window_seconds"]) == ("calendar month", None)
     assert profile["all_timeout"] == "task ignored"
-    assert compute_round_scores([Run(0, node("A"), Position(1, 0, 0), 0)], RULES) == []
+    assert compute_round_scores([Run(0, node_address("A"), Position(1, 0, 0), 0)], RULES) == []
 
 
 # The contracts of that time scored 10/9/6: where nobody fails, by the same orders.
@@ -160,9 +160,11 @@ def test_contract_scores_match_vectors_without_failures(vector):
     if "commit_order" not in vector:
         for name in ("n0", "n1", "n2"):
             history.reports_error("1", name)
-    _, changes = folded(history.aborts("1"), CONTRACT)
+    _, changes = fold_history(history.aborts("1"), CONTRACT)
     score_by_node = {entry.node: entry.score for entry in changes.scores}
-    assert score_by_node == {node(name): score for name, score in vector["expected"].items()}
+    assert score_by_node == {
+        node_address(name): score for name, score in vector["expected"].items()
+    }
 
 
 FIGURE = the_vector("queue/q-10 legacy dispatch figure: 3 x RTX 4090 (24GB) free")

@@ -9,7 +9,7 @@ from oracle.domain.events.network_events import TaskCancelled
 from oracle.domain.fold.working_set import ReliabilityCause
 from oracle.systems.pocket.pocket_policy import TaskTracker
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
-from tests.support.histories import History, folded, node, task
+from tests.support.histories import History, fold_history, node_address, task_key
 
 
 def three(commits: str, discloses: str, errors: str = "", accepted: str = "") -> History:
@@ -25,10 +25,10 @@ def three(commits: str, discloses: str, errors: str = "", accepted: str = "") ->
         history.after(1).discloses("1", name)
     if accepted:
         history.validates("1").succeeds("1", by=accepted)
-    history.after(900).says(TaskCancelled, task=task("1"))
+    history.after(900).says(TaskCancelled, task=task_key("1"))
     for name in "ABC":
         if name != accepted:
-            history.says(TaskCancelled, task=task("1"), node=node(name))
+            history.says(TaskCancelled, task=task_key("1"), node=node_address(name))
     return history
 
 
@@ -64,7 +64,7 @@ def test_nodes_blamed_for_cancellation_match_timeouts_of_fold(
     commits: str, discloses: str, errors: str, accepted: str
 ):
     history = three(commits, discloses, errors, accepted)
-    _, changes = folded(history)
+    _, changes = fold_history(history)
     timed_out = {
         change.node for change in changes.reliability if change.cause is ReliabilityCause.TIMED_OUT
     }

@@ -27,14 +27,14 @@ from oracle.systems.pocket.pocket_policy import (
 )
 from oracle.systems.policy import CandidateVerdict, Follower, PolicyInput, SelectionPolicy
 from tests.support.examples import examples
-from tests.support.histories import History, folded, node, task
+from tests.support.histories import History, fold_history, node_address, task_key
 from tests.support.random_histories import any_histories
 
 POLICIES: tuple[SelectionPolicy, ...] = (ARTICLE, PORTAL_API_HEAD)
 # The code of the portal without its bug, as its comments have it.
 MEANT = PocketPolicy("meant", 1, replace(HEAD, zero_success_rate=0))
 EACH = pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
-SD = replace(create_task(task("asked")), kind=TaskKind.SD)
+SD = replace(create_task(task_key("asked")), kind=TaskKind.SD)
 
 
 def joined(*names: str, stake: int | None = 1, **values: Any) -> History:
@@ -49,9 +49,12 @@ def followed(history: History, policy: SelectionPolicy = ARTICLE) -> Follower:
 
 
 def policy_input(history: History, *reserved_names: str) -> PolicyInput:
-    fold, _ = folded(history)
+    fold, _ = fold_history(history)
     return PolicyInput(
-        fold.ledger.nodes, CRYNUX, history.time, frozenset(node(name) for name in reserved_names)
+        fold.ledger.nodes,
+        CRYNUX,
+        history.time,
+        frozenset(node_address(name) for name in reserved_names),
     )
 
 
@@ -161,8 +164,8 @@ def test_node_with_unknown_stake_is_not_a_candidate_under_article():
 
 def test_millisecond_times_are_used_for_durations():
     history = joined("A").creates("t", kind=TaskKind.SD)
-    history.says(TaskStarted, task=task("t"), node=node("A"))
-    history.after(1).says(TaskSubmitted, task=task("t"), node=node("A"))
+    history.says(TaskStarted, task=task_key("t"), node=node_address("A"))
+    history.after(1).says(TaskSubmitted, task=task_key("t"), node=node_address("A"))
     history.succeeds("t")
     start, end = history.events[-3].time * 1000 + 950, history.events[-2].time * 1000 + 80
     history.events[-3] = replace(history.events[-3], time_ms=start)
@@ -225,13 +228,13 @@ def test_ineligible_members_are_listed_with_reason():
     verdict_by_node = {
         v.node: v for v in follower.judge_candidates(demanding_task, policy_input(history, "F"))
     }
-    out = {name: verdict_by_node[node(name)].reason for name in "ABCDEF"}
+    out = {name: verdict_by_node[node_address(name)].reason for name in "ABCDEF"}
     assert out == dict.fromkeys("ABC", "vram_too_small") | {
         "D": "paused", "E": "busy", "F": "taken",
     }  # fmt: skip
     assert all(verdict.weight is None for verdict in verdict_by_node.values())
     assert list(verdict_by_node) == sorted(verdict_by_node)
-    assert node("Q") not in verdict_by_node
+    assert node_address("Q") not in verdict_by_node
 
 
 def test_failing_node_is_flagged_only_when_a_task_starts():
@@ -249,7 +252,7 @@ def test_failing_node_is_flagged_only_when_a_task_starts():
 
 def told(follower: PocketFollower, now: int) -> dict[str, object]:
     """What its memories say of every node; of the portal's, each record."""
-    nodes = [node(name) for name in "ABCDEFGHIJ"]
+    nodes = [node_address(name) for name in "ABCDEFGHIJ"]
     return {
         chain: memory.records
         if isinstance(memory, PortalMemory)

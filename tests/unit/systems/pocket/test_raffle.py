@@ -13,7 +13,7 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.pocket.pocket_policy import ARTICLE
 from oracle.systems.policy import PolicyInput
 from oracle.systems.weighted_draw import draw_nodes
-from tests.support.histories import History, folded, node, task
+from tests.support.histories import History, fold_history, node_address, task_key
 
 
 def candidates() -> list[tuple[Address, int]]:
@@ -22,18 +22,18 @@ def candidates() -> list[tuple[Address, int]]:
     for n in range(3):
         history.starts(f"f{n}", "fast").starts(f"s{n}", "slow").after(1).submits(f"f{n}")
         history.succeeds(f"f{n}").after(4).submits(f"s{n}").succeeds(f"s{n}")
-    fold, _ = folded(history.creates("t"))
+    fold, _ = fold_history(history.creates("t"))
     follower = ARTICLE.create_follower()
     for event in history.events:
         follower.apply_event(event)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
-    verdicts = follower.judge_candidates(fold.ledger.tasks[task("t")], policy_input)
+    verdicts = follower.judge_candidates(fold.ledger.tasks[task_key("t")], policy_input)
     return [(verdict.node, verdict.weight) for verdict in verdicts if verdict.weight is not None]
 
 
 def test_win_frequency_follows_tickets():
     tickets = dict(candidates())
-    assert tickets == {node("fast"): 10, node("slow"): 1, node("new"): 10}
+    assert tickets == {node_address("fast"): 10, node_address("slow"): 1, node_address("new"): 10}
     seeds = (sha256(n.to_bytes(4, "big")).digest() for n in range(2100))
     wins = Counter(draw_nodes([*tickets.items()], seed, 1)[0].node for seed in seeds)
     # Chi-square with two degrees of freedom: beyond 13.8 once in a thousand, of fixed seeds.
