@@ -10,6 +10,7 @@ from oracle.daemon.config.chain_section import compute_audit_interval
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.lease_keeper import renew_held_lease
 from oracle.daemon.scheduler import TickFacts
+from oracle.domain.blocks import format_block_count
 from oracle.errors import TransientError
 from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
 from oracle.indexer.audit.judgement import record_endpoints_proven_wrong
@@ -81,8 +82,8 @@ def find_unsound_blocks_reason(index: Index, *, is_running: bool = False) -> str
     if not block_count:
         return next((dispute.message for dispute in disputes), unproven_blocks_reason)
     return (
-        f"{block_count} blocks came only from {', '.join(wrong_endpoints)}, proven wrong, and no "
-        "other endpoint has confirmed them yet; add one to [chain] endpoints"
+        f"data of {format_block_count(block_count)} came only from {', '.join(wrong_endpoints)}, "
+        "proven wrong, and no other endpoint has confirmed it yet; add one to [chain] endpoints"
     )
 
 
@@ -148,9 +149,9 @@ class MaintenanceJobs:
         if due_blocks is None:
             return None
         return (
-            f"{blocks_left} blocks from block {due_blocks.first} on were verified at a lower "
-            "level than [verify] requires and the chain allows; they are read again before "
-            "anything is reported"
+            f"data of {format_block_count(blocks_left)} from block {due_blocks.first} on was "
+            "verified at a lower level than [verify] requires and the chain allows; it is read "
+            "again before anything is reported"
         )
 
     def store_endpoint_findings(self) -> None:

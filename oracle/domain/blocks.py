@@ -59,3 +59,8 @@ class BlockRange:
         """Split into ranges of at most `size` blocks, in order."""
         for first in range(self.first, self.last + 1, size):
             yield type(self)(first, min(first + size - 1, self.last))
+
+
+def format_block_count(count: int) -> str:
+    """Return a number of blocks in words for messages: `1 block`, `1,200 blocks`."""
+    return f"{count:,} {'block' if count == 1 else 'blocks'}"

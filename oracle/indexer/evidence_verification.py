@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from oracle.chain.source import ChainSource
-from oracle.domain.blocks import BlockRange, Position
+from oracle.domain.blocks import BlockRange, Position, format_block_count
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
 from oracle.domain.reports.kickout_review import compute_evidence_range
@@ -41,8 +41,8 @@ class EvidenceVerification:
         if self.obstacle is not None or not self.unproven:
             return self.obstacle
         return (
-            f"{len(self.unproven)} blocks behind the kickout, from {self.unproven[0]} on, are not "
-            f"yet verified to {self.level.name}"
+            f"data of {format_block_count(len(self.unproven))} behind the kickout, from block "
+            f"{self.unproven[0]} on, is not yet verified to {self.level.name}"
         )
 
 
@@ -122,8 +122,8 @@ def build_evidence_verification(
     ]
     if single_source_blocks:
         problem = (
-            f"{len(single_source_blocks)} blocks behind the kickout, from "
-            f"{single_source_blocks[0]} on, came only from an endpoint that was proven wrong"
+            f"data of {format_block_count(len(single_source_blocks))} behind the kickout, from "
+            f"block {single_source_blocks[0]} on, came only from an endpoint that was proven wrong"
         )
         return EvidenceVerification(
             level, obstacle=f"{problem}; the audit requests them from another"

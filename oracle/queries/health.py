@@ -8,6 +8,7 @@ itself a finding.
 
 from collections.abc import Callable, Iterator
 
+from oracle.domain.blocks import format_block_count
 from oracle.domain.health import Condition, HealthFinding, HealthReport
 from oracle.indexer.audit.unproven_history import get_disputes
 from oracle.indexer.block_confirmation import find_unconfirmed_reason, get_refusal
@@ -119,11 +120,12 @@ def _list_integrity_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
     suspect_count = count_suspect_blocks(uow)
     if suspect_count:
         audit_text = (
-            "only came from endpoints proven wrong, and no other endpoint has confirmed them yet"
+            "came only from endpoints proven wrong; no other endpoint has confirmed it yet"
         )
         yield HealthFinding(
             Condition.UNAUDITED,
-            f"{suspect_count} blocks {audit_text}; no kickout is based on these blocks until then",
+            f"data of {format_block_count(suspect_count)} {audit_text}, and until then no kickout "
+            "is based on it",
         )
 
 

@@ -6,6 +6,7 @@ has not verified. See docs/explanation/kickouts.md#what-a-reporter-signs.
 
 from typing import NamedTuple
 
+from oracle.domain.blocks import format_block_count
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Address
 from oracle.domain.reports.report import Report
@@ -67,7 +68,7 @@ def verify_next_blocks(
     verified_count = context.verifier.verify_next_blocks(verification)
     remaining_count = len(verification.unproven) - verified_count
     result = StepResult(
-        "kickout evidence verified", None, f"{node}: {remaining_count} blocks left"
+        "kickout evidence verified", None, f"{node}: {format_block_count(remaining_count)} left"
     )
     return result if verified_count else None
 

@@ -24,7 +24,7 @@ from oracle.cli.resync.resync_session import (
 )
 from oracle.daemon.compose import Index, open_reader, use_segment_workers
 from oracle.daemon.records import open_records
-from oracle.domain.blocks import BlockRange
+from oracle.domain.blocks import BlockRange, format_block_count
 from oracle.domain.coverage import VerificationLevel
 from oracle.errors import InputError
 from oracle.indexer.audit.gaps import Gaps, find_index_gaps
@@ -323,9 +323,9 @@ def _render_gaps(gap_report: Gaps) -> Iterator[str]:
     for level in VerificationLevel:
         count = gap_report.count_blocks_at(level)
         if count:
-            yield f"{level.name.lower()}: {count} blocks"
+            yield f"{level.name.lower()}: {format_block_count(count)}"
     audited = sum(len(span.blocks) for span in gap_report.spans if span.audited_by is not None)
-    yield f"audited with a second endpoint: {audited} blocks"
+    yield f"audited with a second endpoint: {format_block_count(audited)}"
     yield from limit_lines(
         "not read",
         [f"{block_range.first} to {block_range.last}" for block_range in gap_report.unread],

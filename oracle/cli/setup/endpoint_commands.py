@@ -23,6 +23,7 @@ from oracle.daemon.compose import build_log_filter, open_chain, open_reader
 from oracle.daemon.config.loader import Config
 from oracle.daemon.records import open_records
 from oracle.daemon.wall_clock import unix_seconds
+from oracle.domain.blocks import format_block_count
 from oracle.errors import InputError
 from oracle.indexer.provenance import build_scope
 from oracle.queries.endpoint_view import EndpointReadmission, ProbedEndpointEntry
@@ -200,7 +201,10 @@ def readmit(
     verb = "would be" if dry_run else "is"
     typer.echo(f"{name} {verb} readmitted; it was proven wrong: {reason}")
     if unaudited_blocks:
-        typer.echo(f"{unaudited_blocks} blocks came only from this endpoint and are not audited")
+        typer.echo(
+            f"data of {format_block_count(unaudited_blocks)} came only from this endpoint and is "
+            "not audited"
+        )
 
 
 @contextmanager

@@ -12,7 +12,7 @@ lowers the level. A chain that is too short to be judged is exempt.
 import msgspec
 
 from oracle.chain.source import ChainSource
-from oracle.domain.blocks import BlockRange
+from oracle.domain.blocks import BlockRange, format_block_count
 from oracle.domain.coverage import IngestScope
 from oracle.indexer.audit.judgement import AuditResult, count_usable_witnesses
 from oracle.indexer.audit.row_diff import RowDiff
@@ -38,14 +38,13 @@ def find_unproven_history_reason(
     if unaudited_blocks <= (max_unaudited if has_second else 0):
         return None
     explanation = (
-        "no second endpoint has confirmed them yet"
-        if has_second
-        else "there is no second endpoint"
+        "no second endpoint has confirmed it yet" if has_second else "there is no second endpoint"
     )
     advice = "wait for the audit" if has_second else "add a second one to [chain] endpoints"
     unsupported = ", ".join(shortfall.unsupported_features)
     return (
-        f"{unaudited_blocks} blocks are unproven and rest on a single endpoint, because "
+        f"data of {format_block_count(unaudited_blocks)} is unproven and rests on a single "
+        "endpoint, because "
         f"{explanation} and the chain's headers ({unsupported}) do not "
         f'allow the proof that verify.history = "{shortfall.wanted_level.name.lower()}" '
         f"requires; {advice}, or lower the requirement with "

@@ -1,5 +1,6 @@
 """Formats durations, ages and small numbers for people; `--json` prints raw numbers instead."""
 
+from oracle.domain.blocks import format_block_count
 from oracle.domain.fixed_point import UNIT
 from oracle.queries.text.text_tables import format_utc
 
@@ -47,14 +48,9 @@ def format_count(number: int, noun: str, plural: str | None = None) -> str:
     return f"{format_number_in_words(number)} {noun if number == 1 else plural or f'{noun}s'}"
 
 
-def format_blocks(number: int) -> str:
-    """Return a number of blocks in digits: `1 block`, `1,200 blocks`."""
-    return f"{number:,} {'block' if number == 1 else 'blocks'}"
-
-
 def format_lag(lag_blocks: int, head_number: int) -> str:
     """Return how far the index is behind the newest block, as text."""
-    return f"{format_blocks(lag_blocks)} behind the newest, {head_number}"
+    return f"{format_block_count(lag_blocks)} behind the newest, {head_number}"
 
 
 def format_number_in_words(number: int) -> str:

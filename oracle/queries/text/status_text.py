@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from oracle.chain.source import ChainSource
+from oracle.domain.blocks import format_block_count
 from oracle.domain.coverage import IngestScope, VerificationLevel
 from oracle.domain.health import Condition, HealthFinding
 from oracle.indexer.audit.unproven_history import find_unproven_history_reason
@@ -13,7 +14,6 @@ from oracle.queries.endpoint_view import EndpointView
 from oracle.queries.status_models import CatchingUp, OperatorStatus
 from oracle.queries.text.human_numbers import (
     format_age,
-    format_blocks,
     format_duration,
     format_lag,
 )
@@ -61,7 +61,10 @@ def format_endpoint_lines(status: OperatorStatus) -> Lines:
     reorg = status.last_reorg
     if reorg is not None:
         fork_time = format_block_time(reorg.time)
-        yield "last fork", f"{reorg.depth} blocks above block {reorg.ancestor}, {fork_time}"
+        yield (
+            "last fork",
+            f"{format_block_count(reorg.depth)} above block {reorg.ancestor}, {fork_time}",
+        )
 
 
 def format_index_lines(status: OperatorStatus, *, has_dispatch: bool) -> Lines:
@@ -87,7 +90,7 @@ def format_index_lines(status: OperatorStatus, *, has_dispatch: bool) -> Lines:
 
 def format_catch_up_progress(progress: CatchingUp, now: int) -> str:
     """Return the number of blocks left and the estimated end, by this machine's clock."""
-    left_text = f"{format_blocks(progress.blocks_left)} left"
+    left_text = f"{format_block_count(progress.blocks_left)} left"
     if progress.until is None:
         return f"{left_text}, none folded within {progress.watched_seconds:.0f} s"
     end_time = format_utc(progress.until, "%Y-%m-%d %H:%M UTC")
@@ -242,7 +245,7 @@ def _check_provability(
     if not unreached_blocks:
         return [], [("proof", proof_text)]
     unreached_text = (
-        f"{format_blocks(unreached_blocks)} below the level that can be reached: {proof_text}; "
-        "`run` rereads them"
+        f"{format_block_count(unreached_blocks)} below the level that can be reached: "
+        f"{proof_text}; `run` rereads them"
     )
     return [HealthFinding(Condition.UNPROVEN, unreached_text)], []

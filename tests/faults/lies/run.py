@@ -30,6 +30,8 @@ _SETS: Mapping[str, Callable[[int], Iterable[Cell]]] = {
     "quick": lambda _seed: matrix.quick(),
 }
 _TELLS_EVERY = 50
+# A process keeps 3 MB of every cell that it plays.
+_CELLS_OF_A_PROCESS = 100
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,7 +58,7 @@ def played(cells: Sequence[Cell], processes: int) -> Iterator[Line]:
     with tempfile.TemporaryDirectory(prefix="qos-lies-") as folder:
         template = Path(folder) / "template.sqlite"
         migrate(f"sqlite:///{template}")
-        with get_context("spawn").Pool(processes) as pool:
+        with get_context("spawn").Pool(processes, maxtasksperchild=_CELLS_OF_A_PROCESS) as pool:
             yield from pool.imap_unordered(partial(played_one, template), cells)
 
 

@@ -20,6 +20,7 @@ from oracle.chain.hex_names import HexNameError, parse_address_prefix, parse_has
 from oracle.chain.profiles.profile import Token
 from oracle.daemon.web.answer_cache import CACHE_FOREVER
 from oracle.daemon.web.played_act import DemoAct
+from oracle.domain.blocks import format_block_count
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.health import Condition, HealthReport, Severity
 from oracle.domain.ids import TaskKey
@@ -29,7 +30,6 @@ from oracle.queries.population import sanitize_name
 from oracle.queries.text.human_numbers import (
     capitalize_first,
     format_amount,
-    format_blocks,
     format_count,
     format_duration,
     format_number_in_words,
@@ -281,7 +281,7 @@ def build_status_line(as_of: AsOf, health: HealthReport) -> StatusLine:
     if worst_condition is None:
         return StatusLine(tone, "Synced" if lag_blocks is not None else "Indexed")
     if worst_condition is Condition.BEHIND and lag_blocks is not None:
-        return StatusLine(tone, f"Catching up, {format_blocks(lag_blocks)} left")
+        return StatusLine(tone, f"Catching up, {format_block_count(lag_blocks)} left")
     return StatusLine(tone, worst_condition.title)
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pydantic import Field
 from typing_extensions import override
 
-from oracle.domain.blocks import BEFORE_EVERYTHING, BlockRange, Position
+from oracle.domain.blocks import BEFORE_EVERYTHING, BlockRange, Position, format_block_count
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.fold.working_set import (
@@ -159,7 +159,10 @@ def _build_reorg_event(snapshot: ApiSnapshot, cursor: EventCursor) -> NumberedEv
     events, _ = _read_page(snapshot, time)
     delivered = sum(event.time == time and (event.block or 0) <= ancestor for event in events)
     depth = max(reorg.depth for reorg in reorgs)
-    text = f"a reorg removed {depth} blocks: discard all events of blocks above {ancestor}"
+    text = (
+        f"a reorg removed {format_block_count(depth)}: discard all events of blocks above "
+        f"{ancestor}"
+    )
     event = FeedEvent(kind="reorg", time=time, block=ancestor, node=None, text=text)
     return NumberedEvent(EventCursor(count, cursor.halts, time, delivered), event)
 

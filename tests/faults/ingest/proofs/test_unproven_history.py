@@ -39,7 +39,7 @@ def test_run_once_with_single_endpoint_fails_until_required_level_is_lowered(
     assert outcomes[0] == outcomes[1]
     code, output = outcomes[0]
     assert code == 1
-    assert "blocks are unproven and rest on a single endpoint" in output
+    assert "is unproven and rests on a single endpoint" in output
     assert 'verify.history = "seamed"' in output
     assert "add a second one to [chain] endpoints" in output
     assert "UNPROVEN" in status
@@ -123,4 +123,4 @@ def test_daemon_is_ready_only_if_required_level_is_reached(
         if is_ready:
             running.wait_until_ready()
         else:
-            running.wait_for_text("/readyz", "blocks are unproven and rest on a single endpoint")
+            running.wait_for_text("/readyz", "is unproven and rests on a single endpoint")
