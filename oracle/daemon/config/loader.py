@@ -195,6 +195,7 @@ def read_config(path: Path) -> Config:
     resolve_relative_to_config(path, raw_settings, "history", "stage")
     resolve_relative_to_config(path, raw_settings, "dispatch", "results_folder")
     resolve_relative_to_config(path, raw_settings, "rules", "announced_folder")
+    resolve_relative_to_config(path, raw_settings, "network", "labels_file")
     for shadow_set in raw_settings.get("shadow", ()):
         resolve_relative_to_config(path, {"shadow": shadow_set}, "shadow", "rules")
     faults = _find_unknown_variable_faults(os.environ)

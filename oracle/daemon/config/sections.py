@@ -1,5 +1,6 @@
 """The base class of all settings sections, and the sections without a module of their own."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from pydantic import (
     StrictBool,
     StrictInt,
     StrictStr,
+    model_validator,
 )
 from pydantic_settings import NoDecode
 from typing_extensions import override
@@ -65,12 +67,45 @@ def split_list(value: object) -> object:
 ExplorerUrl = Annotated[
     str, AfterValidator(check_http_url), AfterValidator(lambda url: url.rstrip("/"))
 ]
-Label = Annotated[str, Field(min_length=1, max_length=32, pattern=r"^[\w][\w .:#/@+-]*$")]
+_LABEL_PATTERN = r"^[\w][\w .:#/@+-]{0,31}$"
+Label = Annotated[str, Field(min_length=1, max_length=32, pattern=_LABEL_PATTERN)]
 ContractAddress = Annotated[str, AfterValidator(parse_address)]
 # URLs may contain keys.
 SecretUrl = Annotated[str, AfterValidator(check_http_url), SECRET]
 # A list in TOML, `a,b` in the environment.
 SecretUrls = Annotated[tuple[SecretUrl, ...], NoDecode, BeforeValidator(split_list)]
+
+
+def _read_labels(path: Path) -> dict[str, str]:
+    """Return the labels of a file by address.
+
+    Raises:
+        ValueError: the file cannot be read, or a line is not valid; the message has its number.
+    """
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "the file is not UTF-8 text"
+        raise ValueError(f"labels_file: {path}: cannot be read: {reason}") from None
+    label_by_address: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        address_text, _, label = line.strip().partition(" ")
+        try:
+            address = parse_address(address_text)
+        except ValueError as error:
+            raise ValueError(f"labels_file: {path}, line {number}: {error}") from None
+        if address in label_by_address or not re.match(_LABEL_PATTERN, label.strip()):
+            fault = (
+                f"{address} has two labels"
+                if address in label_by_address
+                else "expected an address, a space, and a label of up to 32 letters, digits, "
+                "spaces and .:#/@+-"
+            )
+            raise ValueError(f"labels_file: {path}, line {number}: {fault}")
+        label_by_address[address] = label.strip()
+    return label_by_address
 
 
 class DatabaseSection(Section):
@@ -124,9 +159,27 @@ class NetworkSection(Section):
     # Labels of addresses, which are shown in the web UI and the read API, and can be searched for:
     # `{ "0x…" = "rack 3" }`.
     labels: dict[ContractAddress, Label] = Field(default_factory=dict)
+    # A text file with more labels, one a line: an address, spaces, and the label. Lines that begin
+    # with `#` are comments. A label in `network.labels` takes precedence.
+    labels_file: Path | None = None
     # A block explorer to which the web UI links transactions and addresses:
     # `https://etherscan.io`. By default, there are no links.
     explorer: ExplorerUrl | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _add_labels_of_file(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """Add the labels of the file to `labels`; raise ValueError if a line is not valid."""
+        path, labels = settings.get("labels_file"), settings.get("labels", {})
+        if not isinstance(path, str | Path) or not isinstance(labels, dict):
+            return settings
+        own_addresses = {str(address).lower() for address in labels}
+        file_labels = {
+            address: label
+            for address, label in _read_labels(Path(path)).items()
+            if address not in own_addresses
+        }
+        return {**settings, "labels": file_labels | labels}
 
 
 class TracingSection(Section):
