@@ -549,6 +549,7 @@ def upgrade() -> None:
     op.create_index(op.f('ix_notice_block'), 'notice', ['block'], unique=False)
     op.create_index(op.f('ix_notice_undone_by'), 'notice', ['undone_by'], unique=False)
     op.create_index('notice_of', 'notice', ['subject', 'kind'], unique=False)
+    op.create_index('notice_of_node', 'notice', ['node', 'seq'], unique=False)
     op.create_table('notify_place',
     sa.Column('target', sa.Text(), nullable=False),
     sa.Column('seq', sa.BigInteger(), nullable=False),
@@ -824,6 +825,29 @@ def upgrade() -> None:
     sa.Column('last_round', sa.BigInteger(), nullable=False),
     sa.PrimaryKeyConstraint('block', 'tx', 'log', 'sub', name=op.f('pk_strike'))
     )
+    op.create_table('subscription',
+    sa.Column('id', sa.Text(), nullable=False),
+    sa.Column('node', sa.LargeBinary(), nullable=False),
+    sa.Column('channel', sa.Text(), nullable=False),
+    sa.Column('target', sa.Text(), nullable=False),
+    sa.Column('kinds', sa.Text(), nullable=False),
+    sa.Column('secret', sa.LargeBinary(), nullable=False),
+    sa.Column('state', sa.Text(), nullable=False),
+    sa.Column('reason', sa.Text(), nullable=True),
+    sa.Column('created_at', sa.BigInteger(), nullable=False),
+    sa.Column('changed_at', sa.BigInteger(), nullable=False),
+    sa.Column('target_hash', sa.LargeBinary(), nullable=False),
+    sa.PrimaryKeyConstraint('id', name=op.f('pk_subscription')),
+    sqlite_with_rowid=False
+    )
+    op.create_index(op.f('ix_subscription_node'), 'subscription', ['node'], unique=False)
+    op.create_index(op.f('ix_subscription_target_hash'), 'subscription', ['target_hash'], unique=False)
+    op.create_table('subscription_nonce',
+    sa.Column('node', sa.LargeBinary(), nullable=False),
+    sa.Column('nonce', sa.BigInteger(), nullable=False),
+    sa.PrimaryKeyConstraint('node', name=op.f('pk_subscription_nonce')),
+    sqlite_with_rowid=False
+    )
     op.create_table('task',
     sa.Column('key', sa.LargeBinary(), nullable=False),
     sa.Column('created_at', sa.Text(), nullable=True),
@@ -993,6 +1017,10 @@ def downgrade() -> None:
     op.drop_index('waiting_task', table_name='task', sqlite_where=sa.text('created_at IS NOT NULL AND node IS NULL AND runs IS NULL AND ending IS NULL'), postgresql_where=sa.text('created_at IS NOT NULL AND node IS NULL AND runs IS NULL AND ending IS NULL'))
     op.drop_index('unscored_task', table_name='task', sqlite_where=sa.text('task_group IS NOT NULL AND scored_in IS NULL'), postgresql_where=sa.text('task_group IS NOT NULL AND scored_in IS NULL'))
     op.drop_table('task')
+    op.drop_table('subscription_nonce')
+    op.drop_index(op.f('ix_subscription_target_hash'), table_name='subscription')
+    op.drop_index(op.f('ix_subscription_node'), table_name='subscription')
+    op.drop_table('subscription')
     op.drop_table('strike')
     op.drop_table('state_snapshot')
     op.drop_table('signing_embargo')
@@ -1027,6 +1055,7 @@ def downgrade() -> None:
     op.drop_index(op.f('ix_objection_block'), table_name='objection')
     op.drop_table('objection')
     op.drop_table('notify_place')
+    op.drop_index('notice_of_node', table_name='notice')
     op.drop_index('notice_of', table_name='notice')
     op.drop_index(op.f('ix_notice_undone_by'), table_name='notice')
     op.drop_index(op.f('ix_notice_block'), table_name='notice')

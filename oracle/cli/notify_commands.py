@@ -91,9 +91,10 @@ def _send_test_message(target: Target) -> str | None:
 
 @notify.command("list", epilog="Example: qos-oracle notify list --json")
 def list_targets(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
-    """List the notification targets with progress and last error."""
+    """List targets and owners' subscriptions with progress and last error."""
     with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
         target_names = [target_settings.name for target_settings in records.config.notify]
+        target_names += [entry.progress_name for entry in uow.subscriptions.list_live()]
         newest_seq = uow.notices.get_newest_seq()
         progress_by_target = {
             progress.target: progress for progress in uow.notices.list_progress()
@@ -107,7 +108,7 @@ def list_targets(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption =
         )
         return
     if not target_names:
-        typer.echo("no notification target is configured in [[notify]]")
+        typer.echo("no notification target is configured in [[notify]], and nobody subscribed")
     for name in target_names:
         typer.echo(f"{name}: {_describe_progress(progress_by_target.get(name), newest_seq)}")
 

@@ -75,7 +75,11 @@ def open_jobs(
         ),
         Job("reconcile", RECONCILE_SECONDS, sending_jobs.reconcile_nonces),
         # Before the index: notices read blocks that a manual rewind is about to replace.
-        *([open_notify_job(index, ingest, health, is_daemon=is_daemon)] if config.notify else []),
+        *(
+            [open_notify_job(index, ingest, health, is_daemon=is_daemon)]
+            if config.has_notices
+            else []
+        ),
         *([build_node_metrics_job(index)] if config.metrics.nodes and is_daemon else []),
         *([] if feed_jobs is None else feed_jobs.build_jobs()),
         Job("index", poll_seconds, index_job.run_tick, index.chain.tracker.estimate_poll_wait),

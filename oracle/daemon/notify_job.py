@@ -18,6 +18,7 @@ from oracle.indexer.loop import IngestState
 from oracle.notify.apprise_target import AppriseTarget
 from oracle.notify.condition_notices import ConditionNoticeWriter
 from oracle.notify.notifier import Heartbeat, Notifier
+from oracle.notify.subscriber_delivery import SubscriberDeliveries, SubscriberSettings
 from oracle.notify.target import NoticeFilter, Target
 from oracle.notify.webhook import Webhook, WebhookEndpoint
 from oracle.signing.keystore import read_secret_file
@@ -35,7 +36,8 @@ def open_notify_job(
     `run --once` waits until the response arrives.
     """
     targets = open_targets(records.config.notify, unix_seconds)
-    notifier = Notifier(targets, records.store, records.rules, unix_seconds)
+    subscribers = open_subscribers(records)
+    notifier = Notifier(targets, records.store, records.rules, unix_seconds, subscribers)
     conditions = ConditionNoticeWriter(records.store, time.monotonic, unix_seconds)
     heartbeats = [
         Heartbeat(target, section.heartbeat_seconds, time.monotonic)
@@ -58,6 +60,24 @@ def open_notify_job(
         return {} if notifier.run_once(head, BACKGROUND_SECONDS if is_daemon else None) else None
 
     return Job("notify", _TICK_SECONDS, tick)
+
+
+def open_subscribers(records: Records) -> SubscriberDeliveries | None:
+    """Return the deliveries to owners who subscribed, or None if `[subscriptions]` is off.
+
+    Raises:
+        InputError: Apprise is missing, or rejects the URL of the mail server.
+    """
+    section = records.config.subscriptions
+    if section.terms is None:
+        return None
+    if section.mail_url is not None:
+        # Check the URL at the start, with an address that gets no mail.
+        AppriseTarget("subscriptions.mail_url", NoticeFilter(), section.mail_url, "a@example.org")
+    settings = SubscriberSettings(
+        section.terms, section.mail_url, section.max_failing_days, section.allow_private
+    )
+    return SubscriberDeliveries(settings, records.store, unix_seconds)
 
 
 def open_targets(sections: Sequence[NotifySection], clock: Callable[[], float]) -> list[Target]:

@@ -24,6 +24,7 @@ from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
 from oracle.indexer.snapshots import MAX_REQUEST_LOGS
 from oracle.kickouts.objection_intake import IntakeSettings, ObjectionIntake
+from oracle.notify.subscriptions import SubscriptionIntake
 from oracle.queries.api.node_order import NodeRankingCache
 from oracle.queries.api.source import ApiSource
 from oracle.queries.explain import EventArchive
@@ -145,6 +146,7 @@ def build_api_source(
         labels={Address(address): label for address, label in config.network.labels.items()},
         explorer=config.network.explorer,
         objection_intake=_open_objection_intake(records),
+        subscriptions=_open_subscription_intake(records),
         rules_id=format_configured_rules_id(config, reader),
         announced_folder=config.rules.announced_folder,
         shadow_rules=read_shadow_rules(config),
@@ -162,6 +164,13 @@ def _open_objection_intake(records: Records) -> ObjectionIntake | None:
         section.daily_gas,
     )
     return ObjectionIntake(records.store.open_unfenced(), settings)
+
+
+def _open_subscription_intake(records: Records) -> SubscriptionIntake | None:
+    terms = records.config.subscriptions.terms
+    if terms is None:
+        return None
+    return SubscriptionIntake(records.store.open_unfenced(), terms, unix_seconds)
 
 
 def open_read_api(

@@ -4,23 +4,31 @@ Apprise is an optional package (extra `notify`).
 """
 
 import importlib
+import logging
 import re
 from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from oracle.errors import InputError
 from oracle.notify.target import Message, NotDeliveredError, NoticeFilter
 from oracle.resources import format_install_command
-from oracle.telemetry.safe_text import register_secret
+from oracle.telemetry.safe_text import REDACTED, register_secret
 
 # Shorter parts of a URL are mostly ordinary words, which must not be redacted.
 _MIN_REDACTED_LENGTH = 8
+_MAIL_ADDRESS = re.compile(r"[^\s<>'\"]+@[^\s<>'\"]+")
 
 
 class AppriseTarget:
     """A target given by an Apprise URL, which is never shown because it may contain a token."""
 
-    def __init__(self, name: str, notice_filter: NoticeFilter, url: str) -> None:
-        """Raise InputError if Apprise is not installed or rejects the URL."""
+    def __init__(
+        self, name: str, notice_filter: NoticeFilter, url: str, recipient: str | None = None
+    ) -> None:
+        """Raise InputError if Apprise is not installed or rejects the URL.
+
+        `recipient` is a mail address that replaces the one in the URL of a mail server.
+        """
         self.name = name
         self.notice_filter = notice_filter
         # Some services put a token in place of the host name.
@@ -28,6 +36,12 @@ class AppriseTarget:
             if len(url_part) >= _MIN_REDACTED_LENGTH:
                 register_secret(url_part)
         self._apprise = _import_apprise(name).Apprise()
+        if recipient is not None:
+            # Not registered for redaction: an owner could choose a word of the log as an address.
+            parts = urlsplit(url)
+            fields = [field for field in parse_qsl(parts.query) if field[0] != "to"]
+            query = urlencode([*fields, ("to", recipient)])
+            url = urlunsplit(parts._replace(path="", query=query))
         if not self._apprise.add(url):
             raise InputError(
                 f"notify {name}: url: Apprise rejects the URL; expected the URL of a service that "
@@ -41,11 +55,20 @@ class AppriseTarget:
             raise NotDeliveredError(f"{self.name}: Apprise could not deliver the message")
 
 
+def _redact_mail_addresses(record: logging.LogRecord) -> bool:
+    """Redact mail addresses in a warning of Apprise, and keep the warning."""
+    record.msg, record.args = _MAIL_ADDRESS.sub(REDACTED, record.getMessage()), None
+    return True
+
+
 def _import_apprise(target_name: str) -> Any:  # noqa: ANN401  a module that may be missing
     try:
-        return importlib.import_module("apprise")
+        apprise = importlib.import_module("apprise")
     except ModuleNotFoundError as error:
         raise InputError(
             f"notify {target_name}: url: Apprise is not installed; run "
             f"{format_install_command('notify')}"
         ) from error
+    # Adding the same filter again has no effect.
+    importlib.import_module("apprise.logger").logger.addFilter(_redact_mail_addresses)
+    return apprise

@@ -73,6 +73,23 @@ _TEMPLATE_BY_KIND: Mapping[str, str] = {
     NoticeKind.CONDITION_OVER: "resolved: {title} ({condition})",
     NoticeKind.DAEMON_WAS_DOWN: "no daemon was running for {down}",
 }
+_OPERATOR_KINDS = frozenset(
+    {
+        *(NoticeKind.REPORT_ACCEPTED, NoticeKind.REPORT_HELD),
+        *(NoticeKind.HALTED, NoticeKind.HALT_CLEARED),
+        *(NoticeKind.CONDITION_BEGAN, NoticeKind.CONDITION_OVER, NoticeKind.DAEMON_WAS_DOWN),
+    }
+)
+# Kinds about the network that every owner of a node may subscribe to.
+OWNER_NETWORK_KINDS = frozenset(
+    {
+        *(NoticeKind.INCIDENT_BEGAN, NoticeKind.INCIDENT_OVER),
+        *(NoticeKind.RULES_ANNOUNCED, NoticeKind.RULES_CANCELLED, NoticeKind.RULES_SET),
+    }
+)
+# All kinds that the owner of a node may subscribe to. A reorg is delivered with the notices that
+# it retracted, so it cannot be chosen.
+OWNER_KINDS = frozenset(NoticeKind) - _OPERATOR_KINDS - {NoticeKind.REORG}
 _HUNDREDTH_OF_PERCENT = 10**14
 # Values accepted by `[[notify]] kinds`: notice kinds and health conditions.
 SELECTABLE_KINDS = frozenset(

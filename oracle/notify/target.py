@@ -26,10 +26,14 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class NoticeFilter:
-    """Filter of a target by kinds and nodes; an empty set matches everything."""
+    """Filter of a target by kinds and nodes; an empty set matches everything.
+
+    Notices about no node match a filter by nodes only if their kind is one of `network_kinds`.
+    """
 
     kinds: frozenset[str] = frozenset()
     nodes: frozenset[Address] = frozenset()
+    network_kinds: frozenset[str] = frozenset()
 
     def matches(self, notice: Notice) -> bool:
         """Return whether a notice matches.
@@ -39,6 +43,8 @@ class NoticeFilter:
         names = {notice.kind, str(notice.body.get("condition", notice.kind))}
         if self.kinds and not self.kinds & names:
             return False
+        if notice.node is None and notice.kind in self.network_kinds:
+            return True
         return not self.nodes or notice.node in self.nodes
 
 

@@ -33,13 +33,15 @@ def compute_signature(secret: bytes, message_id: str, timestamp: int, body: byte
 class WebhookEndpoint:
     """URL and secret of a webhook; `timeout_seconds` limits the wait for a response.
 
-    `allow_private` permits a host whose address is not public.
+    `allow_private` permits a host whose address is not public. `shown_as` replaces the host in
+    errors; if it is None, the URL is the operator's, and its tokens are registered for redaction.
     """
 
     url: str = field(repr=False)
     secret: bytes = field(repr=False)
     timeout_seconds: float = 10.0
     allow_private: bool = False
+    shown_as: str | None = None
 
 
 class Webhook:
@@ -55,7 +57,7 @@ class Webhook:
         """Raise InputError if the URL is not http(s); `clock` returns unix seconds."""
         self.name = name
         self.notice_filter = notice_filter
-        self._host = redact_url(endpoint.url, _SCHEMES, f"notify {name}: url")
+        self._host = endpoint.shown_as or redact_url(endpoint.url, _SCHEMES, f"notify {name}: url")
         self._endpoint = endpoint
         self._clock = clock
         # Proxies and credentials from the environment are not used.
@@ -71,6 +73,22 @@ class Webhook:
 
         Redirects are not followed, so that no other host sees the message.
         """
+        self._post(message)
+
+    def send_challenge(self, message: Message, challenge: str) -> None:
+        """Send a message whose response must contain `challenge`; raise as `send`.
+
+        The response is the challenge alone, or a JSON object with the key `challenge`.
+        """
+        response_body = self._post(message)
+        try:
+            answer = msgspec.json.decode(response_body, type=dict[str, object]).get("challenge")
+        except msgspec.DecodeError:
+            answer = response_body.decode("utf-8", "replace")
+        if answer != challenge:
+            raise NotDeliveredError(f"{self._host}: the response does not contain the challenge")
+
+    def _post(self, message: Message) -> bytes:
         body, timestamp = msgspec.json.encode(dict(message.body)), int(self._clock())
         headers = {
             "X-QoS-Id": message.id,
@@ -86,6 +104,7 @@ class Webhook:
             raise NotDeliveredError(str(error)) from None
         if response.status not in _SUCCESS_STATUSES:
             raise NotDeliveredError(f"{self._host}: HTTP status {response.status}; expected 2xx")
+        return response.body
 
     def _resolve_public_address(self, host: str, port: int) -> str:
         """Return the address to connect to: a webhook must not reach the private network.

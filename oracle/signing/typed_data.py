@@ -1,10 +1,10 @@
-"""EIP-712 data of reports, objections and answers.
+"""EIP-712 data of reports, objections, answers and requests for notices.
 
 Reports and objections are hashed as in RootRounds.sol and Objections.sol.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from oracle.chain.proofs.keccak import keccak
@@ -22,6 +22,13 @@ _OBJECTION_TYPE = (
 )
 _ANSWER_TYPE = "address node,uint40 dueSince,bool isAccepted,string because,uint40 answeredAt"
 _OBJECTIONS_NAME, _OBJECTIONS_VERSION = "QoSObjections", "1"
+# No contract verifies these requests, so the service is named in the message instead.
+_NOTICES_DOMAIN_TYPE = "string name,string version,uint256 chainId"
+_NOTICE_REQUEST_TYPE = (
+    "string service,address node,string action,string channel,string target,string kinds,"
+    "uint64 nonce,uint40 deadline"
+)
+_NOTICES_NAME, _NOTICES_VERSION = "QoSNotices", "1"
 # Seconds: the contract rejects signatures with a longer lifetime (RoundHead.sol).
 MAX_TTL_SECONDS = 3600
 
@@ -96,6 +103,29 @@ class AnswerStatement:
 
 # What a reporter signs.
 SignableStatement = ReportStatement | AnswerStatement
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeRequest:
+    """A node's signed request to subscribe to its notices, to list subscriptions, or to end one.
+
+    `service` is the URL of the pages. `target` is the address of a new subscription, or the id of
+    the one to end. `kinds` is comma-separated. `nonce` must be larger than that of the node's last
+    request, and `deadline` is in unix seconds.
+    """
+
+    service: str
+    node: Address
+    action: str
+    nonce: int
+    deadline: int
+    channel: str = ""
+    target: str = field(default="", repr=False)
+    kinds: str = ""
+
+    def compute_digest(self, chain_id: int) -> Hash:
+        """Return the digest that is signed."""
+        return _hash_typed_data(build_notice_request_data(self, chain_id))
 
 
 def compute_config_digest(
@@ -199,6 +229,32 @@ def _build_objections_data(
             "verifyingContract": domain.contract,
         },
         "message": message,
+    }
+
+
+def build_notice_request_data(request: NoticeRequest, chain_id: int) -> dict[str, Any]:
+    """Return the request as EIP-712 data, which wallets show and sign."""
+    return {
+        "types": {
+            "EIP712Domain": _parse_type_members(_NOTICES_DOMAIN_TYPE),
+            "NoticeRequest": _parse_type_members(_NOTICE_REQUEST_TYPE),
+        },
+        "primaryType": "NoticeRequest",
+        "domain": {
+            "name": _NOTICES_NAME,
+            "version": _NOTICES_VERSION,
+            "chainId": chain_id,
+        },
+        "message": {
+            "service": request.service,
+            "node": request.node,
+            "action": request.action,
+            "channel": request.channel,
+            "target": request.target,
+            "kinds": request.kinds,
+            "nonce": request.nonce,
+            "deadline": request.deadline,
+        },
     }
 
 

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from oracle.store.state.snapshot_repository import SnapshotRepository
     from oracle.store.state.task_repository import TaskRepository
     from oracle.store.state.undo_journal import UndoJournal
+    from oracle.store.subscription_repository import SubscriptionRepository
 
 # The daemon renews its lease every few seconds, so on a replica that keeps up the newest replayed
 # transaction is never old. If a replica has replayed nothing since its start, it lags by at least
@@ -146,6 +147,7 @@ class UnitOfWork:
     halts: "HaltRepository" = _open_lazily("halts")
     reorgs: "ReorgRepository" = _open_lazily("raw.block_repository")
     notices: "NoticeRepository" = _open_lazily("notice_repository")
+    subscriptions: "SubscriptionRepository" = _open_lazily("subscription_repository")
     gateway: "GatewayRepositories" = _open_lazily("gateway_repositories")
     draws: "DrawRepository" = _open_lazily("state.draw_repository")
     downloads: "DownloadRepository" = _open_lazily("state.draw_repository")

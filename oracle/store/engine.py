@@ -86,6 +86,8 @@ def create_write_engine(url: URL) -> Engine:
         pool_size=1,
         max_overflow=4,
         pool_timeout=BUSY_SECONDS,
+        # Errors must not show the values of a statement, which may be secret.
+        hide_parameters=True,
         connect_args=build_keepalive_args(url),
     )
     event.listen(engine, "begin", _acquire_writer_lock)
@@ -104,6 +106,8 @@ def create_read_engine(url: URL) -> Engine:
         pool_size=4,
         max_overflow=4,
         pool_timeout=BUSY_SECONDS,
+        # Errors must not show the values of a statement, which may be secret.
+        hide_parameters=True,
         isolation_level="REPEATABLE READ",
         execution_options={"postgresql_readonly": True},
         connect_args=build_keepalive_args(url),
@@ -137,7 +141,9 @@ def _restrict_file_mode(url: URL) -> None:
 
 
 def _create_sqlite_engine(url: URL) -> Engine:
-    engine = create_engine(url, pool_size=4, max_overflow=4, pool_timeout=BUSY_SECONDS)
+    engine = create_engine(
+        url, pool_size=4, max_overflow=4, pool_timeout=BUSY_SECONDS, hide_parameters=True
+    )
     event.listen(engine, "connect", _configure_sqlite_connection)
     return engine
 

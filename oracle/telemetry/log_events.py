@@ -113,6 +113,10 @@ LOG_EVENTS: Mapping[str, str] = {
     "The statement is not sent again.",
     "statement_from_unknown_signer": "A peer sent a statement that was signed by an address "
     "outside the signer set.",
+    "subscription_created": "The owner of a node subscribed to its notices. The address of the "
+    "webhook or mailbox is not logged.",
+    "subscription_ended": "The daemon ended the subscription of a node's owner for the reason in "
+    "`reason`, which the owner can list. Nothing to do, unless the reason is yours.",
     "step_completed": "A step of the daemon changed something; the fields list the changes.",
     "step_failed": "A step failed and is retried. Logged at the 1st, 2nd, 4th, 8th … consecutive "
     "failure.",

@@ -87,3 +87,21 @@ def init_target_metrics(target: str) -> None:
     NOTIFY_SENT.labels(target)
     NOTIFY_FAILED.labels(target)
     NOTIFY_WAITING.labels(target)
+
+
+SUBSCRIPTIONS = Gauge(
+    "oracle_notify_subscriptions",
+    "Subscriptions of node owners by state: new or unconfirmed (not confirmed yet), or active.",
+    ["state"],
+    registry=REGISTRY,
+)
+SUBSCRIBER_MESSAGES = Counter(
+    "oracle_notify_subscriber_messages_total",
+    "Messages to subscribed node owners, confirmations included, by result: delivered or failed.",
+    ["result"],
+    registry=REGISTRY,
+)
+for _state in ("new", "unconfirmed", "active"):
+    SUBSCRIPTIONS.labels(_state)
+for _result in ("delivered", "failed"):
+    SUBSCRIBER_MESSAGES.labels(_result)

@@ -84,6 +84,7 @@ WRITTEN = {
     "reporters": {"peers": [f"https://h/{TOKEN}"]},
     "feed": {"url": f"https://h/{TOKEN}", "compare_url": f"https://g/{TOKEN}"},
     "notify": [{"name": "us", "url": f"https://h/{TOKEN}", "secret_file": "a-file"}],
+    "subscriptions": {"mail_url": f"mailtos://me:{TOKEN}@h"},
     "tracing": {"endpoint": f"https://h/{TOKEN}"},
 }
 

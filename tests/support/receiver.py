@@ -28,6 +28,7 @@ class Receiver:
     """The server.
 
     `statuses` are the next responses, followed by 200. While `gate` is clear, no response is sent.
+    If `returns_challenge`, a response contains the challenge of its request.
     """
 
     url: str = ""
@@ -35,6 +36,7 @@ class Receiver:
     statuses: deque[int] = field(default_factory=deque)
     gate: Event = field(default_factory=Event)
     arrived: Event = field(default_factory=Event)
+    returns_challenge: bool = False
 
     @property
     def kinds(self) -> list[str]:
@@ -58,11 +60,14 @@ def receiving() -> Iterator[Receiver]:
             receiver.arrived.set()
             receiver.gate.wait()
             status = receiver.statuses.popleft() if receiver.statuses else 200
+            challenge = json.loads(body).get("challenge") if receiver.returns_challenge else None
+            answer = json.dumps({"challenge": challenge}).encode() if challenge else b""
             self.send_response(status)
-            self.send_header("Content-Length", "0")
+            self.send_header("Content-Length", str(len(answer)))
             if status in {301, 302, 307}:
                 self.send_header("Location", receiver.url)
             self.end_headers()
+            self.wfile.write(answer)
 
         def log_message(self, *_: Any) -> None:
             """Drop the access log."""

@@ -77,7 +77,7 @@ ROWS = (
         ),
     ),
     Row(
-        "Notifications (with [[notify]])",
+        "Notifications (with [[notify]] or [subscriptions])",
         (
             Panel(
                 "Messages delivered",
@@ -93,6 +93,16 @@ ROWS = (
                 "Failed attempts of the next message",
                 COUNT,
                 (build_value_line("oracle_notify_consecutive_failures", "target"),),
+            ),
+            Panel(
+                "Subscriptions of node owners",
+                COUNT,
+                (build_value_line("oracle_notify_subscriptions", "state"),),
+            ),
+            Panel(
+                "Messages to subscribed owners",
+                PER_SECOND,
+                (build_rate_line("oracle_notify_subscriber_messages_total", "result"),),
             ),
         ),
     ),

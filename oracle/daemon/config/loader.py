@@ -57,6 +57,10 @@ from oracle.daemon.config.sections import (
     find_reporter_faults,
     find_shadow_faults,
 )
+from oracle.daemon.config.subscriptions_section import (
+    SubscriptionsSection,
+    find_subscription_faults,
+)
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
 from oracle.signing.keystore import check_private_file_mode
@@ -163,9 +167,15 @@ class Config(BaseSettings):
     statements: StatementsSection = StatementsSection()
     api: ApiSection = ApiSection()
     notify: tuple[NotifySection, ...] = ()
+    subscriptions: SubscriptionsSection = SubscriptionsSection()
     metrics: MetricsSection = MetricsSection()
     tracing: TracingSection = TracingSection()
     log: LogSection = LogSection()
+
+    @property
+    def has_notices(self) -> bool:
+        """Whether anybody receives notices."""
+        return bool(self.notify) or self.subscriptions.enabled
 
     @classmethod
     @override
@@ -304,6 +314,7 @@ def _find_conflicts(config: Config) -> list[str]:
     faults += find_listener_faults(config.web, config.statements, config.api)
     faults += find_reporter_faults(config.reporters)
     faults += find_notify_faults(config.notify)
+    faults += find_subscription_faults(config.subscriptions)
     faults += find_shadow_faults(config.shadow)
     if oracle.publish and oracle.address is None:
         faults.append("oracle.publish: requires oracle.address")

@@ -15,6 +15,7 @@ from oracle.errors import InputError, TransientError
 from oracle.indexer.round_leaves import LeafCache
 from oracle.indexer.rules_binding import check_bound_rules
 from oracle.kickouts.objection_intake import ObjectionIntake
+from oracle.notify.subscriptions import SubscriptionIntake
 from oracle.queries.answers import AsOf, LogPlace, build_as_of, load_event_sources
 from oracle.queries.api.node_order import NodeRanking, NodeRankingCache
 from oracle.queries.api.recent_draws import RecentDraw, RecentDrawCache
@@ -52,6 +53,7 @@ class ApiSource:
     is the text whose sha256 is the contract's `rulesHash`, and `announced_folder` has such texts
     of other rules. `shadow_rules` are the shadow sets by their names.
     `objection_intake` is None if `POST /v1/objections` accepts none.
+    `subscriptions` is None if owners cannot subscribe to notices.
     """
 
     archive: EventArchive
@@ -66,6 +68,7 @@ class ApiSource:
     leaves: LeafCache = field(default_factory=LeafCache)
     draws: RecentDrawCache = field(default_factory=RecentDrawCache)
     objection_intake: ObjectionIntake | None = None
+    subscriptions: SubscriptionIntake | None = None
     rules_id: str = field(kw_only=True)
     announced_folder: Path | None = None
     shadow_rules: Mapping[str, Rules] = field(default_factory=dict)

@@ -22,6 +22,7 @@ notice = Table(
     sqlite_with_rowid=False,
 )
 Index("notice_of", notice.c.subject, notice.c.kind)
+Index("notice_of_node", notice.c.node, notice.c.seq)
 
 # Delivery progress and retry state of each target.
 notify_place = Table(
@@ -32,5 +33,35 @@ notify_place = Table(
     Column("tries", BigInteger, nullable=False),  # failed tries of the next notice
     Column("next_at", BigInteger, nullable=False),  # unix seconds by the caller's clock
     Column("last_error", Text),
+    sqlite_with_rowid=False,
+)
+
+# Subscriptions of node owners. Delivery progress is in `notify_place`, as `subscription:ID`.
+subscription = Table(
+    "subscription",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("node", LargeBinary, nullable=False, index=True),
+    Column("channel", Text, nullable=False),  # webhook, mail
+    # Secret: a URL or a mail address; empty once the subscription has ended.
+    Column("target", Text, nullable=False),
+    Column("kinds", Text, nullable=False),  # comma-separated; empty: all
+    # Secret: signs webhook messages; the keys of links are derived from it.
+    Column("secret", LargeBinary, nullable=False),
+    Column("state", Text, nullable=False),  # new, unconfirmed, active, ended
+    Column("reason", Text),  # why it ended
+    Column("created_at", BigInteger, nullable=False),  # unix seconds
+    Column("changed_at", BigInteger, nullable=False),  # unix seconds of the last state change
+    # SHA-256 of the target, which limits how often a target is used after it was erased.
+    Column("target_hash", LargeBinary, nullable=False, index=True),
+    sqlite_with_rowid=False,
+)
+
+# The nonce of each node's last signed request about subscriptions, so that none is repeated.
+subscription_nonce = Table(
+    "subscription_nonce",
+    metadata,
+    Column("node", LargeBinary, primary_key=True),
+    Column("nonce", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )

@@ -9,8 +9,8 @@ from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import OperationCancelled, RulesScheduled
 from oracle.domain.ids import Hash
 from oracle.domain.reports.contract_state import ContractChanges
-from oracle.notify.notifier import compute_backoff_seconds
 from oracle.notify.target import NoticeFilter
+from oracle.notify.target_delivery import compute_backoff_seconds
 from oracle.store.halts import HaltClearRecord
 from tests.integration.notify.told import Told, only_about
 from tests.support.examples import examples

@@ -1,4 +1,4 @@
-"""Types of addresses, hashes and integers in requests, and the body of `POST /v1/select`.
+"""Types of addresses, hashes, integers and signatures, and the body of `POST /v1/select`.
 
 Any letter case is accepted, and converted to lower case. The published schema shows the pattern.
 The parser also checks EIP-55 checksums.
@@ -56,6 +56,17 @@ Uint40 = Annotated[int, Field(ge=0, le=_UINT40), _FromJson]
 _NonNegativeInteger = Annotated[int, Field(ge=0, le=_MAX_EXACT_INTEGER), _FromJson]
 _PositiveInteger = Annotated[int, Field(ge=1, le=_MAX_EXACT_INTEGER), _FromJson]
 _Version = Annotated[list[Uint32], Field(min_length=3, max_length=3)]
+
+SignatureInput = Annotated[str, Field(pattern="^0x[0-9a-fA-F]{130}$")]
+# Some wallets return the parity of the point instead of 27 or 28.
+_V_OFFSET = 27
+
+
+def decode_signature(text: str) -> bytes:
+    """Return the 65 bytes of r, s and v of a `SignatureInput`, with v as 27 or 28."""
+    raw_signature = bytes.fromhex(text[2:])
+    v = raw_signature[-1]
+    return raw_signature[:-1] + bytes([v + _V_OFFSET if v < _V_OFFSET else v])
 
 
 class WantedTask(BaseModel):

@@ -1,4 +1,4 @@
-"""The route that accepts signed objections: the only one of the read API that stores anything."""
+"""The route that accepts signed objections and stores them for the daemon."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,13 @@ from fastapi.responses import Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from oracle.daemon.web.api.answering import ApiAnswers, describe_problem
-from oracle.daemon.web.api.input_types import AddressInput, Uint32, Uint40
+from oracle.daemon.web.api.input_types import (
+    AddressInput,
+    SignatureInput,
+    Uint32,
+    Uint40,
+    decode_signature,
+)
 from oracle.daemon.web.rate_limit import ClientBuckets, TokenBucket
 from oracle.domain.ids import Address
 from oracle.domain.reports.objections import MAX_WORDS_BYTES, ObjectionReason
@@ -30,8 +36,6 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
         HTTPStatus.TOO_MANY_REQUESTS, "a limit is reached; `calldata` can be sent by any account."
     ),
 }
-# Some wallets return the parity of the point instead of 27 or 28.
-_V_OFFSET = 27
 
 
 def _check_words(text: str) -> str:
@@ -65,7 +69,7 @@ class SignedObjection(BaseModel):
     )
     seq: Uint32 = Field(description="The number of the node's next objection.")
     deadline: Uint40 = Field(description="Last block time that may include it, unix seconds.")
-    signature: Annotated[str, Field(pattern="^0x[0-9a-fA-F]{130}$")]
+    signature: SignatureInput
     to: AddressInput | None = Field(None, description="The contract; ignored.")
     calldata: str | None = Field(None, description="Ignored.")
 
@@ -76,12 +80,6 @@ class SignedObjection(BaseModel):
         return ObjectionStatement(
             Address(self.node), self.due_since, reason.value, self.text, self.seq, self.deadline
         )
-
-    @property
-    def signature_bytes(self) -> bytes:
-        """The bytes of r, s and v, with v as 27 or 28."""
-        raw = bytes.fromhex(self.signature[2:])
-        return raw[:-1] + bytes([raw[-1] + _V_OFFSET]) if raw[-1] < _V_OFFSET else raw
 
 
 def build_intake_routes(
@@ -120,7 +118,9 @@ def build_intake_routes(
         """
         response = api_answers.answer_request(
             request,
-            lambda: accept_objection(api_answers.source, signed.statement, signed.signature_bytes),
+            lambda: accept_objection(
+                api_answers.source, signed.statement, decode_signature(signed.signature)
+            ),
         )
         if response.status_code == HTTPStatus.OK:
             response.status_code = HTTPStatus.ACCEPTED

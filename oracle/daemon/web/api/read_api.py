@@ -28,6 +28,7 @@ from oracle.daemon.web.api.record_routes import (
     build_record_routes,
     build_rule_routes,
 )
+from oracle.daemon.web.api.subscription_routes import build_subscription_routes
 from oracle.daemon.web.pages.page_app import PageRenderer, create_page_app
 from oracle.daemon.web.played_act import DemoAct
 from oracle.domain.ids import Address
@@ -51,7 +52,9 @@ def create_read_api(
     evidence_folder: Path | None = None,
     get_act: Callable[[], DemoAct | None] = lambda: None,
 ) -> FastAPI:
-    """Return the application of the public listener, which stores nothing but objections.
+    """Return the application of the public listener.
+
+    It stores nothing but objections, and subscriptions to notices.
 
     `cors` lists the origins whose pages may read it in a browser; `*` allows all.
     `evidence_folder` is where the daemon writes evidence, or None if that is on another host.
@@ -87,6 +90,8 @@ def create_read_api(
     ]
     if source.objection_intake is not None:
         routers.append(build_intake_routes(api_answers))
+    if source.subscriptions is not None:
+        routers.append(build_subscription_routes(source.subscriptions))
     for router in routers:
         app.include_router(router)
     # The middleware added last runs first, so CORS headers are set on fresh responses, too.
@@ -102,7 +107,7 @@ def create_read_api(
     refuse = partial(_refuse_path, routes)
     app.add_api_route("/v1/{path:path}", refuse, methods=_METHODS, include_in_schema=False)
     # The pages handle all other paths.
-    app.mount("/", create_page_app(pages))
+    app.mount("/", create_page_app(pages, source.subscriptions))
     return app
 
 

@@ -142,6 +142,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     advice = build_node_advice(snapshot, record)
     announced_times = _list_announced_times(snapshot)
     objection_values = build_objection_values(snapshot, node, node_answer.objections)
+    subscriptions = snapshot.source.subscriptions
     return render_template(
         "node.html",
         **build_frame_values(snapshot, "Nodes", f"/v1/nodes/{node.address}"),
@@ -160,6 +161,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         periods=list_score_periods(history),
         **build_advice_values(advice, snapshot.source.token),
         has_evidence=request.has_evidence,
+        channels=[] if subscriptions is None else subscriptions.terms.channels,
         turns=[(change, SENTENCE_BY_CHANGE[change.what]) for change in past.membership],
         charts=build_charts(history, node_summary.rules),
         marks=_build_mark_texts(history, snapshot, node_summary.rules),

@@ -1,7 +1,7 @@
 """The pages as one application: routes, headers, and error pages.
 
-The application only reads. Every page is rendered completely on the server, so that none needs a
-script; all data comes from `queries`, as in the read API.
+The pages only read, except those of subscriptions to notices. Every page is rendered completely
+on the server, so that none needs a script; all data comes from `queries`, as in the read API.
 """
 
 from collections.abc import Callable
@@ -23,9 +23,11 @@ from oracle.daemon.web.pages.page_frame import (
     get_file_response,
     render_template,
 )
+from oracle.daemon.web.pages.subscription_page import add_subscription_pages
 from oracle.daemon.web.pages.verify_page import build_verify_page, build_verify_policy
 from oracle.daemon.web.played_act import DemoAct
 from oracle.errors import OracleError
+from oracle.notify.subscriptions import SubscriptionIntake
 from oracle.queries.api.source import (
     AmbiguousPrefixError,
     ApiSource,
@@ -43,14 +45,20 @@ _UNAVAILABLE_TEXT = "Nothing is indexed yet, or the database cannot be read: qos
 _NOT_FOUND_HINT = "The address or task may be on another chain, or not indexed yet."
 
 
-def create_page_app(renderer: "PageRenderer") -> FastAPI:
-    """Return the application, to be mounted at `/` behind the paths of the read API."""
+def create_page_app(renderer: "PageRenderer", intake: SubscriptionIntake | None = None) -> FastAPI:
+    """Return the application, to be mounted at `/` behind the paths of the read API.
+
+    `intake` is None if owners cannot subscribe to notices.
+    """
     app = FastAPI(
         title="qos-oracle", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
     app.add_middleware(_SafeHeaders)
     for path, render in PAGES.items():
         app.add_api_route(path, _make_route(renderer, render), methods=["GET"])
+
+    if intake is not None:
+        add_subscription_pages(app, intake)
 
     @app.get("/docs")
     def get_api_docs() -> Response:

@@ -1,0 +1,187 @@
+"""`/v1/subscriptions`: owners of nodes subscribe to notices by a signature of the node's key.
+
+Each signed request changes the database once (its nonce), so nothing here is cached.
+"""
+
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, Literal
+
+from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from oracle.daemon.web.api.answering import (
+    build_problem,
+    build_problem_from_error,
+    describe_problem,
+)
+from oracle.daemon.web.api.input_types import AddressInput, SignatureInput, decode_signature
+from oracle.daemon.web.rate_limit import ClientBuckets, TokenBucket
+from oracle.domain.ids import ZERO_ADDRESS, Address
+from oracle.errors import OracleError
+from oracle.notify.notice_kinds import OWNER_KINDS
+from oracle.notify.subscriptions import (
+    WEBHOOK,
+    SubscriptionError,
+    SubscriptionIntake,
+    SubscriptionLimitError,
+)
+from oracle.queries.answers import LARGEST_INTEGER
+from oracle.signing.typed_data import NoticeRequest, build_notice_request_data
+from oracle.store.subscription_repository import Subscription
+
+_HOUR_SECONDS = 3600
+# Requests of all clients: each verifies a signature and writes to the database.
+_MAX_PER_SECOND, _MAX_BURST = 2.0, 20
+_NOT_STORED = {"cache-control": "no-store"}
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    403: describe_problem(HTTPStatus.FORBIDDEN, "it is not valid, or not signed by the node."),
+    429: describe_problem(HTTPStatus.TOO_MANY_REQUESTS, "a limit is reached; see `detail`."),
+}
+
+
+class SubscriptionRequest(BaseModel):
+    """The fields that were signed (`NoticeRequest`), and the signature."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    service: str = Field(max_length=200, description="`service` of `GET /v1/subscriptions`.")
+    node: AddressInput
+    action: Literal["subscribe", "list", "unsubscribe"]
+    channel: Literal["", "webhook", "mail"] = ""
+    target: str = Field(
+        "",
+        max_length=500,
+        pattern="^[!-~]*$",
+        description="The URL or mail address; for `unsubscribe`, the id of the subscription.",
+    )
+    kinds: str = Field(
+        "",
+        max_length=500,
+        pattern="^[a-z_,]*$",
+        description="Comma-separated kinds of notices; empty: all.",
+    )
+    nonce: int = Field(
+        ge=1, le=LARGEST_INTEGER, description="Larger than in the node's last request."
+    )
+    deadline: int = Field(
+        ge=0, le=LARGEST_INTEGER, description="Unix seconds, within the next hour."
+    )
+    signature: SignatureInput
+
+    @property
+    def statement(self) -> NoticeRequest:
+        """What was signed."""
+        return NoticeRequest(
+            **{**self.model_dump(exclude={"signature"}), "node": Address(self.node)}
+        )
+
+
+class SubscriptionView(BaseModel):
+    """A subscription without its address."""
+
+    id: str
+    channel: str
+    kinds: list[str]
+    state: str = Field(description="`new`, `unconfirmed`, `active` or `ended`.")
+    reason: str | None = Field(description="Why it ended.")
+    created_at: int = Field(description="Unix seconds.")
+
+
+class OwnSubscriptions(BaseModel):
+    """The subscriptions of one node, and the secret of the webhook that was just registered."""
+
+    subscriptions: list[SubscriptionView]
+    created: str | None = Field(description="The id of the new subscription.")
+    secret: str | None = Field(
+        description="With which messages to the new webhook are signed; it is returned only once."
+    )
+
+
+class SubscriptionForm(BaseModel):
+    """What a client needs to write a request; it signs `typed_data` with its own `message`."""
+
+    service: str
+    channels: list[str]
+    kinds: list[str]
+    max_per_node: int
+    typed_data: dict[str, Any] = Field(description="EIP-712 data with an example of a message.")
+
+
+def build_subscription_routes(
+    intake: SubscriptionIntake, clock: Callable[[], float] = time.monotonic
+) -> APIRouter:
+    """Return the router of subscriptions; `clock` returns seconds and never goes back."""
+    router = APIRouter(prefix="/v1", tags=["subscriptions"])
+    per_hour = intake.terms.requests_per_hour
+    client_buckets = ClientBuckets(per_hour / _HOUR_SECONDS, per_hour, clock)
+    total_bucket = TokenBucket(_MAX_PER_SECOND, _MAX_BURST, clock)
+
+    def limit_requests(request: Request) -> None:
+        """Raise 429 before the body is checked."""
+        address = "" if request.client is None else request.client.host
+        if not (client_buckets.try_acquire(address) and total_bucket.try_acquire()):
+            raise HTTPException(
+                HTTPStatus.TOO_MANY_REQUESTS, "too many requests about subscriptions; retry later"
+            )
+
+    @router.get(
+        "/subscriptions", operation_id="subscription_form", response_model=SubscriptionForm
+    )
+    def _get_form() -> Response:
+        """Return what an owner signs to subscribe to the notices of a node."""
+        example = NoticeRequest(intake.terms.site, ZERO_ADDRESS, "list", nonce=1, deadline=0)
+        form = SubscriptionForm(
+            service=intake.terms.site,
+            channels=intake.terms.channels,
+            kinds=sorted(OWNER_KINDS),
+            max_per_node=intake.terms.max_per_node,
+            typed_data=build_notice_request_data(example, intake.load_chain_id()),
+        )
+        return JSONResponse(form.model_dump(), headers=_NOT_STORED)
+
+    @router.post(
+        "/subscriptions",
+        operation_id="subscribe",
+        response_model=OwnSubscriptions,
+        responses=_REFUSALS,
+        dependencies=[Depends(limit_requests)],
+    )
+    def _handle_request(body: SubscriptionRequest) -> Response:
+        """Subscribe to the notices of a node, list its subscriptions, or end one.
+
+        The signature must be by the node's key. A webhook must then return the `challenge` that it
+        gets; a mail address gets a link for confirmation.
+        """
+        try:
+            entries, created = intake.handle_request(
+                body.statement, decode_signature(body.signature)
+            )
+        except SubscriptionLimitError as error:
+            return build_problem(HTTPStatus.TOO_MANY_REQUESTS, str(error))
+        except SubscriptionError as error:
+            return build_problem(HTTPStatus.FORBIDDEN, str(error))
+        except OracleError as error:
+            return build_problem_from_error(error)
+        is_webhook = created is not None and created.channel == WEBHOOK
+        answer = OwnSubscriptions(
+            subscriptions=[_build_view(entry) for entry in entries],
+            created=None if created is None else created.id,
+            secret=created.secret.hex() if created is not None and is_webhook else None,
+        )
+        return JSONResponse(answer.model_dump(), headers=_NOT_STORED)
+
+    return router
+
+
+def _build_view(entry: Subscription) -> SubscriptionView:
+    return SubscriptionView(
+        id=entry.id,
+        channel=entry.channel,
+        kinds=sorted(entry.kinds or OWNER_KINDS),
+        state=entry.state,
+        reason=entry.reason,
+        created_at=entry.created_at,
+    )

@@ -1,0 +1,71 @@
+"""The page behind the link in each message: it confirms or ends a subscription without a key.
+
+Opening the page changes nothing, because mail scanners open links; its buttons do.
+"""
+
+from http import HTTPStatus
+
+from fastapi import FastAPI
+from fastapi.responses import Response
+
+from oracle.daemon.web.pages.page_frame import UNAVAILABLE, render_template
+from oracle.errors import OracleError
+from oracle.notify.subscriptions import SubscriptionIntake, compute_link_token
+from oracle.store.subscription_repository import SubscriptionState
+
+_PATH = "/subscriptions/{subscription_id}/{token}"
+_HEADLINE_BY_STATE = {
+    SubscriptionState.NEW: "Not confirmed yet",
+    SubscriptionState.UNCONFIRMED: "Not confirmed yet",
+    SubscriptionState.ACTIVE: "Active subscription",
+    SubscriptionState.ENDED: "Ended subscription",
+}
+
+
+def add_subscription_pages(app: FastAPI, intake: SubscriptionIntake) -> None:
+    """Add the page of a subscription, and the actions of its buttons."""
+
+    @app.get(_PATH)
+    def get_subscription(subscription_id: str, token: str) -> Response:
+        """Show a subscription with the buttons that confirm and end it."""
+        return _render_subscription(intake, subscription_id, token)
+
+    @app.post(_PATH + "/{action}")
+    def change_subscription(subscription_id: str, token: str, action: str) -> Response:
+        """Confirm or end a subscription."""
+        change = {"confirm": intake.confirm, "end": intake.end}.get(action)
+        try:
+            entry = intake.find_by_link(subscription_id, token)
+            if entry is not None and change is not None:
+                change(entry)
+        except OracleError:
+            return _render("Service unavailable", HTTPStatus.SERVICE_UNAVAILABLE)
+        return _render_subscription(intake, subscription_id, token)
+
+
+def _render_subscription(intake: SubscriptionIntake, subscription_id: str, token: str) -> Response:
+    try:
+        entry = intake.find_by_link(subscription_id, token)
+    except OracleError:
+        return _render("Service unavailable", HTTPStatus.SERVICE_UNAVAILABLE)
+    if entry is None:
+        return _render("This link is not valid", HTTPStatus.NOT_FOUND)
+    return _render(
+        _HEADLINE_BY_STATE[entry.state],
+        HTTPStatus.OK,
+        path=f"/subscriptions/{entry.id}/{compute_link_token(entry)}",
+        node=entry.node,
+        channel=entry.channel,
+        state=entry.state,
+        reason=entry.reason,
+    )
+
+
+def _render(headline: str, status: HTTPStatus, **values: str | None) -> Response:
+    defaults = {"path": None, "node": None, "channel": None, "state": None, "reason": None}
+    frame = {"here": None, "standing": UNAVAILABLE, "as_of": None, "json_path": None}
+    response = render_template(
+        "subscription.html", status=status, headline=headline, **(defaults | frame | values)
+    )
+    response.headers["cache-control"] = "no-store"
+    return response

@@ -1,0 +1,274 @@
+"""Confirms the subscriptions of node owners, and delivers their notices.
+
+Each subscription has its own progress, retries and errors, like a target of `[[notify]]`. One that
+fails for days ends, with a reason that its owner can list.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import structlog
+from typing_extensions import override
+
+from oracle.errors import InputError
+from oracle.notify.apprise_target import AppriseTarget
+from oracle.notify.notice_kinds import OWNER_KINDS, OWNER_NETWORK_KINDS
+from oracle.notify.subscriptions import (
+    MAIL,
+    SubscriptionTerms,
+    activate,
+    build_link,
+    compute_link_token,
+    find_target_fault,
+)
+from oracle.notify.target import Message, NoticeFilter
+from oracle.notify.target_delivery import (
+    TargetDelivery,
+    compute_backoff_seconds,
+    describe_failure,
+)
+from oracle.notify.webhook import Webhook, WebhookEndpoint
+from oracle.rpc.background import BackgroundCall
+from oracle.store.database import Store, UnitOfWork
+from oracle.store.notice_repository import DeliveryProgress, Notice
+from oracle.store.subscription_repository import Subscription, SubscriptionState
+from oracle.telemetry import service_metrics
+
+# Deliveries to subscribers at the same time. Slow subscribers delay each other, not the daemon.
+_MAX_RUNNING = 16
+_TIMEOUT_SECONDS = 5.0
+_MAX_CONFIRMATION_TRIES = 5
+# Seconds after which an unconfirmed subscription ends.
+_CONFIRMATION_SECONDS = 86_400
+# Tries until the wait between two of them has grown to an hour.
+_TRIES_BEFORE_HOURLY = 11
+_HOURS_PER_DAY = 24
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriberSettings:
+    """How subscribers are reached; `mail_url` is the URL of the mail server for Apprise."""
+
+    terms: SubscriptionTerms
+    mail_url: str | None = field(repr=False)
+    max_failing_days: int
+    allow_private: bool = False
+
+    @property
+    def max_tries(self) -> int:
+        """The number of failed tries in a row after which a subscription ends."""
+        return _TRIES_BEFORE_HOURLY + _HOURS_PER_DAY * self.max_failing_days
+
+
+class SubscriberTarget:
+    """The webhook or mailbox of a subscriber; each message contains the link that ends it."""
+
+    def __init__(
+        self, settings: SubscriberSettings, entry: Subscription, clock: Callable[[], float]
+    ) -> None:
+        """Raise InputError if the operator's settings no longer permit the target."""
+        self.name = entry.progress_name
+        self.notice_filter = NoticeFilter(
+            kinds=entry.kinds or OWNER_KINDS,
+            nodes=frozenset({entry.node}),
+            network_kinds=OWNER_NETWORK_KINDS,
+        )
+        self._entry, self._link = entry, build_link(settings.terms, entry)
+        self._target = _open_target(self.name, self.notice_filter, settings, entry, clock)
+
+    def send(self, message: Message) -> None:
+        """Send a message once; raise NotDeliveredError if it is not accepted."""
+        self._target.send(self._add_link(message, "End this subscription"))
+
+    def send_confirmation(self) -> None:
+        """Send the challenge to a webhook, or the link for confirmation to a mailbox.
+
+        Raises:
+            NotDeliveredError: the message was not accepted, or the challenge was not returned.
+        """
+        entry = self._entry
+        text = (
+            f"Confirm that notices about the node {entry.node} are sent here. If you did not "
+            "request this, ignore it."
+        )
+        body: dict[str, object] = {"kind": "confirm", "node": entry.node, "text": text}
+        message = Message(f"confirm-{entry.id}", "confirm", text, body)
+        message = self._add_link(message, "Confirm it")
+        if isinstance(self._target, AppriseTarget):
+            self._target.send(message)
+            return
+        challenge = compute_link_token(entry)
+        body = {**message.body, "challenge": challenge}
+        self._target.send_challenge(replace(message, body=body), challenge)
+
+    def _add_link(self, message: Message, purpose: str) -> Message:
+        text = message.text
+        if self._entry.channel == MAIL:
+            text = f"{text}\n\n{purpose}: {self._link}\n"
+        return replace(message, text=text, body={**message.body, "unsubscribe": self._link})
+
+
+def _open_target(
+    name: str,
+    notice_filter: NoticeFilter,
+    settings: SubscriberSettings,
+    entry: Subscription,
+    clock: Callable[[], float],
+) -> Webhook | AppriseTarget:
+    fault = find_target_fault(settings.terms, entry.channel, entry.target)
+    if fault is not None:
+        raise InputError(fault)
+    if entry.channel == MAIL and settings.mail_url is not None:
+        return AppriseTarget(name, notice_filter, settings.mail_url, entry.target)
+    endpoint = WebhookEndpoint(
+        entry.target,
+        entry.secret.hex().encode(),
+        _TIMEOUT_SECONDS,
+        settings.allow_private,
+        shown_as="the webhook",
+    )
+    return Webhook(name, notice_filter, endpoint, clock)
+
+
+@dataclass(slots=True)
+class SubscriberDelivery(TargetDelivery):
+    """Delivers notices to one subscriber; ends the subscription after too many failures."""
+
+    max_tries: int = field(kw_only=True)
+    entry: Subscription = field(kw_only=True)
+
+    @override
+    def save_progress(self, uow: UnitOfWork, progress: DeliveryProgress) -> None:
+        # The owner may have unsubscribed while a message was sent.
+        entry = uow.subscriptions.get(self.entry.id)
+        if entry is None or entry.state != SubscriptionState.ACTIVE:
+            return
+        if progress.tries >= self.max_tries:
+            reason = f"{progress.tries} deliveries in a row failed: {progress.last_error}"
+            end_subscription(uow, entry, reason, int(self.clock()))
+        else:
+            uow.notices.save_progress(progress)
+
+    @override
+    def report_success(self) -> None:
+        service_metrics.SUBSCRIBER_MESSAGES.labels("delivered").inc()
+
+    @override
+    def report_failure(self, notice: Notice, tries: int, reason: str) -> None:
+        service_metrics.SUBSCRIBER_MESSAGES.labels("failed").inc()
+
+
+@dataclass(slots=True)
+class Confirmation:
+    """Requests the confirmation of one new subscription."""
+
+    target: SubscriberTarget
+    store: Store
+    clock: Callable[[], float]
+    entry: Subscription
+    call: BackgroundCall[None] = field(default_factory=BackgroundCall)
+
+    def deliver_due_notice(self, wait_seconds: float | None) -> bool:
+        """Start or finish the call; return whether it succeeded."""
+        self.call.wait_seconds = wait_seconds
+        if not self.call.is_pending:
+            self.call.start(self.target.send_confirmation, f"confirm {self.entry.id}")
+        outcome = self.call.take_finished()
+        if outcome is None:
+            return False
+        now = int(self.clock())
+        error = outcome.exception()
+        result = "delivered" if error is None else "failed"
+        service_metrics.SUBSCRIBER_MESSAGES.labels(result).inc()
+        with self.store.transaction() as uow:
+            entry = uow.subscriptions.get(self.entry.id)
+            if entry is None or entry.state != SubscriptionState.NEW:
+                return False
+            if isinstance(error, Exception):
+                self._record_failure(uow, describe_failure(error), now)
+            elif self.entry.channel == MAIL:
+                uow.subscriptions.set_state(entry.id, SubscriptionState.UNCONFIRMED, now)
+            else:
+                activate(uow, entry.id, now)
+        return error is None
+
+    def _record_failure(self, uow: UnitOfWork, reason: str, now: int) -> None:
+        name = self.entry.progress_name
+        progress = uow.notices.get_progress(name) or DeliveryProgress(name, 0)
+        tries = progress.tries + 1
+        if tries >= _MAX_CONFIRMATION_TRIES:
+            end_subscription(uow, self.entry, f"not confirmed: {reason}", now)
+            return
+        next_at = now + compute_backoff_seconds(tries)
+        uow.notices.save_progress(
+            replace(progress, tries=tries, next_at=next_at, last_error=reason)
+        )
+
+
+def end_subscription(uow: UnitOfWork, entry: Subscription, reason: str, now: int) -> None:
+    """End a subscription for a reason that its owner can list, and log it."""
+    uow.subscriptions.end(entry.id, reason, now)
+    structlog.get_logger().warning(
+        "subscription_ended", subscription=entry.id, node=entry.node, reason=reason
+    )
+
+
+@dataclass(slots=True)
+class SubscriberDeliveries:
+    """All deliveries to subscribers; `clock` returns unix seconds."""
+
+    settings: SubscriberSettings
+    store: Store
+    clock: Callable[[], float]
+    _running: dict[str, SubscriberDelivery | Confirmation] = field(default_factory=dict)
+
+    def run_once(self, wait_seconds: float | None) -> bool:
+        """Start due deliveries and record finished ones; return whether more may be due at once.
+
+        A daemon waits for no response: a later run records it. `wait_seconds` None waits until all
+        responses have arrived.
+        """
+        self._start_due_deliveries(int(self.clock()))
+        has_sent = False
+        for subscription_id, delivery in list(self._running.items()):
+            has_sent |= delivery.deliver_due_notice(None if wait_seconds is None else 0.0)
+            if not delivery.call.is_pending:
+                del self._running[subscription_id]
+        return has_sent
+
+    def _start_due_deliveries(self, now: int) -> None:
+        with self.store.read_transaction() as uow:
+            due = uow.subscriptions.list_due(
+                now, OWNER_NETWORK_KINDS, list(self._running), _MAX_RUNNING - len(self._running)
+            )
+            expired = uow.subscriptions.list_unconfirmed_since_before(now - _CONFIRMATION_SECONDS)
+            count_by_state = uow.subscriptions.count_by_state()
+        for state in SubscriptionState:
+            if state != SubscriptionState.ENDED:
+                service_metrics.SUBSCRIPTIONS.labels(state).set(count_by_state.get(state, 0))
+        for entry in due:
+            self._start_delivery(entry, now)
+        if expired:
+            with self.store.transaction() as uow:
+                for entry in expired:
+                    end_subscription(uow, entry, "not confirmed within a day", now)
+
+    def _start_delivery(self, entry: Subscription, now: int) -> None:
+        try:
+            target = SubscriberTarget(self.settings, entry, self.clock)
+        except InputError:
+            reason = "the operator's settings no longer permit this target"
+            with self.store.transaction() as uow:
+                end_subscription(uow, entry, reason, now)
+            return
+        self._running[entry.id] = (
+            Confirmation(target, self.store, self.clock, entry)
+            if entry.state == SubscriptionState.NEW
+            else SubscriberDelivery(
+                target,
+                self.store,
+                self.clock,
+                max_tries=self.settings.max_tries,
+                entry=entry,
+            )
+        )

@@ -1,0 +1,246 @@
+"""Accepts the signed requests of node owners: subscribe, list, end a subscription.
+
+See docs/how-to/get-notified.md. Targets are secrets: no text made here contains one.
+"""
+
+import hmac
+import re
+import secrets
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import structlog
+
+from oracle.errors import InputError, TransientError
+from oracle.notify.notice_kinds import OWNER_KINDS
+from oracle.signing.signature_checks import verify_statement_signature
+from oracle.signing.signer import WrongSignatureError
+from oracle.signing.typed_data import MAX_TTL_SECONDS, NoticeRequest
+from oracle.store.database import Store, UnitOfWork
+from oracle.store.notice_repository import DeliveryProgress
+from oracle.store.subscription_repository import Subscription, SubscriptionState
+
+WEBHOOK, MAIL = "webhook", "mail"
+_MAIL_ADDRESS = re.compile(
+    r"[A-Za-z0-9._+-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,24}"
+)
+_URL_CHARACTERS = re.compile(r"[!-~]+")
+# Seconds for which ended subscriptions are listed with their reason.
+_DAY_SECONDS, _RETENTION_SECONDS = 86_400, 30 * 86_400
+# Subscriptions of a node, and for a target, that may be created within a day. Each sends one
+# confirmation to an address that may be somebody else's.
+_MAX_CREATED_PER_NODE, _MAX_CREATED_PER_TARGET = 10, 3
+_TOKEN_DIGITS = 32
+
+
+class SubscriptionError(InputError):
+    """A refused request; the message is sent to the client."""
+
+
+class SubscriptionLimitError(SubscriptionError):
+    """A request that is refused because too many were made."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionTerms:
+    """What the operator permits.
+
+    `site` is the URL of the pages, which owners sign and links begin with. `allow_http` permits
+    webhooks without TLS.
+    """
+
+    site: str
+    has_mail: bool
+    max_per_node: int
+    max_total: int
+    requests_per_hour: int
+    allow_http: bool = False
+
+    @property
+    def channels(self) -> list[str]:
+        return [WEBHOOK, MAIL] if self.has_mail else [WEBHOOK]
+
+
+def find_target_fault(terms: SubscriptionTerms, channel: str, target: str) -> str | None:
+    """Return why the terms do not permit a target, or None if they do."""
+    if channel not in terms.channels:
+        return f"channel: expected one of {', '.join(terms.channels)}"
+    if channel == MAIL:
+        is_address = _MAIL_ADDRESS.fullmatch(target)
+        return None if is_address else "target: expected a mail address like me@example.org"
+    schemes = ("https", "http") if terms.allow_http else ("https",)
+    if _is_url(target, schemes):
+        return None
+    return f"target: expected a URL of {' or '.join(schemes)} without a user name"
+
+
+def _is_url(text: str, schemes: Collection[str]) -> bool:
+    try:
+        parts = urlsplit(text)
+        has_host = bool(parts.hostname) and parts.username is None and parts.port != 0
+    except ValueError:
+        return False
+    return has_host and parts.scheme in schemes and bool(_URL_CHARACTERS.fullmatch(text))
+
+
+def compute_link_token(subscription: Subscription) -> str:
+    """Return the token that a subscription's links contain, which confirms and ends it."""
+    digest = hmac.digest(subscription.secret, b"link", "sha256")
+    return digest.hex()[:_TOKEN_DIGITS]
+
+
+def build_link(terms: SubscriptionTerms, subscription: Subscription) -> str:
+    """Return the link that shows, confirms and ends a subscription without a key."""
+    return f"{terms.site}/subscriptions/{subscription.id}/{compute_link_token(subscription)}"
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionIntake:
+    """Accepts requests about subscriptions; thread-safe. `clock` returns unix seconds."""
+
+    store: Store
+    terms: SubscriptionTerms
+    clock: Callable[[], float]
+
+    def handle_request(
+        self, request: NoticeRequest, raw_signature: bytes
+    ) -> tuple[list[Subscription], Subscription | None]:
+        """Do what a signed request asks; return the node's subscriptions, and the new one if any.
+
+        Raises:
+            SubscriptionError: the request is invalid, or its signature is not the node's.
+            SubscriptionLimitError: too many subscriptions exist or were created.
+            TransientError: the database cannot be written.
+        """
+        now = int(self.clock())
+        self._check_request(request, now)
+        with self.store.read_transaction() as uow:
+            is_known = bool(uow.nodes.get_many([request.node]))
+        if not is_known:
+            raise SubscriptionError(f"node: {request.node} was never a member of this network")
+        check_request_signature(request, raw_signature, self.load_chain_id())
+        created = None
+        with self.store.transaction() as uow:
+            if not uow.subscriptions.use_nonce(request.node, request.nonce):
+                raise SubscriptionError("nonce: expected a larger number than in the last request")
+            if request.action == "subscribe":
+                created = self._add(uow, request, now)
+            elif request.action == "unsubscribe":
+                _end_own(uow, request, now)
+            entries = uow.subscriptions.list_for_node(request.node)
+        return entries, created
+
+    def load_chain_id(self) -> int:
+        """Return the id of the chain, for which signatures are valid.
+
+        Raises:
+            TransientError: nothing is indexed yet.
+        """
+        with self.store.read_transaction() as uow:
+            identity = uow.identity.get()
+        if identity is None:
+            raise TransientError("nothing is indexed yet")
+        return identity.chain_id
+
+    def find_by_link(self, subscription_id: str, token: str) -> Subscription | None:
+        """Return the subscription of a link, or None if the link is not valid."""
+        with self.store.read_transaction() as uow:
+            entry = uow.subscriptions.get(subscription_id)
+        if entry is None or not hmac.compare_digest(
+            compute_link_token(entry).encode(), token.encode()
+        ):
+            return None
+        return entry
+
+    def confirm(self, entry: Subscription) -> None:
+        """Activate a subscription of which a mail with its link was sent."""
+        with self.store.transaction() as uow:
+            if entry.state == SubscriptionState.UNCONFIRMED:
+                activate(uow, entry.id, int(self.clock()))
+
+    def end(self, entry: Subscription) -> None:
+        """End a subscription by its link."""
+        with self.store.transaction() as uow:
+            uow.subscriptions.end(entry.id, "unsubscribed by its link", int(self.clock()))
+
+    def _check_request(self, request: NoticeRequest, now: int) -> None:
+        if request.service != self.terms.site:
+            raise SubscriptionError(f"service: expected {self.terms.site}")
+        if not now < request.deadline <= now + MAX_TTL_SECONDS:
+            raise SubscriptionError(
+                f"deadline: expected a unix time within the next {MAX_TTL_SECONDS} seconds"
+            )
+        if request.action == "subscribe":
+            fault = find_target_fault(self.terms, request.channel, request.target)
+            if fault is not None:
+                raise SubscriptionError(fault)
+            if not _split_kinds(request.kinds) <= OWNER_KINDS:
+                kinds = ", ".join(sorted(OWNER_KINDS))
+                raise SubscriptionError(f"kinds: expected a comma-separated list of: {kinds}")
+
+    def _add(self, uow: UnitOfWork, request: NoticeRequest, now: int) -> Subscription:
+        own = uow.subscriptions.list_for_node(request.node)
+        live_count = sum(entry.state != SubscriptionState.ENDED for entry in own)
+        if live_count >= self.terms.max_per_node:
+            raise SubscriptionLimitError(
+                f"the node already has {live_count} subscriptions, the maximum; end one of them"
+            )
+        yesterday = now - _DAY_SECONDS
+        created_count = sum(entry.created_at >= yesterday for entry in own)
+        target_count = uow.subscriptions.count_created_since(yesterday, request.target)
+        if created_count >= _MAX_CREATED_PER_NODE or target_count >= _MAX_CREATED_PER_TARGET:
+            raise SubscriptionLimitError("too many subscriptions were created within a day")
+        count_by_state = uow.subscriptions.count_by_state()
+        count_by_state.pop(SubscriptionState.ENDED, None)
+        if sum(count_by_state.values()) >= self.terms.max_total:
+            raise SubscriptionLimitError("this server accepts no more subscriptions")
+        entry = Subscription(
+            id=secrets.token_hex(8),
+            node=request.node,
+            channel=request.channel,
+            target=request.target,
+            kinds=_split_kinds(request.kinds),
+            secret=secrets.token_bytes(32),
+            created_at=now,
+        )
+        uow.subscriptions.prune_ended(now - _RETENTION_SECONDS)
+        uow.subscriptions.add(entry)
+        uow.notices.save_progress(
+            DeliveryProgress(entry.progress_name, uow.notices.get_newest_seq())
+        )
+        structlog.get_logger().info(
+            "subscription_created", subscription=entry.id, node=entry.node, channel=entry.channel
+        )
+        return entry
+
+
+def check_request_signature(request: NoticeRequest, raw_signature: bytes, chain_id: int) -> None:
+    """Raise SubscriptionError unless the node's key signed this request."""
+    try:
+        verify_statement_signature(raw_signature, request.compute_digest(chain_id), request.node)
+    except WrongSignatureError:
+        raise SubscriptionError(
+            f"signature: not a signature of this request by the key of {request.node}"
+        ) from None
+
+
+def activate(uow: UnitOfWork, subscription_id: str, now: int) -> None:
+    """Activate a subscription, which gets the notices from now on, unless it has ended."""
+    entry = uow.subscriptions.get(subscription_id)
+    if entry is None or entry.state in {SubscriptionState.ACTIVE, SubscriptionState.ENDED}:
+        return
+    uow.subscriptions.set_state(entry.id, SubscriptionState.ACTIVE, now)
+    uow.notices.save_progress(DeliveryProgress(entry.progress_name, uow.notices.get_newest_seq()))
+
+
+def _end_own(uow: UnitOfWork, request: NoticeRequest, now: int) -> None:
+    entry = uow.subscriptions.get(request.target)
+    if entry is None or entry.node != request.node:
+        raise SubscriptionError("target: expected the id of a subscription of this node")
+    if entry.state != SubscriptionState.ENDED:
+        uow.subscriptions.end(entry.id, "unsubscribed", now)
+
+
+def _split_kinds(text: str) -> frozenset[str]:
+    return frozenset(filter(None, text.split(",")))

@@ -1,0 +1,148 @@
+"""Delivers stored notices to one target, in order and at least once."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from oracle.errors import OracleError
+from oracle.notify.notice_kinds import NoticeKind
+from oracle.notify.target import Target, build_message
+from oracle.rpc.background import BackgroundCall
+from oracle.store.database import Store, UnitOfWork
+from oracle.store.notice_repository import DeliveryProgress, Notice
+from oracle.telemetry import service_metrics
+from oracle.telemetry.logging_setup import is_power_of_two
+
+# Notices scanned per call to find one that matches the target's filter.
+_MAX_NOTICES_SCANNED = 200
+# Max notices that a reorg message lists as retracted.
+_MAX_RETRACTED_LISTED = 1_000
+_MIN_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 5, 3600
+
+
+def compute_backoff_seconds(failure_count: int) -> int:
+    """Return the wait after consecutive failures: 5 s, 10 s … up to one hour."""
+    return int(min(_MAX_BACKOFF_SECONDS, _MIN_BACKOFF_SECONDS * 2 ** min(failure_count - 1, 20)))
+
+
+@dataclass(slots=True)
+class TargetDelivery:
+    """Delivers notices to one target, in order and at least once.
+
+    A delivery is recorded after the message was sent, so a crash in between repeats the message.
+    `clock` returns unix seconds.
+    """
+
+    target: Target
+    store: Store
+    clock: Callable[[], float]
+    call: BackgroundCall[None] = field(default_factory=BackgroundCall)
+    # The notice being delivered.
+    _in_flight: Notice | None = None
+
+    def deliver_due_notice(self, wait_seconds: float | None) -> bool:
+        """Finish the delivery in flight, or start the next delivery; return whether it succeeded.
+
+        `wait_seconds` limits the wait for a response; None waits until the response arrives.
+        """
+        self.call.wait_seconds = wait_seconds
+        if self._in_flight is None:
+            self._in_flight = self._find_next_notice()
+        if self._in_flight is None:
+            return False
+        if not self.call.is_pending:
+            with self.store.read_transaction() as uow:
+                is_fork = self._in_flight.kind == NoticeKind.REORG
+                retracted = self._list_retracted_seqs(uow, self._in_flight) if is_fork else ()
+                message = build_message(self._in_flight, retracted)
+            self.call.start(lambda: self.target.send(message), f"notify {self.target.name}")
+        outcome = self.call.take_finished()
+        if outcome is None:
+            return False
+        notice, self._in_flight = self._in_flight, None
+        return self._record_result(notice, outcome)
+
+    def _record_result(self, notice: Notice, outcome: "Future[None]") -> bool:
+        """Record a success, or a failure and when to retry; return whether delivery succeeded."""
+        try:
+            outcome.result()
+        except Exception as error:  # noqa: BLE001  whatever a library raises, the daemon goes on
+            self._record_failure(notice, describe_failure(error))
+            return False
+        with self.store.transaction() as uow:
+            self.save_progress(uow, DeliveryProgress(self.target.name, notice.seq))
+        self.report_success()
+        return True
+
+    def _record_failure(self, notice: Notice, reason: str) -> None:
+        with self.store.transaction() as uow:
+            progress = uow.notices.get_progress(self.target.name)
+            progress = progress or DeliveryProgress(self.target.name, 0)
+            tries = progress.tries + 1
+            next_at = int(self.clock()) + compute_backoff_seconds(tries)
+            self.save_progress(
+                uow, replace(progress, tries=tries, next_at=next_at, last_error=reason)
+            )
+        self.report_failure(notice, tries, reason)
+
+    def save_progress(self, uow: UnitOfWork, progress: DeliveryProgress) -> None:
+        """Save the progress of the target."""
+        uow.notices.save_progress(progress)
+
+    def report_success(self) -> None:
+        """Count a delivered message."""
+        service_metrics.NOTIFY_SENT.labels(self.target.name).inc()
+        service_metrics.NOTIFY_FAILED.labels(self.target.name).set(0)
+
+    def report_failure(self, notice: Notice, tries: int, reason: str) -> None:
+        """Count a failed try, and log the 1st, 2nd, 4th … in a row."""
+        service_metrics.NOTIFY_FAILED.labels(self.target.name).set(tries)
+        if is_power_of_two(tries):
+            structlog.get_logger().warning(
+                "notice_delivery_failed",
+                target=self.target.name,
+                seq=notice.seq,
+                reason=reason,
+                in_a_row=tries,
+            )
+
+    def _find_next_notice(self) -> Notice | None:
+        """Return the next due notice that matches the filter, or None.
+
+        Notices that do not match are skipped for good.
+        """
+        with self.store.read_transaction() as uow:
+            progress = uow.notices.get_progress(self.target.name)
+            if progress is None or self.clock() < progress.next_at:
+                return None
+            notices = uow.notices.list_after(progress.seq, _MAX_NOTICES_SCANNED)
+            selected = next(
+                (notice for notice in notices if self._should_deliver(uow, notice)), None
+            )
+        if notices and selected is None:
+            with self.store.transaction() as uow:
+                self.save_progress(uow, DeliveryProgress(self.target.name, notices[-1].seq))
+        return selected
+
+    def _should_deliver(self, uow: UnitOfWork, notice: Notice) -> bool:
+        """Return whether the target gets a notice.
+
+        A reorg is delivered if it retracted a notice that matches the target's filter.
+        """
+        if self.target.notice_filter.matches(notice):
+            return True
+        return notice.kind == NoticeKind.REORG and bool(self._list_retracted_seqs(uow, notice))
+
+    def _list_retracted_seqs(self, uow: UnitOfWork, fork: Notice) -> tuple[int, ...]:
+        retracted = uow.notices.list_retracted_by(fork.seq, _MAX_RETRACTED_LISTED)
+        return tuple(
+            notice.seq for notice in retracted if self.target.notice_filter.matches(notice)
+        )
+
+
+def describe_failure(error: Exception) -> str:
+    """Return the text of our own errors, and only the type of others."""
+    # The text of a library's error may contain the address and its tokens.
+    return str(error) if isinstance(error, OracleError) else type(error).__name__

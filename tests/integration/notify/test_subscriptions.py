@@ -1,0 +1,305 @@
+"""Owners subscribe by a signature, and get the notices of their node until they end it."""
+
+import json
+import logging
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from eth_account import Account
+from eth_account.messages import encode_typed_data
+from fastapi.testclient import TestClient
+from hypothesis import given, strategies as st
+
+from oracle.daemon.config.listener_section import ApiSection
+from oracle.daemon.web.api.read_api import create_read_api
+from oracle.domain.ids import Address
+from oracle.notify.notice_kinds import OWNER_KINDS
+from oracle.notify.subscriber_delivery import SubscriberDeliveries, SubscriberSettings
+from oracle.notify.subscriptions import (
+    SubscriptionIntake,
+    SubscriptionTerms,
+    find_target_fault,
+)
+from tests.integration.notify.mailbox import receiving_mail
+from tests.integration.notify.told import Told
+from tests.support import histories
+from tests.support.api import IndexedHistory
+from tests.support.examples import examples
+
+OWNER, STRANGER = Account.from_key("0x" + 64 * "1"), Account.from_key("0x" + 64 * "2")
+NODE = Address(OWNER.address.lower())
+SITE = "https://qos.example.org"
+TERMS = SubscriptionTerms(
+    site=SITE, has_mail=True, max_per_node=2, max_total=3, requests_per_hour=100, allow_http=True
+)
+SETTINGS = SubscriberSettings(TERMS, None, max_failing_days=1, allow_private=True)
+
+
+@dataclass
+class Owner:
+    """The owner of the node `A`, as a client of the read API of a daemon."""
+
+    told: Told
+    nonce: int = 0
+    client: TestClient = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.told.now = 1_800_000_000.0
+        self.told.receiver.returns_challenge = True
+        source = IndexedHistory(self.told.store, self.told.follower.folder.rules).source
+        intake = SubscriptionIntake(self.told.store, TERMS, lambda: self.told.now)
+        source = replace(source, subscriptions=intake)
+        self.client = TestClient(create_read_api(source, streams=ApiSection()))
+        self.restart()
+
+    def restart(self, settings: SubscriberSettings = SETTINGS) -> None:
+        """Go on as another process would."""
+        self.told.restart([])
+        self.told.notifier.subscribers = SubscriberDeliveries(
+            settings, self.told.store, lambda: self.told.now
+        )
+
+    def build_body(self, action: str, *, signer: Any = OWNER, **fields: Any) -> dict[str, Any]:
+        self.nonce += 1
+        data = self.client.get("/v1/subscriptions").json()["typed_data"]
+        data["message"] |= {"service": SITE, "node": NODE, "action": action}
+        data["message"] |= {"nonce": self.nonce, "deadline": int(self.told.now) + 60, **fields}
+        signed = signer.sign_message(encode_typed_data(full_message=data))
+        body: dict[str, Any] = data["message"] | {"signature": f"0x{signed.signature.hex()}"}
+        return body
+
+    def request(self, action: str, **fields: Any) -> Any:
+        return self.client.post("/v1/subscriptions", json=self.build_body(action, **fields))
+
+    def subscribe(self, **fields: Any) -> Any:
+        fields = {"channel": "webhook", "target": self.told.receiver.url} | fields
+        return self.request("subscribe", **fields)
+
+    @property
+    def states(self) -> list[str]:
+        return [entry["state"] for entry in self.request("list").json()["subscriptions"]]
+
+
+@pytest.fixture
+def owner(told: Told, monkeypatch: pytest.MonkeyPatch) -> Owner:
+    make_address = histories.node_address
+    monkeypatch.setattr(
+        histories, "node_address", lambda name: NODE if name == "mine" else make_address(name)
+    )
+    told.chain.mine(*histories.History().joins("mine").events)
+    told.tell()
+    told.receiver.got.clear()
+    return Owner(told)
+
+
+def test_subscriber_gets_only_notices_of_own_node_after_confirmation(owner: Owner):
+    created = owner.subscribe(kinds="timed_out,excluded").json()
+    owner.told.times_out("mine")
+    owner.told.tell()
+    owner.told.times_out("A")
+    owner.told.times_out("mine")
+    owner.told.tell()
+
+    confirmation, *deliveries = owner.told.receiver.got
+    assert confirmation.said["kind"] == "confirm"
+    assert [delivery.said["kind"] for delivery in deliveries] == ["timed_out", "excluded"]
+    assert {delivery.said["node"] for delivery in deliveries} == {NODE}
+    assert len(created["secret"]) == 64
+    assert owner.states == ["active"]
+
+
+def test_subscriber_gets_each_notice_once_across_restart_and_failures(owner: Owner):
+    owner.subscribe()
+    owner.told.tell()
+    owner.told.receiver.statuses.extend([500, 500])
+    owner.told.times_out("mine", 2)
+    owner.told.tell()
+    owner.restart()
+    for _ in range(3):
+        owner.told.now += 3600
+        owner.told.tell()
+
+    accepted = owner.told.receiver.ids[3:]
+    assert accepted == sorted(set(accepted), key=int)
+    assert set(owner.told.receiver.ids[1:3]) == {accepted[0]}
+    assert len(accepted) >= 3
+
+
+def test_webhook_that_does_not_return_challenge_gets_nothing_else(owner: Owner):
+    owner.told.receiver.returns_challenge = False
+    owner.subscribe()
+    owner.told.times_out("mine")
+    for _ in range(10):
+        owner.told.now += 600
+        owner.told.tell()
+
+    assert set(owner.told.receiver.kinds) == {"confirm"}
+    (entry,) = owner.request("list").json()["subscriptions"]
+    assert entry["state"] == "ended"
+    assert "challenge" in entry["reason"]
+
+
+INVALID: list[dict[str, Any]] = [
+    {"signer": STRANGER},
+    {"service": "https://other.example.org"},
+    {"deadline": 1},
+    {"deadline": 1_800_000_000 + 7200},
+    {"node": STRANGER.address},
+    {"kinds": "halted"},
+    {"target": "ftp://example.org/x"},
+    {"channel": "pager"},
+]
+CHANGES: list[dict[str, Any]] = [
+    {"target": "https://example.org/b"},
+    {"kinds": "excluded"},
+    {"nonce": 1_000},
+    {"deadline": 1_800_000_000 + 61},
+    {"action": "list", "channel": "", "target": ""},
+]
+
+
+def test_request_that_is_not_valid_or_not_signed_by_node_is_refused(owner: Owner):
+    for fields in INVALID:
+        assert owner.subscribe(**fields).status_code in {403, 422}, fields
+    body = owner.build_body("subscribe", channel="webhook", target="https://example.org/a")
+    for fields in CHANGES:
+        response = owner.client.post("/v1/subscriptions", json=body | fields)
+        assert response.status_code == 403, fields
+    assert owner.states == []
+
+
+def test_request_cannot_be_repeated(owner: Owner):
+    body = owner.build_body("subscribe", channel="webhook", target=owner.told.receiver.url)
+    statuses = [owner.client.post("/v1/subscriptions", json=body).status_code for _ in range(2)]
+    assert statuses == [200, 403]
+    assert owner.states == ["new"]
+
+
+def test_owner_ends_own_subscription_and_gets_nothing_more(owner: Owner):
+    created = owner.subscribe().json()["created"]
+    owner.told.tell()
+    assert owner.request("unsubscribe", target=created).status_code == 200
+    owner.told.times_out("mine")
+    owner.told.tell()
+    assert owner.told.receiver.kinds == ["confirm"]
+    assert owner.states == ["ended"]
+
+
+def test_link_in_message_ends_subscription_without_key(owner: Owner):
+    owner.subscribe()
+    owner.told.tell()
+    link = owner.told.receiver.got[0].said["unsubscribe"]
+    assert link.startswith(f"{SITE}/subscriptions/")
+    path = urlsplit(link).path
+
+    assert "Notices" in owner.client.get(path).text
+    assert owner.states == ["active"]
+    wrong_path = path[:-1] + ("0" if path[-1] != "0" else "1")
+    assert owner.client.post(f"{wrong_path}/end").status_code == 404
+    assert owner.client.post(f"{path}/end").status_code == 200
+    assert owner.states == ["ended"]
+
+
+def test_node_and_server_limits_are_enforced(owner: Owner):
+    statuses = [
+        owner.subscribe(target=f"https://example.org/{number}").status_code for number in range(3)
+    ]
+    assert statuses == [200, 200, 429]
+
+
+def test_same_target_gets_few_confirmations_a_day(owner: Owner):
+    statuses = []
+    for _ in range(4):
+        response = owner.subscribe()
+        statuses.append(response.status_code)
+        owner.request("unsubscribe", target=response.json().get("created") or "")
+    assert statuses == [200, 200, 200, 429]
+
+
+def test_subscriber_that_fails_for_days_is_removed_with_reason(owner: Owner):
+    owner.subscribe()
+    owner.told.tell()
+    owner.told.times_out("mine")
+    owner.told.receiver.statuses.extend([500] * 100)
+    for _ in range(60):
+        owner.told.now += 3600
+        owner.told.tell()
+
+    (entry,) = owner.request("list").json()["subscriptions"]
+    assert entry["state"] == "ended"
+    assert "HTTP status 500" in entry["reason"]
+    assert len(owner.told.receiver.got) == 1 + SETTINGS.max_tries
+
+
+def test_private_address_gets_no_challenge_unless_operator_allows_it(owner: Owner):
+    owner.restart(replace(SETTINGS, allow_private=False))
+    owner.subscribe()
+    for _ in range(10):
+        owner.told.now += 3600
+        owner.told.tell()
+    assert owner.told.receiver.got == []
+    (entry,) = owner.request("list").json()["subscriptions"]
+    assert "not public" in entry["reason"]
+
+
+def test_secret_parts_of_target_appear_nowhere(owner: Owner, capfd, caplog):
+    token = "kickout-token-of-the-owner"  # noqa: S105 - nobody's
+    target = f"{owner.told.receiver.url}/{token}"
+    owner.told.receiver.statuses.extend([500] * 20)
+    # The daemon writes warnings of libraries, and nothing below (telemetry/logging_setup.py).
+    with caplog.at_level(logging.WARNING):
+        shown = [owner.subscribe(target=target).text]
+        for _ in range(10):
+            owner.told.now += 3600
+            owner.told.tell()
+        shown.append(owner.request("list").text)
+    with owner.told.store.read_transaction() as uow:
+        shown += [repr(entry) for entry in uow.subscriptions.list_for_node(NODE)]
+        shown += [str(progress) for progress in uow.notices.list_progress()]
+    text = json.dumps(shown) + caplog.text + "".join(capfd.readouterr())
+    assert len(owner.told.receiver.got) > 2
+    assert token not in text
+
+
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
+def test_mail_address_gets_notices_after_confirmation_by_its_link(owner: Owner, caplog):
+    with receiving_mail() as mailbox:
+        url = f"mailto://127.0.0.1:{mailbox.port}?from=qos@example.org&to=operator@example.org"
+        owner.restart(replace(SETTINGS, mail_url=url))
+        owner.subscribe(channel="mail", target="owner@example.net")
+        owner.told.times_out("mine")
+        owner.told.tell()
+        assert (len(mailbox.mails), owner.states) == (1, ["unconfirmed"])
+
+        (link,) = re.findall(rf"{SITE}(/subscriptions/\w+/\w+)", mailbox.texts[0])
+        assert owner.client.post(f"{link}/confirm").status_code == 200
+        owner.told.times_out("mine")
+        owner.told.tell()
+    assert len(mailbox.mails) > 1
+    assert all(NODE in text and link in text for text in mailbox.texts)
+    assert set(mailbox.recipients) == {"owner@example.net"}
+
+    # The server of the mails is gone, so Apprise warns.
+    owner.told.times_out("mine")
+    owner.told.tell()
+    assert caplog.text
+    assert "owner@example.net" not in caplog.text
+
+
+@given(st.text(max_size=60))
+@examples(200)
+def test_only_http_urls_and_plain_mail_addresses_are_targets(text: str):
+    strict = replace(TERMS, allow_http=False)
+    if find_target_fault(strict, "webhook", text) is None:
+        assert text.startswith("https://")
+    if find_target_fault(strict, "mail", text) is None:
+        assert text.count("@") == 1
+        assert not set(text) & set(" ,;<>\r\n?&/%")
+
+
+def test_kinds_of_operator_cannot_be_chosen():
+    assert not OWNER_KINDS & {"halted", "report_held", "daemon_was_down", "condition_began"}
+    assert {"kickout_near", "kickout_due", "incident_began", "rules_hit_you"} <= OWNER_KINDS
