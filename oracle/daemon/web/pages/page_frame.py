@@ -25,6 +25,7 @@ from oracle.domain.fixed_point import format_decimal
 from oracle.domain.health import Condition, HealthReport, Severity
 from oracle.domain.ids import TaskKey
 from oracle.queries.answers import AsOf
+from oracle.queries.api.records.event_feed import EVENT_KINDS
 from oracle.queries.api.source import ApiSnapshot, RequestError
 from oracle.queries.population import sanitize_name
 from oracle.queries.text.human_numbers import (
@@ -172,7 +173,12 @@ def render_template(template: str, *, status: int = 200, **values: Any) -> HTMLR
 def get_environment() -> Environment:
     """Return the template environment, which escapes all values."""
     jinja_environment = create_template_environment(FOLDER / "templates")
-    jinja_environment.globals.update(navigation=NAVIGATION, asset=get_asset_url, signs=STATE_SIGNS)
+    jinja_environment.globals.update(
+        navigation=NAVIGATION,
+        asset=get_asset_url,
+        signs=STATE_SIGNS,
+        event_kinds=",".join(EVENT_KINDS),
+    )
     jinja_environment.filters.update(
         utc=format_time_element,
         rfc3339=format_rfc3339,

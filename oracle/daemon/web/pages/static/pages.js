@@ -61,6 +61,16 @@ function watchedNodes() {
   }
 }
 
+function storeWatched(nodes) {
+  try {
+    localStorage.setItem("watched", nodes.slice(-MAX_WATCHED).join(","));
+  } catch {
+    /* A browser without storage watches nothing. */
+  }
+  showWatched();
+  document.dispatchEvent(new CustomEvent("watched"));
+}
+
 function showWatched() {
   const nodes = watchedNodes();
   const link = document.getElementById("watched");
@@ -83,15 +93,9 @@ function toggleWatched(event) {
     return;
   }
   const nodes = watchedNodes();
-  const changed = nodes.includes(node)
-    ? nodes.filter((other) => other !== node)
-    : [...nodes, node].slice(-MAX_WATCHED);
-  try {
-    localStorage.setItem("watched", changed.join(","));
-  } catch {
-    /* A browser without storage watches nothing. */
-  }
-  showWatched();
+  storeWatched(
+    nodes.includes(node) ? nodes.filter((other) => other !== node) : [...nodes, node],
+  );
 }
 
 /* Shows times in the reader's zone; the title keeps the time in UTC, as logs and exports have it. */
