@@ -22,8 +22,8 @@ from oracle.store.database import UnitOfWork
 
 _MAX_CACHED_ROUNDS = 256
 # The lanes of a round take 2 bytes for each node. The lag of the hot set is measured with those of
-# the last round and of `MAX_LAG_ROUNDS` before it.
-_MAX_CACHED_LANES = 8
+# the last round and of `MAX_LAG_ROUNDS` before it; the page of the network shows 24 rounds.
+_MAX_CACHED_LANES = 32
 # A tree takes up to 1.5 MiB; so many have the leaves of 131,072 nodes.
 _MAX_CACHED_TREES = 16
 # A proof takes 2 KiB; so many are needed in a mass outage.

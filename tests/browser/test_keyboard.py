@@ -79,12 +79,28 @@ def test_pages_show_same_content_without_scripts(browser, url, page):
     for path in ("/", "/nodes", "/rounds", "/kickouts", "/draws", "/health", "/rules"):
         page.goto(path)
         plain.goto(path)
-        # But for the sign that events come by themselves, and what a clipboard takes.
+        # But for the sign that events come by themselves, what a clipboard takes, and the replay.
+        page.evaluate("document.getElementById('replay')?.remove()")
         expected_text = (
             page.locator("main").inner_text().replace(" ● live", "").replace(" Copy", "")
         )
         assert plain.locator("main").inner_text() == expected_text, path
     context.close()
+
+
+def test_rounds_are_replayed_by_keyboard(page):
+    page.emulate_media(reduced_motion="reduce")
+    page.goto("/")
+    slider = page.get_by_role("slider", name="Round")
+    slider.press("Home")
+    assert slider.get_attribute("aria-valuetext").startswith("round 1,")
+    page.get_by_role("button", name="Play").press("Enter")
+    page.get_by_role("button", name="Pause").press("Enter")
+    assert page.locator("#ranking").evaluate("list => list.getAnimations({subtree: true})") == []
+    slider.press("End")
+    places = page.locator("#ranking .place").all_inner_texts()
+    ranked = [int(place) for place in places if place.isdecimal()]
+    assert ranked == sorted(ranked)
 
 
 def test_zooming_score_trend_logs_no_console_message(page):

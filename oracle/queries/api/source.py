@@ -17,6 +17,7 @@ from oracle.indexer.rules_binding import check_bound_rules
 from oracle.kickouts.objection_intake import ObjectionIntake
 from oracle.notify.subscriptions import SubscriptionIntake
 from oracle.queries.answers import AsOf, LogPlace, build_as_of, load_event_sources
+from oracle.queries.api.network_timeline import TimelineCache
 from oracle.queries.api.node_order import NodeRanking, NodeRankingCache
 from oracle.queries.api.recent_draws import RecentDraw, RecentDrawCache
 from oracle.queries.explain import EventArchive
@@ -47,11 +48,11 @@ class ApiSource:
 
     `get_head` returns the newest block of the chain, or None if only the daemon has it; `clock`
     returns unix seconds; `find_leader` returns the process that holds the lease. `rankings`,
-    `leaves` and `draws` are kept between answers. `dispatch` has the settings by which nodes are
-    drawn, or is None if no node is drawn. `token` is the unit of amounts on pages. `labels` are
-    the operator's names for addresses, and `explorer` is the URL of a block explorer. `rules_id`
-    is the text whose sha256 is the contract's `rulesHash`, and `announced_folder` has such texts
-    of other rules. `shadow_rules` are the shadow sets by their names.
+    `leaves`, `draws` and `timelines` are kept between answers. `dispatch` has the settings by
+    which nodes are drawn, or is None if no node is drawn. `token` is the unit of amounts on pages.
+    `labels` are the operator's names for addresses, and `explorer` is the URL of a block explorer.
+    `rules_id` is the text whose sha256 is the contract's `rulesHash`, and `announced_folder` has
+    such texts of other rules. `shadow_rules` are the shadow sets by their names.
     `objection_intake` is None if `POST /v1/objections` accepts none.
     `subscriptions` is None if owners cannot subscribe to notices.
     """
@@ -67,6 +68,7 @@ class ApiSource:
     explorer: str | None = None
     leaves: LeafCache = field(default_factory=LeafCache)
     draws: RecentDrawCache = field(default_factory=RecentDrawCache)
+    timelines: TimelineCache = field(default_factory=TimelineCache)
     objection_intake: ObjectionIntake | None = None
     subscriptions: SubscriptionIntake | None = None
     rules_id: str = field(kw_only=True)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from oracle.domain.fixed_point import UNIT
 from oracle.queries.api.history_points import MAX_TREND_POINTS
 
-BROAD, NARROW = 1_120, 340
+BROAD, HALF, NARROW = 1_120, 520, 340
 _TOP_MARGIN, _LEFT_MARGIN, _RIGHT_MARGIN = 22, 34, 8
 _PLOT_HEIGHT = 240
 _FOOT_HEIGHT = 24
@@ -84,6 +84,56 @@ class TrendChart(NamedTuple):
     rises: tuple[ChartPoint, ...]
 
 
+class TrackChart(NamedTuple):
+    """The QoS of several nodes over rounds: SVG paths, and the x of each round."""
+
+    width: int
+    height: int
+    left: float
+    right: float
+    top: float
+    foot: float
+    grid: tuple[Label, ...]
+    xs: tuple[float, ...]
+    paths: tuple[str, ...]
+
+
+def build_track_chart(tracks: Sequence[Sequence[float | None]], width: int) -> TrackChart:
+    """Lay out the QoS from 0 to 1 of nodes over the same two or more rounds; None: no QoS.
+
+    A line has a gap where its node has no QoS.
+    """
+    right, steps = width - _RIGHT_MARGIN, len(tracks[0]) - 1
+    xs = tuple(
+        round(_LEFT_MARGIN + index * (right - _LEFT_MARGIN) / steps, 1)
+        for index in range(steps + 1)
+    )
+    return TrackChart(
+        width=width,
+        height=_TOP_MARGIN + _PLOT_HEIGHT + _FOOT_HEIGHT,
+        left=_LEFT_MARGIN,
+        right=right,
+        top=_TOP_MARGIN,
+        foot=_TOP_MARGIN + _PLOT_HEIGHT,
+        grid=_build_grid(),
+        xs=xs,
+        paths=tuple(_build_broken_path(xs, values) for values in tracks),
+    )
+
+
+def _build_broken_path(xs: Sequence[float], values: Sequence[float | None]) -> str:
+    parts, is_drawn = [], False
+    for x, value in zip(xs, values, strict=True):
+        if value is not None:
+            parts.append(f"{'L' if is_drawn else 'M'}{x} {_get_y(value)}")
+        is_drawn = value is not None
+    return " ".join(parts)
+
+
+def _build_grid() -> tuple[Label, ...]:
+    return tuple(Label(_LEFT_MARGIN - 6, _get_y(value), f"{value:g}") for value in _GRID)
+
+
 def build_trend_chart(
     samples: Sequence[Sample],
     limit: float,
@@ -123,7 +173,7 @@ def build_trend_chart(
         qos=build_path("qos"),
         long_term=build_path("long_term"),
         reliability=build_path("reliability"),
-        grid=tuple(Label(_LEFT_MARGIN - 6, _get_y(value), f"{value:g}") for value in _GRID),
+        grid=_build_grid(),
         ticks=tuple(
             ChartPoint(
                 round(_LEFT_MARGIN + tick_index * (right - _LEFT_MARGIN) / tick_count, 1),

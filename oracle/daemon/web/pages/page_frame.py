@@ -24,6 +24,7 @@ from oracle.domain.blocks import format_block_count
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.health import Condition, HealthReport, Severity
 from oracle.domain.ids import TaskKey
+from oracle.domain.reports.lanes import decode_qos
 from oracle.queries.answers import AsOf
 from oracle.queries.api.records.event_feed import EVENT_KINDS
 from oracle.queries.api.source import ApiSnapshot, RequestError
@@ -191,6 +192,7 @@ def get_environment() -> Environment:
         counted=format_count,
         ordinal=format_ordinal,
         two=format_two_digits,
+        lane=lambda lane: format_two_digits(decode_qos(lane)),
         signed=format_signed,
         short=shorten_hash,
         amount=format_token_amount,
