@@ -20,6 +20,7 @@ from oracle.daemon.web.pages.page_frame import (
     POLICY,
     UNAVAILABLE,
     PageRequest,
+    StatusLine,
     get_file_response,
     render_template,
 )
@@ -63,7 +64,13 @@ def create_page_app(renderer: "PageRenderer", intake: SubscriptionIntake | None 
     @app.get("/docs")
     def get_api_docs() -> Response:
         """Show the reference of the read API, rendered from its schema."""
-        response = render_template("api_docs.html", schema="/v1/openapi.json")
+        response = render_template(
+            "api_docs.html",
+            here=None,
+            standing=StatusLine("good", f"Read API {__version__}"),
+            as_of=None,
+            json_path="/v1/openapi.json",
+        )
         # Redoc writes its styles into the page.
         policy = HEADERS[POLICY].replace("style-src", "style-src 'unsafe-inline'")
         response.headers[POLICY] = policy
