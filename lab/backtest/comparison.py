@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from lab.backtest.event_history import History
 from lab.backtest.results import DueInterval, ExclusionInterval, Measurement
-from lab.backtest.statistics import compute_gini, compute_rank_correlation, compute_ranks
+from lab.backtest.statistics import compute_gini, compute_ranks
 from lab.backtest.system_columns import SystemColumn
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
+from oracle.domain.scoring.rank_correlation import compute_rank_correlation
 from oracle.systems.overrides import format_rules
 
 _NO_VALUE = "-"

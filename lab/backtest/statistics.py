@@ -1,15 +1,12 @@
-"""Rank correlation and measures of inequality, computed with integers.
+"""Ranks and measures of inequality, computed with integers.
 
 Coefficients and shares are in units of 10^-18, truncated towards zero.
 """
 
 from collections.abc import Sequence
 from itertools import accumulate
-from math import isqrt
 
 from oracle.domain.fixed_point import UNIT
-
-_MIN_VALUES = 2
 
 
 def compute_ranks(values: Sequence[int]) -> list[int]:
@@ -18,56 +15,6 @@ def compute_ranks(values: Sequence[int]) -> list[int]:
     for rank, value in enumerate(sorted(values, reverse=True), start=1):
         rank_by_value.setdefault(value, rank)
     return [rank_by_value[value] for value in values]
-
-
-def compute_rank_correlation(
-    first_values: Sequence[int], second_values: Sequence[int]
-) -> int | None:
-    """Return Spearman's rank correlation of two lists of the same length.
-
-    Equal values share the mean of their ranks. The result is 1 if both lists have the same order
-    and -1 if their orders are opposite. It is None if there are fewer than two values, or if all
-    values of one list are equal, because such a list has no order.
-
-    Raises:
-        ValueError: the lists differ in length.
-    """
-    pairs = list(
-        zip(
-            _compute_doubled_ranks(first_values),
-            _compute_doubled_ranks(second_values),
-            strict=True,
-        )
-    )
-    count = len(pairs)
-    if count < _MIN_VALUES:
-        return None
-    # Both lists have the same sum of ranks. All ranks are doubled; the factor cancels out.
-    rank_sum = count * (count + 1)
-    covariance = (
-        count * sum(first_rank * second_rank for first_rank, second_rank in pairs)
-        - rank_sum * rank_sum
-    )
-    first_spread = (
-        count * sum(first_rank * first_rank for first_rank, _ in pairs) - rank_sum * rank_sum
-    )
-    second_spread = (
-        count * sum(second_rank * second_rank for _, second_rank in pairs) - rank_sum * rank_sum
-    )
-    if not first_spread or not second_spread:
-        return None
-    correlation = isqrt(covariance * covariance * UNIT * UNIT // (first_spread * second_spread))
-    return correlation if covariance >= 0 else -correlation
-
-
-def _compute_doubled_ranks(values: Sequence[int]) -> list[int]:
-    """Return twice the mean rank of each value, which is always an integer."""
-    first_rank: dict[int, int] = {}
-    last_rank: dict[int, int] = {}
-    for rank, value in enumerate(sorted(values), start=1):
-        first_rank.setdefault(value, rank)
-        last_rank[value] = rank
-    return [first_rank[value] + last_rank[value] for value in values]
 
 
 def compute_gini(amounts: Sequence[int]) -> int | None:

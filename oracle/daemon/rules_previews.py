@@ -93,7 +93,9 @@ def update_previews(
             if get_rebuild_count(uow) != rebuild_count:
                 return []
         stage.save(then, rebuild_count)
-        preview = compute_preview(_get_nodes(now), _get_nodes(then), last_block, time)
+        preview = compute_preview(
+            _get_nodes(now), _get_nodes(then), last_block, time, records.dispatch_settings
+        )
         write_atomically(build_preview_path(folder, other_set.rules), encode_preview(preview))
     stage.save(now, rebuild_count)
     return list(iterate_previews(folder, records.rules, other_rules))

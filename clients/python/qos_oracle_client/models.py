@@ -920,6 +920,9 @@ class NodeUnderRules(TypedDict):
     rank_then: int | None
     qos_now: str | None
     qos_then: str | None
+    chance_now: str | None
+    """Its share of the weights of all available nodes: the chance of the next task that any of them may get; 0: paused or excluded; null: not a member, or the policy has no such weights."""
+    chance_then: str | None
     kickout_due_now: bool
     kickout_due_then: bool
     excluded_now: bool
@@ -1051,6 +1054,16 @@ class OutboxCount(TypedDict):
     kind: str
     state: str
     count: int
+
+
+class OwnSubscriptions(TypedDict):
+    """The subscriptions of one node, and the secret of the webhook that was just registered."""
+
+    subscriptions: list["SubscriptionView"]
+    created: str | None
+    """The id of the new subscription."""
+    secret: str | None
+    """With which messages to the new webhook are signed; it is returned only once."""
 
 
 class PastEvent(TypedDict):
@@ -1417,6 +1430,8 @@ class RulesPreviewView(TypedDict):
     """Members that gain at least one place."""
     falling: int
     """Members that lose at least one place."""
+    rank_correlation: str | None
+    """Spearman's rank correlation of the QoS of all members under both: 1 if their order stays, -1 if it is reversed; null: fewer than two members, or all equal."""
     kickouts_beginning: int
     """Members that are due only under the others."""
     kickouts_ending: int
@@ -1544,6 +1559,50 @@ class SignedObjection(TypedDict):
     """The contract; ignored."""
     calldata: NotRequired[str | None]
     """Ignored."""
+
+
+class SubscriptionForm(TypedDict):
+    """What a client needs to write a request; it signs `typed_data` with its own `message`."""
+
+    service: str
+    channels: list[str]
+    kinds: list[str]
+    max_per_node: int
+    typed_data: dict[str, Any]
+    """EIP-712 data with an example of a message."""
+
+
+class SubscriptionRequest(TypedDict):
+    """The fields that were signed (`NoticeRequest`), and the signature."""
+
+    service: str
+    """`service` of `GET /v1/subscriptions`."""
+    node: str
+    action: Literal["subscribe", "list", "unsubscribe"]
+    channel: NotRequired[Literal["", "webhook", "mail"]]
+    target: NotRequired[str]
+    """The URL or mail address; for `unsubscribe`, the id of the subscription."""
+    kinds: NotRequired[str]
+    """Comma-separated kinds of notices; empty: all."""
+    nonce: int
+    """Larger than in the node's last request."""
+    deadline: int
+    """Unix seconds, within the next hour."""
+    signature: str
+
+
+class SubscriptionView(TypedDict):
+    """A subscription without its address."""
+
+    id: str
+    channel: str
+    kinds: list[str]
+    state: str
+    """`new`, `unconfirmed`, `active` or `ended`."""
+    reason: str | None
+    """Why it ended."""
+    created_at: int
+    """Unix seconds."""
 
 
 class TaskAnswer(TypedDict):

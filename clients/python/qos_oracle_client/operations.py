@@ -338,3 +338,19 @@ class Operations:
             "GET", "/v1/kickouts/{node}/evidence", {"node": node}, {}, None
         )
         return response
+
+    def subscription_form(self) -> models.SubscriptionForm:
+        """Return what an owner signs to subscribe to the notices of a node."""
+        response: models.SubscriptionForm = self._request("GET", "/v1/subscriptions", {}, {}, None)
+        return response
+
+    def subscribe(self, body: models.SubscriptionRequest) -> models.OwnSubscriptions:
+        """Subscribe to the notices of a node, list its subscriptions, or end one.
+
+        The signature must be by the node's key. A webhook must then return the `challenge` that it
+        gets; a mail address gets a link for confirmation.
+        """
+        response: models.OwnSubscriptions = self._request(
+            "POST", "/v1/subscriptions", {}, {}, body
+        )
+        return response

@@ -21,6 +21,7 @@ from oracle.queries.api.rules_history import RulesChangeView, build_rules_histor
 from oracle.queries.api.rules_preview_view import RulesPreviewView, build_preview_view
 from oracle.queries.api.source import open_snapshot
 from oracle.queries.command_models import SystemEntry
+from oracle.queries.text.human_numbers import format_percent, format_two_decimals
 from oracle.queries.text.text_tables import format_block_time, print_table
 from oracle.store.state.rule_set_repository import identify_rules
 from oracle.systems.overrides import MEANINGS
@@ -239,12 +240,24 @@ def _print_preview(view: RulesPreviewView) -> None:
         f"  {view.members} members: {view.rising} rise, {view.falling} fall; kickouts: "
         f"{view.kickouts_beginning} begin to be due, {view.kickouts_ending} end"
     )
+    if view.rank_correlation is not None:
+        correlation = format_two_decimals(view.rank_correlation)
+        typer.echo(f"  rank correlation of both orders: {correlation} (1: no place changes)")
     rows = [
-        (move.node, str(move.rank_now), str(move.rank_then))
+        (
+            move.node,
+            str(move.rank_now),
+            str(move.rank_then),
+            *(
+                "-" if chance is None else format_percent(chance)
+                for chance in (move.chance_now, move.chance_then)
+            ),
+        )
         for move in [*view.losers, *reversed(view.winners)]
     ]
     if rows:
-        print_table(("node", "rank now", "rank then"), rows, left_columns=("node",))
+        columns = ("node", "rank now", "rank then", "chance now", "chance then")
+        print_table(columns, rows, left_columns=("node",))
 
 
 def _list_change_lines(change: RulesChangeView) -> list[str]:

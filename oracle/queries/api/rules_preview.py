@@ -11,16 +11,19 @@ from typing import NamedTuple
 
 import msgspec
 
+from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.rules_changes import list_pending_changes
 from oracle.domain.scoring.node_scores import is_excluded, is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
+from oracle.queries.api.draw_weights import find_weighting, is_available
 from oracle.queries.api.node_order import NodeRanking
 from oracle.queries.rules_texts import find_rules_text, parse_rules_text
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 from oracle.store.state.rule_set_repository import identify_rules
+from oracle.systems.crynux.crynux_policy import Weighting
 
 # The folder of previews and their worker, below the folder of announced rules.
 PREVIEW_FOLDER = "previews"
@@ -29,9 +32,10 @@ _MAX_ANNOUNCED = 4
 
 
 class NodePreview(msgspec.Struct, frozen=True, array_like=True):
-    """One node now, and under the other rules; QoS in units of 10^-18, ranks from 1.
+    """One node now, and under the other rules; QoS and chances in units of 10^-18, ranks from 1.
 
-    QoS and rank are None for a node that is not a member.
+    QoS, rank and chance are None for a node that is not a member. The chance of the next task is
+    0 while a member is not available, and None if the draws have no weights.
     """
 
     node: Address
@@ -43,6 +47,8 @@ class NodePreview(msgspec.Struct, frozen=True, array_like=True):
     due_then: bool
     excluded_now: bool
     excluded_then: bool
+    chance_now: int | None
+    chance_then: int | None
 
     @property
     def places_lost(self) -> int:
@@ -117,11 +123,23 @@ class FoldedNodes(NamedTuple):
     nodes: Mapping[Address, Node]
 
 
-def compute_preview(now: FoldedNodes, then: FoldedNodes, block: int, time: int) -> RulesPreview:
-    """Compare all nodes after the same block under two rule sets; `time` is the block's time."""
+def compute_preview(
+    now: FoldedNodes,
+    then: FoldedNodes,
+    block: int,
+    time: int,
+    dispatch: DispatchSettings | None = None,
+) -> RulesPreview:
+    """Compare all nodes after the same block under two rule sets; `time` is the block's time.
+
+    `dispatch` are the settings of this host's draws, if it draws nodes.
+    """
     cursor = Cursor(block, ZERO_HASH, time, None, None, 0)
     ranking_now, ranking_then = (
         NodeRanking(cursor, folded.nodes, folded.rules) for folded in (now, then)
+    )
+    weighting_now, weighting_then = (
+        find_weighting(folded.rules, dispatch) for folded in (now, then)
     )
     entries = []
     for address in sorted(now.nodes.keys() & then.nodes.keys()):
@@ -138,6 +156,8 @@ def compute_preview(now: FoldedNodes, then: FoldedNodes, block: int, time: int) 
                 due_then=is_kickout_due(node_then, then.rules, time),
                 excluded_now=is_excluded(node_now, time, now.rules),
                 excluded_then=is_excluded(node_then, time, then.rules),
+                chance_now=_compute_chance(ranking_now, now.rules, node_now, weighting_now),
+                chance_then=_compute_chance(ranking_then, then.rules, node_then, weighting_then),
             )
         )
     return RulesPreview(
@@ -147,6 +167,18 @@ def compute_preview(now: FoldedNodes, then: FoldedNodes, block: int, time: int) 
         time,
         tuple(entries),
     )
+
+
+def _compute_chance(
+    ranking: NodeRanking, rules: Rules, node: Node, weighting: Weighting | None
+) -> int | None:
+    """Return the share of a member in the weights of all available members."""
+    qos = ranking.compute_qos(node)
+    if qos is None or weighting is None:
+        return None
+    if not is_available(node, ranking.cursor.time, rules):
+        return 0
+    return ranking.get_draw_weights(weighting).compute_chance(node.stake, qos, qos)
 
 
 def build_preview_path(folder: Path, rules: Rules) -> Path:

@@ -1,10 +1,11 @@
 """What other rules would change, for the network and for one node, as the read API returns it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pydantic import Field
 
 from oracle.domain.ids import Address
+from oracle.domain.scoring.rank_correlation import compute_rank_correlation
 from oracle.queries.answers import AddressText, Answer, ApiModel, FixedPoint
 from oracle.queries.api.rules_preview import (
     PREVIEW_FOLDER,
@@ -39,6 +40,12 @@ class NodeUnderRules(ApiModel):
     rank_then: int | None
     qos_now: FixedPoint | None
     qos_then: FixedPoint | None
+    chance_now: FixedPoint | None = Field(
+        description="Its share of the weights of all available nodes: the chance of the next task "
+        "that any of them may get; 0: paused or excluded; null: not a member, or the policy has "
+        "no such weights."
+    )
+    chance_then: FixedPoint | None
     kickout_due_now: bool
     kickout_due_then: bool
     excluded_now: bool
@@ -64,6 +71,10 @@ class RulesPreviewView(PreviewOrigin):
     members: int
     rising: int = Field(description="Members that gain at least one place.")
     falling: int = Field(description="Members that lose at least one place.")
+    rank_correlation: FixedPoint | None = Field(
+        description="Spearman's rank correlation of the QoS of all members under both: 1 if their "
+        "order stays, -1 if it is reversed; null: fewer than two members, or all equal."
+    )
     kickouts_beginning: int = Field(description="Members that are due only under the others.")
     kickouts_ending: int = Field(description="Members that are due only under today's rules.")
     losers: list[NodeUnderRules] = Field(description="Up to ten, the most places lost first.")
@@ -115,11 +126,21 @@ def build_preview_view(other_set: OtherRules, preview: RulesPreview) -> RulesPre
         members=sum(entry.rank_now is not None for entry in nodes),
         rising=len(rising),
         falling=len(falling),
+        rank_correlation=_compute_rank_correlation(nodes),
         kickouts_beginning=sum(entry.due_then and not entry.due_now for entry in nodes),
         kickouts_ending=sum(entry.due_now and not entry.due_then for entry in nodes),
         losers=list(map(_build_figures, falling[:_LISTED_NODES])),
         winners=list(map(_build_figures, rising[:_LISTED_NODES])),
     )
+
+
+def _compute_rank_correlation(nodes: Iterable[NodePreview]) -> int | None:
+    pairs = [
+        (entry.qos_now, entry.qos_then)
+        for entry in nodes
+        if entry.qos_now is not None and entry.qos_then is not None
+    ]
+    return compute_rank_correlation([now for now, _ in pairs], [then for _, then in pairs])
 
 
 def _iterate_previews(snapshot: ApiSnapshot) -> Iterator[tuple[OtherRules, RulesPreview]]:
@@ -152,6 +173,8 @@ def _build_figures(entry: NodePreview) -> NodeUnderRules:
         rank_then=entry.rank_then,
         qos_now=entry.qos_now,
         qos_then=entry.qos_then,
+        chance_now=entry.chance_now,
+        chance_then=entry.chance_then,
         kickout_due_now=entry.due_now,
         kickout_due_then=entry.due_then,
         excluded_now=entry.excluded_now,

@@ -36,6 +36,7 @@ from oracle.queries.text.human_numbers import (
     format_duration,
     format_number_in_words,
     format_ordinal,
+    format_percent,
     format_time,
 )
 from oracle.queries.text.templates import create_template_environment
@@ -193,6 +194,7 @@ def get_environment() -> Environment:
         ordinal=format_ordinal,
         two=format_two_digits,
         lane=lambda lane: format_two_digits(decode_qos(lane)),
+        percent=format_percent,
         signed=format_signed,
         short=shorten_hash,
         amount=format_token_amount,

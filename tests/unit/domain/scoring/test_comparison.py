@@ -10,10 +10,10 @@ from hypothesis import given, strategies as st
 from lab.backtest.statistics import (
     compute_gini,
     compute_lorenz_curve,
-    compute_rank_correlation,
     compute_ranks,
 )
 from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.rank_correlation import compute_rank_correlation
 
 amounts = st.lists(st.integers(0, 10**30), min_size=1, max_size=30)
 pairs = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=20)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from oracle.daemon.rules_previews import list_loss_notices
@@ -26,6 +27,7 @@ from oracle.queries.api.rules_preview import (
     compute_preview,
     encode_preview,
 )
+from oracle.queries.api.rules_preview_view import build_preview_view
 from oracle.queries.rules_texts import hash_rules_text
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.api import IndexedHistory
@@ -87,6 +89,7 @@ def test_node_is_shown_under_announced_rules(indexed, preview):
     figures = shown["figures"]
     assert (figures["excluded_now"], figures["excluded_then"]) == (False, True)
     assert float(figures["qos_then"]) < float(figures["qos_now"])
+    assert float(figures["chance_now"]) > float(figures["chance_then"]) == 0
     assert "It would be excluded." in client.get(f"/nodes/{node_address('late')}").text
 
 
@@ -98,6 +101,26 @@ def test_network_shows_who_loses(indexed, preview):
 
     assert (shown["members"], shown["rising"], shown["falling"]) == (2, 0, 0)
     assert "Of 2 members, 0 would rise and 0 would fall." in client.get("/rules").text
+
+
+def test_chances_of_all_members_add_up_under_both(preview):
+    chance_pairs = [(entry.chance_now, entry.chance_then) for entry in preview.nodes]
+    for chances in zip(*chance_pairs, strict=True):
+        assert UNIT - len(chances) <= sum(chances) <= UNIT
+
+
+def test_same_rules_correlate_fully_and_reversed_orders_negatively(preview):
+    same = compute_preview(fold(CRYNUX), fold(CRYNUX), history().block, history().time)
+    first, second = same.nodes
+    reversed_nodes = (
+        msgspec.structs.replace(first, qos_then=second.qos_now),
+        msgspec.structs.replace(second, qos_then=first.qos_now),
+    )
+    other = OtherRules("any", CRYNUX)
+
+    assert build_preview_view(other, same).rank_correlation == UNIT
+    turned = msgspec.structs.replace(same, nodes=reversed_nodes)
+    assert build_preview_view(other, turned).rank_correlation == -UNIT
 
 
 def test_preview_of_cancelled_announcement_is_not_shown(indexed, preview):
