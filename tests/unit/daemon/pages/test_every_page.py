@@ -263,8 +263,10 @@ def test_ambiguous_address_prefix_returns_list_of_matches(client):
         ("/v1/nothing", 404),
     ],
 )
-def test_invalid_page_request_returns_error_status(client, path, status):
-    assert client.get(path).status_code == status
+def test_invalid_page_request_returns_error_status_and_complete_sentences(client, path, status):
+    response = client.get(path)
+    assert response.status_code == status
+    assert re.search(r"[,;:]\s*\.(\s|<)", response.text) is None
 
 
 def test_unchanged_page_returns_304(client):
