@@ -1,8 +1,9 @@
 """`resync verify`, `gaps`, `dead-letters`, `export --fixture`, beside a chain of true blocks."""
 
 import json
+import sqlite3
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,53 @@ def test_gaps_command_exits_with_1_when_the_index_has_a_gap(
         uow.coverage.delete_above(20)
     report = told(capsys, "resync", "gaps", "--config", config, code=1)
     assert [gap["from"] for gap in report["unread"]] == [21]
+
+
+def change(folder: Path, statement: str) -> int:
+    """Execute a statement that no command would; return the number of changed rows."""
+    with closing(sqlite3.connect(folder / "oracle.sqlite")) as connection, connection:
+        return connection.execute(statement).rowcount
+
+
+def test_lost_log_row_is_found_without_the_chain(
+    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert change(tmp_path, "DELETE FROM log_row WHERE id = (SELECT min(id) FROM log_row)") == 1
+
+    report = told(capsys, "resync", "gaps", "--config", config, code=1)
+    assert len(report["damaged"]) == 1
+    assert run(["resync", "gaps", "--config", config]) == 1
+    assert capsys.readouterr().out.endswith("GAPS\n")
+    # A fold of damaged rows proves nothing about the state.
+    verified = told(capsys, "resync", "verify", "--half", "state", "--config", config, code=1)
+    assert (len(verified["damaged"]), verified["state"]) == (1, None)
+    assert run(["resync", "verify", "--half", "state", "--config", config]) == 1
+    assert "repair the stored logs first" in capsys.readouterr().out
+
+
+def test_lost_log_row_is_repaired_from_the_chain(
+    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert change(tmp_path, "DELETE FROM log_row WHERE id = (SELECT min(id) FROM log_row)") == 1
+    command = ["resync", "verify", "--half", "logs", "--from", "0", "--config", config]
+
+    report = told(capsys, *command, code=1)
+    assert (len(report["missing"]), report["state"]) == (1, None)
+    told(capsys, *command, "--repair")
+    told(capsys, "resync", "gaps", "--config", config)
+
+
+def test_changed_state_row_is_found_by_its_half_of_verify(
+    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    count = change(tmp_path, "UPDATE node SET base = base + 7")
+    assert count > 0
+
+    report = told(capsys, "resync", "verify", "--half", "state", "--config", config, code=1)
+    assert len(report["state"]["differing"]) == count
+    assert run(["resync", "verify", "--half", "state", "--config", config]) == 1
+    assert f"in {count} rows" in capsys.readouterr().out
+    told(capsys, "resync", "verify", "--half", "logs", "--from", "0", "--config", config)
 
 
 def test_verify_reports_endpoint_and_differences(
