@@ -14,6 +14,9 @@ import pytest
 import requests
 
 from devnet.fakechain.faults import transport_faults
+from oracle.domain.feed_rows import FeedFault
+from oracle.indexer.feed_faults import CHANGED
+from oracle.store.database import Store
 from tests.faults.ingest.endpoints.test_hanging import until
 from tests.support.cli.daemon import PATIENCE_SECONDS, Daemon, run_daemon, start_daemon
 from tests.support.cli.local_network import write_config
@@ -96,6 +99,47 @@ def test_every_interface_reports_hanging_endpoints(a_chain: AChain, config: Path
 
     assert (code, status_report["status"]) == (2, "down")
     assert status_report["conditions"][0] == "no_endpoint"
+
+
+def test_damaged_state_row_is_found_by_daemon_and_reported_by_status(
+    a_chain: AChain, config: Path, tmp_path: Path
+):
+    a_chain.live(30)
+    run_once = [sys.executable, "-m", "oracle", "run", "--once", "--config", str(config)]
+    subprocess.run(run_once, capture_output=True, check=True)
+    with closing(sqlite3.connect(tmp_path / "oracle.sqlite")) as connection, connection:
+        assert connection.execute("UPDATE node SET base = base + 7").rowcount
+    with run_daemon(config) as running:
+        running.wait_until_ready()
+        running.wait_for("state_mismatch")
+        code, status_report = status(config)
+
+    assert code == 1
+    assert "state_differs" in status_report["conditions"]
+    assert any("resync verify --half state" in reason for reason in status_report["reasons"])
+
+
+def test_open_feed_fault_makes_status_exit_with_1_until_accepted(
+    a_chain: AChain, config: Path, tmp_path: Path
+):
+    url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
+    with run_daemon(config) as running:
+        running.wait_until_ready()
+        healthy = status(config)
+        with Store.open(url) as store, store.transaction() as uow:
+            uow.feed.record_faults([FeedFault(CHANGED, 1, 7, 1_000, "reason 5 became 1")])
+        faulty = status(config)
+        with Store.open(url) as store, store.transaction() as uow:
+            uow.feed.accept_faults(2_000)
+        accepted = status(config)
+
+    assert ["feed_fault" in health["conditions"] for _, health in (healthy, faulty, accepted)] == [
+        False,
+        True,
+        False,
+    ]
+    assert (faulty[0], faulty[1]["status"]) == (1, "attention")
+    assert any("reason 5 became 1" in reason for reason in faulty[1]["reasons"])
 
 
 def test_killed_daemon_is_reported_with_its_last_health(a_chain: AChain, config: Path):

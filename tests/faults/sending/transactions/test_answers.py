@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from oracle.domain.health import Condition
 from oracle.errors import FatalError, TransientError
+from oracle.queries.health import build_health_report
 from oracle.store.outbox.records import PauseKind
 from oracle.txmgr.client.l1_fees import ARB_GAS_INFO, GAS_PRICE_ORACLE, L1Fee, fetch_l1_fee
 from oracle.txmgr.context import SendSettings
@@ -80,8 +82,14 @@ def test_transaction_of_wrong_chain_stops_daemon_after_recording_pause(
 
     with office.store.read_transaction() as uow:
         pause = uow.outbox.accounts.get_pause(office.context.account)
+        health = build_health_report(uow, lambda _lease: None)
     assert pause is not None
     assert pause.kind is PauseKind.CHAIN
+    (finding,) = (
+        finding for finding in health.findings if finding.condition is Condition.PAUSED_SENDER
+    )
+    assert "invalid chain id for signer (chain)" in finding.detail
+    assert "ether" not in finding.detail
     assert (attempts(office)[0].sends, attempts(office)[0].last_error_class) == (1, "chain")
 
 
