@@ -92,8 +92,8 @@ def _format_change(row: WhatIfRow) -> str:
         return _CHANGES[row.change]
     memory = "" if row.card.vram is None else f" with {row.card.vram} GB"
     return (
-        f"{row.card.gpu}{memory}, {format_percent(row.card.time_ratio)} of the time "
-        f"({format_count(row.card.pairs, 'pair')})"
+        f"{row.card.gpu}{memory}, which takes {format_percent(row.card.time_ratio)} of its time "
+        f"({format_count(row.card.pairs, 'compared task')})"
     )
 
 

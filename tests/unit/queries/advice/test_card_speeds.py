@@ -49,6 +49,6 @@ def test_what_if_ranks_the_groups_again_with_the_times_of_the_other_card():
     assert (as_it_is.qos, faster.qos, another_card.qos) == (UNIT // 2, UNIT // 2, UNIT)
     assert another_card.card == speed
     assert list_what_if_cells(what_if)[-1][0] == (
-        "RTX 4090 with 24 GB, 25.0 % of the time (60 pairs)"
+        "RTX 4090 with 24 GB, which takes 25.0 % of its time (60 compared tasks)"
     )
     assert "in groups that both cards shared" in explain_what_if(what_if)
