@@ -159,7 +159,7 @@ class SubscriberDelivery(TargetDelivery):
 
 
 @dataclass(slots=True)
-class Confirmation:
+class SubscriptionConfirmation:
     """Requests the confirmation of one new subscription."""
 
     target: SubscriberTarget
@@ -220,7 +220,9 @@ class SubscriberDeliveries:
     settings: SubscriberSettings
     store: Store
     clock: Callable[[], float]
-    _running: dict[str, SubscriberDelivery | Confirmation] = field(default_factory=dict)
+    _running: dict[str, SubscriberDelivery | SubscriptionConfirmation] = field(
+        default_factory=dict
+    )
 
     def run_once(self, wait_seconds: float | None) -> bool:
         """Start due deliveries and record finished ones; return whether more may be due at once.
@@ -262,7 +264,7 @@ class SubscriberDeliveries:
                 end_subscription(uow, entry, reason, now)
             return
         self._running[entry.id] = (
-            Confirmation(target, self.store, self.clock, entry)
+            SubscriptionConfirmation(target, self.store, self.clock, entry)
             if entry.state == SubscriptionState.NEW
             else SubscriberDelivery(
                 target,

@@ -61,7 +61,11 @@ def test_signal_handlers_are_installed_only_in_listed_modules():
         for path in SOURCES
         if installed(ast.parse(path.read_text("utf-8")))
     }
-    workers = {"oracle/chain/segments/worker.py", "lab/backtest/worker_pool.py"}
+    workers = {
+        "oracle/chain/segments/worker.py",
+        "oracle/daemon/rules_previews.py",
+        "lab/backtest/worker_pool.py",
+    }
     assert places == {"oracle/daemon/stopping.py", *workers}
 
 

@@ -267,7 +267,7 @@ def test_secret_parts_of_target_appear_nowhere(owner: Owner, capfd, caplog):
 @pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
 def test_mail_address_gets_notices_after_confirmation_by_its_link(owner: Owner, caplog):
     with receiving_mail() as mailbox:
-        url = f"mailto://127.0.0.1:{mailbox.port}?from=qos@example.org&to=operator@example.org"
+        url = f"mailto://127.0.0.1:{mailbox.port}?from=qos@mailbox.test&to=operator@mailbox.test"
         owner.restart(replace(SETTINGS, mail_url=url))
         owner.subscribe(channel="mail", target="owner@example.net")
         owner.told.times_out("mine")

@@ -119,7 +119,8 @@ def test_page_of_node_without_marked_timeouts_has_no_incidents(new_sqlite_store)
             .text
         )
     assert "not its fault" not in text
-    assert "incident" not in text
+    assert 'id="incidents"' not in text
+    assert "timeout in an incident" not in text
 
 
 def test_event_stream_reports_begin_and_end_of_incident(indexed):
