@@ -142,6 +142,21 @@ def test_saved_page_checks_a_file_without_a_network(saved_page, tmp_path, bundle
     assert saved_page.evaluate("window.violations") == ["connect-src: https://example.org/"]
 
 
+def test_address_with_wrong_checksum_is_rejected_and_other_cases_are_accepted(
+    saved_page, tmp_path, bundle
+):
+    contract = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+    choose_bundle(saved_page, tmp_path, bundle)
+
+    def check_contract(text: str) -> str:
+        saved_page.get_by_label("Oracle contract").fill(text)
+        return read_headline(saved_page)
+
+    for text in (contract, contract.lower(), "0x" + contract[2:].upper()):
+        assert "checksum" not in check_contract(text)
+    assert "wrong checksum" in check_contract(contract.replace("5aAeb", "5aaeb"))
+
+
 def test_forged_score_is_named(saved_page, tmp_path, bundle):
     evidence = json.loads(bundle["evidence"])
     evidence["entries"][0]["score"] += 1

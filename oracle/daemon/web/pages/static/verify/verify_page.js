@@ -194,10 +194,11 @@ function requireBundle(bundle, node, round) {
 
 /* Returns what the reader entered, in the form that checks compare; an empty field is null. */
 function readAnchor() {
-  const node = getField("node").value.trim().toLowerCase();
-  if (!/^(0x[0-9a-f]{1,40})?$/.test(node)) {
+  const nodeText = getField("node").value.trim();
+  if (!/^(0x[0-9a-f]{1,40})?$/i.test(nodeText)) {
     throw new Error("node: expected 0x and up to 40 hex digits");
   }
+  const node = ADDRESS_FORMAT.test(nodeText.toLowerCase()) ? parseAddress(nodeText) : nodeText.toLowerCase();
   const contracts = readAddressList("network-contracts");
   const [contract = null, ...others] = readAddressList("contract");
   if (others.length > 0) {
@@ -224,12 +225,28 @@ function readNumber(name, title) {
 }
 
 function readAddressList(name) {
-  const addresses = splitList(getField(name).value.toLowerCase());
-  const wrong = addresses.find((address) => !ADDRESS_FORMAT.test(address));
-  if (wrong !== undefined) {
-    throw new Error(`${wrong}: expected an address of 0x and 40 hex digits`);
+  return splitList(getField(name).value).map(parseAddress);
+}
+
+/* Returns an address in lower case; throws if its upper and lower case is not that of EIP-55. */
+function parseAddress(text) {
+  const address = text.toLowerCase();
+  if (!ADDRESS_FORMAT.test(address)) {
+    throw new Error(`${text}: expected an address of 0x and 40 hex digits`);
   }
-  return addresses;
+  const digits = text.slice(2);
+  const isMixed = /[a-f]/.test(digits) && /[A-F]/.test(digits);
+  if (isMixed && digits !== addChecksum(address.slice(2))) {
+    throw new Error(`${text}: wrong checksum; copy the address again, or enter it in lower case`);
+  }
+  return address;
+}
+
+function addChecksum(digits) {
+  const hash = keccak256(new TextEncoder().encode(digits));
+  return [...digits]
+    .map((digit, i) => (Number.parseInt(hash[i], 16) >= 8 ? digit.toUpperCase() : digit))
+    .join("");
 }
 
 /* The origins that the server of the bundle has: the chain must not be read from there. */
