@@ -8,7 +8,7 @@ from oracle.queries.node_sentences import NodeSummary
 
 
 class OwnerDeadline(NamedTuple):
-    """A block time in unix seconds, and what an owner can do before, or what happens then.
+    """A block time in unix seconds, and what an owner can do before, or what happens from then on.
 
     `preposition` connects the text with the time. `anchor` is the card of the page that has more.
     """
@@ -20,18 +20,34 @@ class OwnerDeadline(NamedTuple):
 
 
 def list_owner_deadlines(
-    summary: NodeSummary, object_until: int | None, rules_times: Iterable[int]
+    summary: NodeSummary,
+    due_since: int | None,
+    object_until: int | None,
+    rules_times: Iterable[int],
 ) -> list[OwnerDeadline]:
     """Return the deadlines of a node that are not over, the earliest first.
 
-    `object_until` is the last time to object to a kickout that is due, and `rules_times` are the
-    earliest times of announced rules.
+    A member's kickout that is due since `due_since`, and for which the node is not accused yet,
+    comes before all of them. `object_until` is the last time to object to it, and `rules_times`
+    are the earliest times of announced rules.
     """
-    deadlines = _iterate_deadlines(summary, object_until, rules_times)
-    return sorted(
-        (deadline for deadline in deadlines if deadline.time >= summary.time),
+    deadlines = sorted(
+        (
+            deadline
+            for deadline in _iterate_deadlines(summary, object_until, rules_times)
+            if deadline.time >= summary.time
+        ),
         key=lambda deadline: deadline.time,
     )
+    is_due = summary.node_scores.is_kickout_due
+    if due_since is None or not is_due or summary.kick_at is not None:
+        return deadlines
+    text = (
+        "a kickout is due: once a round on the chain shows it, any account may accuse the node, "
+        "and kick it out after the time for a veto; only higher scores before the accusation "
+        "prevent it"
+    )
+    return [OwnerDeadline("Since", due_since, text, "distances"), *deadlines]
 
 
 def _iterate_deadlines(

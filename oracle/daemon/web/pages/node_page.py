@@ -155,6 +155,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         announced_times=announced_times,
         deadlines=list_owner_deadlines(
             node_summary,
+            node.kickout_due_time,
             objection_values["object_until"] if objection_values["may_object"] else None,
             announced_times,
         ),
