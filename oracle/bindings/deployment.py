@@ -60,7 +60,8 @@ DEFAULT_TIGHTEST = RootsLimits(
     kick_rounds=60,
     min_open=10,
 )
-# The loosest limits of kickouts that the admin can set: four times DEFAULT_KICK_LIMITS.
+# The loosest limits of kickouts that the admin can set. Both sizes of the bucket are four times
+# those of DEFAULT_KICK_LIMITS; the gas has no floor.
 DEFAULT_KICK_FLOORS = ContractKickLimits(
     kick_gas=0,
     kick_cooldown=NEVER_EXPIRES,

@@ -169,9 +169,10 @@ def compute_evidence_range(scores: Iterable[CountedScore], opened_at: Position) 
 def find_first_block(
     entry: ScoreEntry, results: Iterable[GroupResult], tasks: Mapping[TaskKey, Task]
 ) -> int:
-    """Return the first block that a score depends on, from the groups that closed at its position.
+    """Return the first block in which a task of the score, or of its groups, was seen.
 
-    A task of a group that no event has named yet is left out.
+    `results` are those of the groups that closed at the score's position. A task that no event
+    has named yet is left out.
     """
     task_keys = {entry.task, *(member.task for result in results for member in result.members)}
     first_blocks = (tasks[key].seen_at for key in task_keys if key in tasks)
