@@ -25,12 +25,13 @@ if "QOS_ORACLE_TESTS_SKIP_NOTHING" not in os.environ:
 
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.types import TextContent
 
 pytestmark = [pytest.mark.slow]
 
 
-async def ask(*options: str) -> tuple[list[str], dict[str, Any], bool]:
-    """Return the names of the tools, and what they say of a node and of none."""
+async def call_tools(*options: str) -> tuple[list[str], dict[str, Any], bool]:
+    """Return the names of the tools, an explanation, and whether an unknown node is an error."""
     command = ["-m", "oracle", "mcp", *options]
     server = StdioServerParameters(command=sys.executable, args=command)
     async with stdio_client(server) as streams, ClientSession(*streams) as session:
@@ -38,7 +39,9 @@ async def ask(*options: str) -> tuple[list[str], dict[str, Any], bool]:
         names = [tool.name for tool in (await session.list_tools()).tools]
         explained = await session.call_tool("explain", {"node": node_address("A")})
         refused = await session.call_tool("node", {"node": "0x" + 40 * "9"})
-        return names, json.loads(explained.content[0].text), refused.is_error
+        (content,) = explained.content
+        assert isinstance(content, TextContent)
+        return names, json.loads(content.text), refused.is_error
 
 
 @pytest.mark.parametrize("way", ["database", "url"])
@@ -49,7 +52,7 @@ def test_official_client_lists_and_calls_the_tools(sound: Settings, tmp_path: Pa
         with serve_app(create_read_api(source, streams=section), section, 0) as url:
             config = write_config(sound, tmp_path / "config.toml")
             options = ("--url", url) if way == "url" else ("--config", str(config))
-            names, explained, is_refused = asyncio.run(ask(*options))
+            names, explained, is_refused = asyncio.run(call_tools(*options))
     assert names == ["network", "node", "explain", "kickouts", "rules", "task"]
     assert len(explained["explanation"]["pool"]["scores"]) == 2
     assert is_refused
