@@ -17,6 +17,7 @@ KINDS = ("timed_out", "recovered", "paused", "left", "kickout_due", "kickout_acc
 # They concern every node.
 NETWORK_KINDS = ("reorg", "rules_announced", "incident_began", "incident_over")
 LAST_ID = Path("owner_bot.last")
+NEW_ID = LAST_ID.with_suffix(".new")
 
 
 def main(api: str, webhook: str, *nodes: str) -> None:
@@ -27,7 +28,9 @@ def main(api: str, webhook: str, *nodes: str) -> None:
         if event["node"] in own_nodes or event["kind"] in NETWORK_KINDS:
             subject = event["node"] or "the network"
             post(webhook, f"{event['kind']}, {subject}: {event['text']} (block {event['block']})")
-        LAST_ID.write_text(event_id, "utf-8")
+        # Replaced at once, so that a bot that is stopped here leaves no empty file.
+        NEW_ID.write_text(event_id, "utf-8")
+        NEW_ID.replace(LAST_ID)
 
 
 def post(webhook: str, text: str) -> None:

@@ -62,7 +62,7 @@ def site(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Site]:
     """Yield a site where node 2's kickout and a report are due; no daemon runs."""
-    monkeypatch.setattr("oracle.daemon.records.build_rules", lambda *_: RULES)
+    monkeypatch.setattr("oracle.daemon.config.loader.build_rules", lambda *_: RULES)
     office = sqlite_office
     bad_pool(office)
     office.period()

@@ -30,7 +30,7 @@ Story = Callable[[Office, Proxies], None]
 
 @pytest.fixture(autouse=True)
 def rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oracle.daemon.records.build_rules", lambda *_: RULES)
+    monkeypatch.setattr("oracle.daemon.config.loader.build_rules", lambda *_: RULES)
 
 
 @pytest.fixture

@@ -75,7 +75,7 @@ def endpoint(office):
 
 @pytest.fixture
 def config(office, endpoint, sqlite_url, tmp_path, monkeypatch):
-    monkeypatch.setattr("oracle.daemon.records.build_rules", lambda *_: office_support.RULES)
+    monkeypatch.setattr("oracle.daemon.config.loader.build_rules", lambda *_: office_support.RULES)
     keys = office.premises.key_folder
     settings = {
         "database": {"url": sqlite_url},
