@@ -83,7 +83,7 @@ def test_pages_show_same_content_without_scripts(browser, url, page):
         page.evaluate("document.getElementById('replay')?.remove()")
         expected_text = (
             page.locator("main").inner_text().replace(" ● live", "").replace(" Copy", "")
-        ).replace(" ;", ";")
+        )
         assert plain.locator("main").inner_text() == expected_text, path
     context.close()
 
