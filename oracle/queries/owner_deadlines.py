@@ -43,9 +43,9 @@ def list_owner_deadlines(
     if due_since is None or not is_due or summary.kick_at is not None:
         return deadlines
     text = (
-        "a kickout is due: once a round on the chain shows it, any account may accuse the node, "
-        "and kick it out after the time for a veto; only higher scores before the accusation "
-        "prevent it"
+        "a kickout is due: once a round on the chain shows it, and unless it is held, any account "
+        "may accuse the node, and kick it out after the time for a veto, unless its scores rise "
+        "before"
     )
     return [OwnerDeadline("Since", due_since, text, "distances"), *deadlines]
 
