@@ -59,7 +59,9 @@ class TimelineCache:
         self._lock = threading.Lock()
         self._roots: list[Hash] = []
         self._timeline: NetworkTimeline | None = None
-        # For the rounds of the timeline, by root: the number of better nodes, by lane.
+        # For the rounds of the timeline, by root: the lanes by seat, and the number of better
+        # nodes by lane. The cache of leaves has fewer rounds, and the hot set needs those.
+        self._lanes: dict[Hash, Lanes] = {}
         self._better: dict[Hash, Sequence[int]] = {}
 
     def load_timeline(self, uow: UnitOfWork, leaf_cache: LeafCache) -> NetworkTimeline | None:
@@ -75,7 +77,8 @@ class TimelineCache:
     def _build_timeline(
         self, uow: UnitOfWork, leaf_cache: LeafCache, accepted_rounds: Sequence[RoundAccepted]
     ) -> NetworkTimeline | None:
-        lanes_by_round = _load_newest_lanes(uow, leaf_cache, accepted_rounds)
+        self._lanes = self._load_newest_lanes(uow, leaf_cache, accepted_rounds)
+        lanes_by_round = list(self._lanes.values())
         if len(lanes_by_round) < _MIN_ROUNDS:
             return None
         rounds = tuple(accepted_rounds[-len(lanes_by_round) :])
@@ -103,6 +106,20 @@ class TimelineCache:
                 sorted(tracks, key=lambda track: (not track.places[-1], track.places[-1]))
             ),
         )
+
+    def _load_newest_lanes(
+        self, uow: UnitOfWork, leaf_cache: LeafCache, accepted_rounds: Sequence[RoundAccepted]
+    ) -> dict[Hash, Lanes]:
+        """Return the lanes of the newest rounds by root, oldest first; `_MAX_LANES` at most."""
+        newest_first: dict[Hash, Lanes] = {}
+        for accepted in reversed(accepted_rounds):
+            root = accepted.root
+            lanes = self._lanes.get(root) or load_round_lanes(uow, leaf_cache, accepted)
+            is_over = len(lanes) * (len(newest_first) + 1) > _MAX_LANES
+            if not lanes or (is_over and len(newest_first) >= _MIN_ROUNDS):
+                break
+            newest_first[root] = lanes
+        return dict(reversed(newest_first.items()))
 
 
 class RoundComparison:
@@ -143,20 +160,6 @@ class RoundComparison:
 def _list_ranked(lanes: Lanes) -> bytes:
     """Return a byte for each seat: 1 if its lane has a QoS, else 0."""
     return bytes(map((LOWEST_SCORE - 1).__lt__, lanes))
-
-
-def _load_newest_lanes(
-    uow: UnitOfWork, leaf_cache: LeafCache, accepted_rounds: Sequence[RoundAccepted]
-) -> list[Lanes]:
-    """Return the lanes of the newest rounds, oldest first, up to `_MAX_LANES` of them in all."""
-    newest_first: list[Lanes] = []
-    for accepted in reversed(accepted_rounds):
-        lanes = load_round_lanes(uow, leaf_cache, accepted)
-        is_over = len(lanes) * (len(newest_first) + 1) > _MAX_LANES
-        if not lanes or (is_over and len(newest_first) >= _MIN_ROUNDS):
-            break
-        newest_first.append(lanes)
-    return newest_first[::-1]
 
 
 def _get_lane(lanes: Lanes, seat: int) -> int:

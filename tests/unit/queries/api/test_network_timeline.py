@@ -3,15 +3,22 @@
 from array import array
 from collections import Counter
 from itertools import zip_longest
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.reports.lanes import HIGHEST_SCORE, LOWEST_SCORE
+from oracle.indexer.round_leaves import LeafCache
+from oracle.queries.api import network_timeline
 from oracle.queries.api.network_timeline import (
     RoundComparison,
+    TimelineCache,
     classify_movement,
     count_better_nodes,
 )
+from tests.support.traffic import build_accepted_round
 
 LANES = st.lists(st.integers(0, HIGHEST_SCORE), max_size=40)
 
@@ -32,3 +39,27 @@ def test_counts_of_movements_equal_movement_of_each_node(first, last):
     counts = RoundComparison(array("H", first), array("H", last)).counts
     del each["stayed"]
     assert counts == each
+
+
+def test_each_round_is_read_once_although_the_cache_of_leaves_has_fewer(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    rounds, read_rounds = [build_accepted_round(number) for number in range(1, 25)], list[int]()
+
+    def load_round_lanes(_uow: Any, _cache: Any, accepted_round: Any) -> "array[int]":
+        read_rounds.append(accepted_round.round)
+        return array("H", [LOWEST_SCORE + accepted_round.round, LOWEST_SCORE])
+
+    monkeypatch.setattr(network_timeline, "load_round_lanes", load_round_lanes)
+    uow: Any = SimpleNamespace(
+        rounds=SimpleNamespace(list_accepted=lambda count: rounds[-count:]),
+        nodes=SimpleNamespace(get_addresses_by_seat=lambda _seats: {}),
+    )
+    timeline = TimelineCache()
+    timeline.load_timeline(uow, LeafCache())
+    rounds.append(build_accepted_round(25))
+    newest = timeline.load_timeline(uow, LeafCache())
+
+    assert newest is not None
+    assert [entry.round for entry in newest.rounds] == list(range(2, 26))
+    assert sorted(read_rounds) == list(range(1, 26))
