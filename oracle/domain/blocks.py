@@ -62,5 +62,5 @@ class BlockRange:
 
 
 def format_block_count(count: int) -> str:
-    """Return a number of blocks in words for messages: `1 block`, `1,200 blocks`."""
+    """Format a number of blocks for messages, for example `1 block` or `1,200 blocks`."""
     return f"{count:,} {'block' if count == 1 else 'blocks'}"

@@ -12,10 +12,9 @@ from oracle.domain.blocks import Position
 from oracle.domain.ids import Hash
 
 # A feed's events precede every transaction of their block: the transaction index is the stream
-# number less this offset.
+# number minus this offset.
 _STREAM_OFFSET = 1 << 20
-# The largest id of an accepted row, so that windows of ids around a row stay below the largest
-# integer of a database, 2^63 - 1.
+# The largest accepted row id. A range of ids around it still fits into a signed 64-bit integer.
 MAX_ROW_ID = 2**63 - 1 - 2**20
 # Maximum length of a row's kind, node and task, which are hashes, addresses and names. They are
 # indexed, and PostgreSQL indexes at most 2,704 bytes.

@@ -15,14 +15,14 @@ ONE = 1 << _ONE_BITS
 # After 2^21 seconds (24 days) or more, a decay factor is 0.
 DECAY_BITS = 21
 _DIGITS = 60
-# The decay factors of numbers of seconds with so many bits are computed once.
+# Decay factors are precomputed for numbers of seconds with up to this many bits.
 _SHORT_BITS = 11
 
 
 @cache
 def compute_decay_table(tau_seconds: int) -> tuple[int, ...]:
     """Return floor(2^128 * exp(-2^k/tau)) for k = 0 to 20, computed with 60-digit decimals."""
-    # A separate context, because the caller's could round differently.
+    # A separate context, because the current context may round differently.
     context = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
     table = []
     for k in range(DECAY_BITS):
@@ -58,7 +58,7 @@ def _compute_short_decays(tau_seconds: int) -> tuple[int, ...]:
     """Return the decay factors of 0 to 2047 seconds; a report computes one for each node."""
     decays = [ONE]
     for factor in compute_decay_table(tau_seconds)[:_SHORT_BITS]:
-        # The factors are multiplied in the same order for every number of seconds.
+        # Every number of seconds multiplies the factors in the same order.
         decays += [decay * factor >> _ONE_BITS for decay in decays]
     return tuple(decays)
 

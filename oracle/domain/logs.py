@@ -76,7 +76,7 @@ _DIGITS: Final = 2 * _WORD
 _LEADING: Final = 32
 _TRAILING: Final = 64
 _PARTIAL: Final = 96
-# Recurring words (amounts, offsets, lengths) are worth caching; hashes evict them.
+# Amounts, offsets and lengths recur, so caching them pays off; hashes only displace them.
 _MAX_CACHED_WORDS: Final = 4096
 
 
@@ -156,8 +156,8 @@ LogBlock: TypeAlias = tuple[bytes, int]
 LogSource: TypeAlias = tuple[Address, str]
 BytesLike: TypeAlias = bytes | bytearray
 # Key, transaction index, index of the source, transaction hash, the other topics joined, packed
-# data. sqlite3 accepts a bytearray as it is; for bytes it spends longer on a check than on writing
-# them.
+# data. sqlite3 stores a bytearray faster than bytes, because it checks the type of bytes objects
+# first.
 LogRow: TypeAlias = tuple[int, int, int, BytesLike, BytesLike, BytesLike]
 
 _GET_INDEX = attrgetter("index")
@@ -195,7 +195,7 @@ class LogTable(Sequence[Log]):
         if isinstance(logs, cls):
             return logs
         blocks, sources, to_bytes = _collect_blocks(logs), _SourceIndexes(), bytearray.fromhex
-        # A single expression, because it runs over every log of the chain.
+        # A single list comprehension is fastest, and every log of the chain passes here.
         rows: list[LogRow] = [
             (
                 log.block << LOG_INDEX_BITS | log.index,

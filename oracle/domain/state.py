@@ -36,7 +36,7 @@ class PendingLeave(StrEnum):
 class DownloadRequest(NamedTuple):
     """A request to a node to download a model; the model is not requested again before `until`.
 
-    Times are block times in seconds. The request is answered once the model is on disk.
+    Times are block times in seconds. The request is fulfilled once the model is on disk.
     """
 
     model: str
@@ -53,7 +53,7 @@ class Node:
     """The state of one node, changed by the fold only.
 
     `seat` is the node's number for life: nodes are numbered from 0 in the order in which events
-    first named them, and no number is given twice. It is the index of the node's leaf in the tree
+    first named them, and a number is never reused. It is the index of the node's leaf in the tree
     of a round (docs/reference/report-format.md#roots).
 
     `pool` holds the last task scores, oldest first, one byte each (rules refuse scores above 255),
@@ -81,7 +81,7 @@ class Node:
     seat: int
     membership: Membership
     paused: bool
-    # Number of tasks that the node runs now; above 1 only inside a transaction
+    # Number of tasks that the node runs; above 1 only within a transaction
     # (docs/reference/events-and-jsonl.md#what-is-legal).
     running: int
     stake: int | None
@@ -99,7 +99,7 @@ class Node:
     # Stored exclusion, for rules with two thresholds.
     excluded: bool
     prior: int | None
-    # How many of the rules' `restarts` this pool has been through (relay only).
+    # Number of the rules' `restarts` that this pool has been through (relay only).
     restarts: int
     kickout_due_since: Position | None
     kickout_due_time: int | None
@@ -122,7 +122,7 @@ _get_node_values = attrgetter(*(field.name for field in fields(Node)))
 
 
 def copy_node(node: Node) -> Node:
-    """Return a copy of a node, which does not change with it."""
+    """Return an independent copy of a node."""
     return Node(*_get_node_values(node))
 
 
@@ -237,7 +237,7 @@ _get_task_values = attrgetter(*(field.name for field in fields(Task)))
 
 
 def copy_task(task: Task) -> Task:
-    """Return a copy of a task, which does not change with it."""
+    """Return an independent copy of a task."""
     return Task(*_get_task_values(task))
 
 

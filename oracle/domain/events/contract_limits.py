@@ -1,4 +1,4 @@
-"""The limits of the oracle contract, as it stores them, and as its events and calls carry them.
+"""Limits of the oracle contract, as in its storage, events and calls.
 
 The fields are in the order of the contract's structs.
 """
@@ -26,8 +26,7 @@ class RootsLimits:
 class ContractKickLimits:
     """The fields of the contract's struct `KickLimits`; times are in seconds.
 
-    `kick_cooldown` is the duration of expulsions; with `NEVER_EXPIRES` they do not end by
-    themselves.
+    `kick_cooldown` is the duration of expulsions; with `NEVER_EXPIRES`, expulsions have no end.
     """
 
     kick_gas: int

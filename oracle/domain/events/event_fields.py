@@ -80,7 +80,7 @@ def parse_version(text: str) -> tuple[int, int, int]:
 
 
 def _clamp_to_int64(number: int) -> int:
-    """Return the number, capped to fit an int64 column; larger numbers are not distinguished."""
+    """Return the number, capped to fit an int64 column."""
     return number if number <= INT63_MAX else INT63_MAX  # noqa: FURB136 - min() is slower
 
 
@@ -218,7 +218,7 @@ def build_events(event_class: type, columns: Mapping[str, Sequence[Any]]) -> lis
         raise ValueError("the event columns have different lengths")
     events: list[Any] = list(map(object.__new__, repeat(event_class, lengths.pop())))
     for name, column in columns.items():
-        # Only the calls matter; the deque discards their results.
+        # Only the side effects of the calls are needed; the deque discards their results.
         deque(map(setters[name], events, column), maxlen=0)
     return events
 

@@ -32,8 +32,9 @@ def parse_json_object(line: str) -> dict[str, object]:
     Raises:
         ValueError: the line is not a JSON object, contains a key twice, or has too many brackets.
     """
-    # No event has as many brackets. RecursionError is no protection, because an imported library
-    # raises the interpreter's recursion limit beyond what the stack can hold.
+    # No valid event has this many brackets. RecursionError does not protect against deep nesting,
+    # because an imported library raises the interpreter's recursion limit beyond what the stack
+    # can hold.
     if line.count("[") + line.count("{") > _MAX_BRACKETS:
         raise ValueError("invalid JSON: the line has too many brackets")
     try:

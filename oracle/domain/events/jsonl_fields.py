@@ -123,7 +123,7 @@ WEI = FieldCodec(_decode_wei, str)
 UINT32 = integer_codec(0, UINT32_MAX)
 INT63 = integer_codec(0, INT63_MAX)
 LOG_INDEX = integer_codec(-1, INT63_MAX)
-# Below 0 for events of a feed, which precede the block's transactions.
+# Negative for events of a feed, which precede the block's transactions.
 TX_INDEX = integer_codec(-INT63_MAX, INT63_MAX)
 AT_LEAST_ONE = integer_codec(1, INT63_MAX)
 PLACE = integer_codec(0, 2)

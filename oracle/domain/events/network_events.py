@@ -107,7 +107,7 @@ class ModelAdded(TimedEvent):
 class DownloadRequested(TimedEvent):
     """The node is asked to download the model, but not again before `until` (unix time)."""
 
-    # See docs/explanation/dispatch.md#pre-download; `ModelAdded` reports that it was done.
+    # `ModelAdded` reports the completed download; see docs/explanation/dispatch.md#pre-download.
     node: NodeAddress
     model: Text
     until: Seconds

@@ -1,7 +1,7 @@
 """Events of the oracle contract: rounds, kickouts and settings (contracts/roots/QoSRoots.sol).
 
-Changes of its rules that its timelock schedules, cancels and executes are events too.
-The events of `contracts/roots/Objections.sol` are folded with them.
+Includes the rule changes that its timelock schedules, cancels and executes, and the events of
+`contracts/roots/Objections.sol`.
 
 The on-chain state is folded from these logs alone: nothing is read from the input of a
 transaction, and nothing is inferred from what this daemon sent. See
@@ -32,7 +32,7 @@ class RoundAccepted:
 
 @dataclass(frozen=True, slots=True)
 class RoundsStruck:
-    """The roots of the rounds `first` to `last`, both included, prove nothing any more."""
+    """The roots of rounds `first` to `last`, both included, were withdrawn and prove nothing."""
 
     at: Position
     time: int
@@ -66,7 +66,7 @@ class KickCancelled:
 
 @dataclass(frozen=True, slots=True)
 class KickAllowed:
-    """The vetoer allowed the held kickout that is due since `due_since`; 0: none any more."""
+    """The vetoer allowed the held kickout due since `due_since`; 0 withdraws the permission."""
 
     at: Position
     time: int
@@ -121,7 +121,7 @@ class LimitsSet:
 
 @dataclass(frozen=True, slots=True)
 class KickLimitsSet:
-    """Gas, length and rate of kickouts were set, for expulsions that are executed from then on."""
+    """The gas limit, duration and rate limit of later expulsions were set."""
 
     at: Position
     time: int
@@ -130,7 +130,7 @@ class KickLimitsSet:
 
 @dataclass(frozen=True, slots=True)
 class SignersSet:
-    """The signers and the quorum of the next configuration, which a ConfigSet names."""
+    """Signers and quorum were set; the next ConfigSet event announces the configuration."""
 
     at: Position
     time: int
@@ -152,7 +152,7 @@ class ConfigSet:
 class Objected:
     """A node objected to its kickout, which is due since `due_since` (unix seconds).
 
-    `seq` counts the node's objections from 0. `text` is a stranger's.
+    `seq` counts the node's objections from 0. `text` is untrusted input.
     """
 
     at: Position
@@ -215,7 +215,7 @@ class RulesExecuted:
     rules_hash: Hash
 
 
-# Changes of the rules, and what the timelock announces of them.
+# Rule changes, and their announcements by the timelock.
 RulesEvent = RulesSet | RulesScheduled | OperationSalted | OperationCancelled | RulesExecuted
 
 # Settings of the contract's administrators, valid until they are set again.

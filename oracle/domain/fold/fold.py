@@ -24,17 +24,8 @@ from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import LastEvent, OpenGroup, Task
 
-# Raise this number when the same events fold to different rows. A database that an older version
-# folded is folded again before it continues. Version 2: nodes that pause or quit when their task
-# ends. Version 4: submissions that are disclosed, or turn out to be error reports. Version 5: a
-# node's last start, shared fees, and under legacy rules the scores of groups. Version 6: every
-# change of a node's membership. Version 7: the effect of a restart on a pool. Version 8: groups
-# score by the verdict of their transaction.
-# Version 9: the first and the newest block of each task.
-# Version 10: groups that commit and reveal score in both rounds under legacy rules.
-# Version 11: seats of nodes, the times of due kickouts, and the time of each node's last score.
-# Version 12: the kickout of a node that quits stays due.
-# Version 13: incidents.
+# Increment this number when the same events fold to different rows. A database that was folded by
+# an older version is folded again before the daemon continues.
 FOLD_VERSION = 13
 
 HANDLERS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {

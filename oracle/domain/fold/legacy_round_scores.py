@@ -155,8 +155,8 @@ def add_window_score(
 ) -> None:
     """Add a task score to the node's window.
 
-    A kickout that was due in an earlier window ends with that window. It ends before the score is
-    added, because the score may make a new kickout due.
+    A kickout that was due in an earlier window ends before the score is added, because the score
+    may make a new kickout due.
     """
     legacy_tally.advance_window(node, time, legacy_rules)
     working_set.update_kickout_interval(ledger, node, ledger.at, time)

@@ -30,7 +30,7 @@ class EndTotals:
     def __init__(self) -> None:
         self.ends = self.timeouts = self.failed_nodes = self.healthy_nodes = 0
         self.pair_by_node: dict[Address, list[int]] = {}
-        # None after a node with the maximum lost an end.
+        # None if the maximum must be computed again, because a node with the maximum lost an end.
         self._max_ends: int | None = 0
 
     @property
@@ -118,7 +118,10 @@ class EndWindow:
     def _count_healthy(
         self, node: Address, failed_creators: set[Address | None], step: int
     ) -> None:
-        """Add `step` to the healthy nodes of each creator that the node failed, if it is one."""
+        """Add `step` to the `healthy_nodes` of these creators, if the node answered others.
+
+        A node counts as healthy for a creator if it answered a task of another creator.
+        """
         answered = self._answered_creators.get(node, 0)
         for creator in failed_creators:
             totals = self.ends_by_creator[creator]
@@ -126,7 +129,10 @@ class EndWindow:
                 totals.healthy_nodes += step
 
     def count_failed_without_largest(self) -> int:
-        """Count the nodes with a timeout of another creator than the one with most timeouts."""
+        """Count the nodes with a timeout, without those that failed only the worst creator.
+
+        The worst creator is the creator with the most timeouts.
+        """
         largest = max(
             self.ends_by_creator, key=lambda key: (self.ends_by_creator[key].timeouts, key or "")
         )

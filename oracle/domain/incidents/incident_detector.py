@@ -15,16 +15,16 @@ from oracle.domain.incidents.end_window import EndKey, EndTotals, EndWindow
 from oracle.domain.incidents.incident import Incident
 
 _MINUTE_SECONDS = 60
-# The window, and the day before it from which the usual rate of timeouts is taken.
+# Length of the tested window, and of the preceding period that gives the usual timeout rate.
 WINDOW_MINUTES = 15
 BASELINE_MINUTES = 24 * 60
-# The usual rate of timeouts is at least one in so many ends, and is taken from at least so many. A
-# day with fewer ends is filled up with ends of which one in ten timed out, so that a young network
-# with many failures is not taken for an incident.
+# The usual timeout rate is computed from at least this many ends, and is at least one timeout per
+# this many ends. A day with fewer ends is padded with ends of which one in ten timed out, so that
+# a young network with many failures is not mistaken for an incident.
 _MIN_BASELINE_ENDS = 500
 _ASSUMED_TIMEOUTS = 10
 _MIN_FAILED_NODES = 3
-# An incident has a chance of at most one in this many under the usual rate.
+# Under the usual rate, an incident has a probability of at most one in this number.
 _RARITY = 10**9
 
 
@@ -50,7 +50,7 @@ def _copy_minute(row: EndMinute) -> EndMinute:
 class IncidentRows:
     """Rows of the detector by their keys; None stands for no row.
 
-    The rows are either the changes to store, or those before a block.
+    The rows are either changes to store, or pre-images of a block.
     """
 
     minutes: dict[int, EndMinute | None] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class IncidentDetector:
     """Follows the ends of tasks and the incidents that are open.
 
     The state is bounded: the ends of 15 minutes, two numbers for each minute of a day, and the
-    open incidents. `images` collects rows as they were before the current block, or is None.
+    open incidents. `images` collects the pre-images of the current block, or is None.
     """
 
     def __init__(

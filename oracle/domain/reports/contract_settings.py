@@ -31,9 +31,9 @@ class ContractSettings:
     rules_changes: RulesChanges = ()
 
     def apply_event(self, event: SettingEvent) -> "ContractSettings":
-        """Return the settings after an event; the same object if it concerns none of them.
+        """Return the settings after an event; the same object if the event changes none.
 
-        Operations of the timelock that change no rules concern none of them.
+        Timelock operations that change no rules are ignored.
         """
         match event:
             case LimitsSet():
@@ -57,7 +57,7 @@ class ContractSettings:
         """Return the signers of a round, or None if no block read so far set its configuration.
 
         Raises:
-            ValueError: a bit of the round is of no signer of its configuration.
+            ValueError: the round's bitmap has a bit without a signer in its configuration.
         """
         signers = self.signers_by_config.get(accepted.config)
         if signers is None:

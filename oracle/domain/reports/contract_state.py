@@ -30,9 +30,9 @@ from oracle.errors import FatalError
 
 @dataclass(frozen=True, slots=True)
 class ContractPreImages:
-    """The kickouts before one block, of the nodes whose kickout it changed; None: none was there.
+    """The kickouts that a block changed, as they were before it; None if the node had none.
 
-    Rounds, strikes, settings and objections are only appended: an undo removes those above its
+    Rounds, strikes, settings and objections are only appended, so an undo deletes those above its
     block.
     """
 
@@ -70,8 +70,8 @@ class ContractState:
     ) -> None:
         """Create the state; `kept_rounds` is the number of roots that the contract keeps, KEPT.
 
-        `accepted` has at least the last `kept_rounds` rounds, oldest first, and `strikes` every
-        strike of one of them.
+        `accepted` has at least the last `kept_rounds` rounds, oldest first, and `strikes` has
+        every strike of these rounds.
         """
         self.kept_rounds = kept_rounds
         self.head: RoundAccepted | None = None

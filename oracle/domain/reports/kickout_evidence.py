@@ -22,8 +22,8 @@ from oracle.domain.scoring.rules import Rules
 # scores.
 FORMULA_VERSION = 2
 # A creator's scores are decisive if the mean of all others is at least this fraction of the
-# kickout line. Comparing with the line itself would be too strict: an interval opens just below
-# it, so the mean without the scores of almost any creator would reach the line.
+# kickout line. The line itself would be too strict: an interval opens just below it, so the mean
+# without the scores of almost any creator would reach it.
 _CLEARLY_ABOVE = 5, 4
 
 

@@ -152,7 +152,7 @@ def count_incident_scores(
 ) -> int:
     """Count the scores that incidents mark, as far as these were known at `opened_at`.
 
-    What is found out later changes no review, so that every reporter has the same one.
+    Incidents found later do not change a review, so that every reporter computes the same one.
     """
     return sum(
         find_marking_incident(incidents, score.time, score.creator, opened_at) is not None
@@ -187,10 +187,10 @@ def get_counted_limit(node: Node, rules: Rules) -> int:
 def select_counted_entries(
     entries: Iterable[ScoreEntry], node: Node, opened_at: Position, rules: Rules
 ) -> list[ScoreEntry]:
-    """Return the scores that counted when a node's kickout became due, of scores by `seq`.
+    """Return the scores that counted when a node's kickout became due.
 
-    These are the last scores up to that position, as many as a pool holds. Under legacy rules they
-    are the scores of the window in which the kickout became due, which is the node's window.
+    `entries` are in order of `seq`. The last scores up to that position count, as many as a pool
+    holds. Under legacy rules the scores of the node's window count.
     """
     first_seq = 0 if rules.legacy is None else node.scored - node.window_count + 1
     known_entries = [

@@ -26,12 +26,12 @@ from oracle.domain.reports.expulsions import (
 
 
 class KickState(StrEnum):
-    """The state of a kickout; NONE, RECOVERED, VETOED and READMITTED are one in the contract.
+    """The state of a kickout.
 
-    NONE: the node was never accused. RECOVERED: the last root no longer stated the accused
-    interval. VETOED: the vetoer cancelled the kickout. EXPELLED: it was executed. REFUSED: it was
-    executed, but the network did not end the membership. READMITTED: the admin revoked the
-    expulsion.
+    The contract does not distinguish NONE, RECOVERED, VETOED and READMITTED. NONE: the node was
+    never accused. RECOVERED: the last root no longer stated the accused interval. VETOED: the
+    vetoer cancelled the kickout. EXPELLED: it was executed. REFUSED: it was executed, but the
+    network did not end the membership. READMITTED: the admin revoked the expulsion.
     """
 
     NONE = "none"
@@ -51,8 +51,8 @@ class Accusation:
     """The newest accusation of a node, whose kickout has been due since `due_since`.
 
     `round` is the last accepted round at that time. The kickout may be executed from `ready_at`
-    on. `evidence` is the hash of the scores behind the kickout when the node was accused, and
-    once the kickout is executed, of those at that time.
+    on. `evidence` is the hash of the scores behind the kickout at the accusation; the execution
+    replaces it by the hash at that time.
     """
 
     at: Position
@@ -66,8 +66,8 @@ class Accusation:
 class NodeKick:
     """A node's kickout; all times are in unix seconds.
 
-    Intervals that began until `spared_until` cannot be accused. `allowed` is the start of the
-    interval for which the vetoer allowed a held kickout, or 0.
+    Intervals that began at `spared_until` or earlier cannot be accused. `allowed` is the start of
+    the interval for which the vetoer allowed a held kickout, or 0.
     """
 
     node: Address
@@ -123,8 +123,8 @@ class NodeKick:
     def cancel(self, event: KickCancelled) -> "NodeKick":
         """Return the kickout after the end of its accusation.
 
-        The contract names the vetoer in the event of a veto, which spares the interval, and zero
-        if the last root no longer states the interval, which may be stated and accused again.
+        After a veto, `event.by` is the vetoer, and the interval is spared. `event.by` is zero if
+        the last root no longer states the interval, which may be accused again later.
         """
         if event.by == ZERO_ADDRESS:
             return replace(self, state=KickState.RECOVERED)
@@ -164,7 +164,7 @@ class NodeKick:
         return replace(self, state=KickState.READMITTED, spared_until=time)
 
     def allow(self, due_since: int) -> "NodeKick":
-        """Return the kickout after the vetoer allowed that of one interval; 0: of none."""
+        """Return the kickout after the vetoer allowed one interval; 0 withdraws the permission."""
         return replace(self, allowed=due_since)
 
     def _get_spared_until(self) -> int:

@@ -1,4 +1,4 @@
-"""How long objections delay an accusation; apart from their checks, because settings use it."""
+"""How long objections delay an accusation; a separate module, because settings import it."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 class ObjectionTerms:
     """How long objections delay this reporter's accusations, in seconds.
 
-    From the moment a kickout is due, an owner may object for `window`. An objection that no check
-    decided waits `answer` for the operator. After an objection that the operator declined, those
-    to later kickouts of the node delay nothing for `ignored`.
+    From the moment a kickout is due, an owner may object for `window`. An objection that the
+    automatic check did not decide waits up to `answer` for the operator. After the operator
+    declined an objection, objections to later kickouts of the node delay nothing for `ignored`.
     """
 
     window: int

@@ -18,7 +18,7 @@ from oracle.domain.reports.kickout_review import UnansweredScore
 from oracle.domain.reports.objection_terms import ObjectionTerms
 from oracle.domain.scoring.rules import Rules
 
-# The contract rejects longer words (contracts/roots/Objections.sol).
+# The contract rejects longer texts (contracts/roots/Objections.sol).
 MAX_WORDS_BYTES = 280
 # An incident supports an objection if it marks at least one in this many scores.
 _MIN_MARKED_PART = 5
@@ -67,10 +67,10 @@ class ObjectionCheck(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KickoutScores:
-    """The scores behind a kickout, and what is known of their tasks.
+    """The scores behind a kickout, and the stored facts about their tasks.
 
-    `incidents` are those in the time of the scores. `unverified` is why the blocks behind the
-    scores are not proven to be on the chain, or None.
+    `incidents` are those that overlap the scores. `unverified` is why the blocks behind the scores
+    are not proven to be on the chain, or None.
     """
 
     entries: Sequence[ScoreEntry]

@@ -98,11 +98,11 @@ class Report:
     """The report of period `period` as of its last block.
 
     `head_round` is the last round accepted up to the as-of block, and `prev` its root, or zero if
-    there is none or it was struck, so the report can only become round `head_round + 1`. `root`
-    is the root of all nodes in that round (docs/reference/report-format.md#roots). `change` says
-    how the lanes differ from those of round `head_round`. If the report is not due, it is not
-    signed. Both are left out of comparisons and of the fingerprint, because a database that
-    lacks the leaves of that round takes the report as due.
+    there is none or it was struck, so the report can only become round `head_round + 1`. `root` is
+    the root of all nodes in that round (docs/reference/report-format.md#roots). `change` describes
+    how the lanes differ from those of round `head_round`. A report that is not due is not signed.
+    `change` and `is_due` are excluded from comparisons and the fingerprint, because a database
+    that lacks the leaves of that round treats the report as due.
     """
 
     period: int

@@ -80,7 +80,7 @@ def apply_rules_event(changes: RulesChanges, event: RulesEvent) -> RulesChanges:
 def _replace_pending(
     changes: RulesChanges, operation: Hash, update: Callable[[RulesChange], RulesChange]
 ) -> RulesChanges:
-    """Return the changes after an update of those that the operation announces."""
+    """Return the changes after `update` of those that the operation announced."""
     if not any(_is_announced_by(change, operation) for change in changes):
         return changes
     return tuple(

@@ -38,7 +38,7 @@ def compute_max_fee(
     """Return the maximum fee for ordinary changes of this age, in wei per gas.
 
     The fee rises with the age and reaches `cap`, in wei per gas, when the age reaches `heartbeat`,
-    in seconds, so that nothing waits longer for a cheaper block.
+    in seconds, so that no report waits longer for a cheaper block.
     """
     cheap_fee = (
         cap

@@ -186,7 +186,7 @@ def extract_seats(leaves: bytes) -> "array[int]":
 
 
 def _decode_column(leaves: bytes, typecode: str, position: int) -> "array[int]":
-    """Return the number at a position of each leaf, as an array of a type."""
+    """Return the numbers at a position of each leaf, as an array with this type code."""
     column = array(typecode)
     encoded = bytearray(column.itemsize * (len(leaves) // LEAF_BYTES))
     for offset in range(column.itemsize):
@@ -198,13 +198,13 @@ def _decode_column(leaves: bytes, typecode: str, position: int) -> "array[int]":
 
 
 def split_leaves(leaves: bytes) -> Iterator[bytes]:
-    """Yield the encoded leaves that follow each other in `leaves`."""
+    """Yield the consecutive encoded leaves in `leaves`."""
     for offset in range(0, len(leaves), LEAF_BYTES):
         yield leaves[offset : offset + LEAF_BYTES]
 
 
 def is_covering(encoded: bytes, address: bytes) -> bool:
-    """Return whether an encoded leaf is the leaf of an address, or proves that it has none."""
+    """Return whether an encoded leaf belongs to the address, or proves that it has no leaf."""
     node, next_node = encoded[_NODE], encoded[_NEXT_NODE]
     if node < next_node:
         return node <= address < next_node

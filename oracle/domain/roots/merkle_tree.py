@@ -49,7 +49,7 @@ class MerkleTree:
     def get_subtree_root(self, depth: int, index: int) -> bytes:
         """Return the hash of the leaves from `index` * 2^depth on, 2^depth of them.
 
-        The only subtree of a tree that is not as deep is the tree itself.
+        If the tree has fewer levels than `depth`, its only subtree is the tree itself.
 
         Raises:
             IndexError: there is no such subtree.
@@ -100,7 +100,7 @@ class MerkleTree:
         return proof
 
     def _extend(self, leaf_count: int) -> None:
-        """Make room for the leaves up to `leaf_count`, with the hashes of empty subtrees."""
+        """Extend the tree to `leaf_count` leaves; the new ones are empty."""
         self._leaf_count = max(self._leaf_count, leaf_count)
         depth = (max(1, self._leaf_count) - 1).bit_length()
         if depth == self._depth:
@@ -117,7 +117,7 @@ class MerkleTree:
         self._changed = bytearray(b"\1" * old_width + bytes((1 << depth) - old_width))
 
     def hash_changed(self) -> None:
-        """Compute the hashes above the leaves that changed since this was last done."""
+        """Compute the hashes above the leaves that changed since the last call."""
         if not self._has_changed:
             return
         self._has_changed = False
@@ -148,7 +148,7 @@ class MerkleTree:
 
 
 def compute_empty_root(depth: int, keccak: Keccak) -> bytes:
-    """Return the root of a tree with room for 2^depth leaves that has none."""
+    """Return the root of an empty tree with room for 2^depth leaves."""
     root = _EMPTY
     for _ in range(depth):
         root = keccak(root + root)

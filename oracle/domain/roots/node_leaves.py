@@ -84,7 +84,7 @@ def _format_address(address: bytes) -> Address:
 def iter_linked_leaves(
     nodes: Iterable[Node], context: ScoringContext, keccak: Keccak
 ) -> Iterator[NodeLeaf]:
-    """Yield the leaves of all nodes, which are sorted by address; keep no node."""
+    """Yield the leaves of all nodes, which must be sorted by address, and keep no node."""
     first_address: Address | None = None
     previous: Node | None = None
     for node in nodes:
@@ -113,7 +113,7 @@ def build_node_leaf(
         tally = compute_tally(node, time, rules.legacy)
         score_count, score_sum = min(tally.tasks, _MAX_SCORE_COUNT), tally.total
     due_since, flags = node.kickout_due_time or 0, _build_flags(node, reliability, context)
-    # A restart may have lost the low pool, or its window may have ended, without an event.
+    # Without an event, a restart may have cleared the low pool, or its window may have ended.
     is_due = node.kickout_due_time is not None and is_kickout_due(node, rules, time)
     review = context.review_kickout(node) if is_due else None
     if review is None or review.has_dead_letter:
@@ -137,7 +137,7 @@ def build_node_leaf(
     )
 
 
-# By their bits: combining flags as integers is five times faster than as LeafFlag.
+# Indexed by the bits; combining integers is five times faster than combining LeafFlag members.
 _FLAGS = tuple(LeafFlag(bits) for bits in range(2 * LeafFlag.EXCLUDED))
 _MEMBER_BIT, _PAUSED_BIT, _EXCLUDED_BIT = map(
     int, (LeafFlag.MEMBER, LeafFlag.PAUSED, LeafFlag.EXCLUDED)

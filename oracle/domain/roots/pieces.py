@@ -89,9 +89,9 @@ class PieceEdit:
 
 
 class PieceEdits:
-    """The leaves that changed since they were last taken: about 132 bytes for each.
+    """The leaves that changed since the last call of `take`: about 132 bytes for each.
 
-    A leaf that changes several times is kept once.
+    A leaf that changed several times is kept once.
     """
 
     def __init__(self) -> None:
@@ -121,13 +121,13 @@ class PieceEdits:
         self._leaves[first : first + LEAF_BYTES] = leaf
 
     def discard(self) -> None:
-        """Discard the leaves, which are not to be taken."""
+        """Discard the collected leaves."""
         self._seats, self._leaves = array("I"), bytearray()
-        # By seat: 1 + the position of its leaf; 0: the leaf has not changed.
+        # Maps a seat to 1 + the position of its leaf, or to 0 if the leaf has not changed.
         self._slots = array("I")
 
     def take(self) -> dict[int, PieceEdit]:
-        """Return the edits by piece, and start anew."""
+        """Return the edits by piece, and clear the collection."""
         seats, leaves = self._seats, self._leaves
         self.discard()
         edit_by_piece: dict[int, PieceEdit] = {}
@@ -144,7 +144,7 @@ class PieceTree:
     """The encoded leaves of one piece, and the hashes of their subtree: up to 1.5 MiB."""
 
     def __init__(self, leaves: bytes, keccak: Keccak, *, is_only_piece: bool) -> None:
-        """Build the subtree. The only piece of a round has no more places than it needs.
+        """Build the subtree; the only piece of a round is not padded to the full size.
 
         Raises:
             ValueError: the bytes are not 1 to 8,192 leaves.
@@ -169,12 +169,15 @@ class PieceTree:
         return self._leaves
 
     def is_proof_of(self, index: int, address: bytes) -> bool:
-        """Return whether the leaf at an index is an address's, or proves that it has none."""
+        """Return whether the leaf belongs to the address, or proves that it has no leaf.
+
+        `index` counts from the first leaf of the piece.
+        """
         leaf = self.get_leaf(index)
         return bool(leaf) and is_covering(leaf, address)
 
     def find_covering_leaf(self, address: bytes) -> int | None:
-        """Return the index of the leaf that proves an address or its absence, or None."""
+        """Return the index of the leaf that proves the address or its absence, or None."""
         return next(
             (
                 index

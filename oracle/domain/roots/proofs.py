@@ -60,10 +60,10 @@ class ProvableRound:
         self.root = self._tree.compute_root(self.summary)
 
     def prove_node(self, address: Address) -> NodeProof:
-        """Prove the leaf of an address, or that it has none.
+        """Prove the leaf of an address, or that the address has no leaf.
 
         Raises:
-            ValueError: the round has no leaf at all, so there is nothing to prove.
+            ValueError: the round has no leaves.
         """
         if not self._addresses:
             raise ValueError("the round has no nodes")

@@ -42,7 +42,7 @@ class RoundTree:
     """The hashes and lanes of all nodes as of the last round.
 
     The tree takes about 70 bytes per node. A round updates the leaves that changed since the last
-    round. The leaves are not kept, except in `edits`, until they are taken from there.
+    round. The leaves are not kept, except in `edits` until they are taken.
     """
 
     def __init__(self, batches: Iterable[bytes], keccak: Keccak) -> None:
@@ -73,7 +73,7 @@ class RoundTree:
         A batch is one or more encoded leaves, one after the other.
 
         Raises:
-            ValueError: the new seats leave a gap; the tree cannot be used any more.
+            ValueError: the new seats leave a gap; the tree is then unusable.
         """
         changed_words: set[int] = set()
         for leaves in batches:
@@ -94,7 +94,7 @@ class RoundTree:
         )
 
     def hash_changed(self) -> None:
-        """Compute the hashes above changed leaves now, and not when the root is read."""
+        """Compute the hashes above changed leaves now instead of when the root is read."""
         self._nodes.hash_changed()
         self._words.hash_changed()
 

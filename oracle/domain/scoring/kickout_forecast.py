@@ -10,9 +10,10 @@ from oracle.domain.scoring.node_scores import get_pool_before_score
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 
-# The forecast assumes that the next scores are like this many last ones.
+# The forecast assumes that the next scores are like this many most recent ones.
 RECENT_SCORES = 20
-# A kickout that is due within this many scores is near. Above the second number it is far again.
+# A kickout becomes near when at most NEAR_SCORES scores are missing, and stops being near when
+# more than FAR_SCORES are missing.
 NEAR_SCORES, FAR_SCORES = 15, 25
 
 
@@ -21,8 +22,8 @@ class KickoutForecast:
     """The number of further scores until a kickout is due, 0 if it is due already.
 
     `recent_scores` is the number of last scores that the forecast repeats. `first_places` and
-    `second_places` say how many of the coming scores must be such places, so that the kickout is
-    not due after them; None if all of them are not enough, or if the rules have no such place.
+    `second_places` are how many of these further scores must be first or second places to avoid
+    the kickout; None if even all of them are not enough, or if the rules have no such place.
     """
 
     scores: int
@@ -60,13 +61,14 @@ def forecast_kickout(node: Node, time: int, rules: Rules) -> KickoutForecast | N
 def is_kickout_near(node: Node, time: int, rules: Rules) -> bool:
     """Return whether a kickout has been near for the last two scores of a member.
 
-    A kickout that is due already is not near. One score alone, such as the timeout of a healthy
+    A kickout that is already due is not near. A single score, such as the timeout of a healthy
     node, is not enough.
     """
     forecast = forecast_kickout(node, time, rules)
     if forecast is None or not forecast.is_near:
         return False
-    # The score that the newest one may have displaced changes only whether a kickout was due.
+    # Only the question whether a kickout was due depends on the score that the newest one
+    # displaced.
     pool = get_pool_before_score(node, time, rules)[:-1]
     previous = _PoolCourse(pool, pool[-RECENT_SCORES:], rules).count_scores_until_due()
     return previous is not None and previous <= NEAR_SCORES
@@ -74,7 +76,7 @@ def is_kickout_near(node: Node, time: int, rules: Rules) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _PoolCourse:
-    """A pool, and the scores whose mean each further score is assumed to be."""
+    """A pool, and the recent scores whose mean is assumed for each further score."""
 
     pool: bytes
     recent: bytes
@@ -83,7 +85,7 @@ class _PoolCourse:
     def count_scores_until_due(self) -> int | None:
         """Return after how many scores a kickout is due, or None if never.
 
-        Once all scores of the pool are the recent mean, nothing changes any more.
+        Once all scores of the pool are the recent mean, the mean no longer changes.
         """
         counts = range(self.rules.pool_size + 1)
         return next((count for count in counts if self.is_due_after(count)), None)

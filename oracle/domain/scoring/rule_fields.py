@@ -31,7 +31,7 @@ class RuleBounds:
 
 
 def one_of(*words: str) -> RuleBounds:
-    """Return the bounds of a rule whose value is one of these words."""
+    """Return the bounds of a rule whose value is one of these strings."""
     return RuleBounds(words.__contains__, f"must be one of {', '.join(words)}")
 
 

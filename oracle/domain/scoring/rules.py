@@ -33,10 +33,10 @@ from oracle.domain.scoring.rule_fields import (
     rule_to_json,
 )
 
-# Pools are kept as bytes.
+# Each score in a pool is stored as one byte.
 _LARGEST_SCORE = 255
 
-# The texts that replace rules which legacy rules ignore.
+# Texts for rules that legacy rules ignore; each names the replacement.
 _NO_POOL = "legacy keeps no pool; legacy.window_seconds decides which scores count"
 _NO_GROUP = "in legacy three nodes share each task, and every answer gets a rank"
 _NO_RELIABILITY = "legacy has no reliability and excludes no node"
@@ -95,7 +95,7 @@ class Rules:
         bounds=one_of("last", "as_reported"),
         idle=f"{_NO_GROUP}; an error report counts as its node's answer in a round",
     )
-    # `right`: `crynux` from version 3 on (docs/reference/scoring-rules.md#verdicts).
+    # `right` is used by `crynux` from version 3 on (docs/reference/scoring-rules.md#verdicts).
     ranked_answers: str = declare_rule(
         "all",
         "ranked answers: all (relay), or only those the verdict confirms (right)",
@@ -104,7 +104,8 @@ class Rules:
         idle=f"{_NO_GROUP}, right or wrong",
         omit_default=True,
     )
-    # 0: every limit is credible (docs/reference/scoring-rules.md#limits-that-are-not-believed).
+    # With 0, every limit is credible
+    # (docs/reference/scoring-rules.md#limits-that-are-not-believed).
     least_timeout_seconds: int = declare_rule(
         0,
         "a timeout of a task with a shorter limit has no effect",
@@ -142,14 +143,14 @@ class Rules:
     rejoin_floor: Fraction | None = declare_rule(
         None, "a node that rejoins below this score restarts with it", "relay", bounds=SHARE
     )
-    # Such a node also gets H = 1 (docs/reference/scoring-rules.md#coming-back).
+    # The node also gets H = 1 (docs/reference/scoring-rules.md#coming-back).
     kickout_starts_anew: bool = declare_rule(
         True, "a node kicked out while due rejoins with an empty pool", "ours"
     )
     rejoin_heals: bool = declare_rule(
         False, "every join sets reliability to 1", "QoS, relay", idle=_NO_RELIABILITY
     )
-    # The mean is truncated.
+    # Each copy is the truncated mean of the old pool.
     reseed_copies: int = declare_rule(
         0,
         "copies of the mean that replace a lost pool",
@@ -286,7 +287,7 @@ class Rules:
         )
 
     def is_credible_timeout(self, timeout_seconds: int | None) -> bool:
-        """Return whether a task's limit, in seconds, is long enough to hold a node to it.
+        """Return whether a timeout of a task with this limit in seconds may be blamed on the node.
 
         `timeout_seconds` is None if the network does not report the limit.
         """

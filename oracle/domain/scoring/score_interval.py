@@ -1,7 +1,7 @@
-"""The interval in which a node's QoS lies with 90 %, given how few scores it is the mean of.
+"""The 90 % interval of a node's QoS, given the number of scores in its mean.
 
 The distribution of the sum of n further scores like the n in the pool is computed exactly, with
-whole numbers only, so every machine gets the same interval
+integers only, so that every machine computes the same interval
 (docs/reference/scoring-rules.md#interval).
 """
 
@@ -15,9 +15,9 @@ from oracle.domain.scoring.node_scores import compute_reliability
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 
-# One part in this many of all outcomes lies below the interval, and at most as many above it.
+# At most 1/20 of all outcomes lies below the interval, and at most 1/20 above it.
 _TAIL_PARTS = 20
-# Intervals that are kept; an entry is a few hundred bytes.
+# Maximum number of cached intervals; an entry takes a few hundred bytes.
 _MAX_CACHED_POOLS = 1 << 16
 
 
@@ -56,8 +56,8 @@ def compute_sum_interval(pool: Sequence[int], possible_scores: Sequence[int]) ->
 
     At most 5 % of the outcomes lie below the low bound, and at most 5 % above the high bound. Each
     possible score has the weight `count * K + 1`, where K is the number of different scores: one
-    score of doubt is spread over all of them, because three equal scores do not prove that there
-    are no others. Scores in the pool that the rules do not give (relay) count as possible.
+    additional score is spread over all of them, because three equal scores do not prove that no
+    other scores occur. Scores in the pool that the rules do not give (relay) count as possible.
 
     Raises:
         ValueError: the pool is empty.
