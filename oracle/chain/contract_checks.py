@@ -83,8 +83,8 @@ def _to_push_operand(topic: str) -> str:
 _WORD = 64
 
 
-# The counter of each contract: the name that indexer.audit uses for the folded count, the path of
-# the ABI, and a view function without arguments whose first value is the count.
+# For each contract with a counter: the name of the folded count in indexer.audit, the path of the
+# ABI, and a view function without arguments whose first value is the count.
 _COUNTERS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
     {
         "TaskNetwork": ("members", "TaskNetwork", "activeCount"),
@@ -124,7 +124,7 @@ def fetch_contract_counters(
         raise RpcError(endpoint.name, ErrorKind.UNSUPPORTED, error.detail) from None
 
 
-# Errors of endpoints that lack old state or EIP-1898, and of contracts without the function.
+# Errors of endpoints without old state or EIP-1898, and of contracts without the function.
 _UNSUPPORTED_CALL_ERRORS = {ErrorKind.INVALID, ErrorKind.UNKNOWN}
 
 

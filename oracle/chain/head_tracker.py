@@ -15,24 +15,24 @@ from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry import rpc_metrics as metrics
 
-# Without a new block for this long, the other endpoints are queried as well.
+# After this time without a new block, the other endpoints are queried as well.
 STANDSTILL_SECONDS = 30.0
-# The chain has stalled after this many block times, and at least this many seconds.
+# The chain is stalled after this many block times, but not before this many seconds.
 _STALL_BLOCKS = 10
 _MIN_STALL_SECONDS = 60.0
-# Cap on the time counted between two checks: the machine may have been suspended.
+# Maximum time counted between two checks, because the machine may have been suspended.
 _MAX_COUNTED_SECONDS = 20.0
-# The final block is dropped after every answering endpoint was below it for this long.
+# The final block is dropped after all responding endpoints were below it for this time.
 _MAX_BELOW_FINAL_SECONDS = 60.0
 # Weight of the newest block in the moving average of block times.
 _NEWEST_WEIGHT = 0.2
-# A block is expected one block time after the previous one was seen. Around that time the chain is
-# polled at short intervals: from a seventh of the block time earlier, because the previous one may
-# have been seen late, and for half a second, because blocks are not punctual.
+# The next block is expected one block time after the previous one was seen. Around that time the
+# chain is polled at short intervals: from 15 % of the block time earlier, because the previous
+# block may have been seen late, until half a second later, because blocks may be late.
 _EARLY_SHARE, _MAX_EARLY_SECONDS = 0.15, 0.25
 _LATE_SECONDS = 0.5
 _SHORT_POLL_SECONDS = 0.1
-# With faster blocks, short intervals would never end.
+# With faster blocks, the poll interval would always be short, so no wait is estimated.
 _MIN_EXPECTED_BLOCK_SECONDS = 0.75
 
 
@@ -87,14 +87,14 @@ class HeadTracker:
         self._finality = finality
         self._clock = clock
         self._final_block: BlockRef | None = None
-        # The highest block seen, and when it arrived or all endpoints were found to be at it.
+        # The highest known block, and when it arrived or all endpoints were found at it.
         self._newest_number = -1
         self._moved_at = clock()
         self._stall_detector = StallDetector()
-        # Every endpoint has been queried since the last new block, and none is ahead.
+        # Set if every endpoint was queried since the last new block, and none is ahead.
         self._all_stalled = False
         self._is_stalled = False
-        # Since when all endpoints have been below the final block; None if one is not.
+        # Start of the time in which all endpoints were below the final block, or None.
         self._below_final_since: float | None = None
 
     @property

@@ -19,8 +19,8 @@ from oracle.telemetry import rpc_metrics as metrics
 class Finality:
     """The depth, in blocks and in seconds, below the newest block at which a block is final.
 
-    A depth in blocks alone is not safe on fast chains (ponder #2359), so seconds are needed too.
-    They are compared with block timestamps.
+    A depth in blocks alone is not safe on fast chains (ponder #2359). Seconds are compared with
+    block timestamps.
     """
 
     depth: int
@@ -55,7 +55,7 @@ def determine_final_block(
     max_timestamp = latest.time - finality.seconds
     if finality.seconds and candidate.time > max_timestamp:
         candidate = _find_old_enough_block(endpoint, previous_final, candidate, max_timestamp)
-    # Where heights were skipped, the candidate may be below the requested height.
+    # If heights were skipped, the candidate may be below the requested height.
     return (
         previous_final
         if previous_final is not None and candidate.number < previous_final.number
@@ -72,7 +72,7 @@ def _find_old_enough_block(
     starts at the previous final block usually takes few requests, any other a few dozen.
     """
     low, high = _bracket_timestamp(endpoint, previous_final, top, max_timestamp)
-    # The chain may have skipped heights: `low` is the highest block up to `low_height`.
+    # The chain may have skipped heights, so `low` is the highest block up to `low_height`.
     low_height, high_height = low.number, high.number
     while high_height - low_height > 1:
         height = (low_height + high_height) // 2
@@ -116,7 +116,7 @@ class Heads:
     the finality depth, whichever is lower. It is never below the previous final block
     (docs/explanation/ingest.md#finality). `safe` is None if the endpoint does not support the tag.
     `stalled` means that no endpoint has shown a new block for much longer than the usual block
-    time; nodes are not penalised for the time in which no transaction was possible
+    time; nodes are not penalised for a time without transactions
     (docs/explanation/ingest.md#heads).
     """
 
@@ -186,7 +186,7 @@ def _request_heads(
 ) -> tuple[OptionalBlocks, BlockRef, dict[str, BlockRef | None]]:
     """Return the blocks at the checkpoints, the newest block, and the block of each tag."""
     try:
-        # `latest` comes last, so that it is not older than the blocks it is compared with.
+        # `latest` comes last, so that it is not older than the tagged blocks.
         blocks = endpoint.get_headers([*checkpoint_numbers, *endpoint.tags, "latest"])
     except RpcError as error:
         if not endpoint.tags or error.kind in _TEMPORARY_ERRORS:
@@ -211,8 +211,7 @@ def _recheck_latest(
 ) -> BlockRef:
     """Return the newest block, or raise RpcError if a tagged block is above it.
 
-    A block may have arrived between two answers of one batch, so `latest` is requested again
-    first.
+    A block may arrive between two responses of a batch, so `latest` is requested again first.
     """
     highest_tagged = max(
         (block.number for block in block_by_tag.values() if block is not None), default=0

@@ -15,12 +15,12 @@ from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import MAX_LOG_INDEX, Log
 from oracle.rpc.responses import LogResponse
 
-# Placeholders until the block header is read: no time given, and an invalid time given.
+# Placeholders until the block header is read: no timestamp, and an invalid timestamp.
 UNKNOWN_TIME, NO_TIME = -1, -2
-# Upper bound of block timestamps in seconds; values in milliseconds are above it.
+# Upper bound of timestamps in seconds; timestamps in milliseconds are larger.
 _MAX_TIMESTAMP = 1 << 34
 _QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,16}")
-# Transaction hash that some chains give for logs without a transaction, or pending ones.
+# Some chains use this transaction hash for logs without a transaction, or pending ones.
 _NO_TRANSACTION = "0x" + "00" * 32
 
 
@@ -104,14 +104,14 @@ def _normalize_hex(responses: Sequence[LogResponse]) -> None:
 
 
 def _is_lower_hex(texts: Sequence[str]) -> bool:
-    """Return whether all texts are lower-case `0x` hex: besides digits, they have one x each."""
+    """Return whether all texts are lower-case `0x` hex."""
     remaining = "".join(texts).encode().translate(None, b"0123456789abcdef")
     return remaining == b"x" * len(texts)
 
 
 def _parse_logs(responses: Sequence[LogResponse]) -> list[Log]:
     logs: list[Log] = []
-    # Fields of the current block; logs that are out of order are sorted below.
+    # Fields of the current block; unordered logs are sorted below.
     number_text = timestamp_text = None
     block_hash = Hash("")
     block, previous_index, time = -1, -1, UNKNOWN_TIME
@@ -179,7 +179,7 @@ def _parse_timestamp(value: object) -> int:
 
 
 class _IndexCache(dict[str, int]):
-    """A cache of parsed indexes; the same few hundred spellings occur again and again."""
+    """A cache of parsed indexes, because only a few hundred spellings occur."""
 
     def __missing__(self, text: str) -> int:
         number = int(text, 16)

@@ -33,12 +33,12 @@ class EndpointProber:
         self._filter = log_filter
         self._first_block = first_block
         self._capability_store = capability_store
-        # When each endpoint is due for a probe; when its last full probe was.
+        # The time of the next probe of each endpoint, and of its last full probe.
         self._due_at: dict[Endpoint, float] = {}
         self._full_probe_at: dict[Endpoint, float] = {}
-        # The probe runs in the background: an endpoint that hangs must not block the caller.
+        # Probes run in the background, so that an endpoint that hangs does not block the caller.
         self.background_call: BackgroundCall[Capabilities] = BackgroundCall()
-        # The endpoint that is probed, and the start time if it is a full probe.
+        # The endpoint being probed, and the start time if it is a full probe.
         self._pending_probe: tuple[Endpoint, float | None] | None = None
         if capability_store is not None:
             for endpoint in endpoints:
@@ -98,7 +98,7 @@ class EndpointProber:
         if facts.fault is not None:
             self._endpoints.quarantine(endpoint, facts.fault, is_on_other_chain=True)
             return {"did": "probe", "endpoint": endpoint.name, "fault": facts.fault}
-        # A tag that failed once may be supported by now.
+        # A tag that failed once may be supported later.
         endpoint.tags = facts.tags or endpoint.tags
         if self._capability_store is not None:
             endpoint.save_capabilities(self._capability_store)

@@ -11,11 +11,11 @@ from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError, RpcTimeoutError
 
-# How long the start waits for slow endpoints after another one has answered; how many endpoints
-# are checked at once.
+# How long the start waits for slow endpoints after the first response, and the maximum number of
+# concurrent checks.
 _GRACE_SECONDS = 5.0
 _MAX_CONCURRENT = 16
-# Errors for which an endpoint is quarantined, and errors that may go away.
+# Errors that quarantine an endpoint, and errors that may be temporary.
 _CONFIGURATION_ERRORS = {ErrorKind.REFUSED, ErrorKind.INVALID, ErrorKind.UNSUPPORTED}
 _TEMPORARY_ERRORS = set(ErrorKind) - _CONFIGURATION_ERRORS - {ErrorKind.QUARANTINED}
 
@@ -115,7 +115,7 @@ def _check_contracts(endpoints: EndpointPool, reader: EventReader) -> None:
     try:
         endpoints.run_with_endpoint(check_endpoint)
     except RpcError:
-        # An endpoint that is stalled, or lost its data, reports a missing contract too.
+        # A stalled endpoint, or one that lost its data, also reports a missing contract.
         if len(mismatches) == len(endpoints):
             raise mismatches[0] from None
         raise

@@ -137,7 +137,7 @@ def _fetch_receipts(endpoint: Endpoint, calls: Sequence[Call]) -> dict[str, Rece
                 for receipt in block_receipts or ()
             }
     except RpcError as error:
-        # The receipts of a full block may be larger than one response may be.
+        # The receipts of a full block may exceed the response limit.
         if error.kind is not ErrorKind.TOO_LARGE:
             raise
     params = [[call.tx_hash] for call in calls]
@@ -150,7 +150,7 @@ def _fetch_receipts(endpoint: Endpoint, calls: Sequence[Call]) -> dict[str, Rece
 
 
 def _serves_block_receipts(endpoint: Endpoint, block: int) -> bool:
-    """Return whether the endpoint serves block receipts; a single request finds this out.
+    """Return whether the endpoint serves block receipts; a single request decides this.
 
     In a batch, an unsupported method would look like a batch that is too large.
     """

@@ -46,7 +46,7 @@ class WitnessFetcher:
         # Time, by endpoint name, until which routine comparisons skip a slow endpoint. It is
         # later, so that confirmations retry the endpoint first.
         self._slow_until: dict[str, float] = {}
-        # Whether slow endpoints are queried each time, because nothing else waits meanwhile.
+        # Whether slow endpoints are queried each time, because no other work waits for the result.
         self.is_patient = False
 
     def fetch_witnesses(

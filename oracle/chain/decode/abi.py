@@ -135,7 +135,7 @@ def _parse_json_parameter(input_: dict[str, Any]) -> Parameter:
     )
     abi_type: str = input_["type"]
     if abi_type.startswith("tuple"):
-        # Signatures spell a tuple by its components; all other types are canonical already.
+        # A signature lists a tuple's components; all other types are already canonical.
         component_types = ",".join(component.abi_type for component in components)
         abi_type = f"({component_types}){abi_type.removeprefix('tuple')}"
     return Parameter(input_.get("name", ""), abi_type, bool(input_.get("indexed")), components)

@@ -17,7 +17,7 @@ class MalformedError(ValueError):
     """The bytes do not match the ABI; the message gives the reason."""
 
 
-# (bytes, position of the value) -> (value, position after it)
+# Reads a value: (bytes, position of the value) -> (value, position after it).
 TailReader = Callable[[bytes, int], tuple[object, int]]
 
 

@@ -18,10 +18,10 @@ from oracle.chain.decode.abi_values import (
     find_word_layout,
 )
 
-# Many offsets may point at the same data: a small input must not decode to a large value.
+# Many offsets may point to the same data; a small input must not decode to a large value.
 MAX_DECODED_BYTES = 4 * 1024 * 1024
 
-# The bytes after the selector -> the values, in order.
+# Decodes the bytes after the selector to the values, in order.
 ArgumentsDecoder = Callable[[bytes], tuple[Any, ...]]
 
 
@@ -48,8 +48,8 @@ class _BoundedInput:
 class _TypeReader:
     """The reader of one ABI type, and the size of its head.
 
-    The `offset` that `read` takes is the position of the value itself: the caller has already
-    followed the offset word of a dynamic type.
+    The `offset` that `read` takes is the position of the value itself, not of the offset word of a
+    dynamic type.
     """
 
     head_size: int

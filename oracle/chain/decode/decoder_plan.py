@@ -81,12 +81,12 @@ DataReader: TypeAlias = Callable[[bytes], Parts]
 
 # `struct` unpacks values of up to a machine word directly as numbers.
 _MACHINE_WORD_BITS = 64
-# A dynamic value has its offset in the static part.
+# The static part holds only the offset of a dynamic value.
 _OFFSET_LAYOUT = WordLayout("uint", _MACHINE_WORD_BITS)
 _MAX_CACHED_BYTES = 4096
 _HEX_PREFIX_LENGTH = 2
 
-# Bound once, to avoid an attribute lookup for every log.
+# A local name avoids an attribute lookup for every log.
 _int_from_bytes = int.from_bytes
 
 
@@ -241,8 +241,7 @@ def _build_tails_reader(
 
     if read_hash_array in readers:
         return read_tails
-    # The same few texts (models, GPU names) occur again and again, hashes do not. Long texts are
-    # not cached, to bound the memory.
+    # Model and GPU names recur, hashes do not. Long texts are not cached, to bound the memory.
     read_cached = lru_cache(maxsize=1024)(read_tails)
     return lambda raw, offsets: (read_cached if len(raw) < _MAX_CACHED_BYTES else read_tails)(
         raw, offsets

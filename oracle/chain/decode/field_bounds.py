@@ -157,7 +157,7 @@ def _find_no_getter(_typed_value: TypedValue) -> None:
     return None
 
 
-# The function that fits a contract argument to one kind of field, and the expected type.
+# The getter that fits a contract argument to a field, and the expected type in words.
 _FieldFit: TypeAlias = tuple[Callable[[TypedValue], Getter | None], str]
 _NUMBER = "an unsigned number"
 _FIT_BY_FIELD_KIND: Mapping[FieldKind, _FieldFit] = {
@@ -173,7 +173,7 @@ _FIT_BY_FIELD_KIND: Mapping[FieldKind, _FieldFit] = {
     kinds.PLACE: (_find_round_position_getter, _NUMBER),
     kinds.VERSION: (_find_version_getter, "three unsigned numbers"),
 }
-# A boolean field, or an enumeration, which needs an enum of the profile.
+# For a boolean field, or an enumeration, which needs an enum of the profile.
 _NO_FIT: _FieldFit = (_find_no_getter, "a constant, or an argument with an enum")
 
 

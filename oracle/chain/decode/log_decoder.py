@@ -16,7 +16,7 @@ from oracle.chain.decode.decoder_plan import Getter, Parts, build_decoder_plan
 from oracle.domain.blocks import Position
 from oracle.domain.logs import Call, Log
 
-# A log -> the requested values, in the requested order.
+# Decodes a log to the requested values, in the requested order.
 Decoder: TypeAlias = Callable[[Log], tuple[Any, ...]]
 
 
@@ -87,11 +87,11 @@ def build_struct_reader(
     return read_event
 
 
-# A log or a call -> an event. Optional arguments: the parts of the log or call, if it was split
-# already, and the number of events that it yielded before this one.
+# Builds an event from a log or call. Optional arguments: the parts of the log or call, if it is
+# already split, and the number of events that it yielded before this one.
 RecordReader: TypeAlias = Callable[..., Any]
 
-# Fields that no mapping fills: position and time are those of the log, in whole seconds.
+# No mapping fills these fields: position and time come from the log, in whole seconds.
 POSITION_FIELDS = ("at", "time", "time_ms")
 
 

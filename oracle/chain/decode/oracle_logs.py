@@ -29,13 +29,13 @@ from oracle.domain.logs import Log
 ORACLE_NAME = "QoSRoots"
 ORACLE_CONTRACT = f"roots/{ORACLE_NAME}"
 
-# The same of the contract of objections.
+# The name of the objections contract, and the path of its ABI.
 OBJECTIONS_NAME = "Objections"
 OBJECTIONS_CONTRACT = f"roots/{OBJECTIONS_NAME}"
 
 _NODE_INPUT = {"node": "node"}
 
-# By event class: the input of each field. A class has the name of its event.
+# The input of each field, by event class; the class is named like the event.
 ORACLE_EVENTS: Mapping[type[ContractEvent], Mapping[str, str]] = {
     RoundAccepted: {
         "round": "round",
@@ -75,14 +75,14 @@ LIMITS_EVENTS: Mapping[type[ContractEvent], type] = {
     LimitsSet: RootsLimits,
     KickLimitsSet: ContractKickLimits,
 }
-# Events that only the constructor emits, so that the deployed code does not contain them.
+# Only the constructor emits these events, so that the deployed code does not contain them.
 CONSTRUCTOR_ONLY_EVENTS = frozenset({"NodeExpelled"})
 
 
 def iterate_objection_readers() -> Iterator[tuple[AbiSignature, Callable[[Log], ContractEvent]]]:
-    """Yield the event of objections and its reader.
+    """Yield the objection event and its reader.
 
-    The reader accepts any bytes as words: a dead letter would keep a kickout from being due.
+    The reader accepts any bytes as text, because a dead letter would prevent kickouts.
     """
     event = load_abi(OBJECTIONS_CONTRACT).get_event(Objected.__name__)
     yield event, build_log_reader(event, _OBJECTION_INPUTS, Objected)

@@ -1,7 +1,6 @@
 """Decodes the announcements of a timelock that is admin of an oracle contract.
 
-A timelock makes calls of any contract. Only its `setRules` calls of the oracle contract concern
-the rules; its other calls yield no event.
+A timelock may call any contract. Only its `setRules` calls of the oracle contract yield events.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +22,7 @@ from oracle.domain.logs import Log
 TIMELOCK_NAME = "TimelockController"
 
 _WORD_DIGITS = 64
-# A proposer can choose any delay; a later time than this means never.
+# A proposer can choose any delay; a later time counts as never.
 _MAX_TIME = 2**53 - 1
 
 EventReaders = Iterator[tuple[AbiSignature, Callable[[Log], Sequence[ContractEvent]]]]
@@ -69,7 +68,7 @@ def _build_call_reader(
         arguments = data[SELECTOR_DIGITS:]
         if target != oracle or data[:SELECTOR_DIGITS] != selector:
             return ()
-        # A call that the contract would revert changes no rules.
+        # The contract reverts such a call, so it changes no rules.
         if value or len(arguments) < _WORD_DIGITS:
             return ()
         return [build_event(log, operation, Hash("0x" + arguments[:_WORD_DIGITS]), *delay)]

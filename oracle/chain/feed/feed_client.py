@@ -198,8 +198,8 @@ _ADDRESS_PATTERN = re.compile(r"0x[0-9a-fA-F]{40}")
 class RelayFigures:
     """The relay's figures of one node: `quality` is (Q_long / 10) * H, `weight` for selection.
 
-    `measured_at` is the time of the relay's answer by the auditor's clock; its error is at most
-    `max_error_seconds`.
+    `measured_at` is the time of the relay's response on the auditor's clock, with an error of at
+    most `max_error_seconds`.
     """
 
     node: Address
@@ -211,7 +211,7 @@ class RelayFigures:
 
     @property
     def is_excluded(self) -> bool:
-        """Whether the node gets no task although it has stake and score."""
+        """Whether the node gets no task despite its stake and score."""
         return self.weight == 0 and self.quality > 0 and self.stake_score > 0
 
 

@@ -19,7 +19,8 @@ from oracle.chain.feed.relay_rows import GROUP_TIMEOUT, INCORRECT, parse_abort
 from oracle.domain.feed_rows import SAME_TRANSACTION_SECONDS, FeedRow
 from oracle.domain.ids import GroupKey
 
-# Maximum id distance of rows of one transaction; other transactions write concurrently.
+# Maximum id distance between rows of one transaction, because other transactions write at the same
+# time.
 MAX_ID_GAP = 8
 # Rows within this id distance decide which group a row belongs to.
 CONTEXT_IDS = 8 * MAX_ID_GAP
@@ -51,7 +52,7 @@ class DetectedGroup:
 
     @property
     def key(self) -> GroupKey:
-        """The sha256 of the sorted task keys, because the stream has no name for the group."""
+        """The sha256 of the sorted task keys, because the stream does not name the group."""
         members = sorted(bytes.fromhex(row.task[2:]) for row in self.rows)
         return GroupKey("0x" + hashlib.sha256(b"".join(members)).hexdigest())
 
@@ -151,7 +152,7 @@ def _find_majority_groups(
         ]
         for refund in refunds
     }
-    # A refund belongs to a winner; an invalid result may be of a group that is not visible.
+    # A refund belongs to a winner; an invalid result may belong to a group that is not visible.
     result.ambiguous.extend(
         row for row, candidates in winners_by_refund.items() if len(candidates) != 1
     )
@@ -267,11 +268,12 @@ def _assign_invalid_results(
                 anchor_rows, row.id - MAX_ID_GAP, row.id + MAX_ID_GAP
             )
         )
-        # Deduplicate by the first row: two aborts of one group may be near the same result.
+        # Deduplicate by first row, because two aborts of one group may be near the same result.
         unique_cores = {core.rows[0].id: core for core in nearby_cores}.values()
         candidates = [core for core in unique_cores if core.can_include(row, scores)]
         if len(candidates) > 1:
-            # Other transactions rarely write between the rows of one; prefer an adjacent group.
+            # Other transactions rarely write between the rows of a transaction, so prefer an
+            # adjacent group.
             adjacent_cores = [core for core in candidates if _is_adjacent(row, core, rows)]
             candidates = adjacent_cores if len(adjacent_cores) == 1 else candidates
         if len(candidates) == 1:

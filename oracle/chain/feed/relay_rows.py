@@ -32,12 +32,12 @@ from oracle.domain.events.network_events import (
 from oracle.domain.feed_rows import FeedRow
 from oracle.domain.ids import Address, TaskKey
 
-# Part of the rules id: raised whenever the same rows decode to different events.
+# Part of the rules id. Increment the number when the same rows decode to different events.
 DECODER_IDENTITY = "crynux-relay 2"
 
 TIMEOUT, INCORRECT, GROUP_TIMEOUT, ERROR_REPORTED, CANCELLED = 1, 3, 5, 6, 7
 CREATOR_TIMEOUT, UPLOAD_TIMEOUT = 8, 9
-# The relay's own reason numbers; all other numbers decode to UNKNOWN.
+# The relay's reason numbers; all other numbers decode to UNKNOWN.
 _REASON_BY_NUMBER: Mapping[int, AbortReason] = {
     0: AbortReason.NONE,
     TIMEOUT: AbortReason.TIMEOUT,
@@ -61,7 +61,7 @@ _STATUS_BY_NUMBER: Mapping[int, LastStatus] = {
 }
 _RUNNING_STATUSES = (1, 2)
 _MAX_NESTING = 64
-# Brackets outside of strings, and whole strings.
+# Matches brackets outside of strings, and whole strings.
 _BRACKET_PATTERN = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
 
 _NODE_EVENT_TYPES: Mapping[str, type[Any]] = {
@@ -79,7 +79,7 @@ _TASK_EVENT_TYPES: Mapping[str, type[Any]] = {
     "TaskEndGroupRefund": TaskRefunded,
     "TaskEndInvalidated": TaskInvalidated,
 }
-# Stored unchanged, without an event.
+# Rows of these kinds are stored without an event.
 _IGNORED_KINDS = frozenset(
     {
         "DelegatorStaking",
@@ -143,8 +143,8 @@ def parse_arguments(row: FeedRow) -> Mapping[str, Any]:
 def _is_nested_deeper(text: str, max_depth: int) -> bool:
     """Return whether a JSON text nests arrays and objects deeper than `max_depth`.
 
-    The JSON parser itself is limited only by the remaining stack, so that the same row could be
-    decoded by one caller and not by another.
+    The JSON parser itself is limited only by the remaining stack, so that the stack depth of the
+    caller would decide whether a row can be decoded.
     """
     if text.count("[") + text.count("{") <= max_depth:
         return False

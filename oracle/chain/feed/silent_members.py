@@ -32,15 +32,14 @@ from oracle.domain.feed_rows import FeedRow
 
 # A task that ended up to this many ids before a group's first row may be a member of the group.
 SEARCH_IDS = 2_000
-# Maximum id distance between the starts of one group; beyond it, and up to the second number, a
-# member is possible but never derived.
+# Maximum id distances between the starts of one group: for derived and for possible members.
 _MAX_DERIVED_DISTANCE, _MAX_POSSIBLE_DISTANCE = 24, 240
-# A task within this multiple of the distance is a rival candidate.
+# A task within this multiple of the distance is a competing candidate.
 _RIVAL_FACTOR = 3
 # Maximum ids between the end of a member cancelled in the queue and the others' starts.
 _MAX_QUEUED_IDS = 100
-# Abort reasons that no silent member has. A task with one of them ends with its group, alone, or
-# after its group, or its group is rejected for good.
+# Abort reasons that exclude a silent member. A task with one of them ends with its group, alone,
+# or after its group, or its group is rejected permanently.
 _NON_SILENT_REASONS = frozenset({INCORRECT, GROUP_TIMEOUT, ERROR_REPORTED, CREATOR_TIMEOUT})
 
 
@@ -94,7 +93,7 @@ def _derive_members(
     claimed_tasks: Collection[str],
 ) -> SilentMembers:
     start_ids = [start_id_by_task[row.task] for row in group.rows if row.task in start_id_by_task]
-    # Rows of higher ids may not have arrived yet, so they must not affect the result.
+    # Rows with higher ids may be missing, so they must not affect the result.
     earlier_start_ids = [start for start in start_ids if start < group.first_id]
     if not earlier_start_ids:
         return SilentMembers()

@@ -43,7 +43,7 @@ def record_blocks(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
         transactions = block_response.pop("transactions", ())
         lines.append({"kind": "block", **block_response})
         if number in full_blocks:
-            # If there are receipts, they contain the status of the transactions.
+            # Receipts contain the status of transactions.
             has_receipts = any(line["kind"] == "receipt" for line in lines_by_block[number])
             status_of_calls = {} if has_receipts else status_by_tx
             lines += [

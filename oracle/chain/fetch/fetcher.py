@@ -51,11 +51,11 @@ class BlockWindow:
     headers: list[BlockRef]
     logs: Sequence[Log]
     calls: list[Call]
-    # The level that every block of the range has reached; some may have reached more.
+    # The minimum level of the blocks in the range.
     level: VerificationLevel = VerificationLevel.SEAMED
     # The displayed name of the endpoint that returned the window.
     endpoint: str = ""
-    # The blocks whose logs and calls were proven, in order, whatever `level` is.
+    # The blocks whose logs and calls were proven, in order, even if `level` is lower.
     proven: tuple[int, ...] = ()
     # The events of the logs and calls; None if they are not decoded yet.
     decoded: DecodedEvents | None = None
@@ -123,7 +123,7 @@ class WindowFetcher:
         return window
 
     def calibrate(self, endpoint: Endpoint) -> None:
-        """Find out from samples which header features are valid, before any window is read.
+        """Determine from samples which header features are valid, before the first window is read.
 
         Raises:
             RpcError: the endpoint does not return its newest headers.
@@ -170,7 +170,7 @@ class WindowFetcher:
             if header is not None
         ]
         if len(headers) < len(header_numbers):
-            # The block is missing, or the chain skipped the height: the parent links show which.
+            # The block is missing, or the chain skipped the height; the parent links decide.
             return self._fetch_linked_window(endpoint, _limit_to_header_batch(request))
         sampled_blocks = [
             header.block for header in headers if header.block.number in sampled_numbers
@@ -196,10 +196,10 @@ class WindowFetcher:
             else MAX_LINKED_BLOCKS
         )
         first = request.blocks.first
-        # The range may have been sized before it was known that all headers are needed.
+        # The range may have been sized before the need for all headers was known.
         chain = self._fetch_header_chain(endpoint, request.blocks.take_first(max_blocks))
         last_block = chain[-1].block
-        # Heights that were proven to have no block have no logs.
+        # Heights without a block, as proven by the headers, have no logs.
         blocks = BlockRange(chain[0].block.number, last_block.number)
         if not request.with_headers and self.verifier.can_read_receipts_only(
             endpoint, chain, request.max_level
@@ -268,7 +268,7 @@ class WindowFetcher:
         calls = _complete_watched_calls(fetched)
         fetched.mark_blocks_unproven(senders.unproven_blocks)
         if fetched.returned_logs is None:
-            # The time for headers and receipts shows nothing about the range limit of logs.
+            # The time for headers and receipts is no measure for the range limit of logs.
             endpoint.limits.range_sizer.record_response(fetched.range, len(logs), 0.0)
         elif fetched.is_repaired:
             self.check_repaired_logs(endpoint, fetched.returned_logs, logs)
@@ -312,7 +312,8 @@ def _select_blocks_to_prove(request: WindowRequest, fetched: VerifiedWindow) -> 
         return {header.block.number for header in fetched.headers}
     if request.with_headers or fetched.returned_logs is None:
         return ()
-    # An endpoint without a block's receipts may lack the logs too: the block is not proven empty.
+    # An endpoint that lacks a block's receipts may lack its logs too, so the block may not be
+    # empty.
     heights_without_logs = select_heights_before_logs(fetched.range, fetched.returned_logs)
     nonempty_blocks = [
         header.block.number for header in fetched.headers if header.may_have_transactions
@@ -349,7 +350,7 @@ def select_heights_before_logs(blocks: BlockRange, logs: Sequence[Log]) -> range
 
 
 def sample_heights(heights: range) -> set[int]:
-    """Return a few of these heights, evenly spread: one of them may have transactions."""
+    """Return a few evenly spread heights, so that one of them probably has transactions."""
     return set(heights[:: max(1, len(heights) // SAMPLED_HEADERS)])
 
 

@@ -11,7 +11,7 @@ from oracle.rpc.endpoints.probe import DAY, CapabilityStore
 from oracle.rpc.pool import EndpointPool
 
 _MAX_BLOCKS_FACT = "max_blocks"
-# Fact names: the log count at which responses are silently truncated; whether ranges omit logs.
+# Fact names: the log count at which an endpoint silently truncates, and whether ranges omit logs.
 MAX_LOGS_FACT, OMITS_LOGS_FACT = "most_logs", "omits_logs"
 
 
@@ -83,7 +83,7 @@ def build_limit_facts(limits: LearnedLimits) -> dict[str, str]:
 
 
 def lower_block_limit(endpoint: Endpoint, facts: dict[str, str]) -> None:
-    """Adopt a block limit that another process learned; the lower limit applies."""
+    """Adopt a block limit that another process learned; the lower of both limits applies."""
     max_blocks = facts.get(_MAX_BLOCKS_FACT, "")
     if max_blocks.isdecimal() and int(max_blocks) >= 1:
         endpoint.limits.range_sizer.limit = min(endpoint.limits.range_sizer.limit, int(max_blocks))

@@ -28,12 +28,12 @@ from oracle.telemetry.indexer_metrics import (
 )
 from oracle.telemetry.logging_setup import RepeatedWarning
 
-# How many requests for one range may time out before the tick ends: each takes the whole timeout.
-# An error response about the provider's own time limit is not counted.
+# Number of requests for one range that may time out before the tick ends. An error response about
+# the provider's own time limit is not counted.
 _MAX_TIMEOUTS = 2
 # Seconds until a smaller range may be requested, if the tick ended after timeouts.
 _RETRY_SECONDS = 1.0
-# A hash that no block has: an endpoint that detects unknown blocks returns an error for it.
+# No block has this hash; endpoints that detect unknown blocks return an error for it.
 _UNKNOWN_BLOCK_HASH = "0x" + "1234abcd" * 8
 # Errors of endpoints that do not serve logs by block hash.
 _NO_BLOCK_HASH_ERRORS = {ErrorKind.UNSUPPORTED, ErrorKind.UNKNOWN}
@@ -61,7 +61,7 @@ class LogQuery:
 
         A request that the endpoint does not understand is divided only with
         `splits_on_unknown_error`, because another endpoint may understand it. `max_timeouts` is
-        how many more requests may time out.
+        the number of further requests that may time out.
 
         Raises:
             RpcError: the endpoint does not return even single blocks, or returns invalid logs.
@@ -143,7 +143,8 @@ class LogQuery:
         except RpcError as error:
             if error.kind not in _NO_BLOCK_HASH_ERRORS | _TOO_LARGE_ERRORS:
                 raise
-            # None is returned also if the blocks are too large: the caller can divide the range.
+            # The result is also None for blocks that are too large; the caller can divide the
+            # range.
             if error.kind in _NO_BLOCK_HASH_ERRORS:
                 limits.record_hash_query_failure()
             return None
@@ -188,7 +189,7 @@ class LogQuery:
         sampled_logs = self.fetch_logs_by_block_hash(endpoint, sampled_blocks)
         if sampled_logs is None or not _find_missing_logs(sampled_logs, logs):
             return False
-        # The first logs may have been of another fork.
+        # The first logs may belong to another fork, so the range is requested again.
         missing = _find_missing_logs(sampled_logs, self._request_logs(endpoint, blocks))
         if not missing:
             message = f"blocks {blocks.first} to {blocks.last} changed while their logs were read"
@@ -262,7 +263,7 @@ class LogQuery:
     ) -> list[Log]:
         """Return `logs`, or the logs in the receipts of the block if these are more.
 
-        If the endpoint serves no receipts, return `logs`. Such a block is not proven either.
+        If the endpoint serves no receipts, return `logs`; the block then stays unproven.
         """
         try:
             receipt_logs = self._fetch_from_receipts(endpoint, block, _NO_REFUSAL)
@@ -331,7 +332,8 @@ class LogQuery:
             header: FullHeader = fetch_required_headers(endpoint, [block.first])[block.first]
             ((_, block_receipts),) = fetch_receipts(endpoint, [header])
         except RpcError as error:
-            # Missing receipts show nothing about the block's logs, so the original error is kept.
+            # Missing receipts are no evidence about the block's logs, so the original error is
+            # kept.
             message = f"{original_error.detail}; its receipts are not available: {error.detail}"
             raise RpcError(endpoint.name, original_error.kind, message) from None
         responses = [

@@ -21,9 +21,9 @@ from oracle.rpc.headers import get_linked_headers
 from oracle.rpc.responses import Quantity, parse_quantity
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# How many heights are queried one by one, before the steps grow exponentially.
+# Number of heights that are queried one by one before the steps grow exponentially.
 _MAX_SINGLE_STEPS = 16
-# An honest chain takes one or two rounds; the limit stops endpoints that invent blocks.
+# An honest chain needs one or two rounds; the limit stops endpoints that invent blocks.
 _MAX_ROUNDS = 64
 
 
@@ -91,8 +91,8 @@ def fetch_highest_block_number(endpoint: Endpoint, required_height: int) -> int:
 def require_height(endpoint: Endpoint, height: int) -> None:
     """Check that the endpoint has reached a height.
 
-    The check is needed before a query, because endpoints return empty results for heights above
-    their head, and no error.
+    Above their head, endpoints return empty results instead of errors, so the check precedes a
+    query.
 
     Raises:
         RpcError: the endpoint has not reached the height.

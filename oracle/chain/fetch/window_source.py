@@ -47,7 +47,7 @@ from oracle.rpc.endpoints.learned_limits import (
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# Rounds through the endpoints for one window: request not understood, feature unsupported, retry.
+# Maximum passes over the endpoints for one window; a pass may use a smaller range.
 _MAX_ROUNDS = 4
 
 
@@ -87,7 +87,7 @@ class WindowSource:
             self._verifier,
             self._misbehaviour_detector.check_repaired_logs,
         )
-        # The endpoint of the last window: its limits size the next range.
+        # The limits of the last window's endpoint determine the size of the next range.
         self._last_endpoint = next(iter(endpoints))
 
     def limit_range(self, blocks: BlockRange, *, with_headers: bool) -> BlockRange:
@@ -195,7 +195,7 @@ class WindowSource:
         return self._verifier.get_history_level(self.policy.get_max_level(is_history=True))
 
     def find_level_shortfall(self) -> LevelShortfall | None:
-        """Return why history cannot reach the wanted level.
+        """Return why history cannot reach the configured level.
 
         If history reaches the level, or may reach it later, return None.
         """
@@ -211,7 +211,7 @@ class WindowSource:
             and not self._verifier.find_unsupported_features(VerificationLevel.BLOOMED)
         ):
             lower_level = VerificationLevel.BLOOMED
-        # Without a valid header hash, a lying endpoint can make any root fit.
+        # Without a valid header hash, an endpoint can forge data that matches any root.
         unproven_below = (
             VerificationLevel.AUDITED
             if HeaderFeature.HEADER in unsupported_features

@@ -37,8 +37,7 @@ class DecodedEvents:
     dead_letters: list[DeadLetter] = field(default_factory=list)
 
 
-# The result of decoding a row: one domain event, a list of them, or a list of events of the oracle
-# contract.
+# Kinds of results: one domain event, a list of them, or events of the oracle contract.
 _SINGLE_EVENT, _EVENT_LIST, _ORACLE_EVENTS = range(3)
 
 
@@ -64,13 +63,13 @@ class EventReader:
     def __init__(self, profile: Profile, contract_by_address: Mapping[Address, str]) -> None:
         """Create a reader.
 
-        Other contracts than the profile's are the oracle, its timelock, and the contract of
-        objections to its kickouts.
+        Besides the profile's contracts, these are the oracle contract, its timelock and the
+        objections contract.
         """
         self.profile = profile
         self._by_topic: dict[str, dict[Address, _Route]] = {}
         self._by_selector: dict[Address, dict[str, _Route]] = {}
-        # By address: the contract's name, and the first topics of the events that are read.
+        # The contract's name and the first topics of its events, by address.
         self.contracts: dict[Address, tuple[str, tuple[str, ...]]] = {}
         for address, contract_name in contract_by_address.items():
             contract = profile.contracts.get(contract_name)
@@ -85,7 +84,7 @@ class EventReader:
                 self._by_topic.setdefault(topic, {})[address] = route
             if contract is not None and contract.calls:
                 self._by_selector[address] = _build_call_routes(contract)
-        # Changes with everything that affects the decoded events.
+        # The identity changes with everything that affects the decoded events.
         self.identity = profile.identity
         self.holds_kickouts = profile.holds_kickouts
         self.feed: RelayReader | None = None
@@ -107,8 +106,8 @@ class EventReader:
     ) -> Self:
         """Return the reader of a profile (`load_profile`) for contracts at these addresses.
 
-        Addresses that the profile itself contains may be left out. `timelock_address` is that of
-        the timelock which is admin of the oracle contract, or None to read none.
+        Addresses that the profile itself contains may be left out. `timelock_address` is the
+        timelock that administers the oracle contract, or None.
 
         Raises:
             InputError: the profile is unknown or invalid, a contract has no address, an address
@@ -277,7 +276,7 @@ def _build_list_reader(
 
 
 def _build_timelock_routes(contract_by_address: Mapping[Address, str]) -> dict[str, _Route]:
-    """Return the routes of the timelock of the oracle contract, which is among the contracts."""
+    """Return the routes of the oracle contract's timelock."""
     oracle = next(address for address, name in contract_by_address.items() if name == ORACLE_NAME)
     return {
         event.digest: _Route(read_log, _ORACLE_EVENTS, event.name)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from oracle.chain.decode.abi import AbiSignature
 from oracle.domain.events.network_events import DomainEvent
 
-# Sources of a field other than arguments: sender and value of the call's transaction.
+# Field sources besides arguments: sender and value of the call's transaction.
 SENDER = "@sender"
 AMOUNT = "@value"
 # The enum word for an absent field.
@@ -68,7 +68,7 @@ class MappedSignature(NamedTuple):
     """An event or function with its mappings, in order, and their compiled decoder.
 
     `decode` returns one event, or a list if `returns_list`, and raises ValueError for a row that
-    cannot be decoded. `data_length` is the length of the log's data in characters; None if it
+    cannot be decoded. `data_length` is the length of the log's data in characters, or None if it
     varies.
     """
 

@@ -42,7 +42,7 @@ from oracle.domain.logs import Call, Log
 
 _MAX_SHOWN_CHARS = 40
 
-# The enumeration fields, and the enumeration class of each.
+# The enumeration class of each enumeration field.
 ENUM_CLASS_BY_FIELD: Mapping[str, type[StrEnum]] = {
     name: kind.enum for name, kind in FIELD_KINDS.items() if kind.enum is not None
 }
@@ -134,9 +134,9 @@ def _check_enum_fits(enum: EnumMapping, field_name: str, typed_value: TypedValue
 
 _RowSplitter: TypeAlias = Callable[[Any], Parts]
 _Condition: TypeAlias = Callable[[Parts], bool]
-# The function that builds the event (None for no event), and the conditions on the parts.
+# The function that builds the event, or None, and the conditions on the parts.
 _MappingReader: TypeAlias = tuple[RecordReader | None, Sequence[_Condition]]
-# The block number is the last of the parts.
+# The block number is the last part.
 _get_block_number: Getter = itemgetter(-1)
 
 
@@ -158,7 +158,7 @@ class MappingCompiler:
         except ValueError as error:
             self.faults.append(f"{mappings[0].key}: {error}, in {signature.text}")
             return None
-        # An enum with several tables needs the block number among the parts.
+        # An enum with several tables selects its table by block number.
         has_block_tables = any(len(enum.tables) > 1 for enum in self.enums.values())
         split_log = _append_block_number(plan.split_log) if has_block_tables else plan.split_log
         inputs = InputValues(signature, plan.value_by_input, is_log=True)
@@ -297,7 +297,7 @@ class _FieldCompiler:
     ) -> Getter:
         if value.enum is not None:
             enum = self.compiler.enums.get(value.enum)
-            # The fault of the enum itself was reported with the enum.
+            # A fault of the enum itself is reported with the enum.
             return (
                 typed_value.getter
                 if enum is None

@@ -137,7 +137,7 @@ def _parse_mapped_signatures(
             if any(signature is mapped.signature for mapped in mapped_signatures):
                 faults.add_fault(key, f"{signature.text} is mapped by an earlier key already")
             if inactive:
-                # Compiled only for its faults, so that they are reported before the option is set.
+                # Compiled only to report its faults before an operator sets the option.
                 compile_mapping(signature, inactive)
             mapped_signature = compile_mapping(signature, active) if active else None
             if mapped_signature is not None:

@@ -36,10 +36,10 @@ _KEYS = {
     *("name", "about", "token", "rounds", "kickouts"),
     *("options", "constants", "enums", "contracts"),
 }
-# Keys that do not enter the profile's identity unchanged: descriptions are left out; options,
-# constants and kickouts are added separately.
+# Descriptive keys do not affect the profile's identity; options, constants and kickouts are added
+# separately.
 _DESCRIPTIVE_KEYS = {"name", "about", "token", "kickouts", "options", "constants"}
-# The values of `kickouts`.
+# The valid values of `kickouts`.
 _AUTOMATIC, _HELD = "automatic", "held"
 _LOCATION_KEYS = {"abi", "address", "start_block", "proxy"}
 

@@ -13,7 +13,7 @@ from oracle.chain.proofs.keccak import keccak
 from oracle.chain.proofs.rlp import EMPTY_STRING, encode_bytes, encode_int, encode_list
 
 EMPTY_ROOT = keccak(EMPTY_STRING)
-# A shorter node is embedded in its parent; all others are referenced by their hash.
+# A shorter node is embedded in its parent; others are referenced by hash.
 _MIN_HASHED_BYTES = 32
 _NIBBLES = "0123456789abcdef"
 
@@ -64,7 +64,7 @@ def _encode_node(shape: _TrieShape, leaves: Sequence[bytes]) -> bytes:
     return encode_list(nodes)
 
 
-# Keys are indexes, so the number of leaves determines the shape of the trie.
+# The number of leaves determines the shape of the trie, because keys are indexes.
 @lru_cache(maxsize=128)
 def _build_trie_shape(leaf_count: int) -> _TrieShape:
     return _build_subtrie_shape(
@@ -77,7 +77,7 @@ def _build_subtrie_shape(keys_and_indexes: Sequence[tuple[str, int]], depth: int
     (first_key, leaf_index), (last_key, _) = keys_and_indexes[0], keys_and_indexes[-1]
     if len(keys_and_indexes) == 1:
         return _LeafShape(_encode_path(first_key[depth:], 0x20), leaf_index)
-    # The keys are sorted: the common prefix of the first and last key is common to all keys.
+    # The keys are sorted, so the common prefix of the first and last key is common to all.
     shared_length = _compute_common_prefix_length(first_key, last_key, depth)
     child_by_nibble = {
         nibble: _build_subtrie_shape(list(group), shared_length + 1)

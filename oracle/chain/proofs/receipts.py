@@ -20,7 +20,7 @@ from oracle.rpc.responses import Hex20, Hex32, LogResponse, Quantity
 
 BLOOM_BYTES = 256
 _BIT_INDEX_MASK = BLOOM_BYTES * 8 - 1
-# Addresses and first topics occur again and again, indexed arguments less often.
+# Addresses and first topics recur often, indexed arguments less often.
 _MAX_CACHED_MASKS = 65_536
 
 
@@ -69,7 +69,7 @@ def format_bloom(bits: int) -> str:
     return f"0x{bits:0512x}"
 
 
-# Legacy, access list, dynamic fee, blob, set code; the fields of other types are unknown.
+# Legacy, access list, dynamic fee, blob and set code; other types have unknown fields.
 KNOWN_TYPES = range(5)
 # The RLP list head before the topics of a log, by the number of topics.
 _TOPIC_HEADS = [encode_list_head(33 * count).hex() for count in range(5)]
@@ -88,7 +88,7 @@ class ProvenReceipt(msgspec.Struct, gc=False, rename="camel"):
     cumulative_gas_used: Quantity
     logs: list[LogResponse]
     type: Quantity = "0x0"
-    # Exactly one of the two: before Byzantium, the state root took the place of the status.
+    # Exactly one of both is set; before Byzantium, receipts had a state root instead of a status.
     status: Quantity | None = None
     root: Hex32 | None = None
     logs_bloom: str | None = None
@@ -135,7 +135,7 @@ def compute_receipts_root(receipts: Sequence[ProvenReceipt]) -> str:
     Raises:
         ValueError: a receipt cannot be encoded, so the chain's root cannot be verified.
     """
-    # The native code handles only the usual spelling, and returns None for any other.
+    # The native code handles only the usual encoding, and returns None for any other.
     native_root = native.compute_receipts_root(receipts) if native is not None else None
     return (
         "0x"
@@ -166,7 +166,7 @@ def encode_string_hex(hex_text: str) -> str:
     return _encode_string_head_hex(byte_count) + hex_text[2:]
 
 
-# The same sizes occur again and again.
+# The same sizes recur often.
 @lru_cache(maxsize=16_384)
 def _encode_list_head_hex(size: int) -> str:
     return encode_list_head(size).hex()
@@ -194,5 +194,5 @@ def encode_receipt_leaf(
     logs_head = _encode_list_head_hex(len(logs_hex) >> 1)
     body = f"{outcome}{gas_hex}{_BLOOM_HEAD}{bloom_hex}{logs_head}{logs_hex}"
     type_prefix = f"{receipt_type:02x}" if receipt_type else ""
-    # binascii, not bytes.fromhex, which ignores whitespace.
+    # binascii is used because bytes.fromhex ignores whitespace.
     return a2b_hex(f"{type_prefix}{_encode_list_head_hex(len(body) >> 1)}{body}")

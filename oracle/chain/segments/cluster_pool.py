@@ -38,7 +38,7 @@ ENDPOINTS_VARIABLE = "QOS_ORACLE_CHAIN__ENDPOINTS"
 # Connection timeout of the scheduler, and the interval of reconnects.
 _CONNECT_SECONDS, _RECONNECT_SECONDS = 5.0, 30.0
 _CLOSE_SECONDS = 2.0
-# Errors of workers that are unusable: another version, missing package, no endpoints.
+# Errors of unusable workers: wrong version, missing package, or no endpoints.
 _UNUSABLE_WORKER_ERRORS = (InputError, ImportError, AttributeError)
 
 
@@ -66,7 +66,7 @@ class ClusterPool:
         self._pending_client: Future[Client] | None = None
         self._tried_at = -_RECONNECT_SECONDS
         self._is_scheduler_missing = False
-        # The cluster's key of each request, by the request's future.
+        # The Dask key of each request, by the request's future.
         self._key_by_future: dict[Future[bytes], str] = {}
 
     def submit(self, request: SegmentRequest) -> Future[bytes]:
@@ -138,7 +138,7 @@ class ClusterPool:
             lost_client, self._client = self._client, None
             run_in_background(lambda: _close_client(lost_client), "segment scheduler lost")
         try:
-            # The client has its own timeout.
+            # The client enforces its own timeout.
             self._client = pending_client.result()
         except (OSError, TimeoutError, ValueError) as error:
             self._log_missing_scheduler(str(error))
@@ -197,7 +197,7 @@ def _close_client(client: "Client") -> None:
 
 # --- code that runs in the cluster ---
 
-# One request at a time per process: counters, connections and facts belong to a single request.
+# One request at a time per process, because counters, connections and facts belong to one request.
 _order_lock = Lock()
 _preparer_by_plan: dict[bytes, SegmentPreparer] = {}
 

@@ -50,7 +50,7 @@ class SegmentCoordinator:
     # The estimated calls of a request, and the calls reserved for each pending request.
     _call_estimate: int = _INITIAL_CALL_ESTIMATE
     _reserved_calls: dict[int, int] = field(default_factory=dict)
-    # By endpoint: requests below this number were sent before its last rate limit.
+    # For each endpoint, requests with lower numbers were sent before its last rate limit.
     _throttled_from: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -127,7 +127,7 @@ class SegmentCoordinator:
             current_facts.get(fact) != requested_value
             for fact, requested_value in request.writer_state.facts[""].items()
         ):
-            # Facts learned since then do not invalidate the answer.
+            # Only facts that the request contained are compared; later findings are no reason.
             raise RefusedSegmentError("facts about the chain changed after the request")
         try:
             window = answer.to_window()

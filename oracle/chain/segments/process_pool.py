@@ -94,10 +94,7 @@ class ProcessPool:
             worker.kill_if_assigned(future)
 
     def get_pids(self) -> list[int]:
-        """Return the process ids of the running workers.
-
-        Only tests call this, to kill workers: nothing else names the process of a worker.
-        """
+        """Return the process ids of the running workers; only tests call this, to kill workers."""
         return [pid for worker in self._workers if (pid := worker.get_pid()) is not None]
 
     def close(self) -> None:

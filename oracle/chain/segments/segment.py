@@ -33,7 +33,7 @@ from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS
 # Index in CARRIED_COUNTERS, label values, and increase.
 CounterIncreases: TypeAlias = tuple[tuple[int, tuple[str, ...], float], ...]
 
-# Counters of requests, which count even if the range is refused, and counters of read ranges.
+# Request counters are added even for a refused range; range counters only if it was read.
 _REQUEST_COUNTERS: tuple[Counter, ...] = (rpc_metrics.CALLS, RPC_CALLS, RPC_ERRORS)
 _RANGE_COUNTERS: tuple[Counter, ...] = (
     indexer_metrics.VERIFIED_BLOCKS,

@@ -78,11 +78,11 @@ def _merge_decoded_events(parts: Sequence[DecodedEvents]) -> DecodedEvents:
 
 # Number of windows that are prepared in threads at the same time.
 DEFAULT_DEPTH = 4
-# Requests that are queued beyond one per worker.
+# Number of queued requests in addition to one per worker.
 _EXTRA_REQUESTS = 2
-# A shorter history is read without workers: starting one costs more than it saves.
+# A shorter history is read without workers, because starting one costs more than it saves.
 MIN_WORKER_BLOCKS = 2_000
-# Timeout after which a request counts as lost, and its worker is ended.
+# After this timeout a request counts as lost, and its worker is terminated.
 _REQUEST_TIMEOUT_SECONDS = 120.0
 # A range is split in two after this many workers died while preparing it.
 _MAX_WORKER_DEATHS = 2
@@ -107,7 +107,7 @@ class SegmentQueue:
         self._depth = depth
         self.workers: SegmentWorkers | None = None
         self._pending_ranges: deque[PendingRange] = deque()
-        # The last block of the last returned window; and the range that failed since.
+        # The last block of the last returned window, and the range that failed after it.
         self._last_returned = -1
         self._failed_range: BlockRange | None = None
         # Whether the use of workers was logged.
@@ -171,7 +171,7 @@ class SegmentQueue:
             and self._pending_ranges
             and failed_range.first == blocks.first
         ):
-            # Fetched in its own thread, as before, because later ranges are pending too.
+            # Use a thread again, because later ranges are pending too.
             reordered = self._submit_request(PendingRange(failed_range)) if use_workers else None
             self._pending_ranges.appendleft(
                 reordered or self._fetch_locally(failed_range, is_only_range=False)
@@ -189,7 +189,7 @@ class SegmentQueue:
             if pending is None and use_workers:
                 pending = self._submit_request(PendingRange(next_range))
             if pending is None and use_workers and self._pending_ranges:
-                # No endpoint may take a further request now.
+                # No endpoint accepts a further request at present.
                 return
             is_only_range = not self._pending_ranges and next_range.last == blocks.last
             self._pending_ranges.append(

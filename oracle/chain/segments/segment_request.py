@@ -18,8 +18,8 @@ from oracle.chain.verification.verification_policy import VerificationPolicy
 from oracle.domain.coverage import VerificationLevel
 from oracle.errors import InputError
 
-# Learned facts of each endpoint, by its shown name, and of the chain, under an empty name; in the
-# format of a CapabilityStore.
+# Learned facts by endpoint name, and facts about the chain under an empty name, in the format of a
+# CapabilityStore.
 FactsByEndpoint = dict[str, dict[str, str]]
 
 _DIGEST_BYTES = 32
@@ -123,7 +123,7 @@ class SegmentRequest(msgspec.Struct, frozen=True):
     level: int | None = None
 
 
-# Far more than any window of logs; a larger length is invalid.
+# Far above the size of any window of logs; a larger length is invalid.
 MAX_FRAME_BYTES = 1 << 30
 _LENGTH_BYTES = 4
 

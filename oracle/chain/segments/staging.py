@@ -1,7 +1,7 @@
 """Stores finished segments as files, so that they survive a crash before they are committed.
 
 A file contains a request, its answer, and their sha256; an invalid file is deleted. Its content is
-trusted no more than an answer that has just arrived. See docs/explanation/segments.md#staging.
+validated like a new answer. See docs/explanation/segments.md#staging.
 """
 
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ class SegmentStage:
     folder: Path
     plan: bytes
     max_bytes: int = _MAX_BYTES
-    # By first block: the last block, and the size of the file.
+    # The last block and the file size, by first block.
     _last_and_size_by_first: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

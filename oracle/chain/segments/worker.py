@@ -153,7 +153,7 @@ class SegmentPreparer:
                 calls_before,
                 started_at,
             )
-            # State after an error is dropped here: the writer tracks failures.
+            # Drop all state after an error, because the writer tracks failures.
             self.close()
             return encode_answer(_build_refusal(request, error, observed))
 
@@ -203,7 +203,8 @@ class SegmentPreparer:
                 self._urls, self._plan.chain_id, max_bytes=self._plan.most_bytes
             )
             for endpoint in pool:
-                # Settings define providers but are not sent: a host may contain a key.
+                # The writer sends the provider, because the settings that define it may contain
+                # keys.
                 endpoint.provider = writer_state.providers.get(endpoint.name, endpoint.provider)
                 if endpoint.name in writer_state.batches:
                     endpoint.client.limit_batch_size(writer_state.batches[endpoint.name])
@@ -247,14 +248,14 @@ def main() -> None:
     # Ctrl-C is handled by the parent, which closes the input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answer_stream = os.fdopen(os.dup(1), "wb")
-    # Printed text must not mix with the frames.
+    # Printed text must not mix with the frames on stdout.
     os.dup2(2, 1)
-    # Errors are logged by the writer, which reads the range again.
+    # The writer logs errors when it reads the range again.
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     try:
         serve_requests(sys.stdin.buffer, answer_stream)
     except BrokenPipeError:
-        # The parent process is gone.
+        # The parent process has ended.
         os._exit(0)
 
 

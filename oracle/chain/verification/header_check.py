@@ -41,7 +41,7 @@ def has_valid_hash(header: FullHeader) -> bool:
     return compute_header_hash(header) == header.block.hash
 
 
-# A placeholder: no list of receipts or transactions has this root.
+# A placeholder, because no list of receipts or transactions has this root.
 _ZERO_ROOT = "0x" + "00" * 32
 
 

@@ -21,16 +21,16 @@ from oracle.chain.verification.transaction_check import has_valid_transactions_r
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# Batch size of samples: the first batch is usually sufficient.
+# Size of a batch of samples; the first batch is usually sufficient.
 _SAMPLE_BATCH = 10
-# How many headers are fetched in one batch, without and with transactions.
+# Number of headers per batch, without and with transactions.
 _SCAN_BATCH, _FULL_SCAN_BATCH = 100, 40
-# How many older ranges are sampled if the newest blocks are too few.
+# Number of older ranges that are sampled if the newest blocks yield too few samples.
 _OLDER_RANGES = 4
 
 # Whether each feature of a block is valid.
 FeatureValidity = dict[HeaderFeature, bool]
-# Errors of endpoints without receipts, or without old ones, for which sampling does not wait.
+# Errors of endpoints without (old) receipts; sampling does not wait for these endpoints.
 _NO_RECEIPTS_ERRORS = frozenset({ErrorKind.UNSUPPORTED, ErrorKind.PRUNED, ErrorKind.NOT_THERE})
 
 
@@ -39,7 +39,7 @@ class HeaderSampler:
     """Takes the samples of one `Calibration`."""
 
     calibration: Calibration
-    # Yields the endpoints other than the named one; each is proven to be on our chain.
+    # Yields the endpoints other than the named one; each is proven to be on the configured chain.
     iterate_others: Callable[[str], Iterable[Endpoint]]
     # Returns the providers other than the endpoint's; all of them have to be queried.
     find_other_providers: Callable[[Endpoint], Collection[str]]
@@ -83,7 +83,7 @@ class HeaderSampler:
                 try:
                     self._sample_heights(endpoint, heights, _SAMPLE_BATCH)
                 except RpcError:
-                    # An endpoint without old blocks may still be good for new ones.
+                    # An endpoint without old blocks may still serve new ones.
                     break
             self.calibration.mark_unsupported_features()
             self.calibration.mark_scanned()
@@ -207,7 +207,7 @@ class HeaderSampler:
                 ]
                 for header, validity in self._check_blocks(other_endpoint, same_headers):
                     answers.add_answer(header.block.hash, validity)
-                # This also applies if the receipts are gone: the provider answered without result.
+                # A provider whose receipts are gone counts as having answered.
                 answers.record_answer(
                     other_endpoint.provider, [header.block.hash for header in same_headers]
                 )

@@ -58,7 +58,7 @@ class MisbehaviourDetector:
     ) -> None:
         """Query the contradicting endpoints again, after another one has returned the window."""
         for error in contradictions:
-            # A bloom is not a proof.
+            # A bloom mismatch is not a proof.
             if error.feature is not HeaderFeature.BLOOM and error.endpoint != proving_endpoint:
                 self._recheck_contradiction(error, proving_endpoint)
 

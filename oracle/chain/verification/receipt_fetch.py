@@ -17,7 +17,7 @@ from oracle.telemetry.indexer_metrics import WINDOW_SPLITS
 
 # Blocks per batch; the receipts of a full block can take several megabytes.
 _BATCH_BLOCKS = 25
-# Errors that may mean that an endpoint which never returned block receipts does not serve them.
+# After these errors, an endpoint that never returned block receipts counts as not serving them.
 _NOT_SERVED_ERRORS = {
     ErrorKind.UNSUPPORTED,
     ErrorKind.UNKNOWN,
@@ -25,7 +25,7 @@ _NOT_SERVED_ERRORS = {
     ErrorKind.INVALID,
     ErrorKind.NOT_THERE,
 }
-# The same for an endpoint that returned some: another node behind the URL may serve less.
+# The same for an endpoint that returned some; another node behind its URL may support less.
 _TEMPORARILY_NOT_SERVED_ERRORS = {ErrorKind.UNSUPPORTED, ErrorKind.UNKNOWN}
 
 Response = TypeVar("Response")

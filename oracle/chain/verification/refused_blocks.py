@@ -15,7 +15,7 @@ from oracle.errors import TransientError
 # Fact names: the refusal, and the prefix of blocks that an operator accepted.
 REFUSAL_FACT = "refusal"
 ACCEPTED_PREFIX = "accepted "
-# Two endpoints show two blocks of one height; every other check is a `HeaderFeature`.
+# Endpoints return different blocks at one height; every other check is a `HeaderFeature`.
 BLOCK_HASH_CHECK = "block_hash"
 # The calibration is undecided, because a provider does not answer.
 CALIBRATION_CHECK = "calibration"

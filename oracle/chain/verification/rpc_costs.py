@@ -54,7 +54,7 @@ def estimate_rpc_costs(
     has_logs_by_hash = capabilities is None or capabilities.has_logs_by_hash
     serves_receipts = capabilities is None or capabilities.has_block_receipts
     watches = bool(reader.selectors)
-    # The head check and the logs; without logs by hash also headers before and after.
+    # The head check and the logs; without logs by hash, also headers before and after the logs.
     head_calls = 2 + (0 if has_logs_by_hash else 2) + (1 if watches and has_logs_by_hash else 0)
     proves = policy.get_max_level(is_history=False) >= VerificationLevel.PROVEN or watches
     return RpcCosts(
@@ -80,5 +80,5 @@ def _estimate_history_calls(
     if top < VerificationLevel.BLOOMED:
         return window_count * (1 + _LINK_HEADERS)
     # Every header, the last one again after the logs, and the receipts of one block, to detect
-    # endpoints that have pruned it.
+    # endpoints that pruned it.
     return _HISTORY_BLOCKS + window_count * (2 + (top >= VerificationLevel.PROVEN))

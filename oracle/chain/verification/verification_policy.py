@@ -26,7 +26,7 @@ class VerificationPolicy:
 
 @dataclass(frozen=True, slots=True)
 class LevelShortfall:
-    """Why history cannot reach the wanted level: the chain lacks the `unsupported_features`.
+    """Why history cannot reach the configured level: the chain lacks the `unsupported_features`.
 
     `reachable_level` is the level that can be configured instead. A block whose level is below
     `unproven_below` is only as reliable as the endpoint that returned it.

@@ -31,7 +31,7 @@ from oracle.domain.logs import Log
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# Minimum of non-empty blocks in a window that is read by receipts alone.
+# Minimum number of non-empty blocks in a window that is read by receipts alone.
 MIN_NONEMPTY_BLOCKS = 80
 
 
@@ -99,9 +99,9 @@ class WindowVerifier:
         """Return whether receipts alone can prove all logs of these blocks, without a log query.
 
         If no bloom excludes the indexed contracts from any non-empty block, the receipts of all
-        blocks are read anyway. Logs do not have to be requested then, and no bloom is relied on.
-        If there are few non-empty blocks, logs are still requested, because this shows which
-        endpoints are reliable.
+        blocks are read anyway. Logs are then not requested, and blooms are not used. If there are
+        few non-empty blocks, logs are still requested, because this shows which endpoints are
+        reliable.
         """
         features = (HeaderFeature.HEADER, HeaderFeature.RECEIPTS)
         if (
@@ -192,7 +192,8 @@ class WindowVerifier:
         """Check that the endpoint still has receipts, even if they cannot prove anything.
 
         Raises:
-            RpcError: the endpoint has pruned a block, which must not be taken for an empty block.
+            RpcError: the endpoint has pruned a block, which must not be mistaken for an empty
+                block.
         """
         required_headers = [
             header for header in window.headers if header.block.number in window.required_blocks

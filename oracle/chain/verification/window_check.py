@@ -17,8 +17,8 @@ from oracle.telemetry.indexer_metrics import MISSING_LOGS, VERIFY_FAILURES
 class ContradictionError(RpcError):
     """An answer contradicts a header feature that is proven for the chain.
 
-    `computed_value` is the value that the header would need. If the answers of two endpoints give
-    the same value, the endpoints agree about the chain, so they did not lie independently.
+    `computed_value` is the value that the header would need. If two endpoints yield the same
+    value, they agree about the chain.
     """
 
     def __init__(
