@@ -134,12 +134,12 @@ def stream_rows(
     transaction ends.
     """
     if connection.dialect.name != "sqlite":
-        # This uses a cursor of the server.
+        # Uses a server-side cursor.
         with connection.execute(query.execution_options(yield_per=batch_rows)) as streamed:
             for batch in streamed.partitions():
                 yield list(map(tuple, batch))
         return
-    # Without rows of SQLAlchemy, which take half as long to make as SQLite's rows take to read.
+    # Reads driver rows: creating SQLAlchemy rows takes half as long as SQLite takes to read them.
     with connection.execute(query) as result:
         cursor = result.cursor
         while rows := cursor.fetchmany(batch_rows):

@@ -16,19 +16,19 @@ from sqlalchemy.pool import NullPool
 
 from oracle.store.engine import COMMIT_CHANNEL, build_keepalive_args
 
-# How often SQLite is asked for commits of other processes, which takes 6 microseconds.
+# Interval at which SQLite is checked for commits of other processes; a check takes 6 us.
 _LOOK_SECONDS = 0.01
-# Calls of `wait` before a server that refused is asked for notifications again.
+# Number of `wait` calls before a server that refused notifications is tried again.
 _REFUSED_WAITS = 100
 
 
 class CommitWatch(Protocol):
-    """Sees the commits since the last call of `wait`; thread-safe."""
+    """Detects commits since the last call of `wait`; thread-safe."""
 
     def wait(self, seconds: float) -> bool:
         """Wait for a commit, at most `seconds`, and return whether one was seen.
 
-        A commit may stay unseen, so callers also read the database at longer intervals.
+        A commit may be missed, so callers also read the database at longer intervals.
         """
         ...
 
@@ -40,7 +40,7 @@ class CommitWatch(Protocol):
 class FileCommitWatch:
     """Compares SQLite's `data_version`, which every commit of another connection changes.
 
-    `committed` is notified of the commits of this process, which are therefore seen at once.
+    `committed` is notified of the commits of this process, which are therefore detected at once.
     """
 
     def __init__(self, database: str, committed: Condition) -> None:
@@ -81,8 +81,8 @@ class FileCommitWatch:
 class ServerCommitWatch:
     """Listens for the notifications that PostgreSQL sends after each write transaction.
 
-    It has a connection of its own. A server that refuses, such as a replica, sends none; then
-    every call waits for the full time and returns False.
+    It uses a separate connection. If the server refuses, as a replica does, every call waits for
+    the full time and returns False.
     """
 
     def __init__(self, url: URL) -> None:

@@ -238,7 +238,7 @@ class Store:
     def open_unfenced(self) -> "Store":
         """Return another store over the same database, which is closed with this one.
 
-        Its writes need no lease. Only the inboxes that clients fill are written so.
+        Its writes need no lease. Only inboxes that clients fill are written this way.
         """
         store = Store(self._url)
         self.call_before_close(store.close)

@@ -77,7 +77,7 @@ class HistoryRows:
             yield (*decode_position(row), row.time, encode_hex(row.node), row.seq, *fields)
 
     def iterate_rounds(self, blocks: BlockRange) -> Iterator[Row]:
-        """Yield accepted rounds: position, time, and the event's fields of their event."""
+        """Yield accepted rounds: position, time, and the other fields of the event."""
         table = accepted_round
         query = select(table).where(table.c.block.between(blocks.first, blocks.last))
         for row in self._iterate_pages(

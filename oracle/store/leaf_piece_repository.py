@@ -118,7 +118,7 @@ class LeafPieceRepository:
 
 
 def _find_unused(as_of_blocks: Sequence[int], kept_blocks: Sequence[int]) -> list[int]:
-    """Return the blocks that are the newest one up to none of the kept blocks."""
+    """Return the blocks that are not the newest block at or below any kept block."""
     used = {
         as_of_blocks[index - 1]
         for index in (bisect_right(as_of_blocks, kept) for kept in kept_blocks)

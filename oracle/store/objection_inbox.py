@@ -1,6 +1,6 @@
 """Signed objections that were posted to the read API, until they are on the chain.
 
-The read API adds rows, and the daemon that sends ends them. See
+The read API adds rows, and the sending daemon ends them. See
 docs/explanation/objections.md#post-an-objection.
 """
 
@@ -18,8 +18,9 @@ from oracle.store.tables.objection_tables import objection_inbox
 class PostedObjection:
     """A signed objection; `deadline` is chain time, the other times are unix seconds.
 
-    `intent_id` is the call that brings it, or None while none is planned. `ended_at` is None while
-    it waits or is being sent; `ended_reason` is None unless it ended without being brought.
+    `intent_id` is the call that submits it, or None while none is planned. `ended_at` is None
+    while it waits or is being sent; `ended_reason` is None unless it ended without being
+    submitted.
     """
 
     node: Address
@@ -74,12 +75,12 @@ class ObjectionInbox:
         return next(iter(self._list(query.order_by(objection_inbox.c.id).limit(1))), None)
 
     def find_by_intent(self, intent_id: int) -> PostedObjection | None:
-        """Return the objection that a call brings, or None."""
+        """Return the objection that a call submits, or None."""
         query = select(objection_inbox).where(objection_inbox.c.intent_id == intent_id)
         return next(iter(self._list(query)), None)
 
     def set_intent(self, posted: PostedObjection, intent_id: int) -> None:
-        """Store the call that brings an objection."""
+        """Store the call that submits an objection."""
         self._update(posted, intent_id=intent_id)
 
     def end(self, posted: PostedObjection, at: int, reason: str | None) -> None:

@@ -38,7 +38,7 @@ from oracle.store.tables.statement_tables import report_hold
 _COMPLETE_FROM_BOOKMARK = "reports_complete_from"
 
 
-# Reason of a report that did not land because another round was accepted first. That is normal.
+# Reason of a report that did not land because another round was accepted first, which is normal.
 SUPERSEDED_REASON = "another round came before it"
 
 

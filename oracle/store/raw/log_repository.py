@@ -344,7 +344,7 @@ class LogRepository:
         ).rowcount
 
     def _delete_empty_blocks(self, numbers: Iterable[int]) -> None:
-        """Delete the rows of `log_block` for these numbers that have no canonical log any more."""
+        """Delete the rows of `log_block` for these numbers that no longer have a canonical log."""
         first_key = log_block.c.number.bitwise_lshift(_INDEX_BITS)
         has_logs = exists().where(_KEY.between(first_key, first_key + MAX_LOG_INDEX))
         is_listed = log_block.c.number.in_(list(numbers))

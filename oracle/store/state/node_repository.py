@@ -117,8 +117,8 @@ class NodeRepository:
     def find_seat_at_or_below(self, address: Address, seat_count: int) -> int | None:
         """Return the seat of the highest address up to `address`, among the first `seat_count`.
 
-        Below the lowest of these addresses, return the seat of the highest one, which the lowest
-        follows in the tree of a round. The result is None if there is no such seat.
+        For an address below all of them, return the seat of the highest address, because the
+        addresses in the tree of a round form a ring. The result is None if there is no such seat.
         """
         for query in (_SEAT_AT_OR_BELOW, _HIGHEST_SEAT):
             values = {"address": decode_hex(address), "seat_count": seat_count}

@@ -60,7 +60,7 @@ PROJECTIONS = (
     kick,
     objection,
 )
-# Other tables that a fold writes and a comparison covers.
+# Tables besides the projections that a fold writes and comparisons cover.
 _ALSO_COMPARED = (undo, dead_letter)
 # Numbers of rule sets differ between databases, so comparisons use the hash of the rule set.
 _COMPARED_QUERIES = {

@@ -66,7 +66,8 @@ class RoundRepository:
         insert_rows(
             self._connection, contract_setting, list(map(encode_setting_row, changes.settings))
         )
-        # Of two objections with a number, which no contract of ours emits, the first one counts.
+        # If two objections have the same number, which this project's contract never emits, the
+        # first one counts.
         insert_missing_rows(
             self._connection, objection, list(map(encode_objection_row, changes.objections))
         )

@@ -91,7 +91,7 @@ undo = Table(
     Column("block", BigInteger, primary_key=True, autoincrement=False),
     Column("kind", Text, primary_key=True),
     Column("key", LargeBinary, primary_key=True),
-    Column("pre_image", LargeBinary),  # the row as msgpack; NULL: no such row
+    Column("pre_image", LargeBinary),  # the row as msgpack; NULL if it did not exist
     sqlite_with_rowid=False,
 )
 

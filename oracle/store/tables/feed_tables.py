@@ -32,8 +32,8 @@ feed_row = Table(
     Column("args", Text, nullable=False),
     Column("seen_from", BigInteger, nullable=False),
     Column("seen_to", BigInteger, nullable=False),
-    # A time of NULL: not settled yet. The block is the first block with a later time; NULL: not
-    # folded yet.
+    # The time is NULL until the row is settled. The block is the first block with a later time,
+    # and NULL until the row is folded.
     Column("time", BigInteger),
     Column("block", BigInteger),
     Column("canonical", Boolean, nullable=False),
@@ -50,10 +50,10 @@ feed_cursor = Table(
     Column("stream", BigInteger, nullable=False),
     Column("settled_id", BigInteger, nullable=False),
     Column("highest_id", BigInteger, nullable=False),
-    # Start of history: the first row that ever existed; NULL: there was none.
+    # Start of history: the first row that ever existed; NULL if there was none.
     Column("first_id", BigInteger),
-    # The feed's clock at the last poll, at the last complete poll (0: none), and at the last poll
-    # with new rows.
+    # The feed's clock at the last poll, at the last complete poll (0 if none), and at the last
+    # poll with new rows.
     Column("asked_at", BigInteger, nullable=False),
     Column("whole_at", BigInteger, nullable=False),
     Column("changed_at", BigInteger, nullable=False),

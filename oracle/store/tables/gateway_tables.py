@@ -16,10 +16,10 @@ relay_outcome = Table(
     Column("chain", Text, nullable=False),
     Column("node", Text, nullable=False),
     Column("session", Text, nullable=False),
-    # NULL: the relay failed, or no node is to blame.
+    # NULL if the relay failed, or no node is to blame.
     Column("latency_ms", Double),
     Column("kind", Text, nullable=False),
-    # Idempotency key of the outcome; NULL: counted each time.
+    # Idempotency key of the outcome; NULL if it is counted each time.
     Column("outcome_id", Text),
 )
 
@@ -44,10 +44,10 @@ node_check = Table(
     Column("chain_id", BigInteger),
     Column("height", BigInteger),
     Column("best", BigInteger),
-    # End of validity of a passed check, in milliseconds since 1970; 0: not passed.
+    # End of validity of a passed check, in milliseconds since 1970; 0 if not passed.
     Column("chain_until_ms", BigInteger, nullable=False),
     Column("sync_until_ms", BigInteger, nullable=False),
-    # NULL: passed.
+    # NULL if passed.
     Column("fault", Text),
     sqlite_with_rowid=False,
 )

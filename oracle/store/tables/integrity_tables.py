@@ -93,7 +93,7 @@ endpoint_fact = Table(
     Column("endpoint", Text, primary_key=True),
     Column("name", Text, primary_key=True),
     Column("value", Text, nullable=False),
-    Column("expires", BigInteger),  # unix seconds; NULL: never
+    Column("expires", BigInteger),  # unix seconds; NULL if it never expires
     sqlite_with_rowid=False,
 )
 

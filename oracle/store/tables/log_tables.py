@@ -50,7 +50,7 @@ log_source = Table(
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("address", LargeBinary, nullable=False),
-    Column("topic0", LargeBinary, nullable=False),  # empty: a log without topics
+    Column("topic0", LargeBinary, nullable=False),  # empty for a log without topics
     UniqueConstraint("address", "topic0"),
 )
 

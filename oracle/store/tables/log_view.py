@@ -30,7 +30,7 @@ JOIN log_source AS s ON s.id = r.source
 """  # noqa: S608  only constants are inserted
 
 # SQLite concatenates bytes as text, hence the casts, and treats empty bytes as NULL. The recursion
-# starts before the first part, with one that adds nothing.
+# starts with an empty part.
 _SQLITE_DATA: Final = """coalesce((
   WITH RECURSIVE part(at, code, size, made) AS (
     SELECT 0, 96, 0, x''

@@ -9,7 +9,7 @@ notice = Table(
     "notice",
     metadata,
     Column("seq", BigInteger, primary_key=True, autoincrement=False),  # from 1, without gaps
-    # The block whose removal retracts the notice; NULL: no fork retracts it.
+    # The block whose removal retracts the notice; NULL if no fork retracts it.
     Column("block", BigInteger, index=True),
     Column("time", BigInteger, nullable=False),  # chain time
     Column("kind", Text, nullable=False),
@@ -17,7 +17,7 @@ notice = Table(
     # A subject other than a node: `halt:3`, `hold:30000104`.
     Column("subject", Text),
     Column("body", Text, nullable=False),  # JSON
-    # The notice of the fork that retracted it; NULL: not retracted.
+    # The notice of the fork that retracted it; NULL if not retracted.
     Column("undone_by", BigInteger, index=True),
     sqlite_with_rowid=False,
 )
@@ -45,7 +45,7 @@ subscription = Table(
     Column("channel", Text, nullable=False),  # webhook, mail
     # Secret: a URL or a mail address; empty once the subscription has ended.
     Column("target", Text, nullable=False),
-    Column("kinds", Text, nullable=False),  # comma-separated; empty: all
+    Column("kinds", Text, nullable=False),  # comma-separated; empty for all
     # Secret: signs webhook messages; the keys of links are derived from it.
     Column("secret", LargeBinary, nullable=False),
     Column("state", Text, nullable=False),  # new, unconfirmed, active, ended

@@ -1,4 +1,4 @@
-"""Tables of objections to kickouts, of posted ones, and of the operator's answers."""
+"""Tables of objections to kickouts, of posted objections, and of the operator's answers."""
 
 from sqlalchemy import BigInteger, Boolean, Column, LargeBinary, SmallInteger, Table, Text
 
@@ -16,9 +16,9 @@ objection = Table(
         for name in ("block", "tx", "log", "sub")
     ),
     Column("time", BigInteger, nullable=False),
-    Column("due_since", BigInteger, nullable=False),  # of the kickout, unix seconds
+    Column("due_since", BigInteger, nullable=False),  # start of the kickout interval, unix seconds
     Column("reason", SmallInteger, nullable=False),
-    Column("words", Text, nullable=False),  # of a stranger
+    Column("words", Text, nullable=False),  # untrusted text
     sqlite_with_rowid=False,
 )
 
@@ -31,26 +31,26 @@ objection_answer = Table(
     Column("is_accepted", Boolean, nullable=False),
     Column("because", Text, nullable=False),
     Column("answered_at", BigInteger, nullable=False),  # unix seconds
-    Column("signer", LargeBinary),  # NULL: not signed
+    Column("signer", LargeBinary),  # NULL if not signed
     Column("signature", LargeBinary),
     sqlite_with_rowid=False,
 )
 
-# Signed objections that were posted to the read API, and that this reporter brings on the chain.
+# Signed objections that were posted to the read API, and that this reporter submits.
 objection_inbox = Table(
     "objection_inbox",
     metadata,
     Column("id", RowId, primary_key=True),
     Column("node", LargeBinary, nullable=False, index=True),
     Column("seq", BigInteger, nullable=False),
-    Column("due_since", BigInteger, nullable=False),  # of the kickout, unix seconds
+    Column("due_since", BigInteger, nullable=False),  # start of the kickout interval, unix seconds
     Column("reason", SmallInteger, nullable=False),
-    Column("words", LargeBinary, nullable=False),  # as signed, of a stranger; UTF-8
+    Column("words", LargeBinary, nullable=False),  # untrusted UTF-8 text, as signed
     Column("deadline", BigInteger, nullable=False),  # chain time
     Column("signature", LargeBinary, nullable=False),
     # Unix seconds by the server's clock.
     Column("received_at", BigInteger, nullable=False, index=True),
-    Column("intent_id", BigInteger),  # the call that brings it; NULL: not planned yet
-    Column("ended_at", BigInteger),  # unix seconds by the daemon's clock; NULL: it waits
-    Column("ended_reason", Text),  # why it was not brought; NULL: it waits, or is on the chain
+    Column("intent_id", BigInteger),  # the call that submits it; NULL if not planned yet
+    Column("ended_at", BigInteger),  # unix seconds by the daemon's clock; NULL if it waits
+    Column("ended_reason", Text),  # why it was not submitted; NULL if it waits, or is on the chain
 )

@@ -47,8 +47,8 @@ daemon_health = Table(
     Column("process", Text, nullable=False),  # as named in the lease
     Column("beaten_ms", BigInteger, nullable=False),  # database clock, of the last report
     Column("findings", Text, nullable=False),  # JSON: [[condition, detail], …]
-    Column("ended_ms", BigInteger),  # NULL: the daemon runs, or was killed
-    Column("failure", Text),  # cause of the end; NULL: stopped by an operator
+    Column("ended_ms", BigInteger),  # NULL if the daemon runs, or was killed
+    Column("failure", Text),  # cause of the end; NULL if stopped by an operator
     CheckConstraint("id = 1", name="one_row"),
 )
 
@@ -65,7 +65,7 @@ pub_account = Table(
     CheckConstraint("next_nonce >= 0", name="next_nonce"),
 )
 
-# A call that the daemon wants on chain exactly once.
+# A call that the daemon sends exactly once.
 pub_intent = Table(
     "pub_intent",
     metadata,
@@ -227,5 +227,5 @@ pub_journal = Table(
     Column("event", Text, nullable=False),
     Column("detail", Text, nullable=False, default=""),
     Column("lease_epoch", BigInteger),
-    Column("actor", Text),  # the OS user of a command; NULL: the daemon
+    Column("actor", Text),  # the OS user of a command; NULL for the daemon
 )

@@ -14,21 +14,21 @@ from sqlalchemy import (
 
 from oracle.store.tables.metadata import metadata
 
-# The kickout of each node that was accused, allowed or expelled on chain, by any account.
+# The kickout of each node that any account accused, allowed or expelled on chain.
 kick = Table(
     "kick",
     metadata,
     Column("node", LargeBinary, primary_key=True),
     Column("state", Text, nullable=False),
     Column("spared_until", BigInteger, nullable=False),  # unix seconds
-    Column("allowed", BigInteger, nullable=False),  # start of an interval, unix seconds; 0: none
-    # The newest accusation; NULL: never accused.
+    Column("allowed", BigInteger, nullable=False),  # start of an interval, unix seconds, or 0
+    # The newest accusation; NULL if never accused.
     Column("accused_at", Text),
     Column("accused_in", BigInteger),  # round
     Column("due_since", BigInteger),
     Column("ready_at", BigInteger),
     Column("evidence", LargeBinary),
-    # Execution of the kickout; NULL: not executed.
+    # Execution of the kickout; NULL if not executed.
     Column("executed_at", Text),
     Column("executed_in", BigInteger),  # round
     Column("expelled_until", BigInteger),
@@ -72,7 +72,7 @@ accepted_round = Table(
     Column("signer_bitmap", LargeBinary, nullable=False),
 )
 
-# Strikes of rounds, whose roots prove nothing any more.
+# Strikes of rounds; the roots of these rounds prove nothing.
 strike = Table(
     "strike",
     metadata,

@@ -16,7 +16,7 @@ draw = Table(
     # Weights recover with time, so repeating the draw requires the seed block's time.
     Column("seed_time", BigInteger, nullable=False),
     Column("node", LargeBinary, nullable=False),
-    # The block at whose end the draw was no longer active; NULL: it is active.
+    # The block at whose end the draw was no longer active; NULL if it is active.
     Column("voided_block", BigInteger, index=True),
     # The sum of the weights of all candidates, 32 bytes, and the number of candidates. A node's
     # weight divided by this sum is the chance that it had.
@@ -51,7 +51,8 @@ planned_download = Table(
     sqlite_with_rowid=False,
 )
 
-# The text of every rule set ever used for scores. Not a projection: a number is never reassigned.
+# The text of every rule set ever used for scores. Not a projection, because numbers are never
+# reassigned.
 rule_set = Table(
     "rule_set",
     metadata,

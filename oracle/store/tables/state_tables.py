@@ -57,7 +57,7 @@ node = Table(
     Column("restarts", BigInteger, nullable=False),
     Column("kickout_due_since", Text),
     Column("kickout_due_time", BigInteger),
-    # Block time of the newest task score; NULL: none yet.
+    # Block time of the newest task score; NULL if there is none.
     Column("last_scored_at", BigInteger),
     # The node was kicked out while due and has not rejoined; its next join starts from scratch.
     Column("starts_anew", Boolean, nullable=False),
@@ -73,9 +73,9 @@ node = Table(
     Column("online_seconds", BigInteger, nullable=False, server_default=_ZERO),
     # Transition to apply when the node's task ends: 'pause', 'quit', or NULL.
     Column("pending", Text),
-    # Time of the node's last task start; NULL: never.
+    # Time of the node's last task start; NULL if there was none.
     Column("last_start", BigInteger),
-    # JSON list of model, asked_at and until, seconds; NULL: no download was requested.
+    # JSON list of model, asked_at and until, seconds; NULL if no download was requested.
     Column("downloads", Text),
     sqlite_with_rowid=False,
 )
@@ -115,7 +115,7 @@ task = Table(
     Column("abort_reason", Text),
     Column("scored_in", LargeBinary),
     Column("runs", Text),  # JSON list; NULL except in commit/disclose networks
-    # Share of the group's single fee; NULL: not reported as shared.
+    # Share of the group's single fee; NULL if not reported as shared.
     Column("paid", LargeBinary),
     # Blocks of the first and of the newest event that changed the row.
     Column("seen_at", BigInteger, nullable=False),
@@ -184,7 +184,7 @@ score = Table(
     Column("score", BigInteger, nullable=False),
     *_build_position_columns(is_key=False),
     Column("time", BigInteger, nullable=False),
-    # Number of the rule set; NULL: scored before rule sets were numbered.
+    # Number of the rule set; NULL if scored before rule sets were numbered.
     Column("rule_set", SmallInteger),
     Index(None, "block"),
     sqlite_with_rowid=False,
@@ -269,7 +269,7 @@ incident = Table(
     metadata,
     # From 1, in the order in which they were found.
     Column("number", BigInteger, primary_key=True, autoincrement=False),
-    Column("creator", LargeBinary),  # NULL: a network outage
+    Column("creator", LargeBinary),  # NULL for a network outage
     *_build_position_columns(is_key=False),  # where it was found
     Column("found_time", BigInteger, nullable=False),
     # The block times between which timeouts are marked, both included.
@@ -278,7 +278,7 @@ incident = Table(
     # Maximum numbers in one window.
     Column("nodes", BigInteger, nullable=False),
     Column("timeouts", BigInteger, nullable=False),
-    # NULL: the incident is open.
+    # NULL if the incident is open.
     Column("over_block", BigInteger),
     Column("over_tx", BigInteger),
     Column("over_log", BigInteger),
