@@ -39,7 +39,7 @@ MAX_BATCH_SIZE = 100
 _SMALL_BATCH_SIZE = 10
 # Errors that a large batch may have caused: the batch size is halved without testing one request.
 _SIZE_RELATED_KINDS = {ErrorKind.TOO_LARGE, ErrorKind.THROTTLED}
-# Errors after which a smaller batch is not tried at once: the error is raised.
+# Errors that are raised at once instead of trying a smaller batch.
 _KINDS_WITHOUT_SMALLER_BATCH = {
     ErrorKind.THROTTLED,
     ErrorKind.REFUSED,
@@ -222,7 +222,7 @@ class JsonRpcClient:
         return results
 
     def limit_batch_size(self, limit: int) -> None:
-        """Put at most `limit` requests into a batch from now on."""
+        """Limit the size of all later batches to `limit` requests."""
         self.batch_limit = max(1, min(MAX_BATCH_SIZE, limit))
 
     def _shrink_batch_size(self, failed_size: int, error: RpcError) -> int:

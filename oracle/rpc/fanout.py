@@ -24,7 +24,7 @@ Read = TypeVar("Read")
 _SEND_METHOD = "eth_sendRawTransaction"
 # Seconds until the response to a send must begin.
 _SEND_TIMEOUT_SECONDS = 10.0
-# The same for an endpoint in backoff, which also gets the transactions.
+# Seconds until the response of an endpoint in backoff must begin; it gets transactions too.
 _BACKOFF_SEND_TIMEOUT_SECONDS = 2.0
 
 

@@ -214,7 +214,7 @@ def _list_likely_websockets(endpoint_url: str) -> list[str]:
 
 
 def _can_subscribe(url: str, chain_id: int) -> bool:
-    """Return whether the websocket is of the chain and accepts a subscription to new blocks."""
+    """Return whether the websocket serves the chain and accepts a subscription to new blocks."""
     try:
         with connect(
             url,

@@ -1,4 +1,4 @@
-"""The endpoints of one chain: the first healthy one does the work, else the next one.
+"""The endpoints of one chain; work runs on the first healthy endpoint.
 
 The configured order applies. An endpoint that failed, or is much slower than another one, loses
 its position until it has been healthy for a minute (docs/explanation/endpoints.md#order). The

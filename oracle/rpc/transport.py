@@ -388,7 +388,7 @@ def _open_session(url: str, access: HttpAccess | None) -> requests.Session:
     return session
 
 
-# Shorter values are no keys or passwords, but common words and numbers of log lines.
+# Shorter values are not redacted, because they may be common words or numbers in log lines.
 _MIN_KEY_LENGTH, _MIN_PASSWORD_LENGTH = 8, 4
 
 

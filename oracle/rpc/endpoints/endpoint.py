@@ -37,13 +37,13 @@ _MAX_BACKOFF_SECONDS = 60.0
 HEALTHY_SECONDS = 60.0
 # An endpoint that is repeatedly too slow loses its place for up to this long.
 _MAX_SLOW_SECONDS = 480.0
-# Interval between recovery checks, doubling from the first to the second.
+# Minimum and maximum interval between recovery checks; it doubles after each check.
 _INITIAL_RECHECK_SECONDS = 10.0
 _MAX_RECHECK_SECONDS = 30.0
 # How long a proof of the chain is valid, and how long until a quarantined endpoint is checked.
 PROOF_SECONDS = 3600.0
 QUARANTINE_SECONDS = 300.0
-# The same if no other endpoint is usable.
+# Seconds until a quarantined endpoint is checked if no other endpoint is usable.
 SOLE_ENDPOINT_QUARANTINE_SECONDS = 5.0
 # After this many refusals in a row an API key is considered invalid.
 _MAX_REFUSALS = 3
@@ -76,7 +76,7 @@ class EndpointStatus:
     release_check_at: float = 0.0
     # A block that it must show before it is released, in addition to the pool's checkpoints.
     release_checkpoint: Checkpoint | None = None
-    # Until when other endpoints are preferred, and when to check for recovery (None: recovered).
+    # Until when other endpoints are preferred, and when to check for recovery (None if recovered).
     degraded_until: float = 0.0
     recheck_at: float | None = None
     # Until when faster endpoints are preferred, and how often in a row this one was too slow.
@@ -176,7 +176,7 @@ class EndpointStatus:
         self.release_check_at = now + QUARANTINE_SECONDS
 
     def is_release_check_due(self, now: float, *, are_all_unusable: bool = False) -> bool:
-        """Return whether to check the quarantine; `are_all_unusable`: no endpoint is usable."""
+        """Return whether to check the quarantine now; sooner with `are_all_unusable`."""
         is_releasable = self.quarantine_reason is not None and not self.needs_readmission
         advance_seconds = (
             QUARANTINE_SECONDS - SOLE_ENDPOINT_QUARANTINE_SECONDS if are_all_unusable else 0.0

@@ -33,7 +33,8 @@ _MAX_RETRIES_BY_KIND = {
     ErrorKind.NOT_THERE: 2,
     ErrorKind.CUT: 1,
 }
-# A failure costs one, a response restores one; while more than half is left, requests are retried.
+# A failure costs one unit, a response restores one; while more than half of the budget is left,
+# requests are retried.
 _RETRY_BUDGET = 10
 # A request that took longer to fail is not retried, in seconds.
 _MAX_RETRY_DURATION_SECONDS = 1.0
@@ -81,7 +82,7 @@ _MAX_FAILURE_SHARE = 0.3
 # Seconds until a trial request may be sent; doubled after a failed trial, up to the maximum.
 INITIAL_BREAKER_WAIT_SECONDS = 10.0
 MAX_BREAKER_WAIT_SECONDS = 300.0
-# A trial without an outcome after this long counts as over.
+# After this many seconds without an outcome, another trial request may be sent.
 _TRIAL_SECONDS = 60.0
 
 
@@ -174,9 +175,9 @@ _UNSUPPORTED_SECONDS = 3600.0
 # Kinds that count against a method. The other kinds are responses to a request that may be halved
 # repeatedly, which the breaker must not stop.
 _BREAKING_KINDS = {ErrorKind.UNREACHABLE, ErrorKind.SLOW, ErrorKind.INVALID, ErrorKind.REFUSED}
-# A sole endpoint that is rate-limited for at most this many seconds is waited for in place.
+# Maximum wait for a rate-limited endpoint that is the only one.
 MAX_WAIT_IN_PLACE_SECONDS = 2.0
-# Kinds for which another endpoint, if there is one, is used at once.
+# Kinds that are retried at a sole endpoint; otherwise another endpoint is used at once.
 _RETRIED_IF_SOLE = {ErrorKind.THROTTLED, ErrorKind.NOT_THERE}
 
 

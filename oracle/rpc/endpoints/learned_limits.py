@@ -150,8 +150,8 @@ class LearnedLimits:
     def may_be_truncated(self, log_count: int) -> bool:
         """Return whether a response of `log_count` logs may be truncated.
 
-        The result is True if no recent response was larger, because nothing shows then that the
-        endpoint can return more.
+        The result is True if no recent response was larger, because there is no evidence then that
+        the endpoint can return more.
         """
         with self._lock:
             if not log_count:

@@ -14,17 +14,17 @@ from urllib.parse import urlsplit
 # Suffixes of private networks, where each host counts as a provider.
 _PRIVATE_SUFFIXES = frozenset({"internal", "lan", "local", "localdomain", "localhost", "arpa"})
 _REGISTERED_LABELS = 2
-# Witnesses that have to agree, if there are that many.
+# Number of witnesses that have to agree, if the pool has that many.
 _MIN_WITNESSES = 2
 
 
 @dataclass(frozen=True, slots=True)
 class WitnessQuorum:
-    """Counts the witnesses among endpoints, and holds how many of them have to agree.
+    """Counts the witnesses among endpoints, and defines how many have to agree.
 
     `provider_by_endpoint` contains every configured endpoint by name, including quarantined ones,
     so that no endpoint decides alone because others are quarantined. A witness is a provider. In a
-    pool of a single provider a witness is an endpoint, because nothing else can be counted there.
+    pool of a single provider a witness is an endpoint, because there is nothing else to count.
     """
 
     provider_by_endpoint: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""How long an endpoint must not be used: its rate limit, learned from refusals, and its backoff.
+"""The rate limit and the backoff of one endpoint, both learned from its refusals.
 
 The token bucket never blocks the caller: work that has begun may overdraw it, and later work uses
 another endpoint or is given the waiting time. The backoff is for the sending side; it starts after
@@ -58,7 +58,7 @@ class Backoff:
 _DECREASE_FACTOR = 0.7
 _GROWTH_PER_SECOND = 0.5
 _MIN_RATE = 0.5
-# Above this rate there is no limit.
+# A higher rate counts as unlimited.
 _MAX_RATE = 500.0
 # The rate is never cut below this share of the recent peak within one second: slower requests do
 # not help with an endpoint that refuses at any rate, such as a busy node.
