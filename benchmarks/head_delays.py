@@ -38,7 +38,7 @@ from tests.support.cli.daemon import Daemon, run_daemon  # noqa: E402
 from tests.support.cli.local_network import write_config  # noqa: E402
 from tests.support.ingest.a_chain import AChain  # noqa: E402
 from tests.support.ingest.indexer import CHAIN_ID  # noqa: E402
-from tests.support.ingest.speaking import txs  # noqa: E402
+from tests.support.ingest.speaking import build_transactions  # noqa: E402
 from tests.support.traffic import build_accepted_round  # noqa: E402
 
 # Blocks before the measured ones, from which the daemon learns the block time.
@@ -109,9 +109,8 @@ def measure_delays(mode: str, block_count: int, block_seconds: float) -> Delays:
             due_at += block_seconds
             jitter = JITTER_SHARE * block_seconds * chance.uniform(-1.0, 1.0)
             time.sleep(max(0.0, due_at + jitter - time.perf_counter()))
-            block = chain.tree.mine(
-                txs([build_accepted_round(number)]), seconds=max(1, round(block_seconds))
-            )
+            transactions = build_transactions([build_accepted_round(number)])
+            block = chain.tree.mine(transactions, seconds=max(1, round(block_seconds)))
             shown_at = time.perf_counter()
             chain.show(block)
             times = observe_block(block.number, running, session, connection)

@@ -29,7 +29,7 @@ from devnet.fakechain.tree import BlockTree  # noqa: E402
 from oracle.errors import TransientError  # noqa: E402
 from oracle.store.schema import migrate  # noqa: E402
 from tests.support.ingest.indexer import CHAIN_ID, Indexer  # noqa: E402
-from tests.support.ingest.speaking import txs  # noqa: E402
+from tests.support.ingest.speaking import build_transactions  # noqa: E402
 from tests.support.traffic import Traffic  # noqa: E402
 
 # The minimum speed with faults, as a share of the speed without faults.
@@ -46,7 +46,7 @@ class Run:
         self.arguments = arguments
         self.tree, traffic = BlockTree(CHAIN_ID), Traffic(1)
         for _ in range(arguments.history):
-            self.tree.mine(txs(traffic.block()))
+            self.tree.mine(build_transactions(traffic.block()))
         self.endpoint = WeatherEndpoint(self.tree, lambda: time.sleep(arguments.latency))
         self.shares = shares
         self.failures: Counter[str] = Counter()

@@ -26,7 +26,7 @@ from tests.soak.traffic import blocks_of
 from tests.support.chain.network_logs import NETWORK, ORACLE
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.indexer import ANCHOR_WINDOW
-from tests.support.ingest.speaking import txs as txs_of
+from tests.support.ingest.speaking import build_transactions as txs_of
 from tests.support.rounds import build_accepted_round
 
 # Of a hundred questions, how many are spoiled, by the endpoint; the last one is the best.

@@ -13,7 +13,7 @@ _MOODY = ("omitted", "data", "time")
 _MOODY_DEPTHS = (Depth.ANSWERS, Depth.RECEIPTS, Depth.HEADERS)
 
 
-def whole(seed: int = 1) -> Iterator[Cell]:
+def list_all_cells(seed: int = 1) -> Iterator[Cell]:
     """Yield every cell on the chain of this seed; there are some thousands."""
     for profile in PROFILES:
         for place in Place:
@@ -22,7 +22,7 @@ def whole(seed: int = 1) -> Iterator[Cell]:
         yield from _moody(profile, seed)
 
 
-def bounded() -> list[Cell]:
+def list_bounded_cells() -> list[Cell]:
     """Return every lie at every depth with every set of endpoints, each for one place.
 
     The place is drawn once, and so is the profile if the lie is possible in both.
@@ -56,7 +56,7 @@ def _bounded_outnumbered() -> list[Cell]:
 _SHARE = 0.25
 
 
-def quick() -> list[Cell]:
+def list_quick_cells() -> list[Cell]:
     """Return the dozen cells that the quick suite runs."""
     first, true = Company.FIRST, Headers.TRUE
     blind = Headers.WORTHLESS

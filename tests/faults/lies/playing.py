@@ -28,7 +28,7 @@ _FIRST_ANSWERS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class RunOutcome:
     """One `run --once`: its exit code, its output, and the differences of the database."""
 
     code: int
@@ -37,22 +37,22 @@ class Tried:
 
 
 @dataclass(slots=True)
-class Played:
+class CellOutcome:
     """The result of a cell: two runs, and the output of `status` after them."""
 
     cell: Cell
-    tries: list[Tried] = field(default_factory=list)
+    tries: list[RunOutcome] = field(default_factory=list)
     status: str = ""
 
 
-def play(cell: Cell, folder: Path, command: Command | None = None) -> Played:
+def play_cell(cell: Cell, folder: Path, command: Command | None = None) -> CellOutcome:
     """Play a cell. `folder` is empty, or contains a migrated `oracle.sqlite`.
 
     `command` runs a command; by default it runs in this process.
     """
-    give = command or _command
+    give = command or _run_in_this_process
     chain = chain_of(cell)
-    played = Played(cell)
+    played = CellOutcome(cell)
     with _served(cell, chain) as (urls, shows):
         config = str(write_config(_settings(chain, urls, folder), folder / "config.toml"))
         if cell.place is Place.HEAD:
@@ -64,7 +64,7 @@ def play(cell: Cell, folder: Path, command: Command | None = None) -> Played:
         for _ in range(2):
             code, output = give("run", "--once", "--config", config)
             differing = chain.content.differing(stored(folder / "oracle.sqlite"))
-            played.tries.append(Tried(code, output, differing))
+            played.tries.append(RunOutcome(code, output, differing))
         _, played.status = give("status", "--config", config)
     return played
 
@@ -90,12 +90,12 @@ def _served(cell: Cell, chain: TrueChain) -> Iterator[tuple[list[str], list[Call
         provider.tag_targets = {"safe": 2, "finalized": FINALITY}
         provider.code_by_address = dict(chain.network.codes)
         provider.faults += cell.headers.faults()
-    shows = [_held_back(provider, chain.before_settling) for provider in providers]
+    shows = [_limit_head(provider, chain.before_settling) for provider in providers]
     with serve_endpoints(*providers) as urls:
         yield urls, shows
 
 
-def _held_back(provider: Provider, height: int) -> Callable[[], None]:
+def _limit_head(provider: Provider, height: int) -> Callable[[], None]:
     """Let an endpoint show its chain only up to a height; return the function that ends this."""
     true_head = provider.head
     provider.head = get_branch(true_head)[height]
@@ -112,11 +112,11 @@ def _liar(cell: Cell, chain: TrueChain) -> Provider:
     if cell.mood is Mood.ALWAYS:
         return liar
     moody = Provider(chain.tree)
-    moody.faults.append(_now_and_then(cell.mood, liar))
+    moody.faults.append(_build_mood_fault(cell.mood, liar))
     return moody
 
 
-def _now_and_then(mood: Mood, liar: Provider) -> InjectedFault:
+def _build_mood_fault(mood: Mood, liar: Provider) -> InjectedFault:
     about = frozenset(
         {
             "eth_getLogs",
@@ -148,7 +148,7 @@ def _settings(chain: TrueChain, urls: list[str], folder: Path) -> Settings:
     }
 
 
-def _command(*arguments: str) -> tuple[int, str]:
+def _run_in_this_process(*arguments: str) -> tuple[int, str]:
     """Run a command in this process; return its exit code, and its output on both streams."""
     output = io.StringIO()
     with ExitStack() as stack:
@@ -158,7 +158,7 @@ def _command(*arguments: str) -> tuple[int, str]:
     return code, output.getvalue()
 
 
-def as_process(*arguments: str) -> tuple[int, str]:
+def run_in_separate_process(*arguments: str) -> tuple[int, str]:
     """Run a command in a separate process; return its exit code and output."""
     done = subprocess.run(
         [sys.executable, "-m", "oracle", *arguments], capture_output=True, text=True, check=False

@@ -19,17 +19,17 @@ from pathlib import Path
 from oracle.store.schema import migrate
 from tests.faults.lies import matrix
 from tests.faults.lies.cells import Cell
-from tests.faults.lies.playing import play
-from tests.faults.lies.table import Line, written
-from tests.faults.lies.verdicts import is_steady, last_words, verdict
+from tests.faults.lies.playing import play_cell
+from tests.faults.lies.table import Line, render_document
+from tests.faults.lies.verdicts import get_last_line, is_steady, judge_second_run
 
 ROOT = Path(__file__).resolve().parents[3]
 _SETS: Mapping[str, Callable[[int], Iterable[Cell]]] = {
-    "whole": matrix.whole,
-    "bounded": lambda _seed: matrix.bounded(),
-    "quick": lambda _seed: matrix.quick(),
+    "whole": matrix.list_all_cells,
+    "bounded": lambda _seed: matrix.list_bounded_cells(),
+    "quick": lambda _seed: matrix.list_quick_cells(),
 }
-_TELLS_EVERY = 50
+_PROGRESS_INTERVAL = 50
 # A process keeps 3 MB of every cell that it plays.
 _CELLS_OF_A_PROCESS = 100
 
@@ -39,43 +39,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     cells = [cell for cell in _SETS[options.cells](options.seed) if options.only in cell.name]
     lines = []
-    for line in played(cells, options.processes):
+    for line in play_cells(cells, options.processes):
         lines.append(line)
         if not line.is_right:
-            say(f"{line.cell.name}: {line.verdict}{'' if line.is_steady else ', not steady'}")
-        if len(lines) % _TELLS_EVERY == 0:
-            say(f"{len(lines)} of {len(cells)} cells")
+            print_progress(
+                f"{line.cell.name}: {line.verdict}{'' if line.is_steady else ', not steady'}"
+            )
+        if len(lines) % _PROGRESS_INTERVAL == 0:
+            print_progress(f"{len(lines)} of {len(cells)} cells")
     path = ROOT / options.table
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(written(lines), "utf-8")
+    path.write_text(render_document(lines), "utf-8")
     wrong = sum(not line.is_right for line in lines)
-    say(f"{len(lines)} cells, {wrong} wrong; the table is {options.table}")
+    print_progress(f"{len(lines)} cells, {wrong} wrong; the table is {options.table}")
     return 1 if wrong else 0
 
 
-def played(cells: Sequence[Cell], processes: int) -> Iterator[Line]:
+def play_cells(cells: Sequence[Cell], processes: int) -> Iterator[Line]:
     """Play cells in separate processes, and yield their results as they finish."""
     with tempfile.TemporaryDirectory(prefix="qos-lies-") as folder:
         template = Path(folder) / "template.sqlite"
         migrate(f"sqlite:///{template}")
         with get_context("spawn").Pool(processes, maxtasksperchild=_CELLS_OF_A_PROCESS) as pool:
-            yield from pool.imap_unordered(partial(played_one, template), cells)
+            yield from pool.imap_unordered(partial(play_on_copy, template), cells)
 
 
-def played_one(template: Path, cell: Cell) -> Line:
+def play_on_copy(template: Path, cell: Cell) -> Line:
     """Play one cell on a copy of a migrated database."""
     with tempfile.TemporaryDirectory(prefix="qos-lies-") as folder:
         shutil.copyfile(template, Path(folder) / "oracle.sqlite")
-        played_cell = play(cell, Path(folder))
+        played_cell = play_cell(cell, Path(folder))
     return Line(
         cell,
-        verdict(played_cell),
-        last_words(played_cell.tries[-1]),
+        judge_second_run(played_cell),
+        get_last_line(played_cell.tries[-1]),
         is_steady=is_steady(played_cell),
     )
 
 
-def say(line: str) -> None:
+def print_progress(line: str) -> None:
     """Print a line of progress."""
     print(line, flush=True)  # noqa: T201 - what the command is for
 

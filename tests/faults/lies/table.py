@@ -20,7 +20,7 @@ taken in, and said to be unproven. *WRONG IN SILENCE* and *REFUSED WITHOUT WORDS
 profile and mood. Left out is another name of a transaction that header, receipts and logs agree
 on, where only logs are read: no root of what is read holds it, and nothing is folded from it.
 """
-_SAID = {
+_LABELS = {
     Verdict.EQUAL: "equal",
     Verdict.REFUSED: "refused",
     Verdict.UNPROVEN: "unproven",
@@ -58,60 +58,62 @@ class Line:
         return self.verdict in RIGHT and self.is_steady
 
 
-def written(lines: Sequence[Line]) -> str:
+def render_document(lines: Sequence[Line]) -> str:
     """Return the complete document."""
     counts = Counter(line.verdict for line in lines)
     summary = ", ".join(
-        f"{counts[verdict]} {_SAID[verdict]}" for verdict in Verdict if counts[verdict]
+        f"{counts[verdict]} {_LABELS[verdict]}" for verdict in Verdict if counts[verdict]
     )
     unsteady = sum(not line.is_steady for line in lines)
     parts = [_HEAD, f"{len(lines)} cells: {summary}; {unsteady} unsteady.\n"]
     for headers in Headers:
-        parts += _of_headers(headers, [line for line in lines if line.cell.headers is headers])
-    parts += _faults(lines)
+        parts += _render_headers_section(
+            headers, [line for line in lines if line.cell.headers is headers]
+        )
+    parts += _list_wrong_cells(lines)
     return "\n".join(parts)
 
 
-def _of_headers(headers: Headers, lines: Sequence[Line]) -> Iterator[str]:
+def _render_headers_section(headers: Headers, lines: Sequence[Line]) -> Iterator[str]:
     if not lines:
         return
     rows: dict[str, dict[Company, list[Line]]] = defaultdict(lambda: defaultdict(list))
-    for line in sorted(lines, key=lambda line: _order(line.cell)):
-        rows[_named(line.cell)][line.cell.company].append(line)
+    for line in sorted(lines, key=lambda line: _get_sort_key(line.cell)):
+        rows[_name_row(line.cell)][line.cell.company].append(line)
     yield f"## On a chain with {headers}\n"
     yield "| Lie | " + " | ".join(f"liar {_WITH[company]}" for company in Company) + " |"
     yield "|---" * (1 + len(Company)) + "|"
     for name, lines_by_company in rows.items():
         yield (
             f"| {name} | "
-            + " | ".join(_told(lines_by_company[company]) for company in Company)
+            + " | ".join(_describe_outcomes(lines_by_company[company]) for company in Company)
             + " |"
         )
     yield ""
 
 
-def _order(cell: Cell) -> tuple[int, int, int]:
+def _get_sort_key(cell: Cell) -> tuple[int, int, int]:
     return list(Mood).index(cell.mood), _LIES.index(cell.lie), cell.depth
 
 
-def _named(cell: Cell) -> str:
+def _name_row(cell: Cell) -> str:
     mood = "" if cell.mood is Mood.ALWAYS else f", {cell.mood}"
     return f"{cell.lie} {_DEPTHS[cell.depth]}{mood}"
 
 
-def _told(lines: Sequence[Line]) -> str:
-    counts = Counter(_SAID[line.verdict] for line in lines)
+def _describe_outcomes(lines: Sequence[Line]) -> str:
+    counts = Counter(_LABELS[line.verdict] for line in lines)
     counts.update("UNSTEADY" for line in lines if not line.is_steady)
     if len(counts) == 1:
         return next(iter(counts))
     return ", ".join(f"{number} {label}" for label, number in sorted(counts.items()))
 
 
-def _faults(lines: Sequence[Line]) -> Iterator[str]:
+def _list_wrong_cells(lines: Sequence[Line]) -> Iterator[str]:
     wrong = [line for line in lines if not line.is_right]
     if wrong:
         yield "## Cells that came out wrong\n"
     for line in sorted(wrong, key=lambda line: line.cell.name):
         steady = "" if line.is_steady else ", UNSTEADY"
         suffix = f": {line.words}" if line.words else ""
-        yield f"- `{line.cell.name}`: {_SAID[line.verdict]}{steady}{suffix}"
+        yield f"- `{line.cell.name}`: {_LABELS[line.verdict]}{steady}{suffix}"

@@ -7,25 +7,27 @@ import pytest
 
 from devnet.fakechain.faults.forging import Depth
 from tests.faults.lies.cells import Cell, Company, Headers, Place
-from tests.faults.lies.matrix import bounded, quick
-from tests.faults.lies.playing import Command, as_process, play
-from tests.faults.lies.verdicts import RIGHT, Verdict, is_steady, verdict
+from tests.faults.lies.matrix import list_bounded_cells, list_quick_cells
+from tests.faults.lies.playing import Command, play_cell, run_in_separate_process
+from tests.faults.lies.verdicts import RIGHT, Verdict, is_steady, judge_second_run
 
-QUICK = quick()
+QUICK = list_quick_cells()
 # CI plays one of so many cells of the bounded matrix; the night plays all of them.
 _ONE_OF = 48
 REST = [
     pytest.param(cell, id=cell.name, marks=[] if place % _ONE_OF == 0 else pytest.mark.nightly)
-    for place, cell in enumerate(cell for cell in bounded() if cell not in QUICK)
+    for place, cell in enumerate(cell for cell in list_bounded_cells() if cell not in QUICK)
 ]
 
 
-def told(cell: Cell, folder: Path, template: Path, command: Command | None = None) -> Verdict:
+def play_and_judge(
+    cell: Cell, folder: Path, template: Path, command: Command | None = None
+) -> Verdict:
     """Play a cell, assert that both runs have a consistent outcome, and return the verdict."""
     shutil.copyfile(template, folder / "oracle.sqlite")
-    played = play(cell, folder, command)
+    played = play_cell(cell, folder, command)
     assert is_steady(played), played
-    return verdict(played)
+    return judge_second_run(played)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +40,7 @@ def told(cell: Cell, folder: Path, template: Path, command: Command | None = Non
 def test_lie_is_repaired_refused_or_reported_as_unproven(
     cell: Cell, tmp_path: Path, sqlite_template: Path
 ):
-    assert told(cell, tmp_path, sqlite_template) in RIGHT
+    assert play_and_judge(cell, tmp_path, sqlite_template) in RIGHT
 
 
 def test_lie_is_still_refused_with_trust_learned_during_a_failed_run(
@@ -53,7 +55,7 @@ def test_lie_is_still_refused_with_trust_learned_during_a_failed_run(
         Place.LATE,
         profile="reference",
     )
-    assert told(cell, tmp_path, sqlite_template) is Verdict.REFUSED
+    assert play_and_judge(cell, tmp_path, sqlite_template) is Verdict.REFUSED
 
 
 @pytest.mark.slow
@@ -61,7 +63,7 @@ def test_lie_is_still_refused_with_trust_learned_during_a_failed_run(
 def test_lie_at_any_position_is_repaired_refused_or_reported_as_unproven(
     cell: Cell, tmp_path: Path, sqlite_template: Path
 ):
-    assert told(cell, tmp_path, sqlite_template) in RIGHT
+    assert play_and_judge(cell, tmp_path, sqlite_template) in RIGHT
 
 
 @pytest.mark.slow
@@ -74,6 +76,6 @@ def test_separate_process_reaches_the_same_verdict(
     cell: Cell, tmp_path: Path, sqlite_template: Path
 ):
     (other_folder := tmp_path / "other").mkdir()
-    here = told(cell, tmp_path, sqlite_template)
+    here = play_and_judge(cell, tmp_path, sqlite_template)
 
-    assert told(cell, other_folder, sqlite_template, as_process) == here
+    assert play_and_judge(cell, other_folder, sqlite_template, run_in_separate_process) == here

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 
 from tests.faults.lies.cells import Company, Headers, Mood
-from tests.faults.lies.playing import Played, Tried
+from tests.faults.lies.playing import CellOutcome, RunOutcome
 
 
 class Verdict(StrEnum):
@@ -38,28 +38,28 @@ _UNWITNESSED = re.compile(r"\bunwitnessed\b")
 _PORT = re.compile(r"http://127\.0\.0\.1:\d+")
 
 
-def verdict(played: Played) -> Verdict:
+def judge_second_run(played: CellOutcome) -> Verdict:
     """Return the verdict on the second run."""
-    return _of(played, played.tries[-1])
+    return _judge_run(played, played.tries[-1])
 
 
-def verdicts(played: Played) -> list[Verdict]:
+def judge_runs(played: CellOutcome) -> list[Verdict]:
     """Return the verdict on each run."""
-    return [_of(played, tried) for tried in played.tries]
+    return [_judge_run(played, tried) for tried in played.tries]
 
 
-def _of(played: Played, tried: Tried) -> Verdict:
-    last = last_words(tried)
+def _judge_run(played: CellOutcome, tried: RunOutcome) -> Verdict:
+    last = get_last_line(tried)
     if tried.code != 0:
         if _UNPROVEN.search(last):
             return Verdict.UNPROVEN
         return Verdict.REFUSED if _WHAT.search(last) else Verdict.WORDLESS
     if not tried.differing:
         return Verdict.EQUAL
-    return Verdict.UNPROVEN if says_unproven(played) else Verdict.SILENT
+    return Verdict.UNPROVEN if reports_unproven(played) else Verdict.SILENT
 
 
-def says_unproven(played: Played) -> bool:
+def reports_unproven(played: CellOutcome) -> bool:
     """Return whether `status` reports unproven data although the exit code is 0.
 
     This applies to headers of a single endpoint that look true to everybody.
@@ -69,13 +69,13 @@ def says_unproven(played: Played) -> bool:
     return could_be_true and bool(_UNWITNESSED.search(played.status))
 
 
-def last_words(tried: Tried) -> str:
+def get_last_line(tried: RunOutcome) -> str:
     """Return the last line of a command's output that is not a log line."""
     lines = [line for line in tried.said.splitlines() if line and not line.startswith("{")]
     return _PORT.sub("ENDPOINT", lines[-1]) if lines else ""
 
 
-def is_steady(played: Played) -> bool:
+def is_steady(played: CellOutcome) -> bool:
     """Return whether both runs have the same exit code, verdict and message.
 
     If the liar differs between the runs, or if two liars were excluded meanwhile, return whether
@@ -83,13 +83,13 @@ def is_steady(played: Played) -> bool:
     """
     cell = played.cell
     if cell.mood is not Mood.ALWAYS or cell.company is Company.OUTNUMBERED:
-        return RIGHT.issuperset(verdicts(played))
+        return RIGHT.issuperset(judge_runs(played))
     first, second = played.tries
-    same_end = (first.code, last_words(first)) == (second.code, last_words(second))
-    return same_end and len(set(verdicts(played))) == 1
+    same_end = (first.code, get_last_line(first)) == (second.code, get_last_line(second))
+    return same_end and len(set(judge_runs(played))) == 1
 
 
-def warnings(tried: Tried) -> Iterator[str]:
+def list_warnings(tried: RunOutcome) -> Iterator[str]:
     """Yield the warnings and errors in the log."""
     for line in tried.said.splitlines():
         if line.startswith("{"):

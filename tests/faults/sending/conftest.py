@@ -15,7 +15,7 @@ from tests.support.evm.fixtures import chain
 from tests.support.office import Office, Premises
 from tests.support.sending.fuses import Deaths
 from tests.support.sending.proxy import Proxy, proxy
-from tests.support.sending.reporters import Company, company
+from tests.support.sending.reporters import Company, run_company
 from tests.support.txmgr.office_fixtures import (
     fresh_chain,
     fresh_premises,
@@ -88,7 +88,7 @@ def three(
         new_sqlite_store() as first_store,
         new_postgresql_store() as second_store,
         new_sqlite_store() as third_store,
-        company(premises, [first_store, second_store, third_store], tmp_path) as opened,
+        run_company(premises, [first_store, second_store, third_store], tmp_path) as opened,
     ):
         for reporter, window in zip(opened.reporters, (1_000, 1, 3), strict=True):
             reporter.window = window

@@ -13,7 +13,7 @@ from oracle.signing.local import KeySigner
 from oracle.telemetry import quorum_metrics
 from tests.support.cli.daemon import run_daemon
 from tests.support.cli.local_network import run_local_network, write_config
-from tests.support.sending.thieves import stolen_payment
+from tests.support.sending.thieves import sign_stolen_payment
 
 pytestmark = pytest.mark.evm
 
@@ -180,7 +180,7 @@ def uses_the_key(network):
         network.keys / "transmitter.json", network.keys / "transmitter.password"
     )
     nonce = int(chain.make_request("eth_getTransactionCount", sender, "latest"), 16)
-    raw = stolen_payment(signer, nonce, signer.address, 100 * GWEI)
+    raw = sign_stolen_payment(signer, nonce, signer.address, 100 * GWEI)
     chain.make_request("eth_sendRawTransaction", raw)
     network.mine(1)
     return sender

@@ -10,7 +10,7 @@ from tests.support.evm.fixtures import chain
 from tests.support.faulty_endpoint import Fault, FaultyEndpoint, run_faulty_endpoint
 from tests.support.office import FINALITY, Office
 from tests.support.sending.in_flight import GWEI
-from tests.support.sending.thieves import foreign_transaction
+from tests.support.sending.thieves import send_foreign_transaction
 from tests.support.txmgr.office_fixtures import (
     fresh_chain,
     fresh_premises,
@@ -159,7 +159,7 @@ def test_nonce_used_by_a_foreign_transaction_pauses_the_sender(office: Office):
     office.tick()
     ((sent, _),) = sends(office)
     premises.chain.rpc("anvil_dropTransaction", sent)
-    foreign_hash = foreign_transaction(office, 50 * GWEI)
+    foreign_hash = send_foreign_transaction(office, 50 * GWEI)
     office.mine(1 + FINALITY)
     office.tick()
 

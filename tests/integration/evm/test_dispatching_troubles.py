@@ -18,7 +18,7 @@ from tests.support.evm.fixtures import chain
 from tests.support.evm.network import ETHER, Status
 from tests.support.office import CAPS, key_files, next_step
 from tests.support.sending.in_flight import GWEI
-from tests.support.sending.thieves import stolen_payment
+from tests.support.sending.thieves import sign_stolen_payment
 from tests.support.txmgr.dispatch_office import (
     DispatchOffice,
     dear,
@@ -159,7 +159,7 @@ def test_start_whose_nonce_was_used_elsewhere_is_resent_after_operator_release(
         pass
     signer = dispatcher_of(office.premises)
     nonce = int(chain.rpc("eth_getTransactionCount", signer.address, "latest"), 16)
-    raw = stolen_payment(signer, nonce, signer.address, 50 * GWEI)
+    raw = sign_stolen_payment(signer, nonce, signer.address, 50 * GWEI)
     chain.rpc("eth_sendRawTransaction", raw)
     office.block()
     for _ in range(6):

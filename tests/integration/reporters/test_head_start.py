@@ -9,7 +9,7 @@ from oracle.store.database import Store
 from tests.support.evm.chain import Chain
 from tests.support.evm.fixtures import chain, fresh_chain
 from tests.support.office import LIMITS, Office, Premises
-from tests.support.sending.rounds import planned, signed
+from tests.support.sending.rounds import list_signed_statements, plan_round
 from tests.support.txmgr.office_fixtures import fresh_premises, premises
 
 __all__ = ["chain", "fresh_chain", "fresh_premises", "premises"]
@@ -35,20 +35,20 @@ def bring(chain: Chain, office: Office) -> None:
 
 
 def test_deferred_push_is_superseded_after_push_of_another_transmitter_lands(second: Office):
-    planned(second)
+    plan_round(second)
     bring(second.premises.chain, second)
     second.tick()
     assert second.states() == ["superseded"]
 
-    planned(second)
+    plan_round(second)
     assert second.premises.round == 1
     (push,) = [intent for intent in second.intents() if intent.state == "planned"]
     assert push.request.round == 2
 
 
 def test_deferred_push_does_not_prevent_signing_next_report(second: Office):
-    planned(second)
-    (old,) = signed(second, 1)
+    plan_round(second)
+    (old,) = list_signed_statements(second, 1)
     # Its block leaves the anchor window before its turn to be sent comes.
     for _ in range(2):
         second.mine(LIMITS.anchor_window // 2)
@@ -56,7 +56,7 @@ def test_deferred_push_does_not_prevent_signing_next_report(second: Office):
     second.period()
     second.tick()
 
-    new, buried = signed(second, 1)
+    new, buried = list_signed_statements(second, 1)
     assert (buried.digest, buried.expiry_reason) == (old.digest, "expired")
     assert new.expiry_reason is None
     assert second.states() == ["planned"]

@@ -10,7 +10,7 @@ from oracle.quorum.peer_client import PeerClients
 from oracle.reporting.readiness import find_unsent_report_reason
 from tests.support.evm.fixtures import chain, fresh_chain
 from tests.support.office import SETTINGS, Premises
-from tests.support.sending.reporters import Company, company
+from tests.support.sending.reporters import Company, run_company
 from tests.support.txmgr.office_fixtures import fresh_premises, premises
 from tests.support.txmgr.stores import NewStore, new_sqlite_store
 
@@ -25,7 +25,7 @@ def company_of_three(
         new_sqlite_store() as first_store,
         new_sqlite_store() as two,
         new_sqlite_store() as third,
-        company(premises, [first_store, two, third], tmp_path) as opened,
+        run_company(premises, [first_store, two, third], tmp_path) as opened,
     ):
         yield opened
 

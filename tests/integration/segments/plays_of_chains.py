@@ -6,9 +6,13 @@ from devnet.fakechain.block_json import FakeLog
 from devnet.fakechain.faults.transport_faults import build_callback_fault
 from tests.integration.segments.faulty_worlds import World
 from tests.integration.segments.plays_of_answers import Play
-from tests.support.ingest.forked import joins
+from tests.support.ingest.forked import build_unknown_join
 from tests.support.ingest.indexer import FINALITY, Indexer
-from tests.support.ingest.speaking import network, task_created, tx
+from tests.support.ingest.speaking import (
+    build_transaction,
+    encode_network_log,
+    encode_task_created_log,
+)
 from tests.support.traffic import address
 
 # More blocks than a window of any play.
@@ -96,13 +100,13 @@ def forked_while_reading(world: World) -> Indexer:
 def into_an_empty_height(world: World) -> Indexer:
     world.chain.quiet(3)
     indexer = world.read(world.indexer())
-    world.chain.say(joins(), on=world.chain.back(3))
+    world.chain.say(build_unknown_join(), on=world.chain.back(3))
     world.chain.live(_MORE)
     return world.read(indexer)
 
 
 def only_event_gone(world: World) -> Indexer:
-    world.chain.say(joins())
+    world.chain.say(build_unknown_join())
     indexer = world.read(world.indexer())
     world.chain.quiet(1, on=world.chain.back(1))
     world.chain.quiet(_MORE)
@@ -110,10 +114,10 @@ def only_event_gone(world: World) -> Indexer:
 
 
 def included_again(world: World) -> Indexer:
-    first = world.chain.say(joins())
+    first = world.chain.say(build_unknown_join())
     indexer = world.read(world.indexer())
     between = world.chain.quiet(1, on=world.chain.back(1))
-    paused = tx(network("NodePaused", node=address(0xF00)))
+    paused = build_transaction(encode_network_log("NodePaused", node=address(0xF00)))
     world.chain.show(world.chain.tree.mine([paused, *first.txs], between))
     world.chain.live(_MORE)
     return world.read(indexer)
@@ -137,7 +141,10 @@ def forked_while_down(world: World) -> Indexer:
 def skipped_heights(world: World) -> Indexer:
     for skipped in (1, 3, 5, 25):
         last = world.chain.head
-        world.chain.tree.mine([tx(task_created(last.number))], number=last.number + 1 + skipped)
+        world.chain.tree.mine(
+            [build_transaction(encode_task_created_log(last.number))],
+            number=last.number + 1 + skipped,
+        )
         world.chain.live(10)
     return world.read(world.indexer())
 
@@ -193,7 +200,7 @@ def said_in_history(*emitted_logs: FakeLog) -> Play:
 def _joined(**changed: object) -> FakeLog:
     named = {"node": address(0xB16), "stake": 1, "gpuName": "", "gpuVram": 0}
     version = {"major": 0, "minor": 0, "patch": 0, "models": []}
-    return network("NodeJoined", **named | version | changed)
+    return encode_network_log("NodeJoined", **named | version | changed)
 
 
 def _dirty(log: FakeLog) -> FakeLog:
@@ -205,7 +212,15 @@ def _odd_topics(log: FakeLog) -> FakeLog:
 
 
 def two_in_one(world: World) -> Indexer:
-    world.chain.show(world.chain.tree.mine([tx(joins(), task_created(1), task_created(2))]))
+    world.chain.show(
+        world.chain.tree.mine(
+            [
+                build_transaction(
+                    build_unknown_join(), encode_task_created_log(1), encode_task_created_log(2)
+                )
+            ]
+        )
+    )
     world.chain.live(_MORE)
     return world.read(world.indexer())
 
@@ -231,13 +246,19 @@ CHAINS: dict[str, dict[str, Play]] = {
     "18": {"": tagged(FINALITY, 40, FINALITY)},
     "19": {"": final_above_newest},
     "21": {"": odd_times},
-    "63": {"": said_in_history(_dirty(joins()), _dirty(task_created(902)))},
-    "64": {"": said_in_history(_odd_topics(joins()), _odd_topics(task_created(902)))},
+    "63": {
+        "": said_in_history(_dirty(build_unknown_join()), _dirty(encode_task_created_log(902)))
+    },
+    "64": {
+        "": said_in_history(
+            _odd_topics(build_unknown_join()), _odd_topics(encode_task_created_log(902))
+        )
+    },
     "65": {
         "": said_in_history(
             _joined(stake=_MOST, gpuName="x" * 100_000),
             _joined(node=address(0xB17), gpuName="\0a"),
-            task_created(903, fee=_MOST),
+            encode_task_created_log(903, fee=_MOST),
         )
     },
     "66": {"": two_in_one},

@@ -14,7 +14,7 @@ from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.resources import find_shipped_path
 from tests.support.chain.network_logs import NETWORK, ORACLE
 from tests.support.ingest.indexer import CHAIN_ID, FINALITY
-from tests.support.ingest.speaking import tx, txs
+from tests.support.ingest.speaking import build_transaction, build_transactions
 from tests.support.traffic import Traffic, build_accepted_round
 
 
@@ -74,16 +74,16 @@ class AChain:
                 if isinstance(event, RoundAccepted):
                     round_number += 1
                     events[place] = replace(event, round=round_number)
-            last = self.tree.mine(txs(events), last, seconds)
+            last = self.tree.mine(build_transactions(events), last, seconds)
         return self.show(last)
 
     def _count_rounds(self, head: Block) -> int:
-        (topic,) = txs([build_accepted_round(1)])[0].logs[0].topics[:1]
+        (topic,) = build_transactions([build_accepted_round(1)])[0].logs[0].topics[:1]
         return sum(log["topics"][0] == topic for block in get_branch(head) for log in block.logs)
 
     def say(self, *logs: FakeLog, on: Block | None = None) -> Block:
         """Mine one block with these logs, each in its own transaction."""
-        return self.show(self.tree.mine([tx(log) for log in logs], on))
+        return self.show(self.tree.mine([build_transaction(log) for log in logs], on))
 
     def quiet(self, blocks: int, on: Block | None = None, seconds: int = 12) -> Block:
         """Mine empty blocks."""

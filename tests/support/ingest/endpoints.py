@@ -10,36 +10,38 @@ from oracle.telemetry.metrics import REGISTRY
 from tests.support.ingest.indexer import Indexer
 
 
-def endpoints_of(indexer: Indexer) -> list[Endpoint]:
+def list_endpoints(indexer: Indexer) -> list[Endpoint]:
     """Return the endpoints in the order of the settings."""
     return list(indexer.source.endpoints)
 
 
-def labels(indexer: Indexer) -> list[str]:
+def list_labels(indexer: Indexer) -> list[str]:
     """Return the endpoints' labels in metrics."""
-    return [endpoint.name for endpoint in endpoints_of(indexer)]
+    return [endpoint.name for endpoint in list_endpoints(indexer)]
 
 
-def worker(indexer: Indexer) -> int:
+def get_serving_index(indexer: Indexer) -> int:
     """Return the index of the endpoint that currently serves windows, counted from 0."""
-    return endpoints_of(indexer).index(
+    return list_endpoints(indexer).index(
         indexer.source.endpoints.run_with_endpoint(lambda endpoint: endpoint)
     )
 
 
-def shown(name: str, **labels: str) -> float:
+def read_metric(name: str, **labels: str) -> float:
     """Return the value of a metric, or 0 if the metric has no such series."""
     return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
-def asked_for(provider: Provider, work: Callable[[], object]) -> int:
+def count_requests(provider: Provider, work: Callable[[], object]) -> int:
     """Return the number of requests to a provider during `work`."""
     before = len(provider.received_requests)
     work()
     return len(provider.received_requests) - before
 
 
-def follow(indexer: Indexer, clock: VirtualClock, seconds: float = 1.0, turns: int = 300) -> float:
+def follow_until_idle(
+    indexer: Indexer, clock: VirtualClock, seconds: float = 1.0, turns: int = 300
+) -> float:
     """Run the loop as the daemon does until nothing is left; return the seconds it took.
 
     A step that fails is repeated `seconds` later.

@@ -12,15 +12,15 @@ from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.store.database import Store, UnitOfWork
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.indexer import Indexer
-from tests.support.ingest.speaking import network
+from tests.support.ingest.speaking import encode_network_log
 from tests.support.traffic import address
 
 NEWCOMER = address(0xBEEF)
 
 
-def joins() -> Any:
+def build_unknown_join() -> Any:
     """Return the log of a join of an unknown node."""
-    return network(
+    return encode_network_log(
         "NodeJoined",
         node=NEWCOMER,
         stake=1,
@@ -37,7 +37,7 @@ def count(metric: Any) -> float:
     return float(metric._value.get())
 
 
-def patiently(indexer: Indexer) -> list[object]:
+def index_with_retries(indexer: Indexer) -> list[object]:
     """Index to the head; a failed step is repeated, as in the daemon. Return the results."""
     done: list[object] = []
     for _ in range(60):
@@ -52,7 +52,9 @@ def patiently(indexer: Indexer) -> list[object]:
     raise AssertionError(done)
 
 
-def holds_the_chain(indexer: Indexer, a_chain: AChain, head: Block | None = None) -> None:
+def assert_index_equals_chain(
+    indexer: Indexer, a_chain: AChain, head: Block | None = None
+) -> None:
     """Assert that the index equals the chain, and that a rebuild gives the same state."""
     head = head or a_chain.head
     assert indexer.cursor == (head.number, head.hash)
@@ -89,7 +91,7 @@ class Counting:
         self.writes += 1
 
 
-def told(rows: list[str]) -> list[str]:
+def drop_local_rows(rows: list[str]) -> list[str]:
     """Return rows without forks, readers and reports, because missed reports stay missed."""
     besides = ("reorg_log", "coverage", "verified_block", "report")
     return [row for row in rows if not row.startswith(besides)]

@@ -5,7 +5,7 @@ from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.indexer import Indexer
 
 
-def whole(a_chain: AChain, open_indexer: OpenIndexer) -> Indexer:
+def index_honest_chain(a_chain: AChain, open_indexer: OpenIndexer) -> Indexer:
     """Return an indexer that has read the complete chain from an honest endpoint."""
     honest = a_chain.serve()
     honest.head = a_chain.head

@@ -5,28 +5,28 @@ from typing import Any
 from devnet.fakechain.block_json import Block
 from devnet.fakechain.faults import log_faults
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.reading import hide, is_log
+from tests.support.ingest.reading import add_fault, is_log
 
 
-def a_block(busy: AChain) -> Block:
+def find_block_with_log(busy: AChain) -> Block:
     """Return a final block with a log of our contracts."""
     return busy.back(20)
 
 
-def leave_out(busy: AChain, place: int = 0) -> Block:
+def omit_log(busy: AChain, place: int = 0) -> Block:
     """Let an endpoint always omit one block's log; return the block."""
-    at = a_block(busy)
-    hide(busy, log_faults.build_omitted_logs_fault(is_log(at)), place)
+    at = find_block_with_log(busy)
+    add_fault(busy, log_faults.build_omitted_logs_fault(is_log(at)), place)
     return at
 
 
-def change(busy: AChain, place: int = 0) -> Block:
+def alter_log(busy: AChain, place: int = 0) -> Block:
     """Let an endpoint change one block's log; return the block."""
-    at = a_block(busy)
+    at = find_block_with_log(busy)
 
     def other(log: dict[str, Any]) -> None:
         if is_log(at)(log):
             log["data"] = log["data"][:-2] + "99"
 
-    hide(busy, log_faults.build_changed_each_log_fault("other data", other), place)
+    add_fault(busy, log_faults.build_changed_each_log_fault("other data", other), place)
     return at

@@ -17,7 +17,7 @@ from tests.support.cli.local_network import write_config
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import settings
 from tests.support.ingest.indexer import FINALITY
-from tests.support.ingest.speaking import ANYBODY, task_created
+from tests.support.ingest.speaking import ANYBODY, encode_task_created_log
 
 Row = tuple[int, str, int, str]
 
@@ -26,14 +26,14 @@ FOREIGN = Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ("0x" + "11" * 32,)),))
 FAILED = Tx(ANYBODY, NETWORK, succeeded=False)
 
 
-def grown(chain: AChain, blocks: int = 60) -> list[Block]:
+def add_provable_blocks(chain: AChain, blocks: int = 60) -> list[Block]:
     """Add blocks with our logs, foreign logs and failures; return the blocks with our logs.
 
     In every part of the chain there are more than enough of them to prove the headers.
     """
     network_blocks = []
     for number in range(blocks):
-        task_tx = Tx(ANYBODY, NETWORK, logs=(task_created(10_000 + number),))
+        task_tx = Tx(ANYBODY, NETWORK, logs=(encode_task_created_log(10_000 + number),))
         network_blocks.append(chain.show(chain.tree.mine([task_tx, FOREIGN, FAILED])))
         chain.show(chain.tree.mine([FOREIGN]))
         chain.quiet(1)

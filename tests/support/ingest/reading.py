@@ -12,24 +12,24 @@ from oracle.chain.verification.calibration import REQUIRED_SAMPLES
 from oracle.domain.blocks import BlockRange
 from oracle.domain.logs import Log
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.endpoints import shown
+from tests.support.ingest.endpoints import read_metric
 from tests.support.ingest.indexer import FINALITY, Indexer
-from tests.support.ingest.speaking import task_created
+from tests.support.ingest.speaking import encode_task_created_log
 
 
-def made_busy(a_chain: AChain) -> AChain:
+def add_busy_blocks(a_chain: AChain) -> AChain:
     """Add enough blocks with logs to prove the chain's blooms and roots."""
     for number in range(2 * REQUIRED_SAMPLES):
-        a_chain.say(task_created(1_000 + number))
+        a_chain.say(encode_task_created_log(1_000 + number))
     a_chain.quiet(FINALITY + 2)
     return a_chain
 
 
-def many(number: int) -> list[FakeLog]:
-    return [task_created(task_number) for task_number in range(number)]
+def build_logs(number: int) -> list[FakeLog]:
+    return [encode_task_created_log(task_number) for task_number in range(number)]
 
 
-def ranges(provider: Provider) -> list[tuple[int, int]]:
+def list_log_ranges(provider: Provider) -> list[tuple[int, int]]:
     """Return every range of logs that the endpoint was asked for.
 
     Requests by hash do not count.
@@ -41,7 +41,7 @@ def ranges(provider: Provider) -> list[tuple[int, int]]:
     ]
 
 
-def whole(source: ChainSource, first: int, last: int) -> list[Log]:
+def fetch_all_logs(source: ChainSource, first: int, last: int) -> list[Log]:
     """Return all logs of final blocks, window by window."""
     logs: list[Log] = []
     while first <= last:
@@ -51,7 +51,7 @@ def whole(source: ChainSource, first: int, last: int) -> list[Log]:
     return logs
 
 
-def no_pins() -> InjectedFault:
+def reject_block_hash_filters() -> InjectedFault:
     """Return a fault that rejects log requests by block hash."""
     error = ErrorMessage(-32602, "invalid argument 0: unknown field blockHash")
     return build_error_fault(
@@ -59,13 +59,13 @@ def no_pins() -> InjectedFault:
     )
 
 
-def no_receipts() -> InjectedFault:
+def reject_receipts() -> InjectedFault:
     """Return a fault that rejects receipts, both of blocks and of transactions."""
     error = ErrorMessage(-32601, "the method does not exist")
     return build_error_fault(error, methods=("eth_getBlockReceipts", "eth_getTransactionReceipt"))
 
 
-def hide(a_chain: AChain, fault: InjectedFault, place: int = 0) -> InjectedFault:
+def add_fault(a_chain: AChain, fault: InjectedFault, place: int = 0) -> InjectedFault:
     """Add a fault to the endpoint at index `place`, and return the fault."""
     a_chain.providers[place].faults.append(fault)
     return fault
@@ -75,17 +75,17 @@ def is_log(at: Block, index: int = 0) -> Callable[[dict[str, Any]], bool]:
     return lambda log: log["blockHash"] == at.hash and log["logIndex"] == hex(index)
 
 
-def missing(indexer: Indexer, place: int = 0) -> float:
+def count_missing_logs(indexer: Indexer, place: int = 0) -> float:
     """Return the number of logs that the endpoint at index `place` was found to omit."""
     name = indexer.source.list_endpoint_names()[place]
-    return shown("oracle_verify_missing_logs_total", endpoint=name)
+    return read_metric("oracle_verify_missing_logs_total", endpoint=name)
 
 
-def failures(indexer: Indexer, check: str, place: int = 0) -> float:
+def count_failures(indexer: Indexer, check: str, place: int = 0) -> float:
     name = indexer.source.list_endpoint_names()[place]
-    return shown("oracle_verify_failures_total", check=check, endpoint=name)
+    return read_metric("oracle_verify_failures_total", check=check, endpoint=name)
 
 
-def trust(feature: str) -> float:
+def read_feature_metric(feature: str) -> float:
     """Return the metric of a header feature: 1 proven, 0 unknown, -1 not usable."""
-    return shown("oracle_chain_calibrated", feature=feature)
+    return read_metric("oracle_chain_calibrated", feature=feature)

@@ -10,9 +10,9 @@ from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
-from tests.support.ingest.forked import told
+from tests.support.ingest.forked import drop_local_rows
 from tests.support.ingest.indexer import FINALITY, Indexer, in_ranges
-from tests.support.ingest.speaking import txs
+from tests.support.ingest.speaking import build_transactions
 
 # More turns than any of these chains needs, and the seconds between two idle turns.
 TURNS, _REST_SECONDS = 300, 20.0
@@ -35,7 +35,7 @@ class Skipping:
         """Mine one block after each of these numbers of skipped heights."""
         last = on or self.chain.head
         for gap in skipped:
-            block_txs = txs(self.chain.traffic.block())
+            block_txs = build_transactions(self.chain.traffic.block())
             last = self.chain.tree.mine(block_txs, last, number=last.number + 1 + gap)
         return self.chain.show(last)
 
@@ -80,6 +80,6 @@ class Skipping:
                 with indexer.store.read_transaction() as uow:
                     at = uow.cursor.get()
                 if at is not None and at.hash == head.hash:
-                    return told(dump(indexer.url, orphans=False, without=_NUMBERED))
+                    return drop_local_rows(dump(indexer.url, orphans=False, without=_NUMBERED))
                 self._clock.advance(_REST_SECONDS)
         raise AssertionError(f"not at block {head.number}: {failed}")

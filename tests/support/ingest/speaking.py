@@ -15,11 +15,11 @@ from oracle.domain.events.network_events import (
     TaskKind,
 )
 from oracle.domain.events.oracle_events import ContractEvent
+from tests.support.chain import network_logs
 from tests.support.chain.network_logs import (
     NETWORK,
     ORACLE,
     encode_log,
-    encode_task_created_log,
     group_key,
     make_hash,
     node_address,
@@ -33,40 +33,40 @@ _VERSION = ("major", "minor", "patch")
 _STATUSES = list(LastStatus)
 
 
-def network(event: str, **values: Any) -> FakeLog:
+def encode_network_log(event: str, **values: Any) -> FakeLog:
     """Return the log of a TaskNetwork event."""
-    return _as_said(encode_log("TaskNetwork", NETWORK, event, **values))
+    return _to_fake_log(encode_log("TaskNetwork", NETWORK, event, **values))
 
 
-def oracle(event: str, **values: Any) -> FakeLog:
+def encode_oracle_log(event: str, **values: Any) -> FakeLog:
     """Return the log of an oracle event."""
-    return _as_said(encode_log(ORACLE_CONTRACT, ORACLE, event, **values))
+    return _to_fake_log(encode_log(ORACLE_CONTRACT, ORACLE, event, **values))
 
 
-def task_created(number: int, **changed: Any) -> FakeLog:
+def encode_task_created_log(number: int, **changed: Any) -> FakeLog:
     """Return the log of a TaskCreated with usual values, except those in `changed`."""
-    return _as_said(encode_task_created_log(number, **changed))
+    return _to_fake_log(network_logs.encode_task_created_log(number, **changed))
 
 
-def tx(*logs: FakeLog) -> Tx:
+def build_transaction(*logs: FakeLog) -> Tx:
     """Return a transaction to the network contract that emits these logs."""
     return Tx(ANYBODY, NETWORK, logs=logs)
 
 
-def txs(events: Iterable[Event]) -> list[Tx]:
+def build_transactions(events: Iterable[Event]) -> list[Tx]:
     """Return a transaction for each event; the chain sets position and time."""
     return [_tx(event) for event in events]
 
 
 def _tx(event: Event) -> Tx:
     if type(event).__module__ == of_network.__name__:
-        return tx(_NETWORK[type(event)](event))
+        return build_transaction(_NETWORK[type(event)](event))
     return Tx(ANYBODY, ORACLE, logs=(_ORACLE[type(event)](event),))
 
 
 def _created(event: TaskCreated) -> FakeLog:
     kinds = list(TaskKind)
-    return task_created(
+    return encode_task_created_log(
         0,
         task=event.task,
         group=event.group or group_key(0),
@@ -77,7 +77,7 @@ def _created(event: TaskCreated) -> FakeLog:
 
 
 def _joined(event: of_network.NodeJoined) -> FakeLog:
-    return network(
+    return encode_network_log(
         "NodeJoined",
         node=event.node,
         stake=event.stake or 0,
@@ -94,30 +94,32 @@ def _of_node(event: Any) -> FakeLog:
         more = {"amount": 10**18}
     if isinstance(event, of_network.NodeKickedOut):
         more = {"stake": 0, "evidence": make_hash(0)}
-    return network(type(event).__name__, node=event.node, **more)
+    return encode_network_log(type(event).__name__, node=event.node, **more)
 
 
 def _of_task(event: Any) -> FakeLog:
     more = {"resultHash": make_hash(1)} if isinstance(event, of_network.TaskSubmitted) else {}
-    return network(type(event).__name__, task=event.task, node=event.node, **more)
+    return encode_network_log(type(event).__name__, task=event.task, node=event.node, **more)
 
 
 def _timed_out(event: of_network.TaskTimedOut) -> FakeLog:
-    return network("TaskTimedOut", task=event.task, node=_who(event), lastStatus=_status(event))
+    return encode_network_log(
+        "TaskTimedOut", task=event.task, node=_get_node(event), lastStatus=_status(event)
+    )
 
 
 def _aborted(event: of_network.TaskAborted) -> FakeLog:
     reason = list(AbortReason).index(event.reason or AbortReason.UNKNOWN)
-    return network(
+    return encode_network_log(
         "TaskAborted",
         task=event.task,
-        node=_who(event),
+        node=_get_node(event),
         reason=reason,
         lastStatus=_status(event),
     )
 
 
-def _who(event: of_network.TaskTimedOut | of_network.TaskAborted) -> str:
+def _get_node(event: of_network.TaskTimedOut | of_network.TaskAborted) -> str:
     return event.node or node_address(0)
 
 
@@ -151,12 +153,12 @@ _NETWORK: dict[type[Event], Callable[[Any], FakeLog]] = {
     ),
     of_network.TaskTimedOut: _timed_out,
     of_network.TaskAborted: _aborted,
-    of_network.GroupValidated: lambda event: network(
+    of_network.GroupValidated: lambda event: encode_network_log(
         "GroupValidated", group=event.group, tasks=list(event.tasks)
     ),
 }
 _ORACLE: dict[type[Event], Callable[[Any], FakeLog]] = {
-    of_oracle.RoundAccepted: lambda event: oracle(
+    of_oracle.RoundAccepted: lambda event: encode_oracle_log(
         "RoundAccepted",
         round=event.round,
         asOf=event.as_of,
@@ -165,7 +167,7 @@ _ORACLE: dict[type[Event], Callable[[Any], FakeLog]] = {
         config=event.config,
         signers=event.signer_bitmap,
     ),
-    of_oracle.KickAccused: lambda event: oracle(
+    of_oracle.KickAccused: lambda event: encode_oracle_log(
         "KickAccused",
         node=event.node,
         round=event.round,
@@ -173,11 +175,11 @@ _ORACLE: dict[type[Event], Callable[[Any], FakeLog]] = {
         evidence=event.evidence,
         readyAt=event.ready_at,
     ),
-    of_oracle.KickCancelled: lambda event: oracle(
+    of_oracle.KickCancelled: lambda event: encode_oracle_log(
         "KickCancelled", node=event.node, by=event.by, why=event.why
     ),
 }
 
 
-def _as_said(log: Any) -> FakeLog:
+def _to_fake_log(log: Any) -> FakeLog:
     return FakeLog(log.address, log.topics, log.data)

@@ -13,7 +13,7 @@ _A_PAGE = 4096
 
 
 @contextmanager
-def read_only(store: Store) -> Iterator[None]:
+def make_read_only(store: Store) -> Iterator[None]:
     """Make every transaction that writes fail with the engine's own read-only error."""
 
     def begin(connection: Any) -> None:
@@ -36,7 +36,7 @@ def read_only(store: Store) -> Iterator[None]:
 
 
 @contextmanager
-def full_disk(store: Store) -> Iterator[None]:
+def limit_wal_file(store: Store) -> Iterator[None]:
     """Allow SQLite's empty WAL file no further page."""
     connection = store._write_engine.raw_connection()
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -50,7 +50,7 @@ def full_disk(store: Store) -> Iterator[None]:
 
 
 @contextmanager
-def failing_inserts(store: Store, table: str, code: str) -> Iterator[None]:
+def reject_inserts(store: Store, table: str, code: str) -> Iterator[None]:
     """Make PostgreSQL reject every insert into the table with this SQLSTATE."""
     body = f"BEGIN RAISE EXCEPTION 'not now' USING ERRCODE = '{code}'; END"
     with store.transaction() as uow:

@@ -3,7 +3,7 @@
 from oracle.rpc.endpoints.rate_limiter import Backoff, RateLimiter
 from oracle.store.outbox.records import NOOP, CallRequest, IntentState, PauseKind
 from tests.support.office import Office, next_step
-from tests.support.sending.in_flight import GWEI, dear_blocks
+from tests.support.sending.in_flight import GWEI, mine_expensive_blocks
 
 
 class Clock:
@@ -16,14 +16,14 @@ class Clock:
         return self.now
 
 
-def by_clock(office: Office, clock: Clock) -> None:
+def set_backoff_clock(office: Office, clock: Clock) -> None:
     """Let endpoints return from a backoff by this clock, without randomness."""
     for endpoint in office.context.sender_account.pool:
         endpoint.health.backoff = Backoff(clock, lambda: 1.0)
         endpoint.health.rate_limiter = RateLimiter(clock, lambda: 1.0)
 
 
-def background_call(office: Office, name: str) -> str:
+def send_background_call(office: Office, name: str) -> str:
     """Send an empty call to the account itself with the next nonce; return the sent bytes."""
     account = office.context.account
     request = CallRequest(account, account.address, NOOP, f"background:{name}", "0x")
@@ -40,14 +40,14 @@ def background_call(office: Office, name: str) -> str:
     return "0x" + attempt.signed.raw.hex()
 
 
-def cheap(office: Office) -> None:
+def lower_base_fee(office: Office) -> None:
     """Set a fee so low that `dear_blocks` leave later transactions in the pool."""
-    dear_blocks(office, GWEI)
+    mine_expensive_blocks(office, GWEI)
     office.index()
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
 
 
-def rival_push(office: Office, calldata: str) -> str:
+def send_rival_push(office: Office, calldata: str) -> str:
     """Send the same push from another account with a fee that fits any block; return its hash."""
     chain = office.premises.chain
     call = {
@@ -61,7 +61,7 @@ def rival_push(office: Office, calldata: str) -> str:
     return str(chain.rpc("eth_sendTransaction", call))
 
 
-def pause_of(office: Office) -> PauseKind | None:
+def get_pause_kind(office: Office) -> PauseKind | None:
     """Return why nothing new is signed, or None."""
     with office.store.read_transaction() as uow:
         pause = uow.outbox.accounts.get_pause(office.context.account)

@@ -16,7 +16,7 @@ from tests.support.office import CHAIN_ID, FINALITY, SETTINGS, Office
 
 
 @dataclass(frozen=True)
-class Said:
+class CommandOutput:
     """The output of a command: its exit code, its JSON if there is any, and its error."""
 
     code: int
@@ -71,19 +71,19 @@ class Operator:
         with self.office.store.transaction() as uow:
             uow.lease.release(self.office.epoch)
 
-    def does(self, *arguments: object) -> Said:
+    def does(self, *arguments: object) -> CommandOutput:
         config = write_config(self.settings(), self.folder / "by-hand.toml")
         self.capsys.readouterr()
         code = run([*map(str, arguments), "--json", "--config", str(config)])
         captured = self.capsys.readouterr()
-        return Said(code, json.loads(captured.out) if captured.out else {}, captured.err)
+        return CommandOutput(code, json.loads(captured.out) if captured.out else {}, captured.err)
 
     def rows(self) -> list[str]:
         """Return all rows of the database."""
-        return rows_of(f"sqlite:///{self.database}")
+        return list_database_rows(f"sqlite:///{self.database}")
 
 
-def rows_of(url: str) -> list[str]:
+def list_database_rows(url: str) -> list[str]:
     """Return all rows of a SQLite database."""
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
         return list(connection.iterdump())

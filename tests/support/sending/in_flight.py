@@ -13,16 +13,16 @@ GWEI = 10**9
 BY_BLOCKS = SendSettings(bump_seconds=0)
 
 
-def dear_blocks(office: Office, base_fee: int, blocks: int = 1) -> None:
+def mine_expensive_blocks(office: Office, base_fee: int, blocks: int = 1) -> None:
     """Mine blocks with this base fee, so that transactions with a lower fee stay in the pool."""
     for _ in range(blocks):
         office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(base_fee))
         office.mine()
 
 
-def in_flight(office: Office, settings: SendSettings = BY_BLOCKS) -> None:
+def send_unmined_push(office: Office, settings: SendSettings = BY_BLOCKS) -> None:
     """Send a push at a base fee of one gwei, and mine no block with it."""
-    dear_blocks(office, GWEI)
+    mine_expensive_blocks(office, GWEI)
     office.period()
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     office.context = replace(office.context, send_settings=settings)
@@ -30,7 +30,7 @@ def in_flight(office: Office, settings: SendSettings = BY_BLOCKS) -> None:
     assert office.states() == ["live"], office.intents()
 
 
-def remembering(*proxies: Proxy) -> None:
+def reject_known_transactions(*proxies: Proxy) -> None:
     """Let the pools return known transactions, as most nodes do.
 
     Anvil checks the base fee first.
@@ -40,7 +40,10 @@ def remembering(*proxies: Proxy) -> None:
     def answer(request: Question, response: Answer) -> Answer:
         raw = request["params"][0]
         if raw in known_raw_txs:
-            return {**asked_by(request), "error": {"code": -32000, "message": "already known"}}
+            return {
+                **start_response(request),
+                "error": {"code": -32000, "message": "already known"},
+            }
         if "error" not in response:
             known_raw_txs.add(raw)
         return response
@@ -49,12 +52,12 @@ def remembering(*proxies: Proxy) -> None:
         proxy.rule(SEND, Fault(answer=answer))
 
 
-def asked_by(request: Question) -> Answer:
+def start_response(request: Question) -> Answer:
     """Return the first fields of a response to a request."""
     return {"jsonrpc": "2.0", "id": request["id"]}
 
 
-def slots(office: Office) -> list[NonceSlot]:
+def list_slots(office: Office) -> list[NonceSlot]:
     """Return all nonce slots of the transmitter, by number."""
     with office.store.read_transaction() as uow:
         intents = uow.outbox.intents.list_newest(1000)
@@ -65,9 +68,9 @@ def slots(office: Office) -> list[NonceSlot]:
         return [slot for slot in stored_slots if slot is not None]
 
 
-def attempts(office: Office, nonce: int | None = None) -> list[Attempt]:
+def list_attempts(office: Office, nonce: int | None = None) -> list[Attempt]:
     """Return the attempts for a nonce, by default the lowest, oldest first."""
-    nonce_slots = slots(office)
+    nonce_slots = list_slots(office)
     chosen = (
         nonce_slots[0]
         if nonce is None
@@ -77,18 +80,20 @@ def attempts(office: Office, nonce: int | None = None) -> list[Attempt]:
         return uow.outbox.slots.list_attempts(chosen)
 
 
-def fees(office: Office) -> list[tuple[int, int]]:
+def list_attempt_fees(office: Office) -> list[tuple[int, int]]:
     """Return (max fee, tip) of every attempt for the lowest nonce."""
-    return [(attempt.signed.max_fee_wei, attempt.signed.tip_wei) for attempt in attempts(office)]
+    return [
+        (attempt.signed.max_fee_wei, attempt.signed.tip_wei) for attempt in list_attempts(office)
+    ]
 
 
-def only(office: Office) -> Intent:
+def get_only_intent(office: Office) -> Intent:
     """Return the only intent."""
     (intent,) = office.intents()
     return intent
 
 
-def takes(old: tuple[int, int], new: tuple[int, int]) -> bool:
+def is_accepted_replacement(old: tuple[int, int], new: tuple[int, int]) -> bool:
     """Return whether a pool accepts the replacement: both fees are at least 10 % higher."""
     return all(
         fresh > last and 10 * fresh >= 11 * last for last, fresh in zip(old, new, strict=True)

@@ -23,7 +23,7 @@ _MAY_FOLLOW: dict[str, set[str | None]] = {
 }
 
 
-def gaps(office: Office) -> list[str]:
+def find_journal_gaps(office: Office) -> list[str]:
     """Return the gaps of the journal: transitions without a valid predecessor, unknown ends."""
     journal_gaps = []
     for intent in office.intents():

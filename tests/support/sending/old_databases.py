@@ -16,7 +16,7 @@ from oracle.txmgr.rebuild_from_chain import RebuildPlan, rebuild_outbox
 from tests.support.office import Office
 
 
-def copied(office: Office, folder: Path) -> Store:
+def copy_database(office: Office, folder: Path) -> Store:
     """Return a copy of the database as a backup contains it."""
     url = office.store._url
     assert url.database is not None
@@ -26,7 +26,7 @@ def copied(office: Office, folder: Path) -> Store:
     return Store.open(f"sqlite:///{copy}")
 
 
-def blank(office: Office, fresh: Store) -> Store:
+def prepare_empty_store(office: Office, fresh: Store) -> Store:
     """Return an empty database of the same chain, under the same lease."""
     with office.store.read_transaction() as uow:
         identity = uow.identity.get()
@@ -37,7 +37,7 @@ def blank(office: Office, fresh: Store) -> Store:
     return fresh
 
 
-def refused(office: Office, store: Store) -> AccountContext:
+def restart_with_refused_store(office: Office, store: Store) -> AccountContext:
     """Return the context of a daemon that starts with this database and is refused."""
     with pytest.raises(InputError, match="outbox rebuild --from-chain"):
         office.restart(store=store)
@@ -49,12 +49,12 @@ def next_nonce(context: AccountContext) -> int | None:
         return uow.outbox.accounts.get_next_nonce(context.account)
 
 
-def adopted(office: Office) -> dict[int, str | None]:
+def get_rebuild_reasons(office: Office) -> dict[int, str | None]:
     """Return the recorded reason of each rebuilt nonce."""
     return {intent.nonce or 0: intent.error_text for intent in office.intents(REBUILT)}
 
 
-def written_down(office: Office, context: AccountContext, findings: RebuildPlan) -> None:
+def store_rebuild_plan(office: Office, context: AccountContext, findings: RebuildPlan) -> None:
     """Store the findings as `outbox rebuild` does.
 
     If signatures may be lost as well, the signing embargo begins.

@@ -19,52 +19,52 @@ from tests.support.office import FINALITY, Office, Premises, next_step
 from tests.support.txmgr.stores import NewStore
 
 
-def push(office: Office) -> None:
+def run_push(office: Office) -> None:
     """Run a push from the report to the finality of its round."""
     office.tick()
     office.mine()
     office.until_final()
 
 
-def look(office: Office) -> None:
+def plan_kickouts(office: Office) -> None:
     """Run one turn of the daemon in which only kickouts are planned."""
     office.index()
     for step in (confirm_transactions, next_step, plan_kickout_call, next_step):
         office.repeat(step)
 
 
-def kick_out(office: Office) -> None:
+def run_kickout_step(office: Office) -> None:
     """Run the due step of a kickout, up to its finality."""
-    look(office)
+    plan_kickouts(office)
     office.mine()
-    look(office)
+    plan_kickouts(office)
     office.mine(FINALITY + 1)
-    look(office)
+    plan_kickouts(office)
 
 
-def due(office: Office) -> None:
+def make_kickout_due(office: Office) -> None:
     """Run rounds until the last one states that a kickout is due."""
     bad_pool(office)
     stated_due(office)
 
 
-def ready(office: Office) -> None:
+def make_kickout_executable(office: Office) -> None:
     """Accuse a node, and let the veto delay pass."""
-    due(office)
-    kick_out(office)
+    make_kickout_due(office)
+    run_kickout_step(office)
     pass_veto_delay(office)
     office.mine(FINALITY + 1)
 
 
-def landed(office: Office) -> bool:
+def has_landed(office: Office) -> bool:
     return office.premises.round == 1
 
 
-def accused(office: Office) -> bool:
+def is_accused(office: Office) -> bool:
     return bool(kick(office)["live"])
 
 
-def executed(office: Office) -> bool:
+def is_executed(office: Office) -> bool:
     network = office.premises.network
     return network.standing(network.nodes[2]) is Standing.KICKED_OUT
 
@@ -84,9 +84,9 @@ class Phase(NamedTuple):
 
 # Planned, ready, assigned, signed, sent, mined, final; for a push also its statement, first.
 PHASES = {
-    PUSH: Phase(Office.period, push, "RoundAccepted", landed, 8),
-    ACCUSE: Phase(due, kick_out, "KickAccused", accused, 7),
-    EXECUTE_KICK: Phase(ready, kick_out, "KickExecuted", executed, 7),
+    PUSH: Phase(Office.period, run_push, "RoundAccepted", has_landed, 8),
+    ACCUSE: Phase(make_kickout_due, run_kickout_step, "KickAccused", is_accused, 7),
+    EXECUTE_KICK: Phase(make_kickout_executable, run_kickout_step, "KickExecuted", is_executed, 7),
 }
 
 
@@ -119,6 +119,6 @@ class Stage:
             yield
 
 
-def said(premises: Premises, event: str) -> int:
+def count_emitted_events(premises: Premises, event: str) -> int:
     """Return how often the contract emitted an event since the first block."""
     return len(list(premises.oracle.events[event]().get_logs(from_block=0)))

@@ -138,7 +138,7 @@ class Company:
 
 
 @contextmanager
-def company(
+def run_company(
     premises: Premises,
     stores: Sequence[Store],
     folder: Path,
@@ -163,7 +163,7 @@ def company(
     )
     with ExitStack() as until_the_end:
         boards = [Board() for _ in stores]
-        urls = [until_the_end.enter_context(_door(board)) for board in boards]
+        urls = [until_the_end.enter_context(_serve_board(board)) for board in boards]
         opened = Company(premises)
         for place, signer in enumerate(signers):
             peers = PeerClients.from_urls(
@@ -183,14 +183,14 @@ def company(
 
 
 @contextmanager
-def _door(board: Board) -> Iterator[str]:
+def _serve_board(board: Board) -> Iterator[str]:
     # Peers send requests as fast as the machine allows.
     often = StatementsSection(requests_per_second=10_000.0)
     with serve_app(create_statements_app(board), often, 0) as url:
         yield url
 
 
-def second_transmitter(premises: Premises, folder: Path) -> Signer:
+def create_second_transmitter(premises: Premises, folder: Path) -> Signer:
     """Return another key, whose account has ether."""
     signer = KeySigner.open(*key_files(folder, "second"))
     premises.chain.rpc("anvil_setBalance", signer.address, hex(ETHER))

@@ -8,7 +8,7 @@ from tests.support.sending.proxy import Proxy
 _RECEIPT = "eth_getTransactionReceipt"
 
 
-def price_oracle(l1_fee: int, of_operator: int | None = None) -> str:
+def build_price_oracle_code(l1_fee: int, of_operator: int | None = None) -> str:
     """Return the code of a GasPriceOracle that always returns this `getL1Fee`.
 
     `of_operator`: the operator's fee per unit of gas. None: a contract from before Isthmus, which
@@ -25,7 +25,7 @@ def price_oracle(l1_fee: int, of_operator: int | None = None) -> str:
     return f"0x{jump}{fallback_code}5b7f{l1_fee:064x}5f5260205ff3"
 
 
-def tell_of_receipts(*proxies: Proxy, **extra_fields: str) -> None:
+def add_receipt_fields(*proxies: Proxy, **extra_fields: str) -> None:
     """Add fields to receipts that Anvil does not return."""
 
     def answer(_request: Question, response: Answer) -> Answer:

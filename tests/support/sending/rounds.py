@@ -7,7 +7,7 @@ from oracle.txmgr.client.preflight import PreflightOutcome
 from tests.support.office import Office
 
 
-def signed(office: Office, number: int) -> list[SignedStatement]:
+def list_signed_statements(office: Office, number: int) -> list[SignedStatement]:
     """Return the statements signed for a round, newest first."""
     with office.store.read_transaction() as uow:
         return uow.statements.list_for_round(office.premises.address, number)
@@ -18,21 +18,21 @@ def flip_lowest_bit(root: Hash) -> Hash:
     return Hash(f"0x{int(root, 16) ^ 1:064x}")
 
 
-def planned(office: Office) -> None:
+def plan_round(office: Office) -> None:
     """End a period, sign its report, and plan its push."""
     office.period()
     office.index()
     assert [step.action for step in office.repeat(plan_push)] == ["report signed", "push planned"]
 
 
-def landed(office: Office) -> None:
+def land_round(office: Office) -> None:
     """Send and mine what is planned."""
     office.tick()
     office.mine()
     office.tick()
 
 
-def refusal(office: Office, calldata: str) -> str:
+def get_contract_error(office: Office, calldata: str) -> str:
     """Return the contract's error for a call now."""
     verdict = office.context.preflight(calldata)
     assert verdict.outcome is PreflightOutcome.REFUSED

@@ -10,7 +10,7 @@ from oracle.signing.signer import Signer
 from tests.support.office import Office, key_files
 
 
-def strangers(office: Office, count: int) -> list[Signer]:
+def create_strangers(office: Office, count: int) -> list[Signer]:
     """Return keys of other reporters."""
     folder = office.premises.key_folder / "strangers"
     folder.mkdir(exist_ok=True)
@@ -25,10 +25,12 @@ def set_signers(office: Office, *signers: Signer, needed: int) -> None:
     premises = office.premises
     # Independent of the cost of earlier blocks.
     premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", "0x0")
-    premises.chain.send(replacing(office, signers, needed), sender=premises.network.admin)
+    premises.chain.send(
+        build_signer_replacement(office, signers, needed), sender=premises.network.admin
+    )
 
 
-def replacing(office: Office, signers: Sequence[Signer], needed: int) -> Any:
+def build_signer_replacement(office: Office, signers: Sequence[Signer], needed: int) -> Any:
     """Return the call that sets these signers."""
     named = [to_checksum_address(signer.address) for signer in signers]
     return office.premises.oracle.functions.setSigners(named, needed)

@@ -101,7 +101,7 @@ class Succession:
         Then the leader continues.
         """
         self.leader.store.set_fencing_epoch(self.leader.epoch)
-        run_out(self.leader.store)
+        expire_lease(self.leader.store)
         stall = Stall(at, self._take_over)
         with fused(self.leader, stall):
             self._go_on()
@@ -137,7 +137,7 @@ class Succession:
         self.heir.store, self.heir.epoch, self.heir.steps = self.second, epoch, []
         self.heir.open()
         self.play(self.heir)
-        self.rows = everything(self.second)
+        self.rows = dump_rows(self.second)
         return True
 
     def _taken(self, store: Store) -> int | None:
@@ -155,7 +155,7 @@ class Succession:
 
 
 @contextmanager
-def reused(new_store: NewStore) -> Iterator[tuple[NewStore, Store]]:
+def reuse_store(new_store: NewStore) -> Iterator[tuple[NewStore, Store]]:
     """Yield one store that is emptied for each use, and a second store of the same database.
 
     Both keep what they have learned about the database, which takes most of a short test.
@@ -174,7 +174,7 @@ def reused(new_store: NewStore) -> Iterator[tuple[NewStore, Store]]:
 
 
 @contextmanager
-def no_patience() -> Iterator[None]:
+def shorten_timeouts() -> Iterator[None]:
     """Let writers give up soon, and let a stalled process count as stalled for long."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(engine, "BUSY_SECONDS", 0.05)
@@ -182,13 +182,13 @@ def no_patience() -> Iterator[None]:
         yield
 
 
-def run_out(store: Store) -> None:
+def expire_lease(store: Store) -> None:
     """Expire the lease, as if half a minute passed on the database's clock."""
     with store.transaction() as uow:
         uow.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))
 
 
-def everything(store: Store) -> Rows:
+def dump_rows(store: Store) -> Rows:
     """Return all rows of all tables."""
     with store.read_transaction() as uow:
         read = uow.lease._connection.execute

@@ -7,7 +7,7 @@ from tests.support.office import CHAIN_ID, Office
 from tests.support.sending.in_flight import GWEI
 
 
-def stolen_payment(signer: Signer, nonce: int, to: Address, fee: int) -> str:
+def sign_stolen_payment(signer: Signer, nonce: int, to: Address, fee: int) -> str:
     """Return a payment of nothing that this key signed, as 0x-prefixed bytes."""
     fees = Fees(fee, fee // 2)
     signed = signer.sign_transaction(
@@ -16,20 +16,20 @@ def stolen_payment(signer: Signer, nonce: int, to: Address, fee: int) -> str:
     return "0x" + signed.raw.hex()
 
 
-def foreign_transaction(office: Office, fee: int) -> str:
+def send_foreign_transaction(office: Office, fee: int) -> str:
     """Use the transmitter's next nonce from the second wallet; return the hash."""
     premises = office.premises
     assert premises.keys.transmitter is not None
-    raw = stolen_payment(premises.keys.transmitter, premises.nonce, target(office), fee)
+    raw = sign_stolen_payment(premises.keys.transmitter, premises.nonce, get_payee(office), fee)
     return str(premises.chain.rpc("eth_sendRawTransaction", raw))
 
 
-def target(office: Office) -> Address:
+def get_payee(office: Office) -> Address:
     """Return the address that the second wallet pays."""
     return Address(office.premises.network.admin.lower())
 
 
-def used_elsewhere(office: Office) -> None:
+def use_nonce_elsewhere(office: Office) -> None:
     """Send from the transmitter's account elsewhere, and mine the transaction."""
-    foreign_transaction(office, 50 * GWEI)
+    send_foreign_transaction(office, 50 * GWEI)
     office.mine()

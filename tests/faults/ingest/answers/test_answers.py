@@ -16,10 +16,14 @@ from oracle.indexer.commit import CommittedWindow
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import node_address
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.endpoints import shown
+from tests.support.ingest.endpoints import read_metric
 from tests.support.ingest.indexer import FINALITY, Indexer
-from tests.support.ingest.reading import no_pins, no_receipts, ranges
-from tests.support.ingest.speaking import task_created
+from tests.support.ingest.reading import (
+    list_log_ranges,
+    reject_block_hash_filters,
+    reject_receipts,
+)
+from tests.support.ingest.speaking import encode_task_created_log
 
 
 @pytest.fixture
@@ -77,7 +81,7 @@ def test_case_24_logs_from_lagging_node_are_rejected_instead_of_being_read_as_em
     indexer = open_indexer(a_chain.urls[0], clock=clock)
     indexer.index()
     lagging = Provider(a_chain.tree, a_chain.head)
-    block = a_chain.say(task_created(1))
+    block = a_chain.say(encode_task_created_log(1))
     # As often as a block that is not there yet is asked for in place.
     other_node = log_faults.build_foreign_logs_fault(lagging, times=3)
     a_chain.provider.faults.append(other_node)
@@ -97,13 +101,13 @@ def test_case_24_empty_logs_requested_by_number_are_checked_against_a_later_head
     indexer = open_indexer(a_chain.urls[0], clock=clock)
     indexer.index()
     lagging = Provider(a_chain.tree, a_chain.head)
-    block = a_chain.say(task_created(1))
+    block = a_chain.say(encode_task_created_log(1))
     later = FaultLimits(methods=block_faults.HEADER_METHODS, times=1, when=after_logs(a_chain))
     a_chain.provider.faults += [
         log_faults.build_foreign_logs_fault(
             lagging, times=1, when=lambda request: not request.is_by_hash
         ),
-        no_pins(),
+        reject_block_hash_filters(),
         block_faults.build_forwarding_fault(lagging, **later),
     ]
 
@@ -116,8 +120,8 @@ def test_case_24_empty_logs_requested_by_number_are_checked_against_a_later_head
 
 def after_logs(a_chain: AChain) -> Callable[[Any], bool]:
     """Return a fault limit that matches once logs have been requested by range."""
-    before = len(ranges(a_chain.provider))
-    return lambda _: len(ranges(a_chain.provider)) > before
+    before = len(list_log_ranges(a_chain.provider))
+    return lambda _: len(list_log_ranges(a_chain.provider)) > before
 
 
 def test_case_25_blocks_above_endpoint_head_are_not_requested(
@@ -139,7 +143,7 @@ def test_case_25_endpoint_returning_empty_logs_for_unknown_block_is_detected(
 ):
     """The endpoint loses the newest block between the request for the head and the logs."""
     source = open_indexer(a_chain.urls[0], clock=clock).source
-    block = a_chain.say(task_created(1))
+    block = a_chain.say(encode_task_created_log(1))
     a_chain.provider.faults.append(log_faults.build_empty_unknown_block_fault())
     a_chain.provider.keeps_orphans = False
     source.fetch_heads()
@@ -152,7 +156,7 @@ def test_case_25_endpoint_returning_empty_logs_for_unknown_block_is_detected(
 def test_case_26_headers_and_logs_of_different_forks_never_mix(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    block = a_chain.say(task_created(1))
+    block = a_chain.say(encode_task_created_log(1))
     fork = Provider(
         a_chain.tree, a_chain.tree.mine(block.txs, parent_block=block.parent, seconds=13)
     )
@@ -161,7 +165,7 @@ def test_case_26_headers_and_logs_of_different_forks_never_mix(
         fork, when=lambda request: not request.is_by_hash
     )
     # Receipts would put the logs right.
-    a_chain.provider.faults += [forked_logs, no_pins(), no_receipts()]
+    a_chain.provider.faults += [forked_logs, reject_block_hash_filters(), reject_receipts()]
     source = open_indexer(a_chain.urls[0], clock=clock).source
     last = BlockRange(block.number, block.number)
 
@@ -178,14 +182,14 @@ def test_case_26_headers_and_logs_of_different_forks_never_mix(
 
 def test_case_45_duplicate_log_counts_once_and_is_exported(history: Indexer, a_chain: AChain):
     (name,) = history.source.list_endpoint_names()
-    before = shown("oracle_duplicate_logs_total", endpoint=name)
+    before = read_metric("oracle_duplicate_logs_total", endpoint=name)
     twice = log_faults.build_duplicated_log_fault()
     a_chain.provider.faults.append(twice)
 
     history.index()
 
     assert history.canonical_logs() == a_chain.logs()
-    assert shown("oracle_duplicate_logs_total", endpoint=name) - before > 0
+    assert read_metric("oracle_duplicate_logs_total", endpoint=name) - before > 0
 
 
 def refused_by(history: Indexer, a_chain: AChain, make: Callable[[], InjectedFault]) -> None:

@@ -14,10 +14,14 @@ from oracle.errors import TransientError
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import NETWORK, node_address, task_key
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.endpoints import endpoints_of, shown
+from tests.support.ingest.endpoints import list_endpoints, read_metric
 from tests.support.ingest.indexer import FINALITY, Indexer
-from tests.support.ingest.reading import made_busy, many
-from tests.support.ingest.speaking import network, task_created, tx
+from tests.support.ingest.reading import add_busy_blocks, build_logs
+from tests.support.ingest.speaking import (
+    build_transaction,
+    encode_network_log,
+    encode_task_created_log,
+)
 
 # Of an answer, in place of 64 MiB; a block of the burst holds about fifteen times as much.
 LIMIT = 128 * 1024
@@ -27,28 +31,34 @@ WATCHED = "0x12345678"
 
 @pytest.fixture
 def busy(a_chain: AChain) -> AChain:
-    return made_busy(a_chain)
+    return add_busy_blocks(a_chain)
 
 
 def limited(indexer: Indexer, max_bytes: int = LIMIT) -> Indexer:
-    for endpoint in endpoints_of(indexer):
+    for endpoint in list_endpoints(indexer):
         endpoint.client._wire.http.max_bytes = max_bytes
     return indexer
 
 
 def burst(chain: AChain, txs: int, logs: int) -> Block:
     """Mine one block of `txs` transactions with `logs` logs each."""
-    burst_logs = many(txs * logs)
+    burst_logs = build_logs(txs * logs)
     return chain.show(
         chain.tree.mine(
-            [tx(*burst_logs[place * logs : (place + 1) * logs]) for place in range(txs)]
+            [
+                build_transaction(*burst_logs[place * logs : (place + 1) * logs])
+                for place in range(txs)
+            ]
         )
     )
 
 
 def _of_kinds(logs: int) -> list[Tx]:
-    kinds = (task_created, lambda number: network("TaskQueued", task=task_key(number)))
-    return [tx(kinds[number % 2](number)) for number in range(logs)]
+    kinds = (
+        encode_task_created_log,
+        lambda number: encode_network_log("TaskQueued", task=task_key(number)),
+    )
+    return [build_transaction(kinds[number % 2](number)) for number in range(logs)]
 
 
 def read(source: ChainSource, number: int) -> BlockWindow:
@@ -57,7 +67,7 @@ def read(source: ChainSource, number: int) -> BlockWindow:
 
 
 def splits(reason: str) -> float:
-    return shown("oracle_window_splits_total", reason=reason)
+    return read_metric("oracle_window_splits_total", reason=reason)
 
 
 @pytest.mark.parametrize("final", [True, False], ids=["history", "head"])
@@ -85,7 +95,7 @@ def test_batch_limit_is_restored_after_burst(busy: AChain, open_indexer: OpenInd
     indexer = limited(open_indexer(busy.urls[0], reports=False))
     burst(busy, LOGS // 10, 10)
     busy.quiet(FINALITY + 2)
-    (endpoint,) = endpoints_of(indexer)
+    (endpoint,) = list_endpoints(indexer)
     usual = endpoint.client.batch_limit
 
     indexer.index()
@@ -146,16 +156,20 @@ def test_oversized_full_block_is_read_one_transaction_at_a_time(
 @pytest.mark.timeout(900)
 def test_hundred_thousand_joins_in_one_block_are_read(a_chain: AChain, open_indexer: OpenIndexer):
     """The limit has its real value, 64 MiB."""
-    busy, indexer = made_busy(a_chain), open_indexer(a_chain.urls[0], reports=False)
+    busy, indexer = add_busy_blocks(a_chain), open_indexer(a_chain.urls[0], reports=False)
     indexer.index()
     before = splits("one block's receipts")
     version = {"major": 2, "minor": 5, "patch": 0}
     gpu = {"gpuName": "RTX 4090", "gpuVram": 24, "models": ["sdxl", "llama"]}
     joins = [
-        network("NodeJoined", node=node_address(number), stake=1, **gpu, **version)
+        encode_network_log("NodeJoined", node=node_address(number), stake=1, **gpu, **version)
         for number in range(100_000)
     ]
-    busy.show(busy.tree.mine([tx(*joins[first : first + 50]) for first in range(0, 100_000, 50)]))
+    busy.show(
+        busy.tree.mine(
+            [build_transaction(*joins[first : first + 50]) for first in range(0, 100_000, 50)]
+        )
+    )
 
     indexer.index()
 

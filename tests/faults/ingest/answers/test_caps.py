@@ -14,10 +14,16 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.endpoints import endpoints_of, shown
+from tests.support.ingest.endpoints import list_endpoints, read_metric
 from tests.support.ingest.indexer import FINALITY, Indexer
-from tests.support.ingest.reading import hide, many, no_pins, ranges, whole
-from tests.support.ingest.speaking import task_created
+from tests.support.ingest.reading import (
+    add_fault,
+    build_logs,
+    fetch_all_logs,
+    list_log_ranges,
+    reject_block_hash_filters,
+)
+from tests.support.ingest.speaking import encode_task_created_log
 
 CAPS = [1, 2, 3, 7, 50]
 Headers = Callable[[Provider], None]
@@ -42,7 +48,7 @@ def no_roots(provider: Provider) -> None:
 def crowded(a_chain: AChain) -> AChain:
     """Return a chain of blocks with up to nine logs, some adjacent and some far apart."""
     for number in range(40):
-        a_chain.say(*many(number % 10))
+        a_chain.say(*build_logs(number % 10))
         a_chain.quiet(number % 3)
     a_chain.quiet(FINALITY + 2)
     return a_chain
@@ -50,14 +56,14 @@ def crowded(a_chain: AChain) -> AChain:
 
 def cap(chain: AChain, max_logs: int, headers: Headers = true) -> None:
     """Cap the first endpoint; the headers have the same faults at both endpoints."""
-    hide(chain, log_faults.build_capped_logs_fault(max_logs))
+    add_fault(chain, log_faults.build_capped_logs_fault(max_logs))
     for provider in chain.providers[:2]:
         headers(provider)
 
 
 def cut_off(indexer: Indexer, place: int = 0) -> float:
     name = indexer.source.list_endpoint_names()[place]
-    return shown("oracle_endpoint_truncated_responses_total", endpoint=name)
+    return read_metric("oracle_endpoint_truncated_responses_total", endpoint=name)
 
 
 @pytest.mark.parametrize("alone", [True, False], ids=["alone", "beside an honest one"])
@@ -70,8 +76,8 @@ def test_log_cap_of_endpoint_causes_no_missing_logs_whatever_headers_are_trusted
     indexer = open_indexer(*crowded.urls[: 1 if alone else 2], reports=False)
 
     indexer.index()
-    crowded.say(*many(8))
-    crowded.say(*many(2))
+    crowded.say(*build_logs(8))
+    crowded.say(*build_logs(2))
     indexer.index()
 
     assert indexer.canonical_logs() == crowded.logs()
@@ -83,16 +89,16 @@ def test_log_cap_is_detected_by_splitting_when_receipts_and_block_hashes_are_una
     a_chain: AChain, open_indexer: OpenIndexer, most: int
 ):
     for number in range(30):
-        a_chain.say(task_created(number))
+        a_chain.say(encode_task_created_log(number))
     a_chain.quiet(FINALITY + 2)
     a_chain.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
     indexer = open_indexer(a_chain.urls[0], reports=False)
     indexer.source.set_verification(MINIMAL_POLICY, Calibration(indexer.clock))
     first = a_chain.head.number - (FINALITY + 2) - 29
     cap(a_chain, most)
-    hide(a_chain, no_pins())
+    add_fault(a_chain, reject_block_hash_filters())
 
-    logs = whole(indexer.source, first, a_chain.head.number)
+    logs = fetch_all_logs(indexer.source, first, a_chain.head.number)
 
     assert [(log.block_hash, log.index) for log in logs] == a_chain.logs()[-len(logs) :]
     assert len(logs) == 30
@@ -107,13 +113,15 @@ def test_log_cap_is_stored_and_counted_against_endpoint(
     indexer.source.set_verification(
         VerificationPolicy(), Calibration(capability_store=capability_store)
     )
-    first, second = endpoints_of(indexer)
+    first, second = list_endpoints(indexer)
 
     indexer.index()
 
     assert capability_store.of[first.name, MAX_LOGS_FACT] == "7"
     assert (second.name, MAX_LOGS_FACT) not in capability_store.of
-    assert shown("oracle_endpoint_inconsistent_total", endpoint=first.name, check="logs") == 1
+    assert (
+        read_metric("oracle_endpoint_inconsistent_total", endpoint=first.name, check="logs") == 1
+    )
 
 
 def test_stored_log_cap_is_applied_after_restart(crowded: AChain, open_indexer: OpenIndexer):
@@ -125,7 +133,7 @@ def test_stored_log_cap_is_applied_after_restart(crowded: AChain, open_indexer: 
     many_logs = BlockRange(30, 60)
     # Of another endpoint's kind of answer: larger than the cap.
     indexer.source._window_source._limit_store.restore_limits()
-    endpoints_of(indexer)[0].limits.may_be_truncated(10_000)
+    list_endpoints(indexer)[0].limits.may_be_truncated(10_000)
 
     window = indexer.source.fetch_window(many_logs, with_headers=False)
 
@@ -146,11 +154,13 @@ def test_range_requests_of_omitting_endpoint_are_replaced_by_block_hash_requests
 ):
     """No limit is reached: a range lacks logs that the single blocks have."""
     for number in range(30):
-        a_chain.say(task_created(number))
+        a_chain.say(encode_task_created_log(number))
     a_chain.quiet(FINALITY + 2)
     capability_store = Kept()
     late = hex(a_chain.head.number - 40)
-    hide(a_chain, log_faults.build_omitted_range_logs_fault(lambda log: log["blockNumber"] > late))
+    add_fault(
+        a_chain, log_faults.build_omitted_range_logs_fault(lambda log: log["blockNumber"] > late)
+    )
     no_roots(a_chain.provider)
     indexer = open_indexer(a_chain.urls[0], reports=False)
     indexer.source.set_verification(
@@ -160,7 +170,7 @@ def test_range_requests_of_omitting_endpoint_are_replaced_by_block_hash_requests
     indexer.index()
 
     assert indexer.canonical_logs() == a_chain.logs()
-    assert len(ranges(a_chain.provider)) <= 8
+    assert len(list_log_ranges(a_chain.provider)) <= 8
     assert capability_store.of[indexer.source.list_endpoint_names()[0], OMITS_LOGS_FACT] == "1"
 
 
@@ -168,17 +178,17 @@ def test_lowered_log_cap_of_endpoint_is_detected(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """The earlier size of a response does not show the current cap; no logs are served by hash."""
-    a_chain.say(*many(60))
+    a_chain.say(*build_logs(60))
     for _ in range(120):
-        a_chain.say(*many(4))
+        a_chain.say(*build_logs(4))
     a_chain.quiet(FINALITY + 2)
     no_roots(a_chain.provider)
     indexer = open_indexer(a_chain.urls[0], reports=False, clock=clock)
     indexer.source.set_verification(MINIMAL_POLICY, Calibration(clock))
     last = a_chain.head.number
-    whole(indexer.source, 0, 40)
+    fetch_all_logs(indexer.source, 0, 40)
     cap(a_chain, 10)
-    hide(a_chain, no_pins())
+    add_fault(a_chain, reject_block_hash_filters())
 
     windows = [
         indexer.source._window_source.fetch_window(BlockRange(at, at + 2), with_headers=False)
@@ -193,7 +203,7 @@ def test_block_exceeding_log_cap_without_receipts_is_not_proven(
     crowded: AChain, open_indexer: OpenIndexer
 ):
     """Nothing can prove the missing logs."""
-    block = crowded.say(*many(9))
+    block = crowded.say(*build_logs(9))
     crowded.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
     cap(crowded, 4)
     source = open_indexer(crowded.urls[0]).source

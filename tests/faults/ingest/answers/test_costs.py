@@ -20,8 +20,8 @@ from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Address
 from tests.pools import source_on
 from tests.support.chain.network_logs import NETWORK, ORACLE
-from tests.support.ingest.reading import many
-from tests.support.ingest.speaking import ANYBODY, tx
+from tests.support.ingest.reading import build_logs
+from tests.support.ingest.speaking import ANYBODY, build_transaction
 
 WATCHED = "0x12345678"
 Open = Callable[..., ChainSource]
@@ -46,8 +46,8 @@ class Counting(Provider):
 def tree() -> BlockTree:
     """Return a tree with twice as many blocks with logs as prove the chain's roots."""
     tree = BlockTree()
-    for log in many(40):
-        tree.mine([tx(log)])
+    for log in build_logs(40):
+        tree.mine([build_transaction(log)])
     return tree
 
 
@@ -104,7 +104,7 @@ def test_block_with_logs_also_costs_one_receipts_request(
 ):
     source = open_source()
 
-    block = tree.mine([tx(log) for log in many(3)])
+    block = tree.mine([build_transaction(log) for log in build_logs(3)])
 
     assert requests_for(source, provider, block) == [HEADERS, LOGS, RECEIPTS]
 
@@ -129,7 +129,7 @@ def test_watched_calls_cost_one_receipts_request_per_block(
     source = open_source(watched=True)
     call = Tx(ANYBODY, NETWORK, WATCHED + "00" * 32)
 
-    block = tree.mine([call, tx(many(1)[0])])
+    block = tree.mine([call, build_transaction(build_logs(1)[0])])
 
     assert requests_for(source, provider, block) == [HEADERS, HEADERS, LOGS, RECEIPTS]
 
@@ -158,7 +158,7 @@ def test_reported_costs_equal_actual_requests(
         cost_estimate = estimate_rpc_costs(reader, VerificationPolicy(), None)
 
         empty = requests_for(source, provider, tree.mine())
-        busy = requests_for(source, provider, tree.mine([tx(many(1)[0])]))
+        busy = requests_for(source, provider, tree.mine([build_transaction(build_logs(1)[0])]))
 
         assert (len(empty), len(busy)) == (
             cost_estimate.empty_block,

@@ -67,7 +67,7 @@ def signature(text: str) -> AbiSignature:
     return parse_signature(text)[1]
 
 
-def said(text: str, *values: Any) -> FakeLog:
+def encode_log(text: str, *values: Any) -> FakeLog:
     """Return the log of an event with this signature; an indexed string is replaced by a hash."""
     event = signature(text)
     topics, plain = [event.digest], []
@@ -83,7 +83,7 @@ def said(text: str, *values: Any) -> FakeLog:
 
 def created(**changed: Any) -> FakeLog:
     values = {"fee": 1, "delta": 0, "blob": b"", "gpu": "RTX", "vram": 8, **changed}
-    return said(CREATED, bytes.fromhex(TASK[2:]), *values.values())
+    return encode_log(CREATED, bytes.fromhex(TASK[2:]), *values.values())
 
 
 Heard = Callable[..., Follower]
@@ -126,17 +126,17 @@ def dead(follower: Follower) -> list[tuple[str, str]]:
 def test_case_64_topic_with_different_indexed_inputs_is_decoded_by_topic_count(
     received: Heard,
 ):
-    joins = [said(JOINED, node(n), "RTX", 1) for n in (1, 2)]
+    joins = [encode_log(JOINED, node(n), "RTX", 1) for n in (1, 2)]
 
-    follower = received([joins], [[said(PLAIN, node(1))], [said(INDEXED, node(2))]])
+    follower = received([joins], [[encode_log(PLAIN, node(1))], [encode_log(INDEXED, node(2))]])
 
     assert [member(follower, n).membership for n in (1, 2)] == [Membership.QUIT] * 2
     assert dead(follower) == []
 
 
 def test_case_64_topic_with_equal_topic_count_is_decoded_by_data_length(received: Heard):
-    joins = [said(JOINED, node(n), "RTX", 1) for n in (1, 2)]
-    halts = [said(WORDY, node(1), "too hot"), said(TERSE, node(2), b"\1" * 32)]
+    joins = [encode_log(JOINED, node(n), "RTX", 1) for n in (1, 2)]
+    halts = [encode_log(WORDY, node(1), "too hot"), encode_log(TERSE, node(2), b"\1" * 32)]
 
     follower = received([joins], [[halt] for halt in halts])
 
@@ -148,7 +148,9 @@ def test_case_64_undeclared_event_shape_becomes_dead_letter(received: Heard):
     topic = signature(PLAIN).digest
     odd = FakeLog(CONTRACT, (topic, topic, topic), "0x")
 
-    follower = received([[said(JOINED, node(1), "RTX", 1)]], [[odd], [said(PLAIN, node(1))]])
+    follower = received(
+        [[encode_log(JOINED, node(1), "RTX", 1)]], [[odd], [encode_log(PLAIN, node(1))]]
+    )
 
     assert member(follower, 1).membership is Membership.QUIT
     assert [name for name, _ in dead(follower)] == ["NodeLeft"]
@@ -183,11 +185,11 @@ def test_case_65_invalid_utf8_text_is_marked_and_keeps_its_bytes(received: Heard
 
 
 def test_case_65_address_with_dirty_high_bytes_becomes_dead_letter(received: Heard):
-    clean = said(JOINED, node(1), "RTX", 1)
+    clean = encode_log(JOINED, node(1), "RTX", 1)
     dirty = FakeLog(clean.address, clean.topics, "0x01" + clean.data[4:])
     topic = FakeLog(CONTRACT, (signature(INDEXED).digest, "0x01" + node(2)[2:].rjust(62, "0")))
 
-    follower = received([[dirty], [topic], [said(JOINED, node(3), "RTX", 1)]])
+    follower = received([[dirty], [topic], [encode_log(JOINED, node(3), "RTX", 1)]])
 
     assert follower.nodes().keys() == {node(3)}
     assert dead(follower) == [
@@ -199,8 +201,8 @@ def test_case_65_address_with_dirty_high_bytes_becomes_dead_letter(received: Hea
 
 
 def test_case_66_two_logs_of_one_transaction_both_count(received: Heard):
-    twice = [said(JOINED, node(1), "RTX", 1), said(JOINED, node(2), "RTX", 1)]
-    halts = [said(WORDY, node(1), "x"), said(WORDY, node(2), "x")]
+    twice = [encode_log(JOINED, node(1), "RTX", 1), encode_log(JOINED, node(2), "RTX", 1)]
+    halts = [encode_log(WORDY, node(1), "x"), encode_log(WORDY, node(2), "x")]
 
     follower = received([twice], [halts])
 

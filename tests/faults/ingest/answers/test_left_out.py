@@ -12,10 +12,10 @@ from oracle.domain.coverage import VerificationLevel
 from oracle.errors import TransientError
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.endpoints import endpoints_of, shown
+from tests.support.ingest.endpoints import list_endpoints, read_metric
 from tests.support.ingest.indexer import FINALITY
-from tests.support.ingest.reading import hide, is_log, made_busy, missing
-from tests.support.ingest.speaking import ANYBODY, task_created
+from tests.support.ingest.reading import add_busy_blocks, add_fault, count_missing_logs, is_log
+from tests.support.ingest.speaking import ANYBODY, encode_task_created_log
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 def busy(a_chain: AChain) -> AChain:
-    return made_busy(a_chain)
+    return add_busy_blocks(a_chain)
 
 
 # --- what is left out ---
@@ -36,12 +36,12 @@ def test_case_27_omitted_logs_of_block_are_detected_by_bloom(
 ):
     indexer = open_indexer(busy.urls[0])
     indexer.index()
-    block = busy.say(task_created(1))
-    lie = hide(busy, log_faults.build_omitted_logs_fault(times=1))
+    block = busy.say(encode_task_created_log(1))
+    lie = add_fault(busy, log_faults.build_omitted_logs_fault(times=1))
 
     indexer.index()
 
-    assert (lie.hit_count, missing(indexer)) == (1, 1)
+    assert (lie.hit_count, count_missing_logs(indexer)) == (1, 1)
     assert indexer.canonical_logs()[-1] == (block.hash, 0)
 
 
@@ -51,12 +51,12 @@ def test_case_27_log_omission_is_detected_by_second_endpoint_when_receipts_are_d
     indexer = open_indexer(*busy.urls, clock=clock)
     indexer.source.set_verification(VerificationPolicy(receipts=False), Calibration(clock))
     indexer.index()
-    block = busy.say(task_created(1))
-    hide(busy, log_faults.build_omitted_logs_fault())
+    block = busy.say(encode_task_created_log(1))
+    add_fault(busy, log_faults.build_omitted_logs_fault())
 
     indexer.index()
 
-    assert (missing(indexer), missing(indexer, 1)) == (1, 0)
+    assert (count_missing_logs(indexer), count_missing_logs(indexer, 1)) == (1, 0)
     assert indexer.canonical_logs()[-1] == (block.hash, 0)
 
 
@@ -67,8 +67,8 @@ def test_case_27_log_omitted_by_both_urls_of_one_provider_is_detected_by_another
     indexer = open_indexer(*urls, clock=clock)
     indexer.source.set_verification(VerificationPolicy(receipts=False), Calibration(clock))
     indexer.index()
-    block = busy.say(task_created(1))
-    hide(busy, log_faults.build_omitted_logs_fault())
+    block = busy.say(encode_task_created_log(1))
+    add_fault(busy, log_faults.build_omitted_logs_fault())
 
     indexer.index()
 
@@ -78,22 +78,24 @@ def test_case_27_log_omitted_by_both_urls_of_one_provider_is_detected_by_another
 def test_case_28_log_omitted_from_range_is_recovered_from_receipts_and_counted(
     busy: AChain, open_indexer: OpenIndexer
 ):
-    block = busy.say(task_created(1), task_created(2), task_created(3))
+    block = busy.say(
+        encode_task_created_log(1), encode_task_created_log(2), encode_task_created_log(3)
+    )
     busy.quiet(FINALITY + 2)
-    hide(busy, log_faults.build_omitted_range_logs_fault(is_log(block, 1)))
+    add_fault(busy, log_faults.build_omitted_range_logs_fault(is_log(block, 1)))
     indexer = open_indexer(*busy.urls, reports=False)
 
     indexer.index()
 
-    label = endpoints_of(indexer)[0].name
-    assert missing(indexer) == 1
-    assert shown("oracle_endpoint_inconsistent_total", endpoint=label, check="logs") == 1
+    label = list_endpoints(indexer)[0].name
+    assert count_missing_logs(indexer) == 1
+    assert read_metric("oracle_endpoint_inconsistent_total", endpoint=label, check="logs") == 1
     assert indexer.canonical_logs() == busy.logs()
 
 
 def test_case_28_unfinalized_blocks_are_requested_by_hash(busy: AChain, open_indexer: OpenIndexer):
-    block = busy.say(task_created(1))
-    hide(busy, log_faults.build_omitted_range_logs_fault())
+    block = busy.say(encode_task_created_log(1))
+    add_fault(busy, log_faults.build_omitted_range_logs_fault())
     source = open_indexer(busy.urls[0]).source
     source.set_verification(VerificationPolicy(head=VerificationLevel.PINNED))
 
@@ -106,9 +108,9 @@ def test_case_28_unfinalized_blocks_are_requested_by_hash(busy: AChain, open_ind
 def test_case_28_rereading_by_hash_finds_log_omitted_from_range(
     busy: AChain, open_indexer: OpenIndexer
 ):
-    block = busy.say(task_created(1))
-    busy.say(task_created(2))
-    hide(busy, log_faults.build_omitted_range_logs_fault(is_log(block)))
+    block = busy.say(encode_task_created_log(1))
+    busy.say(encode_task_created_log(2))
+    add_fault(busy, log_faults.build_omitted_range_logs_fault(is_log(block)))
     source = open_indexer(busy.urls[0]).source
     source.set_verification(MINIMAL_POLICY)
     # One of a few windows is read by hash as well; this one, and not the next.
@@ -124,17 +126,17 @@ def test_case_28_rereading_by_hash_finds_log_omitted_from_range(
 
 
 def test_case_29_missing_log_is_restored_before_fold(busy: AChain, open_indexer: OpenIndexer):
-    block = busy.say(*(task_created(number) for number in range(5)))
+    block = busy.say(*(encode_task_created_log(number) for number in range(5)))
     busy.quiet(FINALITY + 2)
     honest = open_indexer(busy.urls[1], reports=False)
     honest.index()
-    lie = hide(busy, log_faults.build_omitted_logs_fault(is_log(block, 2)))
+    lie = add_fault(busy, log_faults.build_omitted_logs_fault(is_log(block, 2)))
     indexer = open_indexer(busy.urls[0], reports=False)
 
     indexer.index()
 
     assert lie.hit_count > 0
-    assert missing(indexer) == 1
+    assert count_missing_logs(indexer) == 1
     assert indexer.canonical_logs() == busy.logs()
     assert indexer.digest() == honest.digest()
 
@@ -142,11 +144,11 @@ def test_case_29_missing_log_is_restored_before_fold(busy: AChain, open_indexer:
 def test_case_29_block_whose_only_log_was_omitted_is_proven_on_reread(
     busy: AChain, open_indexer: OpenIndexer
 ):
-    block = busy.say(task_created(1))
+    block = busy.say(encode_task_created_log(1))
     # Of others: nothing in it makes us look.
     busy.show(busy.tree.mine([Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))]))
     busy.quiet(FINALITY + 2)
-    hide(busy, log_faults.build_omitted_logs_fault(is_log(block)))
+    add_fault(busy, log_faults.build_omitted_logs_fault(is_log(block)))
     source = open_indexer(busy.urls[0]).source
 
     window = source.fetch_verified_window(
@@ -166,7 +168,7 @@ def test_case_50_history_pruned_by_one_endpoint_is_read_from_archive(
     busy: AChain, open_indexer: OpenIndexer, *, silent: bool
 ):
     if silent:
-        hide(busy, log_faults.build_silent_pruning_fault(busy.head.number - 2))
+        add_fault(busy, log_faults.build_silent_pruning_fault(busy.head.number - 2))
     else:
         busy.provider.pruned_below = busy.head.number - 2
     indexer = open_indexer(*busy.urls, reports=False)
@@ -181,7 +183,7 @@ def test_case_50_stored_rows_remain_after_chain_prunes_blocks(
 ):
     indexer = open_indexer(busy.urls[0], reports=False)
     indexer.index()
-    hide(busy, log_faults.build_silent_pruning_fault(busy.head.number - 2))
+    add_fault(busy, log_faults.build_silent_pruning_fault(busy.head.number - 2))
 
     with pytest.raises(TransientError, match="pruned or not available yet"):
         indexer.source.fetch_verified_window(BlockRange(0, 50), VerificationLevel.PROVEN)
@@ -194,11 +196,11 @@ def test_case_50_stored_rows_remain_after_chain_prunes_blocks(
 def test_case_51_proxy_caching_an_orphaned_block_is_outvoted_by_synced_endpoint(
     busy: AChain, open_indexer: OpenIndexer
 ):
-    hide(busy, block_faults.build_stale_cache_fault())
+    add_fault(busy, block_faults.build_stale_cache_fault())
     indexer = open_indexer(*busy.urls)
     indexer.index()
     tip = indexer.cursor
-    busy.say(task_created(1), on=busy.back(1))
+    busy.say(encode_task_created_log(1), on=busy.back(1))
     busy.quiet(3)
 
     name = indexer.source.list_endpoint_names()[0]

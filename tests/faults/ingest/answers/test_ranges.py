@@ -16,9 +16,9 @@ from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.endpoints import follow, shown
+from tests.support.ingest.endpoints import follow_until_idle, read_metric
 from tests.support.ingest.indexer import FINALITY, Indexer
-from tests.support.ingest.reading import many, ranges, whole
+from tests.support.ingest.reading import build_logs, fetch_all_logs, list_log_ranges
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def history(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> 
 
 def test_case_30_silent_cap_at_round_number_is_detected(history: Indexer, a_chain: AChain):
     for _ in range(16):
-        a_chain.say(*many(10))
+        a_chain.say(*build_logs(10))
     a_chain.quiet(FINALITY)
     cap = log_faults.build_capped_logs_fault(100)
     a_chain.provider.faults.append(cap)
@@ -46,7 +46,7 @@ def test_case_30_silent_cap_at_round_number_is_detected(history: Indexer, a_chai
     history.index()
 
     assert history.canonical_logs() == a_chain.logs()
-    assert shown("oracle_window_splits_total", reason="may be cut off") > 0
+    assert read_metric("oracle_window_splits_total", reason="may be cut off") > 0
 
 
 def test_case_30_silent_cap_at_any_number_is_detected_on_repetition(
@@ -55,13 +55,13 @@ def test_case_30_silent_cap_at_any_number_is_detected_on_repetition(
     """There are no receipts that could prove anything."""
     history.source.set_verification(MINIMAL_POLICY, Calibration(clock))
     for _ in range(16):
-        a_chain.say(*many(10))
+        a_chain.say(*build_logs(10))
     a_chain.quiet(FINALITY)
     first = history.source.fetch_window(BlockRange(0, 30), with_headers=False)
     a_chain.provider.faults.append(log_faults.build_capped_logs_fault(len(first.logs)))
     last = a_chain.head.number
 
-    later_logs = whole(history.source, 31, last)
+    later_logs = fetch_all_logs(history.source, 31, last)
 
     assert [(log.block_hash, log.index) for log in [*first.logs, *later_logs]] == a_chain.logs()
 
@@ -82,7 +82,7 @@ def test_case_31_range_with_too_many_results_is_split_and_each_log_is_read_once(
 def test_case_32_oversized_block_is_read_from_its_receipts(
     history: Indexer, a_chain: AChain, receipts: str, *, final: bool
 ):
-    a_chain.say(*many(12))
+    a_chain.say(*build_logs(12))
     a_chain.quiet(FINALITY if final else 0)
     a_chain.provider.faults.append(message_faults.build_result_limit_fault(10))
     if receipts == "of a transaction":
@@ -96,18 +96,20 @@ def test_case_32_oversized_block_is_read_from_its_receipts(
 def test_case_32_oversized_block_without_receipts_is_reported_and_retried(
     history: Indexer, a_chain: AChain
 ):
-    block = a_chain.say(*many(12))
+    block = a_chain.say(*build_logs(12))
     a_chain.quiet(FINALITY)
     a_chain.provider.faults.append(message_faults.build_result_limit_fault(10))
     a_chain.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
 
     with pytest.raises(TransientError, match="its receipts are not available"):
-        whole(history.source, 0, a_chain.head.number)
-    before = Counter(ranges(a_chain.provider))
+        fetch_all_logs(history.source, 0, a_chain.head.number)
+    before = Counter(list_log_ranges(a_chain.provider))
     with pytest.raises(TransientError, match="its receipts are not available"):
-        whole(history.source, block.number, block.number)
+        fetch_all_logs(history.source, block.number, block.number)
 
-    assert set(Counter(ranges(a_chain.provider)) - before) == {(block.number, block.number)}
+    assert set(Counter(list_log_ranges(a_chain.provider)) - before) == {
+        (block.number, block.number)
+    }
 
 
 @pytest.mark.parametrize(
@@ -124,7 +126,7 @@ def test_case_34_invalid_range_suggestion_is_ignored_and_the_range_is_halved(
     history.index()
 
     assert history.canonical_logs() == a_chain.logs()
-    assert max(Counter(ranges(a_chain.provider)).values()) == 1
+    assert max(Counter(list_log_ranges(a_chain.provider)).values()) == 1
 
 
 def test_case_34_valid_range_suggestion_is_used(history: Indexer, a_chain: AChain):
@@ -135,7 +137,7 @@ def test_case_34_valid_range_suggestion_is_used(history: Indexer, a_chain: AChai
 
     history.index()
 
-    assert ranges(a_chain.provider)[1] == (0, 4)
+    assert list_log_ranges(a_chain.provider)[1] == (0, 4)
     assert history.canonical_logs() == a_chain.logs()
 
 
@@ -167,7 +169,7 @@ def test_case_35_range_with_unexplained_error_is_requested_from_another_endpoint
 
     indexer.index()
 
-    assert ranges(a_chain.providers[0])[0] == ranges(a_chain.providers[1])[0]
+    assert list_log_ranges(a_chain.providers[0])[0] == list_log_ranges(a_chain.providers[1])[0]
     assert indexer.canonical_logs() == a_chain.logs()
 
 
@@ -179,11 +181,11 @@ def test_case_35_range_with_unexplained_error_at_every_endpoint_is_split(
     for provider in a_chain.providers:
         provider.faults.append(message_faults.build_range_limit_fault(3, UNKNOWN_MESSAGE))
 
-    follow(indexer, clock)
+    follow_until_idle(indexer, clock)
 
     assert indexer.canonical_logs() == a_chain.logs()
     for provider in a_chain.providers:
-        assert max(Counter(ranges(provider)).values(), default=0) <= 2
+        assert max(Counter(list_log_ranges(provider)).values(), default=0) <= 2
 
 
 def test_case_36_range_limit_with_changed_error_text_is_detected_by_halving(
@@ -191,7 +193,7 @@ def test_case_36_range_limit_with_changed_error_text_is_detected_by_halving(
 ):
     range_limit = message_faults.build_range_limit_fault(10, RANGE_MESSAGES[2])
     a_chain.provider.faults.append(range_limit)
-    follow(history, clock)
+    follow_until_idle(history, clock)
     a_chain.provider.faults[:] = [
         message_faults.build_range_limit_fault(
             6, ErrorMessage(-32000, "Es werden zu viele Bloecke verlangt")
@@ -201,7 +203,7 @@ def test_case_36_range_limit_with_changed_error_text_is_detected_by_halving(
     a_chain.quiet(FINALITY)
     history.restart()
 
-    follow(history, clock)
+    follow_until_idle(history, clock)
 
     assert range_limit.hit_count == 1
     assert history.canonical_logs() == a_chain.logs()

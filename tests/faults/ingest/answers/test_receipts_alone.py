@@ -18,8 +18,8 @@ from oracle.errors import TransientError
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.indexer import FINALITY
-from tests.support.ingest.reading import hide, is_log, missing, ranges
-from tests.support.ingest.speaking import ANYBODY, task_created
+from tests.support.ingest.reading import add_fault, count_missing_logs, is_log, list_log_ranges
+from tests.support.ingest.speaking import ANYBODY, encode_task_created_log
 
 FULL, EMPTY = 90, 10
 LEAST = verifier.MIN_NONEMPTY_BLOCKS
@@ -29,9 +29,9 @@ LEAST = verifier.MIN_NONEMPTY_BLOCKS
 def dense(a_chain: AChain) -> AChain:
     """Return a chain of blocks with two of our logs each, and a few empty blocks."""
     for number in range(LEAST + FULL):
-        a_chain.say(task_created(2 * number), task_created(2 * number + 1))
+        a_chain.say(encode_task_created_log(2 * number), encode_task_created_log(2 * number + 1))
     a_chain.quiet(EMPTY)
-    a_chain.say(task_created(10_000))
+    a_chain.say(encode_task_created_log(10_000))
     a_chain.quiet(FINALITY + 2)
     return a_chain
 
@@ -59,7 +59,8 @@ def said_at_the_end(chain: AChain) -> list[tuple[str, int]]:
 
 def asked_for_logs(chain: AChain, blocks: BlockRange) -> bool:
     return any(
-        first <= blocks.last and blocks.first <= last for first, last in ranges(chain.provider)
+        first <= blocks.last and blocks.first <= last
+        for first, last in list_log_ranges(chain.provider)
     )
 
 
@@ -84,18 +85,18 @@ def test_endpoint_omitting_logs_causes_no_missing_logs_when_receipts_are_read(
 ):
     indexer, blocks = open_indexer(dense.urls[0], reports=False), the_end(dense)
     learned(indexer.source)
-    lie = hide(dense, log_faults.build_omitted_logs_fault(is_log(dense.head)))
+    lie = add_fault(dense, log_faults.build_omitted_logs_fault(is_log(dense.head)))
 
     window = indexer.source.fetch_window(blocks, with_headers=False)
 
-    assert (lie.hit_count, missing(indexer)) == (0, 0)
+    assert (lie.hit_count, count_missing_logs(indexer)) == (0, 0)
     assert places(list(window.logs)) == said_at_the_end(dense)
 
 
 def test_logs_are_requested_when_bloom_excludes_block(dense: AChain, open_indexer: OpenIndexer):
     """The block's receipts would not be read, because a request for logs costs less."""
     dense.show(dense.tree.mine([Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))]))
-    dense.say(task_created(20_000))
+    dense.say(encode_task_created_log(20_000))
     dense.quiet(FINALITY + 2)
     blocks = the_end(dense)
     source = learned(open_indexer(dense.urls[0]).source)
@@ -175,7 +176,7 @@ def test_window_with_false_receipts_is_rejected_without_requesting_logs(
     dense: AChain, open_indexer: OpenIndexer, lie: Callable[[], InjectedFault]
 ):
     source, blocks = learned(open_indexer(dense.urls[0]).source), the_end(dense)
-    fault = hide(dense, lie())
+    fault = add_fault(dense, lie())
 
     with pytest.raises(TransientError):
         source.fetch_window(blocks, with_headers=False)
@@ -188,7 +189,7 @@ def test_window_with_false_receipts_is_rejected_without_requesting_logs(
 def test_history_is_complete_when_one_of_two_endpoints_returns_false_receipts(
     dense: AChain, open_indexer: OpenIndexer, lie: Callable[[], InjectedFault]
 ):
-    hide(dense, lie())
+    add_fault(dense, lie())
     indexer = open_indexer(*dense.urls, reports=False)
 
     indexer.index()

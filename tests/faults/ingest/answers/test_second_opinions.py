@@ -14,10 +14,15 @@ from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.rebuild import RebuildOptions
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.faults.ingest.endpoints.test_new_heads import until
-from tests.faults.ingest.proofs.test_audit import WINDOW, audited, leave_one_out, prove_by
+from tests.faults.ingest.proofs.test_audit import (
+    WINDOW,
+    audit_due_windows,
+    omit_one_log,
+    set_verification_policy,
+)
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.indexer import FINALITY, Indexer
-from tests.support.ingest.reading import hide, made_busy
+from tests.support.ingest.reading import add_busy_blocks, add_fault
 from tests.support.ingest.speaking import ANYBODY
 
 
@@ -70,16 +75,16 @@ def followed(
 def test_audit_repairs_log_omitted_by_removed_endpoint(a_chain: AChain, open_indexer: OpenIndexer):
     a_chain.live(40)
     a_chain.quiet(FINALITY + WINDOW)
-    leave_one_out(a_chain)
+    omit_one_log(a_chain)
     a_chain.serve()
     a_chain.show(a_chain.head)
     indexer = open_indexer(a_chain.urls[0], reports=False)
-    prove_by(indexer, MINIMAL_POLICY)
+    set_verification_policy(indexer, MINIMAL_POLICY)
     indexer.index()
     indexer.restart(a_chain.urls[1:])
     indexer.index()
 
-    audits = audited(indexer)
+    audits = audit_due_windows(indexer)
 
     assert [audit.outcome for audit in audits if audit.difference] == ["repaired"]
     assert indexer.canonical_logs() == a_chain.logs()
@@ -88,16 +93,16 @@ def test_audit_repairs_log_omitted_by_removed_endpoint(a_chain: AChain, open_ind
 def test_audit_denies_logs_fabricated_by_auditor_beyond_proof_limit(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
-    made_busy(a_chain)
+    add_busy_blocks(a_chain)
     quiet = [a_chain.quiet(1) for _ in range(60)]
     a_chain.quiet(FINALITY + WINDOW)
     indexer = open_indexer(*a_chain.urls, reports=False)
     indexer.index()
     before = indexer.canonical_logs()
     every = {"fromBlock": "0x0", "toBlock": hex(a_chain.head.number)}
-    hide(a_chain, invents(quiet, a_chain.provider.handle_call("eth_getLogs", [every])[0]), 1)
+    add_fault(a_chain, invents(quiet, a_chain.provider.handle_call("eth_getLogs", [every])[0]), 1)
 
-    audits = audited(indexer, quiet[-1].number + 1)
+    audits = audit_due_windows(indexer, quiet[-1].number + 1)
 
     assert indexer.canonical_logs() == before
     assert {audit.outcome for audit in audits if audit.difference} == {"denied"}
@@ -116,7 +121,9 @@ def test_case_26_logs_of_another_fork_are_rejected_even_without_receipt_proofs(
         if log["blockHash"] == here:
             log["blockHash"] = "0x" + "ab" * 32
 
-    lie = hide(a_chain, log_faults.build_changed_each_log_fault("logs of another fork", moved))
+    lie = add_fault(
+        a_chain, log_faults.build_changed_each_log_fault("logs of another fork", moved)
+    )
     indexer = open_indexer(*a_chain.urls, reports=False)
 
     indexer.index()
@@ -126,7 +133,7 @@ def test_case_26_logs_of_another_fork_are_rejected_even_without_receipt_proofs(
 
 
 def test_audit_at_head_waits_for_full_windows(a_chain: AChain, open_indexer: OpenIndexer):
-    made_busy(a_chain)
+    add_busy_blocks(a_chain)
     indexer = open_indexer(*a_chain.urls, reports=False)
     indexer.index()
     auditor = Auditor(window_blocks=20, resample_interval=2**63)
@@ -157,7 +164,7 @@ def test_case_50_pruned_history_is_not_read_as_empty_in_small_windows(
             block_faults.build_wrong_receipts_root_fault(),
             block_faults.build_zero_bloom_fault(),
         ]
-    hide(a_chain, log_faults.build_silent_pruning_fault(60))
+    add_fault(a_chain, log_faults.build_silent_pruning_fault(60))
     indexer = small_windows(open_indexer(*a_chain.urls, reports=False), 10)
 
     indexer.index()
@@ -175,7 +182,7 @@ def test_case_50_history_pruned_within_window_is_not_read_as_empty(
             block_faults.build_wrong_receipts_root_fault(),
             block_faults.build_zero_bloom_fault(),
         ]
-    hide(a_chain, log_faults.build_silent_pruning_fault(60))
+    add_fault(a_chain, log_faults.build_silent_pruning_fault(60))
     indexer = open_indexer(*a_chain.urls, reports=False)
 
     indexer.index()
@@ -186,12 +193,12 @@ def test_case_50_history_pruned_within_window_is_not_read_as_empty(
 def test_indexing_does_not_wait_for_late_auditor(a_chain: AChain, open_indexer: OpenIndexer):
     a_chain.live(40)
     a_chain.quiet(FINALITY + WINDOW)
-    leave_one_out(a_chain)
+    omit_one_log(a_chain)
     indexer = open_indexer(*a_chain.urls, reports=False)
-    prove_by(indexer, MINIMAL_POLICY)
+    set_verification_policy(indexer, MINIMAL_POLICY)
     indexer.index()
     gate = Event()
-    hide(a_chain, transport_faults.build_held_response_fault(gate, methods="eth_getLogs"), 1)
+    add_fault(a_chain, transport_faults.build_held_response_fault(gate, methods="eth_getLogs"), 1)
     auditor = Auditor(window_blocks=a_chain.head.number - FINALITY + 1, wait_seconds=0.0)
 
     def turn() -> AuditResult | None:

@@ -22,10 +22,10 @@ from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from tests.pools import source_on
 from tests.support.chain.network_logs import NETWORK, ORACLE
-from tests.support.ingest.endpoints import shown
+from tests.support.ingest.endpoints import read_metric
 from tests.support.ingest.indexer import CHAIN_ID
-from tests.support.ingest.reading import many, trust
-from tests.support.ingest.speaking import tx
+from tests.support.ingest.reading import build_logs, read_feature_metric
+from tests.support.ingest.speaking import build_transaction
 
 WATCHED = "0x12345678"
 CALLER, THIEF = (Address(create_account(number)) for number in (1, 2))
@@ -39,8 +39,8 @@ Open = Callable[..., ChainSource]
 def tree() -> BlockTree:
     """Return a tree with enough blocks with logs to prove the chain's roots before a lie."""
     tree = BlockTree(CHAIN_ID)
-    for log in many(40):
-        tree.mine([tx(log)])
+    for log in build_logs(40):
+        tree.mine([build_transaction(log)])
     return tree
 
 
@@ -90,7 +90,7 @@ def read(source: ChainSource, number: int, *, with_headers: bool = False) -> Blo
 
 def unproven(source: ChainSource, place: int = 0) -> float:
     name = source.list_endpoint_names()[place]
-    return shown("oracle_verify_unproven_senders_total", endpoint=name)
+    return read_metric("oracle_verify_unproven_senders_total", endpoint=name)
 
 
 # --- honest ---
@@ -183,7 +183,7 @@ def test_false_sender_is_counted_against_endpoint(tree: BlockTree, open_source: 
 
     name = source.list_endpoint_names()[0]
     # It was asked about the block alone once more, to be proven wrong.
-    assert shown("oracle_verify_failures_total", check="sender", endpoint=name) == 2
+    assert read_metric("oracle_verify_failures_total", check="sender", endpoint=name) == 2
 
 
 @pytest.mark.parametrize("lie", LIES, ids=str)
@@ -216,4 +216,4 @@ def test_false_sender_reported_by_all_endpoints_is_accepted_as_unproven(
     window = read(source, block.number)
 
     assert [call.sender for call in window.calls] == [THIEF]
-    assert (window.proven, unproven(source), trust("sender")) == ((), 1, -1)
+    assert (window.proven, unproven(source), read_feature_metric("sender")) == ((), 1, -1)

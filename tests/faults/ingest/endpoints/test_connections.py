@@ -16,7 +16,7 @@ from oracle.rpc.responses import Quantity
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.endpoints import follow
+from tests.support.ingest.endpoints import follow_until_idle
 
 
 @pytest.fixture
@@ -98,5 +98,5 @@ def test_case_56_dns_route_and_certificate_failures_count_as_unreachable_and_cau
     clock = VirtualClock()
     indexer = open_indexer(url, a_chain.urls[0], clock=clock)
 
-    assert follow(indexer, clock) == 0
+    assert follow_until_idle(indexer, clock) == 0
     assert indexer.canonical_logs() == a_chain.logs()

@@ -18,10 +18,10 @@ from oracle.errors import TransientError
 from oracle.rpc.provider_dialects import DIALECTS, ProviderMessage, RefusedFeature
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.endpoints import endpoints_of, follow
+from tests.support.ingest.endpoints import follow_until_idle, list_endpoints
 from tests.support.ingest.indexer import FINALITY, Indexer
 from tests.support.ingest.proofs import Site
-from tests.support.ingest.reading import ranges
+from tests.support.ingest.reading import list_log_ranges
 
 # How many blocks, and how many logs, the endpoint takes at once.
 BLOCKS, LOGS = 3, 4
@@ -79,10 +79,10 @@ def test_refused_range_is_split_until_accepted(
     error_message = ErrorMessage(row.code, row.example)
     provider.faults.append(message_faults.build_range_limit_fault(BLOCKS, error_message))
 
-    waited = follow(indexer, clock)
+    waited = follow_until_idle(indexer, clock)
 
     assert indexer.canonical_logs() == a_chain.logs()
-    assert ranges(provider)
+    assert list_log_ranges(provider)
     # No tick fails: a run that ends at the first failure comes to its end.
     assert waited == 0
 
@@ -109,7 +109,7 @@ def test_range_with_gateway_timeout_is_split_until_accepted(
         transport_faults.build_http_status_fault(status, when=is_wide, methods="eth_getLogs")
     )
 
-    waited = follow(indexer, clock)
+    waited = follow_until_idle(indexer, clock)
 
     assert indexer.canonical_logs() == a_chain.logs()
     assert waited == 0
@@ -119,7 +119,7 @@ def test_range_request_without_response_is_retried_with_a_smaller_range(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer, provider = opened(a_chain, open_indexer, clock, is_alone=True)
-    for endpoint in endpoints_of(indexer):
+    for endpoint in list_endpoints(indexer):
         endpoint.client._wire._timeout_seconds = 0.3
     gate = Event()
     provider.faults.append(
@@ -128,7 +128,7 @@ def test_range_request_without_response_is_retried_with_a_smaller_range(
     try:
         with pytest.raises(TransientError) as ended:
             indexer.index()
-        follow(indexer, clock)
+        follow_until_idle(indexer, clock)
     finally:
         gate.set()
 
@@ -151,7 +151,7 @@ def test_range_refused_for_its_result_size_is_split_until_accepted(
     error_message = ErrorMessage(row.code, row.example)
     provider.faults.append(message_faults.build_result_limit_fault(LOGS, error_message))
 
-    follow(indexer, clock)
+    follow_until_idle(indexer, clock)
 
     assert indexer.canonical_logs() == a_chain.logs()
 
@@ -170,7 +170,7 @@ def test_temporary_refusal_is_retried(
     fault = fault_of(row, {"methods": "eth_getLogs", "times": 3})
     provider.faults.append(fault)
 
-    follow(indexer, clock)
+    follow_until_idle(indexer, clock)
 
     assert fault.hit_count == 3
     assert indexer.canonical_logs() == a_chain.logs()
@@ -194,7 +194,7 @@ def test_pruned_history_is_never_read_as_empty(
             indexer.step()
         clock.advance(60)
     provider.faults.clear()
-    follow(indexer, clock)
+    follow_until_idle(indexer, clock)
 
     assert indexer.canonical_logs() == a_chain.logs()
 
@@ -220,7 +220,7 @@ def test_missing_method_is_replaced_by_fallback(
     )
     provider.faults += [refused, by_hash, message_faults.build_result_limit_fault(LOGS)]
 
-    follow(indexer, clock)
+    follow_until_idle(indexer, clock)
 
     assert indexer.canonical_logs() == a_chain.logs()
 
@@ -272,13 +272,13 @@ def test_refused_batch_is_sent_as_single_requests(
     fault = refusal(row)
     provider.faults.append(fault)
 
-    follow(indexer, clock)
-    answers = endpoints_of(indexer)[-1].client.send_mixed_batch(
+    follow_until_idle(indexer, clock)
+    answers = list_endpoints(indexer)[-1].client.send_mixed_batch(
         [("eth_chainId", []), ("net_version", [])]
     )
 
     assert indexer.canonical_logs() == a_chain.logs()
     assert len(answers) == 2
-    assert endpoints_of(indexer)[-1].client.batch_limit == 1
+    assert list_endpoints(indexer)[-1].client.batch_limit == 1
     # It was tried and halved a few times, not for each batch.
     assert 0 < fault.hit_count <= 10

@@ -13,7 +13,7 @@ from oracle.errors import InputError
 from oracle.rpc.new_heads import PAUSE_SECONDS, NewHeadSubscription, PolledHead
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.endpoints import shown
+from tests.support.ingest.endpoints import read_metric
 from tests.support.ingest.indexer import Indexer
 
 # A test that waits for longer has failed.
@@ -77,7 +77,7 @@ def test_new_head_wakes_indexer(a_chain: AChain, woken: Event):
 def test_case_55_silent_websocket_is_reconnected_when_polling_finds_blocks(
     a_chain: AChain, indexer: Indexer, line: PushServer, woken: Event, clock: VirtualClock
 ):
-    before = shown("oracle_websocket_failures_total", reason="silent")
+    before = read_metric("oracle_websocket_failures_total", reason="silent")
     line.is_silent = True
     # Three blocks of twelve seconds are borne, as long as polling sees none.
     clock.advance(1_000)
@@ -86,7 +86,7 @@ def test_case_55_silent_websocket_is_reconnected_when_polling_finds_blocks(
 
     until(lambda: line.subscription_count == 2)
 
-    assert shown("oracle_websocket_failures_total", reason="silent") == before + 1
+    assert read_metric("oracle_websocket_failures_total", reason="silent") == before + 1
     assert not woken.is_set()
     assert indexer.canonical_logs() == a_chain.logs()
 
@@ -94,7 +94,7 @@ def test_case_55_silent_websocket_is_reconnected_when_polling_finds_blocks(
 def test_case_55_websocket_backs_off_for_five_minutes_after_two_failures(
     a_chain: AChain, indexer: Indexer, line: PushServer, woken: Event, clock: VirtualClock
 ):
-    failures = shown("oracle_websocket_failures_total", reason="silent")
+    failures = read_metric("oracle_websocket_failures_total", reason="silent")
     line.is_silent = True
     for round_ in (1, 2):
         until(lambda round_=round_: line.subscription_count == round_)  # type: ignore[misc]  # mypy cannot infer it
@@ -103,7 +103,8 @@ def test_case_55_websocket_backs_off_for_five_minutes_after_two_failures(
         indexer.index()
         until(
             lambda round_=round_: (  # type: ignore[misc]  # mypy cannot infer it
-                shown("oracle_websocket_failures_total", reason="silent") == failures + round_
+                read_metric("oracle_websocket_failures_total", reason="silent")
+                == failures + round_
             )
         )
     line.is_silent = False

@@ -24,9 +24,9 @@ from tests.faults.ingest.conftest import OpenIndexer
 from tests.pools import caller_of
 from tests.support.chain.network_logs import NETWORK, ORACLE
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.endpoints import endpoints_of, follow, shown
+from tests.support.ingest.endpoints import follow_until_idle, list_endpoints, read_metric
 from tests.support.ingest.indexer import CHAIN_ID, CONTRACTS, FINALITY
-from tests.support.ingest.reading import made_busy, trust
+from tests.support.ingest.reading import add_busy_blocks, read_feature_metric
 
 
 @pytest.mark.parametrize(
@@ -42,22 +42,22 @@ from tests.support.ingest.reading import made_busy, trust
 def test_transaction_receipts_prove_chain_when_block_receipts_are_unsupported(
     a_chain: AChain, open_indexer: OpenIndexer, words: ErrorMessage
 ):
-    made_busy(a_chain)
+    add_busy_blocks(a_chain)
     clock = VirtualClock()
     a_chain.provider.faults.append(build_error_fault(words, methods="eth_getBlockReceipts"))
     indexer = open_indexer(a_chain.urls[0], clock=clock)
 
-    took = follow(indexer, clock)
+    took = follow_until_idle(indexer, clock)
 
     assert took == 0
     assert indexer.canonical_logs() == a_chain.logs()
-    assert trust("receipts_root") == 1
+    assert read_feature_metric("receipts_root") == 1
 
 
 def test_receipts_are_requested_individually_when_blocks_contain_full_transactions(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
-    made_busy(a_chain)
+    add_busy_blocks(a_chain)
     error_message = ErrorMessage(-32600, "Unsupported method: eth_getBlockReceipts")
     a_chain.provider.faults.append(
         build_error_fault(error_message, methods="eth_getBlockReceipts")
@@ -70,7 +70,7 @@ def test_receipts_are_requested_individually_when_blocks_contain_full_transactio
     indexer.index()
 
     assert indexer.canonical_logs() == a_chain.logs()
-    assert trust("receipts_root") == 1
+    assert read_feature_metric("receipts_root") == 1
 
 
 def refused(form: str) -> InjectedFault:
@@ -111,13 +111,13 @@ def test_endpoint_without_batch_support_gets_single_requests_permanently(
     clock = VirtualClock()
     indexer = open_indexer(a_chain.urls[0], clock=clock)
 
-    took = follow(indexer, clock)
+    took = follow_until_idle(indexer, clock)
     learnt = refusal.hit_count
     a_chain.live(5)
-    follow(indexer, clock)
+    follow_until_idle(indexer, clock)
 
     assert (took, refusal.hit_count - learnt) == (0, 0)
-    assert endpoints_of(indexer)[0].client.batch_limit == 1
+    assert list_endpoints(indexer)[0].client.batch_limit == 1
     assert indexer.canonical_logs() == a_chain.logs()
 
 
@@ -131,14 +131,14 @@ def test_batches_refused_with_auth_status_do_not_stop_indexing(
     clock = VirtualClock()
     indexer = open_indexer(a_chain.urls[0], clock=clock)
 
-    assert follow(indexer, clock) == 0
+    assert follow_until_idle(indexer, clock) == 0
     assert indexer.canonical_logs() == a_chain.logs()
 
 
 def test_unsupported_method_in_batch_does_not_disable_batches(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
-    made_busy(a_chain)
+    add_busy_blocks(a_chain)
 
     def one_for_all(requests: Sequence[FakeRequest], sent: list[dict[str, Any]]) -> object:
         if requests[0].method != "eth_getBlockReceipts":
@@ -155,8 +155,8 @@ def test_unsupported_method_in_batch_does_not_disable_batches(
 
     indexer.index()
 
-    assert endpoints_of(indexer)[0].client.batch_limit == MAX_BATCH_SIZE
-    assert trust("receipts_root") == 1
+    assert list_endpoints(indexer)[0].client.batch_limit == MAX_BATCH_SIZE
+    assert read_feature_metric("receipts_root") == 1
 
 
 def test_sender_uses_single_requests_after_batch_is_refused(a_chain: AChain):
@@ -256,7 +256,7 @@ def test_log_timestamp_is_taken_from_header_and_mismatch_is_counted(
         log_faults.build_log_field_fault("blockTimestamp", TIMES[written])
     )
     indexer = open_indexer(a_chain.urls[0], reports=not history)
-    before = shown("oracle_log_timestamp_mismatches_total", endpoint=a_chain.urls[0])
+    before = read_metric("oracle_log_timestamp_mismatches_total", endpoint=a_chain.urls[0])
 
     indexer.index()
 
@@ -265,7 +265,7 @@ def test_log_timestamp_is_taken_from_header_and_mismatch_is_counted(
     true = {block.number: block.time for block in get_branch(a_chain.head)}
     assert times == {number: true[number] for number in times}
     assert indexer.canonical_logs() == a_chain.logs()
-    assert shown("oracle_log_timestamp_mismatches_total", endpoint=a_chain.urls[0]) > before
+    assert read_metric("oracle_log_timestamp_mismatches_total", endpoint=a_chain.urls[0]) > before
 
 
 def test_block_hash_mismatch_error_contains_both_hashes(

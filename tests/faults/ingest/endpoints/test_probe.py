@@ -10,7 +10,7 @@ from oracle.rpc.endpoints.probe import Capabilities, CapabilityStore
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import NETWORK, ORACLE
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.endpoints import asked_for, endpoints_of
+from tests.support.ingest.endpoints import count_requests, list_endpoints
 from tests.support.ingest.indexer import Indexer
 
 WANTED = LogFilter(frozenset({NETWORK, ORACLE}), frozenset({"0x" + "1" * 64}))
@@ -44,7 +44,7 @@ def probed(
     indexer: Indexer, keeper: CapabilityStore | None = None, first: int = 0
 ) -> Capabilities:
     EndpointProber(indexer.source.endpoints, WANTED, first, keeper).run_due_probe()
-    facts = endpoints_of(indexer)[0].capabilities
+    facts = list_endpoints(indexer)[0].capabilities
     assert facts is not None
     return facts
 
@@ -95,7 +95,7 @@ def test_probe_quarantines_endpoint_of_another_chain(a_chain: AChain, indexer: I
 
     assert probed(indexer).fault == "is on chain 5, but [chain] id is 31337"
     assert list(indexer.source.endpoints.get_quarantine_reasons()) == [
-        endpoints_of(indexer)[0].name
+        list_endpoints(indexer)[0].name
     ]
 
 
@@ -103,14 +103,14 @@ def test_endpoint_is_probed_hourly_and_costly_checks_run_daily(
     a_chain: AChain, indexer: Indexer, clock: VirtualClock
 ):
     prober = EndpointProber(indexer.source.endpoints, WANTED, 0)
-    full_request_count = asked_for(a_chain.provider, prober.run_due_probe)
-    again = asked_for(a_chain.provider, prober.run_due_probe)
+    full_request_count = count_requests(a_chain.provider, prober.run_due_probe)
+    again = count_requests(a_chain.provider, prober.run_due_probe)
     clock.advance(3_600)
-    hourly = asked_for(a_chain.provider, prober.run_due_probe)
+    hourly = count_requests(a_chain.provider, prober.run_due_probe)
     clock.advance(24 * 3_600)
 
     assert (full_request_count > 100, again, 0 < hourly < 15) == (True, 0, True)
-    assert asked_for(a_chain.provider, prober.run_due_probe) == full_request_count
+    assert count_requests(a_chain.provider, prober.run_due_probe) == full_request_count
 
 
 def test_probe_results_survive_restart(a_chain: AChain, indexer: Indexer, clock: VirtualClock):
@@ -122,7 +122,7 @@ def test_probe_results_survive_restart(a_chain: AChain, indexer: Indexer, clock:
     indexer.restart()
     EndpointProber(indexer.source.endpoints, WANTED, 0, notes)
 
-    (endpoint,) = endpoints_of(indexer)
+    (endpoint,) = list_endpoints(indexer)
     assert (endpoint.client.batch_limit, endpoint.tags) == (20, ())
     assert endpoint.capabilities is not None
     assert endpoint.capabilities.has_block_receipts
@@ -130,11 +130,11 @@ def test_probe_results_survive_restart(a_chain: AChain, indexer: Indexer, clock:
 
 def test_malformed_stored_probe_results_are_ignored(indexer: Indexer):
     notes = Notes()
-    label = endpoints_of(indexer)[0].name
+    label = list_endpoints(indexer)[0].name
     for key in ("tags", "batch", "oldest_logs", "logs_by_hash"):
         notes.save_fact(label, key, "what?", 1)
 
     EndpointProber(indexer.source.endpoints, WANTED, 0, notes)
 
-    assert endpoints_of(indexer)[0].client.batch_limit == 100
-    assert endpoints_of(indexer)[0].capabilities is None
+    assert list_endpoints(indexer)[0].client.batch_limit == 100
+    assert list_endpoints(indexer)[0].capabilities is None

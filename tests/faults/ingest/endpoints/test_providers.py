@@ -12,7 +12,14 @@ from oracle.indexer.commit import CommittedWindow
 from oracle.rpc.endpoints.endpoint import Endpoint
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.endpoints import asked_for, endpoints_of, follow, labels, shown, worker
+from tests.support.ingest.endpoints import (
+    count_requests,
+    follow_until_idle,
+    get_serving_index,
+    list_endpoints,
+    list_labels,
+    read_metric,
+)
 from tests.support.ingest.indexer import Indexer
 
 
@@ -47,9 +54,9 @@ def test_case_17_missing_finalized_tag_falls_back_to_depth_and_sets_metric(
 
     heads = indexer.source.fetch_heads()
 
-    (label,) = labels(indexer)
+    (label,) = list_labels(indexer)
     assert (heads.final.number, heads.final.hash) == (25, a_chain.back(5).hash)
-    assert shown("oracle_endpoint_tag_known", endpoint=label, tag="finalized") == 0
+    assert read_metric("oracle_endpoint_tag_known", endpoint=label, tag="finalized") == 0
 
 
 def test_case_17_unknown_tag_is_not_requested_again(a_chain: AChain, open_indexer: OpenIndexer):
@@ -57,7 +64,7 @@ def test_case_17_unknown_tag_is_not_requested_again(a_chain: AChain, open_indexe
     indexer = open_indexer(a_chain.urls[0])
     indexer.source.fetch_heads()
 
-    assert asked_for(a_chain.provider, indexer.source.fetch_heads) == 1
+    assert count_requests(a_chain.provider, indexer.source.fetch_heads) == 1
 
 
 def test_case_18_finalized_block_going_backwards_is_ignored_and_counted(
@@ -66,15 +73,15 @@ def test_case_18_finalized_block_going_backwards_is_ignored_and_counted(
     indexer = open_indexer(a_chain.urls[0], finality=2)
     a_chain.provider.tag_targets = {"finalized": 4}
     final = indexer.source.fetch_heads().final
-    (label,) = labels(indexer)
-    before = shown("oracle_endpoint_final_regressions_total", endpoint=label)
+    (label,) = list_labels(indexer)
+    before = read_metric("oracle_endpoint_final_regressions_total", endpoint=label)
     a_chain.live(1)
 
     a_chain.provider.tag_targets = {"finalized": 20}
     again = indexer.source.fetch_heads().final
 
     assert (final.number, again) == (26, final)
-    assert shown("oracle_endpoint_final_regressions_total", endpoint=label) == before + 1
+    assert read_metric("oracle_endpoint_final_regressions_total", endpoint=label) == before + 1
 
 
 def test_case_18_endpoint_with_lower_finalized_block_reverts_nothing(
@@ -92,8 +99,8 @@ def test_case_18_endpoint_with_lower_finalized_block_reverts_nothing(
 def test_case_19_endpoint_with_finalized_above_latest_is_skipped_and_counted(
     a_chain: AChain, pair: Indexer
 ):
-    liar, label = a_chain.provider, labels(pair)[0]
-    before = shown(
+    liar, label = a_chain.provider, list_labels(pair)[0]
+    before = read_metric(
         "oracle_endpoint_inconsistent_total", endpoint=label, check="finalized above latest"
     )
     liar.tag_targets = {"finalized": a_chain.tree.mine(parent_block=a_chain.head)}
@@ -101,8 +108,8 @@ def test_case_19_endpoint_with_finalized_above_latest_is_skipped_and_counted(
     heads = pair.source.fetch_heads()
 
     assert (heads.latest.number, heads.final.number) == (30, 22)
-    assert asked_for(liar, pair.source.fetch_heads) == 0
-    after = shown(
+    assert count_requests(liar, pair.source.fetch_heads) == 0
+    after = read_metric(
         "oracle_endpoint_inconsistent_total", endpoint=label, check="finalized above latest"
     )
     assert after == before + 1
@@ -122,13 +129,13 @@ def test_case_20_chain_without_new_block_for_one_hour_is_stalled_until_next_bloc
     # Ten blocks of twelve seconds.
     assert stalled_flags[:8] == [False] * 8
     assert stalled_flags[10:] == [True] * 21
-    assert shown("oracle_chain_stalled") == 1
+    assert read_metric("oracle_chain_stalled") == 1
 
     a_chain.live(1)
     clock.advance(40)
     assert not pair.source.fetch_heads().stalled
-    assert shown("oracle_chain_stalled") == 0
-    follow(pair, clock)
+    assert read_metric("oracle_chain_stalled") == 0
+    follow_until_idle(pair, clock)
     assert pair.cursor[0] == 31
 
 
@@ -194,7 +201,7 @@ def test_case_53_indexing_resumes_after_long_outage_of_all_endpoints(
 
     for provider in a_chain.providers:
         provider.faults.clear()
-    took = follow(pair, clock)
+    took = follow_until_idle(pair, clock)
 
     assert took <= 15
     assert pair.cursor == (60, a_chain.head.hash)
@@ -210,13 +217,13 @@ def test_case_54_preferred_endpoint_is_used_within_one_minute_of_recovery(
     for _ in range(20):
         clock.advance(15)
         pair.source.fetch_heads()
-        assert worker(pair) == 1
+        assert get_serving_index(pair) == 1
     a_chain.provider.faults.clear()
 
     by_second = []
     for _ in range(61):
         clock.advance(1)
-        by_second.append(worker(pair))
+        by_second.append(get_serving_index(pair))
 
     # It must have been good for a while, and then it is preferred, once and for all.
     assert by_second[0] == 1
@@ -235,7 +242,7 @@ def test_case_54_endpoint_must_be_healthy_for_one_minute_after_single_failure(
     worker_indexes = []
     for _ in range(13):
         clock.advance(5)
-        worker_indexes.append(worker(pair))
+        worker_indexes.append(get_serving_index(pair))
 
     assert worker_indexes == [1] * 11 + [0] * 2
 
@@ -266,7 +273,7 @@ def test_case_57_slow_endpoint_is_replaced_by_fast_endpoint_without_lag(
     # Of twenty minutes it had less than a tenth.
     assert 8 * slow.hit_count < 120
     assert max(lags) == 0
-    assert worker(pair) == 1
+    assert get_serving_index(pair) == 1
 
 
 def test_case_57_endpoint_that_becomes_fast_again_is_preferred_again(
@@ -276,14 +283,14 @@ def test_case_57_endpoint_that_becomes_fast_again_is_preferred_again(
     for _ in range(5):
         pair.source.fetch_heads()
         clock.advance(5)
-    assert worker(pair) == 1
+    assert get_serving_index(pair) == 1
 
     a_chain.provider.faults.clear()
     for _ in range(20):
         pair.source.fetch_heads()
         clock.advance(30)
 
-    assert worker(pair) == 0
+    assert get_serving_index(pair) == 0
 
 
 def test_case_57_slow_confirming_provider_delays_finality_but_not_indexing(
@@ -296,7 +303,7 @@ def test_case_57_slow_confirming_provider_delays_finality_but_not_indexing(
     at = None
     while clock() - began < 3_600:
         a_chain.live(1)
-        follow(pair, clock)
+        follow_until_idle(pair, clock)
         with pair.store.read_transaction() as uow:
             at = uow.cursor.get()
         assert at is not None
@@ -324,7 +331,7 @@ def test_case_57_fast_third_provider_confirms_instead_of_slow_provider(
     for _ in range(20):
         a_chain.live(1)
         before = slow.hit_count
-        follow(indexer, clock)
+        follow_until_idle(indexer, clock)
         slow_hits.append(slow.hit_count - before)
         with indexer.store.read_transaction() as uow:
             at = uow.cursor.get()
@@ -359,7 +366,7 @@ def test_endpoints_with_different_keys_at_same_host_have_distinct_names(
     url = a_chain.urls[0]
     indexer = open_indexer(f"{url}/key-of-the-first", f"{url}/key-of-the-second")
 
-    first, second = endpoints_of(indexer)
+    first, second = list_endpoints(indexer)
     assert first.name == url
     assert second.name == f"{url}#2"
     assert "key-of" not in f"{first!r} {first.name} {second!r} {second.name}"

@@ -11,7 +11,14 @@ from oracle.errors import InputError, TransientError
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
-from tests.support.ingest.endpoints import asked_for, endpoints_of, follow, labels, shown, worker
+from tests.support.ingest.endpoints import (
+    count_requests,
+    follow_until_idle,
+    get_serving_index,
+    list_endpoints,
+    list_labels,
+    read_metric,
+)
 from tests.support.ingest.indexer import Indexer
 
 
@@ -35,12 +42,12 @@ def test_case_39_endpoint_refusing_key_is_quarantined_and_others_continue(
     a_chain.provider.faults.append(faults.build_http_status_fault(code))
     for _ in range(6):
         a_chain.live(1)
-        follow(pair, clock)
+        follow_until_idle(pair, clock)
         clock.advance(15)
 
-    assert list(pair.source.endpoints.get_quarantine_reasons()) == [endpoints_of(pair)[0].name]
-    assert shown("oracle_endpoint_quarantined", endpoint=labels(pair)[0]) == 1
-    assert asked_for(a_chain.provider, lambda: follow(pair, clock)) == 0
+    assert list(pair.source.endpoints.get_quarantine_reasons()) == [list_endpoints(pair)[0].name]
+    assert read_metric("oracle_endpoint_quarantined", endpoint=list_labels(pair)[0]) == 1
+    assert count_requests(a_chain.provider, lambda: follow_until_idle(pair, clock)) == 0
     assert pair.canonical_logs() == a_chain.logs()
 
 
@@ -59,9 +66,9 @@ def test_case_39_endpoint_accepting_key_again_is_readmitted(
         clock.advance(30)
 
     assert pair.source.endpoints.get_quarantine_reasons() == {}
-    assert shown("oracle_endpoint_quarantined", endpoint=labels(pair)[0]) == 0
-    assert shown("oracle_endpoints_usable") == 2
-    assert worker(pair) == 0
+    assert read_metric("oracle_endpoint_quarantined", endpoint=list_labels(pair)[0]) == 0
+    assert read_metric("oracle_endpoints_usable") == 2
+    assert get_serving_index(pair) == 0
 
 
 def of_another_genesis() -> Provider:
@@ -90,8 +97,8 @@ def test_case_52_endpoint_showing_another_genesis_is_quarantined_before_any_writ
         indexer.step()
 
     assert dump(indexer.url) == before
-    assert shown("oracle_endpoint_quarantined", endpoint=labels(indexer)[0]) == 1
-    assert shown("oracle_endpoints_usable") == 0
+    assert read_metric("oracle_endpoint_quarantined", endpoint=list_labels(indexer)[0]) == 1
+    assert read_metric("oracle_endpoints_usable") == 0
 
 
 def test_case_52_correct_endpoint_continues_during_quarantine(
@@ -101,9 +108,9 @@ def test_case_52_correct_endpoint_continues_during_quarantine(
     a_chain.provider.faults.append(build_forwarding_fault(of_another_genesis()))
     a_chain.live(5)
 
-    follow(pair, clock)
+    follow_until_idle(pair, clock)
 
-    assert list(pair.source.endpoints.get_quarantine_reasons()) == [endpoints_of(pair)[0].name]
+    assert list(pair.source.endpoints.get_quarantine_reasons()) == [list_endpoints(pair)[0].name]
     assert pair.cursor == (35, a_chain.head.hash)
     assert pair.canonical_logs() == a_chain.logs()
 
@@ -112,7 +119,7 @@ def test_case_52_chain_id_is_checked_at_every_endpoint_switch(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
     """The second endpoint was right a moment ago, but is checked again before it takes over."""
-    first, second = endpoints_of(pair)
+    first, second = list_endpoints(pair)
     for endpoint in (second, first):
         pair.source.endpoints.run_with_endpoint(
             lambda used_endpoint: used_endpoint, only_endpoint=endpoint.name

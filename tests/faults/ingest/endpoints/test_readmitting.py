@@ -14,16 +14,16 @@ from tests.support.cli.daemon import start_daemon
 from tests.support.cli.local_network import write_config
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import config, settings
-from tests.support.ingest.lying import change
-from tests.support.ingest.reading import hide, made_busy
+from tests.support.ingest.lying import alter_log
+from tests.support.ingest.reading import add_busy_blocks, add_fault
 
 
 @pytest.fixture
 def busy(a_chain: AChain) -> AChain:
-    return made_busy(a_chain)
+    return add_busy_blocks(a_chain)
 
 
-def told(capsys: pytest.CaptureFixture[str], *command: str) -> tuple[int, str]:
+def run_command(capsys: pytest.CaptureFixture[str], *command: str) -> tuple[int, str]:
     capsys.readouterr()
     code = run(list(command))
     captured = capsys.readouterr()
@@ -37,9 +37,9 @@ def caught(busy: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     Two providers remain: with only one of them, no block would be confirmed as final.
     """
     busy.serve()
-    change(busy)
+    alter_log(busy)
     path = config(busy, tmp_path)
-    code, output = told(capsys, "run", "--once", "--config", str(path))
+    code, output = run_command(capsys, "run", "--once", "--config", str(path))
     assert (code, "endpoint_proven_wrong" in output) == (0, True)
     return path
 
@@ -50,35 +50,35 @@ def test_endpoint_proven_wrong_is_reported_and_excluded_until_readmitted(
     liar, at = busy.urls[0], ("--config", str(caught))
 
     # There is no contract, either.
-    code, output = told(capsys, "status", *at)
+    code, output = run_command(capsys, "status", *at)
     assert (code, f"PROVEN-WRONG  {liar} is not used: returned 1 logs" in output) == (
         Severity.DOWN,
         True,
     )
-    status = json.loads(told(capsys, "status", "--json", *at)[1])
+    status = json.loads(run_command(capsys, "status", "--json", *at)[1])
     assert list(status["endpoints_proven_wrong"]) == [liar]
     assert status["suspect_blocks"] == 0
     assert status["endpoints"][0]["state"].startswith("quarantined: proven wrong")
     before = len(busy.provider.received_requests)
-    code, output = told(capsys, "endpoint", "probe", *at)
+    code, output = run_command(capsys, "endpoint", "probe", *at)
     assert (code, "`qos-oracle endpoint readmit`" in output) == (1, True)
     last = str(busy.head.number - 10)
     verifying = ("resync", "verify", "--from", "0", "--to", last)
-    assert told(capsys, *verifying, *at)[0] == 0
+    assert run_command(capsys, *verifying, *at)[0] == 0
     busy.live(2)
-    assert told(capsys, "run", "--once", *at)[0] == 0
+    assert run_command(capsys, "run", "--once", *at)[0] == 0
     assert len(busy.provider.received_requests) == before
-    assert told(capsys, *verifying, "--endpoint", liar, *at)[0] == 1
+    assert run_command(capsys, *verifying, "--endpoint", liar, *at)[0] == 1
 
-    code, output = told(capsys, "endpoint", "readmit", liar, "--dry-run", *at)
+    code, output = run_command(capsys, "endpoint", "readmit", liar, "--dry-run", *at)
     assert (code, "would be readmitted" in output) == (0, True)
-    code, output = told(capsys, "endpoint", "readmit", liar, "--json", *at)
+    code, output = run_command(capsys, "endpoint", "readmit", liar, "--json", *at)
     assert (code, json.loads(output)["readmitted"]) == (0, True)
-    assert told(capsys, "endpoint", "readmit", liar, *at)[0] == 2
+    assert run_command(capsys, "endpoint", "readmit", liar, *at)[0] == 2
     busy.provider.faults.clear()
-    assert told(capsys, "run", "--once", *at)[0] == 0
+    assert run_command(capsys, "run", "--once", *at)[0] == 0
     assert len(busy.provider.received_requests) > before
-    assert told(capsys, "endpoint", "probe", *at)[0] == 0
+    assert run_command(capsys, "endpoint", "probe", *at)[0] == 0
 
 
 def only_the_liar(busy: AChain, caught: Path) -> None:
@@ -95,7 +95,7 @@ def test_only_endpoint_is_not_queried_once_proven_wrong_and_the_remedy_is_report
     before = len(busy.provider.received_requests)
 
     for _ in range(2):
-        code, output = told(capsys, "run", "--once", "--config", str(caught))
+        code, output = run_command(capsys, "run", "--once", "--config", str(caught))
         assert (code, "`qos-oracle endpoint readmit`" in output) == (1, True)
     assert len(busy.provider.received_requests) == before
 
@@ -111,7 +111,10 @@ def test_daemon_whose_only_endpoint_was_proven_wrong_waits_until_it_is_readmitte
         running.wait_for_text(
             "/readyz", f"{busy.urls[0]}: quarantined: proven wrong; `qos-oracle endpoint readmit`"
         )
-        assert told(capsys, "endpoint", "readmit", busy.urls[0], "--config", str(caught))[0] == 0
+        assert (
+            run_command(capsys, "endpoint", "readmit", busy.urls[0], "--config", str(caught))[0]
+            == 0
+        )
         running.url = running.wait_for("daemon_started")["web"]
         running.wait_until_ready()
 
@@ -121,30 +124,30 @@ def test_run_once_fails_and_counts_suspect_blocks_until_they_are_confirmed(
 ):
     path = config(busy, tmp_path)
     at = ("--config", str(path))
-    assert told(capsys, "run", "--once", *at)[0] == 0
+    assert run_command(capsys, "run", "--once", *at)[0] == 0
     store = Store.open(f"sqlite:///{tmp_path / 'oracle.sqlite'}")
     with closing(store), store.transaction() as uow:
         uow.facts.quarantine.add(busy.urls[0], "a lie")
-    silent = hide(
+    silent = add_fault(
         busy,
         transport_faults.build_http_status_fault(503, methods=log_faults.LOG_AND_RECEIPT_METHODS),
         1,
     )
 
     def suspects() -> int:
-        return int(json.loads(told(capsys, "status", "--json", *at)[1])["suspect_blocks"])
+        return int(json.loads(run_command(capsys, "status", "--json", *at)[1])["suspect_blocks"])
 
     before = suspects()
     assert before == busy.head.number + 1
     for _ in range(2):
         # They are read again before anything else: nobody is left who gives them.
-        code, output = told(capsys, "run", "--once", *at)
+        code, output = run_command(capsys, "run", "--once", *at)
         assert (code, f"{busy.urls[0]}: quarantined: proven wrong" in output) == (1, True)
         assert f"{busy.urls[1]}: unreachable: HTTP 503" in output
     assert suspects() == before
-    assert "UNAUDITED" in told(capsys, "status", *at)[1]
+    assert "UNAUDITED" in run_command(capsys, "status", *at)[1]
     busy.providers[1].faults.remove(silent)
-    assert told(capsys, "run", "--once", *at)[0] == 0
+    assert run_command(capsys, "run", "--once", *at)[0] == 0
     assert suspects() == 0
 
 
@@ -153,7 +156,7 @@ def test_indexing_continues_while_suspect_blocks_are_unavailable(
 ):
     path = config(busy, tmp_path)
     at = ("--config", str(path))
-    assert told(capsys, "run", "--once", *at)[0] == 0
+    assert run_command(capsys, "run", "--once", *at)[0] == 0
     store = Store.open(f"sqlite:///{tmp_path / 'oracle.sqlite'}")
     with closing(store), store.transaction() as uow:
         uow.facts.quarantine.add(busy.urls[0], "a lie")
@@ -163,10 +166,10 @@ def test_indexing_continues_while_suspect_blocks_are_unavailable(
         pruned = transport_faults.build_http_status_fault(
             503, methods=method, for_blocks=(0, suspect.number)
         )
-        hide(busy, pruned, 1)
+        add_fault(busy, pruned, 1)
     busy.live(3)
 
-    code, _ = told(capsys, "run", "--once", *at)
+    code, _ = run_command(capsys, "run", "--once", *at)
 
     with (
         closing(Store.open(f"sqlite:///{tmp_path / 'oracle.sqlite'}")) as store,

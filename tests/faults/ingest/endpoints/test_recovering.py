@@ -14,7 +14,7 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.safe_text import redact_secrets
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.endpoints import endpoints_of, follow
+from tests.support.ingest.endpoints import follow_until_idle, list_endpoints
 from tests.support.ingest.indexer import Indexer
 
 
@@ -70,7 +70,7 @@ def test_final_block_fabricated_by_one_endpoint_is_discarded_after_one_minute(
     with pytest.raises(TransientError, match="below the final block"):
         indexer.step()
 
-    assert follow(indexer, clock, seconds=10) <= 90
+    assert follow_until_idle(indexer, clock, seconds=10) <= 90
     assert indexer.cursor[0] == honest_head.number + 5
     assert indexer.source.fetch_heads().final.number <= honest_head.number
 
@@ -91,10 +91,10 @@ def test_temporary_failure_does_not_disable_batches(
     a_chain.provider.faults.append(fault)
     for _ in range(4):
         a_chain.live(1)
-        follow(alone, clock, seconds=INITIAL_BREAKER_WAIT_SECONDS)
+        follow_until_idle(alone, clock, seconds=INITIAL_BREAKER_WAIT_SECONDS)
 
     assert fault.hit_count
-    assert endpoints_of(alone)[0].client.batch_limit == MAX_BATCH_SIZE
+    assert list_endpoints(alone)[0].client.batch_limit == MAX_BATCH_SIZE
 
 
 def test_gateway_timeout_on_small_batch_is_not_retried_individually(
@@ -166,14 +166,14 @@ def test_endpoint_failover_is_logged_once_with_reason(
     with capture_logs() as log_lines:
         for _ in range(3):
             a_chain.live(1)
-            follow(indexer, clock)
+            follow_until_idle(indexer, clock)
             clock.advance(3)
         a_chain.provider.faults.clear()
         clock.advance(10)
         a_chain.live(1)
-        follow(indexer, clock)
+        follow_until_idle(indexer, clock)
 
-    first, second = endpoints_of(indexer)
+    first, second = list_endpoints(indexer)
     replaced, again = [line for line in log_lines if line["event"].startswith("endpoint_")]
     assert (replaced["endpoint"], replaced["by"]) == (first.name, second.name)
     assert replaced["reason"] == f"{first.name}: unreachable: HTTP 503"

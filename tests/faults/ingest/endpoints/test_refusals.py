@@ -9,8 +9,8 @@ from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults import block_faults
 from oracle.chain.verification.calibration import REQUIRED_SAMPLES, HeaderFeature
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.proofs import Site, grown
-from tests.support.ingest.reading import hide
+from tests.support.ingest.proofs import Site, add_provable_blocks
+from tests.support.ingest.reading import add_fault
 
 
 @pytest.fixture
@@ -40,9 +40,9 @@ def wrong_gas() -> InjectedFault:
 
 
 def test_refused_block_is_reported_until_endpoint_proves_it(a_chain: AChain, site: Site):
-    first = grown(a_chain, 30)[-1]
-    new_blocks = grown(a_chain, 10)
-    hide(a_chain, all_succeeded(first.number))
+    first = add_provable_blocks(a_chain, 30)[-1]
+    new_blocks = add_provable_blocks(a_chain, 10)
+    add_fault(a_chain, all_succeeded(first.number))
 
     outcomes = [site.once(0) for _ in range(3)]
     _, status_output = site.tell("status")
@@ -67,15 +67,15 @@ def test_refused_block_stays_refused_if_the_proof_of_its_feature_was_not_stored(
     A process that is killed in between leaves the refusal alone. The next one sees no valid
     sample, so that the chain seems to lack the feature.
     """
-    first = grown(a_chain, 30)[-1]
+    first = add_provable_blocks(a_chain, 30)[-1]
     # More blocks than are sampled to find that a chain lacks the feature.
-    grown(a_chain, REQUIRED_SAMPLES + 10)
-    lie = hide(a_chain, all_succeeded(first.number))
+    add_provable_blocks(a_chain, REQUIRED_SAMPLES + 10)
+    lie = add_fault(a_chain, all_succeeded(first.number))
     refused = site.once(0)
     indexed_block = site.cursor()
     site.forget_feature(HeaderFeature.RECEIPTS)
     a_chain.providers[0].faults.remove(lie)
-    hide(a_chain, wrong_gas())
+    add_fault(a_chain, wrong_gas())
 
     outcome = site.once(0)
 
@@ -84,9 +84,9 @@ def test_refused_block_stays_refused_if_the_proof_of_its_feature_was_not_stored(
 
 
 def test_operator_accepts_refused_block(a_chain: AChain, site: Site):
-    first = grown(a_chain, 30)[-1]
-    (block,) = grown(a_chain, 1)
-    hide(a_chain, all_succeeded(first.number))
+    first = add_provable_blocks(a_chain, 30)[-1]
+    (block,) = add_provable_blocks(a_chain, 1)
+    add_fault(a_chain, all_succeeded(first.number))
     refused = site.once(0)
 
     without, _ = site.tell("resync", "refusal", "--accept")
@@ -101,10 +101,10 @@ def test_operator_accepts_refused_block(a_chain: AChain, site: Site):
 
 def test_two_agreeing_endpoints_do_not_resolve_refused_block(a_chain: AChain, site: Site):
     """Only a proof lowers a proven level, not the number of endpoints with the same data."""
-    first = grown(a_chain, 30)[-1]
-    refused, *_ = grown(a_chain, 5)
+    first = add_provable_blocks(a_chain, 30)[-1]
+    refused, *_ = add_provable_blocks(a_chain, 5)
     for place in (0, 1):
-        hide(a_chain, all_succeeded(first.number), place)
+        add_fault(a_chain, all_succeeded(first.number), place)
 
     alone = site.once(0)
     both = site.once(0, 1)

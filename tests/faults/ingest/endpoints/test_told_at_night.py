@@ -23,7 +23,7 @@ from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.cli.local_network import write_config
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import config, settings
-from tests.support.ingest.endpoints import asked_for, follow
+from tests.support.ingest.endpoints import count_requests, follow_until_idle
 
 
 @contextmanager
@@ -89,8 +89,8 @@ def test_commands_do_not_query_endpoint_proven_wrong(
     def look() -> None:
         run([command, "--config", str(path)])
 
-    assert asked_for(liar, look) == 0
-    assert asked_for(honest, look) > 0
+    assert count_requests(liar, look) == 0
+    assert count_requests(honest, look) > 0
     assert f"{a_chain.urls[0]}" in capsys.readouterr().out
 
 
@@ -102,7 +102,7 @@ def test_status_reports_no_endpoint_when_all_were_proven_wrong(
     def look() -> None:
         assert run(["status", "--config", str(path)]) == Severity.DOWN
 
-    assert [asked_for(provider, look) for provider in a_chain.providers] == [0, 0]
+    assert [count_requests(provider, look) for provider in a_chain.providers] == [0, 0]
     output = " ".join(capsys.readouterr().out.split())
     assert "NO-ENDPOINT" in output
     assert "the lag is unknown:" in output
@@ -125,7 +125,7 @@ def test_chain_stall_is_reported_until_next_block(
 ):
     clock, nowhere = VirtualClock(), CapabilityCache(None, lambda: 0.0)
     indexer = open_indexer(*a_chain.urls[:endpoints], clock=clock)
-    follow(indexer, clock)
+    follow_until_idle(indexer, clock)
     watch = DaemonHealth(JobLiveness(clock))
 
     def stalled() -> bool:

@@ -14,7 +14,12 @@ from oracle.errors import TransientError
 from oracle.rpc.rpc_errors import ErrorKind
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.endpoints import asked_for, endpoints_of, follow, shown
+from tests.support.ingest.endpoints import (
+    count_requests,
+    follow_until_idle,
+    list_endpoints,
+    read_metric,
+)
 from tests.support.ingest.indexer import Indexer
 
 
@@ -52,7 +57,7 @@ def test_case_33_quota_error_causes_a_wait_and_a_retry_of_the_same_range(
     )
     a_chain.provider.faults.append(quota)
 
-    waited = follow(indexer, clock)
+    waited = follow_until_idle(indexer, clock)
 
     first, second = ranges(a_chain)[:2]
     assert (quota.hit_count, first == second, waited > 0) == (1, True, True)
@@ -67,7 +72,7 @@ def test_case_33_result_limit_under_same_error_code_splits_range(
         message_faults.build_result_limit_fault(9, message_faults.DENSITY_MESSAGE)
     )
 
-    assert follow(indexer, clock) == 0
+    assert follow_until_idle(indexer, clock) == 0
     assert indexer.canonical_logs() == a_chain.logs()
 
 
@@ -85,7 +90,7 @@ def test_case_37_retry_after_is_respected_exactly(
 
     clock.advance(89)
     with pytest.raises(TransientError, match=ErrorKind.THROTTLED):
-        assert asked_for(a_chain.provider, alone.step) == 0
+        assert count_requests(a_chain.provider, alone.step) == 0
     clock.advance(1.1)
 
     alone.index()
@@ -95,18 +100,18 @@ def test_case_37_retry_after_is_respected_exactly(
 def test_case_37_request_rate_is_reduced_and_recovers(
     alone: Indexer, a_chain: AChain, clock: VirtualClock
 ):
-    (endpoint,) = endpoints_of(alone)
+    (endpoint,) = list_endpoints(alone)
     a_chain.provider.faults.append(faults.build_429_fault(5, times=1))
     with pytest.raises(TransientError):
         alone.step()
-    cut = shown("oracle_endpoint_rate_limit", endpoint=endpoint.name)
+    cut = read_metric("oracle_endpoint_rate_limit", endpoint=endpoint.name)
 
     clock.advance(20)
     alone.step()
-    later = shown("oracle_endpoint_rate_limit", endpoint=endpoint.name)
+    later = read_metric("oracle_endpoint_rate_limit", endpoint=endpoint.name)
     clock.advance(1_000)
     alone.step()
-    at_last = shown("oracle_endpoint_rate_limit", endpoint=endpoint.name)
+    at_last = read_metric("oracle_endpoint_rate_limit", endpoint=endpoint.name)
 
     assert 0 < cut < later
     assert at_last == 0
@@ -126,7 +131,7 @@ def test_case_38_throttling_response_with_http_200_causes_a_wait_and_a_retry(
         alone.step()
 
     with pytest.raises(TransientError, match=ErrorKind.THROTTLED):
-        assert asked_for(a_chain.provider, alone.step) == 0
+        assert count_requests(a_chain.provider, alone.step) == 0
     clock.advance(1)
     alone.index()
 
@@ -140,14 +145,14 @@ def test_case_40_late_response_is_requested_again_and_counted_once(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(a_chain.urls[0], clock=clock)
-    for endpoint in endpoints_of(indexer):
+    for endpoint in list_endpoints(indexer):
         endpoint.client._wire._timeout_seconds = 1.0
     gate = Event()
     held = faults.build_held_response_fault(gate, methods="eth_getLogs", times=1)
     a_chain.provider.faults.append(held)
     began = time.monotonic()
     try:
-        follow(indexer, clock)
+        follow_until_idle(indexer, clock)
     finally:
         gate.set()
 
@@ -183,7 +188,7 @@ def test_case_41_truncated_response_splits_range(
     early = fault(**limits)
     a_chain.provider.faults.append(early)
 
-    assert follow(indexer, clock) == 0
+    assert follow_until_idle(indexer, clock) == 0
     assert early.hit_count
     assert indexer.canonical_logs() == a_chain.logs()
 
@@ -212,7 +217,7 @@ def test_case_42_non_json_response_switches_to_another_endpoint(
     a_chain.provider.faults.append(fault())
     indexer = open_indexer(*a_chain.urls, clock=clock)
 
-    assert follow(indexer, clock) == 0
+    assert follow_until_idle(indexer, clock) == 0
     assert indexer.canonical_logs() == a_chain.logs()
 
 
@@ -234,7 +239,7 @@ def test_case_43_faulty_batch_response_is_reordered_and_completed(
     a_chain.provider.faults.append(fault)
     indexer = open_indexer(a_chain.urls[0], clock=clock)
 
-    assert follow(indexer, clock) == 0
+    assert follow_until_idle(indexer, clock) == 0
     assert fault.hit_count
     assert indexer.canonical_logs() == a_chain.logs()
 
@@ -246,9 +251,9 @@ def test_case_43_refused_batch_size_is_reduced_permanently(
     a_chain.provider.faults.append(refusal)
     indexer = open_indexer(a_chain.urls[0], clock=clock)
 
-    assert follow(indexer, clock) == 0
+    assert follow_until_idle(indexer, clock) == 0
     assert indexer.canonical_logs() == a_chain.logs()
-    assert endpoints_of(indexer)[0].client.batch_limit <= 7
+    assert list_endpoints(indexer)[0].client.batch_limit <= 7
     # It was tried and halved a few times, not for each batch.
     assert 0 < refusal.hit_count <= 7
 
@@ -264,7 +269,7 @@ def test_case_44_announced_block_returned_as_null_is_waited_for(
     )
     a_chain.provider.faults.append(null)
 
-    follow(alone, clock)
+    follow_until_idle(alone, clock)
 
     assert null.hit_count == 2
     assert alone.cursor == (a_chain.head.number, a_chain.head.hash)

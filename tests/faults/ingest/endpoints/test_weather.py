@@ -21,9 +21,9 @@ from tests.support.cli.daemon import start_daemon
 from tests.support.cli.local_network import write_config
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import settings
-from tests.support.ingest.endpoints import asked_for, endpoints_of
+from tests.support.ingest.endpoints import count_requests, list_endpoints
 from tests.support.ingest.indexer import CHAIN_ID, Indexer
-from tests.support.ingest.speaking import txs
+from tests.support.ingest.speaking import build_transactions
 from tests.support.traffic import Traffic
 
 # --- how fast we are ---
@@ -37,12 +37,12 @@ def seconds_of(shares: Mapping[str, float], open_indexer: OpenIndexer) -> float:
     """Return the virtual seconds for a history and further single blocks, including all waits."""
     clock, tree, traffic = VirtualClock(), BlockTree(CHAIN_ID), Traffic(1)
     for _ in range(_HISTORY):
-        tree.mine(txs(traffic.block()))
+        tree.mine(build_transactions(traffic.block()))
     weather = WeatherEndpoint(tree, lambda: clock.advance(_LATENCY))
     weather.show_head(tree.last_mined)
     with serve_endpoint(weather) as served:
         indexer = open_indexer(served.url, clock=clock, reports=False)
-        for endpoint in endpoints_of(indexer):
+        for endpoint in list_endpoints(indexer):
             endpoint.health.sleep = clock.advance
         weather.shares = shares
         began = clock()
@@ -121,7 +121,7 @@ def test_unavailable_endpoint_gets_at_most_one_request_per_tick(
         turn()
 
     # A batch of one, and of each turn one question.
-    assert asked_for(a_chain.provider, turn) <= 1
+    assert count_requests(a_chain.provider, turn) <= 1
 
 
 # --- run --once ---

@@ -16,17 +16,17 @@ from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.rebuild import RebuildOptions
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.endpoints import shown
-from tests.support.ingest.honest import whole
+from tests.support.ingest.endpoints import read_metric
+from tests.support.ingest.honest import index_honest_chain
 from tests.support.ingest.indexer import FINALITY, Indexer
-from tests.support.ingest.reading import no_pins
+from tests.support.ingest.reading import reject_block_hash_filters
 
 # Windows of the audit: short ones, for a short chain.
 WINDOW = 10
 MISSING = "oracle_verify_missing_logs_total"
 
 
-def prove_by(indexer: Indexer, policy: VerificationPolicy) -> None:
+def set_verification_policy(indexer: Indexer, policy: VerificationPolicy) -> None:
     indexer.source.set_verification(policy, Calibration(indexer.clock))
 
 
@@ -34,7 +34,7 @@ def name_of(indexer: Indexer, nth: int) -> str:
     return indexer.source.list_endpoint_names()[nth]
 
 
-def audited(indexer: Indexer, window: int = WINDOW) -> list[AuditResult]:
+def audit_due_windows(indexer: Indexer, window: int = WINDOW) -> list[AuditResult]:
     """Audit windows until none is due, and return the results."""
     auditor, done = Auditor(window_blocks=window), []
     while (
@@ -58,7 +58,7 @@ def a_log_of_the_network(a_chain: AChain) -> tuple[int, int]:
     return places[len(places) // 2]
 
 
-def leave_one_out(a_chain: AChain) -> int:
+def omit_one_log(a_chain: AChain) -> int:
     """Let the first endpoint always omit one log; return the log's block."""
     number, index = a_log_of_the_network(a_chain)
     here = (hex(number), hex(index))
@@ -75,9 +75,9 @@ def fooled(a_chain: AChain, open_indexer: OpenIndexer) -> tuple[Indexer, int]:
     """Return an indexer that proved nothing and lacks a log, and the number of the log's block."""
     a_chain.live(40)
     a_chain.quiet(FINALITY + WINDOW)
-    block = leave_one_out(a_chain)
+    block = omit_one_log(a_chain)
     indexer = open_indexer(*a_chain.urls, reports=False)
-    prove_by(indexer, MINIMAL_POLICY)
+    set_verification_policy(indexer, MINIMAL_POLICY)
     indexer.index()
     assert len(indexer.canonical_logs()) == len(a_chain.logs()) - 1
     return indexer, block
@@ -91,18 +91,18 @@ def test_case_29_omitted_log_is_detected_by_audit_and_repaired_by_refold(
     policy: VerificationPolicy,
 ):
     indexer, block = fooled
-    prove_by(indexer, policy)
+    set_verification_policy(indexer, policy)
     giver = name_of(indexer, 0)
-    before = shown(MISSING, endpoint=giver)
-    expected_digest = whole(a_chain, open_indexer).digest()
+    before = read_metric(MISSING, endpoint=giver)
+    expected_digest = index_honest_chain(a_chain, open_indexer).digest()
     assert indexer.digest() != expected_digest
 
-    audits = audited(indexer)
+    audits = audit_due_windows(indexer)
 
     (repaired,) = [audit for audit in audits if audit.outcome == "repaired"]
     assert [log.block for log in repaired.difference.missing_logs] == [block]
     assert (repaired.source_endpoint, repaired.at_fault) == (giver, giver)
-    assert shown(MISSING, endpoint=giver) == before + 1
+    assert read_metric(MISSING, endpoint=giver) == before + 1
     assert indexer.canonical_logs() == a_chain.logs()
     assert indexer.digest() == expected_digest
 
@@ -120,13 +120,13 @@ def test_case_28_log_omitted_from_ranges_is_detected_by_audit_endpoint(
         )
     )
     # Or it would be found out by itself.
-    a_chain.provider.faults.append(no_pins())
+    a_chain.provider.faults.append(reject_block_hash_filters())
     indexer = open_indexer(*a_chain.urls, reports=False)
-    prove_by(indexer, MINIMAL_POLICY)
+    set_verification_policy(indexer, MINIMAL_POLICY)
     indexer.index()
     assert len(indexer.canonical_logs()) == len(a_chain.logs()) - 1
 
-    audits = audited(indexer)
+    audits = audit_due_windows(indexer)
 
     assert [audit.at_fault for audit in audits if audit.difference] == [name_of(indexer, 0)]
     assert indexer.canonical_logs() == a_chain.logs()
@@ -147,7 +147,7 @@ def test_case_29_audit_result_is_denied_when_auditor_omits_logs(
     before = indexer.digest()
     a_chain.providers[1].faults.append(log_faults.build_omitted_log_fault(0))
 
-    audits = audited(indexer)
+    audits = audit_due_windows(indexer)
 
     denied = [audit for audit in audits if audit.outcome == "denied"]
     assert denied
@@ -159,7 +159,7 @@ def test_case_29_verify_reports_missing_log_and_repairs_it_on_request(
     a_chain: AChain, open_indexer: OpenIndexer, fooled: tuple[Indexer, int]
 ):
     indexer, block = fooled
-    prove_by(indexer, VerificationPolicy())
+    set_verification_policy(indexer, VerificationPolicy())
     blocks = BlockRange(0, indexer.cursor[0])
     places = (indexer.source, indexer.store, indexer.folder)
     wanted = (blocks, VerificationLevel.PROVEN, name_of(indexer, 1))
@@ -170,7 +170,7 @@ def test_case_29_verify_reports_missing_log_and_repairs_it_on_request(
     assert len(indexer.canonical_logs()) == len(a_chain.logs()) - 1
     again = reverify_blocks(RepairContext(*places, RebuildOptions()), *wanted, repair=True)
     assert again.reached_level == VerificationLevel.PROVEN
-    assert indexer.digest() == whole(a_chain, open_indexer).digest()
+    assert indexer.digest() == index_honest_chain(a_chain, open_indexer).digest()
     with indexer.store.read_transaction() as uow:
         scope = indexer.folder.scope.id
         spans = uow.coverage.list_spans(scope, blocks.first, blocks.last)

@@ -14,11 +14,11 @@ from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
 from oracle.indexer.rebuild import RebuildOptions
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.endpoints import shown
-from tests.support.ingest.honest import whole
+from tests.support.ingest.endpoints import read_metric
+from tests.support.ingest.honest import index_honest_chain
 from tests.support.ingest.indexer import Indexer
-from tests.support.ingest.lying import leave_out
-from tests.support.ingest.reading import hide, made_busy
+from tests.support.ingest.lying import omit_log
+from tests.support.ingest.reading import add_busy_blocks, add_fault
 
 POSSIBLE = "oracle_audit_possible"
 # Blocks of one audit: few, for a short chain.
@@ -32,7 +32,7 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 def busy(a_chain: AChain) -> AChain:
-    return made_busy(a_chain)
+    return add_busy_blocks(a_chain)
 
 
 def two_urls(chain: AChain) -> list[str]:
@@ -62,7 +62,7 @@ def audited_blocks(indexer: Indexer) -> int:
 def test_log_omitted_by_both_urls_of_one_provider_is_detected_by_the_other_provider(
     busy: AChain, open_indexer: OpenIndexer, *, is_restarted: bool
 ):
-    leave_out(busy)
+    omit_log(busy)
     indexer = open_indexer(*two_urls(busy), busy.urls[1], reports=False)
     index_without_proof(indexer)
     assert len(indexer.canonical_logs()) == len(busy.logs()) - 1
@@ -76,16 +76,16 @@ def test_log_omitted_by_both_urls_of_one_provider_is_detected_by_the_other_provi
     assert {audited.auditor for audited in audits} == {honest}
     assert "repaired" in {audited.outcome for audited in audits}
     assert indexer.canonical_logs() == busy.logs()
-    assert indexer.digest() == whole(busy, open_indexer).digest()
+    assert indexer.digest() == index_honest_chain(busy, open_indexer).digest()
 
 
 def test_nothing_is_audited_while_other_provider_is_silent(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    leave_out(busy)
+    omit_log(busy)
     indexer = open_indexer(*two_urls(busy), busy.urls[1], reports=False, clock=clock)
     index_without_proof(indexer)
-    silent = hide(busy, transport_faults.build_http_status_fault(503), 1)
+    silent = add_fault(busy, transport_faults.build_http_status_fault(503), 1)
 
     for _ in range(2):
         with pytest.raises(TransientError):
@@ -110,13 +110,13 @@ def test_nothing_is_audited_when_other_provider_was_proven_wrong(
     )
 
     assert audit_all(indexer) == []
-    assert (audited_blocks(indexer), shown(POSSIBLE)) == (0, 0)
+    assert (audited_blocks(indexer), read_metric(POSSIBLE)) == (0, 0)
 
 
 def test_second_endpoint_of_the_only_provider_audits_the_first_endpoint(
     busy: AChain, open_indexer: OpenIndexer
 ):
-    leave_out(busy)
+    omit_log(busy)
     indexer = open_indexer(*two_urls(busy), reports=False)
     index_without_proof(indexer)
 
@@ -125,4 +125,4 @@ def test_second_endpoint_of_the_only_provider_audits_the_first_endpoint(
     second = indexer.source.list_endpoint_names()[1]
     assert {(audited.auditor, audited.outcome) for audited in audits} == {(second, "equal")}
     assert audited_blocks(indexer) > 0
-    assert shown(POSSIBLE) == 1
+    assert read_metric(POSSIBLE) == 1

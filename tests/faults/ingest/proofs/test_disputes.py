@@ -8,8 +8,8 @@ from devnet.fakechain.faults import block_faults, log_faults
 from oracle.cli.main import run
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import config
-from tests.support.ingest.reading import hide, is_log
-from tests.support.ingest.speaking import task_created
+from tests.support.ingest.reading import add_fault, is_log
+from tests.support.ingest.speaking import encode_task_created_log
 
 MADE_UP = {"receiptsRoot": "0x" + "00" * 32, "transactionsRoot": "0x" + "00" * 32}
 
@@ -17,14 +17,14 @@ MADE_UP = {"receiptsRoot": "0x" + "00" * 32, "transactionsRoot": "0x" + "00" * 3
 @pytest.fixture
 def disputed(a_chain: AChain) -> int:
     """Return the block, on a chain that proves nothing, whose log the first endpoint hides."""
-    block = a_chain.say(task_created(1))
+    block = a_chain.say(encode_task_created_log(1))
     a_chain.live(40)
     for provider in a_chain.providers:
         provider.faults += [
             block_faults.build_zero_bloom_fault(),
             block_faults.build_header_fields_fault(MADE_UP),
         ]
-    hide(a_chain, log_faults.build_omitted_logs_fault(is_log(block)))
+    add_fault(a_chain, log_faults.build_omitted_logs_fault(is_log(block)))
     return block.number
 
 

@@ -9,11 +9,11 @@ from devnet.fakechain.faults import block_faults, transport_faults
 from devnet.fakechain.tree import get_branch
 from tests.support.chain.network_logs import NETWORK
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.endpoints import shown
+from tests.support.ingest.endpoints import read_metric
 from tests.support.ingest.indexer import FINALITY
-from tests.support.ingest.proofs import FOREIGN, Site, grown
-from tests.support.ingest.reading import hide
-from tests.support.ingest.speaking import ANYBODY, task_created
+from tests.support.ingest.proofs import FOREIGN, Site, add_provable_blocks
+from tests.support.ingest.reading import add_fault
+from tests.support.ingest.speaking import ANYBODY, encode_task_created_log
 
 WITNESSED = "oracle_witnessed_windows_total"
 
@@ -33,7 +33,7 @@ def forged(a_chain: AChain, at: Block, *, blocks: int) -> Block:
 
 @pytest.mark.parametrize("liar", [0, 1], ids=["liar first", "liar second"])
 def test_two_self_consistent_chains_are_both_refused(a_chain: AChain, site: Site, liar: int):
-    honest_blocks = grown(a_chain, 40)
+    honest_blocks = add_provable_blocks(a_chain, 40)
     honest = a_chain.head
     own = forged(a_chain, honest_blocks[10], blocks=honest.number - honest_blocks[10].number + 1)
     a_chain.providers[liar].head = own
@@ -55,7 +55,7 @@ def test_two_self_consistent_chains_are_both_refused(a_chain: AChain, site: Site
 
 def test_third_endpoint_decides_between_two_chains(a_chain: AChain, site: Site):
     a_chain.serve()
-    honest_blocks = grown(a_chain, 40)
+    honest_blocks = add_provable_blocks(a_chain, 40)
     honest = a_chain.head
     a_chain.provider.head = forged(
         a_chain, honest_blocks[10], blocks=honest.number - honest_blocks[10].number + 1
@@ -74,16 +74,16 @@ def test_forged_block_without_descendants_is_detected(
     a_chain: AChain, site: Site, order: tuple[int, int]
 ):
     """One block in the middle is the liar's, with its own roots and bloom; its child is true."""
-    at = grown(a_chain, 40)[10]
+    at = add_provable_blocks(a_chain, 40)[10]
     honest = a_chain.head
-    forged_tx = Tx(ANYBODY, NETWORK, logs=(task_created(99_999),))
+    forged_tx = Tx(ANYBODY, NETWORK, logs=(encode_task_created_log(99_999),))
     own = a_chain.tree.mine([forged_tx], at.get_ancestor())
     a_chain.tree.last_mined = honest
     forging_provider = type(a_chain.provider)(a_chain.tree, own)
     for fault in (
         block_faults.build_forwarding_fault(forging_provider, for_blocks=(at.number, at.number)),
     ):
-        hide(a_chain, fault)
+        add_fault(a_chain, fault)
 
     outcome = site.once(*order)
 
@@ -91,9 +91,9 @@ def test_forged_block_without_descendants_is_detected(
 
 
 def test_history_unconfirmed_by_second_provider_is_read_but_not_final(a_chain: AChain, site: Site):
-    grown(a_chain, 30)
-    silent = hide(a_chain, transport_faults.build_http_status_fault(500), 1)
-    before = shown(WITNESSED, result="unanswered")
+    add_provable_blocks(a_chain, 30)
+    silent = add_fault(a_chain, transport_faults.build_http_status_fault(500), 1)
+    before = read_metric(WITNESSED, result="unanswered")
 
     outcome = site.once(0, 1)
     _, status_output = site.tell("status")
@@ -102,7 +102,7 @@ def test_history_unconfirmed_by_second_provider_is_read_but_not_final(a_chain: A
     assert "no second provider confirms" in outcome[1]
     assert "WAITING-WITNESS" in status_output
     assert (site.final(), site.rows()) == (0, site.truth())
-    assert shown(WITNESSED, result="unanswered") > before
+    assert read_metric(WITNESSED, result="unanswered") > before
 
     a_chain.providers[1].faults.remove(silent)
 
@@ -112,13 +112,13 @@ def test_history_unconfirmed_by_second_provider_is_read_but_not_final(a_chain: A
 
 
 def test_refused_chain_stays_refused_when_other_endpoint_falls_silent(a_chain: AChain, site: Site):
-    honest_blocks = grown(a_chain, 40)
+    honest_blocks = add_provable_blocks(a_chain, 40)
     honest = a_chain.head
     a_chain.provider.head = forged(
         a_chain, honest_blocks[10], blocks=honest.number - honest_blocks[10].number + 1
     )
     refused = site.once(0, 1)
-    hide(a_chain, transport_faults.build_http_status_fault(500), 1)
+    add_fault(a_chain, transport_faults.build_http_status_fault(500), 1)
 
     outcome = site.once(0, 1)
 

@@ -16,11 +16,11 @@ from oracle.store.database import Store
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.faults.lies.lies import LIES
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.endpoints import follow, shown
+from tests.support.ingest.endpoints import follow_until_idle, read_metric
 from tests.support.ingest.indexer import FINALITY
-from tests.support.ingest.proofs import Site, grown
-from tests.support.ingest.reading import hide, made_busy, trust
-from tests.support.ingest.speaking import task_created, tx
+from tests.support.ingest.proofs import Site, add_provable_blocks
+from tests.support.ingest.reading import add_busy_blocks, add_fault, read_feature_metric
+from tests.support.ingest.speaking import build_transaction, encode_task_created_log
 
 ALL = (0, 1, 2)
 LIARS = (0, 1)
@@ -36,7 +36,7 @@ def clock() -> VirtualClock:
 def busy(a_chain: AChain) -> AChain:
     """Return a chain with three endpoints, and more blocks with logs than prove the headers."""
     a_chain.serve()
-    return made_busy(a_chain)
+    return add_busy_blocks(a_chain)
 
 
 @pytest.fixture
@@ -46,7 +46,9 @@ def site(a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def silence(chain: AChain, *places: int) -> list[InjectedFault]:
-    return [hide(chain, transport_faults.build_http_status_fault(503), place) for place in places]
+    return [
+        add_fault(chain, transport_faults.build_http_status_fault(503), place) for place in places
+    ]
 
 
 def restore(chain: AChain, faults: list[InjectedFault], *places: int) -> None:
@@ -62,7 +64,7 @@ def lie(chain: AChain, what: str, depth: Depth, blocks: tuple[int, int], *places
             chain.provider.tag_targets,
             chain.provider.code_by_address,
         )
-        hide(chain, block_faults.build_forwarding_fault(liar), place)
+        add_fault(chain, block_faults.build_forwarding_fault(liar), place)
 
 
 def doubled_logs(receipts: list[Json]) -> list[Json]:
@@ -81,10 +83,10 @@ def test_case_49_two_lying_endpoints_out_of_three_do_not_lower_proven_level(
     a_chain: AChain, site: Site, what: str, depth: Depth, order: tuple[int, ...]
 ):
     """The third endpoint is silent at first, and then responds again."""
-    grown(a_chain)
+    add_provable_blocks(a_chain)
     assert site.once(*order)[0] == 0
     rows_before = site.rows()
-    honest_blocks = grown(a_chain, 3)
+    honest_blocks = add_provable_blocks(a_chain, 3)
     lie(a_chain, what, depth, (honest_blocks[0].number, honest_blocks[-1].number), *LIARS)
     silent = silence(a_chain, 2)
 
@@ -103,7 +105,7 @@ def test_case_49_two_lying_endpoints_out_of_three_do_not_lower_proven_level(
 def test_case_49_proven_level_survives_restart_and_does_not_expire(
     a_chain: AChain, site: Site, tmp_path: Path
 ):
-    grown(a_chain)
+    add_provable_blocks(a_chain)
     site.once(*ALL)
     store = Store.open(f"sqlite:///{tmp_path / 'oracle.sqlite'}")
     with store.read_transaction() as uow:
@@ -119,21 +121,21 @@ def test_case_49_receipts_falsified_by_two_endpoints_are_refused_while_third_is_
 ):
     indexer = open_indexer(*busy.urls, clock=clock)
     indexer.index()
-    lost = shown("oracle_verification_downgrades_total", feature="receipts_root")
+    lost = read_metric("oracle_verification_downgrades_total", feature="receipts_root")
     for place in LIARS:
-        hide(busy, block_faults.build_changed_receipts_fault("doubled", doubled_logs), place)
+        add_fault(busy, block_faults.build_changed_receipts_fault("doubled", doubled_logs), place)
     silent = silence(busy, 2)
-    busy.say(task_created(1))
+    busy.say(encode_task_created_log(1))
 
     for _ in range(5):
         with pytest.raises(TransientError):
             indexer.step()
         clock.advance(60)
-    assert trust("receipts_root") == 1
+    assert read_feature_metric("receipts_root") == 1
     restore(busy, silent, 2)
-    follow(indexer, clock, seconds=30)
+    follow_until_idle(indexer, clock, seconds=30)
 
-    assert shown("oracle_verification_downgrades_total", feature="receipts_root") == lost
+    assert read_metric("oracle_verification_downgrades_total", feature="receipts_root") == lost
     assert indexer.canonical_logs() == busy.logs()
 
 
@@ -159,7 +161,7 @@ class Bloomless(MinedBlock):
 def mined_as(chain: AChain, kind: type[MinedBlock], number: int) -> Block:
     """Mine one block of this kind, in which a task is created."""
     parent = chain.head
-    txs = tuple(chain.tree._assign_nonces([tx(task_created(number))]))
+    txs = tuple(chain.tree._assign_nonces([build_transaction(encode_task_created_log(number))]))
     block = kind(parent, (parent.number + 1, parent.time + 12, 0), txs, chain.tree.chain_id)
     chain.tree.blocks.add_block(block, block.tx_hashes)
     chain.tree.last_mined = block
@@ -177,15 +179,15 @@ def test_case_49_valid_header_contradicting_its_block_lowers_level(
     """One endpoint is enough, because its header is a proof."""
     indexer = open_indexer(busy.urls[0], clock=clock)
     indexer.index()
-    lost = shown("oracle_verification_downgrades_total", feature=feature)
-    assert trust(feature) == 1
+    lost = read_metric("oracle_verification_downgrades_total", feature=feature)
+    assert read_feature_metric(feature) == 1
 
     for number in range(FINALITY):
         mined_as(busy, kind, number)
-        follow(indexer, clock)
+        follow_until_idle(indexer, clock)
 
-    assert shown("oracle_verification_downgrades_total", feature=feature) == lost + 1
-    assert (trust(feature), trust("header_hash")) == (-1, 1)
+    assert read_metric("oracle_verification_downgrades_total", feature=feature) == lost + 1
+    assert (read_feature_metric(feature), read_feature_metric("header_hash")) == (-1, 1)
     assert indexer.canonical_logs() == busy.logs()
 
 
@@ -196,10 +198,12 @@ def test_case_49_valid_header_contradicting_its_block_lowers_level(
 def test_case_49_two_lying_endpoints_mark_no_headers_as_unsupported_while_the_third_is_silent(
     a_chain: AChain, site: Site, silent_place: int
 ):
-    grown(a_chain)
+    add_provable_blocks(a_chain)
     liars = [place for place in ALL if place != silent_place]
     for place in liars:
-        hide(a_chain, block_faults.build_changed_receipts_fault("doubled", doubled_logs), place)
+        add_fault(
+            a_chain, block_faults.build_changed_receipts_fault("doubled", doubled_logs), place
+        )
     silent = silence(a_chain, silent_place)
 
     waiting = [site.once(*ALL) for _ in range(2)]
@@ -222,17 +226,17 @@ def test_case_49_unprovable_headers_are_unsupported_after_all_providers_responde
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     for place in ALL:
-        hide(busy, block_faults.build_wrong_receipts_root_fault(), place)
+        add_fault(busy, block_faults.build_wrong_receipts_root_fault(), place)
     silent = silence(busy, 2)
     indexer = open_indexer(*busy.urls, clock=clock)
 
     with pytest.raises(TransientError, match="does not answer"):
         indexer.step()
-    assert trust("receipts_root") == 0
+    assert read_feature_metric("receipts_root") == 0
     restore(busy, silent, 2)
-    follow(indexer, clock, seconds=30)
+    follow_until_idle(indexer, clock, seconds=30)
 
-    assert trust("receipts_root") == -1
+    assert read_feature_metric("receipts_root") == -1
     assert indexer.canonical_logs() == busy.logs()
 
 
@@ -240,14 +244,14 @@ def test_case_49_unsupported_headers_do_not_block_indexing_while_a_provider_is_s
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     for place in ALL:
-        hide(busy, block_faults.build_wrong_receipts_root_fault(), place)
+        add_fault(busy, block_faults.build_wrong_receipts_root_fault(), place)
     indexer = open_indexer(*busy.urls, clock=clock)
     indexer.index()
     silence(busy, 2)
 
     clock.advance(RETRY_SECONDS + 1)
-    busy.say(task_created(1))
-    follow(indexer, clock)
+    busy.say(encode_task_created_log(1))
+    follow_until_idle(indexer, clock)
 
-    assert trust("receipts_root") == -1
+    assert read_feature_metric("receipts_root") == -1
     assert indexer.canonical_logs() == busy.logs()

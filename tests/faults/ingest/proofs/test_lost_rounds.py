@@ -11,8 +11,8 @@ from oracle.cli.main import run
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import config
 from tests.support.ingest.indexer import FINALITY
-from tests.support.ingest.reading import hide, is_log
-from tests.support.ingest.speaking import txs
+from tests.support.ingest.reading import add_fault, is_log
+from tests.support.ingest.speaking import build_transactions
 from tests.support.traffic import build_accepted_round
 
 pytestmark = pytest.mark.slow
@@ -39,9 +39,11 @@ def test_daemon_continues_after_repair_of_an_omitted_round(
     settings = ["--config", str(config(chain, tmp_path))]
     exit_codes = []
     for number in (1, 2, 3):
-        block = chain.show(chain.tree.mine(txs([build_accepted_round(number)]), chain.head))
+        block = chain.show(
+            chain.tree.mine(build_transactions([build_accepted_round(number)]), chain.head)
+        )
         if number == 2:
-            hide(chain, log_faults.build_omitted_logs_fault(is_log(block)))
+            add_fault(chain, log_faults.build_omitted_logs_fault(is_log(block)))
         chain.quiet(FINALITY + 1)
         exit_codes.append(run(["run", "--once", *settings]))
         if number == 2:

@@ -9,8 +9,8 @@ from devnet.fakechain.faults import block_faults, log_faults
 from oracle.domain.coverage import VerificationLevel
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.indexer import FINALITY
-from tests.support.ingest.proofs import Site, grown
-from tests.support.ingest.reading import hide, is_log, trust
+from tests.support.ingest.proofs import Site, add_provable_blocks
+from tests.support.ingest.reading import add_fault, is_log, read_feature_metric
 
 LIE = "0x" + "ab" * 32
 
@@ -25,7 +25,7 @@ def changes_data(log: Json) -> None:
 
 
 def test_all_history_reaches_level_allowed_by_headers(a_chain: AChain, site: Site):
-    grown(a_chain)
+    add_provable_blocks(a_chain)
 
     outcome = site.once(0)
 
@@ -35,8 +35,8 @@ def test_all_history_reaches_level_allowed_by_headers(a_chain: AChain, site: Sit
 
 
 def test_log_omitted_from_history_is_detected_by_bloom(a_chain: AChain, site: Site):
-    grown_blocks = grown(a_chain)
-    hide(a_chain, log_faults.build_omitted_logs_fault(is_log(grown_blocks[20])))
+    grown_blocks = add_provable_blocks(a_chain)
+    add_fault(a_chain, log_faults.build_omitted_logs_fault(is_log(grown_blocks[20])))
 
     outcome = site.once(0)
 
@@ -48,13 +48,17 @@ def test_log_omitted_from_history_without_blooms_is_detected_by_receipts(
     a_chain: AChain, site: Site
 ):
     """Headers with changed blooms do not match their hash, so they do not prove the roots."""
-    grown_blocks = grown(a_chain)
-    hide(a_chain, block_faults.build_zero_bloom_fault())
-    hide(a_chain, log_faults.build_omitted_logs_fault(is_log(grown_blocks[20])))
+    grown_blocks = add_provable_blocks(a_chain)
+    add_fault(a_chain, block_faults.build_zero_bloom_fault())
+    add_fault(a_chain, log_faults.build_omitted_logs_fault(is_log(grown_blocks[20])))
 
     outcome = site.once(0)
 
-    assert (trust("bloom"), trust("receipts_root"), trust("header_hash")) == (-1, 1, -1)
+    assert (
+        read_feature_metric("bloom"),
+        read_feature_metric("receipts_root"),
+        read_feature_metric("header_hash"),
+    ) == (-1, 1, -1)
     assert outcome[0] == 1
     assert "rest on a single endpoint" in outcome[1]
     assert site.rows() == site.truth()
@@ -67,7 +71,7 @@ def test_log_omitted_from_history_without_blooms_is_detected_by_receipts(
 )
 def test_false_logs_in_any_part_of_history_are_detected(a_chain: AChain, site: Site, part: slice):
     """The endpoint returns the same lie in logs and receipts, for these blocks only."""
-    false_blocks = grown(a_chain)[part]
+    false_blocks = add_provable_blocks(a_chain)[part]
     blocks = (false_blocks[0].number, false_blocks[-1].number)
 
     def struck(log: Json) -> None:
@@ -77,7 +81,7 @@ def test_false_logs_in_any_part_of_history_are_detected(a_chain: AChain, site: S
     lie = log_faults.build_changed_each_log_fault(
         "other data", struck, methods=log_faults.LOG_AND_RECEIPT_METHODS
     )
-    hide(a_chain, lie)
+    add_fault(a_chain, lie)
 
     alone = [site.once(0) for _ in range(2)]
     beside = site.once(0, 1)
@@ -91,8 +95,8 @@ def test_false_logs_in_any_part_of_history_are_detected(a_chain: AChain, site: S
 def test_history_read_before_trust_was_established_is_reread_and_repaired(
     a_chain: AChain, site: Site
 ):
-    grown_blocks = grown(a_chain)
-    lie = hide(a_chain, log_faults.build_omitted_logs_fault(is_log(grown_blocks[20])))
+    grown_blocks = add_provable_blocks(a_chain)
+    lie = add_fault(a_chain, log_faults.build_omitted_logs_fault(is_log(grown_blocks[20])))
     site.once(0, history="seamed", head="seamed", receipts=False)
     before = site.rows()
     a_chain.providers[0].faults.remove(lie)
@@ -108,7 +112,7 @@ def test_history_read_before_trust_was_established_is_reread_and_repaired(
 def test_blocks_below_required_level_are_reported_by_status_until_reread(
     a_chain: AChain, site: Site
 ):
-    grown(a_chain)
+    add_provable_blocks(a_chain)
     site.once(0, history="seamed")
     site.configured(0)
 
@@ -124,23 +128,23 @@ def test_blocks_below_required_level_are_reported_by_status_until_reread(
 def test_false_receipt_samples_discredit_endpoint_instead_of_chain(a_chain: AChain, site: Site):
     """For all the newest blocks, the first endpoint returns other receipts than the two others."""
     a_chain.serve()
-    grown(a_chain)
+    add_provable_blocks(a_chain)
     lie = log_faults.build_changed_each_log_fault(
         "other data", changes_data, methods=log_faults.LOG_AND_RECEIPT_METHODS
     )
-    hide(a_chain, lie)
+    add_fault(a_chain, lie)
 
     outcome = site.once(0, 1, 2)
 
-    assert (trust("receipts_root"), trust("bloom")) == (1, 1)
+    assert (read_feature_metric("receipts_root"), read_feature_metric("bloom")) == (1, 1)
     assert (outcome, site.rows()) == ((0, ""), site.truth())
 
 
 def test_chain_without_valid_roots_is_indexed_as_unproven(a_chain: AChain, site: Site):
-    grown(a_chain)
+    add_provable_blocks(a_chain)
     for place in (0, 1):
-        hide(a_chain, block_faults.build_wrong_receipts_root_fault(), place)
-        hide(a_chain, block_faults.build_zero_bloom_fault(), place)
+        add_fault(a_chain, block_faults.build_wrong_receipts_root_fault(), place)
+        add_fault(a_chain, block_faults.build_zero_bloom_fault(), place)
 
     outcomes = [site.once(0, 1) for _ in range(2)]
     _, status_output = site.tell("status")

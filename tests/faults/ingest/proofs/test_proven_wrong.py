@@ -17,17 +17,17 @@ from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.rebuild import RebuildOptions
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.endpoints import asked_for, labels, shown
-from tests.support.ingest.honest import whole
+from tests.support.ingest.endpoints import count_requests, list_labels, read_metric
+from tests.support.ingest.honest import index_honest_chain
 from tests.support.ingest.indexer import Indexer
-from tests.support.ingest.lying import a_block, change, leave_out
-from tests.support.ingest.reading import hide, is_log, made_busy
-from tests.support.ingest.speaking import task_created
+from tests.support.ingest.lying import alter_log, find_block_with_log, omit_log
+from tests.support.ingest.reading import add_busy_blocks, add_fault, is_log
+from tests.support.ingest.speaking import encode_task_created_log
 
 
 @pytest.fixture
 def busy(a_chain: AChain) -> AChain:
-    return made_busy(a_chain)
+    return add_busy_blocks(a_chain)
 
 
 def learned(indexer: Indexer, place: int = 1) -> Indexer:
@@ -45,7 +45,7 @@ def learned(indexer: Indexer, place: int = 1) -> Indexer:
 @pytest.fixture
 def fooled(busy: AChain, open_indexer: OpenIndexer) -> Indexer:
     """Return an indexer that read everything from the first endpoint and lacks one log."""
-    leave_out(busy)
+    omit_log(busy)
     indexer = open_indexer(*busy.urls, reports=False)
     indexer.source.set_verification(MINIMAL_POLICY, Calibration(indexer.clock))
     indexer.index()
@@ -76,7 +76,7 @@ def test_endpoint_proven_to_omit_logs_is_no_longer_queried(
     busy: AChain, fooled: Indexer, open_indexer: OpenIndexer
 ):
     liar, honest = fooled.source.list_endpoint_names()
-    at = a_block(busy).number
+    at = find_block_with_log(busy).number
 
     audits = list(audited(fooled, Auditor(window_blocks=at + 1)))
 
@@ -91,17 +91,17 @@ def test_endpoint_proven_to_omit_logs_is_no_longer_queried(
     assert audits[-1].blocks.last == busy.head.number
     assert {audit.auditor for audit in audits} == {honest}
     assert suspect_blocks(fooled) == 0
-    assert fooled.digest() == whole(busy, open_indexer).digest()
+    assert fooled.digest() == index_honest_chain(busy, open_indexer).digest()
     busy.live(3)
-    assert asked_for(busy.providers[0], fooled.index) == 0
-    assert shown("oracle_endpoint_proven_wrong", endpoint=labels(fooled)[0]) == 1
+    assert count_requests(busy.providers[0], fooled.index) == 0
+    assert read_metric("oracle_endpoint_proven_wrong", endpoint=list_labels(fooled)[0]) == 1
 
 
 def test_endpoint_fabricating_logs_is_detected_while_reading(
     busy: AChain, open_indexer: OpenIndexer
 ):
     indexer = learned(open_indexer(*busy.urls, reports=False))
-    change(busy)
+    alter_log(busy)
 
     indexer.index()
 
@@ -109,14 +109,14 @@ def test_endpoint_fabricating_logs_is_detected_while_reading(
     assert set(indexer.source.get_proven_wrong_endpoints()) == {liar}
     assert record_endpoints_proven_wrong(indexer.source, indexer.store, RebuildOptions()) == [liar]
     assert wrong(indexer) == {liar}
-    assert indexer.digest() == whole(busy, open_indexer).digest()
+    assert indexer.digest() == index_honest_chain(busy, open_indexer).digest()
 
 
 def with_other_receipts(busy: AChain, times: int) -> None:
     def more(receipts: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [{**receipt, "cumulativeGasUsed": "0x1"} for receipt in receipts]
 
-    hide(busy, block_faults.build_changed_receipts_fault("other receipts", more, times=times))
+    add_fault(busy, block_faults.build_changed_receipts_fault("other receipts", more, times=times))
 
 
 @pytest.mark.parametrize(("times", "is_out"), [(1, False), (100, True)])
@@ -126,7 +126,7 @@ def test_endpoint_is_proven_wrong_only_after_repeated_header_contradictions(
     indexer = learned(open_indexer(*busy.urls, reports=False))
     indexer.index()
     with_other_receipts(busy, times)
-    busy.say(task_created(1))
+    busy.say(encode_task_created_log(1))
 
     indexer.index()
 
@@ -140,8 +140,8 @@ def test_auditor_is_proven_wrong_only_after_repeated_omissions(
 ):
     indexer = learned(open_indexer(*busy.urls, reports=False))
     indexer.index()
-    at = a_block(busy)
-    hide(busy, log_faults.build_omitted_logs_fault(is_log(at), times=times), 1)
+    at = find_block_with_log(busy)
+    add_fault(busy, log_faults.build_omitted_logs_fault(is_log(at), times=times), 1)
 
     audits = list(audited(indexer, Auditor(window_blocks=at.number + 1)))
 
@@ -155,13 +155,13 @@ def test_audit_without_proofs_quarantines_no_endpoint_and_reports_unproven(
     busy: AChain, open_indexer: OpenIndexer
 ):
     for place in (0, 1):
-        hide(busy, block_faults.build_wrong_receipts_root_fault(), place)
-        hide(busy, block_faults.build_zero_bloom_fault(), place)
-    change(busy)
+        add_fault(busy, block_faults.build_wrong_receipts_root_fault(), place)
+        add_fault(busy, block_faults.build_zero_bloom_fault(), place)
+    alter_log(busy)
     indexer = open_indexer(*busy.urls, reports=False)
     indexer.index()
 
-    audits = list(audited(indexer, Auditor(window_blocks=a_block(busy).number + 1)))
+    audits = list(audited(indexer, Auditor(window_blocks=find_block_with_log(busy).number + 1)))
 
     assert [audit.outcome for audit in audits if audit.difference] == ["unproven"]
     assert indexer.source.get_proven_wrong_endpoints() == {}
@@ -171,7 +171,7 @@ def test_audit_without_proofs_quarantines_no_endpoint_and_reports_unproven(
 
 
 def test_verify_without_named_endpoint_skips_endpoints_proven_wrong(busy: AChain, fooled: Indexer):
-    list(audited(fooled, Auditor(window_blocks=a_block(busy).number + 1)))
+    list(audited(fooled, Auditor(window_blocks=find_block_with_log(busy).number + 1)))
     options = RebuildOptions(dry_run=True)
     context = RepairContext(fooled.source, fooled.store, fooled.folder, options)
 
@@ -180,7 +180,7 @@ def test_verify_without_named_endpoint_skips_endpoints_proven_wrong(busy: AChain
         verification = reverify_blocks(context, blocks, VerificationLevel.SEAMED)
         assert not verification.difference
 
-    assert asked_for(busy.providers[0], verified) == 0
+    assert count_requests(busy.providers[0], verified) == 0
 
 
 def test_verify_with_repair_stores_which_endpoints_were_proven_wrong(fooled: Indexer):

@@ -16,9 +16,14 @@ from oracle.errors import TransientError
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import NETWORK
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.endpoints import follow
-from tests.support.ingest.reading import failures, hide, made_busy, trust
-from tests.support.ingest.speaking import ANYBODY, task_created
+from tests.support.ingest.endpoints import follow_until_idle
+from tests.support.ingest.reading import (
+    add_busy_blocks,
+    add_fault,
+    count_failures,
+    read_feature_metric,
+)
+from tests.support.ingest.speaking import ANYBODY, encode_task_created_log
 
 
 @pytest.fixture
@@ -28,7 +33,7 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 def busy(a_chain: AChain) -> AChain:
-    return made_busy(a_chain)
+    return add_busy_blocks(a_chain)
 
 
 # --- what headers are worth ---
@@ -40,7 +45,7 @@ def busy(a_chain: AChain) -> AChain:
         block_faults.build_zero_bloom_fault,
         block_faults.build_saturated_bloom_fault,
         lambda: block_faults.build_wrong_bloom_fault(
-            compute_bloom_mask(NETWORK) | compute_bloom_mask(task_created(0).topics[0])
+            compute_bloom_mask(NETWORK) | compute_bloom_mask(encode_task_created_log(0).topics[0])
         ),
     ],
     ids=["zero", "saturated", "of logs that nobody has"],
@@ -48,12 +53,12 @@ def busy(a_chain: AChain) -> AChain:
 def test_case_48_meaningless_bloom_is_distrusted_and_no_block_is_skipped(
     busy: AChain, open_indexer: OpenIndexer, bloom: Callable[[], InjectedFault]
 ):
-    hide(busy, bloom())
+    add_fault(busy, bloom())
     indexer = open_indexer(busy.urls[0])
 
     indexer.index()
 
-    assert (trust("bloom"), trust("receipts_root")) == (-1, 1)
+    assert (read_feature_metric("bloom"), read_feature_metric("receipts_root")) == (-1, 1)
     assert indexer.canonical_logs() == busy.logs()
     assert indexer.cursor[1] == busy.head.hash
 
@@ -68,14 +73,14 @@ def test_case_48_valid_bloom_is_trusted_and_raises_level(busy: AChain, open_inde
         BlockRange(foreign_block.number, foreign_block.number), with_headers=True
     )
 
-    assert trust("bloom") == 1
+    assert read_feature_metric("bloom") == 1
     assert (window.level, window.logs, window.proven) == (VerificationLevel.BLOOMED, [], ())
 
 
 def system_receipt(a_chain: AChain) -> InjectedFault:
     """Return a fault that adds the receipt of something that is no transaction of the block."""
     extra = a_chain.head.receipts
-    some = a_chain.say(task_created(9_999)).receipts[0] if not extra else extra[0]
+    some = a_chain.say(encode_task_created_log(9_999)).receipts[0] if not extra else extra[0]
 
     def with_one(receipts: list[Json]) -> list[Json]:
         more = {**some, "transactionIndex": hex(len(receipts)), "logs": []}
@@ -94,7 +99,7 @@ def test_case_49_dummy_roots_are_distrusted_and_chain_is_indexed(
         else system_receipt(busy)
     )
     for place in (0, 1):
-        hide(busy, receipts_fault, place)
+        add_fault(busy, receipts_fault, place)
     indexer = open_indexer(*busy.urls)
 
     indexer.index()
@@ -103,7 +108,10 @@ def test_case_49_dummy_roots_are_distrusted_and_chain_is_indexed(
         BlockRange(head - 5, head), VerificationLevel.PROVEN
     )
 
-    assert (trust("receipts_root"), failures(indexer, "receipts_root")) == (-1, 0)
+    assert (read_feature_metric("receipts_root"), count_failures(indexer, "receipts_root")) == (
+        -1,
+        0,
+    )
     assert VerificationLevel.PINNED <= window.level < VerificationLevel.PROVEN
     assert indexer.canonical_logs() == busy.logs()
 
@@ -116,13 +124,13 @@ def test_case_49_receipts_contradicting_trusted_root_are_rejected_and_the_level_
     indexer.index()
     receipts_fault = system_receipt(busy)
     for place in (0, 1):
-        hide(busy, receipts_fault, place)
-    busy.say(task_created(1))
+        add_fault(busy, receipts_fault, place)
+    busy.say(encode_task_created_log(1))
 
     with pytest.raises(TransientError, match="no endpoint can prove the block"):
         indexer.step()
 
-    assert trust("receipts_root") == 1
+    assert read_feature_metric("receipts_root") == 1
     assert indexer.source.get_max_allowed_level() == VerificationLevel.PROVEN
 
 
@@ -131,12 +139,15 @@ def test_case_49_false_receipts_of_one_endpoint_do_not_lower_level(
 ):
     indexer = open_indexer(*busy.urls, clock=clock)
     indexer.index()
-    hide(busy, system_receipt(busy))
+    add_fault(busy, system_receipt(busy))
     for number in range(5):
-        busy.say(task_created(number))
+        busy.say(encode_task_created_log(number))
         indexer.index()
 
-    assert (trust("receipts_root"), failures(indexer, "receipts_root") > 0) == (1, True)
+    assert (
+        read_feature_metric("receipts_root"),
+        count_failures(indexer, "receipts_root") > 0,
+    ) == (1, True)
     assert indexer.source.get_max_allowed_level() == VerificationLevel.PROVEN
     assert indexer.canonical_logs() == busy.logs()
 
@@ -147,30 +158,30 @@ def test_case_49_the_only_responding_endpoint_does_not_lower_the_level(
     """The other endpoint is silent while this one contradicts itself."""
     indexer = open_indexer(*busy.urls, clock=clock)
     indexer.index()
-    hide(busy, system_receipt(busy))
-    silent = hide(busy, transport_faults.build_http_status_fault(500), 1)
-    block = busy.say(task_created(1))
+    add_fault(busy, system_receipt(busy))
+    silent = add_fault(busy, transport_faults.build_http_status_fault(500), 1)
+    block = busy.say(encode_task_created_log(1))
 
     with pytest.raises(TransientError):
         indexer.source.fetch_window(BlockRange(block.number, block.number), with_headers=True)
-    still = trust("receipts_root")
+    still = read_feature_metric("receipts_root")
     busy.providers[1].faults.remove(silent)
-    follow(indexer, clock)
+    follow_until_idle(indexer, clock)
 
-    assert (still, trust("receipts_root")) == (1, 1)
+    assert (still, read_feature_metric("receipts_root")) == (1, 1)
     assert indexer.canonical_logs() == busy.logs()
 
 
 def test_case_49_lowered_level_is_retried_after_one_hour(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    wrong_root = hide(busy, block_faults.build_wrong_receipts_root_fault())
+    wrong_root = add_fault(busy, block_faults.build_wrong_receipts_root_fault())
     indexer = open_indexer(busy.urls[0], clock=clock)
     indexer.index()
     busy.provider.faults.remove(wrong_root)
 
     clock.advance(RETRY_SECONDS + 1)
-    busy.say(task_created(1))
+    busy.say(encode_task_created_log(1))
     indexer.index()
 
-    assert trust("receipts_root") == 1
+    assert read_feature_metric("receipts_root") == 1

@@ -11,8 +11,8 @@ from oracle.daemon.config.loader import read_config
 from oracle.daemon.records import open_records
 from tests.support.cli.daemon import start_daemon
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.proofs import Site, grown
-from tests.support.ingest.reading import hide
+from tests.support.ingest.proofs import Site, add_provable_blocks
+from tests.support.ingest.reading import add_fault
 
 
 @pytest.fixture
@@ -23,10 +23,10 @@ def site(a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 @pytest.fixture
 def worthless(a_chain: AChain) -> AChain:
     """Return a chain on which all endpoints show made-up roots and zero blooms."""
-    grown(a_chain)
+    add_provable_blocks(a_chain)
     for place in (0, 1):
-        hide(a_chain, block_faults.build_wrong_receipts_root_fault(), place)
-        hide(a_chain, block_faults.build_zero_bloom_fault(), place)
+        add_fault(a_chain, block_faults.build_wrong_receipts_root_fault(), place)
+        add_fault(a_chain, block_faults.build_zero_bloom_fault(), place)
     return a_chain
 
 
@@ -59,7 +59,9 @@ def test_agreement_of_second_endpoint_satisfies_required_level(worthless: AChain
 
 def test_silent_second_endpoint_does_not_satisfy_required_level(worthless: AChain, site: Site):
     methods = log_faults.LOG_AND_RECEIPT_METHODS
-    silent = hide(worthless, transport_faults.build_http_status_fault(503, methods=methods), 1)
+    silent = add_fault(
+        worthless, transport_faults.build_http_status_fault(503, methods=methods), 1
+    )
 
     code, output = site.once(0, 1)
 
@@ -88,9 +90,9 @@ def test_two_urls_of_one_provider_count_as_one_witness(worthless: AChain, site: 
 def test_zero_blooms_prove_nothing_when_the_header_hash_does_not_cover_them(
     a_chain: AChain, site: Site
 ):
-    grown(a_chain)
+    add_provable_blocks(a_chain)
     for place in (0, 1):
-        hide(a_chain, block_faults.build_zero_bloom_fault(), place)
+        add_fault(a_chain, block_faults.build_zero_bloom_fault(), place)
 
     code, output = site.once(0)
 
@@ -104,9 +106,9 @@ def test_run_once_passes_with_status_note_when_chain_is_too_short_to_calibrate(
     with ExitStack() as stack:
         chain = AChain(stack)
         chain.serve()
-        grown(chain, blocks=1)
-        hide(chain, block_faults.build_wrong_receipts_root_fault())
-        hide(chain, block_faults.build_zero_bloom_fault())
+        add_provable_blocks(chain, blocks=1)
+        add_fault(chain, block_faults.build_wrong_receipts_root_fault())
+        add_fault(chain, block_faults.build_zero_bloom_fault())
         site = Site(chain, tmp_path, capsys)
 
         assert site.once(0) == (0, "")

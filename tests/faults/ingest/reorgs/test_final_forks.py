@@ -17,11 +17,11 @@ from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.endpoints import follow
+from tests.support.ingest.endpoints import follow_until_idle
 from tests.support.ingest.indexer import FINALITY, Indexer
-from tests.support.ingest.proofs import Site, grown
-from tests.support.ingest.reading import hide
-from tests.support.ingest.speaking import task_created, tx
+from tests.support.ingest.proofs import Site, add_provable_blocks
+from tests.support.ingest.reading import add_fault
+from tests.support.ingest.speaking import build_transaction, encode_task_created_log
 
 ALL = (0, 1, 2)
 # Just below the final block, above it, and nearly the whole chain.
@@ -66,7 +66,9 @@ class Forker:
         honest = self.chain.tree.last_mined
         for _ in range(blocks):
             self._number += 1
-            self.head = self.chain.tree.mine([tx(task_created(self._number))], self.head)
+            self.head = self.chain.tree.mine(
+                [build_transaction(encode_task_created_log(self._number))], self.head
+            )
         self.chain.tree.last_mined = honest
         self.chain.providers[self.place].head = self.head
 
@@ -106,7 +108,7 @@ def test_case_51_endpoint_on_own_fork_is_outvoted_before_its_blocks_are_final(
     a_chain: AChain, site: Site, open_indexer: OpenIndexer, clock: VirtualClock, cell: Cell
 ):
     liar, depth, where, mode = cell
-    grown(a_chain, 12)
+    add_provable_blocks(a_chain, 12)
     indexer = open_indexer(*a_chain.urls, clock=clock) if mode == "daemon" else None
 
     def read() -> None:
@@ -120,7 +122,7 @@ def test_case_51_endpoint_on_own_fork_is_outvoted_before_its_blocks_are_final(
         read()
     forker = Forker(a_chain, liar, depth)
     for number in range(_BLOCKS):
-        a_chain.say(task_created(80_000 + number))
+        a_chain.say(encode_task_created_log(80_000 + number))
         forker.grow()
         if indexer is not None or number in {0, _BLOCKS - 1}:
             read()
@@ -138,7 +140,7 @@ def test_run_once_succeeds_repeatedly_while_one_of_three_endpoints_is_on_fork(
     a_chain: AChain, site: Site, liar: int
 ):
     """Every block is stored, and the fork of one endpoint never causes a failing exit code."""
-    grown(a_chain, 12)
+    add_provable_blocks(a_chain, 12)
     assert site.once(*ALL) == (0, "")
     Forker(a_chain, liar, FINALITY + 4)
 
@@ -153,12 +155,12 @@ def test_run_once_succeeds_repeatedly_while_one_of_three_endpoints_is_on_fork(
 def test_case_05_nothing_is_finalized_while_two_providers_disagree(
     a_chain: AChain, site: Site, liar: int
 ):
-    grown(a_chain, 12)
+    add_provable_blocks(a_chain, 12)
     assert site.once(0, 1) == (0, "")
     confirmed = site.final()
     forker = Forker(a_chain, liar, 3)
     for number in range(_BLOCKS):
-        a_chain.say(task_created(80_000 + number))
+        a_chain.say(encode_task_created_log(80_000 + number))
     forker.grow(_BLOCKS)
 
     exit_codes = [site.once(0, 1)[0] for _ in range(2)]
@@ -175,19 +177,21 @@ def test_case_05_nothing_is_finalized_while_two_providers_disagree(
 
 
 def silence(chain: AChain, *places: int) -> list[InjectedFault]:
-    return [hide(chain, transport_faults.build_http_status_fault(503), place) for place in places]
+    return [
+        add_fault(chain, transport_faults.build_http_status_fault(503), place) for place in places
+    ]
 
 
 def test_case_05_blocks_unconfirmed_by_second_provider_wait_for_finality(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    grown(a_chain, 12)
+    add_provable_blocks(a_chain, 12)
     indexer = open_indexer(*a_chain.urls, clock=clock)
     step_on(indexer, a_chain, clock)
     confirmed = final_of(indexer)
     (silent,) = silence(a_chain, 1)
     for number in range(_BLOCKS):
-        a_chain.say(task_created(number))
+        a_chain.say(encode_task_created_log(number))
         clock.advance(12)
         step_on(indexer, a_chain, clock)
 
@@ -210,11 +214,11 @@ def test_case_51_fork_followed_while_others_are_silent_is_abandoned_when_they_re
 ):
     """Unconfirmed blocks are journaled from the first block on, also in history."""
     a_chain.serve()
-    grown(a_chain, 12)
+    add_provable_blocks(a_chain, 12)
     forker = Forker(a_chain, 0, 30)
     silent = silence(a_chain, 1, 2)
     indexer = open_indexer(*a_chain.urls, clock=clock)
-    follow(indexer, clock)
+    follow_until_idle(indexer, clock)
     followed, final = indexer.cursor[1], final_of(indexer)[0]
 
     for fault, place in zip(silent, (1, 2), strict=True):
@@ -233,7 +237,7 @@ def test_case_51_two_urls_of_one_provider_do_not_outvote_another(
     a_chain: AChain, site: Site, monkeypatch: pytest.MonkeyPatch, liar: int
 ):
     """Both URLs show the same fork, and do not outvote the one endpoint of the other provider."""
-    grown(a_chain, 12)
+    add_provable_blocks(a_chain, 12)
     Forker(a_chain, liar, FINALITY + 4)
     urls = [f"{a_chain.urls[liar]}/one", f"{a_chain.urls[liar]}/two", a_chain.urls[1 - liar]]
     monkeypatch.setattr(a_chain, "urls", urls)
@@ -248,7 +252,7 @@ def test_case_51_two_urls_of_one_provider_do_not_outvote_another(
 def test_single_provider_continues_and_is_reported_by_status(
     a_chain: AChain, site: Site, monkeypatch: pytest.MonkeyPatch
 ):
-    grown(a_chain, 12)
+    add_provable_blocks(a_chain, 12)
     monkeypatch.setattr(a_chain, "urls", [f"{a_chain.urls[0]}/one", f"{a_chain.urls[0]}/two"])
 
     outcome, status = site.once(0, 1), site.tell("status")[1]
@@ -260,7 +264,7 @@ def test_single_provider_continues_and_is_reported_by_status(
 def test_confirming_final_blocks_costs_one_header_per_block(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    grown(a_chain, 12)
+    add_provable_blocks(a_chain, 12)
     indexer = open_indexer(*a_chain.urls, clock=clock, reports=False)
     step_on(indexer, a_chain, clock)
     before = len(a_chain.providers[1].received_requests)
@@ -278,7 +282,7 @@ def test_confirming_final_blocks_costs_one_header_per_block(
 def test_safe_block_counts_only_when_confirmed_by_second_provider(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    grown(a_chain, 12)
+    add_provable_blocks(a_chain, 12)
     indexer = open_indexer(*a_chain.urls, clock=clock)
     indexer.ingest.confirms_safe = True
     step_on(indexer, a_chain, clock)

@@ -12,19 +12,19 @@ from tests.support.ingest.dumping import dump
 from tests.support.ingest.forked import (
     NEWCOMER,
     Counting,
+    assert_index_equals_chain,
+    build_unknown_join,
     count,
     header_batches,
-    holds_the_chain,
-    joins,
-    patiently,
+    index_with_retries,
 )
 from tests.support.ingest.indexer import Indexer
-from tests.support.ingest.speaking import network, tx
+from tests.support.ingest.speaking import build_transaction, encode_network_log
 from tests.support.traffic import address
 
 
 def test_case_01_single_block_reorg_is_rolled_back_once(indexer: Indexer, a_chain: AChain):
-    a_chain.say(joins())
+    a_chain.say(build_unknown_join())
     indexer.index()
     before = count(metrics.REORGS)
     a_chain.live(1, on=a_chain.back(1))
@@ -33,7 +33,7 @@ def test_case_01_single_block_reorg_is_rolled_back_once(indexer: Indexer, a_chai
 
     assert [step.depth for step in done if isinstance(step, RewindResult)] == [1]
     assert count(metrics.REORGS) == before + 1
-    holds_the_chain(indexer, a_chain)
+    assert_index_equals_chain(indexer, a_chain)
 
 
 @pytest.mark.parametrize(("depth", "finality"), [(64, 80)])
@@ -56,7 +56,7 @@ def test_case_02_64_block_reorg_is_detected_in_one_batch_and_undone_in_one_trans
     assert [size for size in sizes if size >= depth] == [finality + 1]
     assert counting.writes == 1
     indexer.index()
-    holds_the_chain(indexer, a_chain)
+    assert_index_equals_chain(indexer, a_chain)
 
 
 def test_case_03_reorg_deeper_than_one_batch_is_undone_from_stored_headers(
@@ -74,7 +74,7 @@ def test_case_03_reorg_deeper_than_one_batch_is_undone_from_stored_headers(
     done = indexer.index()
 
     assert [step.depth for step in done if isinstance(step, RewindResult)] == [205]
-    holds_the_chain(indexer, a_chain)
+    assert_index_equals_chain(indexer, a_chain)
 
 
 @pytest.mark.parametrize("question", range(1, 9))
@@ -104,7 +104,7 @@ def test_case_06_reorg_during_rollback_leaves_rollback_complete_or_not_started(
         except TransientError:
             assert dump(indexer.url) == before
 
-    holds_the_chain(indexer, a_chain, second)
+    assert_index_equals_chain(indexer, a_chain, second)
 
 
 def test_case_07_window_read_across_reorg_is_discarded(indexer: Indexer, a_chain: AChain):
@@ -117,10 +117,10 @@ def test_case_07_window_read_across_reorg_is_discarded(indexer: Indexer, a_chain
     )
     a_chain.provider.faults.append(flips)
 
-    done = patiently(indexer)
+    done = index_with_retries(indexer)
 
     assert isinstance(next(step for step in done if not isinstance(step, Exception)), RewindResult)
-    holds_the_chain(indexer, a_chain, other_head)
+    assert_index_equals_chain(indexer, a_chain, other_head)
 
 
 def test_case_08_shortened_chain_is_detected_by_head_hash(indexer: Indexer, a_chain: AChain):
@@ -131,7 +131,7 @@ def test_case_08_shortened_chain_is_detected_by_head_hash(indexer: Indexer, a_ch
 
     assert isinstance(rewound, RewindResult)
     assert rewound.depth == 5
-    holds_the_chain(indexer, a_chain)
+    assert_index_equals_chain(indexer, a_chain)
 
 
 def test_case_09_reorg_visible_one_block_later_is_detected_by_parent_hash(
@@ -144,7 +144,7 @@ def test_case_09_reorg_visible_one_block_later_is_detected_by_parent_hash(
 
     assert isinstance(rewound, RewindResult)
     assert rewound.depth == 1
-    holds_the_chain(indexer, a_chain)
+    assert_index_equals_chain(indexer, a_chain)
 
 
 def test_case_10_event_added_to_empty_height_by_reorg_is_applied(
@@ -152,14 +152,14 @@ def test_case_10_event_added_to_empty_height_by_reorg_is_applied(
 ):
     a_chain.quiet(3)
     indexer.index()
-    a_chain.say(joins(), on=a_chain.back(3))
+    a_chain.say(build_unknown_join(), on=a_chain.back(3))
     a_chain.quiet(2)
 
     indexer.index()
 
     with indexer.store.read_transaction() as uow:
         assert NEWCOMER in uow.nodes.get_many([NEWCOMER])
-    holds_the_chain(indexer, a_chain)
+    assert_index_equals_chain(indexer, a_chain)
 
 
 def test_case_11_the_only_event_of_a_block_is_removed_with_the_block(
@@ -167,7 +167,7 @@ def test_case_11_the_only_event_of_a_block_is_removed_with_the_block(
 ):
     without = open_indexer(*a_chain.urls)
     without.index()
-    gone = a_chain.say(joins())
+    gone = a_chain.say(build_unknown_join())
     indexer.index()
     with indexer.store.read_transaction() as uow:
         assert NEWCOMER in uow.nodes.get_many([NEWCOMER])
@@ -181,17 +181,17 @@ def test_case_11_the_only_event_of_a_block_is_removed_with_the_block(
         orphans = list(uow.logs.iterate_between(gone.number, gone.number, canonical=False))
     assert [log.block_hash for log in orphans] == [gone.hash]
     assert indexer.digest() == without.digest()
-    holds_the_chain(indexer, a_chain)
+    assert_index_equals_chain(indexer, a_chain)
 
 
 def test_case_12_transaction_included_again_after_reorg_counts_once(
     indexer: Indexer, a_chain: AChain
 ):
-    first = a_chain.say(joins())
+    first = a_chain.say(build_unknown_join())
     indexer.index()
     # The same transaction, one block later and behind another one.
     between = a_chain.quiet(1, on=a_chain.back(1))
-    paused = tx(network("NodePaused", node=address(0xF00)))
+    paused = build_transaction(encode_network_log("NodePaused", node=address(0xF00)))
     again = a_chain.tree.mine([paused, *first.txs], between)
     a_chain.show(again)
 
@@ -203,4 +203,4 @@ def test_case_12_transaction_included_again_after_reorg_counts_once(
         orphans = list(uow.logs.iterate_between(first.number, first.number, canonical=False))
     assert [(log.block_hash, log.index) for log in counted] == [(again.hash, 1)]
     assert [(log.tx_hash, log.index) for log in orphans] == [(tx_hash, 0)]
-    holds_the_chain(indexer, a_chain)
+    assert_index_equals_chain(indexer, a_chain)

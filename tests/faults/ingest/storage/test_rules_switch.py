@@ -29,7 +29,7 @@ from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import make_hash
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.indexer import FINALITY, Indexer
-from tests.support.ingest.speaking import oracle
+from tests.support.ingest.speaking import encode_oracle_log
 
 NEXT = replace(CRYNUX, tau_seconds=900, penalty=UNIT // 4, pool_size=5)
 OLD_HASH, NEXT_HASH = Hash(make_hash(7)), Hash(make_hash(8))
@@ -43,7 +43,7 @@ class Following:
     indexer: Indexer
 
     def set_rules(self, rules_hash: Hash) -> None:
-        self.chain.say(oracle("RulesSet", rulesHash=rules_hash))
+        self.chain.say(encode_oracle_log("RulesSet", rulesHash=rules_hash))
         self.indexer.index()
 
     def fold_preview(self, rules: Rules = NEXT) -> ShadowFold:

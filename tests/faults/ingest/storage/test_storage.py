@@ -29,9 +29,9 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import NETWORK, ORACLE, node_address
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.honest import whole
+from tests.support.ingest.honest import index_honest_chain
 from tests.support.ingest.indexer import FINALITY, Indexer
-from tests.support.ingest.speaking import network, task_created
+from tests.support.ingest.speaking import encode_network_log, encode_task_created_log
 
 
 def mended(indexer: Indexer) -> list[ScopeBackfillResult]:
@@ -76,8 +76,10 @@ def learned(indexer: Indexer) -> Indexer:
 def test_case_63_undecodable_logs_are_kept_and_decoded_after_upgrade(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
-    a_chain.say(changed(network("NodeQuit", node=node_address(1))), task_created(901))
-    a_chain.say(changed(task_created(902)))
+    a_chain.say(
+        changed(encode_network_log("NodeQuit", node=node_address(1))), encode_task_created_log(901)
+    )
+    a_chain.say(changed(encode_task_created_log(902)))
     last = a_chain.live(6)
     indexer = open_indexer(*a_chain.urls)
 
@@ -103,7 +105,7 @@ def test_case_63_dead_letter_is_orphaned_with_its_block(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     base = a_chain.head
-    a_chain.say(changed(task_created(902)))
+    a_chain.say(changed(encode_task_created_log(902)))
     indexer = open_indexer(*a_chain.urls)
     indexer.index()
     assert len(list_open_dead_letters(indexer.store)) == 1
@@ -144,7 +146,9 @@ def test_case_67_only_logs_of_new_contracts_and_new_events_are_read(
     a_chain.quiet(FINALITY)
     indexer = open_indexer(a_chain.urls[0], reports=False)
     now = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
-    submitted = network("TaskSubmitted", task=a_task(), node=node_address(1), resultHash=a_task())
+    submitted = encode_network_log(
+        "TaskSubmitted", task=a_task(), node=node_address(1), resultHash=a_task()
+    )
     new_topic = submitted.topics[0]
     old_topics = [topic for topic in now.topics if topic != new_topic]
     read_for(indexer, restrict_reader(now, IngestScope.create([NETWORK], old_topics))).index()
@@ -235,14 +239,14 @@ def test_case_68_future_start_block_is_reported_and_waited_for(
         indexer.index()
 
     a_chain.quiet(4)
-    a_chain.say(task_created(700))
+    a_chain.say(encode_task_created_log(700))
     a_chain.quiet(2)
     indexer.index()
     assert indexer.canonical_logs() == a_chain.logs()[-1:]
 
 
 def test_case_68_start_block_at_head_is_included(a_chain: AChain, open_indexer: OpenIndexer):
-    head = a_chain.say(task_created(700))
+    head = a_chain.say(encode_task_created_log(700))
     indexer = open_indexer(*a_chain.urls, start_block=head.number)
 
     indexer.index()
@@ -271,7 +275,7 @@ def test_case_68_backfill_from_block_0_resumes_after_every_restart(
 
     assert indexer.canonical_logs() == a_chain.logs()
     assert indexer.gaps() == []
-    assert indexer.digest() == whole(a_chain, open_indexer).digest()
+    assert indexer.digest() == index_honest_chain(a_chain, open_indexer).digest()
 
 
 # --- 74: another version of the fold ---

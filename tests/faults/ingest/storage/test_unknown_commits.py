@@ -15,7 +15,7 @@ from oracle.store.database import Store
 from oracle.store.db_errors import UnknownCommitError
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
-from tests.support.ingest.endpoints import follow
+from tests.support.ingest.endpoints import follow_until_idle
 from tests.support.ingest.indexer import in_ranges
 from tests.support.lossy_postgresql import CommitLoss, LossyProxy, lossy
 
@@ -47,7 +47,7 @@ def test_index_is_correct_whatever_happened_to_lost_commits(
     assert first is not None
 
     proxy.lose(*losses)
-    follow(indexer, VirtualClock())
+    follow_until_idle(indexer, VirtualClock())
 
     assert proxy.hits == len(losses)
     assert indexer.cursor == undisturbed.cursor

@@ -26,7 +26,7 @@ from tests.integration.evm.test_kicking import (
 from tests.support.evm.network import Standing
 from tests.support.office import CHAIN_ID, RULES, Office
 from tests.support.sending.proxy import Proxy
-from tests.support.sending.rounds import refusal
+from tests.support.sending.rounds import get_contract_error
 
 
 def only(office: Office, kind: str) -> Intent:
@@ -60,7 +60,7 @@ def test_unsent_execution_is_planned_anew_with_a_proof_of_the_next_round(sqlite_
     office.repeat(plan_kickout_call)
     old = only(office, EXECUTE_KICK)
     pushed_without_kickouts(office)
-    assert refusal(office, old.request.calldata) == "NotProven"
+    assert get_contract_error(office, old.request.calldata) == "NotProven"
     office.tick()
     ended, new = office.intents(EXECUTE_KICK)
     assert (ended.id, ended.state, ended.nonce) == (old.id, IntentState.SUPERSEDED, None)
@@ -97,7 +97,7 @@ def test_case_f56_waiting_kickout_is_dropped_and_cleared_after_node_recovers(
 
     recover(office)
     pushed_without_kickouts(office)
-    assert refusal(office, execution.request.calldata) == "NotProven"
+    assert get_contract_error(office, execution.request.calldata) == "NotProven"
     office.tick()
     office.mine()
     office.until_final()

@@ -11,7 +11,7 @@ from tests.integration.evm.test_kicking import (
 )
 from tests.support.evm.fixtures import fresh_chain
 from tests.support.office import Office
-from tests.support.sending.rounds import refusal
+from tests.support.sending.rounds import get_contract_error
 
 # Here the `finalized` block lies sixty-four under the head: there is room for a fork.
 __all__ = ["fresh_chain"]
@@ -38,7 +38,7 @@ def test_accusation_planned_on_a_reorged_round_is_dropped_and_planned_on_a_later
     forked(office, snapshot)
     office.index()
     assert premises.round == reorged_round - 1
-    assert refusal(office, accusation.request.calldata) == "NotProven"
+    assert get_contract_error(office, accusation.request.calldata) == "NotProven"
     office.repeat(plan_kickout_call)
     dropped, planned = office.intents(ACCUSE)
     assert (dropped.id, dropped.state.value, dropped.nonce) == (

@@ -9,11 +9,11 @@ from oracle.store.database import Store
 from tests.support.evm.chain import Chain
 from tests.support.office import Office, Premises
 from tests.support.sending.fuses import Crash, Deaths, Fuse, fused
-from tests.support.sending.in_flight import GWEI, dear_blocks
-from tests.support.sending.journals import gaps
-from tests.support.sending.phases import push
+from tests.support.sending.in_flight import GWEI, mine_expensive_blocks
+from tests.support.sending.journals import find_journal_gaps
+from tests.support.sending.phases import run_push
 from tests.support.sending.proxy import Proxy
-from tests.support.sending.stalls import reused
+from tests.support.sending.stalls import reuse_store
 from tests.support.txmgr.stores import NewStore
 
 # Every point of a push takes seconds on a shared machine.
@@ -26,7 +26,7 @@ def points(premises: Premises, store: Store, evidence: Path) -> list[str]:
     office.period()
     fuse = Fuse()
     with fused(office, fuse):
-        push(office)
+        run_push(office)
     office.close()
     assert fuse.unstored == []
     return fuse.passed
@@ -35,7 +35,7 @@ def points(premises: Premises, store: Store, evidence: Path) -> list[str]:
 def test_case_f01_push_is_completed_once_after_crash_at_any_point(
     premises: Premises, fresh_chain: Chain, new_store: NewStore, deaths: Deaths, tmp_path: Path
 ):
-    with reused(new_store) as (emptied, _):
+    with reuse_store(new_store) as (emptied, _):
         with fresh_chain.undone(), emptied() as store:
             passed = points(premises, store, tmp_path)
         # Signed, planned, ready, assigned, signed, sent, mined, final.
@@ -50,9 +50,9 @@ def test_case_f01_push_is_completed_once_after_crash_at_any_point(
                 nonce = premises.nonce
                 office.period()
                 with pytest.raises(Crash), fused(office, Fuse(number)):
-                    push(office)
+                    run_push(office)
                 office.restart()
-                push(office)
+                run_push(office)
 
                 where = f"{name} {number}"
                 assert premises.round == 1, where
@@ -60,7 +60,7 @@ def test_case_f01_push_is_completed_once_after_crash_at_any_point(
                 assert office.states(PUSH) == ["final"], where
                 assert office.intents(PUSH)[0].nonce == nonce, where
                 assert [state for state, _ in office.reports()].count("landed") == 1, where
-                assert gaps(office) == [], where
+                assert find_journal_gaps(office) == [], where
                 office.close()
 
 
@@ -68,20 +68,20 @@ def test_case_f02_stored_bytes_are_sent_unchanged_after_crash(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office, (first, second) = proxied_office, proxies
-    dear_blocks(office, GWEI)
+    mine_expensive_blocks(office, GWEI)
     office.period()
     with pytest.raises(Crash), fused(office, Fuse("before a send")):
-        push(office)
+        run_push(office)
     assert first.sent == []
     with office.store.read_transaction() as uow:
         (slot,) = uow.outbox.slots.list_unfinished(office.context.account)
         (stored,) = uow.outbox.slots.list_attempts(slot)
 
     # Fees have changed meanwhile: whoever signed anew would sign something else.
-    dear_blocks(office, GWEI)
+    mine_expensive_blocks(office, GWEI)
     office.restart()
     office.tick()
-    dear_blocks(office, GWEI)
+    mine_expensive_blocks(office, GWEI)
     office.until_final()
     assert set(first.sent) == set(second.sent) == {"0x" + stored.signed.raw.hex()}
     assert office.premises.round == 1

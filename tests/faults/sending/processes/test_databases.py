@@ -16,7 +16,7 @@ from oracle.store.outbox.records import AttemptReason, IntentState, NonceSlot
 from oracle.txmgr.accounts_and_limits import ReporterKeys
 from oracle.txmgr.confirmer import confirm_transactions
 from tests.support.office import SETTINGS, Office
-from tests.support.sending.ailing_databases import failing_inserts, full_disk, read_only
+from tests.support.sending.ailing_databases import limit_wal_file, make_read_only, reject_inserts
 from tests.support.sending.faults import Fault
 from tests.support.sending.proxy import SEND, Proxy
 
@@ -154,7 +154,7 @@ def test_case_f44_nothing_is_sent_until_unwritable_database_is_writable_again(
     for proxy in proxies:
         proxy.forget()
 
-    with (read_only if fault == "read-only" else full_disk)(office.store):
+    with (make_read_only if fault == "read-only" else limit_wal_file)(office.store):
         for _ in range(3):
             with pytest.raises(TransientError):
                 office.repeat(confirm_transactions)
@@ -173,7 +173,7 @@ def test_case_f44_nothing_is_sent_until_read_only_postgresql_is_writable_again(
     office.mine(3)
     office.index()
     before = sends(office)
-    with read_only(office.store), pytest.raises(TransientError, match="read-only"):
+    with make_read_only(office.store), pytest.raises(TransientError, match="read-only"):
         office.repeat(confirm_transactions)
     waiting = office.premises.chain.rpc("eth_getTransactionCount", *_pending(office))
     assert (int(waiting, 16), sends(office)) == (1, before)
@@ -192,7 +192,7 @@ def test_case_f45_transaction_aborted_by_server_is_retried_from_start(
         office = Office(premises, store, tmp_path / "evidence")
         office.period()
         office.index()
-        with failing_inserts(store, table, code), pytest.raises(TransientError, match="not now"):
+        with reject_inserts(store, table, code), pytest.raises(TransientError, match="not now"):
             office.tick()
         office.tick()
         office.mine()

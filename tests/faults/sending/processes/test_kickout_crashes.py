@@ -8,9 +8,9 @@ import pytest
 from oracle.kickouts.kickout_context import ACCUSE, EXECUTE_KICK
 from tests.support.office import Premises
 from tests.support.sending.fuses import Crash, Deaths, Fuse, fused
-from tests.support.sending.journals import gaps
-from tests.support.sending.phases import PHASES, Phase, Stage, said
-from tests.support.sending.stalls import reused
+from tests.support.sending.journals import find_journal_gaps
+from tests.support.sending.phases import PHASES, Phase, Stage, count_emitted_events
+from tests.support.sending.stalls import reuse_store
 from tests.support.txmgr.stores import NewStore
 
 # Every point takes seconds on a shared machine.
@@ -21,7 +21,7 @@ KICKOUTS = (ACCUSE, EXECUTE_KICK)
 
 @pytest.fixture
 def stage(premises: Premises, new_store: NewStore, tmp_path: Path) -> Iterator[Stage]:
-    with reused(new_store) as (emptied, _):
+    with reuse_store(new_store) as (emptied, _):
         yield Stage(premises, emptied, tmp_path)
 
 
@@ -61,8 +61,8 @@ def die(stage: Stage, number: int, where: str, kind: str) -> None:
         office.restart()
         phase.play(office)
         assert phase.is_so(office), where
-        assert said(premises, phase.event) == 1, where
+        assert count_emitted_events(premises, phase.event) == 1, where
         (call,) = office.intents(kind)
         assert (call.state.value, call.nonce) == ("final", nonce), where
         assert premises.nonce == nonce + 1, where
-        assert gaps(office) == [], where
+        assert find_journal_gaps(office) == [], where

@@ -10,11 +10,11 @@ from oracle.store.lease_repository import LeaseState
 from tests.faults.sending.processes.test_leading import (
     PATIENCE,
     config,
-    lease,
-    let_it_run_out,
+    expire_lease,
+    get_lease,
+    has_logged,
     resting,
-    said,
-    until,
+    wait_until,
 )
 from tests.support.cli.daemon import start_daemon
 from tests.support.cli.local_network import LocalNetwork
@@ -43,7 +43,7 @@ def test_killed_leader_is_replaced_immediately(
             assert following.process.wait(PATIENCE) == 0
         else:
             assert following.wait_for("daemon_started")["epoch"] == held.epoch + 1
-            assert not said(following, "waiting_for_lease_expiry")
+            assert not has_logged(following, "waiting_for_lease_expiry")
 
 
 def test_daemon_waits_until_lease_expires_when_leader_may_still_be_alive(
@@ -57,7 +57,7 @@ def test_daemon_waits_until_lease_expires_when_leader_may_still_be_alive(
         waiting.wait_for_text("/readyz", f"LEASE-WAIT: waiting for the lease of {ELSEWHERE}")
         assert waiting.wait_until_not_ready()["standby"] is False
         assert waiting.get("/livez").status_code == 200
-        let_it_run_out(url)
+        expire_lease(url)
         assert waiting.wait_for("daemon_started")["epoch"] == 2
 
 
@@ -70,10 +70,10 @@ def test_renewed_lease_is_respected_and_second_daemon_exits(
     with start_daemon(path) as refused:
         refused.wait_for("waiting_for_lease_expiry")
         with Store.open(url) as store:
-            until(lambda: _renewed(store) and refused.process.poll() is not None)
+            wait_until(lambda: _renewed(store) and refused.process.poll() is not None)
         assert refused.process.returncode == 1
         assert f"works on this database: {ELSEWHERE}" in refused.log.read_text("utf-8")
-    assert lease(url).holder == ELSEWHERE
+    assert get_lease(url).holder == ELSEWHERE
 
 
 def test_daemon_waiting_for_lease_stops_on_request(
@@ -84,7 +84,7 @@ def test_daemon_waiting_for_lease_stops_on_request(
     with start_daemon(path) as waiting:
         waiting.wait_for("waiting_for_lease_expiry")
         assert waiting.stop()[0] == 0
-    assert lease(empty_sqlite_url).holder == ELSEWHERE
+    assert get_lease(empty_sqlite_url).holder == ELSEWHERE
 
 
 def _taken_elsewhere(url: str) -> None:
@@ -94,7 +94,7 @@ def _taken_elsewhere(url: str) -> None:
 
 def _hold_for_an_hour(url: str) -> LeaseState:
     with Store.open(url) as store:
-        held = lease(url)
+        held = get_lease(url)
         with store.transaction() as uow:
             assert uow.lease.renew(held.epoch, HOUR)
     return held

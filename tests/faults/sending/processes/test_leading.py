@@ -49,30 +49,30 @@ def config(network: LocalNetwork, folder: Path, url: str, **chain: Any) -> Path:
     return write_config(settings, folder / "config.toml")
 
 
-def lease(url: str) -> LeaseState:
+def get_lease(url: str) -> LeaseState:
     with Store.open(url) as store, store.read_transaction() as uow:
         return uow.lease.get_state()
 
 
-def let_it_run_out(url: str) -> None:
+def expire_lease(url: str) -> None:
     """Expire the lease, as if half a minute passed on the database's clock."""
     with Store.open(url) as store, store.transaction() as uow:
         uow.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))
 
 
-def said(daemon: Daemon, event: str) -> bool:
+def has_logged(daemon: Daemon, event: str) -> bool:
     assert event in LOG_EVENTS
     return any(line["event"] == event for line in daemon.lines())
 
 
-def until(is_so: Any) -> None:
+def wait_until(is_so: Any) -> None:
     end = time.monotonic() + PATIENCE
     while not is_so():
         assert time.monotonic() < end
         time.sleep(0.02)
 
 
-def journal(url: str) -> list[JournalEntry]:
+def list_journal(url: str) -> list[JournalEntry]:
     """Return the journal entries of all intents, in the order of writing."""
     with Store.open(url) as store, store.read_transaction() as uow:
         return [
@@ -82,11 +82,11 @@ def journal(url: str) -> list[JournalEntry]:
         ]
 
 
-def mined(network: LocalNetwork, sender: str) -> int:
+def count_mined_transactions(network: LocalNetwork, sender: str) -> int:
     return int(network.stage.chain.make_request("eth_getTransactionCount", sender, "latest"), 16)
 
 
-def sender_of(url: str) -> Account:
+def get_sender(url: str) -> Account:
     with Store.open(url) as store, store.read_transaction() as uow:
         return uow.outbox.intents.list_newest(1)[0].request.account
 
@@ -98,11 +98,13 @@ def test_case_f40_simultaneous_starts_elect_one_leader_and_standby_takes_over(
     paths = [config(resting, tmp_path / name, url) for name in ("one", "two")]
     with ExitStack() as running:
         both = [running.enter_context(start_daemon(path, "--standby")) for path in paths]
-        until(lambda: any(said(instance, "daemon_started") for instance in both))
-        leader, standby = sorted(both, key=lambda instance: not said(instance, "daemon_started"))
+        wait_until(lambda: any(has_logged(instance, "daemon_started") for instance in both))
+        leader, standby = sorted(
+            both, key=lambda instance: not has_logged(instance, "daemon_started")
+        )
         waiting = standby.wait_for("waiting_for_lease")
         assert waiting["leader"].startswith("qos-oracle run on ")
-        assert not said(standby, "daemon_started")
+        assert not has_logged(standby, "daemon_started")
 
         standby.url = standby.wait_for("standby_started")["web"]
         ready = standby.get("/readyz")
@@ -114,7 +116,7 @@ def test_case_f40_simultaneous_starts_elect_one_leader_and_standby_takes_over(
         assert "oracle_lease_held 0.0" in standby.get("/metrics").text
         assert "oracle_lease_epoch 1.0" in leader.get("/metrics").text
 
-        first = lease(url)
+        first = get_lease(url)
         leader.process.kill()
         leader.process.wait()
         # Nobody waits for the lease of a process that is known to be gone.
@@ -136,7 +138,7 @@ def test_case_f40_daemon_without_standby_exits_and_reports_leader(
         with start_daemon(second_config) as second:
             assert second.process.wait(PATIENCE) == 1
             assert f"process {leader.process.pid}" in second.log.read_text("utf-8")
-        assert lease(url).holder is not None
+        assert get_lease(url).holder is not None
 
 
 def test_case_f41_leader_stalled_in_send_duplicates_nothing_and_exits(
@@ -148,10 +150,10 @@ def test_case_f41_leader_stalled_in_send_duplicates_nothing_and_exits(
         first_config = config(network, tmp_path / "one", url, endpoints=[door.url])
         second_config = config(network, tmp_path / "two", url)
         leader = running.enter_context(start_daemon(first_config, "--publish", "--standby"))
-        until(gate.reached.is_set)
+        wait_until(gate.reached.is_set)
         leader.process.send_signal(signal.SIGSTOP)
-        old = lease(url).epoch
-        let_it_run_out(url)
+        old = get_lease(url).epoch
+        expire_lease(url)
 
         standby = running.enter_context(start_daemon(second_config, "--publish", "--standby"))
         standby.wait_for("step_completed", step="publish", did="sent")
@@ -162,11 +164,11 @@ def test_case_f41_leader_stalled_in_send_duplicates_nothing_and_exits(
 
         assert leader.process.wait(PATIENCE) == 1
         assert any(message in leader.log.read_text("utf-8") for message in LOST)
-        sender = sender_of(url)
+        sender = get_sender(url)
         network.mine(2)
         assert len(set(door.sent)) == 1
-        assert mined(network, sender.address) == 1
-        epochs = [entry.epoch for entry in journal(url) if entry.event != "planned"]
+        assert count_mined_transactions(network, sender.address) == 1
+        epochs = [entry.epoch for entry in list_journal(url) if entry.event != "planned"]
         assert epochs == sorted(epochs, key=lambda epoch: epoch != old)
         with Store.open(url) as store, store.read_transaction() as uow:
             slot = uow.outbox.slots.get_slot(sender, 0)
@@ -201,14 +203,14 @@ def test_case_f47_sigterm_stops_daemon_in_time_and_releases_lease(
             for line in stopped.lines()
         )
         if state in {"leading", "sending"}:
-            assert lease(url).holder is None
+            assert get_lease(url).holder is None
         if state == "standing by":
-            assert lease(url).holder is not None
+            assert get_lease(url).holder is not None
 
 
 def _reach(daemon: Daemon, state: str, gate: faults.Gate) -> None:
     if state == "sending":
-        until(gate.reached.is_set)
+        wait_until(gate.reached.is_set)
         return
     events = {
         "waiting": "waiting_for_endpoint",
@@ -230,7 +232,7 @@ def test_idle_leader_stops_when_its_lease_is_taken_over(
             assert uow.lease.acquire("somebody", 3600) is not None
         assert leader.process.wait(PATIENCE) == 1
         assert "taken over the lease" in leader.log.read_text("utf-8")
-    assert lease(url).holder == "somebody"
+    assert get_lease(url).holder == "somebody"
 
 
 def test_standby_and_once_are_mutually_exclusive(

@@ -14,8 +14,8 @@ from tests.integration.evm.test_objections import TERMS, Hearing
 from tests.integration.evm.test_posted_objections import bring, count_objected, post, posted
 from tests.support.office import Office, Premises
 from tests.support.sending.fuses import Crash, Deaths, Fuse, fused
-from tests.support.sending.journals import gaps
-from tests.support.sending.stalls import reused
+from tests.support.sending.journals import find_journal_gaps
+from tests.support.sending.stalls import reuse_store
 from tests.support.txmgr.stores import NewStore
 
 # Every point takes seconds on a shared machine.
@@ -39,7 +39,7 @@ def test_case_f01_posted_objection_is_made_once_after_crash_at_any_point(
             yield hearing
             office.close()
 
-    with reused(new_store) as (emptied, _):
+    with reuse_store(new_store) as (emptied, _):
         with emptied() as store:
             office = Office(premises, store, tmp_path)
             bad_pool(office)
@@ -62,4 +62,4 @@ def test_case_f01_posted_objection_is_made_once_after_crash_at_any_point(
                 assert count_objected(hearing) == 1, where
                 assert hearing.office.states(BRING_OBJECTION) == ["final"], where
                 assert posted(hearing).ended_reason is None, where
-                assert gaps(hearing.office) == [], where
+                assert find_journal_gaps(hearing.office) == [], where

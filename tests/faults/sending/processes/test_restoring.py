@@ -13,12 +13,12 @@ from oracle.txmgr.rebuild_from_chain import plan_outbox_rebuild
 from tests.support.office import SETTINGS, Office
 from tests.support.sending import faults
 from tests.support.sending.old_databases import (
-    adopted,
-    blank,
-    copied,
+    copy_database,
+    get_rebuild_reasons,
     next_nonce,
-    refused,
-    written_down,
+    prepare_empty_store,
+    restart_with_refused_store,
+    store_rebuild_plan,
 )
 from tests.support.sending.proxy import Proxy
 from tests.support.txmgr.stores import NewStore
@@ -90,19 +90,19 @@ def test_case_f19_old_database_copy_is_refused_until_rebuilt_from_chain(
 ):
     office = sqlite_office
     office.pushed()
-    with copied(office, tmp_path) as copy:
+    with copy_database(office, tmp_path) as copy:
         office.pushed()
         sent = office.intents(PUSH)[-1]
-        context = refused(office, copy)
+        context = restart_with_refused_store(office, copy)
         assert (next_nonce(context), office.premises.nonce) == (2, 3)
 
         comparison = plan_outbox_rebuild(context, 1000)
         assert (comparison.next_nonce, comparison.mined, comparison.nonces) == (2, 3, range(2, 3))
         assert comparison.may_have_lost_calls
-        written_down(office, context, comparison)
+        store_rebuild_plan(office, context, comparison)
 
         assert next_nonce(context) == 3
-        assert comparison.transaction_by_nonce[2].hash in (adopted(office)[2] or "")
+        assert comparison.transaction_by_nonce[2].hash in (get_rebuild_reasons(office)[2] or "")
         assert sent.nonce == 2
         # Nothing is signed while what the lost copy signed may still land, and that is told.
         office.restart()
@@ -129,14 +129,14 @@ def test_case_f19_no_nonce_is_reused_after_lost_database_is_rebuilt(
     office.pushed()
     office.pushed()
     with new_store() as fresh:
-        context = refused(office, blank(office, fresh))
+        context = restart_with_refused_store(office, prepare_empty_store(office, fresh))
         comparison = plan_outbox_rebuild(context, 1000)
         assert (comparison.next_nonce, comparison.mined) == (None, 3)
         assert set(comparison.transaction_by_nonce) == {0, 1, 2}
-        written_down(office, context, comparison)
+        store_rebuild_plan(office, context, comparison)
 
         assert next_nonce(context) == 3
-        assert adopted(office).keys() == {0, 1, 2}
+        assert get_rebuild_reasons(office).keys() == {0, 1, 2}
         with fresh.read_transaction() as uow:
             quiet = uow.statements.get_embargo_end(
                 context.sender_account.domain.chain_id,

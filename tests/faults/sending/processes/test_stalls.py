@@ -16,16 +16,16 @@ from oracle.store.database import Store
 from oracle.store.lease_repository import LeaseRepository
 from tests.support.office import Office, Premises
 from tests.support.sending.fuses import fused
-from tests.support.sending.journals import gaps
-from tests.support.sending.phases import PHASES, Phase, Stage, said
+from tests.support.sending.journals import find_journal_gaps
+from tests.support.sending.phases import PHASES, Phase, Stage, count_emitted_events
 from tests.support.sending.stalls import (
     Stall,
     Succession,
     Watch,
-    everything,
+    dump_rows,
     is_sqlite,
-    no_patience,
-    reused,
+    reuse_store,
+    shorten_timeouts,
 )
 from tests.support.txmgr.stores import NewStore
 
@@ -45,7 +45,7 @@ class Stand(Stage):
 
 @contextmanager
 def stand(premises: Premises, new_store: NewStore, folder: Path) -> Iterator[Stand]:
-    with no_patience(), reused(new_store) as (emptied, second):
+    with shorten_timeouts(), reuse_store(new_store) as (emptied, second):
         yield Stand(premises, emptied, folder, second)
 
 
@@ -100,7 +100,7 @@ def test_nonce_alone_limits_push_to_one_effect_when_lease_fencing_is_disabled(
                     stall = succession.stalled(number)
                     late += len(stall.late)
                     assert office.premises.nonce == nonce + 1, where
-                    assert said(office.premises, phase.event) == 1, where
+                    assert count_emitted_events(office.premises, phase.event) == 1, where
                     assert len(set(stall.sent)) == 1, where
         # Nobody kept it from sending what it had.
         assert late > 0
@@ -170,17 +170,17 @@ def stand_still(office: Office, second: Store, kind: str, stop: Stop) -> None:
         assert heir is not None, where
         check_ends(office, succession, stall, stop)
         assert premises.nonce == nonce + 1, where
-        assert said(premises, phase.event) == 1, where
+        assert count_emitted_events(premises, phase.event) == 1, where
         # Whoever was overtaken sent at most what it was about to, and wrote nothing more.
         assert stop.may_send or stall.late == [], where
-        assert everything(heir.store) == succession.rows, where
+        assert dump_rows(heir.store) == succession.rows, where
 
         assert phase.is_so(heir), where
         (call,) = heir.intents(kind)
         assert (call.state.value, call.nonce) == ("final", nonce), where
         assert stall.unstored == [], where
         assert len(set(stall.sent)) == 1, where
-        assert gaps(heir) == [], where
+        assert find_journal_gaps(heir) == [], where
 
 
 def check_ends(office: Office, succession: Succession, stall: Stall, stop: Stop) -> None:

@@ -16,8 +16,8 @@ from tests.support.evm.chain import Chain
 from tests.support.lossy_postgresql import CommitLoss, LossyProxy, lossy
 from tests.support.office import Office, Premises
 from tests.support.postgresql import Server
-from tests.support.sending.journals import gaps
-from tests.support.sending.phases import push
+from tests.support.sending.journals import find_journal_gaps
+from tests.support.sending.phases import run_push
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.postgres]
 # Each loss ends one tick; what follows is a few more.
@@ -28,7 +28,7 @@ def push_through(office: Office) -> None:
     """Push as the daemon's loop does: after a transient error, the next tick tries again."""
     for _ in range(_TICKS):
         try:
-            push(office)
+            run_push(office)
         except TransientError:
             continue
         return
@@ -40,7 +40,7 @@ def commits_of_a_push(premises: Premises, url: str, proxy: LossyProxy, evidence:
         office = Office(premises, store, evidence)
         office.period()
         before = proxy.commits
-        push(office)
+        run_push(office)
         office.close()
     return proxy.commits - before
 
@@ -92,6 +92,6 @@ def test_push_sends_one_transaction_whichever_commit_response_is_lost(
             assert office.states(PUSH) == ["final"], spared
             assert office.intents(PUSH)[0].nonce == nonce, spared
             assert [state for state, _ in office.reports()].count("landed") == 1, spared
-            assert gaps(office) == [], spared
+            assert find_journal_gaps(office) == [], spared
             assert signed_transactions(url) == 1, spared
             office.close()

@@ -3,7 +3,7 @@
 from oracle.domain.feed_rows import FeedFault
 from oracle.indexer.feed_faults import BAD_ROW, CHANGED
 from tests.support.office import Office
-from tests.support.sending.rounds import signed
+from tests.support.sending.rounds import list_signed_statements
 
 
 def test_nothing_is_signed_while_feed_fault_is_open(office: Office):
@@ -11,12 +11,12 @@ def test_nothing_is_signed_while_feed_fault_is_open(office: Office):
         uow.feed.record_faults([FeedFault(CHANGED, 1, 7, 1_000, "it was told in another way")])
     office.period()
     office.tick()
-    assert signed(office, 1) == []
+    assert list_signed_statements(office, 1) == []
 
     with office.store.transaction() as uow:
         uow.feed.accept_faults(2_000)
     office.tick()
-    assert len(signed(office, 1)) == 1
+    assert len(list_signed_statements(office, 1)) == 1
 
 
 def test_malformed_feed_row_does_not_block_signing(office: Office):
@@ -24,4 +24,4 @@ def test_malformed_feed_row_does_not_block_signing(office: Office):
         uow.feed.record_faults([FeedFault(BAD_ROW, 1, 7, 1_000, "args: must be valid JSON")])
     office.period()
     office.tick()
-    assert len(signed(office, 1)) == 1
+    assert len(list_signed_statements(office, 1)) == 1

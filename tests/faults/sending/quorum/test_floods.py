@@ -14,7 +14,7 @@ from oracle.quorum.wire_format import Board
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import SignedStatement
 from tests.support.office import SETTINGS, Premises
-from tests.support.sending.reporters import Company, Reporter, company
+from tests.support.sending.reporters import Company, Reporter, run_company
 from tests.support.txmgr.stores import NewStore
 
 MOST = 8
@@ -25,7 +25,7 @@ def three(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Ite
     """Yield three reporters, the first of which transmits."""
     with ExitStack() as until_the_end:
         stores = [until_the_end.enter_context(new_sqlite_store()) for _ in range(3)]
-        yield until_the_end.enter_context(company(premises, stores, tmp_path))
+        yield until_the_end.enter_context(run_company(premises, stores, tmp_path))
 
 
 def test_stored_statements_are_limited_for_signer_that_keeps_changing_its_statement(

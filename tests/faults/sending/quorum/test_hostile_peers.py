@@ -25,7 +25,7 @@ from oracle.store.database import Store
 from oracle.store.tables.statement_tables import pub_peer_statement
 from tests.integration.http.test_peers import Answer, door
 from tests.support.office import Office, Premises
-from tests.support.sending.signers import set_signers, strangers
+from tests.support.sending.signers import create_strangers, set_signers
 from tests.support.txmgr.stores import NewStore
 
 HASH = Hash("0x" + 64 * "5")
@@ -33,7 +33,7 @@ SECONDS = 60.0
 
 
 @dataclass
-class Asked:
+class PeerExchange:
     """A reporter whose only peer responds as a test sets, and the peer's statements."""
 
     office: Office
@@ -103,14 +103,16 @@ class Asked:
 
 
 @pytest.fixture
-def asked(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[Asked]:
+def asked(
+    premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
+) -> Iterator[PeerExchange]:
     """Yield a reporter that has signed round 1; our key and another one form the quorum of two."""
     with new_sqlite_store() as store:
-        yield from _asked(premises, store, tmp_path)
+        yield from _open_exchange(premises, store, tmp_path)
 
 
-def _asked(premises: Premises, store: Store, folder: Path) -> Iterator[Asked]:
-    opened: list[Asked] = []
+def _open_exchange(premises: Premises, store: Store, folder: Path) -> Iterator[PeerExchange]:
+    opened: list[PeerExchange] = []
 
     def answer(path: str) -> Answer:
         if opened:
@@ -121,9 +123,9 @@ def _asked(premises: Premises, store: Store, folder: Path) -> Iterator[Asked]:
         peers = PeerClients.from_urls([url], 0.0, SECONDS)
         equipment = {"board": Board(), "peers": peers}
         office = Office(premises, store, folder / "evidence", equipment=equipment)
-        peer, stranger = strangers(office, 2)
+        peer, stranger = create_strangers(office, 2)
         set_signers(office, office.context.sender_account.signer, peer, needed=2)
-        opened.append(Asked(office, peer, stranger))
+        opened.append(PeerExchange(office, peer, stranger))
         office.period()
         office.index()
         assert opened[0].turns() == ["report signed"]
@@ -134,11 +136,11 @@ def _asked(premises: Premises, store: Store, folder: Path) -> Iterator[Asked]:
             office.close()
 
 
-def _good(exchange: Asked) -> ReportMessage:
+def _sign_good_message(exchange: PeerExchange) -> ReportMessage:
     return exchange.told(exchange.statement(), exchange.domain, exchange.peer)
 
 
-Telling = Callable[[Asked], ReportMessage]
+Telling = Callable[[PeerExchange], ReportMessage]
 REPLAYED: dict[str, Telling] = {
     "of another chain": lambda one: one.told(
         one.statement(), replace(one.domain, chain_id=1), one.peer
@@ -161,27 +163,27 @@ REPLAYED: dict[str, Telling] = {
 
 
 @pytest.mark.parametrize("what", REPLAYED)
-def test_replayed_signature_is_neither_counted_nor_stored(asked: Asked, what: str):
+def test_replayed_signature_is_neither_counted_nor_stored(asked: PeerExchange, what: str):
     asked.hears(REPLAYED[what](asked))
     assert asked.turns() == []
     assert asked.asked
     assert asked.kept() == []
     assert asked.office.intents() == []
 
-    asked.hears(REPLAYED[what](asked), _good(asked))
+    asked.hears(REPLAYED[what](asked), _sign_good_message(asked))
     assert asked.turns() == ["push planned"]
     assert asked.kept() == [asked.peer.address]
 
 
-def test_signature_under_another_configuration_is_stored_but_not_counted(asked: Asked):
+def test_signature_under_another_configuration_is_stored_but_not_counted(asked: PeerExchange):
     asked.hears(asked.told(replace(asked.statement(), config=HASH), asked.domain, asked.peer))
     assert "push planned" not in asked.turns()
     assert asked.kept() == [asked.peer.address]
     assert asked.office.intents() == []
 
 
-def _nonsense(exchange: Asked) -> dict[str, Answer]:
-    good = encode_statements([_good(exchange)])
+def _list_malformed_responses(exchange: PeerExchange) -> dict[str, Answer]:
+    good = encode_statements([_sign_good_message(exchange)])
     return {
         "gigabytes": (200, good + b" " * (8 << 20), {}),
         "packed gigabytes": (
@@ -191,23 +193,23 @@ def _nonsense(exchange: Asked) -> dict[str, Answer]:
         ),
         "a page": (200, b"<html>" + good, {"Content-Type": "application/json"}),
         "deep": (200, b"[" * 60_000, {}),
-        "nine": (200, encode_statements([_good(exchange)] * 9), {}),
+        "nine": (200, encode_statements([_sign_good_message(exchange)] * 9), {}),
         "elsewhere": (307, b"", {"Location": "http://127.0.0.1:1/v1/report/1"}),
         "an error with a body": (500, good, {}),
         "packed badly": (200, good, {"Content-Encoding": "gzip"}),
     }
 
 
-def test_malformed_response_is_ignored_and_next_response_is_counted(asked: Asked):
-    for answer in _nonsense(asked).values():
+def test_malformed_response_is_ignored_and_next_response_is_counted(asked: PeerExchange):
+    for answer in _list_malformed_responses(asked).values():
         asked.answer = answer
         assert asked.turns() == []
         assert asked.kept() == []
-    asked.hears(_good(asked))
+    asked.hears(_sign_good_message(asked))
     assert asked.turns() == ["push planned"]
 
 
-def test_own_statement_returned_by_peer_is_not_counted_as_a_second_signature(asked: Asked):
+def test_own_statement_returned_by_peer_is_not_counted_as_a_second_signature(asked: PeerExchange):
     # The same one that we hold: a peer that shows us ourselves.
     (own_message,) = asked.board.get_statements(1)
     asked.hears(own_message, own_message)
@@ -216,8 +218,8 @@ def test_own_statement_returned_by_peer_is_not_counted_as_a_second_signature(ask
     assert asked.office.intents() == []
 
 
-def test_board_shows_only_own_statements(asked: Asked):
-    asked.hears(_good(asked))
+def test_board_shows_only_own_statements(asked: PeerExchange):
+    asked.hears(_sign_good_message(asked))
     assert asked.turns() == ["push planned"]
     shown = asked.board.get_statements(1)
     assert [message.signer for message in shown] == [

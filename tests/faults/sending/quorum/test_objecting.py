@@ -15,7 +15,7 @@ from tests.integration.evm.test_kicking import bad_pool, node_two, stated_due_si
 from tests.integration.evm.test_objections import TERMS, Hearing
 from tests.integration.evm.test_posted_objections import post
 from tests.support.office import RULES, Office, Premises
-from tests.support.sending.reporters import Company, company
+from tests.support.sending.reporters import Company, run_company
 from tests.support.txmgr.stores import NewStore
 
 pytestmark = pytest.mark.timeout(900)
@@ -34,7 +34,7 @@ def court(
         new_sqlite_store() as first,
         new_postgresql_store() as second,
         new_sqlite_store() as third,
-        company(
+        run_company(
             premises,
             [first, second, third],
             tmp_path,

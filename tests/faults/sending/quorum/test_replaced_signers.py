@@ -10,9 +10,14 @@ from oracle.reporting.report_planner import plan_push
 from oracle.signing.signer import Signer
 from tests.support.evm.chain import encode_calldata
 from tests.support.office import Office, Premises
-from tests.support.sending.in_flight import GWEI, dear_blocks, in_flight, only
-from tests.support.sending.reporters import Company, company
-from tests.support.sending.signers import replacing, set_signers
+from tests.support.sending.in_flight import (
+    GWEI,
+    get_only_intent,
+    mine_expensive_blocks,
+    send_unmined_push,
+)
+from tests.support.sending.reporters import Company, run_company
+from tests.support.sending.signers import build_signer_replacement, set_signers
 from tests.support.txmgr.stores import NewStore
 
 
@@ -21,7 +26,7 @@ def three(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Ite
     """Yield three reporters, the first of which transmits."""
     with ExitStack() as until_the_end:
         stores = [until_the_end.enter_context(new_sqlite_store()) for _ in range(3)]
-        yield until_the_end.enter_context(company(premises, stores, tmp_path))
+        yield until_the_end.enter_context(run_company(premises, stores, tmp_path))
 
 
 def digests(office: Office) -> list[tuple[str, str | None]]:
@@ -56,8 +61,8 @@ def test_case_f62_report_planned_under_replaced_signers_is_signed_again(three: C
 
 def test_pending_push_is_replaced_by_report_signed_under_new_signers(sqlite_office: Office):
     office, mine = sqlite_office, sqlite_office.context.sender_account.signer
-    in_flight(office)
-    nonce = only(office).nonce
+    send_unmined_push(office)
+    nonce = get_only_intent(office).nonce
     # The same signers, named anew: another configuration, under which nothing is signed yet.
     named_in_a_dear_block(office, mine)
     office.tick()
@@ -78,12 +83,12 @@ def named_in_a_dear_block(office: Office, *signers: Signer) -> None:
     call = {
         "from": admin,
         "to": office.premises.oracle.address,
-        "data": encode_calldata(replacing(office, signers, len(signers))),
+        "data": encode_calldata(build_signer_replacement(office, signers, len(signers))),
         "gas": hex(1_000_000),
         "maxFeePerGas": hex(1_000 * GWEI),
         "maxPriorityFeePerGas": hex(GWEI),
     }
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
     sent = chain.rpc("eth_sendTransaction", call)
-    dear_blocks(office, 5 * GWEI)
+    mine_expensive_blocks(office, 5 * GWEI)
     assert "ConfigSet" in chain.receipt(sent).names

@@ -6,14 +6,14 @@ from pathlib import Path
 from oracle.store.outbox.records import PauseKind
 from oracle.txmgr.accounts_and_limits import ReporterKeys
 from tests.support.office import FINALITY, Office
-from tests.support.sending.in_flight import in_flight
-from tests.support.sending.reporters import second_transmitter
+from tests.support.sending.in_flight import send_unmined_push
+from tests.support.sending.reporters import create_second_transmitter
 
 
 def changed(office: Office, folder: Path) -> None:
     """Send from another account from now on; the signer stays."""
     premises = office.premises
-    new_transmitter = second_transmitter(premises, folder)
+    new_transmitter = create_second_transmitter(premises, folder)
     keys = ReporterKeys(premises.keys.signer, new_transmitter)
     office.restart(premises=replace(premises, keys=keys))
 
@@ -21,7 +21,7 @@ def changed(office: Office, folder: Path) -> None:
 def test_paused_account_finishes_its_push_and_replacement_account_continues(
     office: Office, tmp_path: Path
 ):
-    in_flight(office)
+    send_unmined_push(office)
     with office.context.write_transaction() as uow:
         uow.outbox.accounts.pause(
             office.context.account, PauseKind.OPERATOR, "rotation", office.context.stamp
@@ -46,7 +46,7 @@ def test_account_change_during_a_push_leaves_only_that_push_unfinished(
     sqlite_office: Office, tmp_path: Path
 ):
     office = sqlite_office
-    in_flight(office)
+    send_unmined_push(office)
     changed(office, tmp_path)
     office.period()
     office.tick()

@@ -14,10 +14,15 @@ from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.context import TransmitterRank
 from tests.support.office import SETTINGS, Office, Premises, next_step
 from tests.support.sending.faults import Fault
-from tests.support.sending.in_flight import asked_by
+from tests.support.sending.in_flight import start_response
 from tests.support.sending.proxy import Proxy
-from tests.support.sending.reporters import company, second_transmitter
-from tests.support.sending.rounds import flip_lowest_bit, landed, planned, signed
+from tests.support.sending.reporters import create_second_transmitter, run_company
+from tests.support.sending.rounds import (
+    flip_lowest_bit,
+    land_round,
+    list_signed_statements,
+    plan_round,
+)
 from tests.support.txmgr.stores import NewStore
 
 # WrongRound(2, 1).
@@ -29,11 +34,11 @@ def both_planned(
     premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
 ) -> Iterator[tuple[Office, Office]]:
     """Yield two transmitters that have planned the same push; the first has a head start."""
-    standby = second_transmitter(premises, tmp_path)
+    standby = create_second_transmitter(premises, tmp_path)
     with (
         new_sqlite_store() as first_store,
         new_sqlite_store() as second_store,
-        company(premises, [first_store, second_store], tmp_path, standby) as pair,
+        run_company(premises, [first_store, second_store], tmp_path, standby) as pair,
     ):
         first, second = (reporter.office for reporter in pair.reporters)
         second.context = replace(
@@ -49,11 +54,11 @@ def both_planned(
 def test_case_f48_second_transmitter_of_same_report_pays_nothing(
     premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
 ):
-    standby = second_transmitter(premises, tmp_path)
+    standby = create_second_transmitter(premises, tmp_path)
     with (
         new_sqlite_store() as first_store,
         new_sqlite_store() as second_store,
-        company(premises, [first_store, second_store], tmp_path, standby) as pair,
+        run_company(premises, [first_store, second_store], tmp_path, standby) as pair,
     ):
         first, second = (reporter.office for reporter in pair.reporters)
         pair.period()
@@ -96,20 +101,20 @@ def test_standby_transmitter_waits_until_head_start_of_first_transmitter_is_over
 
 def test_case_f54_node_joining_after_signature_does_not_change_report(sqlite_office: Office):
     office = sqlite_office
-    planned(office)
+    plan_round(office)
     network = office.premises.network
     network.join(network.nodes[3])
-    landed(office)
+    land_round(office)
 
     assert office.states() == ["mined"]
     assert office.premises.round == 1
-    (statement,) = signed(office, 1)
+    (statement,) = list_signed_statements(office, 1)
     assert f"0x{office.premises.oracle.functions.lastRoot().call().hex()}" == statement.root
 
 
 def test_case_f61_second_statement_for_round_is_refused_and_counted(office: Office):
-    planned(office)
-    (first,) = signed(office, 1)
+    plan_round(office)
+    (first,) = list_signed_statements(office, 1)
     quorum = office.quorum
     with office.store.read_transaction() as uow:
         report = uow.reports.list_due()[0].report
@@ -121,7 +126,7 @@ def test_case_f61_second_statement_for_round_is_refused_and_counted(office: Offi
 
     assert sign_once(quorum, statement, record, standing) is None
     assert refused() == before + 1
-    assert signed(office, 1) == [first]
+    assert list_signed_statements(office, 1) == [first]
     # Whoever would sign it all the same could not keep it, and nobody would see it.
     with pytest.raises(IntegrityError), office.context.write_transaction() as uow:
         uow.statements.add(replace(record, signature=bytes(65)), office.context.stamp)
@@ -136,8 +141,8 @@ def test_contract_is_not_called_while_round_waits_for_finality(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
-    planned(office)
-    landed(office)
+    plan_round(office)
+    land_round(office)
     assert office.states() == ["mined"]
     for proxy in proxies:
         proxy.forget()
@@ -152,7 +157,7 @@ def test_signed_report_not_sent_before_deadline_is_missed(
     with (
         new_sqlite_store() as first_store,
         new_sqlite_store() as second_store,
-        company(premises, [first_store, second_store], tmp_path) as pair,
+        run_company(premises, [first_store, second_store], tmp_path) as pair,
     ):
         # It only signs, and nobody sends.
         second = pair.others[0].office
@@ -219,9 +224,11 @@ def test_endpoint_reporting_round_as_taken_does_not_prevent_sending(
         office.context, rank=TransmitterRank(has_others=True, head_start_seconds=60)
     )
     wrong_round_error = {"code": 3, "message": "execution reverted", "data": WRONG_ROUND}
-    always = Fault(answer=lambda request, _: {**asked_by(request), "error": wrong_round_error})
+    always = Fault(
+        answer=lambda request, _: {**start_response(request), "error": wrong_round_error}
+    )
     proxies[0].rule("eth_call", always, when=lambda request: request["params"][1] == "pending")
-    planned(office)
+    plan_round(office)
     for _ in range(2):
         assert office.states() == ["planned"]
         chain.later(60)

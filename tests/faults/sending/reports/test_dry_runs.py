@@ -21,7 +21,7 @@ from tests.faults.sending.conftest import OpenProxy
 from tests.integration.evm.test_kicking import bad_pool
 from tests.support.cli.local_network import Settings, write_config
 from tests.support.office import CHAIN_ID, FINALITY, RULES, SETTINGS, Office
-from tests.support.sending.by_hand import rows_of
+from tests.support.sending.by_hand import list_database_rows
 from tests.support.sending.faults import says
 from tests.support.sending.in_flight import GWEI
 from tests.support.sending.proxy import SEND, Proxy
@@ -128,9 +128,9 @@ def test_case_f71_dry_run_sends_nothing_and_uses_no_key(
 
 @pytest.mark.parametrize("command", [one for one in DRY if one != "run"])
 def test_dry_run_changes_no_row(site: Site, command: str, sqlite_url: str):
-    before = rows_of(sqlite_url)
+    before = list_database_rows(sqlite_url)
     site.run(*words(site, command))
-    assert rows_of(sqlite_url) == before
+    assert list_database_rows(sqlite_url) == before
     assert not (site.folder / "by-hand").exists()
 
 
@@ -207,10 +207,10 @@ def test_dry_run_of_report_push_returns_same_refusal_as_real_push(
 ):
     without_old_reports(site.office)
     change(site)
-    before = rows_of(sqlite_url)
+    before = list_database_rows(sqlite_url)
     code = site.run("report", "push", "--dry-run", "--json")
     dry_run_text = capsys.readouterr()
-    assert (rows_of(sqlite_url), site.sent, site.signed) == (before, 0, 0)
+    assert (list_database_rows(sqlite_url), site.sent, site.signed) == (before, 0, 0)
 
     assert site.run("report", "push", "--yes", "--json") == code, capsys.readouterr().err
     real = capsys.readouterr()

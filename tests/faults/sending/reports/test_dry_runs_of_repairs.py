@@ -13,11 +13,11 @@ from tests.support.sending.faults import Answer, Fault, Question, error, says
 from tests.support.sending.in_flight import (
     BY_BLOCKS,
     GWEI,
-    attempts,
-    dear_blocks,
-    in_flight,
-    only,
-    remembering,
+    get_only_intent,
+    list_attempts,
+    mine_expensive_blocks,
+    reject_known_transactions,
+    send_unmined_push,
 )
 from tests.support.sending.proxy import SEND, Proxy
 from tests.support.txmgr.operator_acts import cancel_intent
@@ -46,16 +46,16 @@ def operator(
 
 
 def a_push_waits(office: Office, proxies: Proxies) -> None:
-    remembering(*proxies)
-    in_flight(office, replace(BY_BLOCKS, bump_seconds=10**6))
-    dear_blocks(office, 4 * GWEI)
+    reject_known_transactions(*proxies)
+    send_unmined_push(office, replace(BY_BLOCKS, bump_seconds=10**6))
+    mine_expensive_blocks(office, 4 * GWEI)
 
 
 def gas_has_risen(office: Office, proxies: Proxies) -> None:
     """Let the call wait until its gas is estimated again, at a higher value."""
     a_push_waits(office, proxies)
-    dear_blocks(office, 4 * GWEI, 10)
-    more = attempts(office)[0].signed.gas_limit * 2
+    mine_expensive_blocks(office, 4 * GWEI, 10)
+    more = list_attempts(office)[0].signed.gas_limit * 2
     for proxy in proxies:
         proxy.rule(_ESTIMATE, says(hex(more)))
 
@@ -63,7 +63,7 @@ def gas_has_risen(office: Office, proxies: Proxies) -> None:
 def gas_has_risen_beyond_the_limit(office: Office, proxies: Proxies) -> None:
     """Raise the call's gas estimate so that its maximum cost exceeds the limit."""
     gas_has_risen(office, proxies)
-    signed = attempts(office)[0].signed
+    signed = list_attempts(office)[0].signed
     office.caps = replace(CAPS, cost_per_transaction=signed.gas_limit * 5 * GWEI)
 
 
@@ -74,7 +74,7 @@ def reverted(request: Question, _: Answer) -> Answer:
 
 def it_would_fail_by_now(office: Office, proxies: Proxies) -> None:
     a_push_waits(office, proxies)
-    dear_blocks(office, 4 * GWEI, 10)
+    mine_expensive_blocks(office, 4 * GWEI, 10)
     for proxy in proxies:
         proxy.rule(_ESTIMATE, Fault(forwards=False, answer=reverted))
 
@@ -85,18 +85,18 @@ def it_was_refused_for_its_gas(office: Office, proxies: Proxies) -> None:
         proxy.rule(_ESTIMATE, says(hex(90_000)))
     office.period()
     office.tick()
-    assert attempts(office)[0].last_error_class == "intrinsic"
+    assert list_attempts(office)[0].last_error_class == "intrinsic"
 
 
 def the_market_is_above_the_cap(office: Office, proxies: Proxies) -> None:
     a_push_waits(office, proxies)
     office.caps = replace(CAPS, fee_per_gas=6 * GWEI)
-    dear_blocks(office, 9 * GWEI)
+    mine_expensive_blocks(office, 9 * GWEI)
 
 
 def the_cap_is_reached(office: Office, proxies: Proxies) -> None:
     a_push_waits(office, proxies)
-    office.caps = replace(CAPS, fee_per_gas=attempts(office)[0].signed.max_fee_wei + 1)
+    office.caps = replace(CAPS, fee_per_gas=list_attempts(office)[0].signed.max_fee_wei + 1)
 
 
 def the_day_is_spent(office: Office, proxies: Proxies) -> None:
@@ -105,7 +105,7 @@ def the_day_is_spent(office: Office, proxies: Proxies) -> None:
 
 
 def it_is_mined(office: Office, _: Proxies) -> None:
-    in_flight(office)
+    send_unmined_push(office)
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     office.premises.chain.mine()
     assert office.premises.round == 1
@@ -113,7 +113,7 @@ def it_is_mined(office: Office, _: Proxies) -> None:
 
 def its_call_is_displaced_already(office: Office, proxies: Proxies) -> None:
     a_push_waits(office, proxies)
-    cancel_intent(office.context, office.source.fetch_heads(), only(office).id)
+    cancel_intent(office.context, office.source.fetch_heads(), get_only_intent(office).id)
 
 
 # The story, what the operator then does, and the exit code.
@@ -160,7 +160,7 @@ def test_dry_run_reports_fees_of_real_command_and_changes_no_row(
     assert (dry_run_text.promise, dry_run_text.complaint) == (real.promise, real.complaint)
     if code:
         return
-    signed = attempts(office)[-1].signed
+    signed = list_attempts(office)[-1].signed
     assert dry_run_text.answer["max_fee_wei"] == str(signed.max_fee_wei)
     assert dry_run_text.answer["tip_wei"] == str(signed.tip_wei)
     assert dry_run_text.answer["gas_limit"] == signed.gas_limit
@@ -172,7 +172,7 @@ def test_dry_run_reports_running_daemon_that_blocks_real_command(
     operator: Operator, proxies: Proxies
 ):
     a_push_waits(operator.office, proxies)
-    arguments = ("outbox", "bump", only(operator.office).id)
+    arguments = ("outbox", "bump", get_only_intent(operator.office).id)
     dry_run_text, real = operator.does(*arguments, "--dry-run"), operator.does(*arguments)
     assert (dry_run_text.code, real.code) == (0, 1)
     assert "test works on this database" in dry_run_text.complaint

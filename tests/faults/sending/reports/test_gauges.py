@@ -12,7 +12,13 @@ from oracle.telemetry import outbox_metrics
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.budget import DAY_SECONDS, HOUR_SECONDS
 from tests.support.office import CAPS, ETHER, SETTINGS, Office
-from tests.support.sending.in_flight import GWEI, dear_blocks, in_flight, only, slots
+from tests.support.sending.in_flight import (
+    GWEI,
+    get_only_intent,
+    list_slots,
+    mine_expensive_blocks,
+    send_unmined_push,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -54,8 +60,8 @@ def test_budget_metrics_are_updated_while_nothing_is_sent(sqlite_office: Office)
     office = sqlite_office
     caps = replace(CAPS, cost_per_hour=CAPS.cost_per_day // 2)
     office.restart(caps=caps)
-    in_flight(office)
-    (slot,) = slots(office)
+    send_unmined_push(office)
+    (slot,) = list_slots(office)
     with office.store.read_transaction() as uow:
         cost = uow.outbox.slots.compute_cost_wei(slot)
     assert cost > 0
@@ -70,7 +76,7 @@ def test_budget_metrics_are_updated_while_nothing_is_sent(sqlite_office: Office)
     assert counted(office, "oracle_txmgr_nonce_gap", account="transmitter") == 0
 
     # It may land at any time; once it has, the window passes by itself.
-    dear_blocks(office, GWEI, 2)
+    mine_expensive_blocks(office, GWEI, 2)
     office.tick()
     assert office.states() == ["mined"]
     later = office.premises.chain.time + HOUR_SECONDS + 1
@@ -81,7 +87,7 @@ def test_budget_metrics_are_updated_while_nothing_is_sent(sqlite_office: Office)
 
 def test_nonce_gap_is_exported_as_metric(sqlite_office: Office):
     office = sqlite_office
-    in_flight(office)
+    send_unmined_push(office)
     with office.store.transaction() as uow:
         uow.outbox.accounts.allocate_nonce(office.context.account)
     assert counted(office, "oracle_txmgr_nonce_gap", account="transmitter") == 1
@@ -89,8 +95,8 @@ def test_nonce_gap_is_exported_as_metric(sqlite_office: Office):
 
 def test_pause_and_call_age_are_exported_as_metrics(sqlite_office: Office):
     office = sqlite_office
-    in_flight(office)
-    since = only(office).created_at
+    send_unmined_push(office)
+    since = get_only_intent(office).created_at
     office.mine(30)
     waited = counted(office, "oracle_txmgr_intent_age_seconds", kind="push", state="live")
     assert waited == office.premises.chain.time - since

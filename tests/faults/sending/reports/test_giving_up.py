@@ -8,11 +8,11 @@ from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import Intent, IntentState
 from tests.support.office import SETTINGS, Office, next_step
-from tests.support.sending.background_calls import rival_push
-from tests.support.sending.in_flight import only
+from tests.support.sending.background_calls import send_rival_push
+from tests.support.sending.in_flight import get_only_intent
 
 
-def nonces_ahead(office: Office) -> None:
+def supersede_planned_push(office: Office) -> None:
     """End the planned push before it is sent: a fork has taken its round."""
     office.repeat(plan_push)
     with office.context.write_transaction() as uow:
@@ -22,14 +22,14 @@ def nonces_ahead(office: Office) -> None:
         )
 
 
-def brought_and_taken_back(office: Office) -> None:
+def reorg_rival_push(office: Office) -> None:
     """Let another transmitter send the planned round, and a fork remove its block."""
-    chain, (push,) = office.premises.chain, planned_pushes(office)
-    rival = rival_push(office, push.request.calldata)
+    chain, (push,) = office.premises.chain, list_planned_pushes(office)
+    rival = send_rival_push(office, push.request.calldata)
     office.mine()
     office.index()
     office.repeat(next_step)
-    assert (office.premises.round, planned_pushes(office)) == (1, [])
+    assert (office.premises.round, list_planned_pushes(office)) == (1, [])
     assert next(state for state, _ in office.reports()) == "due"
     chain.rpc("anvil_reorg", 1, [])
     chain.rpc("anvil_dropTransaction", rival)
@@ -38,12 +38,14 @@ def brought_and_taken_back(office: Office) -> None:
     assert office.premises.round == 0
 
 
-def planned_pushes(office: Office) -> list[Intent]:
+def list_planned_pushes(office: Office) -> list[Intent]:
     with office.store.read_transaction() as uow:
         return uow.outbox.intents.list_in_states(office.context.account, [IntentState.PLANNED])
 
 
-def told(office: Office, statistics: OutboxCounter) -> tuple[int, list[dict[str, object]]]:
+def count_abandoned_statements(
+    office: Office, statistics: OutboxCounter
+) -> tuple[int, list[dict[str, object]]]:
     """Update the statistics; return the count and the log lines of abandoned statements."""
     with capture_logs() as logs:
         stats = statistics.compute_outbox_stats(office.store, office.context.stamp.at)
@@ -56,16 +58,16 @@ def test_statement_that_used_all_its_attempts_is_logged_once_with_remedy(office:
     office.index()
     statistics = OutboxCounter()
     for _ in range(MAX_TRIES - 1):
-        nonces_ahead(office)
-    assert told(office, statistics) == (0, [])
+        supersede_planned_push(office)
+    assert count_abandoned_statements(office, statistics) == (0, [])
 
-    nonces_ahead(office)
+    supersede_planned_push(office)
     office.repeat(plan_push)
     assert office.states(PUSH) == MAX_TRIES * ["superseded"]
-    count, (line,) = told(office, statistics)
+    count, (line,) = count_abandoned_statements(office, statistics)
     assert (count, line["round"], line["tries"]) == (1, 1, MAX_TRIES)
     assert "endpoint probe" in str(line["act"])
-    assert told(office, statistics) == (1, [])
+    assert count_abandoned_statements(office, statistics) == (1, [])
 
 
 def test_statement_that_used_all_its_attempts_is_logged_again_after_restart(sqlite_office: Office):
@@ -73,9 +75,9 @@ def test_statement_that_used_all_its_attempts_is_logged_again_after_restart(sqli
     office.period()
     office.index()
     for _ in range(MAX_TRIES):
-        nonces_ahead(office)
-    assert len(told(office, OutboxCounter())[1]) == 1
-    assert len(told(office, OutboxCounter())[1]) == 1
+        supersede_planned_push(office)
+    assert len(count_abandoned_statements(office, OutboxCounter())[1]) == 1
+    assert len(count_abandoned_statements(office, OutboxCounter())[1]) == 1
 
 
 def test_expired_statement_is_not_counted_as_given_up(sqlite_office: Office):
@@ -83,12 +85,12 @@ def test_expired_statement_is_not_counted_as_given_up(sqlite_office: Office):
     office.period()
     office.index()
     for _ in range(MAX_TRIES):
-        nonces_ahead(office)
+        supersede_planned_push(office)
     chain = office.premises.chain
     chain.later(SETTINGS.ttl_seconds + 1)
     chain.mine()
     office.index()
-    assert told(office, OutboxCounter()) == (0, [])
+    assert count_abandoned_statements(office, OutboxCounter()) == (0, [])
 
 
 def test_statement_in_flight_is_not_counted_as_abandoned(sqlite_office: Office):
@@ -96,7 +98,7 @@ def test_statement_in_flight_is_not_counted_as_abandoned(sqlite_office: Office):
     office.period()
     office.index()
     office.repeat(plan_push)
-    assert only(office).state is IntentState.PLANNED
+    assert get_only_intent(office).state is IntentState.PLANNED
     with office.store.read_transaction() as uow:
         assert find_abandoned_pushes(uow) == []
 
@@ -108,12 +110,12 @@ def test_statement_is_abandoned_after_repeated_reorgs_of_its_round(
     office.period()
     office.index()
     for _ in range(MAX_TRIES):
-        assert told(office, statistics) == (0, [])
+        assert count_abandoned_statements(office, statistics) == (0, [])
         office.repeat(plan_push)
-        brought_and_taken_back(office)
+        reorg_rival_push(office)
     office.repeat(plan_push)
     assert office.states(PUSH) == MAX_TRIES * ["superseded"]
-    count, (line,) = told(office, statistics)
+    count, (line,) = count_abandoned_statements(office, statistics)
     assert (count, line["round"]) == (1, 1)
 
 
@@ -122,11 +124,11 @@ def test_statement_delivered_by_another_transmitter_is_not_abandoned(sqlite_offi
     office.period()
     office.index()
     for _ in range(MAX_TRIES):
-        nonces_ahead(office)
-    assert told(office, statistics)[0] == 1
-    rival_push(office, office.intents()[-1].request.calldata)
+        supersede_planned_push(office)
+    assert count_abandoned_statements(office, statistics)[0] == 1
+    send_rival_push(office, office.intents()[-1].request.calldata)
     office.mine()
     office.index()
-    assert told(office, statistics) == (0, [])
+    assert count_abandoned_statements(office, statistics) == (0, [])
     office.until_final()
     assert next(state for state, _ in office.reports()) == "landed"

@@ -5,7 +5,7 @@ import pytest
 from tests.support.office import Office
 from tests.support.sending.faults import Answer, Fault, Question
 from tests.support.sending.proxy import Proxy
-from tests.support.sending.rounds import landed, planned
+from tests.support.sending.rounds import land_round, plan_round
 
 HUGE = hex(1 << 80)
 
@@ -30,6 +30,6 @@ def test_receipt_with_impossible_figures_is_ignored(
 
     office = proxied_office
     proxies[0].rule("eth_getTransactionReceipt", Fault(answer=forged))
-    planned(office)
-    landed(office)
+    plan_round(office)
+    land_round(office)
     assert office.states() == ["mined"]

@@ -5,7 +5,7 @@ import pytest
 from oracle.reporting.report_planner import plan_push
 from oracle.txmgr.admission import admit_calls
 from tests.support.office import FINALITY, SETTINGS, Office
-from tests.support.sending.in_flight import GWEI, attempts, only, slots
+from tests.support.sending.in_flight import GWEI, get_only_intent, list_attempts, list_slots
 
 _SECONDS = 5 * SETTINGS.period_seconds
 
@@ -28,7 +28,10 @@ def test_pause_lifted_early_is_noticed_by_push_within_one_period(
     office.repeat(plan_push)
     chain.send(does.pauseFor(_SECONDS), sender=admin)
     office.tick()
-    assert (only(office).state.value, only(office).error_class) == ("planned", "Paused")
+    assert (get_only_intent(office).state.value, get_only_intent(office).error_class) == (
+        "planned",
+        "Paused",
+    )
     chain.send(does.resume(), sender=admin)
     # It is not asked for in every block.
     assert admit_calls(office.context, office.source.fetch_heads()) is None
@@ -51,7 +54,7 @@ def test_push_reverted_by_pause_is_sent_again_after_pause_ends(
     office.tick()
     _paused_before_it_in_its_block(office)
     office.tick()
-    assert (office.states(), slots(office)[0].succeeded) == (["mined"], False)
+    assert (office.states(), list_slots(office)[0].succeeded) == (["mined"], False)
     # While it lasts nothing is tried.
     office.mine(blocks)
     office.tick()
@@ -81,13 +84,13 @@ def test_push_reverted_for_other_reason_is_not_retried(office: Office):
     for _ in range(3):
         office.mine()
         office.tick()
-    assert (office.states(), slots(office)[0].succeeded) == (["reverted"], False)
+    assert (office.states(), list_slots(office)[0].succeeded) == (["reverted"], False)
 
 
 def _paused_before_it_in_its_block(office: Office) -> None:
     """Pause the contract in the block that also contains our push."""
     chain, admin = office.premises.chain, office.premises.network.admin
-    raw = "0x" + attempts(office)[0].signed.raw.hex()
+    raw = "0x" + list_attempts(office)[0].signed.raw.hex()
     chain.rpc("anvil_dropAllTransactions")
     pause = office.premises.oracle.functions.pauseFor(_SECONDS)
     call = chain.request(pause, sender=admin)

@@ -13,7 +13,7 @@ from oracle.txmgr.nonce_sync import reconcile_nonces
 from tests.pools import pool_of
 from tests.support.office import LIMITS, RULES_HASH, SETTINGS, Office, next_step
 from tests.support.sending.faults import another_chain, request_dropped
-from tests.support.sending.in_flight import attempts
+from tests.support.sending.in_flight import list_attempts
 from tests.support.sending.proxy import EVERY, Proxy
 
 
@@ -111,4 +111,4 @@ def test_case_f68_endpoint_that_comes_back_with_another_chain_id_stops_signing(
     for step in (confirm_transactions, next_step):
         with pytest.raises(TransientError, match="does not serve chain 31337"):
             step(office.context, heads)
-    assert attempts(office) == []
+    assert list_attempts(office) == []

@@ -9,7 +9,7 @@ from oracle.reporting.report_planner import plan_push
 from oracle.txmgr.admission import admit_calls
 from tests.support import office as offices
 from tests.support.office import LIMITS, RULES_HASH, SETTINGS, Office, next_step
-from tests.support.sending.in_flight import only
+from tests.support.sending.in_flight import get_only_intent
 from tests.support.sending.proxy import SEND, Proxy
 
 
@@ -33,7 +33,7 @@ def test_case_f35_report_with_as_of_beyond_256_blocks_is_accepted_in_larger_anch
     office.mine()
 
     assert premises.round == 1
-    assert (only(office).request.as_of_block or 0) < premises.chain.block - age
+    assert (get_only_intent(office).request.as_of_block or 0) < premises.chain.block - age
 
 
 def test_case_f35_report_with_as_of_beyond_anchor_window_is_marked_missed_before_signing(
@@ -89,7 +89,7 @@ def test_case_f63_nothing_is_sent_after_rules_change_on_chain(
     office.index()
     office.repeat(next_step)
     # What was signed under the rules before is nobody's, also when they come back.
-    assert only(office).state.value == "expired"
+    assert get_only_intent(office).state.value == "expired"
 
     office.premises.chain.later(601)
     office.premises.chain.mine()
@@ -121,7 +121,10 @@ def test_case_f64_push_waits_until_contract_pause_ends(sqlite_office: Office):
     until = chain.time + 300
     office.tick()
     once_a_period = chain.time + SETTINGS.period_seconds
-    assert (only(office).error_class, only(office).request.not_before) == ("Paused", once_a_period)
+    assert (get_only_intent(office).error_class, get_only_intent(office).request.not_before) == (
+        "Paused",
+        once_a_period,
+    )
 
     # Nobody asks in every block.
     chain.at(once_a_period - 2)

@@ -2,7 +2,12 @@
 
 from tests.support.evm.fixtures import fresh_chain
 from tests.support.office import Office
-from tests.support.sending.rounds import landed, planned, refusal, signed
+from tests.support.sending.rounds import (
+    get_contract_error,
+    land_round,
+    list_signed_statements,
+    plan_round,
+)
 
 # Here the `finalized` block lies sixty-four under the head: there is room for a fork.
 __all__ = ["fresh_chain"]
@@ -26,16 +31,16 @@ def forked(office: Office, snapshot: str) -> None:
 def test_case_f33_report_with_reorged_as_of_block_is_signed_again(office: Office):
     snapshot = office.premises.chain.rpc("evm_snapshot")
     office.mine()
-    planned(office)
-    (old,) = signed(office, 1)
+    plan_round(office)
+    (old,) = list_signed_statements(office, 1)
     (push,) = office.intents()
     forked(office, snapshot)
 
-    assert refusal(office, push.request.calldata) == "Reorged"
+    assert get_contract_error(office, push.request.calldata) == "Reorged"
     office.period()
-    landed(office)
+    land_round(office)
 
-    new, buried = signed(office, 1)
+    new, buried = list_signed_statements(office, 1)
     assert (buried.digest, buried.expiry_reason) == (old.digest, "as_of_reorged")
     assert new.as_of_hash != old.as_of_hash
     assert new.expiry_reason is None
@@ -46,23 +51,23 @@ def test_case_f33_report_with_reorged_as_of_block_is_signed_again(office: Office
 def test_case_f34_report_on_reorged_round_is_refused_and_signed_again(office: Office):
     snapshot = office.premises.chain.rpc("evm_snapshot")
     office.mine()
-    planned(office)
-    landed(office)
-    planned(office)
-    (second,) = signed(office, 2)
+    plan_round(office)
+    land_round(office)
+    plan_round(office)
+    (second,) = list_signed_statements(office, 2)
     push = office.intents()[-1]
     forked(office, snapshot)
     office.period()
-    landed(office)
+    land_round(office)
     office.mine()
     office.tick()
     assert office.premises.round == 1
 
     # The same round comes next, on top of another one.
-    assert refusal(office, push.request.calldata) != "WrongRound"
+    assert get_contract_error(office, push.request.calldata) != "WrongRound"
     office.period()
-    landed(office)
-    new, buried = signed(office, 2)
+    land_round(office)
+    new, buried = list_signed_statements(office, 2)
     assert (buried.digest, buried.expiry_reason) == (second.digest, "prev_reorged")
     assert new.prev != second.prev
     assert office.premises.round == 2

@@ -12,7 +12,7 @@ from oracle.txmgr.context import AccountContext, StepResult
 from tests.support.evm.chain import Chain
 from tests.support.office import Office
 from tests.support.sending.faults import Answer, Fault, Question, answer_dropped, null, says, stale
-from tests.support.sending.in_flight import attempts, slots
+from tests.support.sending.in_flight import list_attempts, list_slots
 from tests.support.sending.proxy import EVERY, SEND, Proxy
 
 RECEIPT = "eth_getTransactionReceipt"
@@ -83,7 +83,7 @@ def test_receipt_on_fork_of_one_endpoint_does_not_prevent_landing(
     office.restart(finality=64)
     office.period()
     office.tick()
-    (sent,) = attempts(office)
+    (sent,) = list_attempts(office)
     office.mine()
     assert office.premises.round == 1
     stands_here(proxies[place], chain, sent.signed.tx_hash)
@@ -96,7 +96,7 @@ def test_receipt_on_fork_of_one_endpoint_does_not_prevent_landing(
         office.tick()
     assert proxies[1 - place].sent == ["0x" + sent.signed.raw.hex()]
     landed = chain.rpc(RECEIPT, sent.signed.tx_hash)
-    assert (office.premises.round, slots(office)[0].block_hash) == (1, landed["blockHash"])
+    assert (office.premises.round, list_slots(office)[0].block_hash) == (1, landed["blockHash"])
     assert office.states()[0] == "mined"
 
 
@@ -105,7 +105,7 @@ def test_reorged_push_is_resent_although_stalled_endpoint_shows_its_block(
 ):
     office, chain = proxied_office, proxied_office.premises.chain
     office.pushed()
-    (sent,) = attempts(office)
+    (sent,) = list_attempts(office)
     stands_here(proxies[0], chain, sent.signed.tx_hash)
     office.mine(3)
     office.tick()

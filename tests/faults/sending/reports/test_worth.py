@@ -10,7 +10,7 @@ from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import PUSH
 from tests.integration.evm.test_kicking import group
 from tests.support.office import SETTINGS, Office, next_step
-from tests.support.sending.in_flight import GWEI, dear_blocks
+from tests.support.sending.in_flight import GWEI, mine_expensive_blocks
 
 HEARTBEAT = 3600
 
@@ -20,7 +20,7 @@ def patient_office(sqlite_office: Office) -> Office:
     """Return an office after round 1; a new report is worth one gwei at once, and more later."""
     office = sqlite_office
     # What an earlier test made dear stays so.
-    dear_blocks(office, 0)
+    mine_expensive_blocks(office, 0)
     office.pushed()
     office.until_final()
     # Nobody can cross a line that there is not.
@@ -45,12 +45,12 @@ def pushes(office: Office) -> int:
 def test_report_is_signed_and_waits_for_cheaper_block(patient_office: Office):
     office = patient_office
     office.period()
-    dear_blocks(office, 50 * GWEI)
+    mine_expensive_blocks(office, 50 * GWEI)
     office.index()
     assert planned(office)[-1:] == ["report signed"]
     assert (planned(office), pushes(office)) == ([], 1)
 
-    dear_blocks(office, 1000)
+    mine_expensive_blocks(office, 1000)
     office.index()
     assert planned(office) == ["push planned"]
 
@@ -60,7 +60,7 @@ def test_report_is_pushed_at_heartbeat_despite_high_fees(patient_office: Office)
     office.premises.chain.later(HEARTBEAT)
     office.premises.chain.mine()
     office.period()
-    dear_blocks(office, 50 * GWEI)
+    mine_expensive_blocks(office, 50 * GWEI)
     office.index()
     assert planned(office)[-1] == "push planned"
     office.repeat(next_step)

@@ -12,9 +12,9 @@ from oracle.txmgr.client.l1_fees import ARB_GAS_INFO, GAS_PRICE_ORACLE, L1Fee, f
 from oracle.txmgr.context import SendSettings
 from tests.support.office import ETHER, Office
 from tests.support.sending.faults import error, request_dropped
-from tests.support.sending.in_flight import attempts, only
+from tests.support.sending.in_flight import get_only_intent, list_attempts
 from tests.support.sending.proxy import SEND, Proxy
-from tests.support.sending.rollups import price_oracle
+from tests.support.sending.rollups import build_price_oracle_code
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_refusal_that_no_fee_bump_can_fix_pauses_sender_with_the_matching_pause_
 
     assert pause is not None
     assert (pause.kind, text in pause.reason) == (kind, True)
-    assert (office.states(), len(attempts(office))) == (["live"], 1)
+    assert (office.states(), len(list_attempts(office))) == (["live"], 1)
 
 
 def test_acceptance_by_single_endpoint_is_sufficient(
@@ -61,7 +61,7 @@ def test_gateway_that_forbids_sends_does_not_pause_sender_while_other_endpoint_i
     proxies[1].rule(SEND, request_dropped(), times=1)
     office.period()
     office.tick()
-    (first,) = attempts(office)
+    (first,) = list_attempts(office)
     assert first.last_error_class == "ambiguous"
     assert "forbidden for this key" in (first.last_error_text or "")
     office.mine(2)
@@ -90,17 +90,20 @@ def test_transaction_of_wrong_chain_stops_daemon_after_recording_pause(
     )
     assert "invalid chain id for signer (chain)" in finding.detail
     assert "ether" not in finding.detail
-    assert (attempts(office)[0].sends, attempts(office)[0].last_error_class) == (1, "chain")
+    assert (list_attempts(office)[0].sends, list_attempts(office)[0].last_error_class) == (
+        1,
+        "chain",
+    )
 
 
 def test_rollup_data_fee_is_included_in_reserved_cost(sqlite_office: Office):
     office, chain = sqlite_office, sqlite_office.premises.chain
     fee = ETHER // 10**6
-    chain.rpc("anvil_setCode", GAS_PRICE_ORACLE, price_oracle(fee))
+    chain.rpc("anvil_setCode", GAS_PRICE_ORACLE, build_price_oracle_code(fee))
     office.context = replace(office.context, send_settings=SendSettings(l1_fee=L1Fee.OPTIMISM))
     office.period()
     office.tick()
-    assert only(office).max_cost_wei == fee
+    assert get_only_intent(office).max_cost_wei == fee
 
     sender = office.context.account.address
     chain.rpc("anvil_setBalance", sender, hex(fee - 1))

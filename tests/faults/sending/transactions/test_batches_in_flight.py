@@ -5,7 +5,7 @@ from dataclasses import replace
 from oracle.store.outbox.records import Attempt, PauseKind
 from oracle.txmgr.context import SendSettings
 from tests.support.evm.fixtures import chain
-from tests.support.sending.in_flight import GWEI, takes
+from tests.support.sending.in_flight import GWEI, is_accepted_replacement
 from tests.support.txmgr.dispatch_office import DispatchOffice, fresh_stage, office, premises
 from tests.support.txmgr.office_fixtures import fresh_chain
 
@@ -27,7 +27,7 @@ def test_only_lowest_nonce_of_batch_gets_fee_bump(office: DispatchOffice):
     lower, higher = _attempts(office)
     assert (len(lower), len(higher)) == (2, 1)
     old, new = (attempt.signed for attempt in lower)
-    assert takes((old.max_fee_wei, old.tip_wei), (new.max_fee_wei, new.tip_wei))
+    assert is_accepted_replacement((old.max_fee_wei, old.tip_wei), (new.max_fee_wei, new.tip_wei))
 
 
 def test_dispatcher_paused_for_funds_resumes_automatically(office: DispatchOffice):

@@ -13,19 +13,19 @@ from oracle.txmgr.client.fee_quote import FeeMarket, bump_fees
 from oracle.txmgr.context import SendSettings
 from oracle.txmgr.fee_bump import bump_lowest_nonce
 from tests.support.office import CAPS, Office
-from tests.support.sending.background_calls import background_call
+from tests.support.sending.background_calls import send_background_call
 from tests.support.sending.faults import error
 from tests.support.sending.in_flight import (
     BY_BLOCKS,
     GWEI,
-    attempts,
-    dear_blocks,
-    fees,
-    in_flight,
-    only,
-    remembering,
-    slots,
-    takes,
+    get_only_intent,
+    is_accepted_replacement,
+    list_attempt_fees,
+    list_attempts,
+    list_slots,
+    mine_expensive_blocks,
+    reject_known_transactions,
+    send_unmined_push,
 )
 from tests.support.sending.proxy import SEND, Proxy
 from tests.support.txmgr.operator_acts import bump_fee_now, cancel_intent
@@ -35,47 +35,47 @@ FEE = st.integers(0, 10_000 * GWEI)
 
 def test_pending_push_gets_fee_bump_and_is_mined(office: Office, proxies: tuple[Proxy, Proxy]):
     office.restart(urls=[proxy.url for proxy in proxies])
-    remembering(*proxies)
-    in_flight(office)
-    dear_blocks(office, 5 * GWEI, 2)
+    reject_known_transactions(*proxies)
+    send_unmined_push(office)
+    mine_expensive_blocks(office, 5 * GWEI, 2)
     office.tick()
-    assert len(attempts(office)) == 1
+    assert len(list_attempts(office)) == 1
 
-    dear_blocks(office, 5 * GWEI)
+    mine_expensive_blocks(office, 5 * GWEI)
     office.tick()
-    old, new = fees(office)
-    assert takes(old, new)
+    old, new = list_attempt_fees(office)
+    assert is_accepted_replacement(old, new)
     assert new[0] >= 5 * GWEI
 
     office.mine()
     office.tick()
     assert (office.premises.round, office.states()) == (1, ["mined"])
-    assert slots(office)[0].won_attempt == attempts(office)[1].id
+    assert list_slots(office)[0].won_attempt == list_attempts(office)[1].id
 
 
 def test_fee_bump_requires_both_blocks_and_seconds(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
-    remembering(*proxies)
-    in_flight(office, SendSettings(bump_seconds=60))
-    dear_blocks(office, 5 * GWEI, 4)
+    reject_known_transactions(*proxies)
+    send_unmined_push(office, SendSettings(bump_seconds=60))
+    mine_expensive_blocks(office, 5 * GWEI, 4)
     office.tick()
-    assert len(attempts(office)) == 1
+    assert len(list_attempts(office)) == 1
 
     office.premises.chain.later(60)
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
     office.premises.chain.mine()
     office.tick()
-    assert len(attempts(office)) == 2
+    assert len(list_attempts(office)) == 2
 
 
 def test_urgent_report_behind_push_triggers_earlier_fee_bump(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
-    remembering(*proxies)
-    in_flight(office, SendSettings(bump_seconds=600))
+    reject_known_transactions(*proxies)
+    send_unmined_push(office, SendSettings(bump_seconds=600))
     network = office.premises.network
     # A node that leaves must not be selected any more.
     office.premises.chain.rpc("anvil_dropAllTransactions")
@@ -85,10 +85,10 @@ def test_urgent_report_behind_push_triggers_earlier_fee_bump(
     office.premises.chain.at(office.premises.chain.time // length * length + length)
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
     office.premises.chain.mine()
-    dear_blocks(office, 5 * GWEI, 1)
+    mine_expensive_blocks(office, 5 * GWEI, 1)
     office.tick()
 
-    assert len(attempts(office)) == 2
+    assert len(list_attempts(office)) == 2
 
 
 @pytest.mark.parametrize(
@@ -107,23 +107,23 @@ def test_case_f09_refused_replacement_is_followed_by_bump_at_fee_required_by_poo
     proxied_office: Office, proxies: tuple[Proxy, Proxy], words: str, told: str, wanted: int
 ):
     office = proxied_office
-    in_flight(office)
-    first = attempts(office)[0].signed.raw
+    send_unmined_push(office)
+    first = list_attempts(office)[0].signed.raw
     for proxy in proxies:
         proxy.rule(
             SEND, error(words), when=lambda request: request["params"][0] != "0x" + first.hex()
         )
-    dear_blocks(office, 5 * GWEI, 3)
+    mine_expensive_blocks(office, 5 * GWEI, 3)
     office.tick()
-    refused = attempts(office)[1]
+    refused = list_attempts(office)[1]
     assert refused.last_error_class == told
-    assert wanted == 0 or fees(office)[1][1] < wanted
+    assert wanted == 0 or list_attempt_fees(office)[1][1] < wanted
 
     # Whoever took it for sent would wait for three blocks more.
-    dear_blocks(office, 5 * GWEI)
+    mine_expensive_blocks(office, 5 * GWEI)
     office.tick()
-    assert takes(fees(office)[1], fees(office)[2])
-    assert fees(office)[2][1] >= wanted
+    assert is_accepted_replacement(list_attempt_fees(office)[1], list_attempt_fees(office)[2])
+    assert list_attempt_fees(office)[2][1] >= wanted
 
     # None of the fee bumps is in a pool: the first is what lands. Anvil forgets what is too cheap.
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
@@ -131,7 +131,7 @@ def test_case_f09_refused_replacement_is_followed_by_bump_at_fee_required_by_poo
     office.mine()
     office.tick()
     assert office.premises.round == 1
-    assert slots(office)[0].won_attempt == attempts(office)[0].id
+    assert list_slots(office)[0].won_attempt == list_attempts(office)[0].id
     office.until_final()
     assert office.states() == ["final"]
 
@@ -142,29 +142,31 @@ def test_case_f12_fee_bumps_stop_at_cap_and_push_lands_after_base_fee_falls(
     office = proxied_office
     cap = 8 * GWEI
     office.restart(caps=replace(CAPS, fee_per_gas=cap))
-    in_flight(office)
+    send_unmined_push(office)
     for _ in range(20):
         # Always a little more than we offer, up to ten times what it was.
-        dear_blocks(office, min(fees(office)[-1][0] + 1, 10 * GWEI))
+        mine_expensive_blocks(office, min(list_attempt_fees(office)[-1][0] + 1, 10 * GWEI))
         office.tick()
-    assert all(takes(old, new) for old, new in pairwise(fees(office)))
-    assert cap * 100 < fees(office)[-1][0] * 110
-    assert max(fee for fee, _ in fees(office)) <= cap
+    assert all(
+        is_accepted_replacement(old, new) for old, new in pairwise(list_attempt_fees(office))
+    )
+    assert cap * 100 < list_attempt_fees(office)[-1][0] * 110
+    assert max(fee for fee, _ in list_attempt_fees(office)) <= cap
     assert _gauge("oracle_txmgr_fee_capped") == 1
 
-    many, before = len(attempts(office)), proxies[0].count(SEND)
+    many, before = len(list_attempts(office)), proxies[0].count(SEND)
     # The longest wait between two broadcasts.
-    dear_blocks(office, 10 * GWEI, 8)
+    mine_expensive_blocks(office, 10 * GWEI, 8)
     office.tick()
-    assert (len(attempts(office)), proxies[0].count(SEND) > before) == (many, True)
+    assert (len(list_attempts(office)), proxies[0].count(SEND) > before) == (many, True)
 
     # Anvil has forgotten it: it takes it from us again.
-    dear_blocks(office, 5 * GWEI, 2)
+    mine_expensive_blocks(office, 5 * GWEI, 2)
     office.tick()
-    dear_blocks(office, 5 * GWEI)
+    mine_expensive_blocks(office, 5 * GWEI)
     office.tick()
     assert (office.premises.round, office.states()) == (1, ["mined"])
-    assert len(attempts(office)) == many
+    assert len(list_attempts(office)) == many
     assert _gauge("oracle_txmgr_fee_capped") == 0
 
 
@@ -172,16 +174,16 @@ def test_case_f13_best_attempt_is_resent_without_error_when_cap_is_below_minimum
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
-    in_flight(office)
-    offered = fees(office)[0][0]
+    send_unmined_push(office)
+    offered = list_attempt_fees(office)[0][0]
     office.restart(caps=replace(CAPS, fee_per_gas=offered * 109 // 100))
     office.context = replace(office.context, send_settings=SendSettings(bump_seconds=0))
     before = proxies[0].count(SEND)
     for _ in range(8):
-        dear_blocks(office, 5 * GWEI)
+        mine_expensive_blocks(office, 5 * GWEI)
         office.tick()
 
-    assert len(attempts(office)) == 1
+    assert len(list_attempts(office)) == 1
     assert proxies[0].count(SEND) >= before + 3
     assert (office.states(), _gauge("oracle_txmgr_fee_capped")) == (["live"], 1)
 
@@ -195,58 +197,58 @@ def test_case_f14_fee_bump_of_tiny_tip_meets_replacement_rule_of_every_pool(
     twin = bump_fees(last, FeeMarket(base, ask), 10**6 * GWEI)
 
     assert twin is not None
-    assert takes(last, twin)
+    assert is_accepted_replacement(last, twin)
     assert twin.tip <= twin.max_fee
 
 
 def test_at_most_max_attempts_are_signed_per_nonce(sqlite_office: Office):
     office = sqlite_office
-    in_flight(office, SendSettings(bump_seconds=0, bump_blocks=1, max_attempts=3))
+    send_unmined_push(office, SendSettings(bump_seconds=0, bump_blocks=1, max_attempts=3))
     for _ in range(8):
-        dear_blocks(office, fees(office)[-1][0] + 1)
+        mine_expensive_blocks(office, list_attempt_fees(office)[-1][0] + 1)
         office.tick()
 
-    assert len(attempts(office)) == 3
+    assert len(list_attempts(office)) == 3
     assert _gauge("oracle_txmgr_attempts_exhausted") == 1
-    assert attempts(office)[-1].sends > 1
+    assert list_attempts(office)[-1].sends > 1
 
 
 def test_used_nonce_gets_no_fee_bump(proxied_office: Office, proxies: tuple[Proxy, Proxy]):
     office = proxied_office
-    in_flight(office)
+    send_unmined_push(office)
     for proxy in proxies:
         proxy.rule(SEND, error("nonce too low"))
-    dear_blocks(office, 5 * GWEI, 2)
+    mine_expensive_blocks(office, 5 * GWEI, 2)
     office.tick()
-    dear_blocks(office, 5 * GWEI, 2)
+    mine_expensive_blocks(office, 5 * GWEI, 2)
     office.tick()
 
-    assert len(attempts(office)) == 1
+    assert len(list_attempts(office)) == 1
 
 
 def test_operator_bump_sends_higher_fee_attempt_immediately(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
-    remembering(*proxies)
-    in_flight(office, SendSettings(bump_seconds=600))
-    dear_blocks(office, 5 * GWEI)
-    step = bump_fee_now(office.context, office.source.fetch_heads(), only(office).id)
+    reject_known_transactions(*proxies)
+    send_unmined_push(office, SendSettings(bump_seconds=600))
+    mine_expensive_blocks(office, 5 * GWEI)
+    step = bump_fee_now(office.context, office.source.fetch_heads(), get_only_intent(office).id)
 
     assert step.action == "sent"
-    assert takes(*fees(office))
+    assert is_accepted_replacement(*list_attempt_fees(office))
     office.mine()
     assert office.premises.round == 1
     office.tick()
     with pytest.raises(InputError, match="it is mined and has no pending transaction"):
-        bump_fee_now(office.context, office.source.fetch_heads(), only(office).id)
+        bump_fee_now(office.context, office.source.fetch_heads(), get_only_intent(office).id)
 
 
 def test_unrecorded_mined_transaction_is_neither_bumped_nor_cancelled(
     sqlite_office: Office,
 ):
     office = sqlite_office
-    in_flight(office)
+    send_unmined_push(office)
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     office.premises.chain.mine()
     assert office.premises.round == 1
@@ -255,14 +257,14 @@ def test_unrecorded_mined_transaction_is_neither_bumped_nor_cancelled(
     assert bump_lowest_nonce(office.context, office.source.fetch_heads()) is None
     for act in (bump_fee_now, cancel_intent):
         with pytest.raises(InputError, match="is already in a block"):
-            act(office.context, office.source.fetch_heads(), only(office).id)
-    assert len(attempts(office)) == 1
+            act(office.context, office.source.fetch_heads(), get_only_intent(office).id)
+    assert len(list_attempts(office)) == 1
 
 
 def test_mined_transaction_is_not_bumped_for_calls_behind_it(sqlite_office: Office):
     office = sqlite_office
-    in_flight(office)
-    background_call(office, "behind")
+    send_unmined_push(office)
+    send_background_call(office, "behind")
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     office.premises.chain.mine()
     assert office.premises.round == 1
@@ -270,15 +272,15 @@ def test_mined_transaction_is_not_bumped_for_calls_behind_it(sqlite_office: Offi
 
     # Else the way would be cleared, at any price.
     assert bump_lowest_nonce(office.context, office.source.fetch_heads()) is None
-    assert len(attempts(office)) == 1
+    assert len(list_attempts(office)) == 1
 
 
 def test_operator_bump_above_fee_cap_is_rejected(sqlite_office: Office):
     office = sqlite_office
-    in_flight(office)
-    office.restart(caps=replace(CAPS, fee_per_gas=fees(office)[0][0] + 1))
+    send_unmined_push(office)
+    office.restart(caps=replace(CAPS, fee_per_gas=list_attempt_fees(office)[0][0] + 1))
     with pytest.raises(InputError, match=r"limits\.max_fee_per_gas_wei allows"):
-        bump_fee_now(office.context, office.source.fetch_heads(), only(office).id)
+        bump_fee_now(office.context, office.source.fetch_heads(), get_only_intent(office).id)
 
 
 def _gauge(name: str) -> float | None:

@@ -5,9 +5,15 @@ from dataclasses import replace
 from oracle.reporting.report_planner import plan_push
 from oracle.txmgr.deferral import compute_margin_seconds
 from tests.support.office import Office, next_step
-from tests.support.sending.background_calls import background_call
-from tests.support.sending.in_flight import BY_BLOCKS, GWEI, attempts, in_flight, slots
-from tests.support.sending.rounds import planned
+from tests.support.sending.background_calls import send_background_call
+from tests.support.sending.in_flight import (
+    BY_BLOCKS,
+    GWEI,
+    list_attempts,
+    list_slots,
+    send_unmined_push,
+)
+from tests.support.sending.rounds import plan_round
 
 
 def at_before_deadline(office: Office, seconds: int) -> None:
@@ -22,12 +28,12 @@ def test_push_with_one_block_left_is_not_signed_and_report_is_missed(
     sqlite_office: Office,
 ):
     office = sqlite_office
-    planned(office)
+    plan_round(office)
     at_before_deadline(office, 1)
     office.index()
     office.repeat(next_step)
     office.repeat(plan_push)
-    assert (office.states(), slots(office)) == (["expired"], [])
+    assert (office.states(), list_slots(office)) == (["expired"], [])
     (push,) = office.intents()
     assert push.error_text == "its deadline is in 1 s, but landing may take 2 s"
     assert push.error_class == "deadline"
@@ -41,7 +47,7 @@ def test_push_with_one_block_left_is_not_signed_and_report_is_missed(
 
 def test_push_that_can_still_land_is_sent(sqlite_office: Office):
     office = sqlite_office
-    planned(office)
+    plan_round(office)
     at_before_deadline(office, 3)
     office.tick()
     office.mine()
@@ -62,7 +68,7 @@ def test_deadline_margin_is_derived_from_landing_times_of_own_pushes(sqlite_offi
         ]
         # The slowest is left out; blocks are a second apart.
         assert compute_margin_seconds(office.context, uow) == 6
-    planned(office)
+    plan_round(office)
     at_before_deadline(office, 5)
     office.tick()
     assert office.states()[-1] == "expired"
@@ -79,32 +85,32 @@ def test_deadline_margin_is_capped_by_max_margin_seconds(sqlite_office: Office):
 
 def test_no_fee_bump_is_signed_after_deadline_margin(sqlite_office: Office):
     office = sqlite_office
-    in_flight(office, replace(BY_BLOCKS, bump_blocks=3))
+    send_unmined_push(office, replace(BY_BLOCKS, bump_blocks=3))
     chain = office.premises.chain
     # Long due for a fee bump; but one block before its end.
     for seconds in (5, 4, 3, 2, 1):
         chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
         at_before_deadline(office, seconds)
     office.tick()
-    assert (office.states()[0], len(attempts(office))) == ("live", 1)
+    assert (office.states()[0], len(list_attempts(office))) == ("live", 1)
 
 
 def test_case_f12_late_push_gets_fee_bump_when_another_call_waits_behind_it(
     sqlite_office: Office,
 ):
     office = sqlite_office
-    in_flight(office, replace(BY_BLOCKS, bump_blocks=3))
-    background_call(office, "behind")
+    send_unmined_push(office, replace(BY_BLOCKS, bump_blocks=3))
+    send_background_call(office, "behind")
     chain = office.premises.chain
     for seconds in (5, 4, 3, 2, 1):
         chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
         at_before_deadline(office, seconds)
     office.tick()
-    assert len(attempts(office)) == 2
+    assert len(list_attempts(office)) == 2
     # Nothing lands before the nonce is used, whatever becomes of its call.
     office.mine(2)
     office.tick()
-    assert [slot.state.value for slot in slots(office)] == ["mined", "live"]
+    assert [slot.state.value for slot in list_slots(office)] == ["mined", "live"]
 
 
 def lands_after(office: Office, blocks: int) -> None:

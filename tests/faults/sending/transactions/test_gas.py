@@ -7,7 +7,7 @@ from oracle.txmgr.budget import compute_gas_limit
 from oracle.txmgr.client.fee_quote import compute_floor_gas
 from tests.support.office import Office
 from tests.support.sending.faults import Answer, Fault, Question, error, says
-from tests.support.sending.in_flight import attempts, only, slots
+from tests.support.sending.in_flight import get_only_intent, list_attempts, list_slots
 from tests.support.sending.proxy import SEND, Proxy
 
 _ESTIMATE = "eth_estimateGas"
@@ -21,14 +21,17 @@ def test_case_f23_failed_estimate_leaves_push_planned_without_gas_limit(
         proxy.rule(_ESTIMATE, error("internal error", -32603))
     office.period()
     office.tick()
-    assert (only(office).state.value, only(office).error_class) == ("planned", "unknown")
-    assert (only(office).gas_limit, proxies[0].sent + proxies[1].sent) == (None, [])
+    assert (get_only_intent(office).state.value, get_only_intent(office).error_class) == (
+        "planned",
+        "unknown",
+    )
+    assert (get_only_intent(office).gas_limit, proxies[0].sent + proxies[1].sent) == (None, [])
 
     proxies[1].heal()
     office.mine()
     office.tick()
-    assert only(office).state.value == "live"
-    assert (only(office).gas_limit or 0) > 50_000
+    assert get_only_intent(office).state.value == "live"
+    assert (get_only_intent(office).gas_limit or 0) > 50_000
 
 
 def test_case_f24_push_out_of_gas_is_sent_again_with_fresh_estimate(
@@ -54,7 +57,7 @@ def test_case_f24_push_out_of_gas_is_sent_again_with_fresh_estimate(
     office.until_final()
     assert (office.premises.round, office.states()) == (1, ["reverted", "final"])
     assert ("landed", None) in office.reports()
-    assert len(slots(office)) == 2
+    assert len(list_slots(office)) == 2
 
 
 def test_case_f28_push_above_block_gas_limit_waits_with_reason(
@@ -64,12 +67,15 @@ def test_case_f28_push_above_block_gas_limit_waits_with_reason(
     chain.rpc("evm_setBlockGasLimit", hex(60_000))
     office.period()
     office.tick()
-    assert (only(office).state.value, only(office).error_class) == ("planned", "over_block_gas")
-    assert "60000" in (only(office).error_text or "")
+    assert (get_only_intent(office).state.value, get_only_intent(office).error_class) == (
+        "planned",
+        "over_block_gas",
+    )
+    assert "60000" in (get_only_intent(office).error_text or "")
     assert (
         REGISTRY.get_sample_value("oracle_txmgr_over_block_gas", {"account": "transmitter"}) == 1
     )
-    assert slots(office) == []
+    assert list_slots(office) == []
 
     chain.rpc("evm_setBlockGasLimit", hex(30_000_000))
     office.mine()
@@ -90,11 +96,11 @@ def test_case_f28_intrinsic_gas_refusal_leads_to_attempt_with_more_gas(
         proxy.rule(_ESTIMATE, says(hex(400_000)))
     office.period()
     office.tick()
-    assert attempts(office)[0].last_error_class == "intrinsic"
+    assert list_attempts(office)[0].last_error_class == "intrinsic"
 
     office.mine()
     office.tick()
-    first, second = attempts(office)
+    first, second = list_attempts(office)
     assert second.signed.gas_limit == first.signed.gas_limit * 5 // 4
     office.mine()
     assert office.premises.round == 1
@@ -118,8 +124,8 @@ def test_absurd_estimate_of_single_endpoint_does_not_delay_push(
     proxies[place].rule(_ESTIMATE, says(hex(absurd)))
     office.pushed()
     # With too little it would have failed, with too much it would still wait.
-    assert 50_000 < (only(office).gas_limit or 0) < 10**6
-    assert slots(office)[0].succeeded
+    assert 50_000 < (get_only_intent(office).gas_limit or 0) < 10**6
+    assert list_slots(office)[0].succeeded
 
 
 @pytest.mark.parametrize("place", [0, 1])

@@ -14,12 +14,18 @@ from oracle.txmgr.attribution import NO_RECEIPT, find_missing_receipt_reason
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.rebuild_from_chain import plan_outbox_rebuild
 from tests.support.office import FINALITY, Office
-from tests.support.sending.background_calls import pause_of
+from tests.support.sending.background_calls import get_pause_kind
 from tests.support.sending.faults import Answer, Fault, Question, error, null
-from tests.support.sending.in_flight import BY_BLOCKS, GWEI, attempts, dear_blocks, only
-from tests.support.sending.old_databases import written_down
+from tests.support.sending.in_flight import (
+    BY_BLOCKS,
+    GWEI,
+    get_only_intent,
+    list_attempts,
+    mine_expensive_blocks,
+)
+from tests.support.sending.old_databases import store_rebuild_plan
 from tests.support.sending.proxy import Proxy
-from tests.support.sending.thieves import foreign_transaction, target
+from tests.support.sending.thieves import get_payee, send_foreign_transaction
 
 Proxies = tuple[Proxy, Proxy]
 RECEIPT, BLOCK, COUNT = (
@@ -53,7 +59,7 @@ def stolen(office: Office) -> str:
     office.period()
     office.tick()
     office.premises.chain.rpc("anvil_dropAllTransactions")
-    foreign_hash = foreign_transaction(office, 50 * GWEI)
+    foreign_hash = send_foreign_transaction(office, 50 * GWEI)
     office.mine(FINALITY + 1)
     return foreign_hash
 
@@ -72,8 +78,12 @@ def test_receipts_hidden_by_the_only_endpoint_do_not_make_nonce_foreign(
     for _ in range(4):
         office.mine()
         office.tick()
-    intent = only(office)
-    assert (intent.state.value, intent.error_class, pause_of(office)) == ("live", NO_RECEIPT, None)
+    intent = get_only_intent(office)
+    assert (intent.state.value, intent.error_class, get_pause_kind(office)) == (
+        "live",
+        NO_RECEIPT,
+        None,
+    )
     assert "nonce 1 is used by our transaction with a log in block" in (intent.error_text or "")
     assert (
         find_missing_receipt_reason(office.context)
@@ -81,11 +91,11 @@ def test_receipts_hidden_by_the_only_endpoint_do_not_make_nonce_foreign(
     )
     assert without_receipt() == 1
     # Nobody pays more for what is used.
-    assert len(attempts(office)) == 1
+    assert len(list_attempts(office)) == 1
 
     only_one.heal()
     office.until_final()
-    assert (office.states()[0], only(office).error_text) == ("final", None)
+    assert (office.states()[0], get_only_intent(office).error_text) == ("final", None)
     assert (without_receipt(), find_missing_receipt_reason(office.context)) == (0, None)
 
 
@@ -94,10 +104,12 @@ def test_used_nonce_is_not_foreign_when_a_block_contains_own_transaction(
 ):
     office = proxied_office
     pushed_unseen(office, alone(office, proxies))
-    (sent,) = attempts(office)
+    (sent,) = list_attempts(office)
     assert confirmed(office) == ["push without a receipt"]
-    assert f"our transaction {sent.signed.tx_hash} of block" in (only(office).error_text or "")
-    assert (office.states(), pause_of(office)) == (["live"], None)
+    assert f"our transaction {sent.signed.tx_hash} of block" in (
+        get_only_intent(office).error_text or ""
+    )
+    assert (office.states(), get_pause_kind(office)) == (["live"], None)
 
 
 def test_used_nonce_is_not_bumped_while_receipts_are_hidden(
@@ -107,9 +119,9 @@ def test_used_nonce_is_not_bumped_while_receipts_are_hidden(
     office.context = replace(office.context, send_settings=BY_BLOCKS)
     pushed_unseen(office, *proxies)
     # Blocks that would be too dear for it, were it not in one.
-    dear_blocks(office, 50 * GWEI, 12)
+    mine_expensive_blocks(office, 50 * GWEI, 12)
     office.tick()
-    assert (office.states()[0], len(attempts(office))) == ("live", 1)
+    assert (office.states()[0], len(list_attempts(office))) == ("live", 1)
 
 
 def test_receipts_hidden_randomly_by_two_endpoints_do_not_make_nonce_foreign(
@@ -123,7 +135,7 @@ def test_receipts_hidden_randomly_by_two_endpoints_do_not_make_nonce_foreign(
         office.tick()
         office.mine(FINALITY + 1)
         office.tick()
-        assert pause_of(office) is None
+        assert get_pause_kind(office) is None
     for proxy in proxies:
         proxy.heal()
     office.until_final()
@@ -142,7 +154,7 @@ def test_push_whose_receipt_is_hidden_stays_mined_while_block_has_its_transactio
     office.mine(FINALITY + 2)
     office.tick()
     office.tick()
-    assert (office.states(), pause_of(office)) == (["mined"], None)
+    assert (office.states(), get_pause_kind(office)) == (["mined"], None)
     assert "reorged" not in office.journal()
 
     for proxy in proxies:
@@ -160,7 +172,7 @@ def test_foreign_transaction_is_reported_with_block_and_target(
     for proxy in proxies:
         proxy.rule(RECEIPT, null())
     office.tick()
-    assert (office.states(), pause_of(office)) == (["held"], PauseKind.FOREIGN)
+    assert (office.states(), get_pause_kind(office)) == (["held"], PauseKind.FOREIGN)
     with office.store.read_transaction() as uow:
         pause = uow.outbox.accounts.get_pause(office.context.account)
     assert pause is not None
@@ -170,12 +182,12 @@ def test_foreign_transaction_is_reported_with_block_and_target(
     for fragment in (
         foreign_hash,
         f"block {block}",
-        target(office),
+        get_payee(office),
         "outbox rebuild",
         "rotate the key",
     ):
         assert fragment in pause.reason
-    assert only(office).error_text == pause.reason
+    assert get_only_intent(office).error_text == pause.reason
 
 
 def test_rebuild_resolves_foreign_nonce_and_sender_can_be_resumed(
@@ -184,14 +196,14 @@ def test_rebuild_resolves_foreign_nonce_and_sender_can_be_resumed(
     office = sqlite_office
     stolen(office)
     office.tick()
-    assert pause_of(office) is PauseKind.FOREIGN
+    assert get_pause_kind(office) is PauseKind.FOREIGN
     comparison = plan_outbox_rebuild(office.context, 1000)
     assert (list(comparison.nonces_ahead), list(comparison.nonces)) == ([1], [])
-    written_down(office, office.context, comparison)
+    store_rebuild_plan(office, office.context, comparison)
     assert plan_outbox_rebuild(office.context, 1000).is_empty
     with office.context.write_transaction() as uow:
         uow.outbox.accounts.resume(office.context.account, office.context.stamp)
-    assert (office.states(PUSH), pause_of(office)) == (["superseded"], None)
+    assert (office.states(PUSH), get_pause_kind(office)) == (["superseded"], None)
 
 
 def test_foreign_transaction_is_detected_without_historical_state(
@@ -204,8 +216,8 @@ def test_foreign_transaction_is_detected_without_historical_state(
     final = office.premises.chain.block - FINALITY
     only_one.rule(COUNT, error("missing trie node"), when=_below(final - 3))
     office.tick()
-    assert pause_of(office) is PauseKind.FOREIGN
-    assert foreign_hash in (only(office).error_text or "")
+    assert get_pause_kind(office) is PauseKind.FOREIGN
+    assert foreign_hash in (get_only_intent(office).error_text or "")
 
 
 @pytest.mark.parametrize("told", ["of another", "of no key", "without it"])
@@ -223,14 +235,14 @@ def test_transaction_not_shown_by_second_endpoint_does_not_pause_sender(
     for _ in range(3):
         office.mine()
         office.tick()
-    assert (office.states(), pause_of(office)) == (["live"], None)
-    assert foreign_hash in (only(office).error_text or "")
-    assert "but too few witnesses confirm it" in (only(office).error_text or "")
+    assert (office.states(), get_pause_kind(office)) == (["live"], None)
+    assert foreign_hash in (get_only_intent(office).error_text or "")
+    assert "but too few witnesses confirm it" in (get_only_intent(office).error_text or "")
 
     proxies[1].heal()
     office.mine(8)
     office.tick()
-    assert pause_of(office) is PauseKind.FOREIGN
+    assert get_pause_kind(office) is PauseKind.FOREIGN
 
 
 def test_transaction_fabricated_by_the_only_endpoint_does_not_pause_sender(
@@ -240,7 +252,7 @@ def test_transaction_fabricated_by_the_only_endpoint_does_not_pause_sender(
     only_one = alone(office, proxies)
     office.period()
     office.tick()
-    (sent,) = attempts(office)
+    (sent,) = list_attempts(office)
     only_one.rule(RECEIPT, null())
     # Ours, but for what it pays.
     only_one.rule(
@@ -248,8 +260,8 @@ def test_transaction_fabricated_by_the_only_endpoint_does_not_pause_sender(
     )
     office.mine(FINALITY + 1)
     assert confirmed(office) == ["push without a receipt"]
-    assert (office.states(), pause_of(office)) == (["live"], None)
-    assert "by a transaction that no endpoint shows" in (only(office).error_text or "")
+    assert (office.states(), get_pause_kind(office)) == (["live"], None)
+    assert "by a transaction that no endpoint shows" in (get_only_intent(office).error_text or "")
 
 
 def _by_luck(seed: int) -> Callable[[Question], bool]:

@@ -16,15 +16,15 @@ from tests.support.sending.faults import null
 from tests.support.sending.in_flight import (
     BY_BLOCKS,
     GWEI,
-    attempts,
-    dear_blocks,
-    fees,
-    in_flight,
-    only,
-    slots,
+    get_only_intent,
+    list_attempt_fees,
+    list_attempts,
+    list_slots,
+    mine_expensive_blocks,
+    send_unmined_push,
 )
 from tests.support.sending.proxy import Proxy
-from tests.support.sending.rollups import price_oracle, tell_of_receipts
+from tests.support.sending.rollups import add_receipt_fields, build_price_oracle_code
 from tests.support.txmgr.operator_acts import cancel_intent
 
 L1_FEE = 7 * 10**15
@@ -35,31 +35,31 @@ OP_STACK = replace(BY_BLOCKS, l1_fee=L1Fee.OPTIMISM)
 
 def of_a_rollup(proxies: Iterable[Proxy], **receipt_fields: str) -> None:
     """Add fields to receipts that Anvil does not return."""
-    tell_of_receipts(*proxies, **receipt_fields)
+    add_receipt_fields(*proxies, **receipt_fields)
 
 
 def on_op_stack(office: Office, of_operator: int | None = None) -> None:
     """Add the contract that an OP chain has from its first block."""
-    code = price_oracle(L1_FEE, of_operator)
+    code = build_price_oracle_code(L1_FEE, of_operator)
     office.premises.chain.rpc("anvil_setCode", GAS_PRICE_ORACLE, code)
 
 
 def booked(office: Office) -> int:
     """Return the recorded cost of the only nonce beyond its gas."""
-    (slot,) = slots(office)
+    (slot,) = list_slots(office)
     with office.store.read_transaction() as uow:
         return uow.outbox.slots.compute_cost_wei(slot) - gas_paid(office)
 
 
 def gas_paid(office: Office) -> int:
-    (slot,) = slots(office)
+    (slot,) = list_slots(office)
     return (slot.gas_used or 0) * (slot.gas_price_wei or 0)
 
 
 def test_l1_fee_counts_in_budget_and_metrics(proxied_office: Office, proxies: tuple[Proxy, Proxy]):
     office = proxied_office
     of_a_rollup(proxies, l1Fee=hex(L1_FEE))
-    dear_blocks(office, GWEI)
+    mine_expensive_blocks(office, GWEI)
     office.pushed()
     assert gas_paid(office) > 0
     account = office.context.account
@@ -88,10 +88,10 @@ def test_reorged_transaction_reserves_its_max_cost_without_l1_fee(
     office = proxied_office
     of_a_rollup(proxies, l1Fee=hex(L1_FEE))
     office.pushed()
-    (slot,) = slots(office)
+    (slot,) = list_slots(office)
     with office.context.write_transaction() as uow:
         uow.outbox.slots.revert_to_live(slot, office.context.stamp)
-        signed = attempts(office)[0].signed
+        signed = list_attempts(office)[0].signed
         assert uow.outbox.slots.compute_cost_wei(slot) == signed.gas_limit * signed.max_fee_wei
 
 
@@ -110,31 +110,31 @@ def test_receipt_with_invalid_l1_fee_is_rejected(
     of_a_rollup(proxies, l1Fee=nonsense)
     with pytest.raises(TransientError, match=r"malformed response .* expected receipts"):
         fetch_receipt_quorum(
-            office.context.sender_account.pool_view, [attempts(office)[0].signed.tx_hash]
+            office.context.sender_account.pool_view, [list_attempts(office)[0].signed.tx_hash]
         )
 
 
 def test_fee_bump_reservation_includes_l1_fee(sqlite_office: Office):
     office = sqlite_office
     on_op_stack(office)
-    in_flight(office, OP_STACK)
-    dear_blocks(office, 5 * GWEI, 3)
+    send_unmined_push(office, OP_STACK)
+    mine_expensive_blocks(office, 5 * GWEI, 3)
     office.tick()
-    assert len(attempts(office)) == 2
-    (slot,), limit = slots(office), attempts(office)[1].signed.gas_limit
+    assert len(list_attempts(office)) == 2
+    (slot,), limit = list_slots(office), list_attempts(office)[1].signed.gas_limit
     with office.store.read_transaction() as uow:
         reserved = uow.outbox.slots.sum_reserved_wei(office.context.account)
         assert uow.outbox.slots.compute_cost_wei(slot) == reserved
-    assert reserved == limit * fees(office)[1][0] + L1_FEE
+    assert reserved == limit * list_attempt_fees(office)[1][0] + L1_FEE
 
 
 def test_noop_reservation_includes_l1_fee(sqlite_office: Office):
     office = sqlite_office
     on_op_stack(office)
-    in_flight(office, OP_STACK)
-    cancel_intent(office.context, office.source.fetch_heads(), only(office).id)
+    send_unmined_push(office, OP_STACK)
+    cancel_intent(office.context, office.source.fetch_heads(), get_only_intent(office).id)
     no_op = office.intents(NOOP)[0]
-    signed = attempts(office)[1].signed
+    signed = list_attempts(office)[1].signed
     assert no_op.max_cost_wei == signed.gas_limit * signed.max_fee_wei + L1_FEE
 
 
@@ -144,13 +144,13 @@ def test_rollup_operator_fee_is_reserved_and_booked(
     office = proxied_office
     on_op_stack(office, OF_OPERATOR)
     of_a_rollup(proxies, l1Fee=hex(L1_FEE))
-    in_flight(office, OP_STACK)
-    limit, max_fee = only(office).gas_limit or 0, fees(office)[0][0]
-    assert only(office).max_cost_wei == limit * (max_fee + OF_OPERATOR) + L1_FEE
+    send_unmined_push(office, OP_STACK)
+    limit, max_fee = get_only_intent(office).gas_limit or 0, list_attempt_fees(office)[0][0]
+    assert get_only_intent(office).max_cost_wei == limit * (max_fee + OF_OPERATOR) + L1_FEE
 
-    dear_blocks(office, GWEI)
+    mine_expensive_blocks(office, GWEI)
     office.tick()
-    (slot,) = slots(office)
+    (slot,) = list_slots(office)
     assert booked(office) == L1_FEE + (slot.gas_used or 0) * OF_OPERATOR
 
 
@@ -160,26 +160,26 @@ def test_huge_l1_fee_of_single_endpoint_does_not_use_up_the_budget(
 ):
     office = proxied_office
     # So little that what was reserved holds it.
-    in_flight(office)
+    send_unmined_push(office)
     of_a_rollup((proxies[1 - liar],), l1Fee=hex(1000))
-    tell_of_receipts(proxies[liar], l1Fee=hex(10**24), effectiveGasPrice=hex(10**24))
-    dear_blocks(office, GWEI)
+    add_receipt_fields(proxies[liar], l1Fee=hex(10**24), effectiveGasPrice=hex(10**24))
+    mine_expensive_blocks(office, GWEI)
     office.tick()
-    (slot,) = slots(office)
+    (slot,) = list_slots(office)
     assert booked(office) == 1000
-    assert GWEI <= (slot.gas_price_wei or 0) < fees(office)[0][0]
+    assert GWEI <= (slot.gas_price_wei or 0) < list_attempt_fees(office)[0][0]
 
 
 def test_l1_fee_of_single_endpoint_is_corrected_once_two_endpoints_agree(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
-    in_flight(office)
+    send_unmined_push(office)
     # The other one has not seen the block yet.
     proxies[1].rule("eth_getTransactionReceipt", null())
-    tell_of_receipts(proxies[0], l1Fee=hex(10**24))
-    reserved = only(office).max_cost_wei or 0
-    dear_blocks(office, GWEI)
+    add_receipt_fields(proxies[0], l1Fee=hex(10**24))
+    reserved = get_only_intent(office).max_cost_wei or 0
+    mine_expensive_blocks(office, GWEI)
     office.tick()
     assert booked(office) == reserved - gas_paid(office)
 
@@ -196,8 +196,8 @@ def test_gas_price_above_signed_max_fee_is_not_booked(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
-    in_flight(office)
+    send_unmined_push(office)
     of_a_rollup(proxies, effectiveGasPrice=hex(10**24))
-    dear_blocks(office, GWEI)
+    mine_expensive_blocks(office, GWEI)
     office.tick()
-    assert slots(office)[0].gas_price_wei == fees(office)[0][0]
+    assert list_slots(office)[0].gas_price_wei == list_attempt_fees(office)[0][0]

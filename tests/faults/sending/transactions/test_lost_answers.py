@@ -12,7 +12,12 @@ from oracle.store.outbox.records import NOOP, CallRequest, IntentState, NonceSta
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import SendSettings
 from tests.support.office import CAPS, Office, next_step
-from tests.support.sending.background_calls import Clock, background_call, by_clock, cheap
+from tests.support.sending.background_calls import (
+    Clock,
+    lower_base_fee,
+    send_background_call,
+    set_backoff_clock,
+)
 from tests.support.sending.faults import (
     Fault,
     answer_dropped,
@@ -28,10 +33,10 @@ from tests.support.sending.faults import (
 from tests.support.sending.in_flight import (
     BY_BLOCKS,
     GWEI,
-    attempts,
-    dear_blocks,
-    in_flight,
-    slots,
+    list_attempts,
+    list_slots,
+    mine_expensive_blocks,
+    send_unmined_push,
 )
 from tests.support.sending.proxy import EVERY, SEND, Proxy
 
@@ -50,9 +55,9 @@ def lands(office: Office) -> None:
     Anvil drops transactions that are too cheap, so they have to be sent again.
     """
     # An answer that came twice doubles the wait.
-    dear_blocks(office, GWEI, 4)
+    mine_expensive_blocks(office, GWEI, 4)
     office.tick()
-    dear_blocks(office, GWEI)
+    mine_expensive_blocks(office, GWEI)
     office.until_final()
 
 
@@ -61,13 +66,13 @@ def test_case_f03_accepted_send_without_response_is_not_duplicated_on_resend(
 ):
     office = proxied_office
     all_of(proxies, SEND, answer_dropped(), times=1)
-    in_flight(office, SendSettings(bump_seconds=600))
-    assert attempts(office)[0].last_error_class == "ambiguous"
+    send_unmined_push(office, SendSettings(bump_seconds=600))
+    assert list_attempts(office)[0].last_error_class == "ambiguous"
 
     all_of(proxies, SEND, error("already known"))
-    dear_blocks(office, 5 * GWEI, 2)
+    mine_expensive_blocks(office, 5 * GWEI, 2)
     office.tick()
-    (again,) = attempts(office)
+    (again,) = list_attempts(office)
     assert (again.sends, again.last_error_class) == (2, None)
     for proxy in proxies:
         proxy.heal()
@@ -109,9 +114,9 @@ def test_case_f05_library_sends_once_and_forced_retry_is_harmless(
     for endpoint in office.context.sender_account.pool:
         forced = requests.adapters.HTTPAdapter(max_retries=urllib3.Retry(3, allowed_methods=None))
         endpoint.client._wire.http._session.mount("http://", forced)
-    dear_blocks(office, 5 * GWEI, 2)
+    mine_expensive_blocks(office, 5 * GWEI, 2)
     office.tick()
-    (once,) = attempts(office)
+    (once,) = list_attempts(office)
     assert proxies[0].count(SEND) == 3
     assert (once.last_error_class, len(set(proxies[0].sent))) == (None, 1)
 
@@ -121,19 +126,19 @@ def test_case_f06_outage_of_all_endpoints_leaves_outbox_unchanged(
 ):
     office = proxied_office
     office.context = replace(office.context, send_settings=BY_BLOCKS)
-    background_call(office, "mined")
+    send_background_call(office, "mined")
     office.mine()
     office.tick()
-    cheap(office)
-    background_call(office, "live")
-    dear_blocks(office, 5 * GWEI)
+    lower_base_fee(office)
+    send_background_call(office, "live")
+    mine_expensive_blocks(office, 5 * GWEI)
     # And one that nobody has tried yet: it must get no nonce meanwhile.
     request = CallRequest(
         office.context.account, office.context.account.address, NOOP, "third", "0x"
     )
     with office.context.write_transaction() as uow:
         uow.outbox.intents.add(request, office.context.stamp)
-    before = (office.states(), [attempts(office, slot.nonce) for slot in slots(office)])
+    before = (office.states(), [list_attempts(office, slot.nonce) for slot in list_slots(office)])
     assert office.states() == ["mined", "live", "planned"]
 
     heads = office.source.fetch_heads()
@@ -146,17 +151,17 @@ def test_case_f06_outage_of_all_endpoints_leaves_outbox_unchanged(
             next_step(office.context, heads)
     assert (
         office.states(),
-        [attempts(office, slot.nonce) for slot in slots(office)],
+        [list_attempts(office, slot.nonce) for slot in list_slots(office)],
     ) == before
 
     for proxy in proxies:
         proxy.heal()
     office.restart()
-    dear_blocks(office, GWEI)
+    mine_expensive_blocks(office, GWEI)
     office.until_final()
     # A period may have ended meanwhile, and its report be on its way.
     assert office.states()[:2] == ["final", "final"]
-    assert [slot.nonce for slot in slots(office)][:2] == [1, 2]
+    assert [slot.nonce for slot in list_slots(office)][:2] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -177,32 +182,32 @@ def test_case_f26_malformed_send_response_is_ambiguous_and_not_resent_in_loop(
 ):
     office = proxied_office
     all_of(proxies, SEND, fault)
-    in_flight(office)
+    send_unmined_push(office)
     for _ in range(3):
         office.tick()
     assert [proxy.count(SEND) for proxy in proxies] == [1, 1]
-    assert attempts(office)[0].last_error_class == "ambiguous"
-    dear_blocks(office, 5 * GWEI, 2)
+    assert list_attempts(office)[0].last_error_class == "ambiguous"
+    mine_expensive_blocks(office, 5 * GWEI, 2)
     for _ in range(3):
         office.tick()
     assert [proxy.count(SEND) for proxy in proxies] == [2, 2]
 
     for proxy in proxies:
         proxy.heal()
-    dear_blocks(office, GWEI)
+    mine_expensive_blocks(office, GWEI)
     office.tick()
-    dear_blocks(office, GWEI)
+    mine_expensive_blocks(office, GWEI)
     office.tick()
     assert (office.premises.round, office.premises.nonce) == (1, 2)
 
 
 def test_case_f26_retry_after_of_endpoint_is_respected(proxied_office: Office, proxies: Proxies):
     office, clock = proxied_office, Clock()
-    by_clock(office, clock)
-    in_flight(office)
+    set_backoff_clock(office, clock)
+    send_unmined_push(office)
     first, second_proxy = proxies
     first.rule(SEND, status(429, retry_after=30))
-    dear_blocks(office, 5 * GWEI, 2)
+    mine_expensive_blocks(office, 5 * GWEI, 2)
     office.tick()
     request_count = first.count("eth_getTransactionReceipt")
     clock.now += 29
@@ -221,7 +226,7 @@ def test_case_f26_backoff_without_retry_after_doubles_up_to_one_minute(
     proxied_office: Office, proxies: Proxies
 ):
     clock = Clock()
-    by_clock(proxied_office, clock)
+    set_backoff_clock(proxied_office, clock)
     (line, _), (first, _) = proxied_office.context.sender_account.pool_view.callers, proxies
     first.rule("eth_blockNumber", error("rate limit exceeded", -32005))
     rests = []
@@ -241,19 +246,19 @@ def test_case_f27_transaction_reported_failed_by_relay_keeps_its_nonce(
 ):
     office = proxied_office
     office.restart(caps=replace(CAPS, cost_per_day=10**18))
-    cheap(office)
+    lower_base_fee(office)
     all_of(proxies, SEND, error("transaction failed", forwards=True))
-    sent = background_call(office, "by a relay")
-    assert attempts(office)[0].last_error_class == "unknown"
+    sent = send_background_call(office, "by a relay")
+    assert list_attempts(office)[0].last_error_class == "unknown"
 
     office.premises.chain.later(90 * 60)
-    dear_blocks(office, 5 * GWEI, 2)
+    mine_expensive_blocks(office, 5 * GWEI, 2)
     office.tick()
     # A period may end meanwhile, and its push takes the next nonce.
     assert [intent.state for intent in office.intents(NOOP)] == [IntentState.LIVE]
-    assert {"0x" + attempt.signed.raw.hex() for attempt in attempts(office)} == {sent}
+    assert {"0x" + attempt.signed.raw.hex() for attempt in list_attempts(office)} == {sent}
 
     lands(office)
-    slot, (only,) = slots(office)[0], attempts(office)
+    slot, (only,) = list_slots(office)[0], list_attempts(office)
     assert (slot.state, slot.succeeded, slot.won_attempt) == (NonceState.FINAL, True, only.id)
     assert [one.nonce for one in office.intents(NOOP)] == [slot.nonce]

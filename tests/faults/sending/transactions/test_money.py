@@ -17,12 +17,12 @@ from tests.support.office import CAPS, ETHER, Office
 from tests.support.sending.faults import says
 from tests.support.sending.in_flight import (
     GWEI,
-    attempts,
-    dear_blocks,
-    fees,
-    in_flight,
-    only,
-    slots,
+    get_only_intent,
+    list_attempt_fees,
+    list_attempts,
+    list_slots,
+    mine_expensive_blocks,
+    send_unmined_push,
 )
 from tests.support.sending.proxy import Proxy
 
@@ -31,68 +31,71 @@ def test_case_f22_insufficient_funds_for_live_push_pause_sender_without_new_atte
     office: Office,
 ):
     chain, sender = office.premises.chain, office.context.account.address
-    in_flight(office)
+    send_unmined_push(office)
     # The pool forgets it, and then there is nothing to pay it with.
-    dear_blocks(office, 5 * GWEI)
+    mine_expensive_blocks(office, 5 * GWEI)
     chain.rpc("anvil_setBalance", sender, "0x1")
-    dear_blocks(office, GWEI)
+    mine_expensive_blocks(office, GWEI)
     office.tick()
     pause = _pause(office)
     assert pause is not None
     assert (pause.kind, office.states()) == (PauseKind.FUNDS, ["live"])
 
     for _ in range(6):
-        dear_blocks(office, GWEI)
+        mine_expensive_blocks(office, GWEI)
         office.tick()
-    assert len(attempts(office)) == 1
+    assert len(list_attempts(office)) == 1
 
     chain.rpc("anvil_setBalance", sender, hex(ETHER))
-    dear_blocks(office, GWEI, 2)
+    mine_expensive_blocks(office, GWEI, 2)
     office.tick()
     assert _pause(office) is None
-    dear_blocks(office, GWEI)
+    mine_expensive_blocks(office, GWEI)
     office.tick()
     assert (office.premises.round, office.states()) == (1, ["mined"])
-    assert len(attempts(office)) == 1
+    assert len(list_attempts(office)) == 1
 
 
 def test_case_f29_no_new_nonce_is_opened_when_budget_is_spent_but_open_nonce_is_bumped_to_cap(
     office: Office,
 ):
-    in_flight(office)
-    reserved = only(office).max_cost_wei or 0
+    send_unmined_push(office)
+    reserved = get_only_intent(office).max_cost_wei or 0
     office.restart(caps=replace(CAPS, cost_per_day=reserved * 5 // 4))
     office.context = replace(office.context, send_settings=SendSettings(bump_seconds=0))
     _request_more(office)
-    dear_blocks(office, 5 * GWEI, 3)
+    mine_expensive_blocks(office, 5 * GWEI, 3)
     office.tick()
 
     # The open one took what the day allowed, and no wei more; the other waits, visibly.
     live, waiting = office.intents()
-    assert (live.state.value, len(attempts(office))) == ("live", 2)
-    limit = attempts(office)[1].signed.gas_limit
-    assert reserved < limit * fees(office)[1][0] <= reserved * 5 // 4
+    assert (live.state.value, len(list_attempts(office))) == ("live", 2)
+    limit = list_attempts(office)[1].signed.gas_limit
+    assert reserved < limit * list_attempt_fees(office)[1][0] <= reserved * 5 // 4
     assert (waiting.state.value, waiting.nonce, waiting.error_class) == (
         "planned",
         None,
         "day_cap",
     )
-    assert len(slots(office)) == 1
+    assert len(list_slots(office)) == 1
 
-    dear_blocks(office, GWEI, 2)
+    mine_expensive_blocks(office, GWEI, 2)
     office.tick()
-    dear_blocks(office, GWEI)
+    mine_expensive_blocks(office, GWEI)
     assert office.premises.round == 1
 
 
 def test_hourly_budget_is_available_again_after_one_hour(sqlite_office: Office):
     office = sqlite_office
-    dear_blocks(office, GWEI)
+    mine_expensive_blocks(office, GWEI)
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     office.restart(caps=replace(CAPS, cost_per_hour=1))
     office.period()
     office.tick()
-    assert (only(office).state.value, only(office).error_class) == ("planned", "hour_cap")
+    assert (get_only_intent(office).state.value, get_only_intent(office).error_class) == (
+        "planned",
+        "hour_cap",
+    )
 
     with office.store.read_transaction() as uow:
         assert Budget.from_outbox(uow, office.context, 0).remaining == 1
@@ -100,7 +103,7 @@ def test_hourly_budget_is_available_again_after_one_hour(sqlite_office: Office):
 
 def test_budget_is_counted_in_commit_that_assigns_nonce(sqlite_office: Office):
     office = sqlite_office
-    dear_blocks(office, GWEI)
+    mine_expensive_blocks(office, GWEI)
     _paused(office, is_paused=True)
     for name in ("one", "two"):
         _request_more(office, name)
@@ -113,7 +116,7 @@ def test_budget_is_counted_in_commit_that_assigns_nonce(sqlite_office: Office):
     _paused(office, is_paused=False)
     office.tick()
     assert [intent.error_class for intent in office.intents()] == [None, "day_cap"]
-    assert len(slots(office)) == 1
+    assert len(list_slots(office)) == 1
 
 
 def test_open_nonces_never_exceed_max_in_flight(sqlite_office: Office):
@@ -133,8 +136,8 @@ def test_open_nonces_never_exceed_max_in_flight(sqlite_office: Office):
 
 def test_nonce_budget_counts_own_reservation_once(sqlite_office: Office):
     office = sqlite_office
-    in_flight(office)
-    (slot,) = slots(office)
+    send_unmined_push(office)
+    (slot,) = list_slots(office)
     with office.store.read_transaction() as uow:
         own = uow.outbox.slots.compute_cost_wei(slot)
         assert compute_nonce_budget(uow, office.context, slot) == CAPS.cost_per_transaction
@@ -149,14 +152,14 @@ def test_runway_is_derived_from_spending_of_last_day(sqlite_office: Office):
     account = office.context.account
     with office.store.read_transaction() as uow:
         assert compute_runway_seconds(uow, account, ETHER, office.context.stamp.at) is None
-    in_flight(office)
+    send_unmined_push(office)
     with office.store.read_transaction() as uow:
         spent = uow.outbox.slots.sum_committed_wei(account, office.context.stamp.at - HOUR_SECONDS)
         assert (
             compute_runway_seconds(uow, account, 3 * spent, office.context.stamp.at)
             == 3 * DAY_SECONDS
         )
-    dear_blocks(office, GWEI, 2)
+    mine_expensive_blocks(office, GWEI, 2)
     office.tick()
     assert office.states() == ["mined"]
     with office.store.read_transaction() as uow:
@@ -195,17 +198,20 @@ def test_push_is_sent_when_only_a_stalled_endpoint_reports_insufficient_balance(
     office, chain = proxied_office, proxied_office.premises.chain
     sender = office.context.account.address
     chain.rpc("anvil_setBalance", sender, "0x1")
-    dear_blocks(office, GWEI)
+    mine_expensive_blocks(office, GWEI)
     office.period()
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     office.tick()
-    assert (only(office).state.value, only(office).error_class) == ("planned", "funds")
+    assert (get_only_intent(office).state.value, get_only_intent(office).error_class) == (
+        "planned",
+        "funds",
+    )
 
     head = chain.block
     proxies[place].rule("eth_blockNumber", says(hex(head)))
     proxies[place].rule("eth_getBalance", says("0x1"))
     chain.rpc("anvil_setBalance", sender, hex(ETHER))
-    dear_blocks(office, GWEI, 5)
+    mine_expensive_blocks(office, GWEI, 5)
     office.tick()
     assert office.states() == ["live"]
 
@@ -230,8 +236,8 @@ def test_budget_counts_open_nonces_at_any_age_and_mined_nonces_from_their_landin
 ):
     office, chain = sqlite_office, sqlite_office.premises.chain
     account = office.context.account
-    in_flight(office)
-    (slot,) = slots(office)
+    send_unmined_push(office)
+    (slot,) = list_slots(office)
     later = replace(office.context, clock=lambda: slot.opened_at + 2 * DAY_SECONDS)
     with office.store.read_transaction() as uow:
         own = uow.outbox.slots.compute_cost_wei(slot)
@@ -246,7 +252,7 @@ def test_budget_counts_open_nonces_at_any_age_and_mined_nonces_from_their_landin
     chain.later(2 * DAY_SECONDS)
     chain.mine()
     office.tick()
-    slot = slots(office)[0]
+    slot = list_slots(office)[0]
     assert office.states()[0] == "mined"
     assert (slot.mined_at or 0) - slot.opened_at >= 2 * DAY_SECONDS
     with office.store.read_transaction() as uow:
@@ -258,8 +264,8 @@ def test_fast_clock_does_not_use_up_budget_forever(sqlite_office: Office):
     office = sqlite_office
     year, right = 365 * DAY_SECONDS, office.context.clock
     office.context = replace(office.context, clock=lambda: right() + year)
-    in_flight(office)
-    dear_blocks(office, GWEI, 2)
+    send_unmined_push(office)
+    mine_expensive_blocks(office, GWEI, 2)
     office.tick()
     assert office.states() == ["mined"]
 

@@ -11,13 +11,13 @@ from oracle.txmgr.context import SendSettings
 from tests.support.office import CAPS, Office
 from tests.support.sending.in_flight import (
     GWEI,
-    attempts,
-    dear_blocks,
-    fees,
-    in_flight,
-    only,
-    remembering,
-    takes,
+    get_only_intent,
+    is_accepted_replacement,
+    list_attempt_fees,
+    list_attempts,
+    mine_expensive_blocks,
+    reject_known_transactions,
+    send_unmined_push,
 )
 from tests.support.sending.proxy import Proxy
 from tests.support.txmgr.operator_acts import bump_fee_now, cancel_intent
@@ -27,36 +27,36 @@ def test_bump_above_cap_is_rejected_and_bump_at_market_price_is_sent(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office, cap = proxied_office, 6 * GWEI
-    remembering(*proxies)
+    reject_known_transactions(*proxies)
     office.restart(caps=replace(CAPS, fee_per_gas=cap))
-    in_flight(office, SendSettings(bump_seconds=600))
-    dear_blocks(office, 9 * GWEI)
+    send_unmined_push(office, SendSettings(bump_seconds=600))
+    mine_expensive_blocks(office, 9 * GWEI)
     market = office.context.fetch_fee_market()
     message_pattern = (
         rf"fee is {market.base_fee + market.tip} wei .* limits\.max_fee_per_gas_wei allows {cap}"
     )
     with pytest.raises(InputError, match=message_pattern):
-        bump_fee_now(office.context, office.source.fetch_heads(), only(office).id)
-    assert len(attempts(office)) == 1
+        bump_fee_now(office.context, office.source.fetch_heads(), get_only_intent(office).id)
+    assert len(list_attempts(office)) == 1
 
-    dear_blocks(office, 4 * GWEI, 3)
+    mine_expensive_blocks(office, 4 * GWEI, 3)
     market = office.context.fetch_fee_market()
     assert market.base_fee + market.tip < cap < 2 * market.base_fee
-    bump_fee_now(office.context, office.source.fetch_heads(), only(office).id)
-    assert takes(*fees(office))
-    assert fees(office)[1][0] == market.base_fee + market.tip
+    bump_fee_now(office.context, office.source.fetch_heads(), get_only_intent(office).id)
+    assert is_accepted_replacement(*list_attempt_fees(office))
+    assert list_attempt_fees(office)[1][0] == market.base_fee + market.tip
 
 
 def test_fee_is_raised_stepwise_while_market_is_above_cap(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office, cap = proxied_office, 6 * GWEI
-    remembering(*proxies)
+    reject_known_transactions(*proxies)
     office.restart(caps=replace(CAPS, fee_per_gas=cap))
-    in_flight(office)
-    dear_blocks(office, 9 * GWEI, 4)
+    send_unmined_push(office)
+    mine_expensive_blocks(office, 9 * GWEI, 4)
     office.tick()
-    old, new = fees(office)
+    old, new = list_attempt_fees(office)
     assert new == (raise_fee(old[0]), raise_fee(old[1]))
 
 
@@ -72,29 +72,29 @@ def test_rejected_bump_reports_limiting_setting(
     sqlite_office: Office, changed: dict[str, int], setting: str
 ):
     office = sqlite_office
-    in_flight(office)
+    send_unmined_push(office)
     office.restart(caps=replace(CAPS, **changed))
     with pytest.raises(InputError, match=setting):
-        bump_fee_now(office.context, office.source.fetch_heads(), only(office).id)
+        bump_fee_now(office.context, office.source.fetch_heads(), get_only_intent(office).id)
 
 
 def test_rejected_bump_reports_insufficient_balance(sqlite_office: Office):
     office = sqlite_office
-    in_flight(office)
+    send_unmined_push(office)
     sender = office.context.account.address
     office.premises.chain.rpc("anvil_setBalance", sender, "0x1")
     with pytest.raises(InputError, match=f"the balance of {sender} allows"):
-        bump_fee_now(office.context, office.source.fetch_heads(), only(office).id)
+        bump_fee_now(office.context, office.source.fetch_heads(), get_only_intent(office).id)
 
 
 def test_call_is_cancelled_while_market_is_above_cap(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
-    remembering(*proxies)
-    in_flight(office)
+    reject_known_transactions(*proxies)
+    send_unmined_push(office)
     office.restart(caps=replace(CAPS, fee_per_gas=3 * GWEI))
-    dear_blocks(office, 9 * GWEI)
-    cancel_intent(office.context, office.source.fetch_heads(), only(office).id)
-    assert takes(*fees(office))
-    assert attempts(office)[1].reason is AttemptReason.NOOP
+    mine_expensive_blocks(office, 9 * GWEI)
+    cancel_intent(office.context, office.source.fetch_heads(), get_only_intent(office).id)
+    assert is_accepted_replacement(*list_attempt_fees(office))
+    assert list_attempts(office)[1].reason is AttemptReason.NOOP

@@ -20,21 +20,21 @@ from oracle.txmgr.nonce_sync import find_start_refusal_reason, reconcile_nonces
 from oracle.txmgr.rebuild_from_chain import plan_outbox_rebuild
 from tests.faults.sending.conftest import OpenProxy
 from tests.support.office import FINALITY, Office
-from tests.support.sending.background_calls import pause_of
+from tests.support.sending.background_calls import get_pause_kind
 from tests.support.sending.faults import Answer, Fault, Question, moved_by, null, says, status
 from tests.support.sending.in_flight import (
     GWEI,
-    attempts,
-    dear_blocks,
-    fees,
-    in_flight,
-    only,
-    slots,
+    get_only_intent,
+    list_attempt_fees,
+    list_attempts,
+    list_slots,
+    mine_expensive_blocks,
+    send_unmined_push,
 )
-from tests.support.sending.old_databases import blank, next_nonce
+from tests.support.sending.old_databases import next_nonce, prepare_empty_store
 from tests.support.sending.proxy import SEND, Proxy
-from tests.support.sending.rollups import price_oracle
-from tests.support.sending.thieves import foreign_transaction
+from tests.support.sending.rollups import build_price_oracle_code
+from tests.support.sending.thieves import send_foreign_transaction
 from tests.support.txmgr.stores import NewStore
 
 RECEIPT, COUNT = "eth_getTransactionReceipt", "eth_getTransactionCount"
@@ -91,7 +91,7 @@ def claim_mined(office: Office, liar: Proxy, honest: Proxy) -> None:
     office.tick()
     office.mine()
     chain = office.premises.chain
-    receipt = chain.rpc(RECEIPT, attempts(office)[0].signed.tx_hash)
+    receipt = chain.rpc(RECEIPT, list_attempts(office)[0].signed.tx_hash)
     assert receipt["status"] == "0x1"
     chain.rpc("anvil_reorg", 3, [])
     for proxy in (liar, honest):
@@ -189,20 +189,20 @@ def test_gas_price_reported_twice_by_one_provider_is_not_booked(
     outnumbered_office: Office, liar: Proxy
 ):
     office = outnumbered_office
-    in_flight(office)
+    send_unmined_push(office)
     liar.rule(RECEIPT, changed_receipt({"effectiveGasPrice": hex(10**24)}))
-    dear_blocks(office, GWEI)
+    mine_expensive_blocks(office, GWEI)
     office.tick()
 
-    (slot,) = slots(office)
-    assert GWEI <= (slot.gas_price_wei or 0) < fees(office)[0][0]
+    (slot,) = list_slots(office)
+    assert GWEI <= (slot.gas_price_wei or 0) < list_attempt_fees(office)[0][0]
 
 
 def test_l1_fee_reported_twice_by_one_provider_is_not_taken_as_median(
     outnumbered_office: Office, liar: Proxy
 ):
     office, lines = outnumbered_office, outnumbered_office.context.sender_account.pool_view
-    code = price_oracle(L1_FEE, None)
+    code = build_price_oracle_code(L1_FEE, None)
     office.premises.chain.rpc("anvil_setCode", GAS_PRICE_ORACLE, code)
     liar.rule("eth_call", says("0x" + (1000 * L1_FEE).to_bytes(32, "big").hex()))
     assert fetch_l1_fee(lines, L1Fee.OPTIMISM, "0x", 21_000) == L1_FEE
@@ -219,13 +219,13 @@ def test_nonce_reported_as_used_by_one_of_two_providers_is_still_bumped(
     outnumbered_office: Office, liar: Proxy
 ):
     office = outnumbered_office
-    in_flight(office)
+    send_unmined_push(office)
     liar.rule(COUNT, moved_by(1), when=is_latest)
-    prepare_fee_bump(office.context, office.source.fetch_heads(), only(office).id)
+    prepare_fee_bump(office.context, office.source.fetch_heads(), get_only_intent(office).id)
 
-    dear_blocks(office, 5 * GWEI, 3)
+    mine_expensive_blocks(office, 5 * GWEI, 3)
     office.tick()
-    assert (office.states(), len(attempts(office))) == (["live"], 2)
+    assert (office.states(), len(list_attempts(office))) == (["live"], 2)
 
 
 def test_nonce_reported_as_used_by_the_only_provider_is_not_bumped(
@@ -233,10 +233,10 @@ def test_nonce_reported_as_used_by_the_only_provider_is_not_bumped(
 ):
     office = sqlite_office
     office.restart(urls=two_urls_of(liar))
-    in_flight(office)
+    send_unmined_push(office)
     liar.rule(COUNT, moved_by(1), when=is_latest)
     with pytest.raises(InputError, match="already in a block"):
-        prepare_fee_bump(office.context, office.source.fetch_heads(), only(office).id)
+        prepare_fee_bump(office.context, office.source.fetch_heads(), get_only_intent(office).id)
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["one process", "restarted"])
@@ -247,7 +247,7 @@ def test_foreign_transaction_shown_by_one_of_two_providers_does_not_pause_sender
     office.period()
     office.tick()
     office.premises.chain.rpc("anvil_dropAllTransactions")
-    foreign = foreign_transaction(office, 50 * GWEI)
+    foreign = send_foreign_transaction(office, 50 * GWEI)
     office.mine(FINALITY + 1)
     office.index()
     honest.rule(COUNT, status(503))
@@ -256,14 +256,14 @@ def test_foreign_transaction_shown_by_one_of_two_providers_does_not_pause_sender
         office.restart()
         office.repeat(confirm_transactions)
 
-    assert (office.states(), pause_of(office)) == (["live"], None)
-    assert f"by {foreign}" in (only(office).error_text or "")
-    assert "but too few witnesses confirm it" in (only(office).error_text or "")
+    assert (office.states(), get_pause_kind(office)) == (["live"], None)
+    assert f"by {foreign}" in (get_only_intent(office).error_text or "")
+    assert "but too few witnesses confirm it" in (get_only_intent(office).error_text or "")
 
     honest.heal()
     office.mine(8)
     office.tick()
-    assert pause_of(office) is PauseKind.FOREIGN
+    assert get_pause_kind(office) is PauseKind.FOREIGN
 
 
 def test_foreign_transaction_shown_twice_by_the_only_provider_pauses_sender(
@@ -274,10 +274,10 @@ def test_foreign_transaction_shown_twice_by_the_only_provider_pauses_sender(
     office.period()
     office.tick()
     office.premises.chain.rpc("anvil_dropAllTransactions")
-    foreign_transaction(office, 50 * GWEI)
+    send_foreign_transaction(office, 50 * GWEI)
     office.mine(FINALITY + 1)
     office.tick()
-    assert pause_of(office) is PauseKind.FOREIGN
+    assert get_pause_kind(office) is PauseKind.FOREIGN
 
 
 def test_higher_nonce_count_at_one_of_two_providers_stops_start_but_database_is_not_refused(
@@ -294,7 +294,7 @@ def test_higher_nonce_count_at_one_of_two_providers_stops_start_but_database_is_
     )
     with pytest.raises(TransientError, match="until another provider reports the same"):
         office.restart()
-    assert pause_of(office) is None
+    assert get_pause_kind(office) is None
 
     liar.heal()
     office.restart()
@@ -323,7 +323,7 @@ def test_account_is_not_enrolled_when_only_one_of_two_providers_reports_no_sends
     liar.rule(COUNT, says("0x0"))
     honest.rule(COUNT, status(503))
     with new_sqlite_store() as fresh:
-        context = replace(office.context, store=blank(office, fresh))
+        context = replace(office.context, store=prepare_empty_store(office, fresh))
         with pytest.raises(TransientError, match="until another provider reports the same"):
             reconcile_nonces(context)
         assert next_nonce(context) is None
@@ -341,7 +341,7 @@ def test_account_is_enrolled_when_both_endpoints_of_the_only_provider_report_no_
     office.restart(urls=two_urls_of(liar))
     liar.rule(COUNT, says("0x0"))
     with new_sqlite_store() as fresh:
-        context = replace(office.context, store=blank(office, fresh))
+        context = replace(office.context, store=prepare_empty_store(office, fresh))
         reconcile_nonces(context)
         assert next_nonce(context) == 0
 
@@ -406,7 +406,7 @@ def test_nonces_are_not_rebuilt_from_transactions_of_only_one_provider(
     office = outnumbered_office
     office.pushed()
     with new_sqlite_store() as fresh:
-        context = replace(office.context, store=blank(office, fresh))
+        context = replace(office.context, store=prepare_empty_store(office, fresh))
         honest = plan_outbox_rebuild(context, 1000)
         assert honest.transaction_by_nonce
         liar.rule(*LIES_ABOUT_NONCES[lie])
@@ -430,7 +430,7 @@ def test_nonces_are_rebuilt_from_two_agreeing_providers_despite_false_responses(
     office.restart(urls=[*two_urls_of(liar), honest.url, open_proxy().url])
     office.pushed()
     with new_sqlite_store() as fresh:
-        context = replace(office.context, store=blank(office, fresh))
+        context = replace(office.context, store=prepare_empty_store(office, fresh))
         findings = plan_outbox_rebuild(context, 1000)
         assert findings.transaction_by_nonce
         liar.rule(*LIES_ABOUT_NONCES[lie])
@@ -443,7 +443,7 @@ def test_nonces_are_not_rebuilt_while_only_one_of_two_providers_returns_blocks(
     office = outnumbered_office
     office.pushed()
     with new_sqlite_store() as fresh:
-        context = replace(office.context, store=blank(office, fresh))
+        context = replace(office.context, store=prepare_empty_store(office, fresh))
         honest.rule("eth_getBlockByNumber", status(503))
         with pytest.raises(TransientError, match="two providers must show which transactions"):
             plan_outbox_rebuild(context, 1000)
@@ -455,7 +455,7 @@ def test_rebuilt_nonce_gets_the_lowest_reported_gas_price(
     office = outnumbered_office
     office.pushed()
     with new_sqlite_store() as fresh:
-        context = replace(office.context, store=blank(office, fresh))
+        context = replace(office.context, store=prepare_empty_store(office, fresh))
         spent = plan_outbox_rebuild(context, 1000).transaction_by_nonce
         liar.rule(RECEIPT, changed_receipt({"effectiveGasPrice": hex(10**24)}))
         assert plan_outbox_rebuild(context, 1000).transaction_by_nonce == spent

@@ -12,12 +12,12 @@ from oracle.store.outbox.records import PauseKind
 from oracle.telemetry.txmgr_metrics import FOREIGN
 from oracle.txmgr.rebuild_from_chain import plan_outbox_rebuild
 from tests.support.office import FINALITY, SETTINGS, Office, next_step, sending_jobs_of
-from tests.support.sending.background_calls import pause_of
+from tests.support.sending.background_calls import get_pause_kind
 from tests.support.sending.faults import moved_by
-from tests.support.sending.in_flight import attempts, slots
-from tests.support.sending.old_databases import next_nonce, written_down
+from tests.support.sending.in_flight import list_attempts, list_slots
+from tests.support.sending.old_databases import next_nonce, store_rebuild_plan
 from tests.support.sending.proxy import Proxy
-from tests.support.sending.thieves import used_elsewhere
+from tests.support.sending.thieves import use_nonce_elsewhere
 
 
 def paused(jobs: SendingJobs) -> list[str]:
@@ -30,10 +30,10 @@ def test_case_f16_key_used_elsewhere_while_outbox_is_empty_pauses_only_its_sende
     office: Office,
 ):
     jobs, before = daemon(office), FOREIGN._value.get()
-    used_elsewhere(office)
+    use_nonce_elsewhere(office)
     with capture_logs() as logs:
         jobs.reconcile_nonces()
-    assert (pause_of(office), FOREIGN._value.get()) == (PauseKind.FOREIGN, before + 1)
+    assert (get_pause_kind(office), FOREIGN._value.get()) == (PauseKind.FOREIGN, before + 1)
     (line,) = [entry for entry in logs if entry["event"] == "account_nonce_ahead"]
     assert (line["counted"], line["given_out"]) == (2, 1)
     (reason,) = paused(jobs)
@@ -47,7 +47,7 @@ def test_case_f16_key_used_elsewhere_while_outbox_is_empty_pauses_only_its_sende
     done = turns(office, jobs)
     assert head_of(office) > folded
     assert {"report signed", "push planned"} <= done
-    assert (next_nonce(office.context), slots(office)) == (1, [])
+    assert (next_nonce(office.context), list_slots(office)) == (1, [])
     # It is told once.
     with capture_logs() as logs:
         jobs.reconcile_nonces()
@@ -63,13 +63,13 @@ def test_foreign_pause_replaces_temporary_funds_pause(
         uow.outbox.accounts.pause(
             office.context.account, PauseKind.FUNDS, "no ether", office.context.stamp
         )
-    used_elsewhere(office)
+    use_nonce_elsewhere(office)
     jobs.reconcile_nonces()
     office.period()
     turns(office, jobs)
-    assert (pause_of(office), slots(office)) == (PauseKind.FOREIGN, [])
+    assert (get_pause_kind(office), list_slots(office)) == (PauseKind.FOREIGN, [])
     # Why it rested before stays known, whatever the thief does next.
-    used_elsewhere(office)
+    use_nonce_elsewhere(office)
     jobs.reconcile_nonces()
     reason = reason_of(office)
     assert reason.startswith(f"{office.context.account.address} has used nonces up to 2,")
@@ -80,21 +80,21 @@ def test_daemon_starts_with_foreign_pause_and_signs_nothing_during_embargo(
     sqlite_office: Office,
 ):
     office = sqlite_office
-    used_elsewhere(office)
+    use_nonce_elsewhere(office)
     with pytest.raises(InputError, match="outbox rebuild --from-chain"):
         daemon(office)
-    written_down(office, office.context, plan_outbox_rebuild(office.context, 1000))
+    store_rebuild_plan(office, office.context, plan_outbox_rebuild(office.context, 1000))
     jobs = daemon(office)
     office.premises.chain.later(SETTINGS.ttl_seconds)
     office.premises.chain.mine()
     office.index()
     assert find_unsent_report_reason(office.reporting) is None
-    used_elsewhere(office)
+    use_nonce_elsewhere(office)
     jobs.reconcile_nonces()
 
     again = daemon(office)
     assert again.is_reconciled
-    assert pause_of(office) is PauseKind.FOREIGN
+    assert get_pause_kind(office) is PauseKind.FOREIGN
     assert "signs nothing" in (find_unsent_report_reason(office.reporting) or "")
     assert any("sends nothing (foreign)" in detail for detail in paused(again))
     office.period()
@@ -105,7 +105,7 @@ def test_daemon_starts_with_foreign_pause_and_signs_nothing_during_embargo(
 def test_run_once_is_refused_even_when_sender_is_paused_as_foreign(sqlite_office: Office):
     office = sqlite_office
     jobs = daemon(office)
-    used_elsewhere(office)
+    use_nonce_elsewhere(office)
     jobs.reconcile_nonces()
     once = daemon_before_its_first_turn(office)
     once.is_one_shot = True
@@ -121,7 +121,7 @@ def test_nonce_count_of_single_endpoint_does_not_pause_running_sender(
     proxies[0].rule("eth_getTransactionCount", moved_by(5))
     with pytest.raises(TransientError, match="running senders continue"):
         jobs.reconcile_nonces()
-    assert pause_of(office) is None
+    assert get_pause_kind(office) is None
     proxies[0].heal()
     office.period()
     turns(office, jobs)
@@ -133,12 +133,12 @@ def test_released_sender_continues_with_unused_nonce_after_rebuild(
 ):
     office = sqlite_office
     jobs = daemon(office)
-    used_elsewhere(office)
+    use_nonce_elsewhere(office)
     jobs.reconcile_nonces()
     findings = plan_outbox_rebuild(office.context, 1000)
     assert (findings.nonces, list(findings.transaction_by_nonce)) == (range(1, 2), [1])
-    written_down(office, office.context, findings)
-    assert pause_of(office) is PauseKind.FOREIGN
+    store_rebuild_plan(office, office.context, findings)
+    assert get_pause_kind(office) is PauseKind.FOREIGN
     with office.context.write_transaction() as uow:
         uow.outbox.accounts.resume(office.context.account, office.context.stamp)
 
@@ -163,7 +163,7 @@ def test_foreign_use_of_open_nonce_and_next_nonce_is_reported_and_neither_is_reu
     assert office.states() == ["live"]
     office.premises.chain.rpc("anvil_dropAllTransactions")
     for _ in range(2):
-        used_elsewhere(office)
+        use_nonce_elsewhere(office)
     office.index()
     jobs.reconcile_nonces()
     office.mine(FINALITY + 1)
@@ -176,7 +176,7 @@ def test_foreign_use_of_open_nonce_and_next_nonce_is_reported_and_neither_is_reu
         office
     )
 
-    written_down(office, office.context, plan_outbox_rebuild(office.context, 1000))
+    store_rebuild_plan(office, office.context, plan_outbox_rebuild(office.context, 1000))
     with office.context.write_transaction() as uow:
         uow.outbox.accounts.resume(office.context.account, office.context.stamp)
     assert daemon(office).health.pause_reasons == []
@@ -192,14 +192,14 @@ def test_nothing_is_signed_for_assigned_nonce_of_key_used_elsewhere(sqlite_offic
     while office.states() != ["assigned"]:
         assert next_step(office.context, office.source.fetch_heads()) is not None
     for _ in range(2):
-        used_elsewhere(office)
+        use_nonce_elsewhere(office)
     jobs.reconcile_nonces()
     turns(office, jobs)
-    assert (office.states(), attempts(office)) == (["assigned"], [])
+    assert (office.states(), list_attempts(office)) == (["assigned"], [])
 
     office.mine(FINALITY + 1)
     turns(office, jobs)
-    assert (office.states(), attempts(office)) == (["held"], [])
+    assert (office.states(), list_attempts(office)) == (["held"], [])
 
 
 def test_database_missing_own_nonces_stops_daemon(sqlite_office: Office):
@@ -212,7 +212,7 @@ def test_database_missing_own_nonces_stops_daemon(sqlite_office: Office):
         )
     with pytest.raises(InputError, match=r"lost nonces of .* that it assigned: 2"):
         jobs.reconcile_nonces()
-    assert pause_of(office) is None
+    assert get_pause_kind(office) is None
 
 
 def daemon_before_its_first_turn(office: Office) -> SendingJobs:
@@ -256,4 +256,4 @@ def reason_of(office: Office) -> str:
 
 
 def slots_given_out(office: Office) -> list[int]:
-    return [slot.nonce for slot in slots(office)]
+    return [slot.nonce for slot in list_slots(office)]

@@ -6,7 +6,12 @@ from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import SendSettings, StepResult
 from tests.support.office import Office
 from tests.support.sending.faults import error
-from tests.support.sending.in_flight import GWEI, attempts, dear_blocks, in_flight
+from tests.support.sending.in_flight import (
+    GWEI,
+    list_attempts,
+    mine_expensive_blocks,
+    send_unmined_push,
+)
 from tests.support.sending.proxy import SEND, Proxy
 
 Proxies = tuple[Proxy, Proxy]
@@ -19,14 +24,14 @@ BLOCKS = 32
 def wait_for_blocks(office: Office, blocks: int) -> tuple[list[int], list[StepResult]]:
     """Poll once per block, as the daemon does; return the blocks with a send, and the results."""
     sent_after, steps = [], []
-    sends = attempts(office)[0].sends
+    sends = list_attempts(office)[0].sends
     for block in range(1, blocks + 1):
-        dear_blocks(office, 5 * GWEI)
+        mine_expensive_blocks(office, 5 * GWEI)
         step = confirm_transactions(office.context, office.source.fetch_heads())
         steps += [] if step is None else [step]
-        if attempts(office)[0].sends > sends:
+        if list_attempts(office)[0].sends > sends:
             sent_after.append(block)
-            sends = attempts(office)[0].sends
+            sends = list_attempts(office)[0].sends
     return sent_after, steps
 
 
@@ -46,7 +51,7 @@ def test_transaction_with_unchanged_response_is_resent_less_often_and_logged_onc
     proxied_office: Office, proxies: Proxies, answer: str, error_class: str | None
 ):
     office = proxied_office
-    in_flight(office, ONE_ATTEMPT)
+    send_unmined_push(office, ONE_ATTEMPT)
     for proxy in proxies:
         proxy.rule(SEND, error(answer))
     sent_after, steps = wait_for_blocks(office, BLOCKS)
@@ -55,7 +60,7 @@ def test_transaction_with_unchanged_response_is_resent_less_often_and_logged_onc
     is_refused = error_class is not None
     assert sent_after == ([2, 4, 8, 16, 24, 32] if is_refused else [2, 6, 14, 22, 30])
     assert len(steps) == int(is_refused), steps
-    assert attempts(office)[0].last_error_class == error_class
+    assert list_attempts(office)[0].last_error_class == error_class
     assert [proxy.count(SEND) for proxy in proxies] == 2 * [1 + len(sent_after)]
 
 
@@ -63,17 +68,17 @@ def drop_for_blocks(office: Office, blocks: int) -> list[int]:
     """Let the pool drop the transaction before each block; return the blocks with a send."""
     chain, sent_after = office.premises.chain, []
     for block in range(1, blocks + 1):
-        (attempt,) = attempts(office)
+        (attempt,) = list_attempts(office)
         chain.rpc("anvil_dropTransaction", attempt.signed.tx_hash)
-        dear_blocks(office, GWEI)
+        mine_expensive_blocks(office, GWEI)
         assert confirm_transactions(office.context, office.source.fetch_heads()) is None
-        if attempts(office)[0].sends > attempt.sends:
+        if list_attempts(office)[0].sends > attempt.sends:
             sent_after.append(block)
     return sent_after
 
 
 def test_transaction_dropped_repeatedly_by_pool_is_resent_less_often(office: Office):
-    in_flight(office, ONE_ATTEMPT)
+    send_unmined_push(office, ONE_ATTEMPT)
     assert drop_for_blocks(office, 30) == [2, 6, 14, 22, 30]
 
 
@@ -81,7 +86,7 @@ def test_changed_send_response_is_logged_and_resets_resend_interval(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
-    in_flight(office, ONE_ATTEMPT)
+    send_unmined_push(office, ONE_ATTEMPT)
     for proxy in proxies:
         proxy.rule(SEND, error("txpool is full"))
     assert wait_for_blocks(office, 17)[0] == [2, 4, 8, 16]
@@ -95,14 +100,14 @@ def test_changed_send_response_is_logged_and_resets_resend_interval(
 
 
 def test_transaction_removed_by_reorg_is_resent_immediately(office: Office):
-    in_flight(office, ONE_ATTEMPT)
+    send_unmined_push(office, ONE_ATTEMPT)
     assert drop_for_blocks(office, 14) == [2, 6, 14]
-    chain, sends = office.premises.chain, attempts(office)[0].sends
+    chain, sends = office.premises.chain, list_attempts(office)[0].sends
     snapshot = chain.rpc("evm_snapshot")
-    dear_blocks(office, GWEI)
+    mine_expensive_blocks(office, GWEI)
     assert confirm_transactions(office.context, office.source.fetch_heads()) is not None
     chain.rpc("evm_revert", snapshot)
-    dear_blocks(office, 5 * GWEI, 2)
+    mine_expensive_blocks(office, 5 * GWEI, 2)
     while confirm_transactions(office.context, office.source.fetch_heads()) is not None:
         pass
-    assert attempts(office)[0].sends == sends + 1
+    assert list_attempts(office)[0].sends == sends + 1

@@ -14,12 +14,12 @@ from oracle.txmgr.rebuild_from_chain import plan_outbox_rebuild
 from tests.support.office import FINALITY, SETTINGS, Office, next_step
 from tests.support.sending import faults
 from tests.support.sending.old_databases import (
-    adopted,
-    blank,
-    copied,
+    copy_database,
+    get_rebuild_reasons,
     next_nonce,
-    refused,
-    written_down,
+    prepare_empty_store,
+    restart_with_refused_store,
+    store_rebuild_plan,
 )
 from tests.support.sending.proxy import Proxy
 from tests.support.txmgr.stores import NewStore
@@ -33,11 +33,11 @@ def test_rebuild_counts_pending_nonce_without_searching_blocks(
     office.period()
     office.tick()
     with new_store() as fresh:
-        context = refused(office, blank(office, fresh))
+        context = restart_with_refused_store(office, prepare_empty_store(office, fresh))
         findings = plan_outbox_rebuild(context, 1000)
-        written_down(office, context, findings)
+        store_rebuild_plan(office, context, findings)
         assert (findings.mined, findings.pending, next_nonce(context)) == (1, 2, 2)
-        assert adopted(office)[1] is None
+        assert get_rebuild_reasons(office)[1] is None
 
 
 def test_nonce_dropped_from_pool_after_rebuild_is_filled_with_noop(
@@ -48,8 +48,8 @@ def test_nonce_dropped_from_pool_after_rebuild_is_filled_with_noop(
     chain = office.premises.chain
     (lost,) = chain.rpc("eth_getBlockByNumber", "pending", False)["transactions"]
     with new_store() as fresh:
-        context = refused(office, blank(office, fresh))
-        written_down(office, context, plan_outbox_rebuild(context, 1000))
+        context = restart_with_refused_store(office, prepare_empty_store(office, fresh))
+        store_rebuild_plan(office, context, plan_outbox_rebuild(context, 1000))
         office.restart(store=fresh)
         # It waits: nothing is wrong.
         assert plan_outbox_rebuild(office.context, 1000).is_empty
@@ -73,7 +73,7 @@ def test_nonce_dropped_from_pool_after_rebuild_is_filled_with_noop(
             [1],
             False,
         )
-        written_down(office, office.context, findings)
+        store_rebuild_plan(office, office.context, findings)
         office.tick()
         office.mine()
         office.until_final()
@@ -87,15 +87,15 @@ def test_nonce_dropped_from_pool_after_rebuild_is_filled_with_noop(
 
 def test_nonce_below_search_depth_is_rebuilt_without_hash(sqlite_office: Office, tmp_path: Path):
     office = sqlite_office
-    with copied(office, tmp_path) as copy:
+    with copy_database(office, tmp_path) as copy:
         office.pushed()
         office.mine(5)
         office.pushed()
-        context = refused(office, copy)
+        context = restart_with_refused_store(office, copy)
         findings = plan_outbox_rebuild(context, 3)
-        written_down(office, context, findings)
+        store_rebuild_plan(office, context, findings)
         assert next_nonce(context) == 3
-        assert [text is None for text in adopted(office).values()] == [True, False]
+        assert [text is None for text in get_rebuild_reasons(office).values()] == [True, False]
 
 
 def test_call_on_nonce_used_by_lost_database_is_superseded_without_pause(
@@ -107,14 +107,14 @@ def test_call_on_nonce_used_by_lost_database_is_superseded_without_pause(
     office.repeat(plan_push)
     while office.states() != ["assigned"]:
         assert next_step(office.context, office.source.fetch_heads()) is not None
-    with copied(office, tmp_path) as copy:
+    with copy_database(office, tmp_path) as copy:
         # The lost one signs for the nonce and sends; the copy has given it out, and no more.
         office.tick()
         office.mine(FINALITY + 1)
         office.restart(store=copy)
         findings = plan_outbox_rebuild(office.context, 1000)
         assert (list(findings.nonces_ahead), findings.nonces) == ([1], range(2, 2))
-        written_down(office, office.context, findings)
+        store_rebuild_plan(office, office.context, findings)
         office.tick()
         with copy.read_transaction() as uow:
             slot = uow.outbox.slots.get_slot(office.context.account, 1)
@@ -149,7 +149,7 @@ def test_new_account_is_enrolled_when_two_endpoints_report_zero_nonce(
     for proxy in proxies:
         proxy.rule(COUNT, faults.says("0x0"))
     with new_sqlite_store() as fresh:
-        context = replace(office.context, store=blank(office, fresh))
+        context = replace(office.context, store=prepare_empty_store(office, fresh))
         with pytest.raises(TransientError, match="another provider reports the same"):
             reconcile_nonces(context)
         assert next_nonce(context) is None

@@ -10,9 +10,9 @@ from oracle.store.outbox.records import NonceState
 from oracle.telemetry.txmgr_metrics import TAKEN_BACK, UNDECIDED, WITHOUT_EFFECT
 from oracle.txmgr.context import SendSettings
 from tests.support.office import FINALITY, Office
-from tests.support.sending.background_calls import rival_push
+from tests.support.sending.background_calls import send_rival_push
 from tests.support.sending.faults import Answer, Fault, Question, another_fork, null
-from tests.support.sending.in_flight import attempts, slots
+from tests.support.sending.in_flight import list_attempts, list_slots
 from tests.support.sending.proxy import SEND, Proxy
 
 Proxies = tuple[Proxy, Proxy]
@@ -32,9 +32,9 @@ def outcomes(office: Office) -> dict[tuple[str, str], int]:
 
 def pushed_late(office: Office) -> None:
     """Mine the push one block after an identical push of a rival, which nobody saw."""
-    raw = "0x" + attempts(office)[0].signed.raw.hex()
+    raw = "0x" + list_attempts(office)[0].signed.raw.hex()
     office.premises.chain.rpc("anvil_dropAllTransactions")
-    rival_push(office, calldata(office))
+    send_rival_push(office, calldata(office))
     office.mine()
     assert office.premises.round == 1
     office.premises.chain.rpc("eth_sendRawTransaction", raw)
@@ -49,7 +49,7 @@ def test_case_f25_revert_is_reported_with_contract_error_once_final(
     office.tick()
     pushed_late(office)
     office.tick()
-    assert (office.states()[0], slots(office)[0].succeeded) == ("mined", False)
+    assert (office.states()[0], list_slots(office)[0].succeeded) == ("mined", False)
 
     office.until_final()
     reverted = office.intents()[0]
@@ -65,7 +65,7 @@ def test_case_f30_push_removed_by_three_block_reorg_is_resent_and_mined_again(of
     office.tick()
     office.mine()
     office.tick()
-    sent = attempts(office)[0].signed.tx_hash
+    sent = list_attempts(office)[0].signed.tx_hash
     assert office.states() == ["mined"]
 
     office.premises.chain.rpc("anvil_reorg", 3, [])
@@ -78,7 +78,7 @@ def test_case_f30_push_removed_by_three_block_reorg_is_resent_and_mined_again(of
     office.mine()
     office.until_final()
     assert (office.states(), office.premises.round, office.premises.nonce) == (["final"], 1, 2)
-    assert [attempt.signed.tx_hash for attempt in attempts(office)] == [sent]
+    assert [attempt.signed.tx_hash for attempt in list_attempts(office)] == [sent]
 
 
 def test_case_f31_outcome_comes_from_canonical_block_after_reorg(office: Office):
@@ -86,17 +86,17 @@ def test_case_f31_outcome_comes_from_canonical_block_after_reorg(office: Office)
     office.tick()
     office.mine()
     office.tick()
-    before = slots(office)[0]
+    before = list_slots(office)[0]
     assert (before.succeeded, office.states()) == (True, ["mined"])
 
     office.premises.chain.rpc("anvil_reorg", 1, [])
     pushed_late(office)
     office.tick()
-    after = slots(office)[0]
+    after = list_slots(office)[0]
     assert (after.succeeded, after.block_hash != before.block_hash) == (False, True)
     office.until_final()
     assert office.intents()[0].state.value == "reverted"
-    assert slots(office)[0].state is NonceState.FINAL
+    assert list_slots(office)[0].state is NonceState.FINAL
 
 
 def test_case_f36_pushes_continue_without_finality_and_stay_mined(
@@ -134,7 +134,7 @@ def test_block_missing_once_at_endpoint_delays_finality_of_receipt(
 ):
     office = proxied_office
     office.pushed()
-    lacking = hex(slots(office)[0].block_number or 0)
+    lacking = hex(list_slots(office)[0].block_number or 0)
     rule = proxies[0].rule(
         "eth_getBlockByNumber",
         null(),
@@ -216,5 +216,5 @@ def test_successful_push_without_new_round_is_held(office: Office):
     chain.rpc("anvil_setCode", office.premises.address, code)
     office.until_final()
     (held,) = [intent for intent in office.intents() if intent.state.value == "held"]
-    assert (held.error_class, slots(office)[0].succeeded) == ("missing_effect", True)
+    assert (held.error_class, list_slots(office)[0].succeeded) == ("missing_effect", True)
     assert WITHOUT_EFFECT._value.get() == before + 1

@@ -9,33 +9,33 @@ from oracle.store.outbox.records import NOOP, AttemptReason
 from tests.support.office import SETTINGS, Office, next_step
 from tests.support.sending.in_flight import (
     GWEI,
-    attempts,
-    dear_blocks,
-    fees,
-    in_flight,
-    only,
-    slots,
-    takes,
+    get_only_intent,
+    is_accepted_replacement,
+    list_attempt_fees,
+    list_attempts,
+    list_slots,
+    mine_expensive_blocks,
+    send_unmined_push,
 )
 from tests.support.txmgr.operator_acts import cancel_intent
 
 
 def test_expired_push_passes_its_nonce_to_next_push(office: Office):
-    in_flight(office)
+    send_unmined_push(office)
     _dead(office)
     office.tick()
 
     dead, fresh = office.intents()
     assert (dead.state.value, fresh.state.value) == ("live", "live")
     assert (fresh.nonce, fresh.replaces) == (dead.nonce, dead.id)
-    assert attempts(office)[-1].reason is AttemptReason.REPLACEMENT
-    assert takes(fees(office)[-2], fees(office)[-1])
+    assert list_attempts(office)[-1].reason is AttemptReason.REPLACEMENT
+    assert is_accepted_replacement(list_attempt_fees(office)[-2], list_attempt_fees(office)[-1])
 
     office.mine()
     office.until_final()
     assert office.states() == ["superseded", "final"]
     assert office.premises.round == 1
-    assert len(slots(office)) == 1
+    assert len(list_slots(office)) == 1
     assert ("missed", f"replacement of nonce {dead.nonce}") in office.reports()
     assert ("landed", None) in office.reports()
 
@@ -44,7 +44,7 @@ def test_next_push_moves_to_another_nonce_when_the_expired_push_is_mined_after_a
     sqlite_office: Office,
 ):
     office = sqlite_office
-    in_flight(office)
+    send_unmined_push(office)
     _dead(office)
     office.tick()
     _back_in_the_pool(office)
@@ -57,14 +57,14 @@ def test_next_push_moves_to_another_nonce_when_the_expired_push_is_mined_after_a
     assert office.states() == ["reverted", "superseded", "final"]
     assert office.intents()[0].error_class == "Expired"
     assert office.intents()[2].request.digest == office.intents()[1].request.digest
-    assert (office.premises.round, len(slots(office))) == (1, 2)
+    assert (office.premises.round, len(list_slots(office))) == (1, 2)
 
 
 def test_expired_push_mined_before_it_was_recorded_keeps_its_nonce(
     sqlite_office: Office,
 ):
     office = sqlite_office
-    in_flight(office)
+    send_unmined_push(office)
     _dead(office)
     _back_in_the_pool(office)
     office.mine()
@@ -73,51 +73,51 @@ def test_expired_push_mined_before_it_was_recorded_keeps_its_nonce(
     office.repeat(next_step)
 
     assert office.states() == ["live", "ready"]
-    assert len(attempts(office)) == 1
+    assert len(list_attempts(office)) == 1
     office.tick()
     assert office.states() == ["mined", "live"]
-    assert len(slots(office)) == 2
+    assert len(list_slots(office)) == 2
 
 
 def test_push_that_can_still_land_is_never_replaced(sqlite_office: Office):
     office = sqlite_office
-    in_flight(office)
-    dear_blocks(office, 5 * GWEI, 5)
+    send_unmined_push(office)
+    mine_expensive_blocks(office, 5 * GWEI, 5)
     office.period()
     office.premises.chain.rpc("anvil_dropAllTransactions")
     office.tick()
 
     assert len(office.intents()) == 1
-    assert {attempt.reason for attempt in attempts(office)} <= {
+    assert {attempt.reason for attempt in list_attempts(office)} <= {
         AttemptReason.FIRST,
         AttemptReason.BUMP,
     }
 
 
 def test_operator_cancels_call_with_noop_on_its_nonce(office: Office):
-    in_flight(office)
-    dear_blocks(office, 5 * GWEI)
-    step = cancel_intent(office.context, office.source.fetch_heads(), only(office).id)
+    send_unmined_push(office)
+    mine_expensive_blocks(office, 5 * GWEI)
+    step = cancel_intent(office.context, office.source.fetch_heads(), get_only_intent(office).id)
     assert step.action == "sent"
-    assert takes(fees(office)[0], fees(office)[1])
-    no_op = attempts(office)[1]
+    assert is_accepted_replacement(list_attempt_fees(office)[0], list_attempt_fees(office)[1])
+    no_op = list_attempts(office)[1]
     assert (no_op.reason, no_op.signed.gas_limit) == (AttemptReason.NOOP, 21_000)
 
     office.mine()
     office.until_final()
     assert office.states(NOOP) == ["final"]
     assert office.states(PUSH) == ["cancelled"]
-    assert ("missed", f"noop of nonce {slots(office)[0].nonce}") in office.reports()
+    assert ("missed", f"noop of nonce {list_slots(office)[0].nonce}") in office.reports()
     assert office.premises.round == 0
 
 
 def test_mined_call_cannot_be_cancelled(sqlite_office: Office):
     office = sqlite_office
-    in_flight(office)
-    dear_blocks(office, GWEI)
+    send_unmined_push(office)
+    mine_expensive_blocks(office, GWEI)
     office.tick()
     with pytest.raises(InputError, match="it is mined and has no pending transaction"):
-        cancel_intent(office.context, office.source.fetch_heads(), only(office).id)
+        cancel_intent(office.context, office.source.fetch_heads(), get_only_intent(office).id)
 
 
 def test_call_without_nonce_is_cancelled_without_transaction(sqlite_office: Office):
@@ -127,10 +127,10 @@ def test_call_without_nonce_is_cancelled_without_transaction(sqlite_office: Offi
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     office.period()
     office.tick()
-    step = cancel_intent(office.context, office.source.fetch_heads(), only(office).id)
+    step = cancel_intent(office.context, office.source.fetch_heads(), get_only_intent(office).id)
 
     assert step.action == "push cancelled"
-    assert only(office).state.value == "cancelled"
+    assert get_only_intent(office).state.value == "cancelled"
 
 
 def _dead(office: Office) -> None:
@@ -145,12 +145,12 @@ def _dead(office: Office) -> None:
     dear = hex(5 * GWEI)
     chain.rpc("anvil_setNextBlockBaseFeePerGas", dear)
     chain.mine()
-    dear_blocks(office, 5 * GWEI, 2)
+    mine_expensive_blocks(office, 5 * GWEI, 2)
 
 
 def _back_in_the_pool(office: Office) -> None:
     """Put only the first signed transaction into the pool, with a sufficient fee."""
-    first = "0x" + attempts(office)[0].signed.raw.hex()
+    first = "0x" + list_attempts(office)[0].signed.raw.hex()
     chain = office.premises.chain
     chain.rpc("anvil_dropAllTransactions")
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))

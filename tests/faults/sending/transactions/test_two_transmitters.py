@@ -15,7 +15,7 @@ from tests.support.evm.chain import Chain
 from tests.support.office import Office, Premises, next_step
 from tests.support.sending.faults import Fault, Question
 from tests.support.sending.proxy import proxy
-from tests.support.sending.reporters import company, second_transmitter
+from tests.support.sending.reporters import create_second_transmitter, run_company
 from tests.support.txmgr.stores import NewStore
 
 # A period is three blocks, and a head start of seconds alone is over with the next one.
@@ -34,12 +34,12 @@ def pair(
 
     The second leaves the first a head start of one block in seconds, and of more blocks.
     """
-    standby = second_transmitter(premises, tmp_path)
+    standby = create_second_transmitter(premises, tmp_path)
     with (
         proxy(premises.chain.url) as blind,
         new_sqlite_store() as first_store,
         new_sqlite_store() as second_store,
-        company(premises, [first_store, second_store], tmp_path, standby) as opened,
+        run_company(premises, [first_store, second_store], tmp_path, standby) as opened,
     ):
         blind.rule("eth_call", Fault(ask=_of_latest))
         first, second = (reporter.office for reporter in opened.reporters)
@@ -113,11 +113,11 @@ def test_kickout_is_accused_and_executed_by_one_of_two_transmitters(
 def test_second_transmitter_sends_report_missed_by_first(
     premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
 ):
-    standby = second_transmitter(premises, tmp_path)
+    standby = create_second_transmitter(premises, tmp_path)
     with (
         new_sqlite_store() as first_store,
         new_sqlite_store() as second_store,
-        company(premises, [first_store, second_store], tmp_path, standby) as opened,
+        run_company(premises, [first_store, second_store], tmp_path, standby) as opened,
     ):
         first, second = (reporter.office for reporter in opened.reporters)
         second.context = replace(second.context, rank=TransmitterRank(True, 1, BLOCKS_AHEAD))
@@ -138,11 +138,11 @@ def test_second_transmitter_sends_report_missed_by_first(
 def test_first_transmitter_yields_round_to_pending_push_of_another(
     premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
 ):
-    standby = second_transmitter(premises, tmp_path)
+    standby = create_second_transmitter(premises, tmp_path)
     with (
         new_sqlite_store() as first_store,
         new_sqlite_store() as second_store,
-        company(premises, [first_store, second_store], tmp_path, standby) as opened,
+        run_company(premises, [first_store, second_store], tmp_path, standby) as opened,
     ):
         first, second = (reporter.office for reporter in opened.reporters)
         first.period()

@@ -26,7 +26,7 @@ from tests.support.cli.local_network import write_config
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.daemons import config as config_of, settings
 from tests.support.ingest.indexer import FINALITY
-from tests.support.ingest.speaking import task_created
+from tests.support.ingest.speaking import encode_task_created_log
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +39,7 @@ def chain() -> Iterator[AChain]:
         served_chain.serve()
         served_chain.serve()
         served_chain.live(30)
-        served_chain.say(replace(task_created(901), data="0x"))
+        served_chain.say(replace(encode_task_created_log(901), data="0x"))
         served_chain.quiet(FINALITY + 1)
         yield served_chain
 
