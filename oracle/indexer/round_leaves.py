@@ -5,7 +5,7 @@ See docs/explanation/storage.md#leaf-pieces.
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from threading import Lock
 from typing import Generic, TypeVar
 
@@ -43,9 +43,15 @@ class _RecentlyUsed(Generic[Key, Value]):
         self._lock = Lock()
         self._value_by_key: OrderedDict[Key, Value] = OrderedDict()
 
-    def __contains__(self, key: Key) -> bool:
+    def get_cached(self, keys: Iterable[Key]) -> dict[Key, Value]:
+        """Return the values of those keys that are cached."""
         with self._lock:
-            return key in self._value_by_key
+            value_by_key = {
+                key: self._value_by_key[key] for key in keys if key in self._value_by_key
+            }
+            for key in value_by_key:
+                self._value_by_key.move_to_end(key)
+            return value_by_key
 
     def get_or_make(self, key: Key, make: Callable[[], Value]) -> Value:
         """Return the value of a key, made if it is not cached; None is not cached."""

@@ -124,16 +124,11 @@ def load_kickout_cases(
     ]
     if nodes is not None:
         subjects = [subject for subject in subjects if subject[0] in nodes]
-    seat_by_node = _load_unproven_seats(uow, cache, last_round, [node for node, _ in subjects])
+    proofs = _prove_all_in_last_round(uow, cache, last_round, [node for node, _ in subjects])
     time = load_cursor_time(uow)
     cases = []
     for node, interval in subjects:
-        kick = kicks.get(node)
-        proof = (
-            None
-            if last_round is None
-            else prove_in_last_round(uow, cache, last_round, node, seat_by_node.get(node))
-        )
+        kick, proof = kicks.get(node), proofs.get(node)
         cases.append(
             KickoutCase(
                 node=node,
@@ -176,15 +171,27 @@ def apply_objection_delays(
     ]
 
 
-def _load_unproven_seats(
-    uow: UnitOfWork, cache: LeafCache, last_round: StoredRound | None, nodes: Iterable[Address]
-) -> dict[Address, int]:
-    """Return the seats of the nodes whose proof in the last round is not cached."""
+def _prove_all_in_last_round(
+    uow: UnitOfWork, cache: LeafCache, last_round: StoredRound | None, nodes: Sequence[Address]
+) -> dict[Address, NodeProof | None]:
+    """Return the proof in the last round of each node, or None for a node without a leaf.
+
+    Proofs that are cached are read at once, because there may be thousands.
+    """
     if last_round is None:
         return {}
     root = last_round.accepted.root
-    unproven_nodes = [node for node in nodes if (root, node) not in cache.proofs]
-    return {node.address: node.seat for node in uow.nodes.get_many(unproven_nodes).values()}
+    cached_proofs = cache.proofs.get_cached((root, node) for node in nodes)
+    proofs = {
+        node: None if proof is None or proof.is_absent else proof
+        for (_, node), proof in cached_proofs.items()
+    }
+    unproven_nodes = [node for node in nodes if node not in proofs]
+    known_nodes = uow.nodes.get_many(unproven_nodes)
+    for node in unproven_nodes:
+        seat = known_nodes[node].seat if node in known_nodes else None
+        proofs[node] = prove_in_last_round(uow, cache, last_round, node, seat)
+    return proofs
 
 
 def load_cursor_time(uow: UnitOfWork) -> int:

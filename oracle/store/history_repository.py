@@ -287,13 +287,18 @@ class KickoutRepository:
 
 
 def decode_kickout_row(row: Any) -> KickoutDue:  # noqa: ANN401  a row of any driver
-    closed_at = None
-    if row.closed_block is not None:
-        closed_at = Position(row.closed_block, row.closed_tx, row.closed_log, row.closed_sub)
+    """Return the interval of a row with all columns of the table.
+
+    In a mass outage thousands of rows are decoded in each tick. Unpacking a row takes a third of
+    the time of reading its columns by their names.
+    """
+    node, block, tx, log, sub, closed_block, closed_tx, closed_log, closed_sub = row
     return KickoutDue(
-        node=Address(encode_hex(row.node)),
-        opened_at=decode_position(row),
-        closed_at=closed_at,
+        node=Address(encode_hex(node)),
+        opened_at=Position(block, tx, log, sub),
+        closed_at=None
+        if closed_block is None
+        else Position(closed_block, closed_tx, closed_log, closed_sub),
     )
 
 

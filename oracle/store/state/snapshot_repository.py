@@ -25,7 +25,7 @@ from oracle.store.state.incident_repository import (
     encode_minute_row,
 )
 from oracle.store.state.node_repository import decode_node_values, encode_node_row
-from oracle.store.state.round_rows import decode_kick_values, encode_kick_row
+from oracle.store.state.round_rows import decode_kick_row, encode_kick_row
 from oracle.store.state.task_repository import decode_task_row, encode_task_row
 from oracle.store.tables.chain_tables import state_snapshot
 
@@ -180,7 +180,7 @@ def decode_state(body: bytes) -> PackedState:
         tasks=map(decode_task_row, tasks),
         groups=map(decode_group_values, groups),
         last=None if last is None else LastEvent(Position(*last[1:5]), *last[5:]),
-        kicks=map(decode_kick_values, kicks),
+        kicks=map(decode_kick_row, kicks),
         detector=IncidentDetector(
             map(decode_minute_row, minutes), map(decode_incident_row, incidents), incident_count
         ),
