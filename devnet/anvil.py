@@ -42,7 +42,7 @@ def run_anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
         command = [
             *(str(find_anvil()), "--host", "127.0.0.1", "--port", str(port)),
             *("--accounts", str(accounts), "--chain-id", str(CHAIN_ID)),
-            *("--timestamp", str(start_time), "--no-mining", "--order", "fifo"),
+            *("--timestamp", str(start_time), "--no-mining", "--order", "fees"),
             *("--prune-history", str(_MAX_HISTORY_BLOCKS), "--cache-path", cache_folder),
             # Anvil then reports blocks two below the head as final; its default is 64.
             *("--slots-in-an-epoch", "1"),
@@ -128,9 +128,10 @@ class LocalChain:
         return [response["result"] for response in responses]
 
     def mine(self, timestamp: int, transactions: Sequence[dict[str, str]] = ()) -> list[str]:
-        """Mine one block with the transactions, in this order, and return their hashes.
+        """Mine one block with the transactions, and return their hashes.
 
-        Transactions that are already in Anvil's pool are mined as well.
+        Transactions that are already in Anvil's pool are mined as well. A transaction that pays a
+        higher fee comes first; those of equal fees keep the order in which they were sent.
         """
         calls: list[tuple[Any, ...]] = [
             ("eth_sendTransaction", transaction) for transaction in transactions

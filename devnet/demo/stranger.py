@@ -20,7 +20,7 @@ from oracle.domain.ids import Address
 # Gas of a kickout: the oracle forwards up to 600,000 to the network.
 _GAS = hex(2_000_000)
 # More than the daemon pays, so that the stranger's call is the first one in a block.
-_FEES = {"maxFeePerGas": hex(1_000 * 10**9), "maxPriorityFeePerGas": hex(100 * 10**9)}
+STRANGER_FEES = {"maxFeePerGas": hex(1_000 * 10**9), "maxPriorityFeePerGas": hex(100 * 10**9)}
 # The chain waits this long for the proof of a new round, so that on a slow machine the daemon is
 # not faster than the stranger.
 _MAX_WAIT_SECONDS = 10.0
@@ -79,5 +79,5 @@ class Stranger:
             "to": self._stage.oracle,
             "data": calldata,
             "gas": _GAS,
-            **_FEES,
+            **STRANGER_FEES,
         }
