@@ -2,20 +2,23 @@
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
+
+from tests.house.product import list_nodes
 
 _READS = frozenset({"startswith", "endswith", "find", "index", "count", "search", "match"})
 
 
-def readers(path: Path) -> Iterator[str]:
-    """Yield the functions of a file that decide by an error's text."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+def readers(tree: ast.Module) -> Iterator[str]:
+    """Yield the functions of a module that decide by an error's text."""
+    for node in list_nodes(tree):
         if isinstance(node, ast.FunctionDef) and _reads(node):
             yield node.name
 
 
 def _reads(function: ast.FunctionDef) -> bool:
     errors = set(_errors(function))
+    if not errors:
+        return False
     texts = {
         target.id
         for node in ast.walk(function)
@@ -36,8 +39,12 @@ def _errors(function: ast.FunctionDef) -> Iterator[str]:
 
 
 def _is_error(annotation: ast.expr | None) -> bool:
-    named = "" if annotation is None else ast.unparse(annotation)
-    return "Error" in named or "Exception" in named
+    """Return whether a type contains the name of an error."""
+    parts = () if annotation is None else ast.walk(annotation)
+    names = (getattr(part, field, "") for part in parts for field in ("id", "attr", "value"))
+    return any(
+        isinstance(name, str) and ("Error" in name or "Exception" in name) for name in names
+    )
 
 
 def _decides(node: ast.AST, errors: set[str], texts: set[str]) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.product import ROOT
+from tests.house.product import ROOT, list_nodes, parse_package
 
 ROOMS = ("oracle/cli", "oracle/queries")
 # Formats with bytes of their own, which no model may change: why each stays a dictionary.
@@ -36,9 +36,9 @@ _ANY = {"object", "Any", "JsonValue"}
 def functions(root: Path) -> Iterator[tuple[str, ast.FunctionDef]]:
     """Yield each function of the rooms by its file and name."""
     for room in ROOMS:
-        for path in sorted((root / room).rglob("*.py")):
+        for path, tree in parse_package(root, room).items():
             name = path.relative_to(root)
-            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            for node in list_nodes(tree):
                 if isinstance(node, ast.FunctionDef):
                     yield f"{name}::{node.name}", node
 
@@ -50,8 +50,8 @@ def is_for_json(annotation: ast.expr | None) -> bool:
     for part in ast.walk(annotation):
         if (
             isinstance(part, ast.Subscript)
-            and ast.unparse(part.value).rpartition(".")[2] in _MAPPINGS
             and isinstance(part.slice, ast.Tuple)
+            and ast.unparse(part.value).rpartition(".")[2] in _MAPPINGS
             and ast.unparse(part.slice.elts[-1]).rpartition(".")[2] in _ANY
         ):
             return True
@@ -59,8 +59,8 @@ def is_for_json(annotation: ast.expr | None) -> bool:
 
 
 def prints_json(function: ast.FunctionDef) -> bool:
-    calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
-    return any(ast.unparse(call.func).endswith("print_json") for call in calls)
+    calls = (node.func for node in ast.walk(function) if isinstance(node, ast.Call))
+    return any("print_json" in {getattr(f, "id", ""), getattr(f, "attr", "")} for f in calls)
 
 
 def builders(root: Path) -> set[str]:

@@ -14,7 +14,7 @@ import pytest
 from oracle.queries.outbox_figures import CALL_KINDS
 from oracle.txmgr.call_registry import CallKind
 from tests.house.error_texts import readers
-from tests.house.product import PACKAGES, SOURCES
+from tests.house.product import PACKAGES, list_nodes, parse_sources
 
 ROOT = Path(__file__).resolve().parents[2]
 ORACLE = ROOT / "oracle"
@@ -23,8 +23,8 @@ ARCHITECTURE = (ROOT / "docs" / "explanation" / "architecture.md").read_text("ut
 
 def test_public_class_names_are_unique():
     places = defaultdict(list)
-    for path in SOURCES:
-        for node in ast.parse(path.read_text("utf-8")).body:
+    for path, tree in parse_sources().items():
+        for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(path.relative_to(ROOT).as_posix())
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
@@ -33,8 +33,8 @@ def test_public_class_names_are_unique():
 def test_no_text_is_executed_as_code():
     called = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
-        for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for path, tree in parse_sources().items()
+        for node in list_nodes(tree)
         if isinstance(node, ast.Name) and node.id in {"exec", "eval", "compile"}
     ]
     assert called == []
@@ -111,8 +111,8 @@ READ_BY_WORDS = {
 def test_no_decision_depends_on_error_text():
     error_text_readers = {
         f"{path.relative_to(ROOT).as_posix()}: {name}"
-        for path in SOURCES
-        for name in readers(path)
+        for path, tree in parse_sources().items()
+        for name in readers(tree)
     }
     assert error_text_readers <= READ_BY_WORDS
 
@@ -126,26 +126,25 @@ def test_no_decision_depends_on_error_text():
         (False, "try:\n  a()\n except E as e:\n  why = str(e)\n b(why is None)"),
     ],
 )
-def test_decision_based_on_error_text_is_detected(*, decides: bool, source: str, tmp_path: Path):
-    (tmp_path / "file.py").write_text(f"def f():\n {source}\n")
-    assert list(readers(tmp_path / "file.py")) == ["f"] * decides
+def test_decision_based_on_error_text_is_detected(*, decides: bool, source: str):
+    assert list(readers(ast.parse(f"def f():\n {source}\n"))) == ["f"] * decides
 
 
-def test_reading_text_of_error_passed_as_argument_is_detected(tmp_path: Path):
-    (tmp_path / "file.py").write_text("def f(e: RpcError): return e.words.endswith('x')\n")
-    assert list(readers(tmp_path / "file.py")) == ["f"]
+def test_reading_text_of_error_passed_as_argument_is_detected():
+    source = "def f(e: RpcError): return e.words.endswith('x')\n"
+    assert list(readers(ast.parse(source))) == ["f"]
 
 
 NAMED = re.findall(r"`(\w[\w/]*\.py): ([\w.]+)`", ARCHITECTURE)
 
 
-@pytest.mark.parametrize(("place", "name"), NAMED)
-def test_class_or_function_named_in_architecture_exists(place: str, name: str):
-    body = ast.parse((ORACLE / place).read_text("utf-8")).body
-    for part in name.split("."):
-        named = [node for node in body if getattr(node, "name", None) == part]
-        assert named, f"{place}: {name}"
-        body = getattr(named[0], "body", [])
+def test_class_or_function_named_in_architecture_exists():
+    for place, name in NAMED:
+        body = ast.parse((ORACLE / place).read_text("utf-8")).body
+        for part in name.split("."):
+            named = [node for node in body if getattr(node, "name", None) == part]
+            assert named, f"{place}: {name}"
+            body = getattr(named[0], "body", [])
 
 
 def test_log_and_transaction_paths_have_at_most_twelve_steps():

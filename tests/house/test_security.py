@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
-import pytest
-
 from oracle.bindings.qos_roots import (
     encode_accuse_call,
     encode_clear_call,
@@ -61,20 +59,20 @@ def points(page: Path) -> Iterator[tuple[str, str]]:
             yield f"{page.stem}: {cells[0]}", cells[-1]
 
 
-@pytest.mark.parametrize(("point", "seen_to"), [row for page in PAGES for row in points(page)])
-def test_every_security_point_names_a_test_a_check_or_an_operator_duty(point: str, seen_to: str):
-    tests, proofs = _TEST.findall(seen_to), _PROOF.findall(seen_to)
-    checks, targets = _CHECKED.findall(seen_to), _TARGET.findall(seen_to)
-    invariants = _INVARIANT.findall(seen_to)
-    assert tests or proofs or invariants or checks or targets or _DUTY.search(seen_to), point
-    for path, test in tests:
-        assert f"def {test}(" in (ROOT / path).read_text("utf-8"), f"{path}::{test}"
-    for contract, check in proofs:
-        source = ROOT / f"tests/contracts/audit/checks/{contract}.sol"
-        assert f"function {check}(" in source.read_text("utf-8"), check
-    assert [name for path, name in invariants if name not in _list_invariants(path)] == []
-    assert [check for check in checks if f'"{check}' not in _CHECKS] == []
-    assert [target for target in targets if f"\n{target}:" not in _TARGETS] == []
+def test_every_security_point_names_a_test_a_check_or_an_operator_duty():
+    for point, seen_to in [row for page in PAGES for row in points(page)]:
+        tests, proofs = _TEST.findall(seen_to), _PROOF.findall(seen_to)
+        checks, targets = _CHECKED.findall(seen_to), _TARGET.findall(seen_to)
+        invariants = _INVARIANT.findall(seen_to)
+        assert tests or proofs or invariants or checks or targets or _DUTY.search(seen_to), point
+        for path, test in tests:
+            assert f"def {test}(" in (ROOT / path).read_text("utf-8"), f"{path}::{test}"
+        for contract, check in proofs:
+            source = ROOT / f"tests/contracts/audit/checks/{contract}.sol"
+            assert f"function {check}(" in source.read_text("utf-8"), check
+        assert all(name in _list_invariants(path) for path, name in invariants), point
+        assert [check for check in checks if f'"{check}' not in _CHECKS] == [], point
+        assert [target for target in targets if f"\n{target}:" not in _TARGETS] == [], point
 
 
 def _list_invariants(path: str) -> list[str]:

@@ -1,6 +1,8 @@
 """What CI leaves to the night of the tests that it plays."""
 
-from tests.support.suites import first_forms
+import pytest
+
+from tests.support.suites import first_forms, is_slow_module
 
 TEST = "tests/integration/evm/test_kicking.py::test_a_node_is_kicked_out"
 
@@ -19,3 +21,18 @@ def test_every_slow_test_runs_in_ci_with_one_parameter_set():
     assert {form.partition("[")[0] for form in first_forms(tests)} == {
         test.partition("[")[0] for test in tests
     }
+
+
+@pytest.mark.parametrize(
+    ("source", "is_slow"),
+    [
+        ("pytestmark = pytest.mark.slow\n", True),
+        ("pytestmark = [\n    pytest.mark.evm,\n    pytest.mark.slow,\n]\n", True),
+        ("pytestmark = pytest.mark.evm\n", True),
+        ("pytestmark = pytest.mark.evm\n@pytest.mark.main_path\n", False),
+        ("pytestmark = pytest.mark.timeout(900)\n@pytest.mark.slow\n", False),
+        ("@pytest.mark.slow\n", False),
+    ],
+)
+def test_module_is_left_out_only_if_its_own_marks_make_every_test_slow(source, is_slow):
+    assert is_slow_module(source) is is_slow

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.house.product import PACKAGES, ROOT
+from tests.house.product import PACKAGES, ROOT, list_nodes, parse_package
 
 BASELINE = Path(__file__).with_name("vocabulary.json")
 # A name of these words alone does not say what it holds: they are participles of speech, pronouns,
@@ -63,8 +63,8 @@ class Finding(NamedTuple):
 def empty_names(root: Path, packages: Iterable[str]) -> Iterator[Finding]:
     """Yield the names of the product that are made of empty words."""
     for package in packages:
-        for path in sorted((root / package).rglob("*.py")):
-            for kind, name, line in _names(ast.parse(path.read_text("utf-8"))):
+        for path, tree in parse_package(root, package).items():
+            for kind, name, line in _names(tree):
                 if is_empty(kind, name):
                     where = f"{path.relative_to(root)}:{line}"
                     yield Finding(package, kind, name, where)
@@ -104,8 +104,8 @@ def count_dialect_words(root: Path) -> dict[str, dict[str, int]]:
 def wrong_predicates(root: Path, packages: Iterable[str]) -> Iterator[str]:
     """Yield the functions called is_, has_ or can_ that are not annotated to return a bool."""
     for package in packages:
-        for path in sorted((root / package).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for path, tree in parse_package(root, package).items():
+            for node in list_nodes(tree):
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (
                     node.name.lstrip("_").startswith(PREDICATES) and not _returns_bool(node)
                 ):
@@ -162,8 +162,8 @@ def _texts(root: Path) -> Iterator[tuple[str, Path, str]]:
             yield "NatSpec", path, "\n".join(x for x in map(str.strip, lines) if x[:3] == "///")
 
 
-def _names(tree: ast.AST) -> Iterator[tuple[str, str, int]]:
-    for node in ast.walk(tree):
+def _names(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
+    for node in list_nodes(tree):
         if isinstance(node, ast.arg):
             yield "parameter", node.arg, node.lineno
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):

@@ -11,7 +11,8 @@ with at most 15 examples, and slow tests with one parameter set.
 The marks follow from a test's location and fixtures, so that authors need not set them.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -30,30 +31,53 @@ SLOW_FOLDERS = (
 )
 # CI runs a selection of this folder that the folder itself chooses.
 _LIES = _TESTS / "faults" / "lies"
+_MODULE_MARKS = re.compile(r"^pytestmark = (\[[^\]]*|.*)", re.MULTILINE)
 # Fixtures with a chain: Anvil's own, or one with our network.
 _CHAINS = {"fresh_chain", "network"}
 _SERVERS = {"postgresql_server", "new_postgresql_store"}
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Ignore the slow folders in a run that would not execute any of their tests."""
-    is_named = any(str(collection_path) in arg for arg in config.args)
-    return True if is_quick(config) and collection_path in SLOW_FOLDERS and not is_named else None
+    """Ignore the folders and files of which a quick run would execute no test.
+
+    They would be a quarter of the tests that every worker collects.
+    """
+    if not is_quick(config) or any(str(collection_path) in arg for arg in config.args):
+        return None
+    is_slow = collection_path in SLOW_FOLDERS or (
+        collection_path.suffix == ".py" and is_slow_module(collection_path.read_text("utf-8"))
+    )
+    return True if is_slow else None
+
+
+def is_slow_module(source: str) -> bool:
+    """Return whether the marks of a test module make all of its tests slow."""
+    marks = _MODULE_MARKS.search(source)
+    return marks is not None and (
+        "mark.slow" in marks[1] or ("mark.evm" in marks[1] and "mark.main_path" not in source)
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark every test, before tests are deselected by their marks."""
-    folders = {item.path: _folder(item.path) for item in items}
-    faults, forms = [], []
+    folders = {path: _folder(path) for path in {item.path for item in items}}
     for item in items:
-        folder = folders[item.path]
-        if folder is not None or needs_a_server(item):
+        if folders[item.path] is not None or needs_a_server(item):
             item.add_marker(pytest.mark.slow)
-        if folder in FAULTS:
-            faults.append(item)
-        elif _LIES not in item.path.parents and _is_in_ci(item):
-            forms.append(item)
+    if not is_quick(config):
+        _mark_nightly(items, folders)
+
+
+def _mark_nightly(items: list[pytest.Item], folders: Mapping[Path, Path | None]) -> None:
+    """Mark the slow tests that CI leaves out."""
+    lies = {path for path in folders if _LIES in path.parents}
+    faults = [item for item in items if folders[item.path] in FAULTS]
+    forms = [
+        item
+        for item in items
+        if folders[item.path] not in FAULTS and item.path not in lies and _is_in_ci(item)
+    ]
     chosen = representatives(item.nodeid for item in faults)
     chosen |= first_forms(item.nodeid for item in forms)
     for item in (*faults, *forms):

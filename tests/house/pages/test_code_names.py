@@ -1,12 +1,10 @@
 """Docstrings and comments of the product name only what exists: a rename must take them along."""
 
-import io
+import ast
 import re
-import tokenize
-from functools import cache
-from pathlib import Path
+from collections.abc import Iterator
 
-from tests.house.product import ROOT, SOURCES
+from tests.house.product import ROOT, list_nodes, parse_sources
 
 # Names in backticks with an underscore or a capital inside, and names of errors.
 _QUOTED = re.compile(r"`(?:[\w.]*\.)?(\w+?)(?:\(\))?`")
@@ -19,49 +17,56 @@ _OTHER_SOURCES = (
 )
 
 
-def is_docstring(text: str) -> bool:
-    return text.lstrip("rf").startswith('"""')
-
-
 def named(text: str) -> set[str]:
     """Return the code names in a docstring or a comment."""
     quoted = {name for name in _QUOTED.findall(text) if re.search(r"_|[a-z][A-Z]", name)}
     return quoted | set(_ERROR.findall(text))
 
 
-@cache
-def list_tokens(path: Path) -> list[tokenize.TokenInfo]:
-    return list(tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline))
+def split_prose(source: str, tree: ast.Module) -> tuple[list[tuple[int, str]], str]:
+    """Return the docstrings and comments of a module with their lines, and the rest of it."""
+    lines = source.splitlines()
+    prose = []
+    for node in list_nodes(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            first, last = node.lineno, node.end_lineno or node.lineno
+            prose.append((first, "\n".join(lines[first - 1 : last])))
+            lines[first - 1 : last] = [""] * (last - first + 1)
+    for number, line in enumerate(lines, 1):
+        # A comment that shares its line with a string is read as code.
+        code, mark, comment = line.partition("#")
+        if mark and '"' not in line:
+            prose.append((number, comment))
+            lines[number - 1] = code
+    return prose, "\n".join(lines)
 
 
-@cache
-def code_words() -> frozenset[str]:
-    words = set[str]()
-    for path in SOURCES:
-        for token in list_tokens(path):
-            if token.type == tokenize.NAME:
-                words.add(token.string)
-            elif token.type == tokenize.STRING and not is_docstring(token.string):
-                words.update(re.findall(r"\w+", token.string))
-    # Tests are most of the code. Their comments count as code, because reading tokens is slow.
+def read_other_words() -> Iterator[str]:
+    """Yield the words of tests and settings. Their comments count as code, which is faster."""
     for pattern in _OTHER_SOURCES:
         for path in ROOT.glob(pattern):
-            words.update(re.findall(r"\w+", path.read_text("utf-8")))
-    return frozenset(words)
+            yield from re.findall(r"\w+", path.read_text("utf-8"))
 
 
 def test_every_code_name_in_docstrings_and_comments_exists():
-    names = {
-        f"{path.relative_to(ROOT)}:{token.start[0]}: {name}"
-        for path in SOURCES
-        for token in list_tokens(path)
-        if token.type == tokenize.COMMENT
-        or (token.type == tokenize.STRING and is_docstring(token.string))
-        for name in named(token.string) - code_words() - _FOREIGN
-    }
-    assert names == set()
+    words, prose = {*_FOREIGN, *read_other_words()}, []
+    for path, tree in parse_sources().items():
+        texts, code = split_prose(path.read_text("utf-8"), tree)
+        prose += [(f"{path.relative_to(ROOT)}:{line}", text) for line, text in texts]
+        words.update(re.findall(r"\w+", code))
+    assert [
+        f"{place}: {name}" for place, text in prose for name in sorted(named(text) - words)
+    ] == []
 
 
 def test_code_names_are_found_in_text():
     text = "See `Store.read_transaction()` and `x`; raises InputError, `toFixed`."
     assert named(text) == {"read_transaction", "InputError", "toFixed"}
+
+
+def test_docstrings_and_comments_are_no_code():
+    source = '"""Uses `gone_away`."""\nx = 1  # and `lost_too`\ny = "# kept_name"\n'
+    prose, code = split_prose(source, ast.parse(source))
+    assert [named(text) for _, text in prose] == [{"gone_away"}, {"lost_too"}]
+    assert "kept_name" in code
+    assert "gone_away" not in code

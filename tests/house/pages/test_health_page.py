@@ -10,12 +10,12 @@ from oracle.daemon.index_job import UNCONFIRMED_SECONDS
 from oracle.domain.health import Condition
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS
 from oracle.queries.health import is_report_late
+from tests.house.product import list_nodes, parse_package, parse_sources
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs/explanation/health.md").read_text("utf-8")
 ROWS = re.findall(r"^\| `([A-Z-]+)` \| (\w+) \| (.+) \| (.+) \| (.+) \|$", PAGE, re.MULTILINE)
-# Where `DaemonHealth.health` gets its findings; the reporter adds the disk for metrics alone.
-RAISING = ("oracle/daemon",)
+# Modules of the daemon that raise no condition of `/readyz`.
 ONLY_METRICS = ("oracle/daemon/health_reporter.py", "oracle/daemon/web/pages")
 LIMITS = {
     Condition.NO_ENDPOINT: f"after {READY_WITHIN_SECONDS:.0f} s",
@@ -29,7 +29,7 @@ LIMITS = {
 def conditions_in(tree: ast.AST) -> Iterator[Condition]:
     """Yield the conditions that code mentions, `Condition.HALTED`."""
     names = Condition.__members__
-    for node in ast.walk(tree):
+    for node in list_nodes(tree):
         match node:
             case ast.Attribute(value=ast.Name(id="Condition"), attr=name) if name in names:
                 yield Condition[name]
@@ -37,20 +37,18 @@ def conditions_in(tree: ast.AST) -> Iterator[Condition]:
 
 def raised_by_the_process() -> set[Condition]:
     """Return the conditions that the daemon's own code raises, and those of the contract."""
-    paths = [
-        path
-        for top in RAISING
-        for path in ([ROOT / top] if top.endswith(".py") else (ROOT / top).rglob("*.py"))
-        if not str(path.relative_to(ROOT)).startswith(ONLY_METRICS)
-    ]
-    queries = ast.parse((ROOT / "oracle/queries/health.py").read_text("utf-8"))
+    queries = parse_sources()[ROOT / "oracle/queries/health.py"]
     (contract,) = (
         node
         for node in queries.body
         if isinstance(node, ast.FunctionDef) and node.name == "list_contract_findings"
     )
-    trees = [contract, *(ast.parse(path.read_text("utf-8")) for path in paths)]
-    return {condition for tree in trees for condition in conditions_in(tree)}
+    trees = [
+        tree
+        for path, tree in parse_package(ROOT, "oracle/daemon").items()
+        if not str(path.relative_to(ROOT)).startswith(ONLY_METRICS)
+    ]
+    return {condition for tree in (contract, *trees) for condition in conditions_in(tree)}
 
 
 def test_every_condition_is_on_page_as_declared():
@@ -78,8 +76,8 @@ def test_every_condition_is_raised():
     declared = ROOT / "oracle/domain/health.py"
     raised = {
         condition
-        for path in (ROOT / "oracle").rglob("*.py")
+        for path, tree in parse_package(ROOT, "oracle").items()
         if path != declared
-        for condition in conditions_in(ast.parse(path.read_text("utf-8")))
+        for condition in conditions_in(tree)
     }
     assert raised == {*Condition}

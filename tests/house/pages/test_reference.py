@@ -12,7 +12,7 @@ from reference import cli_page, contracts_page, http_page, metrics_page, setting
 from reference.natspec import read_declarations
 from reference.pages import PAGES
 from reference.source_comments import read_field_comments
-from tests.house.product import SOURCES
+from tests.house.product import list_nodes, parse_sources
 
 COMMITTED = Path(__file__).resolve().parents[3] / "docs" / "reference"
 LEAST_WORDS = 3
@@ -60,8 +60,8 @@ def test_every_command_and_option_has_help_text():
 
 def logged() -> Iterator[str]:
     """Yield every event that a module of ours logs."""
-    for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for tree in parse_sources().values():
+        for node in list_nodes(tree):
             if isinstance(node, ast.Call) and (place := _place_of_event(node)) is not None:
                 yield from _text(node.args[place : place + 1])
 
@@ -82,13 +82,6 @@ def _text(arguments: list[ast.expr]) -> Iterator[str]:
 def test_logged_events_equal_listed_events():
     assert set(logged()) == set(LOG_EVENTS)
     assert silent(iter(LOG_EVENTS.items())) == []
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_every_page_can_be_generated(name: str):
-    page = PAGES[name]()
-    assert page.startswith("# ")
-    assert len(page.splitlines()) > 10
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -174,13 +174,13 @@ def test_every_command_with_json_option_is_covered():
     assert answering == CALLED.keys() | BY_ITSELF
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_command_without_settings_logs_to_stderr(capsys: Capture, name: str):
-    assert run([*name.split(), "--help"]) == 0
-    capsys.readouterr()
-    structlog.get_logger().warning(LOGGED)
-    written = capsys.readouterr()
-    assert (LOGGED in written.err, written.out) == (True, "")
+def test_command_without_settings_logs_to_stderr(capsys: Capture):
+    for name in ("status", "run", "rules list"):
+        assert run([*name.split(), "--help"]) == 0, name
+        capsys.readouterr()
+        structlog.get_logger().warning(LOGGED)
+        written = capsys.readouterr()
+        assert (LOGGED in written.err, written.out) == (True, ""), name
 
 
 @pytest.mark.parametrize("name", sorted(CALLED))
