@@ -55,7 +55,7 @@ ACTIONS: Mapping[str, RefusalAction] = {
     # Words: all are written already, or would exceed the limit on falls.
     "NothingWritten": RefusalAction.DROP,
     "NotAllowed": RefusalAction.DROP,
-    # Objections: the node made another one meanwhile, or the signature does not count any more.
+    # Objections: the node made another one meanwhile, or the signature is no longer valid.
     "WrongSeq": RefusalAction.DROP,
     "ObjectionExpired": RefusalAction.DROP,
     "NotSignedByNode": RefusalAction.DROP,

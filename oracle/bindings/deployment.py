@@ -86,8 +86,8 @@ NO_KICK_FLOORS = ContractKickLimits(
     bucket_per_frame=2**16 - 1,
     bucket_frame=1,
 )
-# Rounds whose roots the contract keeps, and newer rounds after which a root counts where a wrong
-# one must be struck first.
+# Number of rounds whose roots the contract keeps, and number of newer rounds after which a root is
+# used, so that a wrong one can be struck first.
 DEFAULT_KEPT_ROUNDS, DEFAULT_LAG_ROUNDS = 256, 2
 
 # Gas of a deployment: the transaction, the creation and a constructor of some calls; each byte of

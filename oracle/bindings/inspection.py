@@ -15,13 +15,13 @@ from oracle.signing.typed_data import MAX_TTL_SECONDS
 class ExpectedConfiguration:
     """The configuration that the contract must match; keys that are None are not compared."""
 
-    # The only contract that kickouts may call, if they call one; None: not compared.
+    # The only contract that kickouts may call, if they call one; None if not compared.
     target: Address | None
     rules_hash: Hash
     settings: ReportSettings
     signer: Address | None
     transmitter: Address | None
-    # The minimum anchor window in blocks; None: not compared.
+    # The minimum anchor window in blocks; None if not compared.
     anchor_window: int | None = None
     # Whether other reporters are configured whose signatures can be collected.
     has_peers: bool = True

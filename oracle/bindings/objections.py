@@ -20,7 +20,7 @@ CONTRACT = "roots/Objections"
 
 
 class ObjectionsConfiguration(NamedTuple):
-    """The contract's code, and the oracle whose kickouts are meant."""
+    """The contract's code, and the oracle whose kickouts the objections concern."""
 
     code: str
     oracle: Address
@@ -57,7 +57,7 @@ class ObjectionsContract:
 def find_objections_mismatches(
     configuration: ObjectionsConfiguration, oracle: Address
 ) -> list[ContractMismatch]:
-    """Return everything that shows that a contract does not hold objections to this oracle."""
+    """Return why a contract does not take the objections to kickouts of this oracle."""
     comparisons = (
         (
             "code hash",
@@ -79,5 +79,5 @@ def build_objections_code(oracle: Address) -> str:
 
 
 def encode_object_for_call(statement: ObjectionStatement, signature: bytes) -> str:
-    """Return the calldata by which anyone brings a signed objection."""
+    """Return the calldata with which anyone submits a signed objection."""
     return encode_call(CONTRACT, "objectFor", astuple(statement), signature)

@@ -34,7 +34,7 @@ _CALL_COST_WORDS = 6
 
 @dataclass(frozen=True, slots=True)
 class StoredWord:
-    """Sixteen lanes in the contract and the round from which they are; round 0: never written."""
+    """Sixteen lanes in the contract, and the round from which they are; 0 if never written."""
 
     lanes: int
     round: int

@@ -37,7 +37,7 @@ ROLE_ID_BY_NAME: Mapping[str, bytes] = {
     ADMIN_NAME: bytes(32),
 }
 _ROLE_GRANTED_TOPIC = "0x" + keccak(b"RoleGranted(bytes32,address,address)").hex()
-# Blocks per request; halved if an endpoint refuses so many.
+# Blocks per request; halved if an endpoint refuses a request of this size.
 _MAX_BLOCKS = 100_000
 _NO_PREDECESSOR = bytes(32)
 

@@ -18,7 +18,7 @@ HOT_SET_KINDS = (BRING_WORDS, BIND_NODES)
 
 @dataclass(slots=True)
 class HotSetProgress:
-    """The part of the contract that needs no further read; a restart or a reorg begins anew.
+    """The part of the contract that needs no further read; a restart or a reorg resets it.
 
     `words_root` and `seats_root` are the roots of the rounds of which nothing was left to bring or
     to bind after the head start of lower ranks. The nodes of all seats below `bound_seats` are
@@ -37,7 +37,7 @@ class HotSetProgress:
         return self.words_root == self.seats_root == root
 
     def reset_after_reorg(self, reorg_id: int) -> None:
-        """Begin anew if the chain was reorganised, because a call may have left the chain."""
+        """Reset the progress if the chain was reorganised, because a call may have left it."""
         if reorg_id != self.reorg_id:
             self.words_root = self.seats_root = None
             self.bound_seats, self.reorg_id = 0, reorg_id

@@ -28,7 +28,7 @@ from oracle.txmgr.deferral import find_held_subjects
 
 # The priority of the hot set's calls, which are sent after reports and kickouts.
 PRIORITY = 300
-# The maximum number of calls planned in one step, because a new round makes unsent calls void.
+# The maximum number of calls planned in one step, because a new round invalidates unsent calls.
 _MAX_CALLS_PER_STEP = 16
 # The lanes of 1,024 nodes, for up to 1.6 million gas if they are written for the first time.
 _MAX_RUN_WORDS = 64
@@ -49,9 +49,9 @@ class _PlannedCall(NamedTuple):
 def plan_hot_set_calls(context: HotSetContext, heads: Heads) -> StepResult | None:
     """Plan calls after the last accepted round; return None if nothing is left to do.
 
-    Nothing is planned while earlier calls are pending, or while a report is in flight that makes
-    the proofs void. Transmitters of a lower rank have a head start after each round: only what
-    they left of a round whose head start is over is planned, with proofs of the last round.
+    Nothing is planned while earlier calls are pending, or while a report is in flight that
+    invalidates the proofs. Transmitters of a lower rank have a head start after each round: only
+    what they left of a round whose head start is over is planned, with proofs of the last round.
 
     Raises:
         TransientError: no endpoint answers.
@@ -248,7 +248,7 @@ def _enqueue_calls(
                 calldata=calldata,
                 subject=subject,
                 round=last_round.round,
-                # A fork below the round's block makes the proofs void.
+                # A fork below the round's block invalidates the proofs.
                 as_of_block=last_round.at.block,
                 priority=PRIORITY,
             )

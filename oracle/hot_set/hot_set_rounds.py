@@ -9,7 +9,7 @@ from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.reports.lanes import pack_lane_words
 from oracle.domain.roots.pieces import PiecedRound
 from oracle.errors import TransientError
-from oracle.indexer.round_leaves import LeafCache, load_round_lanes, load_round_of
+from oracle.indexer.round_leaves import LeafCache, load_pieced_round, load_round_lanes
 from oracle.store.database import Store
 from oracle.telemetry.outbox_counts import MAX_LAG_ROUNDS, HotSetLag
 
@@ -41,7 +41,7 @@ def load_hot_set_round(
         accepted = uow.rounds.get_accepted_round(round_number)
         if accepted is None or uow.rounds.is_struck(round_number):
             return None
-        pieced_round = load_round_of(uow, leaf_cache, accepted)
+        pieced_round = load_pieced_round(uow, leaf_cache, accepted)
         if pieced_round is None:
             return None
         lanes = load_round_lanes(uow, leaf_cache, accepted)

@@ -45,7 +45,7 @@ def collect_signatures(
 
 
 def find_unknown_signer_reason(context: QuorumContext, contract_status: RootsStatus) -> str | None:
-    """Return why our signer's statements do not count, or None if the contract lists it."""
+    """Return why this reporter's statements do not count, or None if the contract lists it."""
     own_signer = context.account_context.sender_account.signer.address
     if own_signer in contract_status.signers:
         return None
@@ -66,7 +66,7 @@ def _load_counted_signatures(
 
 def load_signatures(uow: UnitOfWork, record: SignedStatement) -> dict[Address, bytes]:
     """Return every stored signature of this digest, by signer."""
-    # In reverse, so that our own signature replaces a copy from a peer.
+    # In reverse, so that this reporter's own signature replaces a copy from a peer.
     return {
         statement.signer: statement.signature
         for statement in reversed(list_round_statements(uow, record.contract, record.round))
@@ -144,7 +144,7 @@ def _warn_of_unknown_signers(
 def _filter_new_messages(
     context: QuorumContext, round_number: int, messages: list[tuple[str, ReportMessage]]
 ) -> list[tuple[str, ReportMessage]]:
-    """Return the messages about our contract and this round that are not stored yet.
+    """Return the messages about this contract and round that are not stored yet.
 
     Messages about blocks that are not indexed yet are left out.
     """
@@ -174,7 +174,7 @@ def _store_signatures(
 ) -> int:
     """Store new statements, and return their number.
 
-    Once a signer has reached the limit, only statements equal to our own are stored.
+    Once a signer has reached the limit, only statements equal to this reporter's are stored.
     """
     if not messages:
         return 0

@@ -1,4 +1,4 @@
-"""Detects accepted rounds with a signature of our key that this database did not create.
+"""Detects accepted rounds with a signature of this reporter that its database lacks.
 
 The contract names the signers of each round. Such a signature means that the key was stolen, or
 that a database was lost. Statements in a lost database may still land and conflict with new ones.
@@ -26,7 +26,7 @@ _MAX_SCANNED_ROUNDS = 50
 def check_for_foreign_signatures(context: QuorumContext, heads: Heads) -> StepResult | None:
     """Check the new rounds for foreign signatures; return None if there are none.
 
-    After a foreign signature our key signs nothing for a report's time to live. This embargo is
+    After a foreign signature the key signs nothing for a report's time to live. This embargo is
     stored, and every further foreign signature starts it again. Signatures from before the first
     check at the head are ignored, because this database may lack their statements.
     """
@@ -64,7 +64,7 @@ def _build_first_bookmark(context: QuorumContext, uow: UnitOfWork, heads: Heads)
 def _list_foreign_rounds(
     context: QuorumContext, uow: UnitOfWork, since: int, last_root: str
 ) -> list[RoundAccepted]:
-    """Return the rounds after `last_root` that our key signed, but not in this database.
+    """Return the rounds after `last_root` that the key signed, but not in this database.
 
     If a reorg removed the round of `last_root`, all rounds since the first check are checked.
     """

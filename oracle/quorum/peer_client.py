@@ -27,7 +27,7 @@ class Peer:
     """Another reporter; its URL may hold a secret, so only scheme, host and port are shown."""
 
     def __init__(self, url: str, timeout_seconds: float, access: HttpAccess | None = None) -> None:
-        """Create the peer; `access` holds our credentials if the peer requires them.
+        """Create the peer; `access` holds the credentials that the peer requires, if any.
 
         `timeout_seconds` is the maximum duration of a response.
 
@@ -168,7 +168,7 @@ class PeerClients:
         return self._fetch_from_all(round_number)
 
     def refetch_statements(self, round_number: int) -> list[tuple[str, ReportMessage]]:
-        """Fetch the statements about a settled round again if that is due; it is a few times."""
+        """Fetch the statements about a settled round again, if a refetch is due."""
         now = self._clock()
         attempts, last_fetch = self._refetches_by_round.pop(round_number, (0, now))
         is_due = (

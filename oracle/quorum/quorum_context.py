@@ -15,8 +15,9 @@ class MissingSignatures:
     """Why the next report lacks signatures; written only when a push is planned.
 
     `missing_reason` lists the signers that have not signed the scheduled report for a while.
-    `signer_reason` is why our own signatures do not count. `evidence_reason` is why we do not sign
-    a report that makes a kickout due. Each is None if no signature is missing for that reason.
+    `signer_reason` is why this reporter's signatures do not count. `evidence_reason` is why it
+    does not sign a report that makes a kickout due. Each is None if no signature is missing for
+    that reason.
     """
 
     missing_reason: str | None = None
@@ -45,8 +46,8 @@ class MissingSignatures:
 class QuorumContext:
     """The context of a reporter in a k-of-n quorum.
 
-    `account_context` holds the account that sends and the key that signs. `board` publishes our
-    statements to the other reporters, and `peers` are the clients that fetch theirs. `settings`
+    `account_context` holds the account that sends and the key that signs. `board` publishes this
+    reporter's statements to the others, and `peers` are the clients that fetch theirs. `settings`
     holds the time to live of a statement.
     """
 

@@ -94,7 +94,7 @@ def _can_sign(
     cursor = uow.cursor.get()
     if embargo_end is not None and (cursor is None or cursor.time < embargo_end):
         return False
-    # Statements that our key signed in another process, received from a peer, conflict as well.
+    # Statements that the key signed in another process, received from a peer, conflict as well.
     signed_elsewhere = [
         peer_statement
         for peer_statement in uow.peer_statements.list_for_round(record.contract, record.round)

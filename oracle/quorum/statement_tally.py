@@ -1,4 +1,4 @@
-"""Compares the statements of other reporters with our own.
+"""Compares the statements of other reporters with those of this one.
 
 The comparison finds disagreement, equivocation and reports that can no longer get a quorum.
 """
@@ -37,7 +37,7 @@ class SignerTally:
 
     @property
     def quorum_obstacle(self) -> str | None:
-        """Return why our statement cannot get a quorum, or None if it has or may get one."""
+        """Return why the statement cannot get a quorum, or None if it has or may get one."""
         for digest, signers in self.conflicting.items():
             if len(signers) >= self.quorum:
                 return (
@@ -112,10 +112,10 @@ def conflicts_with_own_report(
     statement: SignedStatement,
     contract_status: RootsStatus,
 ) -> bool:
-    """Return whether a report's statement may still land but matches no report that we cut.
+    """Return whether a report's statement may still land but matches no report cut here.
 
-    A statement that equals any of our reports is no conflict. A statement from a period in which
-    we did not cut every report cannot be compared.
+    A statement that equals any of this reporter's reports is no conflict. A statement from a
+    period in which this reporter did not cut every report cannot be compared.
     """
     if find_expiry_reason(uow, statement, contract_status) is not None:
         return False
@@ -129,14 +129,15 @@ def conflicts_with_own_report(
 def differs_from_own_report(
     uow: UnitOfWork, statement: SignedStatement, contract_status: RootsStatus
 ) -> bool:
-    """Return whether a statement, even an expired one, differs from our report of the same block.
+    """Return whether a statement, even an expired one, differs from the report cut here.
 
-    A statement about another round, or whose block is on another fork, cannot be compared.
+    Reports as of the same block are compared. A statement about another round, or whose block is
+    on another fork, cannot be compared.
     """
     as_of = statement.as_of_block
     for own_report in uow.reports.list_between(as_of, as_of):
         own_place = own_report.report.as_of.hash, own_report.report.head_round + 1
-        # If the rules have changed since, our own root has changed as well.
+        # If the rules have changed since, this reporter's root has changed as well.
         is_same_rules = statement.config == contract_status.config
         if own_place == (statement.as_of_hash, statement.round) and is_same_rules:
             return own_report.report.root != statement.root
@@ -150,7 +151,7 @@ def log_conflicts(
     message: ReportMessage,
     contract_status: RootsStatus,
 ) -> None:
-    """Log a statement that conflicts with our report or with its signer's earlier statements.
+    """Log a statement that conflicts with this reporter or with its signer's statements.
 
     `message` is the statement as it was received.
     """
@@ -201,14 +202,14 @@ def _is_same_report(report: Report, statement: SignedStatement) -> bool:
 
 
 def _compute_period(context: QuorumContext, uow: UnitOfWork, statement: SignedStatement) -> int:
-    """Return the period of a statement, assuming that the other reporter has our settings."""
+    """Return the period of a statement, assuming that all reporters have the same settings."""
     block = uow.blocks.get_canonical(statement.as_of_block)
     time = statement.deadline - context.settings.ttl_seconds if block is None else block.time
     return time // context.settings.period_seconds
 
 
 def _load_own_values(uow: UnitOfWork, statement: SignedStatement) -> dict[str, str | int]:
-    """Return root and period of our report of the same block, or an empty dict without one."""
+    """Return root and period of the report of the same block, or an empty dict without one."""
     own_reports = uow.reports.list_between(statement.as_of_block, statement.as_of_block)
     if not own_reports:
         return {}

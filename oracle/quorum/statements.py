@@ -44,7 +44,7 @@ def build_report_statement(report: Report, contract_status: RootsStatus) -> Repo
 
 
 def build_report_record(context: QuorumContext, statement: ReportStatement) -> SignedStatement:
-    """Return the record of a report's statement; the signer is zero if we have no key."""
+    """Return the record of a report's statement; the signer is zero without a key."""
     sender_account = context.account_context.sender_account
     return SignedStatement(
         chain_id=sender_account.domain.chain_id,
@@ -65,7 +65,7 @@ def build_report_record(context: QuorumContext, statement: ReportStatement) -> S
 def is_report_in_flight(uow: UnitOfWork, account: Account) -> bool:
     """Return whether a signed report has a nonce and may land before the next call.
 
-    The next round makes the proofs of other calls void.
+    The next round invalidates the proofs of other calls.
     """
     intents = uow.outbox.intents.list_in_states(account, _IN_FLIGHT_STATES)
     return any(intent.request.digest is not None for intent in intents)
@@ -74,7 +74,7 @@ def is_report_in_flight(uow: UnitOfWork, account: Account) -> bool:
 def list_round_statements(
     uow: UnitOfWork, contract: Address, round_number: int
 ) -> list[SignedStatement]:
-    """Return the stored statements of a round, including expired ones: ours, then the peers'."""
+    """Return the stored statements of a round, even expired ones; own ones come first."""
     return [
         *uow.statements.list_for_round(contract, round_number),
         *uow.peer_statements.list_for_round(contract, round_number),

@@ -101,7 +101,7 @@ class AnswerStatement:
         return _hash_typed_data(build_typed_data(self, domain))
 
 
-# What a reporter signs.
+# The statements that a reporter signs.
 SignableStatement = ReportStatement | AnswerStatement
 
 
@@ -133,8 +133,8 @@ def compute_config_digest(
 ) -> Hash:
     """Return the digest of a configuration, as the contract computes it.
 
-    The daemon reads the digest from the contract. This function is the written rule that the
-    vectors, and the contract's own digest, are tested against.
+    The daemon reads the digest from the contract. Tests compare the result with the vectors and
+    with the contract's own digest.
 
     Every change of signers, rules, chain or contract invalidates existing signatures. See
     docs/reference/report-format.md#what-is-signed.
