@@ -201,7 +201,7 @@ class NoticeCollector:
     def _collect_forecast_notices(
         self, uow: UnitOfWork, blocks: BlockRange, time: int
     ) -> list[Notice]:
-        """Return notices of members that a score in these blocks brought near a kickout, or far.
+        """Return notices of members that a score in these blocks brought near a kickout, or away.
 
         The forecast is made from the node's row, which is as of the cursor's time, so a node with
         a newer score is left to the blocks of that score. The notice belongs to the block of the
@@ -389,7 +389,7 @@ def _build_rules_notices(uow: UnitOfWork, blocks: BlockRange) -> Iterator[tuple[
 def _build_objection_notices(
     uow: UnitOfWork, blocks: BlockRange
 ) -> Iterator[tuple[Position, Notice]]:
-    """Yield a notice of each objection, without its words, which are those of a stranger."""
+    """Yield a notice of each objection, without its text, which is untrusted."""
     for objection in uow.objections.list_between(blocks):
         body = {
             "objection": objection.seq,

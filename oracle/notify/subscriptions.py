@@ -26,7 +26,7 @@ _MAIL_ADDRESS = re.compile(
     r"[A-Za-z0-9._+-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,24}"
 )
 _URL_CHARACTERS = re.compile(r"[!-~]+")
-# Seconds for which ended subscriptions are listed with their reason.
+# A day, and the seconds for which ended subscriptions are listed with their reason.
 _DAY_SECONDS, _RETENTION_SECONDS = 86_400, 30 * 86_400
 # Subscriptions of a node, and for a target, that may be created within a day. Each sends one
 # confirmation to an address that may be somebody else's.
@@ -44,7 +44,7 @@ class SubscriptionLimitError(SubscriptionError):
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionTerms:
-    """What the operator permits.
+    """The limits that the operator sets for subscriptions.
 
     `site` is the URL of the pages, which owners sign and links begin with. `allow_http` permits
     webhooks without TLS.
@@ -106,7 +106,7 @@ class SubscriptionIntake:
     def handle_request(
         self, request: NoticeRequest, raw_signature: bytes
     ) -> tuple[list[Subscription], Subscription | None]:
-        """Do what a signed request asks; return the node's subscriptions, and the new one if any.
+        """Carry out a signed request; return the node's subscriptions, and the new one if any.
 
         Raises:
             SubscriptionError: the request is invalid, or its signature is not the node's.
@@ -154,7 +154,7 @@ class SubscriptionIntake:
         return entry
 
     def confirm(self, entry: Subscription) -> None:
-        """Activate a subscription of which a mail with its link was sent."""
+        """Activate a subscription to which a mail with its link was sent."""
         with self.store.transaction() as uow:
             if entry.state == SubscriptionState.UNCONFIRMED:
                 activate(uow, entry.id, int(self.clock()))

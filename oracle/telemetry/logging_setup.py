@@ -53,7 +53,7 @@ class LogStream:
 
     The daemon survives a full disk under its log, because its work does not depend on the log. The
     next written line is preceded by the number of lost lines. A broken pipe still raises an error,
-    because nothing can read the log any more.
+    because nothing can read the log then.
     """
 
     def __init__(self, stream: TextIO) -> None:

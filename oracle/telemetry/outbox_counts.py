@@ -80,7 +80,7 @@ class AccountStatistics:
     final_chain_nonce: int | None = None
     balance_wei: int | None = None
     runway_seconds: float | None = None
-    # The kind of pause; None: the account is not paused.
+    # The kind of pause, or None if the account is not paused.
     pause_kind: str | None = None
 
     @property
@@ -118,7 +118,7 @@ class ContractStatistics:
     kick_tokens: int
     # Time of the last accepted round.
     pushed_at: int = 0
-    # None: no hot set is kept, or its lag is unknown.
+    # None if no hot set is kept or its lag is unknown.
     hot_set_lag: HotSetLag | None = None
 
 

@@ -51,7 +51,8 @@ def attribute_used_nonce(
     use = evidence.use
     if use is not None and evidence.is_agreed and use.hash not in own_hashes:
         hashes = [attempt.signed.tx_hash for attempt in attempts]
-        # An endpoint that shows a receipt of one of our transactions contradicts a foreign use.
+        # An endpoint that shows a receipt of one of the daemon's transactions contradicts a
+        # foreign use.
         if not hashes or evidence.endpoints.isdisjoint(
             receipt_quorum.endpoints - receipt_quorum.list_endpoints_without_receipt(hashes)
         ):

@@ -26,7 +26,7 @@ _MIN_BLOCKS = 2
 def find_deadline_obstacle(
     context: AccountContext, uow: UnitOfWork, deadline: int | None, now: int
 ) -> str | None:
-    """Return why a call cannot land by its deadline (chain time) any more, or None if it may."""
+    """Return why a call can no longer land by its deadline (chain time), or None if it may."""
     if deadline is None:
         return None
     if now > deadline:
@@ -43,7 +43,7 @@ def compute_margin_seconds(context: AccountContext, uow: UnitOfWork) -> int:
     The margin is the time of as many blocks as a slow transaction takes from its first broadcast
     to inclusion, but at least two: the 95th percentile of the last landed transactions is used.
     The margin is at most `max_margin_seconds`. Otherwise, after a week of high fees, every call
-    with a deadline would end, and nothing would be measured any more.
+    with a deadline would end, and nothing would be measured.
     """
     inclusion_blocks = sorted(
         uow.outbox.slots.list_landing_block_counts(context.account, _LANDED_SAMPLE)

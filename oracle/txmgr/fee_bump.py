@@ -168,7 +168,7 @@ def _is_bump_due(
         unconfirmed.newest_attempt.last_error_class,
     )
     if error_class == SendOutcome.NONCE_TOO_LOW.value:
-        # One of our transactions or a foreign one has been mined; the confirmer will record it.
+        # An own or a foreign transaction has been mined; the confirmer will record it.
         return False
     if error_class in _REFUSED:
         return waited_blocks >= 1

@@ -104,7 +104,7 @@ def is_nonce_mined(context: AccountContext, unconfirmed: UnconfirmedNonce) -> bo
         is not None
     ):
         return True
-    # The nonce may be used by any transaction: endpoints that show no receipt may hide ours.
+    # The nonce may be used by any transaction: endpoints that show no receipt may hide one.
     counts = fetch_nonce_counts(pool_view, context.account.address)
     return pool_view.quorum.is_reached_by(
         count.endpoint for count in counts if count.mined > unconfirmed.slot.nonce

@@ -342,7 +342,7 @@ class EndpointHealth:
             breaker.limit_wait(max_seconds)
 
     def reset_latency(self) -> None:
-        """Reset the latencies, so that the next responses measure them anew."""
+        """Reset the latencies, so that the next responses measure them again."""
         self.latency_by_method.clear()
 
     def _check_method_allowed(self, method: str) -> None:

@@ -18,9 +18,9 @@ class RefusalAction(StrEnum):
     WAIT = "wait"
     # The statement expired or its block was reorged; the next period replaces it.
     RENEW = "renew"
-    # Another transmitter did it, or there is nothing to do any more.
+    # Another transmitter sent an equal call, or nothing is left to do.
     DROP = "drop"
-    # A fault of ours or an unclear case: an operator has to review it.
+    # A fault of this daemon or an unclear case; an operator has to review it.
     HOLD = "hold"
 
 
