@@ -56,7 +56,7 @@ from oracle.domain.state import Node  # noqa: E402
 from oracle.indexer.folder import EventFolder  # noqa: E402
 from oracle.indexer.round_leaves import (  # noqa: E402
     LeafCache,
-    load_round_of_report,
+    load_pieced_round_of_report,
     prove_from_pieces,
 )
 from oracle.queries import stats  # noqa: E402
@@ -399,7 +399,7 @@ def measure_proofs(store: Store, nodes: list[Node], plain_seconds: float) -> lis
     def prove(proven_nodes: list[Node]) -> None:
         with store.read_transaction() as uow:
             (stored,) = uow.reports.list_latest(1)
-            pieced_round = load_round_of_report(uow, cache, stored.report)
+            pieced_round = load_pieced_round_of_report(uow, cache, stored.report)
             assert pieced_round is not None
             for node in proven_nodes:
                 assert prove_from_pieces(uow, cache, pieced_round, node.address) is not None

@@ -26,7 +26,7 @@ class BlockHook:
     """Base class of block hooks; it does nothing. A feature overrides the methods that it needs.
 
     `header_depth`: the hook needs all headers within this many blocks of the head. `first_block`:
-    the hook also needs all headers from this block on; None: it needs no others.
+    the hook also needs all headers from this block on, or None.
     """
 
     header_depth: int = 0

@@ -111,8 +111,8 @@ def accept_feed_faults(
 ) -> list[FeedFault]:
     """Accept all open faults and return them.
 
-    `first_row_after`: id of the row after which a new stream begins; None: the stream continues.
-    `now`: time of the decision in unix seconds; None: nothing is changed.
+    `first_row_after`: id of the row after which a new stream begins, or None if the stream
+    continues. `now`: time of the decision in unix seconds, or None to change nothing.
 
     Raises:
         InputError: there is nothing to accept, or the stream stopped and needs `first_row_after`.

@@ -48,7 +48,7 @@ class _ChangedRowError(Exception):
 class FoldedState:
     """The state after some block, in memory: everything that a report is built from.
 
-    `snapshot_block`: the block of the snapshot that the fold started from; None: no snapshot.
+    `snapshot_block`: the block of the snapshot that the fold started from, or None.
     `score_history` and `dead_letter_blocks` hold only what was folded after the snapshot,
     `incidents` those that were open at the snapshot or found after it, by number.
     """
@@ -84,7 +84,7 @@ def fold_state_up_to(
 ) -> FoldedState:
     """Return the state after `last_block`, folded in memory from the stored rows alone.
 
-    `max_logs`: maximum number of logs to fold; None: no limit.
+    `max_logs`: maximum number of logs to fold, or None for no limit.
 
     Raises:
         NoNearbySnapshotError: more than `max_logs` logs follow the nearest snapshot.

@@ -80,7 +80,7 @@ class KickoutReviewCache:
             if kickout_due_time is None:
                 self._review_by_node.pop(Address("0x" + address.hex()), None)
 
-    def drop_not_final(self) -> None:
+    def drop_non_final_reviews(self) -> None:
         """Drop the reviews above the final block, because their transaction was rolled back."""
         self._drop_above(self._final_block)
 

@@ -63,14 +63,14 @@ class IngestState:
     claimed_heads: Heads | None = None
     # Whether the safe block is confirmed as well, because reports depend on it.
     confirms_safe: bool = False
-    # Since when no second provider confirms blocks: none becomes final, and all are read and
-    # journaled as at the head. None: blocks are confirmed, or there is only one provider.
+    # Time since when no second provider confirms blocks, or None. Meanwhile no block becomes
+    # final, and all blocks are read and journaled as at the head.
     unconfirmed_since: float | None = None
     _confirmed_safe: BlockRef | None = None
     _last_claimed_heads: Heads | None = None
     max_blocks: int = field(default=_UNLIMITED_BLOCKS)
     fork_watch: ForkWatch = field(default_factory=ForkWatch)
-    # Limits how far the chain is read; None: to its head.
+    # Limits how far the chain is read, or None to read up to its head.
     head_limit: FeedHeadLimit | None = None
     _heads_fetched_at: float = 0.0
 

@@ -24,9 +24,9 @@ _MAX_CACHED_ROUNDS = 256
 # The lanes of a round take 2 bytes for each node. The lag of the hot set is measured with those of
 # the last round and of `MAX_LAG_ROUNDS` before it; the page of the network shows 24 rounds.
 _MAX_CACHED_LANES = 32
-# A tree takes up to 1.5 MiB; so many have the leaves of 131,072 nodes.
+# A tree takes up to 1.5 MiB; this many trees hold the leaves of 131,072 nodes.
 _MAX_CACHED_TREES = 16
-# A proof takes 2 KiB; so many are needed in a mass outage.
+# A proof takes 2 KiB; a mass outage needs this many.
 _MAX_CACHED_PROOFS = 8192
 # A round that was folded again takes 300 bytes for each node.
 _MAX_REFOLDED_ROUNDS = 2
@@ -54,7 +54,7 @@ class _RecentlyUsed(Generic[Key, Value]):
             return value_by_key
 
     def get_or_make(self, key: Key, make: Callable[[], Value]) -> Value:
-        """Return the value of a key, made if it is not cached; None is not cached."""
+        """Return the cached value of a key, or make and cache it; None is not cached."""
         with self._lock:
             if key in self._value_by_key:
                 self._value_by_key.move_to_end(key)
@@ -70,8 +70,8 @@ class _RecentlyUsed(Generic[Key, Value]):
 class LeafCache:
     """Rounds and pieces of the newest proofs, under the hashes of their content; thread-safe.
 
-    A hash never has another content, so no rewind or repair makes an entry wrong. `proofs` are by
-    the root and the node. `refolded` has the rounds whose leaves are not stored, by round, as-of
+    A hash identifies its content, so that no rewind or repair invalidates an entry. `proofs` are
+    keyed by root and node. `refolded` has the rounds whose leaves are not stored, by round, as-of
     hash and number of refolds.
     """
 
@@ -101,15 +101,17 @@ def load_domain(uow: UnitOfWork) -> Domain:
     return Domain(identity.chain_id, identity.oracle or ZERO_ADDRESS)
 
 
-def load_round_of(
+def load_pieced_round(
     uow: UnitOfWork, cache: LeafCache, accepted: RoundAccepted
 ) -> PiecedRound | None:
     """Return an accepted round, or None if the leaves of its root are not stored."""
     return _load_round(uow, cache, accepted.round, accepted.as_of, accepted.root)
 
 
-def load_round_of_report(uow: UnitOfWork, cache: LeafCache, report: Report) -> PiecedRound | None:
-    """Return the round of a report, or None if the leaves of its root are not stored any more."""
+def load_pieced_round_of_report(
+    uow: UnitOfWork, cache: LeafCache, report: Report
+) -> PiecedRound | None:
+    """Return the round of a report, or None if the leaves of its root are no longer stored."""
     return _load_round(uow, cache, report.head_round + 1, report.as_of.number, report.root)
 
 
@@ -137,7 +139,7 @@ def load_round_lanes(uow: UnitOfWork, cache: LeafCache, accepted: RoundAccepted)
     """Return the lanes of an accepted round, by seat; empty if its leaves are not stored."""
 
     def load() -> Lanes:
-        pieced_round = load_round_of(uow, cache, accepted)
+        pieced_round = load_pieced_round(uow, cache, accepted)
         lanes = None if pieced_round is None else load_lanes(uow, pieced_round)
         return array("H") if lanes is None else lanes
 
@@ -180,7 +182,7 @@ def _are_pieces_stored(uow: UnitOfWork, pieced_round: PiecedRound) -> bool:
 def load_piece(
     uow: UnitOfWork, cache: LeafCache, pieced_round: PiecedRound, piece: int
 ) -> PieceTree | None:
-    """Return a piece of a round, or None if its leaves are not stored any more.
+    """Return a piece of a round, or None if its leaves are no longer stored.
 
     Raises:
         IndexError: the round has no such piece.
@@ -206,13 +208,13 @@ def prove_from_pieces(
     address: Address,
     seat: int | None = None,
 ) -> NodeProof | None:
-    """Prove an address in a round, or return None if the leaf is not stored any more.
+    """Prove an address in a round, or return None if the leaf is no longer stored.
 
     `seat` is the seat of the node at the cursor, if it is known, so that it need not be read.
 
     A node has the same seat in all rounds, and nodes that joined later have higher seats, so that
-    the state at the cursor has the seat of the leaf. Only after a repair of old blocks it may be
-    another one, and all leaves are searched.
+    the state at the cursor has the seat of the leaf. After a repair of old blocks the seat may
+    differ; then all leaves are searched.
     """
     node_count = pieced_round.summary.node_count
     if seat is None or seat >= node_count:
@@ -234,7 +236,7 @@ def prove_from_pieces(
 def prove_seats(
     uow: UnitOfWork, cache: LeafCache, pieced_round: PiecedRound, seats: range
 ) -> list[NodeProof]:
-    """Prove the leaves at these seats, except those that are not stored any more.
+    """Prove the leaves at these seats, except those that are no longer stored.
 
     Raises:
         IndexError: the round has no such seat.

@@ -36,8 +36,8 @@ class RulesSwitch:
     """A switch to `rules`, whose hash in the contract is `rules_hash`.
 
     `configured_rules` are those of the configuration, which stays as it is. `preview` is the fold
-    of `rules` up to a final block; None: a reorg removed the change of the rules, and the database
-    returns to the rules before, which it had already.
+    of `rules` up to a final block. It is None if a reorg removed the change of the rules, so that
+    the database returns to its previous rules.
     """
 
     rules: Rules

@@ -49,7 +49,7 @@ _DECODER = msgspec.msgpack.Decoder(_StoredShadow)
 
 @dataclass(slots=True)
 class ShadowFold:
-    """The state after `block` under some rules, in memory; -1: before the first block.
+    """The state after `block` under some rules, in memory; `block` is -1 at the start.
 
     With `keeps_all`, no task is dropped. Rules that close groups by counting need every group.
     """

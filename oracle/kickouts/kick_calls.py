@@ -67,7 +67,7 @@ def find_kickout_obstacle(
 ) -> str | None:
     """Return why a kickout call must not proceed, or None if the last round still justifies it.
 
-    A call carries a proof of the last round. After the next round it is planned anew.
+    A call carries a proof of the last round. After the next round it is planned again.
     """
     node = get_subject(request)
     kick = uow.rounds.get_kicks([node]).get(node)

@@ -30,7 +30,7 @@ from oracle.indexer.kickout_reviews import (
     load_counted_entries,
     load_kickout_review,
 )
-from oracle.indexer.round_leaves import LeafCache, load_round_of, prove_from_pieces
+from oracle.indexer.round_leaves import LeafCache, load_pieced_round, prove_from_pieces
 from oracle.kickouts.objection_delay import ObjectionDelay, load_objection_delays
 from oracle.store.database import UnitOfWork
 
@@ -72,7 +72,7 @@ class KickoutCase:
 def load_last_round(uow: UnitOfWork, cache: LeafCache) -> StoredRound | None:
     """Return the last accepted round, or None if it was struck or its leaves are not stored."""
     accepted = uow.rounds.get_last_provable_round()
-    pieced_round = None if accepted is None else load_round_of(uow, cache, accepted)
+    pieced_round = None if accepted is None else load_pieced_round(uow, cache, accepted)
     if accepted is None or pieced_round is None:
         return None
     return StoredRound(accepted, pieced_round.summary)
@@ -91,7 +91,7 @@ def prove_in_last_round(
     """
 
     def prove() -> NodeProof | None:
-        pieced_round = load_round_of(uow, cache, last_round.accepted)
+        pieced_round = load_pieced_round(uow, cache, last_round.accepted)
         if pieced_round is None:
             return None
         return prove_from_pieces(uow, cache, pieced_round, node, seat)

@@ -1,7 +1,7 @@
 """Plans the calls of kickouts: accusation, execution, clearing and another call of the network.
 
-Each call carries a proof of the node's leaf in the last round, so that the contract needs nobody's
-word for it. Anyone may send the same calls. See docs/explanation/kickouts.md#lifecycle.
+Each call carries a proof of the node's leaf in the last round, so that the contract does not have
+to trust the sender. Anyone may send the same calls. See docs/explanation/kickouts.md#lifecycle.
 """
 
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ from oracle.txmgr.deferral import find_held_subjects
 
 # The priority of kickout calls, which are sent after report pushes.
 PRIORITY = 200
-# The maximum number of calls planned in one step, because a new round makes unsent calls void.
+# The maximum number of calls planned in one step, because a new round invalidates unsent calls.
 _MAX_CALLS_PER_STEP = 16
 
 
@@ -299,7 +299,7 @@ def _build_case_request(
     context: KickoutContext, kind: str, case: KickoutCase, calldata: str, last_round: StoredRound
 ) -> CallRequest:
     request = _build_request(context, kind, case.node, calldata, last_round.accepted.round)
-    # A fork below the block since which the node is due makes the call void.
+    # A fork below the block since which the node is due invalidates the call.
     opening_block = None if case.interval is None else case.interval.opened_at.block
     return replace(request, as_of_block=opening_block)
 

@@ -139,9 +139,9 @@ def _find_delay(
             due_since + terms.window + 1,
             objection,
         )
-    if objection is None or not _shows_sign_of_life(uow, node, due_since):
+    if objection is None or not _has_answered_since(uow, node, due_since):
         return None
-    if _was_turned_down(objections, answers, due_since, terms):
+    if _was_declined_recently(objections, answers, due_since, terms):
         return None
     check = load_objection_check(uow, policy, interval, objection.reason)
     return _find_delay_after_check(objection, check, terms, time)
@@ -170,7 +170,7 @@ def _find_delay_after_check(
     return None
 
 
-def _shows_sign_of_life(uow: UnitOfWork, node: Address, due_since: int) -> bool:
+def _has_answered_since(uow: UnitOfWork, node: Address, due_since: int) -> bool:
     """Return whether the node answered a task since its kickout is due.
 
     A node that answers nothing is not kept among the nodes that get tasks.
@@ -181,13 +181,13 @@ def _shows_sign_of_life(uow: UnitOfWork, node: Address, due_since: int) -> bool:
     )
 
 
-def _was_turned_down(
+def _was_declined_recently(
     objections: Sequence[Objected],
     answers: Mapping[int, ObjectionAnswer],
     due_since: int,
     terms: ObjectionTerms,
 ) -> bool:
-    """Return whether this reporter declined an objection of the node not long before."""
+    """Return whether this reporter declined an objection of the node recently."""
     return any(
         objection.due_since < due_since <= objection.due_since + terms.ignored
         and (answer := answers.get(objection.due_since)) is not None

@@ -18,8 +18,8 @@ from oracle.signing.typed_data import Domain, ObjectionStatement
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.objection_inbox import PostedObjection
 
-# The gas that is reserved for an objection: the first one of a node with words of 280 bytes uses
-# less (docs/reference/gas.md#objections).
+# The gas reserved for an objection; a node's first one with a text of 280 bytes uses less
+# (docs/reference/gas.md#objections).
 RESERVED_GAS = 70_000
 _HOUR_SECONDS, _DAY_SECONDS = 3_600, 86_400
 
@@ -40,8 +40,8 @@ class ObjectionRefusal(StrEnum):
 class ObjectionRefusedError(InputError):
     """A posted objection was refused; the message is sent to the client.
 
-    `calldata` is the call by which anyone can bring the objection, if it was refused only because
-    this reporter pays for no more.
+    `calldata` is the call with which anyone can submit the objection; it is set only if this
+    reporter refused because it pays for no more objections.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class ObjectionIntake:
     settings: IntakeSettings
 
     def accept(self, statement: ObjectionStatement, signature: bytes, now: int) -> None:
-        """Store an objection to be brought on the chain; `now` is in unix seconds.
+        """Store an objection that will be submitted; `now` is in unix seconds.
 
         The checks are ordered by their cost, and nothing is written before all of them passed.
 
@@ -134,7 +134,7 @@ def _check_earlier_objections(uow: UnitOfWork, statement: ObjectionStatement) ->
 
 
 def has_waiting_objection(uow: UnitOfWork, node: Address) -> bool:
-    """Return whether an objection of a node was accepted here and may still be brought."""
+    """Return whether an objection of a node was accepted here and may still be submitted."""
     time = load_cursor_time(uow)
     return any(
         posted.ended_at is None and posted.deadline >= time

@@ -1,4 +1,4 @@
-"""Brings posted objections on the chain: each by one call, which the outbox sends exactly once.
+"""Submits posted objections on chain, each by one call that the outbox sends exactly once.
 
 See docs/explanation/objections.md#post-an-objection.
 """
@@ -22,12 +22,12 @@ from oracle.txmgr.client.receipts import Receipt
 from oracle.txmgr.context import StepResult
 
 BRING_OBJECTION = "bring_objection"
-# Before kickouts, because an objection delays an accusation; after reports.
+# Sent before kickouts, because an objection delays an accusation, and after reports.
 _PRIORITY = 150
 
 
 def plan_objection_call(context: KickoutContext, heads: Heads) -> StepResult | None:
-    """Plan the call that brings the oldest posted objection, or withdraw the objection.
+    """Plan the call that submits the oldest posted objection, or withdraw the objection.
 
     Returns None if there is none, or if nothing may be planned now.
     """
@@ -48,14 +48,14 @@ def plan_objection_call(context: KickoutContext, heads: Heads) -> StepResult | N
         if reason is None:
             return _enqueue_call(context, uow, posted, contract)
         uow.objection_inbox.end(posted, account_context.stamp.at, reason)
-    return StepResult("objection withdrawn", None, f"{_name_subject(posted)}: {reason}")
+    return StepResult("objection withdrawn", None, f"{_build_subject(posted)}: {reason}")
 
 
 def _enqueue_call(
     context: KickoutContext, uow: UnitOfWork, posted: PostedObjection, contract: Address
 ) -> StepResult:
     """Store the call in the commit that marks the posted objection as planned."""
-    account_context, subject = context.account_context, _name_subject(posted)
+    account_context, subject = context.account_context, _build_subject(posted)
     request = CallRequest(
         account=account_context.account,
         contract=contract,
@@ -74,7 +74,7 @@ def _enqueue_call(
     return StepResult(f"{BRING_OBJECTION} planned", intent_id, subject)
 
 
-def _name_subject(posted: PostedObjection) -> str:
+def _build_subject(posted: PostedObjection) -> str:
     return f"objection={posted.node}:{posted.seq}"
 
 
@@ -87,7 +87,7 @@ def build_statement(posted: PostedObjection) -> ObjectionStatement:
 def find_withdrawal_reason(
     context: KickoutContext, uow: UnitOfWork, posted: PostedObjection
 ) -> str | None:
-    """Return why a posted objection is not brought any more, or None.
+    """Return why a posted objection is no longer submitted, or None.
 
     The contract would refuse it, or it would be without any effect.
     """
@@ -102,7 +102,7 @@ def find_withdrawal_reason(
 
 
 class BringObjectionCall(CallKind):
-    """Brings the signed objection of a node (`objectFor`).
+    """Submits the signed objection of a node (`objectFor`).
 
     A call that fails is not repeated: the owner may post the objection again.
     """

@@ -98,7 +98,7 @@ class AsOf(ApiModel):
         ge=0, description="Age of `block` when the answer was made.", examples=[4]
     )
     replica_lag_seconds: float | None = Field(
-        description="Seconds by which a replica database is behind its primary; null: the "
+        description="Seconds by which a replica database is behind its primary; null if the "
         "database is not a replica.",
         examples=[None],
     )
@@ -149,7 +149,7 @@ class LogPlace(ApiModel):
     feed_row: int | None = Field(
         description="Row id if the event comes from a feed, which has no proof."
     )
-    transaction: HashText | None = Field(description="null: the raw log is not stored.")
+    transaction: HashText | None = Field(description="null if the raw log is not stored.")
 
 
 def load_event_sources(uow: UnitOfWork, positions: Iterable[Position]) -> dict[Position, LogPlace]:

@@ -9,7 +9,7 @@ from oracle.store.notice_repository import DeliveryProgress
 class SchemaChange(ApiModel):
     """The schema revision before `migrate`, and the revision that this version needs."""
 
-    before: str | None = Field(description="null: there were no tables.")
+    before: str | None = Field(description="null if there were no tables.")
     wanted: str
     dry_run: bool
 
@@ -33,7 +33,7 @@ class SelfTestCheck(ApiModel):
 class CreatedKey(ApiModel):
     """A new keystore and its password file."""
 
-    address: AddressText | None = Field(description="null: a dry run.")
+    address: AddressText | None = Field(description="null in a dry run.")
     keystore: str
     password_file: str
     dry_run: bool
@@ -43,7 +43,7 @@ class KeyEntry(ApiModel):
     """A key that the configuration references."""
 
     role: str
-    address: AddressText | None = Field(description="null: the key cannot be opened.")
+    address: AddressText | None = Field(description="null if the key cannot be opened.")
     where: str
     fault: str | None
     note: str | None
@@ -59,7 +59,7 @@ class FoldedBlock(ApiModel):
 class RunResult(ApiModel):
     """The last block of the index, and whether the run could publish and dispatch."""
 
-    folded: FoldedBlock | None = Field(description="null: nothing is indexed yet.")
+    folded: FoldedBlock | None = Field(description="null if nothing is indexed yet.")
     publishing: bool
     dispatching: bool
 
@@ -69,10 +69,10 @@ class ParquetAnswer(ApiModel):
 
     dry_run: bool
     folder: str
-    first: int | None = Field(serialization_alias="from", description="null: nothing was new.")
+    first: int | None = Field(serialization_alias="from", description="null if nothing was new.")
     last: int | None = Field(serialization_alias="to")
     final_to: int = Field(description="Last block whose rows are permanent.")
-    rows: dict[str, int] | None = Field(description="By table; null: a dry run.")
+    rows: dict[str, int] | None = Field(description="By table; null in a dry run.")
 
 
 class FixtureAnswer(ApiModel):
@@ -82,7 +82,7 @@ class FixtureAnswer(ApiModel):
     file: str
     first: int = Field(serialization_alias="from")
     last: int = Field(serialization_alias="to")
-    lines: int | None = Field(description="null: a dry run.")
+    lines: int | None = Field(description="null in a dry run.")
     resumed_at: int | None
 
 
@@ -91,8 +91,8 @@ class OutboxChange(ApiModel):
 
     did: str = Field(examples=["held", "released", "bumped", "cancelled"])
     dry_run: bool
-    intent: int | None = Field(default=None, description="null: a sender.")
-    address: AddressText | None = Field(default=None, description="null: a call.")
+    intent: int | None = Field(default=None, description="null for a sender.")
+    address: AddressText | None = Field(default=None, description="null for a call.")
     nonce: int | None = None
     reason: str | None = None
     gas_limit: int | None = Field(default=None, description="Gas limit of the new transaction.")
@@ -119,7 +119,7 @@ class RebuiltAccount(ApiModel):
     address: AddressText | None = Field(
         default=None, description="Account address; null for a signing-only account."
     )
-    known_next_nonce: int | None = Field(default=None, description="null: the account is new.")
+    known_next_nonce: int | None = Field(default=None, description="null if the account is new.")
     mined: int | None = None
     pending: int | None = None
     next_nonce: int | None = None
@@ -128,7 +128,7 @@ class RebuiltAccount(ApiModel):
     nonces_ahead: tuple[RebuiltNonce, ...] = ()
     paused: str | None = Field(default=None, description="Why the account is paused.")
     round: int | None = Field(
-        default=None, description="Round of the contract; null: the account signs no reports."
+        default=None, description="Round of the contract; null if the account signs no reports."
     )
     last_report: HashText | None = None
     quiet_until: int | None = Field(
@@ -143,7 +143,7 @@ class NoticeTarget(ApiModel):
     told_up_to: int | None = Field(description="Last delivered notice; null if the target is new.")
     newest: int
     tries: int = Field(description="Failed deliveries of the next notice.")
-    next_at: int | None = Field(description="Unix seconds of the next try; null: none failed.")
+    next_at: int | None = Field(description="Unix seconds of the next try; null if none failed.")
     last_error: str | None
 
 
@@ -151,7 +151,7 @@ class NoticeDelivery(ApiModel):
     """The result of a test message."""
 
     target: str
-    error: str | None = Field(description="null: it was delivered.")
+    error: str | None = Field(description="null if it was delivered.")
 
 
 class NoticeRecipients(ApiModel):

@@ -75,7 +75,7 @@ class WordsPlan(ApiModel):
 class DeploymentAnswer(ApiModel):
     """The contracts that are deployed, and their maximum cost; amounts in wei."""
 
-    address: AddressText | None = Field(default=None, description="null: nothing was sent.")
+    address: AddressText | None = Field(default=None, description="null if nothing was sent.")
     gas_used: int | None = None
     contract: str
     code_hash: HashText
@@ -88,10 +88,10 @@ class DeploymentAnswer(ApiModel):
     timelock: TimelockPlan | None
     adapter: AdapterPlan | None
     words_contract: WordsPlan | None = Field(
-        default=None, description="null: no QoSWords is deployed."
+        default=None, description="null if no QoSWords is deployed."
     )
     objections: AddressText | None = Field(
-        default=None, description="null: no contract of objections is deployed."
+        default=None, description="null if no contract of objections is deployed."
     )
 
 
@@ -103,7 +103,7 @@ class ContractCallAnswer(ApiModel):
     to: AddressText
     calldata: str
     schedule: str | None = Field(
-        default=None, description="Calldata to schedule the call; null: no timelock."
+        default=None, description="Calldata to schedule the call; null without a timelock."
     )
     execute: str | None = Field(
         default=None, description="Calldata to execute the call after the delay."

@@ -34,7 +34,7 @@ class ContractStatus:
     pushed_at: int
     paused_until: int
     kicks_paused: bool
-    # None: no hot set is kept, or its lag is unknown.
+    # None if no hot set is kept or its lag is unknown.
     hot_set_lag: HotSetLag | None = None
 
 
@@ -89,13 +89,13 @@ class ContractView(ApiModel):
     """The known state of the contract; times in unix seconds of the chain."""
 
     round: int | None
-    pushed_at: int | None = Field(description="null: no round was accepted, or it is unknown.")
+    pushed_at: int | None = Field(description="null if no round was accepted, or it is unknown.")
     paused_until: int | None = Field(
-        description="End of the pause; null: not paused, as far as known."
+        description="End of the pause; null if not paused, as far as known."
     )
     kicks_paused: bool | None
     hot_set: HotSetView | None = Field(
-        default=None, description="null: no hot set is kept, or its lag is not known."
+        default=None, description="null if no hot set is kept, or its lag is not known."
     )
     unknown: str | None = Field(description="Why a value is not known.")
 

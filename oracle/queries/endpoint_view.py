@@ -18,7 +18,7 @@ class EndpointView(ApiModel):
     """One endpoint, as the daemon last observed it."""
 
     endpoint: str
-    head: int | None = Field(description="Its newest block; null: unknown.")
+    head: int | None = Field(description="Its newest block; null if unknown.")
     lag_blocks: int | None = Field(description="Blocks below the newest block of all endpoints.")
     state: str
 

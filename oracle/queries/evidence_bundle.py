@@ -44,15 +44,15 @@ class BundleRound(ApiModel):
     chain_id: int
     contract: AddressText
     round: int
-    prev: HashText | None = Field(description="Root of the round before; null: not known here.")
+    prev: HashText | None = Field(description="Root of the round before; null if not known here.")
     as_of: int
     as_of_hash: HashText
-    as_of_time: int | None = Field(description="Unix seconds; null: not stored.")
-    deadline: int | None = Field(description="Unix seconds; null: not known here.")
+    as_of_time: int | None = Field(description="Unix seconds; null if not stored.")
+    deadline: int | None = Field(description="Unix seconds; null if not known here.")
     root: HashText
     config: HashText
     configuration: BundleConfiguration | None = Field(
-        description="null: the contract has another one since."
+        description="null if the contract has another one since."
     )
     signatures: list[str] = Field(description="65 bytes each; empty: not stored on this host.")
     accepted_at: LogPlace
@@ -188,7 +188,7 @@ def _load_events(
 ) -> tuple[list[DomainEvent], list[BundleLog]]:
     """Return all events about the groups of these scores in order, and the logs of the events.
 
-    Events after `last_block` are left out: what a task does later changes no score of the round.
+    Events after `last_block` are left out: they change no score of the round.
     """
     results = uow.results.list_closed_at([entry.at for entry in entries])
     task_keys = {entry.task for entry in entries}
@@ -266,7 +266,7 @@ def _build_round(uow: UnitOfWork, accepted: RoundAccepted) -> BundleRound:
         for statement in list_round_statements(uow, domain.contract, accepted.round)
         if (statement.root, statement.config) == (accepted.root, accepted.config)
     ]
-    # Statements of one round may differ in their deadline; those of the first are taken.
+    # Statements of one round may differ in their deadline; the first one determines the digest.
     signed = [statement for statement in statements if statement.digest == statements[0].digest]
     before = uow.rounds.get_accepted_round(accepted.round - 1)
     return BundleRound(

@@ -45,7 +45,7 @@ class Origin(ApiModel):
 class LoggedOrigin(Origin):
     """The source of an event with its transaction."""
 
-    transaction: HashText | None = Field(description="null: the raw log is not stored.")
+    transaction: HashText | None = Field(description="null if the raw log is not stored.")
 
 
 class EarningView(ApiModel):
@@ -53,7 +53,7 @@ class EarningView(ApiModel):
 
     paid: Integer
     fee: Integer
-    points: WireInteger | None = Field(description="null: the fee was not shared.")
+    points: WireInteger | None = Field(description="null if the fee was not shared.")
     of_points: WireInteger | None
     by_points: Integer | None = Field(description="Share of the fee that follows from the points.")
 
@@ -130,7 +130,7 @@ class ReliabilityChangeView(LoggedOrigin):
     after: FixedPoint
     time: int = Field(description="Unix seconds.")
     incident: int | None = Field(
-        description="Number of the incident that marks this timeout; null: none."
+        description="Number of the incident that marks this timeout; null if none."
     )
 
 
@@ -146,7 +146,7 @@ class KickoutInterval(ApiModel):
     """The period in which a kickout was due."""
 
     opened_at: Origin
-    closed_at: Origin | None = Field(description="null: still due.")
+    closed_at: Origin | None = Field(description="null if still due.")
 
 
 class DownloadView(ApiModel):
@@ -180,7 +180,7 @@ class NodeExplanation(ApiModel):
     """Every number from which the score of a node results, each with its log."""
 
     row: NodeEntry = Field(description="The node's row in the list of nodes, as of the block.")
-    interval: QosIntervalView | None = Field(description="null: its QoS is no mean of scores.")
+    interval: QosIntervalView | None = Field(description="null if its QoS is no mean of scores.")
     as_of: BlockView
     rules: str
     rules_version: int
@@ -200,12 +200,12 @@ class NodeExplanation(ApiModel):
         description="Up to the block, newest first; check and answer are as of the last block."
     )
     objection_delay: ObjectionDelayEntry | None = Field(
-        description="Why this reporter does not accuse it yet; null: no objection delays it, or "
+        description="Why this reporter does not accuse it yet; null if no objection delays it, or "
         "the block is not the last one."
     )
     downloads: list[DownloadView]
     on_chain: LaneOnChain | None = Field(
-        description="null: the node has no index in the contract."
+        description="null if the node has no index in the contract."
     )
     sent: SentLane | None
     legacy_rounds: list[LegacyRounds] | None = Field(

@@ -18,7 +18,7 @@ class FeedFaultView(ApiModel):
     row: int
     found_at: int
     detail: str
-    accepted_at: int | None = Field(description="null: no operator has accepted it.")
+    accepted_at: int | None = Field(description="null if no operator has accepted it.")
 
 
 class FeedView(ApiModel):
@@ -28,7 +28,7 @@ class FeedView(ApiModel):
         default="none", description="Rows of a feed, and omissions, cannot be proven."
     )
     stream: int
-    first_id: int | None = Field(description="null: there was no row yet.")
+    first_id: int | None = Field(description="null if there was no row yet.")
     settled_id: int
     highest_id: int
     settled_to: int = Field(description="All rows before this time are settled.")

@@ -22,14 +22,14 @@ class IncidentView(ApiModel):
     kind: Literal["application", "network"] = Field(
         description="A burst of timeouts of one application, or an outage of the network."
     )
-    creator: AddressText | None = Field(description="null: a network outage.")
+    creator: AddressText | None = Field(description="null for a network outage.")
     found_block: int
     found_time: int = Field(description="Unix seconds.")
     since: int = Field(description="First block time whose timeouts are marked, unix seconds.")
     until: int = Field(description="Last such block time; it moves while the incident is open.")
     nodes: int = Field(description="Max nodes with a timeout within 15 minutes.")
     timeouts: int = Field(description="Max timeouts within 15 minutes.")
-    over_time: int | None = Field(description="Unix seconds; null: the incident is open.")
+    over_time: int | None = Field(description="Unix seconds; null if the incident is open.")
 
 
 def build_incident_view(incident: Incident) -> IncidentView:

@@ -266,7 +266,7 @@ class JournalLine(ApiModel):
 class IntentDetail(IntentView):
     """A call with the node that was drawn for its task, and its journal."""
 
-    node: AddressText | None = Field(description="null: it starts no task, or there is no draw.")
+    node: AddressText | None = Field(description="null if it starts no task, or there is no draw.")
     journal: list[JournalLine]
 
 

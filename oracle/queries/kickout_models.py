@@ -26,10 +26,10 @@ class ContractKickout(ApiModel):
     state: str = Field(examples=["accused", "vetoed", "expelled"])
     round: int = Field(description="Round of the newest accusation, execution or retry; 0: none.")
     due_since: int | None = Field(
-        description="Start of the accused interval, unix seconds; null: never accused."
+        description="Start of the accused interval, unix seconds; null if never accused."
     )
     evidence: HashText | None = Field(
-        description="Keccak-256 of the scores behind the accusation; null: never accused."
+        description="Keccak-256 of the scores behind the accusation; null if never accused."
     )
     ready_at: int | None = Field(description="Time from which it may be executed, unix seconds.")
     reason: str | None = Field(
@@ -55,19 +55,19 @@ class KickoutEntry(ApiModel):
     """A node whose kickout is due or accused."""
 
     node: AddressText
-    due_since: LogPlace | None = Field(description="null: it is not due any more.")
-    on_chain: ContractKickout | None = Field(description="null: it was never accused.")
+    due_since: LogPlace | None = Field(description="null if it is no longer due.")
+    on_chain: ContractKickout | None = Field(description="null if it was never accused.")
 
 
 class KickoutCaseEntry(KickoutEntry):
     """A node of `kickout list`, with its leaf in the last round, and the obstacle to accuse it."""
 
     stated_since: int | None = Field(
-        description="Since when the last round states that a kickout is due, unix seconds; null: "
-        "it does not."
+        description="Since when the last round states that a kickout is due, unix seconds; null "
+        "if it does not."
     )
-    qos: FixedPoint | None = Field(description="In the last round; null: it is not selectable.")
-    obstacle: str | None = Field(description="Why it cannot be accused now; null: it can.")
+    qos: FixedPoint | None = Field(description="In the last round; null if it is not selectable.")
+    obstacle: str | None = Field(description="Why it cannot be accused now; null if it can.")
     held: str | None = Field(description="Why only the vetoer can allow it.")
 
 
@@ -75,7 +75,7 @@ class KickoutList(ApiModel):
     """The answer of `kickout list`."""
 
     kickouts: list[KickoutCaseEntry]
-    bucket: KickBucket | None = Field(description="null: the chain was not queried.")
+    bucket: KickBucket | None = Field(description="null if the chain was not queried.")
 
 
 class KickoutResult(KickoutCaseEntry):

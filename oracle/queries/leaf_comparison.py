@@ -14,7 +14,7 @@ from oracle.domain.roots.pieces import (
     digest_piece,
 )
 from oracle.errors import InputError
-from oracle.indexer.round_leaves import LeafCache, load_piece, load_round_of_report
+from oracle.indexer.round_leaves import LeafCache, load_piece, load_pieced_round_of_report
 from oracle.queries.answers import ApiModel, HashText
 from oracle.queries.leaf_models import (
     FieldDifference,
@@ -44,7 +44,7 @@ class ReportComparison(ApiModel):
     summary: list[FieldDifference] = Field(
         description="What differs in chain, contract, round, block and sums."
     )
-    leaf: LeafDifference | None = Field(description="null: all leaves are equal.")
+    leaf: LeafDifference | None = Field(description="null if all leaves are equal.")
 
 
 class PeerLeaves:
@@ -108,7 +108,7 @@ class PeerLeaves:
 
 
 def compare_with_peer(store: Store, peer: PeerLeaves, period: int) -> ReportComparison:
-    """Compare our report of a period with another reporter's; find the first leaf that differs.
+    """Compare a report with that of another reporter; find the first leaf that differs.
 
     Only the first piece that differs is fetched.
 
@@ -121,7 +121,7 @@ def compare_with_peer(store: Store, peer: PeerLeaves, period: int) -> ReportComp
         if stored is None:
             raise InputError(f"period {period}: no report was cut; run `qos-oracle report show`")
         cache, report = LeafCache(), stored.report
-        pieced_round = load_round_of_report(uow, cache, report)
+        pieced_round = load_pieced_round_of_report(uow, cache, report)
         if pieced_round is None:
             raise InputError(
                 f"period {period}: the leaves are deleted, because the report cannot be accepted "

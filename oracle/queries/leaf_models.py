@@ -28,7 +28,7 @@ class ProofLeaf(ApiModel):
         description="The next higher address that has a leaf; none lies between."
     )
     lane: int = Field(description="1: do not select; else the QoS in steps of 0.0001, plus 2.")
-    qos: FixedPoint | None = Field(description="null: do not select.")
+    qos: FixedPoint | None = Field(description="null if not selectable.")
     is_member: bool
     is_paused: bool
     is_excluded: bool
@@ -37,8 +37,8 @@ class ProofLeaf(ApiModel):
     score_count: int
     score_sum: int
     reliability: FixedPoint = Field(description="H at the as-of block.")
-    kickout_due_since: int | None = Field(description="Block time; null: no kickout is due.")
-    last_scored_at: int | None = Field(description="Block time; null: it has no score.")
+    kickout_due_since: int | None = Field(description="Block time; null if no kickout is due.")
+    last_scored_at: int | None = Field(description="Block time; null if it has no score.")
     pool_hash: HashText
     encoded: str = Field(
         pattern="^0x[0-9a-f]{256}$",
@@ -135,8 +135,8 @@ class LeafDifference(ApiModel):
     """The first leaf, by seat, that differs between two reports."""
 
     seat: int
-    own_leaf: ProofLeaf | None = Field(description="null: there is no leaf at this seat.")
-    other_leaf: ProofLeaf | None = Field(description="null: there is no leaf at this seat.")
+    own_leaf: ProofLeaf | None = Field(description="null if there is no leaf at this seat.")
+    other_leaf: ProofLeaf | None = Field(description="null if there is no leaf at this seat.")
     fields: list[FieldDifference]
 
 

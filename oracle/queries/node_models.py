@@ -43,7 +43,7 @@ class NodeEntry(ApiModel):
     """A node as of a block: one row of the list of nodes."""
 
     place: Annotated[int | None, Column("#")] = Field(
-        description="Place by QoS, from 1; null: the node has no QoS.", examples=[12]
+        description="Place by QoS, from 1; null if the node has no QoS.", examples=[12]
     )
     node: Annotated[AddressText, Column("node")]
     label: str | None = Field(description="The operator's label; null if none.")
@@ -54,7 +54,7 @@ class NodeEntry(ApiModel):
     excluded: bool = Field(description="Whether a member gets no tasks for the time being.")
     back_at: int | None = Field(
         description=(
-            "End of the exclusion if no event occurs before, unix seconds; null: not excluded."
+            "End of the exclusion if no event occurs before, unix seconds; null if not excluded."
         )
     )
     kickout_due: bool
@@ -67,23 +67,23 @@ class NodeEntry(ApiModel):
     reliability: Annotated[FixedPoint, Column("reliability")] = Field(
         description="H at the block's time."
     )
-    qos: Annotated[FixedPoint | None, Column("QoS")] = Field(description="null: not a member.")
+    qos: Annotated[FixedPoint | None, Column("QoS")] = Field(description="null if not a member.")
     lane: int = Field(description="Lane of a report as of the block, 1 to 10002.")
     seat: int = Field(description="Index of its leaf in the tree of each round.")
     lane_on_chain: Annotated[int, Column("on chain")] = Field(
         description="In the last accepted round; 0: it has no leaf there, 1: not selectable."
     )
     on_chain: FixedPoint | None = Field(
-        description="QoS in the last accepted round; null: no leaf, or not selectable."
+        description="QoS in the last accepted round; null if no leaf, or not selectable."
     )
     changed_at: int = Field(description="The block of the last change.")
     legacy: LegacyScore | None = Field(description="Only under legacy rules.")
 
 
 class QosIntervalView(ApiModel):
-    """The bounds between which a QoS lies with 90 %, given how few scores it is the mean of.
+    """The 90 % interval of a QoS, given the number of scores in its mean.
 
-    It costs half a millisecond, so that rows of lists do not have it.
+    Its computation takes half a millisecond, so rows of lists do not have it.
     """
 
     low: FixedPoint
@@ -102,7 +102,9 @@ class NodePage(Answer):
     total: int = Field(description="Nodes of the network, before filters.")
     counts: dict[NodeState, int] = Field(description="Number of nodes in each state.")
     nodes: list[NodeEntry]
-    next: str | None = Field(description="`cursor` of the next page; null: this is the last one.")
+    next: str | None = Field(
+        description="`cursor` of the next page; null if this is the last one."
+    )
     moved: bool = Field(
         description="The page cursor belongs to an earlier block, so places may have changed."
     )

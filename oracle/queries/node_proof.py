@@ -20,7 +20,7 @@ from oracle.indexer.provenance import get_rebuild_count
 from oracle.indexer.round_leaves import (
     LeafCache,
     load_domain,
-    load_round_of,
+    load_pieced_round,
     prove_from_pieces,
 )
 from oracle.queries.answers import AccountId, AddressText, ApiModel, HashText
@@ -53,7 +53,7 @@ class ContractRoot(ApiModel):
 
     block: int
     block_hash: HashText
-    root: HashText | None = Field(description="null: it is not kept any more, or was struck.")
+    root: HashText | None = Field(description="null if it is no longer kept, or was struck.")
 
 
 class OnChainProofDetail(NodeProofDetail):
@@ -76,7 +76,7 @@ def prove_node(
     """
     with archive.store.read_transaction() as uow:
         accepted = load_accepted_round(uow, round_number)
-        pieced_round = load_round_of(uow, cache, accepted)
+        pieced_round = load_pieced_round(uow, cache, accepted)
         if pieced_round is not None:
             proof = prove_from_pieces(uow, cache, pieced_round, address)
             if proof is not None:
@@ -99,7 +99,7 @@ def has_stored_leaves(uow: UnitOfWork, cache: LeafCache, round_number: int | Non
         accepted = load_accepted_round(uow, round_number)
     except InputError:
         return True
-    return load_round_of(uow, cache, accepted) is not None
+    return load_pieced_round(uow, cache, accepted) is not None
 
 
 def load_accepted_round(uow: UnitOfWork, round_number: int | None) -> RoundAccepted:

@@ -29,8 +29,8 @@ class AnswerEntry(ApiModel):
     is_accepted: bool
     because: str
     answered_at: int = Field(description="Unix seconds.")
-    signer: AddressText | None = Field(description="null: the answer is not signed.")
-    signature: str | None = Field(description="EIP-712, 65 bytes as hex; null: not signed.")
+    signer: AddressText | None = Field(description="null if the answer is not signed.")
+    signature: str | None = Field(description="EIP-712, 65 bytes as hex; null if not signed.")
 
 
 class ObjectionEntry(ApiModel):
@@ -49,11 +49,11 @@ class ObjectionEntry(ApiModel):
         "to this kickout, and was made in time."
     )
     verdict: str | None = Field(
-        description="Result of the automatic check; null: the kickout is not due any more.",
+        description="Result of the automatic check; null if the kickout is no longer due.",
         examples=["refuted", "supported", "open"],
     )
-    finding: str | None = Field(description="What the check found; null: nothing was checked.")
-    answer: AnswerEntry | None = Field(description="null: this reporter has not answered.")
+    finding: str | None = Field(description="What the check found; null if nothing was checked.")
+    answer: AnswerEntry | None = Field(description="null if this reporter has not answered.")
 
 
 class ObjectionDelayEntry(ApiModel):
@@ -61,11 +61,11 @@ class ObjectionDelayEntry(ApiModel):
 
     reason: str
     until: int | None = Field(
-        description="Block time at which the delay ends without an answer, unix seconds; null: "
+        description="Block time at which the delay ends without an answer, unix seconds; null if "
         "only an answer of the operator ends it."
     )
     objection: int | None = Field(
-        description="Number of the objection; null: the owner may still object."
+        description="Number of the objection; null if the owner may still object."
     )
 
 

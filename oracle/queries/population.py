@@ -36,7 +36,7 @@ _MAX_NAME_LENGTH = 64
 
 @dataclass(frozen=True, slots=True)
 class OnChainScores:
-    """The lanes of an accepted round, by seat; no lanes if they are not stored any more."""
+    """The lanes of an accepted round, by seat; no lanes if they are no longer stored."""
 
     accepted: RoundAccepted | None
     lanes: Lanes

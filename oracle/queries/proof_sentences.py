@@ -1,7 +1,6 @@
 """The values of leaf and summary in words: on the pages, and in the output of `proof`.
 
-The script of the page, daemon/web/pages/static/proof.js, words what it has checked in
-the same way.
+The script daemon/web/pages/static/proof.js describes its results in the same way.
 """
 
 from oracle.domain.fixed_point import format_decimal

@@ -31,13 +31,13 @@ class ReportLane(ApiModel):
 
     seat: int = Field(description="Index of the node's leaf.")
     node: AddressText
-    before: int | None = Field(description="Lane in the last round; null: it had no leaf.")
+    before: int | None = Field(description="Lane in the last round; null if it had no leaf.")
     lane: int = Field(ge=1, le=65_535)
-    qos: FixedPoint | None = Field(description="null: not selectable.")
+    qos: FixedPoint | None = Field(description="null if not selectable.")
     is_selectable: bool
     incentive_share: FixedPoint | None = Field(
         description="Of the window's incentive, as of the report's block, under legacy rules; "
-        "null: the node is no member."
+        "null if the node is no member."
     )
 
 
@@ -61,14 +61,14 @@ class ReportEntry(ReportBasis):
     """A report and its outcome."""
 
     changed_nodes: int | None = Field(
-        description="Nodes whose lane differs from `head_round`; null: no report was cut."
+        description="Nodes whose lane differs from `head_round`; null if no report was cut."
     )
 
     state: str | None = Field(
-        description="null: no report was cut for the period.", examples=["landed", "superseded"]
+        description="null if no report was cut for the period.", examples=["landed", "superseded"]
     )
     reason: str | None = Field(description="Why it was skipped or came too late.")
-    round: int | None = Field(description="null: not signed.")
+    round: int | None = Field(description="null if not signed.")
     digest: HashText | None = Field(description="What was signed.")
 
 
@@ -76,7 +76,7 @@ class ReportDetail(ReportEntry):
     """A report recomputed from the stored logs, beside the one that was cut."""
 
     same_as_cut: bool | None = Field(
-        description="null: none was cut. A report that came too late may differ, because its "
+        description="null if none was cut. A report that came too late may differ, because its "
         "block may have left the chain."
     )
     lanes: list[ReportLane] = Field(
@@ -120,7 +120,7 @@ class RoundEntry(ApiModel):
     as_of: int = Field(description="The block that it speaks of.")
     as_of_hash: HashText
     root: HashText = Field(description="Root of the round's tree, which proves every leaf.")
-    is_struck: bool = Field(description="Whether the root was struck and proves nothing any more.")
+    is_struck: bool = Field(description="Whether the root was struck and proves nothing.")
     place: LogPlace
 
 
@@ -131,11 +131,11 @@ class RoundVerification(RoundEntry):
     same_block: bool = Field(description="Whether the chain still has its as-of block.")
     computed_root: HashText = Field(description="Root computed from the stored logs.")
     contract_holds_it: bool | None = Field(
-        description="null: the contract does not keep the root of this round any more."
+        description="null if the contract no longer keeps the root of this round."
     )
     leaf_difference: LeafDifference | None = Field(
         description="The first leaf that differs: `own_leaf` follows from the logs, and "
-        "`other_leaf` is the round's; null: the roots are equal, or the round's leaves are not "
+        "`other_leaf` is the round's; null if the roots are equal, or the round's leaves are not "
         "stored."
     )
 
@@ -212,7 +212,7 @@ def _build_lanes(
     last_lanes: Lanes | None,
     share_by_node: Mapping[Address, int],
 ) -> Iterator[ReportLane]:
-    """Yield the nodes whose lane differs from the last round, by seat; None: there is no round."""
+    """Yield the nodes whose lane differs from the last round, by seat; none without a round."""
     last_count = 0 if last_lanes is None else len(last_lanes)
     if last_lanes is not None and not last_count:
         # The leaves of the last round are not stored.

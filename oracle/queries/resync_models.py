@@ -44,7 +44,7 @@ class RewindAnswer(ApiModel):
     reports_missed: int
     by: str = Field(examples=["journal", "rebuild"])
     snapshot_block: int | None = Field(
-        description="Snapshot from which events were folded; null: from the start block."
+        description="Snapshot from which events were folded; null if from the start block."
     )
 
 
@@ -52,7 +52,7 @@ class RawRow(ApiModel):
     """A stored log or call."""
 
     block: int
-    log: int | None = Field(description="null: a call.")
+    log: int | None = Field(description="null for a call.")
     tx_hash: HashText
 
 
@@ -101,7 +101,7 @@ class VerifyAnswer(ApiModel):
 
     dry_run: bool
     first: int | None = Field(
-        serialization_alias="from", description="null: the chain was not queried."
+        serialization_alias="from", description="null if the chain was not queried."
     )
     last: int | None = Field(serialization_alias="to")
     level: str | None
@@ -113,7 +113,7 @@ class VerifyAnswer(ApiModel):
     repaired: RebuildAnswer | None
     left: int = Field(description="Number of rows that differ and were not repaired.")
     damaged: list[DamagedBlocks]
-    state: StateCheckAnswer | None = Field(description="null: not compared.")
+    state: StateCheckAnswer | None = Field(description="null if not compared.")
 
 
 class CoverageSpan(BlockRangeEntry):
@@ -142,7 +142,7 @@ class DeadLetterEntry(ApiModel):
     block: int
     block_hash: HashText
     tx: int
-    log: int | None = Field(description="null: a call.")
+    log: int | None = Field(description="null for a call.")
     address: AddressText
     name: str
     error: str

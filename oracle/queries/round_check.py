@@ -13,7 +13,7 @@ from oracle.domain.ids import Hash
 from oracle.domain.roots.round_tree import RoundTree
 from oracle.errors import InputError, TransientError
 from oracle.indexer.folded_state import fold_state_up_to
-from oracle.indexer.round_leaves import LeafCache, load_domain, load_round_of
+from oracle.indexer.round_leaves import LeafCache, load_domain, load_pieced_round
 from oracle.queries.answers import load_event_sources
 from oracle.queries.explain import EventArchive
 from oracle.queries.leaf_comparison import find_first_difference
@@ -31,8 +31,8 @@ def verify_round(
 ) -> RoundVerification:
     """Recompute the root of a round, and compare it with the accepted one.
 
-    `read_contract_root` returns the root of a round in the contract, or None if the contract does
-    not keep it any more.
+    `read_contract_root` returns the root of a round in the contract, or None if the contract no
+    longer keeps it.
 
     Raises:
         InputError: the index has no such accepted round.
@@ -77,7 +77,7 @@ def _find_first_difference(
     uow: UnitOfWork, accepted: RoundAccepted, tree: RoundTree
 ) -> LeafDifference | None:
     """Return the first leaf in which a computed tree differs from the stored leaves of a round."""
-    pieced_round = load_round_of(uow, LeafCache(), accepted)
+    pieced_round = load_pieced_round(uow, LeafCache(), accepted)
     if pieced_round is None:
         return None
     computed_pieces = [edit.apply(b"") for _, edit in sorted(tree.edits.take().items())]

@@ -28,7 +28,7 @@ class HaltView(ApiModel):
     block: int | None = Field(description="The block on which two sources disagree.")
     our_hash: HashText | None
     their_hash: HashText | None
-    cleared_time: int | None = Field(description="null: the halt is active.")
+    cleared_time: int | None = Field(description="null if the halt is active.")
     cleared_by: str | None
     cleared_reason: str | None
 
@@ -95,7 +95,7 @@ class ReorgEntry(ApiModel):
     ancestor: int = Field(description="The last block that both forks have.")
     old_tip: int
     old_hash: HashText
-    new_tip: int | None = Field(description="null: no endpoint showed it.")
+    new_tip: int | None = Field(description="null if no endpoint showed it.")
     new_hash: HashText | None
     depth: int
     time: int = Field(description="Time of the old tip, unix seconds.")
@@ -108,7 +108,7 @@ class NetworkStatus(ApiModel):
     version: str
     chain_id: int | None
     start_block: int | None
-    round: int | None = Field(description="The last accepted round; null: none.")
+    round: int | None = Field(description="The last accepted round; null if none.")
     round_age_seconds: int | None = Field(description="Age at the time of the last folded block.")
     outbox: list[OutboxCount] = Field(description="Calls by kind and state.")
     reports_held: int
@@ -137,7 +137,7 @@ class CatchingUp(ApiModel):
     blocks_left: int
     blocks_per_second: float
     watched_seconds: float = Field(description="How long its progress was measured.")
-    until: int | None = Field(description="Estimated end, unix seconds; null: no progress.")
+    until: int | None = Field(description="Estimated end, unix seconds; null if no progress.")
 
 
 class WaitingPush(ApiModel):
@@ -151,7 +151,7 @@ class SenderView(ApiModel):
     """An account that sends transactions."""
 
     address: AddressText
-    paused: str | None = Field(description="null: it may send.", examples=["funds"])
+    paused: str | None = Field(description="null if it may send.", examples=["funds"])
     reason: str | None
 
 
@@ -165,15 +165,15 @@ class OperatorStatus(NetworkStatus, HealthAnswer):
     """The status of the oracle for its operator: `status --json` and `/v1/operations`."""
 
     catching_up: CatchingUp | None = Field(
-        description="null: it has caught up, or its progress was not measured."
+        description="null if it has caught up, or its progress was not measured."
     )
     halts: list[HaltView]
     rules: RuleSetView | None
     folded: BlockView | None = Field(
-        description="The last block that was folded; null: nothing is indexed yet."
+        description="The last block that was folded; null if nothing is indexed yet."
     )
     final: int | None
-    head: int | None = Field(description="The newest block of the chain; null: unknown.")
+    head: int | None = Field(description="The newest block of the chain; null if unknown.")
     head_time: int | None = Field(description="Unix seconds.")
     lag_blocks: int | None
     contract: ContractView
@@ -185,7 +185,7 @@ class OperatorStatus(NetworkStatus, HealthAnswer):
     state_mismatch: str | None = Field(
         description="Where the state differs from a fold of the stored logs."
     )
-    push_waits: WaitingPush | None = Field(description="null: no planned push waits.")
+    push_waits: WaitingPush | None = Field(description="null if no planned push waits.")
     kickouts_accused: list[NodeKickout]
     kickouts_refused: int = Field(description="Expelled nodes that the network kept as members.")
     endpoints: list[EndpointView]
@@ -195,9 +195,9 @@ class OperatorStatus(NetworkStatus, HealthAnswer):
     )
     refused: str | None = Field(description="The refused block, and why it was refused.")
     last_reorg: OperatorReorg | None
-    feed: FeedView | None = Field(description="null: no feed is read beside the chain.")
+    feed: FeedView | None = Field(description="null if no feed is read beside the chain.")
     nodes: dict[str, int] = Field(description="By status.")
     reports: list[ReportEntry] = Field(description="The last reports that were cut.")
     oldest_draw_block: int | None
-    dispatcher: AccountBalance | None = Field(description="null: this process starts no tasks.")
+    dispatcher: AccountBalance | None = Field(description="null if this process starts no tasks.")
     lease: str | None = Field(description="Process that holds the lease of the database.")

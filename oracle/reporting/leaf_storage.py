@@ -1,4 +1,4 @@
-"""Stores the leaves of cut reports in pieces, and deletes those that no proof needs any more.
+"""Stores the leaves of cut reports in pieces, and deletes those that no proof needs.
 
 See docs/explanation/storage.md#leaf-pieces.
 """
@@ -10,8 +10,8 @@ from oracle.domain.roots.round_tree import RoundTree
 from oracle.indexer.round_leaves import (
     load_lanes,
     load_leaves,
-    load_round_of,
-    load_round_of_report,
+    load_pieced_round,
+    load_pieced_round_of_report,
 )
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
@@ -33,7 +33,7 @@ def store_changed_pieces(uow: UnitOfWork, tree: RoundTree, as_of: BlockRef) -> N
 def prune_pieces(
     uow: UnitOfWork, settings: ReportSettings, as_of: BlockRef, final_number: int
 ) -> None:
-    """Delete the pieces that neither a kept round, nor a cut that may become one, consists of.
+    """Delete the pieces of no kept round and of no cut that may still become a round.
 
     A cut can no longer be accepted when a final block is later than its deadline. The cut as of
     `as_of` is kept, and a released report until a later one landed, because the sanity gate
@@ -67,13 +67,13 @@ def find_released_report(uow: UnitOfWork) -> Report | None:
 
 def load_report_leaves(context: ReportingContext, uow: UnitOfWork, report: Report) -> bytes | None:
     """Return the encoded leaves of a cut report, by seat, or None if they are not stored."""
-    pieced_round = load_round_of_report(uow, context.leaf_cache, report)
+    pieced_round = load_pieced_round_of_report(uow, context.leaf_cache, report)
     return None if pieced_round is None else load_leaves(uow, pieced_round)
 
 
 def load_report_lanes(context: ReportingContext, uow: UnitOfWork, report: Report) -> Lanes | None:
     """Return the lanes of a cut report, by seat, or None if its leaves are not stored."""
-    pieced_round = load_round_of_report(uow, context.leaf_cache, report)
+    pieced_round = load_pieced_round_of_report(uow, context.leaf_cache, report)
     return None if pieced_round is None else load_lanes(uow, pieced_round)
 
 
@@ -87,5 +87,5 @@ def load_last_round_leaves(
     accepted = uow.rounds.get_accepted_round(report.head_round)
     if accepted is None:
         return b"" if report.head_round == 0 else None
-    pieced_round = load_round_of(uow, context.leaf_cache, accepted)
+    pieced_round = load_pieced_round(uow, context.leaf_cache, accepted)
     return None if pieced_round is None else load_leaves(uow, pieced_round)

@@ -103,13 +103,13 @@ class LeafTree:
     def _clear(self) -> None:
         self._tree = RoundTree((), keccak)
         self.edits_are_complete = True
-        # The block up to which changed nodes are evaluated; None: no node is.
+        # The block up to which changed nodes are evaluated, or None if no node is.
         self._number: int | None = None
         # The time as of which all nodes, or all recovering ones, were last evaluated.
         self._time = 0
         # Under legacy rules, the population maxima at the last evaluation of all nodes.
         self._population_maxima: PopulationMaxima | None = None
-        self._reviews.drop_not_final()
+        self._reviews.drop_non_final_reviews()
 
     def _update_to_cursor(self, store: Store) -> None:
         with store.read_transaction() as uow:

@@ -27,7 +27,7 @@ from oracle.domain.reports.report import (
 from oracle.domain.roots.round_tree import RoundTree
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.block_hooks import BlockHook, HookNote
-from oracle.indexer.round_leaves import LeafCache, load_lanes, load_round_of
+from oracle.indexer.round_leaves import LeafCache, load_lanes, load_pieced_round
 from oracle.indexer.rules_binding import get_block_of_replacement
 from oracle.reporting.leaf_storage import prune_pieces, store_changed_pieces
 from oracle.reporting.leaf_tree import LeafTree
@@ -144,7 +144,7 @@ class ReportCutter(BlockHook):
     ) -> Report:
         """Compute the report as of `as_of`, except what it changes; write nothing."""
         tree = self._leaf_tree.refresh(uow, as_of, needs_edits=False)
-        # Comparing the lanes of a million nodes takes longer than the root after few changes.
+        # With few changes, comparing the lanes of a million nodes takes longer than the root.
         report = self._build_report(tree, contract_state, as_of, tree.lanes)
         self._leaf_tree.discard_edits()
         return report
@@ -181,7 +181,7 @@ class ReportCutter(BlockHook):
         round's state once and stores its leaves.
         """
         cache = LeafCache()
-        pieced_round = load_round_of(uow, cache, accepted)
+        pieced_round = load_pieced_round(uow, cache, accepted)
         lanes = None if pieced_round is None else load_lanes(uow, pieced_round)
         if lanes is not None:
             return lanes

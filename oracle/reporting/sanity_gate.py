@@ -79,9 +79,9 @@ def skip_unsignable_reports(
 ) -> list[ReportHeader]:
     """Return the headers of cut reports; a held report is not due, so the next is scheduled.
 
-    Nor is a report that was cut under other rules, before the present ones replaced them.
-    A disputed report stays due, because it was already signed. No other report may take
-    its round until the disputed report can no longer land.
+    A report that was cut under replaced rules is not due either. A disputed report stays due,
+    because it was already signed. No other report may take its round until the disputed report can
+    no longer land.
     """
     held_periods = {hold.period for hold in uow.holds.list_held() if not hold.is_disputed}
     replaced_at = get_block_of_replacement(uow)
@@ -140,7 +140,7 @@ def _find_change_hold_reason(
         )
     if new_leaves is None:
         return "its leaves are not stored; `qos-oracle resync rebuild` computes them"
-    # A node without an old leaf is no change.
+    # A node without an old leaf does not count as a change.
     changes = [
         LaneChange(read_lane(old_leaf), read_lane(new_leaf))
         for old_leaf, new_leaf in zip(

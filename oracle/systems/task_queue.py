@@ -46,7 +46,7 @@ def compute_queue_capacity(members: int, alpha: Fraction) -> int:
     return max(1, members * alpha.numerator // alpha.denominator)
 
 
-# If a task ended for one of these reasons, no other task of its group starts any more
+# If a task ended for one of these reasons, no other task of its group will start
 # (contracts/network/TaskVerdicts.sol, endUnvalidated).
 _GROUP_ENDING_REASONS = frozenset(
     {AbortReason.GROUP_TIMEOUT, AbortReason.CREATOR_VALIDATION_TIMEOUT}
@@ -273,11 +273,11 @@ def build_queue(
 
 
 def is_group_unstartable(tasks: Collection[Task]) -> bool:
-    """Return whether no waiting task of a group can start any more, given all tasks of the group.
+    """Return whether no waiting task of a group can start, given all tasks of the group.
 
     This is the case if the group was given up, or if one of its tasks ended before it had a node.
-    It is also the case if so many tasks have ended that the remaining ones are no majority,
-    because their answers would never be compared.
+    It is also the case if the remaining tasks are no majority, because their answers would never
+    be compared.
     """
     ended_tasks = [task for task in tasks if task.ending is not None]
     is_given_up = any(task.abort_reason in _GROUP_ENDING_REASONS for task in tasks)

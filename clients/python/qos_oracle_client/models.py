@@ -29,9 +29,9 @@ class AnswerEntry(TypedDict):
     answered_at: int
     """Unix seconds."""
     signer: str | None
-    """null: the answer is not signed."""
+    """null if the answer is not signed."""
     signature: str | None
-    """EIP-712, 65 bytes as hex; null: not signed."""
+    """EIP-712, 65 bytes as hex; null if not signed."""
 
 
 class AsOf(TypedDict):
@@ -53,7 +53,7 @@ class AsOf(TypedDict):
     lag_seconds: int
     """Age of `block` when the answer was made."""
     replica_lag_seconds: float | None
-    """Seconds by which a replica database is behind its primary; null: the database is not a replica."""
+    """Seconds by which a replica database is behind its primary; null if the database is not a replica."""
     rules: str
     """Rule set and version that folded the block."""
     epoch: int
@@ -115,17 +115,17 @@ class BundleRound(TypedDict):
     contract: str
     round: int
     prev: str | None
-    """Root of the round before; null: not known here."""
+    """Root of the round before; null if not known here."""
     as_of: int
     as_of_hash: str
     as_of_time: int | None
-    """Unix seconds; null: not stored."""
+    """Unix seconds; null if not stored."""
     deadline: int | None
-    """Unix seconds; null: not known here."""
+    """Unix seconds; null if not known here."""
     root: str
     config: str
     configuration: "BundleConfiguration | None"
-    """null: the contract has another one since."""
+    """null if the contract has another one since."""
     signatures: list[str]
     """65 bytes each; empty: not stored on this host."""
     accepted_at: "LogPlace"
@@ -151,14 +151,14 @@ class CandidateEntry(TypedDict):
     node: str
     candidate: bool
     why_not: str | None
-    """null: a candidate."""
+    """null if a candidate."""
     weight: str | None
     parts: dict[str, str]
     """Components of the weight."""
     chance: str | None
     """Probability of being drawn first."""
     drawn: int | None
-    """Order in which it was drawn, from 1; null: not drawn."""
+    """Order in which it was drawn, from 1; null if not drawn."""
 
 
 class CardSpeed(TypedDict):
@@ -166,7 +166,7 @@ class CardSpeed(TypedDict):
 
     gpu: str
     vram: int | None
-    """In GB; null: not known."""
+    """In GB; null if not known."""
     time_ratio: str
     """Median of its time divided by the time of the node's card, in one group."""
     pairs: int
@@ -180,9 +180,9 @@ class ContractKickout(TypedDict):
     round: int
     """Round of the newest accusation, execution or retry; 0: none."""
     due_since: int | None
-    """Start of the accused interval, unix seconds; null: never accused."""
+    """Start of the accused interval, unix seconds; null if never accused."""
     evidence: str | None
-    """Keccak-256 of the scores behind the accusation; null: never accused."""
+    """Keccak-256 of the scores behind the accusation; null if never accused."""
     ready_at: int | None
     """Time from which it may be executed, unix seconds."""
     reason: str | None
@@ -213,7 +213,7 @@ class DrawEntry(TypedDict):
     voided_block: int | None
     """Block at the end of which the draw was voided."""
     outcome: "DrawOutcome | None"
-    """How the draw ended; null: active."""
+    """How the draw ended; null if active."""
 
 
 DrawOutcome = Literal["started", "started_elsewhere", "task_ended", "undone"]
@@ -283,11 +283,11 @@ class DueKickout(TypedDict):
 
     node: str
     due_since: "LogPlace | None"
-    """null: it is not due any more."""
+    """null if it is no longer due."""
     on_chain: "ContractKickout | None"
-    """null: it was never accused."""
+    """null if it was never accused."""
     objection_delay: "ObjectionDelayEntry | None"
-    """null: no objection delays it."""
+    """null if no objection delays it."""
 
 
 class EarningView(TypedDict):
@@ -296,7 +296,7 @@ class EarningView(TypedDict):
     paid: str
     fee: str
     points: int | str | None
-    """null: the fee was not shared."""
+    """null if the fee was not shared."""
     of_points: int | str | None
     by_points: str | None
     """Share of the fee that follows from the points."""
@@ -366,11 +366,11 @@ class GroupEntry(TypedDict):
     task: str
     node: str | None
     rank: int | None
-    """From 1; null: it was not ranked."""
+    """From 1; null if it was not ranked."""
     elapsed: int | None
     """Seconds from start to submission or error report."""
     score: int | None
-    """null: the task gives no score."""
+    """null if the task gives no score."""
 
 
 class GroupFellow(TypedDict):
@@ -406,10 +406,10 @@ class HistoryMark(TypedDict):
     before: str
     after: str
     back_at: int | None
-    """End of the exclusion if no other event occurs, unix seconds; null: none."""
+    """End of the exclusion if no other event occurs, unix seconds; null if none."""
     place: "LogPlace"
     incident: int | None
-    """Number of the incident that marks this timeout; null: none."""
+    """Number of the incident that marks this timeout; null if none."""
 
 
 class IncidentPage(TypedDict):
@@ -418,7 +418,7 @@ class IncidentPage(TypedDict):
     as_of: "AsOf"
     incidents: list["IncidentView"]
     next: int | None
-    """`before` of the next page; null: this is the last."""
+    """`before` of the next page; null if this is the last."""
 
 
 class IncidentView(TypedDict):
@@ -429,7 +429,7 @@ class IncidentView(TypedDict):
     kind: Literal["application", "network"]
     """A burst of timeouts of one application, or an outage of the network."""
     creator: str | None
-    """null: a network outage."""
+    """null for a network outage."""
     found_block: int
     found_time: int
     """Unix seconds."""
@@ -442,7 +442,7 @@ class IncidentView(TypedDict):
     timeouts: int
     """Max timeouts within 15 minutes."""
     over_time: int | None
-    """Unix seconds; null: the incident is open."""
+    """Unix seconds; null if the incident is open."""
 
 
 IneligibilityReason = Literal[
@@ -469,7 +469,7 @@ class KickoutInterval(TypedDict):
 
     opened_at: "Origin"
     closed_at: "Origin | None"
-    """null: still due."""
+    """null if still due."""
 
 
 class KickoutOutlook(TypedDict):
@@ -478,11 +478,11 @@ class KickoutOutlook(TypedDict):
     scores: int
     """Scored tasks until it is due; 0: it is due now."""
     seconds: int | None
-    """About as long, by the median time between its last scores; null: unknown."""
+    """About as long, by the median time between its last scores; null if unknown."""
     recent_scores: int
     """Number of last scores that the forecast repeats."""
     first_places: int | None
-    """First places in the next `scores` tasks that would avoid it; null: none do."""
+    """First places in the next `scores` tasks that would avoid it; null if none do."""
     second_places: int | None
     """The same with second places."""
 
@@ -506,11 +506,11 @@ class KickoutProgress(TypedDict):
     """Scores in the pool or legacy window; a kickout needs `pool_size` scores."""
     pool_size: int
     mean: str | None
-    """Mean of these scores, in points; null: no scores."""
+    """Mean of these scores, in points; null without scores."""
     below: str
     """Kickout is due below this mean, in points."""
     on_chain: "ContractKickout | None"
-    """null: it was never accused."""
+    """null if it was never accused."""
 
 
 class KickoutRecord(TypedDict):
@@ -520,9 +520,9 @@ class KickoutRecord(TypedDict):
     round: int
     """Round of the newest accusation, execution or retry; 0: none."""
     due_since: int | None
-    """Start of the accused interval, unix seconds; null: never accused."""
+    """Start of the accused interval, unix seconds; null if never accused."""
     evidence: str | None
-    """Keccak-256 of the scores behind the accusation; null: never accused."""
+    """Keccak-256 of the scores behind the accusation; null if never accused."""
     ready_at: int | None
     """Time from which it may be executed, unix seconds."""
     reason: str | None
@@ -634,7 +634,7 @@ class LogPlace(TypedDict):
     feed_row: int | None
     """Row id if the event comes from a feed, which has no proof."""
     transaction: str | None
-    """null: the raw log is not stored."""
+    """null if the raw log is not stored."""
 
 
 class MissedDraws(TypedDict):
@@ -680,13 +680,13 @@ class NodeAdvice(TypedDict):
     ]
     """no_score: no scored task counts now; no_forecast: the rules score each window by itself."""
     kickout: "KickoutOutlook | None"
-    """null: no kickout is due or expected."""
+    """null if no kickout is due or expected."""
     hold_reason: str | None
-    """Why only an operator may allow the kickout that is due; null: none is held."""
+    """Why only an operator may allow the kickout that is due; null if none is held."""
     what_if: "WhatIf | None"
-    """null: not a member, or no group of its pool can be ranked again."""
+    """null if not a member, or no group of its pool can be ranked again."""
     work: "WorkShare | None"
-    """null: no task was drawn, or the policy has no weights."""
+    """null if no task was drawn, or the policy has no weights."""
     money: "NodeMoney"
 
 
@@ -694,7 +694,7 @@ class NodeEntry(TypedDict):
     """A node as of a block: one row of the list of nodes."""
 
     place: int | None
-    """Place by QoS, from 1; null: the node has no QoS."""
+    """Place by QoS, from 1; null if the node has no QoS."""
     node: str
     label: str | None
     """The operator's label; null if none."""
@@ -713,7 +713,7 @@ class NodeEntry(TypedDict):
     excluded: bool
     """Whether a member gets no tasks for the time being."""
     back_at: int | None
-    """End of the exclusion if no event occurs before, unix seconds; null: not excluded."""
+    """End of the exclusion if no event occurs before, unix seconds; null if not excluded."""
     kickout_due: bool
     proof: Literal["chain", "none"]
     """none: based on a feed."""
@@ -727,7 +727,7 @@ class NodeEntry(TypedDict):
     reliability: str
     """H at the block's time."""
     qos: str | None
-    """null: not a member."""
+    """null if not a member."""
     lane: int
     """Lane of a report as of the block, 1 to 10002."""
     seat: int
@@ -735,7 +735,7 @@ class NodeEntry(TypedDict):
     lane_on_chain: int
     """In the last accepted round; 0: it has no leaf there, 1: not selectable."""
     on_chain: str | None
-    """QoS in the last accepted round; null: no leaf, or not selectable."""
+    """QoS in the last accepted round; null if no leaf, or not selectable."""
     changed_at: int
     """The block of the last change."""
     legacy: "LegacyScore | None"
@@ -748,7 +748,7 @@ class NodeExplanation(TypedDict):
     row: "NodeEntry"
     """The node's row in the list of nodes, as of the block."""
     interval: "QosIntervalView | None"
-    """null: its QoS is no mean of scores."""
+    """null if its QoS is no mean of scores."""
     as_of: "BlockView"
     rules: str
     rules_version: int
@@ -766,10 +766,10 @@ class NodeExplanation(TypedDict):
     objections: list["ObjectionEntry"]
     """Up to the block, newest first; check and answer are as of the last block."""
     objection_delay: "ObjectionDelayEntry | None"
-    """Why this reporter does not accuse it yet; null: no objection delays it, or the block is not the last one."""
+    """Why this reporter does not accuse it yet; null if no objection delays it, or the block is not the last one."""
     downloads: list["DownloadView"]
     on_chain: "LaneOnChain | None"
-    """null: the node has no index in the contract."""
+    """null if the node has no index in the contract."""
     sent: "SentLane | None"
     legacy_rounds: "list[LegacyRounds] | None"
     """Rounds of the tasks in the window; only under legacy rules."""
@@ -829,9 +829,9 @@ class NodeMoney(TypedDict):
     without_fee: int
     """Scored tasks whose fee is not known."""
     seconds: int | None
-    """From the first of `tasks` to the block; null: not a member, or no such task."""
+    """From the first of `tasks` to the block; null if not a member, or if none."""
     per_day: str | None
-    """Fees per day in `seconds`; null: `seconds` is null or below an hour."""
+    """Fees per day in `seconds`; null if `seconds` is null or below an hour."""
     losses: list["RankLoss"]
     """Best place first."""
     assumption: str
@@ -855,7 +855,7 @@ class NodePage(TypedDict):
     """Number of nodes in each state."""
     nodes: list["NodeEntry"]
     next: str | None
-    """`cursor` of the next page; null: this is the last one."""
+    """`cursor` of the next page; null if this is the last one."""
     moved: bool
     """The page cursor belongs to an earlier block, so places may have changed."""
 
@@ -879,7 +879,7 @@ class NodePreviewView(TypedDict):
     rules: str
     """Hash of announced rules, or name of a shadow set."""
     ready_at: int | None
-    """Earliest time of announced rules, unix seconds; null: a shadow set, which is not announced."""
+    """Earliest time of announced rules, unix seconds; null for a shadow set, which is not announced."""
     block: int
     """A final block, up to which both were folded."""
     time: int
@@ -916,12 +916,12 @@ class NodeUnderRules(TypedDict):
 
     node: str
     rank_now: int | None
-    """null: not a member."""
+    """null if not a member."""
     rank_then: int | None
     qos_now: str | None
     qos_then: str | None
     chance_now: str | None
-    """Its share of the weights of all available nodes: the chance of the next task that any of them may get; 0: paused or excluded; null: not a member, or the policy has no such weights."""
+    """Its share of the weights of all available nodes: the chance of the next task that any of them may get; 0 if paused or excluded; null if not a member, or the policy has no such weights."""
     chance_then: str | None
     kickout_due_now: bool
     kickout_due_then: bool
@@ -935,7 +935,7 @@ class NodeView(TypedDict):
     as_of: "AsOf"
     row: "NodeEntry"
     interval: "QosIntervalView | None"
-    """null: its QoS is no mean of scores."""
+    """null if its QoS is no mean of scores."""
     members: int
     """Number of members, which `row.place` counts among."""
     models: list[str]
@@ -947,17 +947,17 @@ class NodeView(TypedDict):
     excluded_below: str
     kickout: "KickoutProgress"
     on_chain: "OnChainScore | None"
-    """null: no accepted round contains the node, or its leaves are not stored."""
+    """null if no accepted round contains the node, or its leaves are not stored."""
     objections: list["ObjectionEntry"]
     """Its newest objections, newest first."""
     objection_delay: "ObjectionDelayEntry | None"
-    """Why this reporter does not accuse it yet; null: no objection delays it."""
+    """Why this reporter does not accuse it yet; null if no objection delays it."""
     lift: "NodeLift"
     """Events that would change its standing, simulated by the fold."""
 
 
 class ObjectionAccepted(TypedDict):
-    """A posted objection that this reporter will bring on the chain."""
+    """A posted objection that this reporter will submit on chain."""
 
     as_of: "AsOf"
     node: str
@@ -974,9 +974,9 @@ class ObjectionDelayEntry(TypedDict):
 
     reason: str
     until: int | None
-    """Block time at which the delay ends without an answer, unix seconds; null: only an answer of the operator ends it."""
+    """Block time at which the delay ends without an answer, unix seconds; null if only an answer of the operator ends it."""
     objection: int | None
-    """Number of the objection; null: the owner may still object."""
+    """Number of the objection; null if the owner may still object."""
 
 
 class ObjectionEntry(TypedDict):
@@ -999,11 +999,11 @@ class ObjectionEntry(TypedDict):
     is_counted: bool
     """Whether it may delay this reporter's accusation: it is the first objection to this kickout, and was made in time."""
     verdict: str | None
-    """Result of the automatic check; null: the kickout is not due any more."""
+    """Result of the automatic check; null if the kickout is no longer due."""
     finding: str | None
-    """What the check found; null: nothing was checked."""
+    """What the check found; null if nothing was checked."""
     answer: "AnswerEntry | None"
-    """null: this reporter has not answered."""
+    """null if this reporter has not answered."""
 
 
 class ObjectionPage(TypedDict):
@@ -1022,7 +1022,7 @@ class OnChainScore(TypedDict):
     """Lane in the leaf."""
     is_selectable: bool
     qos: str | None
-    """null: not selectable."""
+    """null if not selectable."""
     round: int
     time: int
     """Time of the block that accepted the round, unix seconds."""
@@ -1084,7 +1084,7 @@ class PastEvent(TypedDict):
         "kickout_executed",
     ]
     time: int | None
-    """Unix seconds; null: neither header nor logs of its block are stored."""
+    """Unix seconds; null if neither header nor logs of its block are stored."""
     place: "LogPlace"
     evidence: str | None
     """Hash of the evidence of a kickout."""
@@ -1093,7 +1093,7 @@ class PastEvent(TypedDict):
 
 
 class PostedEntry(TypedDict):
-    """An objection that was posted to this reporter, and what became of it."""
+    """An objection that was posted to this reporter, and its outcome."""
 
     seq: int
     due_since: int
@@ -1102,7 +1102,7 @@ class PostedEntry(TypedDict):
     """Unix seconds, by the server's clock."""
     state: "PostedState"
     ended_reason: str | None
-    """Why it was not brought; null: it was, or will."""
+    """Why it was not submitted; null if it was, or will be."""
 
 
 PostedState = Literal["waiting", "sent", "on_chain", "ended"]
@@ -1141,7 +1141,7 @@ class ProofLeaf(TypedDict):
     lane: int
     """1: do not select; else the QoS in steps of 0.0001, plus 2."""
     qos: str | None
-    """null: do not select."""
+    """null if not selectable."""
     is_member: bool
     is_paused: bool
     is_excluded: bool
@@ -1154,9 +1154,9 @@ class ProofLeaf(TypedDict):
     reliability: str
     """H at the as-of block."""
     kickout_due_since: int | None
-    """Block time; null: no kickout is due."""
+    """Block time; null if no kickout is due."""
     last_scored_at: int | None
-    """Block time; null: it has no score."""
+    """Block time; null if it has no score."""
     pool_hash: str
     encoded: str
     """The 128 bytes that are hashed twice."""
@@ -1188,7 +1188,7 @@ class PublicStatus(TypedDict):
     chain_id: int | None
     start_block: int | None
     round: int | None
-    """The last accepted round; null: none."""
+    """The last accepted round; null if none."""
     round_age_seconds: int | None
     """Age at the time of the last folded block."""
     outbox: list["OutboxCount"]
@@ -1207,9 +1207,9 @@ class PublicStatus(TypedDict):
 
 
 class QosIntervalView(TypedDict):
-    """The bounds between which a QoS lies with 90 %, given how few scores it is the mean of.
+    """The 90 % interval of a QoS, given the number of scores in its mean.
 
-    It costs half a millisecond, so that rows of lists do not have it.
+    Its computation takes half a millisecond, so rows of lists do not have it.
     """
 
     low: str
@@ -1220,7 +1220,7 @@ class RankLoss(TypedDict):
     """What a rank cost a node in all groups in which it had this rank."""
 
     rank: int | None
-    """null: no right answer."""
+    """null if there is no right answer."""
     tasks: int
     amount: str
     """Lost against the next better place."""
@@ -1236,7 +1236,7 @@ class ReliabilityChangeView(TypedDict):
     """Stream and row of a feed."""
     proof: Literal["chain", "none"]
     transaction: str | None
-    """null: the raw log is not stored."""
+    """null if the raw log is not stored."""
     cause: str
     task: str | None
     before: str
@@ -1244,7 +1244,7 @@ class ReliabilityChangeView(TypedDict):
     time: int
     """Unix seconds."""
     incident: int | None
-    """Number of the incident that marks this timeout; null: none."""
+    """Number of the incident that marks this timeout; null if none."""
 
 
 class ReliabilityView(TypedDict):
@@ -1264,7 +1264,7 @@ class ReorgEntry(TypedDict):
     old_tip: int
     old_hash: str
     new_tip: int | None
-    """null: no endpoint showed it."""
+    """null if no endpoint showed it."""
     new_hash: str | None
     depth: int
     time: int
@@ -1305,7 +1305,7 @@ class RoundEntry(TypedDict):
     root: str
     """Root of the round's tree, which proves every leaf."""
     is_struck: bool
-    """Whether the root was struck and proves nothing any more."""
+    """Whether the root was struck and proves nothing."""
     place: "LogPlace"
 
 
@@ -1315,7 +1315,7 @@ class RoundPage(TypedDict):
     as_of: "AsOf"
     rounds: list["RoundEntry"]
     next: int | None
-    """`before` of the next page; null: this is the last."""
+    """`before` of the next page; null if this is the last."""
 
 
 class RoundPart(TypedDict):
@@ -1340,9 +1340,9 @@ class RuleDifference(TypedDict):
 
     name: str
     before: str | None
-    """null: not set."""
+    """null if not set."""
     after: str | None
-    """null: not set."""
+    """null if not set."""
 
 
 class RuleEntry(TypedDict):
@@ -1350,7 +1350,7 @@ class RuleEntry(TypedDict):
 
     name: str
     value: str | None
-    """null: not set."""
+    """null if not set."""
     published: str | None
     """Value in the published rule set."""
     meaning: str
@@ -1385,16 +1385,16 @@ class RulesChangeView(TypedDict):
     """`ready`: the delay has passed, and anyone may make the change."""
     is_in_force: bool
     scheduled_block: int | None
-    """null: made without the timelock."""
+    """null if made without the timelock."""
     scheduled_time: int | None
     ready_at: int | None
     """The earliest time of the change."""
     operation: str | None
     """The timelock's id, to cancel the change."""
     reason_hash: str | None
-    """Salt of the operation; null: none."""
+    """Salt of the operation; null if none."""
     reason: str | None
-    """Text whose keccak256 is the salt; null: this host has no such text."""
+    """Text whose keccak256 is the salt; null if this host has no such text."""
     cancelled_time: int | None
     set_block: int | None
     """First block under these rules."""
@@ -1402,7 +1402,7 @@ class RulesChangeView(TypedDict):
     has_rules: bool
     """Whether `/v1/rules/{hash}` returns these rules."""
     differences: "list[RuleDifference] | None"
-    """From the rules before; null: this host lacks one of the two texts."""
+    """From the rules before; null if this host lacks one of the two texts."""
 
 
 class RulesHistory(TypedDict):
@@ -1410,7 +1410,7 @@ class RulesHistory(TypedDict):
 
     as_of: "AsOf"
     in_force: str | None
-    """null: no contract, or not indexed."""
+    """null if there is no contract, or it is not indexed."""
     changes: list["RulesChangeView"]
 
 
@@ -1420,7 +1420,7 @@ class RulesPreviewView(TypedDict):
     rules: str
     """Hash of announced rules, or name of a shadow set."""
     ready_at: int | None
-    """Earliest time of announced rules, unix seconds; null: a shadow set, which is not announced."""
+    """Earliest time of announced rules, unix seconds; null for a shadow set, which is not announced."""
     block: int
     """A final block, up to which both were folded."""
     time: int
@@ -1431,7 +1431,7 @@ class RulesPreviewView(TypedDict):
     falling: int
     """Members that lose at least one place."""
     rank_correlation: str | None
-    """Spearman's rank correlation of the QoS of all members under both: 1 if their order stays, -1 if it is reversed; null: fewer than two members, or all equal."""
+    """Spearman's rank correlation of the QoS of all members under both: 1 if their order stays, -1 if it is reversed; null if fewer than two members, or all equal."""
     kickouts_beginning: int
     """Members that are due only under the others."""
     kickouts_ending: int
@@ -1481,7 +1481,7 @@ class ScoreView(TypedDict):
     """Stream and row of a feed."""
     proof: Literal["chain", "none"]
     transaction: str | None
-    """null: the raw log is not stored."""
+    """null if the raw log is not stored."""
     seq: int
     """Counts the scores of the node from 1."""
     task: str
@@ -1519,11 +1519,11 @@ class SelectionAnswer(TypedDict):
     nodes: list["CandidateEntry"]
     """By address."""
     seed: str | None
-    """null: no node is drawn."""
+    """null if no node is drawn."""
     card: "DrawnCard | None"
     draws: list["DrawnNode"]
     predownload: "list[ScarceModel] | None"
-    """null: the policy requests no downloads."""
+    """null if the policy requests no downloads."""
 
 
 class SentLane(TypedDict):
@@ -1536,7 +1536,7 @@ class SentLane(TypedDict):
     """Stream and row of a feed."""
     proof: Literal["chain", "none"]
     transaction: str | None
-    """null: the raw log is not stored."""
+    """null if the raw log is not stored."""
     round: int
     lane: int | None
 
@@ -1630,7 +1630,7 @@ class TaskAnswer(TypedDict):
     queued: bool
     error_reported: bool
     ending: str | None
-    """null: it has not ended."""
+    """null if it has not ended."""
     abort_reason: str | None
     moments: list["TaskMoment"]
     scored_in: str | None
@@ -1653,7 +1653,7 @@ class TaskMoment(TypedDict):
 
     what: str
     time: int | None
-    """Unix seconds; null: neither header nor logs of its block are stored."""
+    """Unix seconds; null if neither header nor logs of its block are stored."""
     place: "LogPlace"
 
 
@@ -1739,7 +1739,7 @@ class WhatIfRow(TypedDict):
     rank: int | None
     """Rank by QoS, from 1."""
     chance: str | None
-    """Its share of the weights of all available nodes: the chance of the next task that any of them may get; null: the policy has no such weights."""
+    """Its share of the weights of all available nodes: the chance of the next task that any of them may get; null if the policy has no such weights."""
 
 
 class WorkShare(TypedDict):
@@ -1766,7 +1766,7 @@ class WorkShare(TypedDict):
     stake_score: str
     """S of its weight now."""
     qos: str | None
-    """QoS of its weight now; null: not a member."""
+    """QoS of its weight now; null if not a member."""
     weight: str | None
-    """Its weight now for a task without models; null: not a member."""
+    """Its weight now for a task without models; null if not a member."""
     assumption: str

@@ -85,8 +85,8 @@ def _find_broken_headers(uow: UnitOfWork, cursor: Cursor, blocks: BlockRange) ->
             missing.append(number)
             continue
         if block.parent_hash != parent_hash and (missing or parent_hash is not None):
-            # Else the chain skipped the missing heights: the next block links to the one before
-            # them.
+            # Otherwise the chain skipped the missing heights, because the next block links to the
+            # block before them.
             broken += missing or [number]
         parent_hash, missing = block.hash, []
     return [*broken, *missing]

@@ -44,9 +44,9 @@ MIN_SPAN_BLOCKS = 25
 class VerifyResult:
     """Result of a run: the lowest level reached, the endpoints used, and the differences.
 
-    `resumed_at`: the block from which an earlier run was continued; None: a new run. `repaired` is
-    None if no row was repaired. `unrepaired_count`: the number of rows that still differ, because
-    nothing proves the stored rows wrong.
+    `resumed_at`: the block from which an earlier run was continued, or None for a new run.
+    `repaired` is None if no row was repaired. `unrepaired_count`: the number of rows that still
+    differ, because nothing proves the stored rows wrong.
     """
 
     blocks: BlockRange
@@ -86,7 +86,7 @@ def reverify_blocks(
 ) -> VerifyResult:
     """Read the blocks again and compare them; raise the coverage level of equal blocks.
 
-    `level`: the level to reach. `endpoint`: the endpoint to read from; None: any usable one.
+    `level`: the level to reach. `endpoint`: the endpoint to read from, or None for any usable one.
     `repair`: whether rows are repaired where possible, followed by a refold. A dry run writes
     nothing, and needs no lease.
 

@@ -290,7 +290,8 @@ def repair_blocks(
         TransientError: raw rows of other blocks are missing; nothing was changed.
     """
     rewrite_cursor(uow, cursor)
-    # Removals first: a removed row may have the same number as an inserted one of another block.
+    # Remove rows first, because a removed row may have the same number as an inserted row of
+    # another block.
     uow.logs.orphan(row_diff.extra_logs)
     uow.calls.orphan(row_diff.extra_calls)
     uow.logs.append(row_diff.missing_logs)

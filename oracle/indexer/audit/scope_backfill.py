@@ -85,7 +85,7 @@ class _Gap:
     """Blocks that were not read for the whole scope.
 
     `blocks_left`: the total of such blocks in the database. `old_coverage`: how these blocks were
-    read before; None: never. `missing_scopes`: the scopes for which they were not read.
+    read before, or None if never. `missing_scopes`: the scopes for which they were not read.
     """
 
     blocks: BlockRange

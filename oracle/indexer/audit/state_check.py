@@ -123,7 +123,7 @@ def _build_row_key(tagged_row: tuple[ProjectionRow, bool]) -> tuple[object, ...]
     return tagged_row[0].key
 
 
-# How many blocks below the head endpoints without an archive still have the state.
+# Maximum depth below the head at which endpoints without an archive still have the state.
 MAX_HEAD_DISTANCE = 64
 
 

@@ -120,7 +120,7 @@ class ForkEvidence:
         return self._poll_count >= REQUIRED_POLLS
 
     def reset(self) -> None:
-        """Discard the evidence, because nothing is in doubt any more."""
+        """Discard the evidence, because nothing is in doubt."""
         self._key, self._poll_count, self._next_poll_at = None, 0, 0.0
 
 
@@ -130,7 +130,7 @@ class ForkWatch:
 
     tip: ForkEvidence = field(default_factory=ForkEvidence)
     final: ForkEvidence = field(default_factory=ForkEvidence)
-    # When the final block was last compared; None: not since the start.
+    # When the final block was last compared, or None if not since the start.
     compared_at: float | None = None
     # The current dispute about the newest block, and since when it has blocked indexing.
     dispute: str | None = None

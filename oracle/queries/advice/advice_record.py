@@ -10,7 +10,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import GroupMember, GroupResult, Node, Task
 from oracle.queries.api.source import ApiSnapshot
 
-# Older changes of reliability have healed by now, or are among these.
+# Maximum number of changes of reliability; the effect of older ones has healed.
 _MAX_CHANGES = 100
 
 

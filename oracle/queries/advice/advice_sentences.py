@@ -1,6 +1,6 @@
 """The sentences and table rows of an advice, on the node's page and in `advice`.
 
-Pure functions of the answer, so both show the same words
+Pure functions of the answer, so that both show the same text
 (docs/explanation/pages.md#sentences).
 """
 
@@ -108,7 +108,7 @@ def _format_what_if_row(row: WhatIfRow) -> tuple[str, ...]:
 
 
 def explain_what_if(what_if: WhatIf) -> str:
-    """Return what the rows assume."""
+    """Return the assumptions behind the rows."""
     groups_text = capitalize_first(format_count(what_if.groups, "group"))
     text = f"{what_if.assumption} {groups_text} could be ranked."
     if any(row.card is not None for row in what_if.rows):
@@ -117,7 +117,7 @@ def explain_what_if(what_if: WhatIf) -> str:
 
 
 def summarize_work(work: WorkShare) -> str:
-    """Return how many tasks the node was drawn for, and how many were to be expected."""
+    """Return how many tasks the node was drawn for, and how many were expected."""
     return (
         f"It was drawn for {format_number_in_words(work.received)} of the last "
         f"{format_count(work.draws, 'task')}; {format_decimal(work.expected, 1)} were to be "
@@ -139,7 +139,7 @@ def _format_missed(missed: MissedDraws) -> str:
 
 
 def explain_work(work: WorkShare) -> str:
-    """Return its share of the fees, what its weight consists of, and what this assumes."""
+    """Return the node's share of the fees, the parts of its weight, and the assumptions."""
     sentences = []
     if work.fees:
         expected, received = (

@@ -12,7 +12,7 @@ from oracle.domain.state import GroupMember, Node
 from oracle.queries.advice.advice_record import AdviceRecord
 from oracle.queries.answers import ApiModel, FixedPoint
 
-# A ratio is not given from fewer pairs.
+# Minimum number of pairs for a ratio.
 MIN_PAIRS = 30
 
 
@@ -20,7 +20,7 @@ class CardSpeed(ApiModel):
     """The times of another card, compared with those of the node's card."""
 
     gpu: str
-    vram: int | None = Field(description="In GB; null: not known.")
+    vram: int | None = Field(description="In GB; null if not known.")
     time_ratio: FixedPoint = Field(
         description="Median of its time divided by the time of the node's card, in one group."
     )
@@ -34,7 +34,7 @@ def list_card_speeds(record: AdviceRecord, nodes: Mapping[Address, Node]) -> lis
     """Return the cards that shared enough groups with the node's card, fastest first.
 
     The groups are those of the scores that count. Every member with the node's card is compared
-    with every member with another card; cards are as they are now.
+    with every member with another card; cards are those of the cursor's block.
     """
     own_card = _get_card(record.node)
     ratios_by_card: dict[Card, list[int]] = defaultdict(list)

@@ -12,13 +12,13 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import GroupMember, GroupResult, Task, copy_task
 
 
-def rank_group_again(
+def rerank_group(
     group: GroupResult,
     task_by_key: Mapping[TaskKey, Task],
     rules: Rules,
     elapsed_by_task: Mapping[TaskKey, int],
 ) -> dict[TaskKey, GroupMember] | None:
-    """Return the members of a scored group if some tasks had taken other times, in seconds.
+    """Return the members of a scored group as if some tasks had taken other times, in seconds.
 
     The verdict stays as it was: the same answers are ranked. A task in `elapsed_by_task` that was
     not ranked counts as answered after that time. The result is None if the group cannot be ranked
@@ -64,7 +64,7 @@ def rank_with_times(
     rules: Rules,
     elapsed_by_task: Mapping[TaskKey, int],
 ) -> dict[TaskKey, GroupMember]:
-    """Return the members of a group whose restored tasks had taken other times, in seconds."""
+    """Return the members of a group as if restored tasks had taken other times, in seconds."""
     if not elapsed_by_task:
         return {member.task: member for member in group.members}
     tasks = dict(ranked_tasks)

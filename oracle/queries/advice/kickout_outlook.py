@@ -1,4 +1,4 @@
-"""Whether a kickout is due, or when it becomes due if a node goes on like this."""
+"""Whether a kickout is due, or when it becomes due if a node continues like this."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -23,11 +23,11 @@ class KickoutOutlook(ApiModel):
 
     scores: int = Field(description="Scored tasks until it is due; 0: it is due now.")
     seconds: int | None = Field(
-        description="About as long, by the median time between its last scores; null: unknown."
+        description="About as long, by the median time between its last scores; null if unknown."
     )
     recent_scores: int = Field(description="Number of last scores that the forecast repeats.")
     first_places: int | None = Field(
-        description="First places in the next `scores` tasks that would avoid it; null: none do."
+        description="First places in the next `scores` tasks that would avoid it; null if none do."
     )
     second_places: int | None = Field(description="The same with second places.")
 
@@ -58,7 +58,7 @@ def build_kickout_outlook(
 
 
 def format_kickout_outlook(outlook: KickoutOutlook) -> str:
-    """Return when a kickout becomes due if the node goes on like this."""
+    """Return when a kickout becomes due if the node continues like this."""
     delay = f", in about {format_duration(outlook.seconds)}" if outlook.seconds else ""
     return (
         f"At this rate a kickout is due in {format_count(outlook.scores, 'scored task')}{delay}."

@@ -1,7 +1,6 @@
 """Advice for the owner of one node, as of the cursor: `/v1/nodes/{node}/advice` and `advice`.
 
-Everything is computed on demand for one node, from its rows
-(docs/reference/read-api.md#advice).
+The advice is computed on demand from the node's rows (docs/reference/read-api.md#advice).
 """
 
 from pydantic import Field
@@ -35,15 +34,15 @@ class NodeAdvice(Answer):
             "itself."
         )
     )
-    kickout: KickoutOutlook | None = Field(description="null: no kickout is due or expected.")
+    kickout: KickoutOutlook | None = Field(description="null if no kickout is due or expected.")
     hold_reason: str | None = Field(
-        description="Why only an operator may allow the kickout that is due; null: none is held."
+        description="Why only an operator may allow the kickout that is due; null if none is held."
     )
     what_if: WhatIf | None = Field(
-        description="null: not a member, or no group of its pool can be ranked again."
+        description="null if not a member, or no group of its pool can be ranked again."
     )
     work: WorkShare | None = Field(
-        description="null: no task was drawn, or the policy has no weights."
+        description="null if no task was drawn, or the policy has no weights."
     )
     money: NodeMoney
 

@@ -28,7 +28,7 @@ _ASSUMPTION = (
 class RankLoss(ApiModel):
     """What a rank cost a node in all groups in which it had this rank."""
 
-    rank: int | None = Field(description="null: no right answer.")
+    rank: int | None = Field(description="null if there is no right answer.")
     tasks: int
     amount: Integer = Field(description="Lost against the next better place.")
 
@@ -41,10 +41,10 @@ class NodeMoney(ApiModel):
     tasks: int = Field(description="Scored tasks with a known fee.")
     without_fee: int = Field(description="Scored tasks whose fee is not known.")
     seconds: int | None = Field(
-        description="From the first of `tasks` to the block; null: not a member, or no such task."
+        description="From the first of `tasks` to the block; null if not a member, or if none."
     )
     per_day: Integer | None = Field(
-        description="Fees per day in `seconds`; null: `seconds` is null or below an hour."
+        description="Fees per day in `seconds`; null if `seconds` is null or below an hour."
     )
     losses: list[RankLoss] = Field(description="Best place first.")
     assumption: str = _ASSUMPTION

@@ -48,7 +48,7 @@ class WhatIfRow(ApiModel):
     chance: FixedPoint | None = Field(
         description=(
             "Its share of the weights of all available nodes: the chance of the next task that "
-            "any of them may get; null: the policy has no such weights."
+            "any of them may get; null if the policy has no such weights."
         )
     )
 
@@ -108,7 +108,7 @@ def build_what_if(
 def compute_reliability_without(record: AdviceRecord, index: int) -> int:
     """Return H as of the record if the change with this index had not happened.
 
-    The later changes are played again. A success that found H = 1 is not stored, and would have
+    The later changes are applied again. A success that found H = 1 is not stored, and would have
     found H = 1 again.
     """
     rules, omitted_change = record.rules, record.changes[index]

@@ -72,9 +72,9 @@ class WorkShare(ApiModel):
     )
     fees_expected: Integer = Field(description="Each fee multiplied by the node's chance.")
     stake_score: FixedPoint = Field(description="S of its weight now.")
-    qos: FixedPoint | None = Field(description="QoS of its weight now; null: not a member.")
+    qos: FixedPoint | None = Field(description="QoS of its weight now; null if not a member.")
     weight: FixedPoint | None = Field(
-        description="Its weight now for a task without models; null: not a member."
+        description="Its weight now for a task without models; null if not a member."
     )
     assumption: str = _ASSUMPTION
 
@@ -145,7 +145,7 @@ def list_candidacies(
 def _compute_chance(draw: StoredDraw, weight: int) -> int:
     """Return the chance of a candidate with this weight, in units of 10^-18."""
     if draw.total_weight == draw.candidate_count:
-        # All weights were 0, so that each candidate counted 1.
+        # If all weights were 0, each candidate counted as 1.
         return UNIT // draw.candidate_count
     return min(UNIT, weight * UNIT // draw.total_weight)
 
@@ -167,7 +167,7 @@ class _PastNode:
         ]
         self._change_times = [change.time for change in changes]
         has_joined_first = bool(changes) and changes[0].transition is MembershipTransition.JOINED
-        # By the number of changes up to a draw.
+        # The reason by the number of membership changes before a draw.
         self._membership_reasons = [
             IneligibilityReason.NO_MEMBER if has_joined_first else None,
             *(_REASON_AFTER[change.transition] for change in changes),
@@ -177,7 +177,7 @@ class _PastNode:
         self._busy_spans: list[tuple[int, int]] = []
         self._place_by_block: dict[int, int] = {}
         self._start_by_group: dict[GroupKey, int] = {}
-        # The models of the tasks that it started; the newest ones are in the memory of its card.
+        # The models of tasks that the node started; the newest ones are in GPU memory.
         self._started_models: list[tuple[int, tuple[str, ...]]] = []
         self._load_own_draws(snapshot)
         self._get_misfit_reason = cache(partial(find_misfit_reason, self._node))
@@ -201,7 +201,7 @@ class _PastNode:
     def _load_own_draws(self, snapshot: ApiSnapshot) -> None:
         """Load when the node was reserved and busy, from the tasks that it was drawn for."""
         address = self._node.address
-        # One draw more, because a task that was drawn before may have run into the recent draws.
+        # Load one more draw, because an earlier task may still have run during the recent draws.
         limit = 1 + sum(row.draw.node == address for row in snapshot.get_recent_draws())
         draws = snapshot.uow.draws.list_for_node(address, limit)
         tasks = snapshot.uow.tasks.get_many({draw.task for draw in draws})

@@ -59,8 +59,8 @@ class TimelineCache:
         self._lock = threading.Lock()
         self._roots: list[Hash] = []
         self._timeline: NetworkTimeline | None = None
-        # For the rounds of the timeline, by root: the lanes by seat, and the number of better
-        # nodes by lane. The cache of leaves has fewer rounds, and the hot set needs those.
+        # Lanes by seat, and number of better nodes by lane, of the timeline's rounds, by root. The
+        # leaf cache holds fewer rounds, and the hot set needs those.
         self._lanes: dict[Hash, Lanes] = {}
         self._better: dict[Hash, Sequence[int]] = {}
 

@@ -46,11 +46,11 @@ class HistoryMark(ApiModel):
     before: FractionText
     after: FractionText
     back_at: int | None = Field(
-        description="End of the exclusion if no other event occurs, unix seconds; null: none."
+        description="End of the exclusion if no other event occurs, unix seconds; null if none."
     )
     place: LogPlace
     incident: int | None = Field(
-        description="Number of the incident that marks this timeout; null: none."
+        description="Number of the incident that marks this timeout; null if none."
     )
 
 

@@ -60,8 +60,8 @@ class _StaleOrder(NamedTuple):
     old_keys: dict[Address, SortKey | None]
 
 
-# An order is sorted anew when so many nodes may have moved since it was last requested: one in
-# eight, and a thousand at least.
+# An order is sorted again if at least one in eight nodes, and at least a thousand, may have moved
+# since it was last requested.
 _MAX_STALE_SHARE, _MIN_STALE_NODES = 8, 1000
 
 
@@ -125,7 +125,7 @@ class NodeRanking:
             if len(known_old_keys) + len(moved_addresses) > max_stale:
                 continue
             build_key = self._make_key_function(sort)
-            # A node that has not moved since the list was sorted still has its key of then.
+            # A node that has not moved has the key that it had when the list was sorted.
             old_keys = {
                 address: build_key(self.nodes[address]) if address in self.nodes else None
                 for address in moved_addresses

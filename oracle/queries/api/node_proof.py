@@ -31,7 +31,7 @@ class BundleAnswer(Answer):
 def build_proof_answer(source: ApiSource, node: str, round_number: int | None) -> ProofAnswer:
     """Prove the score of a node in a round, or in the newest accepted round if it is None.
 
-    `node` is an address or its beginning; only of a whole address the absence can be proven.
+    `node` is an address or its beginning; absence can only be proven for a whole address.
 
     Raises:
         NotFoundError: the round was not accepted, or no node's address starts with `node`.

@@ -27,7 +27,7 @@ class OnChainScore(ApiModel):
     seat: int = Field(description="Index of the node's leaf.")
     lane: int = Field(ge=1, le=65_535, description="Lane in the leaf.")
     is_selectable: bool
-    qos: FixedPoint | None = Field(description="null: not selectable.")
+    qos: FixedPoint | None = Field(description="null if not selectable.")
     round: int
     time: int = Field(description="Time of the block that accepted the round, unix seconds.")
     is_current: bool = Field(
@@ -48,17 +48,17 @@ class KickoutProgress(ApiModel):
     )
     pool_size: int
     mean: FixedPoint | None = Field(
-        description="Mean of these scores, in points; null: no scores."
+        description="Mean of these scores, in points; null without scores."
     )
     below: FixedPoint = Field(description="Kickout is due below this mean, in points.")
-    on_chain: ContractKickout | None = Field(description="null: it was never accused.")
+    on_chain: ContractKickout | None = Field(description="null if it was never accused.")
 
 
 class NodeView(Answer):
     """One node; `row` is its row in the list of nodes."""
 
     row: NodeEntry
-    interval: QosIntervalView | None = Field(description="null: its QoS is no mean of scores.")
+    interval: QosIntervalView | None = Field(description="null if its QoS is no mean of scores.")
     members: int = Field(description="Number of members, which `row.place` counts among.")
     models: list[str]
     version: str | None
@@ -68,11 +68,11 @@ class NodeView(Answer):
     excluded_below: FixedPoint
     kickout: KickoutProgress
     on_chain: OnChainScore | None = Field(
-        description="null: no accepted round contains the node, or its leaves are not stored."
+        description="null if no accepted round contains the node, or its leaves are not stored."
     )
     objections: list[ObjectionEntry] = Field(description="Its newest objections, newest first.")
     objection_delay: ObjectionDelayEntry | None = Field(
-        description="Why this reporter does not accuse it yet; null: no objection delays it."
+        description="Why this reporter does not accuse it yet; null if no objection delays it."
     )
     lift: NodeLift = Field(
         description="Events that would change its standing, simulated by the fold."

@@ -36,7 +36,7 @@ class RecentDrawCache:
         self._epoch: int | None = None
         self._rebuild_count = 0
         self._recent_draws: list[RecentDraw] = []
-        # By task and hash of the seed block, before which the task was created.
+        # Keyed by task and hash of the seed block; the task was created before that block.
         self._drawn_tasks: dict[tuple[TaskKey, Hash], DrawnTask] = {}
 
     def load_draws(self, uow: UnitOfWork, cursor: Cursor) -> list[RecentDraw]:

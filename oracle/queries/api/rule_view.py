@@ -13,7 +13,7 @@ class RuleEntry(ApiModel):
     """One value of the rules."""
 
     name: str = Field(examples=["tau_seconds"])
-    value: str | None = Field(examples=["1800"], description="null: not set.")
+    value: str | None = Field(examples=["1800"], description="null if not set.")
     published: str | None = Field(description="Value in the published rule set.")
     meaning: str
 

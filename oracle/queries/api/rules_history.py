@@ -20,8 +20,8 @@ class RuleDifference(ApiModel):
     """A value that a change of the rules changes."""
 
     name: str = Field(examples=["tau_seconds"])
-    before: str | None = Field(description="null: not set.")
-    after: str | None = Field(description="null: not set.")
+    before: str | None = Field(description="null if not set.")
+    after: str | None = Field(description="null if not set.")
 
 
 class RulesChangeView(ApiModel):
@@ -32,27 +32,29 @@ class RulesChangeView(ApiModel):
         description="`ready`: the delay has passed, and anyone may make the change."
     )
     is_in_force: bool
-    scheduled_block: int | None = Field(description="null: made without the timelock.")
+    scheduled_block: int | None = Field(description="null if made without the timelock.")
     scheduled_time: int | None
     ready_at: int | None = Field(description="The earliest time of the change.")
     operation: HashText | None = Field(description="The timelock's id, to cancel the change.")
-    reason_hash: HashText | None = Field(description="Salt of the operation; null: none.")
+    reason_hash: HashText | None = Field(description="Salt of the operation; null if none.")
     reason: str | None = Field(
-        description="Text whose keccak256 is the salt; null: this host has no such text."
+        description="Text whose keccak256 is the salt; null if this host has no such text."
     )
     cancelled_time: int | None
     set_block: int | None = Field(description="First block under these rules.")
     set_time: int | None
     has_rules: bool = Field(description="Whether `/v1/rules/{hash}` returns these rules.")
     differences: list[RuleDifference] | None = Field(
-        description="From the rules before; null: this host lacks one of the two texts."
+        description="From the rules before; null if this host lacks one of the two texts."
     )
 
 
 class RulesHistory(Answer):
     """Changes of the contract's rules, newest first."""
 
-    in_force: HashText | None = Field(description="null: no contract, or not indexed.")
+    in_force: HashText | None = Field(
+        description="null if there is no contract, or it is not indexed."
+    )
     changes: list[RulesChangeView]
 
 

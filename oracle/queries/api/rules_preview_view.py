@@ -25,8 +25,8 @@ class PreviewOrigin(ApiModel):
 
     rules: str = Field(description="Hash of announced rules, or name of a shadow set.")
     ready_at: int | None = Field(
-        description="Earliest time of announced rules, unix seconds; null: a shadow set, which is "
-        "not announced."
+        description="Earliest time of announced rules, unix seconds; null for a shadow set, which "
+        "is not announced."
     )
     block: int = Field(description="A final block, up to which both were folded.")
     time: int = Field(description="Time of the block, unix seconds.")
@@ -36,14 +36,14 @@ class NodeUnderRules(ApiModel):
     """A node under the rules in force, and under others."""
 
     node: AddressText
-    rank_now: int | None = Field(description="null: not a member.")
+    rank_now: int | None = Field(description="null if not a member.")
     rank_then: int | None
     qos_now: FixedPoint | None
     qos_then: FixedPoint | None
     chance_now: FixedPoint | None = Field(
         description="Its share of the weights of all available nodes: the chance of the next task "
-        "that any of them may get; 0: paused or excluded; null: not a member, or the policy has "
-        "no such weights."
+        "that any of them may get; 0 if paused or excluded; null if not a member, or the policy "
+        "has no such weights."
     )
     chance_then: FixedPoint | None
     kickout_due_now: bool
@@ -73,7 +73,7 @@ class RulesPreviewView(PreviewOrigin):
     falling: int = Field(description="Members that lose at least one place.")
     rank_correlation: FixedPoint | None = Field(
         description="Spearman's rank correlation of the QoS of all members under both: 1 if their "
-        "order stays, -1 if it is reversed; null: fewer than two members, or all equal."
+        "order stays, -1 if it is reversed; null if fewer than two members, or all equal."
     )
     kickouts_beginning: int = Field(description="Members that are due only under the others.")
     kickouts_ending: int = Field(description="Members that are due only under today's rules.")

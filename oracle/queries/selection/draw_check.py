@@ -62,7 +62,7 @@ class RecordedDrawEntry(ApiModel):
     seed_block: int
     seed_hash: HashText
     node: AddressText
-    voided_block: int | None = Field(description="null: active.")
+    voided_block: int | None = Field(description="null if active.")
 
 
 class DrawCheckAnswer(ApiModel):

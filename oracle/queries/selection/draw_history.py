@@ -34,7 +34,7 @@ class DrawEntry(ApiModel):
     seed_time: int = Field(description="Time of the seed block, unix seconds.")
     active: bool = Field(description="Whether its node can still start the task.")
     voided_block: int | None = Field(description="Block at the end of which the draw was voided.")
-    outcome: DrawOutcome | None = Field(description="How the draw ended; null: active.")
+    outcome: DrawOutcome | None = Field(description="How the draw ended; null if active.")
 
 
 class DrawHistory(ApiModel):

@@ -12,7 +12,7 @@ class QueueGroupName(ApiModel):
     """A group of the queue, by the requirements of its tasks."""
 
     vram: int = Field(description="In GB.")
-    gpu: str | None = Field(description="Required card; null: any.")
+    gpu: str | None = Field(description="Required card; null if any.")
     kind: Literal["gpt", "sd"] | None = Field(
         description="Kind of task, only in the legacy system."
     )
@@ -45,7 +45,7 @@ class QueueDownload(ApiModel):
     node: AddressText
     model: str
     state: str = Field(description="`planned` by the daemon, or `open` on chain.")
-    until: int | None = Field(description="Unix seconds; null: not on chain yet.")
+    until: int | None = Field(description="Unix seconds; null if not on chain yet.")
 
 
 class QueueCapacity(ApiModel):
@@ -65,11 +65,11 @@ class QueueHead(ApiModel):
     task: HashText
     value: FixedPoint = Field(description="In wei per second.")
     why_not: str | None = Field(
-        description="null: the node would take it.", examples=["less_valuable"]
+        description="null if the node would take it.", examples=["less_valuable"]
     )
     gpu: str | None = Field(description="The card that all nodes of a group of three must have.")
     partners: list[AddressText] | None = Field(
-        description="Nodes, of which two would run the group of three with it; null: no group."
+        description="Nodes, of which two would run the group of three with it; null if no group."
     )
 
 
@@ -92,5 +92,5 @@ class QueueAnswer(ApiModel):
         description="Tasks whose group is incomplete or can no longer start."
     )
     downloads: list[QueueDownload]
-    capacity: QueueCapacity | None = Field(description="null: alpha is not set.")
-    offer: QueueOffer | None = Field(description="null: no node was requested.")
+    capacity: QueueCapacity | None = Field(description="null if alpha is not set.")
+    offer: QueueOffer | None = Field(description="null if no node was requested.")

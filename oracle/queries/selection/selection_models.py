@@ -20,11 +20,13 @@ class CandidateEntry(ApiModel):
 
     node: AddressText
     candidate: bool
-    why_not: str | None = Field(description="null: a candidate.", examples=["busy"])
+    why_not: str | None = Field(description="null if a candidate.", examples=["busy"])
     weight: Integer | None
     parts: dict[str, str] = Field(description="Components of the weight.")
     chance: FixedPoint | None = Field(description="Probability of being drawn first.")
-    drawn: int | None = Field(description="Order in which it was drawn, from 1; null: not drawn.")
+    drawn: int | None = Field(
+        description="Order in which it was drawn, from 1; null if not drawn."
+    )
 
 
 class DrawnNode(ApiModel):
@@ -73,11 +75,11 @@ class SelectionFigures(ApiModel):
         description="Whether no candidate has any weight, so that each counts 1."
     )
     nodes: list[CandidateEntry] = Field(description="By address.")
-    seed: HashText | None = Field(description="null: no node is drawn.")
+    seed: HashText | None = Field(description="null if no node is drawn.")
     card: DrawnCard | None
     draws: list[DrawnNode]
     predownload: list[ScarceModel] | None = Field(
-        description="null: the policy requests no downloads."
+        description="null if the policy requests no downloads."
     )
 
 

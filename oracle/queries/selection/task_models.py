@@ -12,7 +12,7 @@ from oracle.queries.text.text_tables import format_block_time
 class SnapshotTime(ApiModel):
     """The block and the time that an answer describes."""
 
-    block: int | None = Field(description="null: no event is known yet.", examples=[293])
+    block: int | None = Field(description="null if no event is known yet.", examples=[293])
     time: int = Field(description="Unix seconds.", examples=[1_800_003_580])
 
     def to_text(self) -> str:
@@ -24,7 +24,7 @@ class SnapshotTime(ApiModel):
 class SnapshotAnswer(ApiModel):
     """Base class of a command's answer; `as_of` is the block of the snapshot."""
 
-    as_of: SnapshotTime | None = Field(description="null: nothing is indexed yet.")
+    as_of: SnapshotTime | None = Field(description="null if nothing is indexed yet.")
 
 
 class TaskRequirements(ApiModel):

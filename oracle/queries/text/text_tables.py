@@ -163,7 +163,7 @@ def print_facts(rows: Iterable[tuple[str, str]], name_width: int) -> None:
 
 
 def format_fact(name: str, value: str, name_width: int, width: int | None) -> list[str]:
-    """Return one fact as lines of at most `width` (None: no limit), without breaking words."""
+    """Return one fact as lines of at most `width` (None for no limit), without breaking words."""
     line = f"{name:<{name_width}}{value}"
     if width is None or len(line) <= width:
         return [line]

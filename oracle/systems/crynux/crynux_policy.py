@@ -241,7 +241,7 @@ def _build_weigher(
 
 
 # Three variants: the documents (docs/reference/sources.md#crynux-dispatching) with a weight floor,
-# the documents to the letter, and the production relay of 2026-08
+# the documents as written, and the production relay of 2026-08
 # (docs/explanation/crynux.md#the-relays-selection).
 CRYNUX_POLICY = CrynuxPolicy("crynux", CRYNUX.version, CRYNUX_WEIGHTING)
 CRYNUX_DOCS_POLICY = CrynuxPolicy("crynux-docs", CRYNUX_DOCS.version, DOCS_WEIGHTING)

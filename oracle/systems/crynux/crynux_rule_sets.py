@@ -3,11 +3,12 @@
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
 
-# As documented (docs/reference/sources.md#crynux-qos), except where the letter defeats the purpose
-# (decisions 0173, 0174) and where a wrong answer would rank. The rest are the defaults of `Rules`.
+# As documented (docs/reference/sources.md#crynux-qos), except where the text defeats its purpose
+# (decisions 0173, 0174), and except that wrong answers are not ranked. All other values are the
+# defaults of `Rules`.
 CRYNUX = Rules(name="crynux", version=3, ranked_answers="right")
 
-# The documents to the letter, with their loopholes for nodes and creators
+# The documents as written, with their loopholes for nodes and creators
 # (docs/reference/scoring-rules.md#crynux-against-its-letter).
 CRYNUX_DOCS = Rules(
     name="crynux-docs",

@@ -18,8 +18,8 @@ from oracle.systems.crynux.requirements import (
     find_unavailability_reason,
 )
 
-# With more searches than this, all are cleared, so that invented requirements cannot exhaust the
-# memory.
+# If there are more searches than this, all are cleared, so that invented requirements cannot
+# exhaust the memory.
 _MAX_SEARCHES = 4096
 # Number of outdated rows that may stay in the list of nodes that became free.
 _MAX_STALE_ROWS = 64

@@ -13,13 +13,13 @@ from typing import Any
 BASE_RULES: Mapping[str, Any] = MappingProxyType({
     "name": "legacy",
     "version": 2,
-    # By position in a round (figure "round score"); two rounds make 20 at best.
+    # By position in a round (figure "round score"); the maximum of two rounds is 20.
     "rank_scores": [10, 5, 2],
     "absent_score": 0,
     "q_max": 20,
     # Three nodes share a task.
     "group_size": 3,
-    # No task in the window: no speed score, which counts as 0.
+    # Without a task in the window there is no speed score, which counts as 0.
     "new_node_long_term": "0",
     "penalty": "1",
     "boost": "0",

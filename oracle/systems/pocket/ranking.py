@@ -248,7 +248,7 @@ def compute_unit_draw(seed: bytes, session: str, counter: int) -> Fraction:
 def pick_node(ranking: Ranking, unit_draw: float | Fraction) -> Address:
     """Return the node that holds ticket number floor(`unit_draw` * total).
 
-    This is the written rule of a single draw, which the vectors are held to.
+    This function defines a single draw, and is checked by the test vectors.
 
     Raises:
         ValueError: `unit_draw` is not in [0, 1), or no node is ranked.
@@ -259,7 +259,7 @@ def pick_node(ranking: Ranking, unit_draw: float | Fraction) -> Address:
 def pick_nodes(ranking: Ranking, unit_draws: Iterable[float | Fraction]) -> list[Address]:
     """Return one node for each number, without duplicates, until no ranked node is left.
 
-    This is the written rule of several draws; the gateway's selection is tested against it.
+    This function defines several draws; the gateway's selection is tested against it.
 
     A picked node's tickets are removed. If only nodes without a ticket are left, all of them have
     the same chance.

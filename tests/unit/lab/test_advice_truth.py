@@ -11,7 +11,7 @@ from lab.closed_loop.running.folded_network import FoldedNetwork
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.scoring.score_interval import compute_sum_interval
 from oracle.domain.state import GroupResult, Task, copy_task
-from oracle.queries.advice.group_replay import rank_group_again
+from oracle.queries.advice.group_replay import rerank_group
 from tests.support.loops import column
 
 PLAN = LoopPlan(nodes=24, tasks=6_000, load=60, groups=60, seed=3)
@@ -44,7 +44,7 @@ class RecordedLoop:
                 for member in own
                 if member.rank is not None and member.elapsed is not None
             }
-            again = rank_group_again(group, self.task_by_key, SYSTEM.rules, elapsed)
+            again = rerank_group(group, self.task_by_key, SYSTEM.rules, elapsed)
             assert again is not None
             scores += [again[member.task].score or 0 for member in own]
         return sum(scores) / len(scores)

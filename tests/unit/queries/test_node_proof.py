@@ -66,7 +66,7 @@ def prove_by_refold(
 ) -> NodeProofDetail:
     """Prove an address as in a round whose leaves are not stored any more."""
     with monkeypatch.context() as patched:
-        patched.setattr(node_proof, "load_round_of", lambda *_: None)
+        patched.setattr(node_proof, "load_pieced_round", lambda *_: None)
         return prove_node(archive_of(store), LeafCache(), address, round_number)
 
 
@@ -162,7 +162,7 @@ def test_logs_that_lead_to_another_root_prove_nothing(store: Store, monkeypatch)
     follower.catch_up()
     accept_newest_report(follower)
     other_rules = replace(RULES, q_max=RULES.q_max + 1)
-    monkeypatch.setattr(node_proof, "load_round_of", lambda *_: None)
+    monkeypatch.setattr(node_proof, "load_pieced_round", lambda *_: None)
 
     with pytest.raises(InputError, match="the stored logs lead to the root"):
         prove_node(
@@ -186,7 +186,7 @@ def test_round_as_of_another_block_is_not_folded_again(store: Store, monkeypatch
     follower = Follower(mined([[join(0xA0)]] + [[]] * 14), store)
     follower.catch_up()
     accept_newest_report(follower, as_of_hash=Hash("0x" + 64 * "e"))
-    monkeypatch.setattr(node_proof, "load_round_of", lambda *_: None)
+    monkeypatch.setattr(node_proof, "load_pieced_round", lambda *_: None)
 
     with pytest.raises(InputError, match="the time of its block"):
         prove_node(archive_of(store), LeafCache(), join(0xA0).node, 1)

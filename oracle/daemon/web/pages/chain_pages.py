@@ -33,7 +33,7 @@ from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.domain.reports.lanes import NEVER_REPORTED
 from oracle.domain.reports.node_kicks import KickState, NodeKick
-from oracle.indexer.round_leaves import load_round_lanes, load_round_of
+from oracle.indexer.round_leaves import load_pieced_round, load_round_lanes
 from oracle.queries.api.lifting import compute_what_if_counts
 from oracle.queries.api.network_view import build_public_status
 from oracle.queries.api.node_list import find_node_by_prefix
@@ -135,7 +135,7 @@ def render_rounds(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
     """Show the newest rounds that the contract accepted."""
     accepted_rounds = snapshot.uow.rounds.list_accepted(_NEWEST)[::-1]
     pieced_rounds = {
-        accepted.round: load_round_of(snapshot.uow, snapshot.source.leaves, accepted)
+        accepted.round: load_pieced_round(snapshot.uow, snapshot.source.leaves, accepted)
         for accepted in accepted_rounds
     }
     by_day = groupby(accepted_rounds, lambda accepted: format_utc(accepted.time, "%A, %d %B %Y"))

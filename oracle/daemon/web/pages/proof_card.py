@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from oracle.daemon.web.pages.page_frame import PageRequest, parse_round_number
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address, Hash
-from oracle.indexer.round_leaves import load_domain, load_round_of
+from oracle.indexer.round_leaves import load_domain, load_pieced_round
 from oracle.queries.api.source import ApiSnapshot, NotFoundError
 from oracle.queries.leaf_models import ProofSummary
 
@@ -77,7 +77,7 @@ def build_proof_card(
 ) -> ProofCard:
     """Return what the pages show of the proof of an address in an accepted round."""
     domain = load_domain(snapshot.uow)
-    pieced_round = load_round_of(snapshot.uow, snapshot.source.leaves, accepted)
+    pieced_round = load_pieced_round(snapshot.uow, snapshot.source.leaves, accepted)
     return ProofCard(
         address=address,
         round=accepted.round,

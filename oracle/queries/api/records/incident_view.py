@@ -11,7 +11,7 @@ class IncidentPage(Answer):
     """Suspected incidents, newest first; they change no score."""
 
     incidents: list[IncidentView]
-    next: int | None = Field(description="`before` of the next page; null: this is the last.")
+    next: int | None = Field(description="`before` of the next page; null if this is the last.")
 
 
 def list_incidents(snapshot: ApiSnapshot, before: int | None, limit: int) -> IncidentPage:

@@ -23,7 +23,7 @@ class DueKickout(KickoutEntry):
     """A node whose kickout is due, and what delays its accusation by this reporter."""
 
     objection_delay: ObjectionDelayEntry | None = Field(
-        description="null: no objection delays it."
+        description="null if no objection delays it."
     )
 
 
@@ -81,7 +81,7 @@ def load_due_delays(
 ) -> dict[Address, ObjectionDelayEntry]:
     """Return why this reporter does not accuse some of these nodes yet.
 
-    A node that is accused already is left out, because nothing delays that any more.
+    A node that is accused already is left out, because nothing delays it.
     """
     nodes = snapshot.uow.nodes.get_many([interval.node for interval in due_intervals])
     kicks = snapshot.uow.rounds.get_kicks(nodes)

@@ -9,7 +9,7 @@ from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Hash
 from oracle.domain.roots.pieces import PiecedRound
 from oracle.errors import InputError
-from oracle.indexer.round_leaves import load_piece, load_round_of, load_round_of_report
+from oracle.indexer.round_leaves import load_piece, load_pieced_round, load_pieced_round_of_report
 from oracle.queries.api.source import ApiSnapshot, NotFoundError
 from oracle.queries.leaf_models import LeavesAnswer, describe_pieces
 from oracle.queries.node_proof import load_accepted_round
@@ -19,7 +19,7 @@ _CID_PREFIX = bytes((0x01, 0x55, 0x12, 0x20))
 
 
 class LeafPieceContent(NamedTuple):
-    """The bytes of a piece; `is_final` means that they will always be those of the resource."""
+    """The bytes of a piece; `is_final` means that they will never change."""
 
     leaves: bytes
     is_final: bool
@@ -34,7 +34,7 @@ class LeafPieceContent(NamedTuple):
 class StoredLeaves(NamedTuple):
     """The leaves of a root; `is_final` means that no reorg can change them.
 
-    `pieced_round` is None if they are not stored any more.
+    `pieced_round` is None if they are no longer stored.
     """
 
     root: Hash
@@ -58,7 +58,7 @@ def find_leaves_of_round(snapshot: ApiSnapshot, round_number: int) -> StoredLeav
         root=accepted.root,
         as_of=accepted.as_of,
         as_of_hash=accepted.as_of_hash,
-        pieced_round=load_round_of(snapshot.uow, snapshot.source.leaves, accepted),
+        pieced_round=load_pieced_round(snapshot.uow, snapshot.source.leaves, accepted),
         is_final=_is_final(snapshot, accepted),
     )
 
@@ -73,13 +73,13 @@ def find_leaves_of_period(snapshot: ApiSnapshot, period: int) -> StoredLeaves:
         root=report.root,
         as_of=report.as_of.number,
         as_of_hash=report.as_of.hash,
-        pieced_round=load_round_of_report(snapshot.uow, snapshot.source.leaves, report),
+        pieced_round=load_pieced_round_of_report(snapshot.uow, snapshot.source.leaves, report),
         is_final=False,
     )
 
 
 def build_leaf_pieces(snapshot: ApiSnapshot, leaves: StoredLeaves) -> LeavesAnswer:
-    """Return the pieces of a root; raise NotFoundError if they are not stored any more."""
+    """Return the pieces of a root; raise NotFoundError if they are no longer stored."""
     pieced_round = _get_pieced_round(leaves)
     pieces = describe_pieces(leaves.root, leaves.as_of_hash, pieced_round)
     return LeavesAnswer(as_of=snapshot.as_of, leaves=pieces)

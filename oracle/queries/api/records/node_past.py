@@ -28,7 +28,7 @@ class PastEvent(ApiModel):
 
     what: PastKind
     time: int | None = Field(
-        description="Unix seconds; null: neither header nor logs of its block are stored."
+        description="Unix seconds; null if neither header nor logs of its block are stored."
     )
     place: LogPlace
     evidence: HashText | None = Field(description="Hash of the evidence of a kickout.")

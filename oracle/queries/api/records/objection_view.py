@@ -29,7 +29,7 @@ class ObjectionPage(Answer):
 
 
 class PostedState(StrEnum):
-    """What became of an objection that was posted to this reporter."""
+    """The outcome of an objection that was posted to this reporter."""
 
     WAITING = "waiting"
     SENT = "sent"
@@ -38,13 +38,15 @@ class PostedState(StrEnum):
 
 
 class PostedEntry(ApiModel):
-    """An objection that was posted to this reporter, and what became of it."""
+    """An objection that was posted to this reporter, and its outcome."""
 
     seq: int
     due_since: int = Field(description="Since when the kickout is due, unix seconds.")
     received_at: int = Field(description="Unix seconds, by the server's clock.")
     state: PostedState
-    ended_reason: str | None = Field(description="Why it was not brought; null: it was, or will.")
+    ended_reason: str | None = Field(
+        description="Why it was not submitted; null if it was, or will be."
+    )
 
 
 class NodeObjections(ObjectionPage):
@@ -54,7 +56,7 @@ class NodeObjections(ObjectionPage):
 
 
 class ObjectionAccepted(Answer):
-    """A posted objection that this reporter will bring on the chain."""
+    """A posted objection that this reporter will submit on chain."""
 
     node: AddressText
     seq: int
@@ -112,7 +114,7 @@ def build_posted_entry(posted: PostedObjection) -> PostedEntry:
 def accept_objection(
     source: ApiSource, statement: ObjectionStatement, signature: bytes
 ) -> ObjectionAccepted:
-    """Store a posted objection, to be brought on the chain; see `ObjectionIntake.accept`.
+    """Store a posted objection for submission on chain; see `ObjectionIntake.accept`.
 
     Raises:
         RequestError: this reporter accepts no objections.

@@ -11,7 +11,7 @@ class RoundPage(Answer):
     """Rounds, newest first."""
 
     rounds: list[RoundEntry]
-    next: int | None = Field(description="`before` of the next page; null: this is the last.")
+    next: int | None = Field(description="`before` of the next page; null if this is the last.")
 
 
 class RoundAnswer(Answer):

@@ -21,7 +21,7 @@ class TaskMoment(ApiModel):
 
     what: str = Field(examples=["created", "started", "stopped", "ended"])
     time: int | None = Field(
-        description="Unix seconds; null: neither header nor logs of its block are stored."
+        description="Unix seconds; null if neither header nor logs of its block are stored."
     )
     place: LogPlace
 
@@ -31,9 +31,9 @@ class GroupEntry(ApiModel):
 
     task: HashText
     node: AddressText | None
-    rank: int | None = Field(description="From 1; null: it was not ranked.")
+    rank: int | None = Field(description="From 1; null if it was not ranked.")
     elapsed: int | None = Field(description="Seconds from start to submission or error report.")
-    score: int | None = Field(description="null: the task gives no score.")
+    score: int | None = Field(description="null if the task gives no score.")
 
 
 class GroupAnswer(Answer):
@@ -54,7 +54,7 @@ class TaskAnswer(TaskRequirements, Answer):
     node: AddressText | None
     queued: bool
     error_reported: bool
-    ending: str | None = Field(description="null: it has not ended.", examples=["succeeded"])
+    ending: str | None = Field(description="null if it has not ended.", examples=["succeeded"])
     abort_reason: str | None
     moments: list[TaskMoment]
     scored_in: HashText | None

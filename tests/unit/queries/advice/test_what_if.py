@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import compute_reliability
 from oracle.queries.advice.advice_record import AdviceRecord
-from oracle.queries.advice.group_replay import rank_group_again
+from oracle.queries.advice.group_replay import rerank_group
 from oracle.queries.advice.what_if import (
     StandingSource,
     build_what_if,
@@ -37,7 +37,7 @@ def test_group_ranked_again_equals_a_race_with_these_times(b, c, before, after, 
         assert not fast.scored_tasks
         return
     group = slow.scored_tasks[0].group
-    again = rank_group_again(group, slow.task_by_key, rules, {task_key("g/A"): after})
+    again = rerank_group(group, slow.task_by_key, rules, {task_key("g/A"): after})
     assert again is not None
     played = {member.task: member for member in fast.scored_tasks[0].group.members}
     assert {key: (member.rank, member.score) for key, member in again.items()} == {
@@ -55,9 +55,9 @@ def test_group_that_was_not_ranked_by_its_times_is_not_ranked_again():
             member._replace(rank=swapped[member.rank or 0]) for member in scored.group.members
         ),
     )
-    assert rank_group_again(by_order, record.task_by_key, CRYNUX, {}) is None
-    assert rank_group_again(scored.group, {}, CRYNUX, {}) is None
-    assert rank_group_again(scored.group, record.task_by_key, CRYNUX, {}) is not None
+    assert rerank_group(by_order, record.task_by_key, CRYNUX, {}) is None
+    assert rerank_group(scored.group, {}, CRYNUX, {}) is None
+    assert rerank_group(scored.group, record.task_by_key, CRYNUX, {}) is not None
 
 
 EVENTS = st.lists(st.tuples(st.booleans(), st.integers(1, 3_000)), min_size=1, max_size=8)
