@@ -7,7 +7,7 @@ process that started it.
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -31,6 +31,36 @@ def empty_database_url(request: pytest.FixtureRequest) -> str:
     SQLite's file is missing.
     """
     return str(request.getfixturevalue(f"empty_{request.param}_url"))
+
+
+@pytest.fixture(
+    scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
+)
+def module_database_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Yield the URL of a migrated database that the tests of a module share, for each engine."""
+    if request.param == "sqlite":
+        yield request.getfixturevalue("new_sqlite_database")()
+        return
+    server = request.getfixturevalue("postgresql_server")
+    with server.database(request.getfixturevalue("postgresql_template")) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def new_sqlite_database(
+    tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path
+) -> Callable[[], str]:
+    """Return a function that creates a migrated SQLite database and returns its URL.
+
+    For fixtures of a module or of the session.
+    """
+
+    def create() -> str:
+        path = tmp_path_factory.mktemp("shared") / "oracle.sqlite"
+        shutil.copyfile(sqlite_template, path)
+        return f"sqlite:///{path}"
+
+    return create
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """A server with a small history, which the clients of this folder read over HTTP."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -20,8 +19,8 @@ def history() -> History:
 
 
 @pytest.fixture
-def indexed(tmp_path: Path, history: History) -> Iterator[IndexedHistory]:
-    with Store.open(f"sqlite:///{tmp_path / 'oracle.sqlite'}", create=True) as store:
+def indexed(sqlite_url: str, history: History) -> Iterator[IndexedHistory]:
+    with Store.open(sqlite_url) as store:
         yield IndexedHistory(store).whole(history)
 
 

@@ -35,6 +35,7 @@ def test_preview_worker_gets_no_key_and_only_the_databases_variables(
     assert b"hidden" not in environment + command
 
 
+@pytest.mark.slow
 def test_preview_worker_exits_when_its_input_is_closed():
     config = read_config(find_shipped_path("config/example.toml"))
     with start_preview_worker(config) as worker:

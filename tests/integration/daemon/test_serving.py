@@ -66,15 +66,14 @@ def listening(server: Daemon, **headers: str) -> requests.Response:
     )
 
 
-def test_server_responds_without_chain_endpoint_and_takes_no_lease(server, indexed):
+def test_server_responds_without_chain_endpoint_at_low_priority_and_takes_no_lease(
+    server, indexed
+):
     answer = server.get("/v1/nodes")
     assert answer.status_code == 200
     assert answer.json()["counts"]["excluded"] == 1
     with indexed.store.read_transaction() as uow:
         assert uow.lease.get_state().epoch == 0
-
-
-def test_server_runs_with_lower_priority_than_daemon(server):
     own_niceness = os.getpriority(os.PRIO_PROCESS, 0)
     assert os.getpriority(os.PRIO_PROCESS, server.process.pid) == min(19, own_niceness + NICENESS)
 

@@ -38,8 +38,8 @@ def checking(
 
 
 @pytest.fixture
-def opened(empty_sqlite_url: str) -> Iterator[Store]:
-    with Store.open(empty_sqlite_url, create=True) as store:
+def opened(sqlite_url: str) -> Iterator[Store]:
+    with Store.open(sqlite_url) as store:
         yield store
 
 

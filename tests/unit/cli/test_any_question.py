@@ -47,10 +47,9 @@ json_values = st.recursive(
 
 
 @pytest.fixture(scope="module", params=["crynux", "2024", "feed"])
-def client(request, tmp_path_factory) -> Iterator[TestClient]:
+def client(request, new_sqlite_database) -> Iterator[TestClient]:
     """Reads only: every example asks the same one."""
-    path = tmp_path_factory.mktemp("any") / "oracle.sqlite"
-    with Store.open(f"sqlite:///{path}", create=True) as store:
+    with Store.open(new_sqlite_database()) as store:
         if request.param == "2024":
             yield IndexedHistory(store, RULES).whole(of_2024()).client()
             return

@@ -42,8 +42,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def opened(empty_database_url: str) -> Iterator[Store]:
-    with Store.open(empty_database_url, create=True) as store:
+def opened(database_url: str) -> Iterator[Store]:
+    with Store.open(database_url) as store:
         yield store
 
 

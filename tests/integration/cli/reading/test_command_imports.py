@@ -74,6 +74,7 @@ def test_version_imports_no_slow_library():
     assert len(modules) <= _BARE
 
 
+@pytest.mark.slow
 def test_nodes_command_imports_no_chain_or_contract_module():
     modules = modules_of("nodes")
 
@@ -82,7 +83,9 @@ def test_nodes_command_imports_no_chain_or_contract_module():
     assert len(modules) <= _OF_THE_BOOKS
 
 
-@pytest.mark.parametrize("arguments", [["nodes"], ["nodes", "--json"]])
+@pytest.mark.parametrize(
+    "arguments", [["nodes"], pytest.param(["nodes", "--json"], marks=pytest.mark.slow)]
+)
 def test_nodes_command_imports_only_repositories_that_it_reads(tmp_path, arguments):
     url = f"sqlite:///{tmp_path}/index.sqlite"
     with Store.open(url, create=True) as store, store.transaction() as uow:
@@ -114,10 +117,12 @@ def test_nodes_command_imports_only_repositories_that_it_reads(tmp_path, argumen
     assert not {name for name in modules if name.startswith(_UNREAD_BY_NODES)}
 
 
+@pytest.mark.slow
 def test_status_command_imports_no_library_of_signatures_or_contracts():
     assert not modules_of("status") & {"eth_keys", "eth_utils", "eth_abi", "rlp", "web3"}
 
 
+@pytest.mark.slow
 def test_run_command_defers_import_of_server_and_abi_libraries():
     assert not modules_of("run") & {"fastapi", "uvicorn", "jinja2", "eth_abi", "regex", "web3"}
 
@@ -131,11 +136,10 @@ def test_command_imports_no_more_modules_than_allowed(name):
     assert len(modules) <= _MOST.get(name, _OF_THE_APP)
 
 
-@pytest.mark.parametrize("modules", sorted(set(COMMANDS.values())))
-def test_command_index_equals_registered_commands(modules):
-    indexed = {name for name, place in COMMANDS.items() if place == modules}
-
-    assert set(load_commands(modules)) == indexed
+def test_command_index_equals_registered_commands():
+    for modules in sorted(set(COMMANDS.values())):
+        indexed = {name for name, place in COMMANDS.items() if place == modules}
+        assert set(load_commands(modules)) == indexed, modules
 
 
 def test_garbage_collection_is_enabled_after_command_import():

@@ -51,19 +51,20 @@ def client_of(store: Store, history: History, rules=None):
 PATHS = ("/", "/nodes", "/rounds", "/kickouts", "/draws", "/health", "/rules")
 
 
-@pytest.fixture(params=["2024", "feed"])
-def client(request, new_sqlite_store):
-    with new_sqlite_store() as store:
+@pytest.fixture(scope="module", params=["2024", "feed"])
+def client(request, new_sqlite_database):
+    """Return a client that only reads, shared by the tests of this module."""
+    with Store.open(new_sqlite_database()) as store:
         if request.param == "2024":
             yield client_of(store, of_2024(), RULES)
         else:
             yield client_of(store, of_a_feed())
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_every_page_of_other_network_returns_200(client, path):
-    answer = client.get(path)
-    assert answer.status_code == 200, answer.text
+def test_every_page_of_other_network_returns_200(client):
+    for path in PATHS:
+        answer = client.get(path)
+        assert answer.status_code == 200, (path, answer.text)
 
 
 @pytest.mark.parametrize("name", ["A", "B", "C"])
