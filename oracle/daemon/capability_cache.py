@@ -17,7 +17,7 @@ class CapabilityCache:
 
     store: Store | None
     clock: Callable[[], float]
-    # By endpoint and name: the value and its expiry.
+    # The value and its expiry, by endpoint and name.
     _unstored: dict[tuple[str, str], tuple[str, int | None]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock, repr=False)
 

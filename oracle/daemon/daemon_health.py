@@ -41,38 +41,38 @@ class DaemonHealth:
     newest_block: int | None = None
     final_block: int | None = None
     folded_block: BlockRef | Cursor | None = None
-    # The dispatcher's balance at the last count; None: no tasks are started.
+    # The dispatcher's balance at the last count, or None if no tasks are started.
     dispatcher_balance: AccountBalance | None = None
-    # The reason of the open halt, which stops folding and sending; None: no halt is open.
+    # The reason of the open halt, which stops folding and sending, or None.
     halt_reason: str | None = None
     # Whether no endpoint shows a new block; and whether one endpoint reports a fork that is not
     # confirmed yet.
     is_stalled: bool = False
     is_fork_in_doubt: bool = False
-    # What the endpoints disagree about; meanwhile no blocks are applied from either side.
+    # The subject of a dispute between endpoints; meanwhile no blocks are applied from either side.
     dispute: str | None = None
-    # The lowest block that was never read; None: there is no gap.
+    # The lowest block that was never read, or None without a gap.
     first_gap: int | None = None
     # Why a block is refused by verification; and why the blocks are not verified well enough yet.
     refusal_reason: str | None = None
     unsure_reason: str | None = None
-    # Why the feed beside the chain is unreliable; None: it is reliable, or not configured.
+    # Why the feed beside the chain is unreliable, or None if it is reliable or not configured.
     feed_fault: str | None = None
-    # Why the next report is held for the operator; None: it is not held.
+    # Why the next report is held for the operator, or None.
     held_report_reason: str | None = None
     # Why senders are paused until the operator resumes them.
     pause_reasons: list[str] = field(default_factory=list)
-    # The leader while this process is a standby; None: this process leads, or the leader is
+    # The leader while this process is a standby; None if this process leads or the leader is
     # unknown.
     leader: str | None = None
-    # What this process waits for before it leads; None: it leads, or is a standby.
+    # What this process waits for before it leads; None if it leads or is a standby.
     waiting_for: str | None = None
     endpoints: list[EndpointView] = field(default_factory=list)
-    # The contract's state at the last count; None: unknown in this process.
+    # The contract's state at the last count, or None if unknown in this process.
     contract: ContractStatus | None = None
-    # How long no daemon ran before this one, and why; None: after an orderly restart.
+    # How long no daemon ran before this one, and why; None after an orderly restart.
     downtime: str | None = None
-    # How often a report is due; None: this process sends no reports.
+    # The interval of reports, or None if this process sends no reports.
     heartbeat_seconds: int | None = None
     _heads: Heads | None = None
     _answered_at: float | None = None

@@ -95,8 +95,8 @@ class IndexJob:
     def _reread_blocks(self) -> tuple[TickFacts, TransientError | None]:
         """Reread blocks that can be verified better; if no endpoint responds, return the error.
 
-        Perhaps no endpoint has those blocks any more, so the head is indexed all the same. Until
-        the blocks are reread, nothing is reported.
+        The endpoints may no longer have those blocks, so the head is indexed anyway. Until the
+        blocks are reread, nothing is reported.
 
         Raises:
             BlockRefusedError: a block is refused, because an endpoint's data about it is

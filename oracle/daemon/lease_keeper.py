@@ -147,7 +147,7 @@ def renew_held_lease(store: Store, epoch: int) -> None:
     """Extend the lease by another lease period.
 
     Raises:
-        FatalError: another process has taken over; this process must not write any more.
+        FatalError: another process has taken over; this process must stop writing.
     """
     with store.transaction() as uow:
         if not uow.lease.renew(epoch, LEASE_SECONDS):

@@ -1,4 +1,4 @@
-"""Computes previews of other rules: in a process of its own beside the daemon, or by a command.
+"""Computes previews of other rules: in a separate process beside the daemon, or by a command.
 
 The worker only reads the database, so it costs the writer nothing. Its state and its results are
 files below `rules.announced_folder`.
@@ -50,9 +50,9 @@ from oracle.store.notice_repository import Notice
 from oracle.telemetry.safe_text import redact_secrets, register_secret
 
 PREVIEW_SECONDS = 60.0
-# The worker yields to the daemon.
+# The nice value, with which the daemon has priority over the worker.
 _NICENESS = 10
-# A node that loses so many places under announced rules gets a notice.
+# A node that loses this many places under announced rules gets a notice.
 _MANY_PLACES = 10
 _SUBJECTS_PER_QUERY = 500
 
@@ -102,7 +102,7 @@ def update_previews(
 
 
 def _delete_other_previews(folder: Path, other_rules: list[OtherRules]) -> None:
-    """Delete the previews of rules that are neither announced nor a shadow set any more."""
+    """Delete the previews of rules that are no longer announced or shadow sets."""
     kept = {build_preview_path(folder, other_set.rules) for other_set in other_rules}
     for path in folder.glob("*.json"):
         if path not in kept:
@@ -171,7 +171,7 @@ def run_preview_worker() -> None:
 
 def _exit_at_end_of_input() -> None:
     """End the process when the parent has ended; files are replaced whole, so nothing is lost."""
-    # Not by `sys.stdin`, whose lock would disturb the interpreter at its exit.
+    # `sys.stdin` is not used, because its lock would disturb the interpreter at exit.
     while os.read(0, 1):
         continue
     os._exit(1)
@@ -179,7 +179,7 @@ def _exit_at_end_of_input() -> None:
 
 @dataclass(slots=True)
 class PreviewJob:
-    """Starts the worker when it is due, and stores notices of the nodes that it found to lose.
+    """Starts the worker when it is due, and stores notices for nodes that lose.
 
     `shadow_rules` are those that the daemon found when it started.
     """

@@ -41,7 +41,7 @@ _MAX_WAIT_SECONDS = 5.0
 T = TypeVar("T")
 
 Clock = Callable[[], float]
-# What a tick did, for the log; None: there was nothing to do.
+# What a tick did, for the log, or None if there was nothing to do.
 TickFacts = Mapping[str, object] | None
 
 

@@ -339,7 +339,7 @@ def check_hot_set(
 def check_objections(
     config: Config, pool_view: PoolView, oracle_configuration: RootsConfiguration
 ) -> None:
-    """Check that the configured contract of objections, if there is one, is of this oracle.
+    """Check that the configured contract of objections, if any, belongs to this oracle.
 
     Raises:
         InputError: it is another contract, or belongs to another oracle.
@@ -354,11 +354,10 @@ def check_objections(
 def find_configured_objections_mismatches(
     config: Config, pool_view: PoolView, oracle_configuration: RootsConfiguration
 ) -> list[ContractMismatch]:
-    """Return how the configured contract of objections, if there is one, differs from ours.
+    """Return how the configured contract of objections, if any, differs from the expected one.
 
     Raises:
-        InputError: the address has no such contract.
-        TransientError: no endpoint answers.
+        InputError: the address has no such contract. TransientError: no endpoint answers.
     """
     address = config.objections.address
     if address is None:

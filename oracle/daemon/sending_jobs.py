@@ -1,6 +1,6 @@
 """The daemon's jobs that sign and send, and nonce checks.
 
-Sent are reports, posted objections, kickouts, words of the hot set, and task starts.
+They send reports, posted objections, kickouts, words of the hot set, and task starts.
 """
 
 from collections.abc import Callable

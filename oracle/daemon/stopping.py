@@ -103,7 +103,7 @@ def listen_for_signals(
     """Pass these signals to `stop`, and restore the previous handlers on exit.
 
     `force_exit` is called with an exit code, from a thread, if stopping takes too long or another
-    signal arrives; None: stopping may take any time.
+    signal arrives. If it is None, stopping may take any time.
     """
     receiver, sender = socket.socketpair()
     sender.setblocking(False)

@@ -160,9 +160,7 @@ def _find_stop_fault(cursor: FeedCursor, response: FeedPoll, now: int) -> FeedFa
     """Return a fault if the stream does not continue where reading stopped, else None."""
     is_anchored = response.start_id < cursor.settled_id
     if response.newest_id is not None and response.newest_id < cursor.settled_id:
-        detail = (
-            f"its newest row is {response.newest_id}, and we have read up to {cursor.settled_id}"
-        )
+        detail = f"its newest row is {response.newest_id}, below the last read {cursor.settled_id}"
         return FeedFault(WENT_BACK, cursor.stream, cursor.settled_id, now, detail)
     if is_anchored and response.rows and response.rows[0].id > cursor.settled_id:
         detail = f"row {cursor.settled_id} is gone, and its first row is {response.rows[0].id} now"

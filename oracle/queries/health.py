@@ -177,7 +177,7 @@ def format_dispute(holds: list[ReportHold]) -> str:
     return (
         f"period {newest_hold.period}{earlier_text}: {newest_hold.reason}; compare "
         f"`qos-oracle report show --period {newest_hold.period}` with the other reporter's; the "
-        "hold ends when a later report lands that equals ours"
+        "hold ends when a later report lands that equals this reporter's"
     )
 
 

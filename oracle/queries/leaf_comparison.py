@@ -124,8 +124,8 @@ def compare_with_peer(store: Store, peer: PeerLeaves, period: int) -> ReportComp
         pieced_round = load_pieced_round_of_report(uow, cache, report)
         if pieced_round is None:
             raise InputError(
-                f"period {period}: the leaves are deleted, because the report cannot be accepted "
-                "any more"
+                f"period {period}: the leaves are deleted, because the report can no "
+                "longer be accepted"
             )
     own_round = describe_pieces(report.root, report.as_of.hash, pieced_round)
     peer_round = peer.fetch_pieces(period)

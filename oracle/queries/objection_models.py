@@ -207,7 +207,7 @@ def describe_objection_state(entry: ObjectionEntry) -> str:
         verb = "accepted" if entry.answer.is_accepted else "declined"
         return f"{verb} by this reporter: {entry.answer.because}"
     if not entry.is_due:
-        return "the kickout is not due any more"
+        return "the kickout is no longer due"
     if not entry.is_counted:
         return "it delays nothing: it was late, or another one to this kickout came first"
     states = {

@@ -29,7 +29,7 @@ LOG_EVENTS: Mapping[str, str] = {
     "is not used until it agrees with them.",
     "endpoint_proven_wrong": "An endpoint's response contradicts the roots in the block's header. "
     "The endpoint is not used until you run `endpoint readmit`.",
-    "endpoint_quarantined": "An endpoint is not used any more: it serves another chain, "
+    "endpoint_quarantined": "An endpoint is no longer used: it serves another chain, "
     "contradicts a final block, or refuses the API key.",
     "endpoint_recovered": "An endpoint that had been replaced responds again.",
     "endpoint_released": "The check of a quarantined endpoint succeeded, and the endpoint is "

@@ -209,7 +209,7 @@ class Operations:
         return response
 
     def post_objection(self, body: models.SignedObjection) -> models.ObjectionAccepted:
-        """Accept a signed objection, which this reporter brings on the chain and pays for.
+        """Accept a signed objection, which this reporter submits and pays for.
 
         A refusal names its reason in `refusal`, and nothing is stored.
         """

@@ -13,7 +13,7 @@ from typing import Any
 from client_types.description import SCHEMA_REFERENCE
 
 _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
-# They restrict values or describe them, and change no type.
+# Keywords that restrict or describe values, but do not change their type.
 _WITHOUT_TYPE = {
     *("default", "description", "examples", "maximum", "maxItems", "maxLength", "minimum"),
     *("minItems", "minLength", "pattern", "propertyNames", "title"),
@@ -81,7 +81,7 @@ def _define_type(name: str, schema: Mapping[str, Any]) -> str:
 
 def _define_fields(properties: Mapping[str, Any], required: list[str]) -> Iterator[str]:
     for name, schema in properties.items():
-        # A field with a default that is no empty text is in every response, too.
+        # A field whose default is not an empty text is in every response, too.
         is_sent = name in required or bool(schema.get("default"))
         field_type = _write_type(schema, "")
         yield f"{name}: {field_type}" if is_sent else f"{name}: NotRequired[{field_type}]"
@@ -167,7 +167,7 @@ def _write_docstring(described: Mapping[str, Any], name: str) -> str:
 
 
 def _to_sentence(text: str) -> str:
-    """Return the text as one that ends a docstring well."""
+    """Return the text with escaped backslashes; a text of several lines ends with a line break."""
     stripped = text.replace("\\", "\\\\").strip()
     return f"{stripped}\n" if "\n" in stripped else stripped
 

@@ -58,8 +58,8 @@ class DispatchSection(Section):
     unit_seconds: dict[Kind, Seconds] | None = None
     # The dispatcher's maximum number of transactions in flight.
     max_in_flight: int = Field(default=64, ge=1, le=1000)
-    # The maximum number of model download requests for all nodes together in 86,400 seconds; 0: no
-    # requests.
+    # The maximum number of model download requests for all nodes together in 86,400 seconds; 0
+    # disables the requests.
     downloads_per_day: int = Field(default=200, ge=0, le=100_000)
     # The maximum number of model download requests for one node in 86,400 seconds.
     downloads_per_node_per_day: int = Field(default=4, ge=1, le=1000)

@@ -33,8 +33,8 @@ class FeedSection(Section):
     compare_url: FeedUrl | None = None
     # Whether reports, kickouts and starts that depend on the feed may be sent to a contract.
     may_publish: bool = False
-    # The id of the row after which a new database starts; 0: it starts with the oldest row that
-    # the feed still has.
+    # The id of the row after which a new database starts; 0 starts with the oldest row that the
+    # feed still has.
     start_id: int = Field(default=0, ge=0, le=MAX_ROW_ID)
     # Seconds between two polls. This is also the precision of a row's time.
     poll_seconds: float = Field(default=1.0, gt=0, le=60)

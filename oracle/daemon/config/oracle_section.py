@@ -60,8 +60,7 @@ class OracleSection(Section):
     # threshold or become unselectable.
     sanity_kick_share: float = Field(default=0.25, ge=0, le=1)
     # A report is held if the numbers of tasks that ended in its period, and of their nodes, are
-    # below this share of the usual numbers, and the blocks are not proven; 0: no report is held
-    # for this reason.
+    # below this share of the usual numbers, and the blocks are not proven; 0 disables this check.
     sanity_events_share: float = Field(default=0.5, ge=0, le=1)
     # The number of earlier periods over which the medians of the usual numbers are computed.
     sanity_periods: int = Field(default=30, ge=5, le=1000)
@@ -90,7 +89,7 @@ class HotSetSection(Section):
     # The address of a `QoSWords` contract of `oracle.address`, in which the transmitter keeps the
     # scores of all nodes up to date after each round. Without it, no scores are written.
     address: ContractAddress | None = None
-    # The highest fee per gas, in wei, at which words are brought and nodes are bound; while fees
+    # The highest fee per gas, in wei, at which words are written and nodes are bound; while fees
     # are higher, consumers read older scores. By default it equals `limits.max_fee_per_gas_wei`.
     max_fee_wei: int | None = Field(default=None, ge=1)
 
@@ -100,7 +99,7 @@ class ObjectionsSection(Section):
     # indexed, and the daemon does not wait for objections before it accuses a node.
     address: ContractAddress | None = None
     # Seconds from the time at which a kickout becomes due, in which the owner of the node may
-    # object before this reporter accuses the node; 0: the daemon does not wait.
+    # object before this reporter accuses the node; 0 disables the wait.
     window_seconds: int = Field(default=7200, ge=0, le=86_400)
     # The maximum seconds for which this reporter waits for your answer to an objection that no
     # check decided, before it accuses the node.
@@ -119,7 +118,7 @@ class ObjectionsSection(Section):
 
     @property
     def intake_address(self) -> Address | None:
-        """The contract to which posted objections are brought, or None if none are accepted."""
+        """The contract to which posted objections are submitted, or None if none are accepted."""
         return Address(self.address) if self.accept_posts and self.address else None
 
     @property

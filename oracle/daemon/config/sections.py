@@ -213,7 +213,7 @@ class ReportersSection(Section):
 
     @property
     def http_access(self) -> "HttpAccess | None":
-        """The client certificate and trusted authorities for the peers; None: system defaults."""
+        """The client certificate and trusted authorities for the peers; None for the defaults."""
         if self.certificate is None and self.ca_file is None:
             return None
         from oracle.rpc.transport import HttpAccess  # noqa: PLC0415  no setting opens connections

@@ -42,7 +42,7 @@ class SubscriptionsSection(Section):
 
     @property
     def terms(self) -> "SubscriptionTerms | None":
-        """What owners are permitted; None: they cannot subscribe."""
+        """The limits for owners, or None if they cannot subscribe."""
         if not self.enabled or self.site is None:
             return None
         # Imported here because only processes that serve or notify need it.

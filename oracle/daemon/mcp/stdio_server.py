@@ -11,7 +11,7 @@ from oracle import __version__
 from oracle.daemon.mcp.api_access import ApiAccess
 from oracle.daemon.mcp.tools import INSTRUCTIONS, InvalidCallError, call_tool, list_tools
 
-# The messages of this server are the same in all of them.
+# Supported versions of the protocol; the messages of this server are the same in all of them.
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 _PARSE_ERROR, _INVALID_REQUEST, _NO_METHOD, _INVALID_PARAMS = -32700, -32600, -32601, -32602
 

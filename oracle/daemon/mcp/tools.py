@@ -1,7 +1,7 @@
-"""The tools, and how their results mark texts that strangers wrote.
+"""The tools, and how their results mark untrusted texts.
 
 A node chooses the name of its GPU, a creator of tasks the names of models. An assistant that reads
-such a text must not take it for an instruction.
+such a text must not mistake it for an instruction.
 """
 
 import json
@@ -13,7 +13,7 @@ from oracle.daemon.mcp.api_access import MAX_RESPONSE_BYTES, ApiAccess
 from oracle.queries.text.text_tables import sanitize_text
 
 MARK = "untrusted_text"
-# The fields of the responses of the tools that strangers write, at any depth.
+# Response fields with untrusted text, at any depth.
 UNTRUSTED_FIELDS = frozenset(("abort_reason", "card", "model", "models", "required_gpu", "text"))
 INSTRUCTIONS = (
     "Scores of the nodes of a compute network, computed from chain events. Fractions such as QoS "
@@ -124,7 +124,7 @@ def _mark_response(body: bytes) -> str:
 
 
 def mark_untrusted(value: object, field: str = "") -> object:
-    """Return decoded JSON in which every text of a stranger is an object with one key."""
+    """Return decoded JSON in which every untrusted text is an object with one key."""
     if isinstance(value, dict):
         return {key: mark_untrusted(item, key) for key, item in value.items()}
     if isinstance(value, list):

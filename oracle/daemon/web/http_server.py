@@ -70,7 +70,7 @@ class RequestLimits:
     def _find_refusal(self, scope: Scope) -> JSONResponse | None:
         headers = Headers(scope=scope)
         if "upgrade" in headers and headers.get("content-length", "0") != "0":
-            # The parser would take the body for another protocol's, and half a request would be
+            # The parser would treat the body as another protocol, and half a request would be
             # handled.
             message = "upgrade not supported; use plain HTTP/1.1"
             return JSONResponse({"error": message}, _NO_UPGRADE, _CLOSE)

@@ -106,7 +106,7 @@ class EventStreams:
         self._source = source
         self.limits = limits
         self._open_by_network: Counter[str] = Counter()
-        # The index's epoch at the last check; -1: not checked yet.
+        # The index's epoch at the last check, or -1 if not checked yet.
         self.epoch = -1
         self._is_history = False
         self._batches: dict[EventCursor, _EventBatch] = {}
@@ -150,8 +150,7 @@ class EventStreams:
         if self._lock is None:
             self._lock = asyncio.Lock()
         async with self._lock:
-            # The batches of this epoch: a read that is overtaken by the next epoch is not kept for
-            # it.
+            # Keep the batches of this epoch, so that a late read is not stored for the next epoch.
             batches = self._batches
             if cursor not in batches:
                 batches[cursor] = await asyncio.to_thread(self._read_batch, cursor)

@@ -26,7 +26,7 @@ from oracle.signing.typed_data import ObjectionStatement
 _MAX_BODY_BYTES = 4096
 # A client may correct two mistakes at once, and then post once a minute.
 _POSTS_PER_SECOND, _POST_BURST = 1 / 60, 3
-# All clients together: the checks of so many posts take a twentieth of a processor.
+# For all clients together; the checks of this many posts take a twentieth of a processor.
 _ALL_POSTS_PER_SECOND, _ALL_POST_BURST = 10.0, 30
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     403: describe_problem(HTTPStatus.FORBIDDEN, "the node's key did not sign it."),
@@ -75,7 +75,7 @@ class SignedObjection(BaseModel):
 
     @property
     def statement(self) -> ObjectionStatement:
-        """What was signed."""
+        """The signed statement."""
         reason = ObjectionReason.from_option(self.reason) or ObjectionReason.OTHER
         return ObjectionStatement(
             Address(self.node), self.due_since, reason.value, self.text, self.seq, self.deadline
@@ -112,7 +112,7 @@ def build_intake_routes(
         dependencies=[Depends(limit_posts)],
     )
     def _post_objection(request: Request, signed: SignedObjection) -> Response:
-        """Accept a signed objection, which this reporter brings on the chain and pays for.
+        """Accept a signed objection, which this reporter submits and pays for.
 
         A refusal names its reason in `refusal`, and nothing is stored.
         """

@@ -73,7 +73,7 @@ class SubscriptionRequest(BaseModel):
 
     @property
     def statement(self) -> NoticeRequest:
-        """What was signed."""
+        """The signed statement."""
         return NoticeRequest(
             **{**self.model_dump(exclude={"signature"}), "node": Address(self.node)}
         )

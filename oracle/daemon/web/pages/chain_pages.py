@@ -177,7 +177,7 @@ def _list_lane_changes(
 ) -> list[ReportedLaneChange]:
     """Return the nodes whose lane differs from the round before, by seat.
 
-    The list is empty if the leaves of one of the rounds are not stored any more.
+    The list is empty if the leaves of one of the rounds are no longer stored.
     """
     uow, leaves = snapshot.uow, snapshot.source.leaves
     previous_round = uow.rounds.get_accepted_round(accepted_round.round - 1)

@@ -99,7 +99,7 @@ class TrackChart(NamedTuple):
 
 
 def build_track_chart(tracks: Sequence[Sequence[float | None]], width: int) -> TrackChart:
-    """Lay out the QoS from 0 to 1 of nodes over the same two or more rounds; None: no QoS.
+    """Lay out the QoS (0 to 1, or None) of nodes over the same two or more rounds.
 
     A line has a gap where its node has no QoS.
     """

@@ -18,7 +18,7 @@ from oracle.queries.leaf_models import ProofSummary
 class ProofCard:
     """The values with which the script of a page compares the proof of an address in a round.
 
-    `summary` is None if the leaves of the round are not stored any more, so that a proof folds the
+    `summary` is None if the leaves of the round are no longer stored, so that a proof folds the
     round again.
     """
 
