@@ -29,7 +29,7 @@ def serve_mcp(
     """Serve read-only tools to an assistant by the Model Context Protocol (stdio).
 
     An assistant starts this command itself, and ends it by closing its input. The tools are
-    network, node, explain, kickouts, rules and task. Texts that strangers wrote are marked.
+    network, node, explain, kickouts, rules and task. Untrusted texts are marked.
     """
     if url is not None:
         with closing(RemoteApi(url)) as remote:

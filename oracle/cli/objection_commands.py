@@ -51,7 +51,7 @@ from oracle.store.state.objection_repository import ObjectionAnswer
 objection = typer.Typer(no_args_is_help=True)
 
 _DEFAULT_LIMIT = 20
-# To the first byte of the response, and to the last one.
+# Timeouts until the first and until the last byte of the response.
 _POST_SECONDS = (10.0, 30.0)
 _MAX_RESPONSE_BYTES = 64 * 1024
 _REASONS = ", ".join(reason.option for reason in ObjectionReason)

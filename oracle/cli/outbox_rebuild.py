@@ -251,8 +251,8 @@ def _show_dropped_nonces(rebuild_plan: RebuildPlan, *, dry_run: bool) -> None:
         nonce_text = ", ".join(map(_format_range, group_into_ranges(rebuild_plan.dropped)))
         verb = "would fill" if dry_run else "fills"
         typer.echo(
-            f"rebuilt while pending, but in no mempool any more: nonces {nonce_text}; the daemon "
-            f"{verb} them with no-ops, which cost gas",
+            f"rebuilt while pending, but no longer in any mempool: nonces {nonce_text}; the "
+            f"daemon {verb} them with no-ops, which cost gas",
             err=True,
         )
 

@@ -22,7 +22,7 @@ from oracle.errors import InputError
 from oracle.queries.contract_models import ContractCallAnswer
 
 ADMIN, PAUSER, VETOER = "admin", "pauser", "vetoer"
-# A proposer of the timelock that is admin, and the account to which it offered the vetoer's role.
+# A proposer of the timelock, and the account to which the vetoer's role was offered.
 PROPOSER, NEW_VETOER = "proposer", "new vetoer"
 
 

@@ -99,9 +99,9 @@ def check(
 ) -> None:
     """Compare the contract with the configuration and audit its roles.
 
-    The contract of objections, if there is one, must be ours and of this oracle. An adapter must
-    hold the network's role. Exit code 2 if anything differs, or if a single key
-    could do harm immediately.
+    The contract of objections, if any, must be the shipped one and belong to this oracle. An
+    adapter must hold the network's role. Exit code 2 if anything differs, or if a single key could
+    do harm immediately.
     """
     settings = load_config(config)
     address = get_oracle_address(settings)

@@ -319,8 +319,8 @@ def build_setup(
 def _check_network(config: Config) -> None:
     """Check the chain and the network, because a deployed contract is bound to them forever.
 
-    The configured oracle contract is not checked. It may not exist any more, and this command
-    deploys its successor.
+    The configured oracle contract is not checked. It may no longer exist, and this command deploys
+    its successor.
     """
     unset_oracle = config.oracle.model_copy(update={"address": None, "publish": False})
     with open_checked_chain(config.model_copy(update={"oracle": unset_oracle})) as chain:
