@@ -64,8 +64,8 @@ class PolicySection(Section):
     out_ms_per_failure: int = Field(default=6_000, ge=1, le=3_600_000)
     # The maximum exclusion, in milliseconds.
     out_cap_ms: int = Field(default=300_000, ge=1, le=3_600_000)
-    # Time for which a ranking is reused, in milliseconds; 0: each selection computes a new
-    # ranking.
+    # Time for which a ranking is reused, in milliseconds; 0 computes a new ranking for each
+    # selection.
     ranking_ms: int = Field(default=100, ge=0, le=10_000)
     # What happens if no candidate passes the checks: with `all` the service draws from all
     # candidates and marks the response as degraded, with `refuse` it draws none.

@@ -18,7 +18,7 @@ class GatewayRules:
     """
 
     params: Parameters = ARTICLE
-    # How long a ranking is reused; 0: each selection ranks again.
+    # How long a ranking is reused, in milliseconds; with 0, each selection computes a new ranking.
     ranking_ms: int = 100
     # How far an outcome may be ahead of the local clock.
     max_ahead_ms: int = 5_000

@@ -170,7 +170,7 @@ class RecordWriter:
                 self._before_write()
                 self.write_queued_records()
         except BaseException as error:
-            # A bug: no record would be written any more.
+            # This is a bug, after which no record would be written.
             self.failure = "the database writer has crashed"
             self._end_writing(f"{self.failure}: {type(error).__name__}: {error}")
             raise

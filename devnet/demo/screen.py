@@ -35,7 +35,7 @@ class Screen:
     def __init__(self, console: Console, *, start: int) -> None:
         self._console = console
         self._start = start
-        # Newest first.
+        # The feed lines, newest first.
         self._feed: deque[Text] = deque(maxlen=_MAX_FEED_LINES)
         self._act_tracker = ActTracker()
         self._pages_line: str | None = None

@@ -1,4 +1,4 @@
-"""An account without any role that kicks out whoever is due, by proofs that anyone can fetch.
+"""An account without any role that kicks out due nodes, by proofs that anyone can fetch.
 
 The stranger has no key of the daemon and no access to its database: leaf and proof come from the
 HTTP API, and the contract verifies them.
@@ -69,7 +69,7 @@ class Stranger:
             proof = fetch_node_proof(self._api_url, node, last_round)
             if proof is not None:
                 return proof
-            # Until the daemon has indexed the block of the round.
+            # Wait until the daemon has indexed the block of the round.
             time.sleep(_POLL_SECONDS)
         return None
 

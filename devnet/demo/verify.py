@@ -28,7 +28,7 @@ from oracle.errors import FatalError
 
 # Decimal digits of a QoS on chain: a leaf has it in 1/10,000.
 _QOS_DIGITS = 4
-# What a consumer assumes of a node without a leaf: the node is selectable.
+# A consumer assumes that a node without a leaf is selectable.
 _UNSCORED_NODE = True, 0
 
 

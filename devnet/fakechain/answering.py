@@ -19,7 +19,7 @@ class FakeEndpoint(ABC):
     """An endpoint without a listener; any number of threads may call it."""
 
     def __init__(self) -> None:
-        # In order; each fault gets the result of the one before it.
+        # Applied in order; each fault gets the result of the previous one.
         self.faults: list[InjectedFault] = []
         self.received_requests: deque[FakeRequest] = deque(maxlen=_MAX_RECORDED_REQUESTS)
 

@@ -72,7 +72,7 @@ def _parse_accepted_values(filter_value: str | Sequence[str] | None) -> frozense
     )
 
 
-# The target of a tag: a distance below the head, a block, None (null), or an error.
+# The target of a tag: a distance below the head, a block, None for null, or an error.
 TagTarget = int | Block | FakeRpcError | None
 CallHandler = Callable[[dict[str, Any], Block], str]
 _SERVER, _PARAMS, _UNSUPPORTED, _PRUNED = -32000, -32602, -32601, 4444

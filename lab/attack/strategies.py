@@ -92,9 +92,9 @@ def _create_role(plan: LoopPlan, accounts: int, shape: OrderShape) -> CreatorRol
 _HONEST = "honest"
 # The number of the attacker's nodes, unless a strategy needs a different number.
 OWN_NODES = 4
-# For strategies whose nodes must meet in a group by chance.
+# The number of nodes in strategies whose nodes must meet in a group by chance.
 _COLLUDING_NODES = 9
-# Half of the network, which can look like an outage.
+# The number of nodes that can look like an outage: half of the network.
 _OUTAGE_NODES = 30
 # The number of nodes with a large stake, and the number of parts that each stake is split into.
 _RICH_NODES, _STAKE_PARTS = 2, 8
@@ -102,8 +102,8 @@ _BIG_STAKE_FACTOR = 16
 # A slow GPU takes twice as long as a typical one, longer than any honest GPU. Its cost is a third,
 # here in thousandths.
 _SLOW_FACTOR, _CHEAP_COST = 2, 333
-# Failures per million tasks of careless nodes, and of careless nodes with a slow GPU; the latter
-# need fewer failures for a score below the threshold.
+# Failures per million tasks of careless nodes, and of careless nodes with a slow GPU, which need
+# fewer failures for a score below the threshold.
 _CARELESS_FAILURES, _SLOW_FAILURES = 300_000, 120_000
 
 

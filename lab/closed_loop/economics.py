@@ -67,16 +67,16 @@ class Economics:
     # Cost of one second of computing, and of one hour of being online.
     gpu_second: int = 400_000
     node_hour: int = 1_000_000_000
-    # In wei.
+    # The price of a unit of gas, in wei.
     gas_price: int = 10**9
 
-    # Answers in a group are hidden until all members have committed to theirs.
+    # Whether answers in a group are hidden until all members have committed to theirs.
     commit_reveal: bool = True
-    # A minority of a group loses its stake only if a second group confirms the majority.
+    # Whether a minority of a group loses its stake only if a second group confirms the majority.
     revalidation: bool = True
     # Whether the dispatcher orders these second groups; without them, contests lapse.
     second_groups: bool = True
-    # A member that reports an error while the majority agrees on a result is slashed.
+    # Whether a member that reports an error is slashed if the majority agrees on a result.
     error_is_slashed: bool = True
 
     rejoin_delay: int = 1800
@@ -88,7 +88,7 @@ class Economics:
     # `veto_delay` seconds later.
     report_seconds: int = 180
     veto_delay: int = 3600
-    # Leaving while a kickout is pending counts as the kickout.
+    # Whether leaving while a kickout is pending counts as the kickout.
     quit_is_kickout: bool = True
 
     def __post_init__(self) -> None:
@@ -113,7 +113,7 @@ class Economics:
         return _GAS_BY_ACTION[action] * self.gas_price // 10**9
 
     def compute_hosting_cost(self, seconds: int) -> int:
-        """Return the cost of keeping a node online for so many seconds."""
+        """Return the cost of keeping a node online for this many seconds."""
         return self.node_hour * seconds // _HOUR
 
     def with_changes(self, changes: Mapping[str, str]) -> "Economics":

@@ -46,7 +46,7 @@ class ChaosEndpoint(UpstreamProxy):
         self._on_mood = on_mood
         # Number of times that each mood began.
         self.mood_counts: dict[str, int] = {}
-        # No new faults once set.
+        # If set, no new faults begin.
         self.is_calm = False
 
     @override

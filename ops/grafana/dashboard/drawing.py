@@ -18,7 +18,7 @@ from dashboard import (
 from dashboard.descriptions import build_description, get_help_texts
 from dashboard.panels import Kind, Line, Panel, Row
 
-# The order follows the questions of an operator who handles an alert.
+# The rows are in the order of an operator's questions while handling an alert.
 ROWS = (
     *home_rows.ROWS,
     *index_rows.ROWS,

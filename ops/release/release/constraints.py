@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bootstrap import pip_setting
+from bootstrap import read_pip_setting
 from release.pins import FOLDER, ROOT, normalize_name
 
 _HEADER = (
@@ -118,7 +118,7 @@ def _get_pip_environment() -> dict[str, str]:
     They are passed in the environment, because an index URL may contain a password that must not
     be printed.
     """
-    settings = {name: pip_setting(setting) for setting, name in _VARIABLE_BY_SETTING.items()}
+    settings = {name: read_pip_setting(setting) for setting, name in _VARIABLE_BY_SETTING.items()}
     return {name: value for name, value in settings.items() if value}
 
 

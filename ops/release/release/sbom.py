@@ -18,7 +18,8 @@ from typing import Any
 from release.constraints import get_requirements_by_file, load_project, parse_package_names
 from release.pins import FOLDER, ROOT, Pin, normalize_name, read_pins
 
-_UUID_NAMESPACE = uuid.UUID("6f1b0d5e-9a3c-5d1f-8f0e-3a5c2b7e4d10")  # used for nothing else
+# a random namespace, used only here
+_UUID_NAMESPACE = uuid.UUID("6f1b0d5e-9a3c-5d1f-8f0e-3a5c2b7e4d10")
 _NPM_KINDS = {"sha512": "SHA-512"}
 
 
