@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# The path must be set before the imports below, so that this also runs in a checkout that is not
-# installed (hence noqa E402).
+# Set the path before the imports below (hence noqa E402), so that the script also runs in a
+# checkout that is not installed.
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.outcome import Outcome, begin_benchmark, finish_benchmark  # noqa: E402

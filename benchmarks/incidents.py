@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# The path must be set before the imports below, so that this also runs in a checkout that is not
-# installed (hence noqa E402).
+# Set the path before the imports below (hence noqa E402), so that the script also runs in a
+# checkout that is not installed.
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.outcome import Outcome, begin_benchmark, finish_benchmark  # noqa: E402
@@ -30,7 +30,7 @@ from tests.support.task_traffic import (  # noqa: E402
 from tests.unit.domain.incidents.naive_incidents import find_incidents_naively  # noqa: E402
 
 ROUNDS = 3
-# A task is created, is started and ends; only its end concerns the detector.
+# A task is created, started and ended; the detector only handles its end.
 EVENTS_PER_TASK = 3
 SIMPLE_ENDS = 2_000
 TARGET_MICROSECONDS = 3.0

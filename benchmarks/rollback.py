@@ -15,8 +15,8 @@ from itertools import groupby, islice
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# The path must be set before the imports below, so that this also runs in a checkout that is not
-# installed (hence noqa E402).
+# Set the path before the imports below (hence noqa E402), so that the script also runs in a
+# checkout that is not installed.
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.windows import LOGS_PER_BLOCK, block_at, iterate_events  # noqa: E402

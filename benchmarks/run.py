@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 FOLDER = Path(__file__).resolve().parent
-# The path must be set before the import below, so that this also runs in a checkout that is not
-# installed (hence noqa E402).
+# Set the path before the imports below (hence noqa E402), so that the script also runs in a
+# checkout that is not installed.
 sys.path.insert(0, str(FOLDER.parent))
 
 from benchmarks.outcome import MISSED_EXIT_CODE, RESULTS_VARIABLE, describe_machine  # noqa: E402

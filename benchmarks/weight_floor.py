@@ -16,8 +16,8 @@ from random import Random
 from statistics import median
 
 ROOT = Path(__file__).resolve().parents[1]
-# The path must be set before the imports below, so that this also runs in a checkout that is not
-# installed (hence noqa E402).
+# Set the path before the imports below (hence noqa E402), so that the script also runs in a
+# checkout that is not installed.
 sys.path.insert(0, str(ROOT))
 
 from oracle.domain.fixed_point import UNIT, multiply_fixed_point  # noqa: E402
