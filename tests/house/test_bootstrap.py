@@ -52,7 +52,7 @@ def test_missing_ensurepip_falls_back_to_virtualenv(monkeypatch, environment):
 
     bootstrap._create_environment(environment)
 
-    assert bootstrap.python_of(environment).exists()
+    assert bootstrap.get_python(environment).exists()
 
 
 def test_failure_of_all_methods_prints_install_hint(monkeypatch, capsys, checkout):
@@ -71,7 +71,7 @@ def test_missing_network_is_reported_and_leaves_nothing(monkeypatch, capsys, che
 
     assert bootstrap.main(["demo"]) == 1
 
-    assert "the set-up needs the network" in capsys.readouterr().err
+    assert "the setup needs network access" in capsys.readouterr().err
     assert [*(checkout / ".venvs").iterdir()] == []
     assert not (checkout / ".venv").exists()
 
@@ -80,7 +80,7 @@ def test_unknown_wheel_hash_is_rejected(monkeypatch):
     with serve_index(fake_wheel(b"something else")) as index:
         use_index(index, monkeypatch)
 
-        with pytest.raises(OSError, match=r"of 127\.0\.0\.1 is not the one that we know"):
+        with pytest.raises(OSError, match=r"of 127\.0\.0\.1 does not have the expected hash"):
             bootstrap._fetch_pip_wheel()
 
 
@@ -105,7 +105,7 @@ def test_package_index_is_read_from_pip_configuration(monkeypatch, tmp_path):
     monkeypatch.setenv("PIP_CONFIG_FILE", str(settings))
     monkeypatch.delenv("PIP_INDEX_URL", raising=False)
 
-    assert bootstrap.pip_setting("index-url") == "https://mirror.example/simple"
+    assert bootstrap.read_pip_setting("index-url") == "https://mirror.example/simple"
 
 
 @pytest.mark.nightly
@@ -122,7 +122,7 @@ def test_python_without_pip_gets_pip_from_index(monkeypatch, environment):
 
         bootstrap._create_environment(environment)
 
-    bootstrap._run([bootstrap.python_of(environment), "-c", "import pip"])
+    bootstrap._run([bootstrap.get_python(environment), "-c", "import pip"])
 
 
 def test_failed_command_is_shown_with_its_last_lines(monkeypatch, capsys):
@@ -151,8 +151,8 @@ npm error A complete log of this run can be found in: /x/.npm/_logs/debug-0.log
 @pytest.mark.parametrize(
     ("output", "reason"),
     [
-        (OF_PIP, "Failed to resolve 'packages.example'\")): the"),
-        (OF_NPM, "(getaddrinfo EAI_AGAIN registry.example): the"),
+        (OF_PIP, "Failed to resolve 'packages.example'\")); the"),
+        (OF_NPM, "(getaddrinfo EAI_AGAIN registry.example); the"),
     ],
     ids=["pip", "npm"],
 )
@@ -165,7 +165,7 @@ def test_network_failure_is_reported_in_one_line(monkeypatch, capsys, output, re
     assert bootstrap.main(["demo"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert reason in line
-    assert "needs the network" in line
+    assert "needs network access" in line
 
 
 def commands_run(monkeypatch):
@@ -219,7 +219,7 @@ def test_settings_of_other_tools_trigger_no_install(monkeypatch, checkout):
 @pytest.mark.parametrize("purpose", ["demo", "check", "docs", "audit"])
 def test_only_wheels_with_pinned_hashes_are_fetched(monkeypatch, purpose, has_npm):
     commands = commands_run(monkeypatch)
-    monkeypatch.setattr(bootstrap, "_machine_npm", lambda: "npm" if has_npm else None)
+    monkeypatch.setattr(bootstrap, "_find_machine_npm", lambda: "npm" if has_npm else None)
 
     bootstrap.prepare_environment(purpose)
 
@@ -242,7 +242,7 @@ def test_npm_of_environment_is_not_used_as_machine_npm(monkeypatch, checkout):
     (checkout / ".venv").symlink_to(".venvs/some")
     monkeypatch.setenv("PATH", os.pathsep.join([str(checkout / ".venv/bin"), str(npm.parent)]))
 
-    assert bootstrap._machine_npm() is None
+    assert bootstrap._find_machine_npm() is None
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def checkout(monkeypatch, tmp_path):
     make_checkout(tmp_path / "checkout", monkeypatch)
     monkeypatch.setattr(bootstrap, "_create_by_venv", link_this_python)
-    monkeypatch.setattr(bootstrap, "_machine_npm", lambda: "npm")
+    monkeypatch.setattr(bootstrap, "_find_machine_npm", lambda: "npm")
     return tmp_path / "checkout"
 
 
@@ -69,15 +69,15 @@ def test_failed_set_up_keeps_working_environment(monkeypatch, checkout, capsys, 
     assert bootstrap.main(["check"]) in {1, 130}
 
     assert (environments(checkout), (checkout / ".venv").readlink()) == (before, target)
-    assert bootstrap.python_of(checkout / ".venv").exists()
+    assert bootstrap.get_python(checkout / ".venv").exists()
     assert isinstance(failure, KeyboardInterrupt) or (
-        ".venv is as it was before" in capsys.readouterr().err
+        ".venv was not changed" in capsys.readouterr().err
     )
 
 
 def test_environment_left_half_built_by_sigkill_is_recreated(monkeypatch, checkout):
     """SIGKILL lets nothing clean up: the half is there, and has no mark."""
-    half = bootstrap.environment_path("check")
+    half = bootstrap.get_environment_path("check")
     link_this_python(half)
     (half / "half-a-package").touch()
     monkeypatch.setattr(bootstrap, "_run", install_nothing)
@@ -199,7 +199,7 @@ def test_interrupt_reports_that_next_run_repeats_set_up(monkeypatch, capsys):
     monkeypatch.setattr(bootstrap, "prepare_environment", interrupt)
 
     assert bootstrap.main(["demo"]) == 130
-    assert capsys.readouterr().err == "interrupted: the next run makes the set-up anew\n"
+    assert capsys.readouterr().err == "interrupted; run the command again\n"
 
 
 def test_read_only_checkout_is_reported_in_one_line(monkeypatch, capsys):
@@ -214,13 +214,13 @@ def test_read_only_checkout_is_reported_in_one_line(monkeypatch, capsys):
 
 FIRST = """
 import sys, bootstrap
-with bootstrap._exclusive_set_up():
+with bootstrap._lock_setup():
     code = "import pathlib, sys; pathlib.Path(sys.argv[1]).touch(); sys.stdin.readline()"
     bootstrap._run([sys.executable, "-c", code, sys.argv[1]])
 """
 SECOND = """
 import bootstrap
-with bootstrap._exclusive_set_up():
+with bootstrap._lock_setup():
     print("at work")
 """
 

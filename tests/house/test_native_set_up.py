@@ -25,7 +25,7 @@ def test_missing_compiler_is_reported_once_and_set_up_continues(monkeypatch, cap
     # One that was compiled from other sources does not stay.
     assert [command[-1] for command in commands] == ["qos-oracle-native"]
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("no native code, for want of a C compiler")
+    assert line.startswith("native code not installed (no C compiler")
 
 
 def test_native_code_that_fails_to_compile_falls_back_to_python(monkeypatch, capsys, environment):
@@ -38,7 +38,7 @@ def test_native_code_that_fails_to_compile_falls_back_to_python(monkeypatch, cap
 
     bootstrap.prepare_native_code(environment)
 
-    assert "no native code, for the compiler refuses it" in capsys.readouterr().err
+    assert "native code not installed (compilation failed)" in capsys.readouterr().err
 
 
 def test_native_code_is_recompiled_after_source_changes(monkeypatch, tmp_path, environment):
