@@ -139,7 +139,7 @@ initial:  ## Make the one migration of before the first release anew from the ta
 wheel:  ## Build the wheel into dist/
 	python -m build --wheel --no-isolation
 
-release:  ## Build wheel and bytecode twice, compare, and write dist/ (ARGS=--tags: images by tag)
+release:  ## Build all packages twice, compare, and write dist/ (ARGS=--tags: images by tag)
 	PYTHONPATH=ops/release python -m release $(ARGS)
 
 images:  ## Ask the registries for the digests of our base images, and write them down

@@ -1,7 +1,9 @@
 """A release says what is in it, the same wherever it is made; images are named by digest."""
 
+import hashlib
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from release.images import iter_images, list_unpinned_images, pin_images
 from release.pins import FOLDER, read_pins
 from release.sbom import build_sbom
+from release.statements import build_hash_lines, build_provenance, find_release_notes
 
 DIGEST = "sha256:" + 64 * "4"
 
@@ -86,3 +89,33 @@ def test_unreachable_registry_changes_nothing(checkout, monkeypatch):
     docker_that(f"echo {DIGEST}; exit 1", checkout, monkeypatch)
     assert pin_images(checkout) == ["node:22", "postgres:18", "python:3.11-slim"]
     assert (checkout / "Dockerfile").read_text("utf-8") == before
+
+
+def test_release_notes_are_the_section_of_the_version():
+    changelog = (
+        "# Changelog\n\n## [0.2.0] - 2027-01-01\n\n- B\n\n### Fixed\n\n- C\n\n## [0.1.0]\n\n- A\n"
+    )
+    notes = find_release_notes(changelog, "0.2.0")
+    assert notes == "## [0.2.0] - 2027-01-01\n\n- B\n\n### Fixed\n\n- C\n"
+    assert find_release_notes(changelog, "0.3.0") is None
+
+
+def test_provenance_names_commit_and_hash_of_every_file(wheel):
+    provenance = json.loads(build_provenance([wheel], "ab" * 20))
+    digest = hashlib.sha256(b"a wheel").hexdigest()
+    assert provenance["subject"] == [{"name": wheel.name, "digest": {"sha256": digest}}]
+    source, *locks = provenance["predicate"]["buildDefinition"]["resolvedDependencies"]
+    assert source["digest"] == {"gitCommit": "ab" * 20}
+    assert {lock["name"] for lock in locks} >= {"constraints/build.txt", "package-lock.json"}
+
+
+def test_hash_lines_are_accepted_by_sha256sum_until_a_file_changes(tmp_path, wheel):
+    folder = tmp_path / "dist"
+    folder.mkdir()
+    (folder / "SHA256SUMS").write_text(
+        "\n".join([*build_hash_lines(folder, [wheel]), ""]), "utf-8"
+    )
+    check = ["sha256sum", "--check", "--status", "SHA256SUMS"]
+    assert subprocess.run(check, cwd=folder, check=False).returncode == 0
+    wheel.write_bytes(b"another wheel")
+    assert subprocess.run(check, cwd=folder, check=False).returncode == 1

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import tarfile
 import venv
 from pathlib import Path
 from sysconfig import get_path
@@ -12,7 +13,7 @@ from zipfile import ZipFile
 import pytest
 
 from bootstrap import BY_HASH
-from release.wheels import build_wheel, sha256
+from release.wheels import build_sdist, build_wheel, build_wheel_from_sdist, sha256
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -106,6 +107,25 @@ def test_wheel_build_is_reproducible(wheel, tmp_path):
     }
     again = build_wheel(elsewhere, tmp_path / "dist", COMMITTED, **other_environment)
     assert (again.name, sha256(again)) == (wheel.name, sha256(wheel))
+
+
+@pytest.fixture(scope="module")
+def sdist(wheel):
+    """The source distribution of the same checkout."""
+    return build_sdist(wheel.parent / "checkout", wheel.parent, COMMITTED)
+
+
+def test_sdist_contains_no_operator_configuration(sdist, tmp_path):
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    contents = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(contents) > 1_000
+    assert not [content for content in contents if OF_OPERATOR.encode() in content]
+
+
+def test_wheel_built_from_sdist_equals_wheel_built_from_checkout(wheel, sdist, tmp_path):
+    rebuilt = build_wheel_from_sdist(sdist, tmp_path, COMMITTED)
+    assert (rebuilt.name, sha256(rebuilt)) == (wheel.name, sha256(wheel))
 
 
 def test_installed_program_prints_version(program, elsewhere):

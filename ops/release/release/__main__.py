@@ -1,7 +1,8 @@
 """Makes a release in dist/: `make release` (docs/how-to/release.md).
 
 The exit code is 1 if the checkout has uncommitted changes, two builds differ, the artifacts in
-abi/ do not match the contracts, or (without --tags) an image is referenced without a digest.
+abi/ do not match the contracts, CHANGELOG.md lacks the version, or (without --tags) an image is
+referenced without a digest.
 """
 
 import shutil
@@ -12,10 +13,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from oracle.daemon.web.pages.verify_page import build_verify_page
+from release.constraints import load_project
 from release.images import list_unpinned_images
 from release.pins import ROOT
 from release.sbom import build_sbom
-from release.wheels import build_wheel, extract_sources, get_commit_time, is_clean, sha256
+from release.statements import build_hash_lines, build_provenance, find_release_notes
+from release.wheels import (
+    build_sdist,
+    build_wheel,
+    build_wheel_from_sdist,
+    extract_sources,
+    get_commit_hash,
+    get_commit_time,
+    is_clean,
+    pack_npm_package,
+    sha256,
+)
 
 DIST = ROOT / "dist"
 
@@ -35,31 +48,64 @@ def main(flags: Sequence[str]) -> int:
 
 
 def _make_release(folder: Path) -> int:
-    epoch = get_commit_time()
+    epoch, commit = get_commit_time(), get_commit_hash()
     checkouts = [extract_sources(folder / name) for name in ("first", "a second")]
-    built_wheels = [_build_wheels(checkout, epoch) for checkout in checkouts]
-    if [*map(sha256, built_wheels[0])] != [*map(sha256, built_wheels[1])]:
-        _print_line("two builds of the same wheel differ")
-        return 1
+    builds = [_build_packages(checkout, epoch) for checkout in checkouts]
+    for first, second in zip(*builds, strict=True):
+        if sha256(first) != sha256(second):
+            _print_line(f"two builds of {first.name} differ")
+            return 1
+    wheel, sdist, native_wheel, native_sdist, *_ = builds[0]
+    for archive, built in ((sdist, wheel), (native_sdist, native_wheel)):
+        rebuilt = build_wheel_from_sdist(archive, folder / "from sdist", epoch)
+        if sha256(rebuilt) != sha256(built):
+            _print_line(f"the wheel built from {archive.name} is not {built.name}")
+            return 1
     if not _artifacts_match(checkouts[0]):
         _print_line("abi/ does not match the contracts; compile them and commit the result")
         return 1
+    version = load_project()["project"]["version"]
+    notes = find_release_notes((ROOT / "CHANGELOG.md").read_text("utf-8"), version)
+    if notes is None:
+        _print_line(f"CHANGELOG.md has no section [{version}]; write it")
+        return 1
     shutil.rmtree(DIST, ignore_errors=True)
     DIST.mkdir()
-    wheel, native = (Path(shutil.copy(checkout, DIST)) for checkout in built_wheels[0])
-    sbom = DIST / f"{wheel.name.removesuffix('.whl')}.cdx.json"
-    sbom.write_text(build_sbom(wheel, epoch), "utf-8")
-    page = DIST / "verify.html"
-    page.write_text(build_verify_page(), "utf-8")
-    _write_hashes(wheel, sbom, native, page)
+    files = [Path(shutil.copy(package, DIST)) for package in builds[0]]
+    name = wheel.name.partition("-py3-")[0]
+    files += [
+        _write(f"{name}.cdx.json", build_sbom(wheel, epoch)),
+        _write("verify.html", build_verify_page()),
+        _write("RELEASE_NOTES.md", notes),
+    ]
+    files.append(_write(f"{name}.intoto.json", build_provenance(files, commit)))
+    _write_hashes(files)
     return 0
 
 
-def _build_wheels(checkout: Path, epoch: int) -> tuple[Path, Path]:
-    """Build the product's wheel, and the wheel of the native code for this platform."""
+def _build_packages(checkout: Path, epoch: int) -> list[Path]:
+    """Build all packages of a checkout: wheel and source of product and native code, and others.
+
+    The native code's wheel is for this platform; elsewhere it is built from its source
+    distribution.
+    """
     out = checkout.with_name(f"{checkout.name} out")
-    native = build_wheel(checkout / "native", out / "native", epoch)
-    return build_wheel(checkout, out, epoch), native
+    native, client = checkout / "native", checkout / "clients/python"
+    return [
+        build_wheel(checkout, out / "wheel", epoch),
+        build_sdist(checkout, out / "sdist", epoch),
+        build_wheel(native, out / "native wheel", epoch),
+        build_sdist(native, out / "native sdist", epoch),
+        build_wheel(client, out / "client", epoch),
+        pack_npm_package(checkout / "contracts", out / "contracts"),
+        pack_npm_package(checkout / "clients/typescript", out / "typescript"),
+    ]
+
+
+def _write(name: str, content: str) -> Path:
+    path = DIST / name
+    path.write_text(content, "utf-8")
+    return path
 
 
 def _artifacts_match(checkout: Path) -> bool:
@@ -70,13 +116,12 @@ def _artifacts_match(checkout: Path) -> bool:
     return subprocess.run(command, check=False).returncode == 0  # noqa: S603 - of the commit
 
 
-def _write_hashes(*built_files: Path) -> None:
-    """Write SHA256SUMS for `sha256sum --check`: all built files and the contracts' artifacts."""
-    artifacts = sorted((ROOT / "abi").glob("*.json"))
-    lines = [f"{sha256(path)}  {path.name}" for path in built_files]
-    lines += [f"{sha256(path)}  ../abi/{path.name}" for path in artifacts]
-    (DIST / "SHA256SUMS").write_text("\n".join([*lines, ""]), "utf-8")
-    for line in lines[: len(built_files)]:
+def _write_hashes(files: Sequence[Path]) -> None:
+    """Write SHA256SUMS for `sha256sum --check`: all files and the contracts' artifacts."""
+    artifacts = sorted((ROOT / "abi").rglob("*.json"))
+    lines = build_hash_lines(DIST, [*files, *artifacts])
+    _write("SHA256SUMS", "\n".join([*lines, ""]))
+    for line in lines[: len(files)]:
         _print_line(line)
 
 

@@ -1,13 +1,17 @@
-"""Builds the wheel of a commit reproducibly: every build has the same bytes.
+"""Builds the packages of a commit reproducibly: every build has the same bytes.
 
 All inputs are fixed. The sources are the files of the commit and no others, times are the commit's
 (SOURCE_DATE_EPOCH), and constraints/build.txt pins the build tools.
 """
 
 import hashlib
+import json
 import os
+import shutil
 import subprocess
 import sys
+import tarfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from release.pins import ROOT
@@ -16,6 +20,11 @@ from release.pins import ROOT
 def get_commit_time(commit: str = "HEAD") -> int:
     """Return the time of a commit in Unix seconds."""
     return int(_git("log", "-1", "--format=%ct", commit))
+
+
+def get_commit_hash(commit: str = "HEAD") -> str:
+    """Return the full hash of a commit."""
+    return _git("rev-parse", commit).decode().strip()
 
 
 def is_clean() -> bool:
@@ -41,16 +50,63 @@ def build_wheel(checkout: Path, out: Path, epoch: int, **environment: str) -> Pa
         subprocess.CalledProcessError: the build failed.
     """
     command = (sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out))
-    build_environment = {"SOURCE_DATE_EPOCH": str(epoch), **environment}
+    _run_build((*command, str(checkout)), checkout, epoch, environment)
+    (built,) = out.glob("*.whl")
+    return built
+
+
+def build_sdist(checkout: Path, out: Path, epoch: int) -> Path:
+    """Build the source distribution of a checkout into the folder `out`; return its path.
+
+    Raises:
+        subprocess.CalledProcessError: the build failed.
+    """
+    command = (sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(out))
+    _run_build((*command, str(checkout)), checkout, epoch, {})
+    (built,) = out.glob("*.tar.gz")
+    return built
+
+
+def build_wheel_from_sdist(sdist: Path, folder: Path, epoch: int) -> Path:
+    """Extract a source distribution into a folder, build its wheel there; return the wheel's path.
+
+    Raises:
+        subprocess.CalledProcessError: the build failed.
+    """
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    checkout = folder / sdist.name.removesuffix(".tar.gz")
+    return build_wheel(checkout, folder / f"{checkout.name} out", epoch)
+
+
+def pack_npm_package(folder: Path, out: Path) -> Path:
+    """Pack the npm package in a folder into the folder `out`; return the path of the archive.
+
+    npm gives every file in it the same time.
+
+    Raises:
+        subprocess.CalledProcessError: npm failed.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    npm = shutil.which("npm") or str(ROOT / ".venv/bin/npm")
+    command = (npm, "pack", str(folder), "--json", "--ignore-scripts", f"--pack-destination={out}")
+    printed = subprocess.run(  # noqa: S603 - our own command
+        command, cwd=out, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
+    (package,) = json.loads(printed)
+    return out / str(package["filename"])
+
+
+def _run_build(
+    command: Sequence[str], checkout: Path, epoch: int, environment: Mapping[str, str]
+) -> None:
     subprocess.run(  # noqa: S603 - our own command
-        (*command, str(checkout)),
+        command,
         cwd=checkout,
-        env={**os.environ, **build_environment},
+        env={**os.environ, "SOURCE_DATE_EPOCH": str(epoch), **environment},
         check=True,
         stdout=subprocess.DEVNULL,
     )
-    (built,) = out.glob("*.whl")
-    return built
 
 
 def sha256(path: Path) -> str:
