@@ -4,7 +4,7 @@
 
 /* Raised with every change of what a function takes or gives: oracle/domain/native.py
  * asks for its own. */
-#define VERSION 3
+#define VERSION 4
 
 static PyObject *native_keccak(PyObject *module, PyObject *content) {
     (void)module;
@@ -18,8 +18,10 @@ static PyObject *native_keccak(PyObject *module, PyObject *content) {
 
 static PyMethodDef functions[] = {
     {"keccak", native_keccak, METH_O, "Return the Keccak-256 hash of bytes."},
-    {"compute_receipts_root", native_compute_receipts_root, METH_O,
-     "Return the receipts root of a block; None: not written in the ordinary way."},
+    {"read_logs", native_read_logs, METH_VARARGS,
+     "Append the logs of a response and their rows; False: not written in the ordinary way."},
+    {"read_receipts", native_read_receipts, METH_VARARGS,
+     "Append the logs of proven receipts and their rows; None: unusual, or another root."},
     {"encode_leaves", native_encode_leaves, METH_VARARGS,
      "Return the encoded leaves of rows, and the rows that are left to Python."},
     {"hash_leaves", native_hash_leaves, METH_VARARGS, "Return the hashes of leaves of one size, each hashed twice."},
@@ -34,7 +36,7 @@ static PyMethodDef functions[] = {
 };
 
 static int begun(PyObject *module) {
-    if (receipts_begin() < 0) return -1;
+    if (logs_begin() < 0) return -1;
     return PyModule_AddIntConstant(module, "VERSION", VERSION);
 }
 

@@ -1,5 +1,5 @@
 /* What the parts of oracle_native share. Bytes and numbers only: Python stays in module.c,
- * receipts.c, roots.c and weights.c, at the edges of what is called. */
+ * logs.c, log_objects.c, receipts.c, roots.c and weights.c, at the edges of what is called. */
 #ifndef ORACLE_NATIVE_H
 #define ORACLE_NATIVE_H
 
@@ -8,6 +8,7 @@
 #define Py_LIMITED_API 0x030B0000
 #include <Python.h>
 #include <stdint.h>
+#include <string.h>
 
 #define HASH_SIZE 32
 
@@ -23,6 +24,82 @@ typedef struct {
     const uint8_t *bytes;
     size_t size;
 } Leaf;
+
+/* json.c */
+/* Text between quotes, which belongs to the response; `text` is NULL where there is none. */
+typedef struct {
+    const char *text;
+    size_t size;
+} Text;
+/* Where reading has come to. */
+typedef struct {
+    const char *at, *end;
+} Cursor;
+/* Read the value of a member (or an element, without a name); 0: it is unusual. */
+typedef int (*ReadMember)(Cursor *cursor, Text name, void *into);
+
+/* Inline, so that the size of a literal is a constant. */
+static inline int text_is(Text text, const char *expected) {
+    size_t size = strlen(expected);
+    return text.size == size && memcmp(text.text, expected, size) == 0;
+}
+
+int json_take(Cursor *cursor, char mark);
+int json_is_done(Cursor *cursor);
+int json_string(Cursor *cursor, Text *text);
+int json_literal(Cursor *cursor, const char *literal);
+int json_skip(Cursor *cursor);
+int json_members(Cursor *cursor, int is_object, ReadMember read, void *into);
+int text_equals(Text text, Text other);
+int hex_is_lower(Text hex);
+int hex_to_bytes(Text hex, uint8_t *to);
+int hex_to_number(Text hex, uint64_t *number);
+
+/* logs.c */
+#define MOST_TOPICS 4
+/* A log as its endpoint writes it. */
+typedef struct {
+    Text address, topics[MOST_TOPICS], data, block_number, block_hash, tx_hash, tx, index, time;
+    size_t topic_count;
+    int has_topics, has_time;
+} LogText;
+/* A filter: addresses and first topics, and the pairs of both as Python objects. */
+typedef struct {
+    Text *addresses, *topics;
+    size_t address_count, topic_count;
+    PyObject *pairs;
+} Wanted;
+#define NO_PAIR SIZE_MAX
+/* A log that matches a filter, and its place on the chain. */
+typedef struct {
+    LogText log;
+    size_t pair;
+    uint64_t block, tx, index;
+    int64_t time;
+} FoundLog;
+typedef struct {
+    FoundLog *logs;
+    size_t count, room;
+} Found;
+
+int log_read(Cursor *cursor, LogText *log);
+int wanted_open(Wanted *wanted, PyObject *filter);
+void wanted_close(Wanted *wanted);
+int wanted_find(const Wanted *wanted, const LogText *log, size_t *pair);
+int found_add(Found *found, const LogText *log, size_t pair, uint64_t block, uint64_t tx,
+              uint64_t index, int64_t time);
+void found_free(Found *found);
+
+/* log_objects.c */
+/* The lowest bits of a row's key hold the log's index in the block; the others hold the block. */
+#define LOG_INDEX_BITS 24
+/* Where logs and rows are appended: a class, the numbers of sources, two lists. */
+typedef struct {
+    PyObject *log_class, *sources, *logs, *rows;
+} Target;
+
+int logs_begin(void);
+int found_append(const Found *found, const Wanted *wanted, const Target *target);
 
 /* keccak.c */
 /* The longest message that is hashed as one block. */
@@ -61,9 +138,9 @@ typedef unsigned __int128 Wide;
 void read_decay_table(Wide table[DECAY_BITS], const uint8_t *bytes);
 uint64_t heal_reliability(uint64_t base, int64_t since, int64_t time, const Wide table[DECAY_BITS]);
 
-/* receipts.c, roots.c, weights.c: as Python calls them */
-int receipts_begin(void);
-PyObject *native_compute_receipts_root(PyObject *module, PyObject *receipts);
+/* logs.c, receipts.c, roots.c, weights.c: as Python calls them */
+PyObject *native_read_logs(PyObject *module, PyObject *arguments);
+PyObject *native_read_receipts(PyObject *module, PyObject *arguments);
 PyObject *native_encode_leaves(PyObject *module, PyObject *arguments);
 PyObject *native_hash_leaves(PyObject *module, PyObject *arguments);
 PyObject *native_hash_changed_parents(PyObject *module, PyObject *arguments);

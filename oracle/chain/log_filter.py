@@ -7,12 +7,15 @@ endpoint. See docs/explanation/verification.md#l0.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, field
+from itertools import chain, product
+
+from typing_extensions import Buffer
 
 from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Address, Hash
-from oracle.domain.logs import MAX_LOG_INDEX, Log
+from oracle.domain.logs import MAX_LOG_INDEX, Log, LogRow, PackedLogs, SourceIndexes
+from oracle.domain.native import NativeFilter, native
 from oracle.rpc.responses import LogResponse
 
 # Placeholders until the block header is read: no timestamp, and an invalid timestamp.
@@ -30,6 +33,13 @@ class LogFilter:
 
     addresses: frozenset[Address]
     topics: frozenset[str]
+    # The filter in the form of the native code.
+    native_filter: NativeFilter = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        addresses, topics = tuple(sorted(self.addresses)), tuple(sorted(self.topics))
+        pairs = tuple(product(addresses, topics))
+        object.__setattr__(self, "native_filter", (addresses, topics, pairs))
 
     def build_range_params(self, blocks: BlockRange) -> list[object]:
         """Return the parameters of `eth_getLogs` for a range of blocks."""
@@ -82,6 +92,27 @@ def validate_logs(
     ):
         raise ValueError("a log does not match the filter")
     return logs
+
+
+def read_logs_natively(
+    response: Buffer, blocks: BlockRange, log_filter: LogFilter
+) -> PackedLogs | None:
+    """Return the logs of the JSON of an `eth_getLogs` response, as `validate_logs` does.
+
+    Return None if there is no native code, or if the response is invalid or unusual.
+    """
+    logs: list[Log] = []
+    rows: list[LogRow] = []
+    sources = SourceIndexes()
+    if native is None or not native.read_logs(
+        response,
+        log_filter.native_filter,
+        blocks.first,
+        blocks.last,
+        (Log, sources, logs, rows),
+    ):
+        return None
+    return PackedLogs(logs, rows, sources)
 
 
 def _normalize_hex(responses: Sequence[LogResponse]) -> None:

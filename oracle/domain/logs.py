@@ -174,6 +174,33 @@ class LogPart(NamedTuple):
     rows: Sequence[LogRow]
 
 
+class PackedLogs(list[Log]):
+    """Logs in order, with their rows as `LogPart` has them; neither changes afterwards.
+
+    `sources` may be shared by the logs of consecutive blocks; it has every source of the rows.
+    """
+
+    __slots__ = ("rows", "sources")
+
+    def __init__(
+        self, logs: Iterable[Log], rows: list[LogRow], sources: dict[LogSource, int]
+    ) -> None:
+        super().__init__(logs)
+        self.rows, self.sources = rows, sources
+
+
+def join_logs(parts: Sequence[list[Log]]) -> list[Log]:
+    """Return the logs of consecutive blocks, packed if all are packed and share their sources."""
+    packed_parts = [part for part in parts if isinstance(part, PackedLogs)]
+    logs = list(chain.from_iterable(parts))
+    if not packed_parts or len(packed_parts) < sum(map(bool, parts)):
+        return logs
+    sources = packed_parts[0].sources
+    if any(part.sources is not sources for part in packed_parts):
+        return logs
+    return PackedLogs(logs, list(chain.from_iterable(part.rows for part in packed_parts)), sources)
+
+
 class LogTable(Sequence[Log]):
     """Logs in order of (block, index), in parts with separate sources.
 
@@ -194,7 +221,9 @@ class LogTable(Sequence[Log]):
         """
         if isinstance(logs, cls):
             return logs
-        blocks, sources, to_bytes = _collect_blocks(logs), _SourceIndexes(), bytearray.fromhex
+        if isinstance(logs, PackedLogs):
+            return cls([LogPart(_collect_blocks(logs), list(logs.sources), logs.rows)])
+        blocks, sources, to_bytes = _collect_blocks(logs), SourceIndexes(), bytearray.fromhex
         # A single list comprehension is fastest, and every log of the chain passes here.
         rows: list[LogRow] = [
             (
@@ -256,7 +285,7 @@ class LogTable(Sequence[Log]):
     __hash__ = None  # type: ignore[assignment]  # it is compared by what it holds
 
 
-class _SourceIndexes(dict[LogSource, int]):
+class SourceIndexes(dict[LogSource, int]):
     """The index of each source, in order of first use."""
 
     def __missing__(self, source: LogSource) -> int:

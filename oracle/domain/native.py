@@ -6,18 +6,24 @@ works without the package, but more slowly (decision 0219).
 """
 
 from array import array
-from collections.abc import Sequence
 from importlib import import_module
-from typing import Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
+
+from typing_extensions import Buffer
 
 # The required version; functions of another version may have another interface.
-_VERSION = 3
+_VERSION = 4
 Columns = tuple[
     "array[int]", "array[int]", "array[int]", "array[int]", "array[int]", "array[int]",
     bytearray, "array[int]", bytearray,
 ]  # fmt: skip
 
 Row = TypeVar("Row", bound=tuple[object, ...])
+
+# Addresses, first topics, and their pairs (those of the first address first).
+NativeFilter: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[str, str], ...]]
+# The class of logs, the indexes of the sources, and the lists to which logs and rows are appended.
+NativeTarget: TypeAlias = tuple[type, dict[Any, int], list[Any], list[Any]]
 
 
 class Native(Protocol):
@@ -31,8 +37,34 @@ class Native(Protocol):
     def keccak(self, content: bytes, /) -> bytes:
         """Return the Keccak-256 hash."""
 
-    def compute_receipts_root(self, receipts: Sequence[object], /) -> bytes | None:
-        """Return the root of a block's `ProvenReceipt`s, or None if the Python code is needed."""
+    def read_logs(
+        self,
+        response: Buffer,
+        log_filter: NativeFilter,
+        first: int,
+        last: int,
+        target: NativeTarget,
+        /,
+    ) -> bool:
+        """Append the logs of an `eth_getLogs` response and their rows, as `LogTable` has them.
+
+        Return False, and append nothing, if the Python code is needed.
+        """
+
+    def read_receipts(
+        self,
+        receipts: Buffer,
+        tx_hashes: Buffer,
+        log_filter: NativeFilter,
+        header: tuple[int, str, int, str],
+        target: NativeTarget,
+        /,
+    ) -> bytes | None:
+        """Append the matching logs of a block's receipts, and return the statuses of all receipts.
+
+        `header` is the number, hash, time and receipts root of the block. Return None, and append
+        nothing, if the receipts have another root or hash, or if the Python code is needed.
+        """
 
     def encode_leaves(
         self,

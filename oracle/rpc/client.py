@@ -14,9 +14,11 @@ from typing_extensions import override
 from oracle.rpc.replies import (
     JsonRpcErrorBody,
     JsonRpcResponse,
+    RawReader,
     index_by_request_id,
     matches_request_id,
     parse_error_body,
+    read_raw_responses,
 )
 from oracle.rpc.rpc_errors import (
     BATCH_STATUS_KINDS,
@@ -29,6 +31,7 @@ from oracle.rpc.wire import JsonRpcConnection
 from oracle.telemetry.metrics import RPC_ERRORS
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 DEFAULT_TIMEOUT_SECONDS = 20.0
 # A larger response is rejected, and a smaller range is requested; see [chain] max_response_mib.
@@ -140,46 +143,58 @@ class JsonRpcClient:
         result_type: type[T],
         *,
         timeout_seconds: float | None = None,
-    ) -> T | None:
+        read_raw: RawReader[R] | None = None,
+    ) -> T | R | None:
         """Send one request and return its result; None if the endpoint returns null.
+
+        With `read_raw`, the result is decoded as `result_type` only if `read_raw` returns None.
 
         Raises:
             RpcError: the request failed, or the result has another type.
         """
-        return self.observer.send_with_retries(
-            method, 1, lambda: self._send_single(method, params, result_type, timeout_seconds)
+        result: T | R | None = self.observer.send_with_retries(
+            method,
+            1,
+            lambda: self._send_single(method, params, result_type, timeout_seconds, read_raw),
         )
+        return result
 
     def call_batch(
-        self, method: str, params_list: Sequence[Sequence[object]], result_type: type[T]
-    ) -> list[T | None]:
+        self,
+        method: str,
+        params_list: Sequence[Sequence[object]],
+        result_type: type[T],
+        read_raw: RawReader[R] | None = None,
+    ) -> list[T | R | None]:
         """Call one method with many parameter lists, in as few batches as the endpoint accepts.
 
-        Returns the results in the order of the parameters.
+        Returns the results in the order of the parameters; for `read_raw` see `call`.
 
         Raises:
             RpcError: one of the calls failed, or its result has another type.
         """
-        results: list[T | None] = []
+        results: list[T | R | None] = []
         batch_size = self.batch_limit
         while len(results) < len(params_list):
             params_chunk = params_list[len(results) : len(results) + batch_size]
             requests = [self._wire.build_request(method, params) for params in params_chunk]
             try:
                 responses = (
-                    self._send_observed_batch(method, requests, result_type)
+                    self._send_observed_batch(method, requests, result_type, read_raw)
                     if len(params_chunk) > 1
                     else {}
                 )
             except RpcError as error:
                 if _is_ambiguous_batch_error(error):
                     # The batch or the call itself may be refused; a single request shows which.
-                    results.append(self.call(method, params_chunk[0], result_type))
+                    results.append(
+                        self.call(method, params_chunk[0], result_type, read_raw=read_raw)
+                    )
                 batch_size = self._shrink_batch_size(len(params_chunk), error)
                 continue
             results += [
                 self._get_result_or_retry_alone(
-                    method, request, responses.get(request["id"]), result_type
+                    method, request, responses.get(request["id"]), result_type, read_raw
                 )
                 for request in requests
             ]
@@ -251,15 +266,25 @@ class JsonRpcClient:
         return failed_size // 2
 
     def _send_observed_batch(
-        self, method: str, requests: list[dict[str, Any]], result_type: type[T]
-    ) -> dict[int, JsonRpcResponse[T]]:
+        self,
+        method: str,
+        requests: list[dict[str, Any]],
+        result_type: type[Any],
+        read_raw: RawReader[Any] | None,
+    ) -> dict[int, JsonRpcResponse[Any]]:
         return self.observer.send_with_retries(
-            method, len(requests), lambda: self._send_batch(method, requests, result_type)
+            method,
+            len(requests),
+            lambda: self._send_batch(method, requests, result_type, read_raw),
         )
 
     def _send_batch(
-        self, method: str, requests: list[dict[str, Any]], result_type: type[T]
-    ) -> dict[int, JsonRpcResponse[T]]:
+        self,
+        method: str,
+        requests: list[dict[str, Any]],
+        result_type: type[Any],
+        read_raw: RawReader[Any] | None,
+    ) -> dict[int, JsonRpcResponse[Any]]:
         request_ids = {request["id"] for request in requests}
         try:
             body = self._wire.post(method, len(requests), requests, None)
@@ -268,7 +293,11 @@ class JsonRpcClient:
             raise
         if body[:1] == b"{":
             raise self._parse_batch_refusal(method, body, request_ids)
-        responses: list[JsonRpcResponse[T]] = self._wire.decode_response(
+        if read_raw is not None:
+            raw_responses = read_raw_responses(body, requests, read_raw, is_batch=True)
+            if raw_responses is not None:
+                return raw_responses
+        responses: list[JsonRpcResponse[Any]] = self._wire.decode_response(
             method,
             body,
             list[JsonRpcResponse[result_type]],  # type: ignore[valid-type]  # made at run time
@@ -319,26 +348,32 @@ class JsonRpcClient:
         self,
         method: str,
         request: dict[str, Any],
-        response: JsonRpcResponse[T] | None,
-        result_type: type[T],
-    ) -> T | None:
+        response: JsonRpcResponse[Any] | None,
+        result_type: type[Any],
+        read_raw: RawReader[Any] | None,
+    ) -> Any:  # a result of `result_type` or of `read_raw`  # noqa: ANN401
         """Return the result of one request of a batch; if it has none, send the request alone."""
         if response is None or response.error is not None or response.result is msgspec.UNSET:
             # The request was left out or failed in the batch; a single request gives a readable
             # error.
-            return self.call(method, request["params"], result_type)
+            return self.call(method, request["params"], result_type, read_raw=read_raw)
         return response.result
 
     def _send_single(
         self,
         method: str,
         params: Sequence[object],
-        result_type: type[T],
+        result_type: type[Any],
         timeout_seconds: float | None,
-    ) -> T | None:
+        read_raw: RawReader[Any] | None = None,
+    ) -> Any:  # a result of `result_type` or of `read_raw`  # noqa: ANN401
         request = self._wire.build_request(method, params)
         body = self._wire.post(method, 1, request, timeout_seconds)
-        response: JsonRpcResponse[T] = self._wire.decode_response(
+        if read_raw is not None:
+            raw_responses = read_raw_responses(body, [request], read_raw, is_batch=False)
+            if raw_responses is not None:
+                return self._wire.extract_result(method, body, raw_responses[request["id"]])
+        response: JsonRpcResponse[Any] = self._wire.decode_response(
             method,
             body,
             JsonRpcResponse[result_type],  # type: ignore[valid-type]  # a type made at run time

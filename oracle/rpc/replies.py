@@ -6,17 +6,19 @@ many shapes; their messages must reach the operator.
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
+from typing_extensions import Buffer
 
 from oracle.rpc.error_kinds import ErrorKind
 from oracle.rpc.provider_dialects import classify_error
 
 T = TypeVar("T")
+AnyResponse = TypeVar("AnyResponse", "JsonRpcResponse[Any]", "_RawJsonRpcResponse")
 
 # HTTP 429 (Too Many Requests), which some endpoints also use as a JSON-RPC code.
 _TOO_MANY_REQUESTS = 429
@@ -39,6 +41,14 @@ class JsonRpcResponse(msgspec.Struct, Generic[T], gc=False):
     def has_result_or_error(self) -> bool:
         """Whether the response has a result, which may be null, or an error."""
         return self.error is not None or self.result is not msgspec.UNSET
+
+
+class _RawJsonRpcResponse(msgspec.Struct, gc=False):
+    """A JSON-RPC response whose result is not decoded; `result` is empty if there is none."""
+
+    id: object = None
+    result: msgspec.Raw = msgspec.Raw()
+    error: object = None
 
 
 class JsonRpcErrorBody(msgspec.Struct):
@@ -116,13 +126,13 @@ def matches_request_id(response_id: object, request_id: int, *, is_error: bool) 
 
 
 def index_by_request_id(
-    responses: Iterable[JsonRpcResponse[T]], request_ids: Collection[int]
-) -> dict[int, JsonRpcResponse[T]] | None:
+    responses: Iterable[AnyResponse], request_ids: Collection[int]
+) -> dict[int, AnyResponse] | None:
     """Return the responses of a batch by request id; some may be missing.
 
     Returns None if a response has an id that was not requested, or if two have the same id.
     """
-    response_by_id: dict[int, JsonRpcResponse[T]] = {}
+    response_by_id: dict[int, AnyResponse] = {}
     for response in responses:
         if response.id is None and response.error is not None:
             # An error without an id does not name its request; that request counts as unanswered.
@@ -139,6 +149,34 @@ def _parse_response_id(response_id: object) -> int | None:
         return int(response_id) if response_id.isdecimal() else None
     is_number = isinstance(response_id, int | float) and not isinstance(response_id, bool)
     return int(response_id) if is_number and response_id == int(response_id) else None  # type: ignore[call-overload]  # a number
+
+
+# Reads the result of a request with these parameters from its JSON, or returns None if the result
+# is unusual and has to be decoded.
+RawReader: TypeAlias = Callable[[Sequence[Any], Buffer], T | None]
+
+
+def read_raw_responses(
+    body: bytes, requests: Sequence[Mapping[str, Any]], read_raw: RawReader[T], *, is_batch: bool
+) -> dict[int, JsonRpcResponse[T]] | None:
+    """Return the responses by request id, or None if one of them has to be decoded."""
+    body_type = list[_RawJsonRpcResponse] if is_batch else _RawJsonRpcResponse
+    try:
+        decoded = get_decoder(body_type).decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    params_by_id = {request["id"]: request["params"] for request in requests}
+    raw_by_id = index_by_request_id(decoded if is_batch else [decoded], params_by_id)
+    if raw_by_id is None or len(raw_by_id) < len(params_by_id):
+        return None
+    response_by_id: dict[int, JsonRpcResponse[T]] = {}
+    for request_id, params in params_by_id.items():
+        raw_response = raw_by_id[request_id]
+        result = None if raw_response.error is not None else read_raw(params, raw_response.result)
+        if result is None:
+            return None
+        response_by_id[request_id] = JsonRpcResponse(request_id, result)
+    return response_by_id
 
 
 def extract_body_excerpt(body: bytes) -> str:

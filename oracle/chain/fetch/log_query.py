@@ -11,12 +11,18 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from oracle.chain.log_filter import NO_TIME, UNKNOWN_TIME, LogFilter, validate_logs
+from oracle.chain.log_filter import (
+    NO_TIME,
+    UNKNOWN_TIME,
+    LogFilter,
+    read_logs_natively,
+    validate_logs,
+)
 from oracle.chain.verification.full_headers import FullHeader, fetch_required_headers
 from oracle.chain.verification.receipt_fetch import fetch_receipts
 from oracle.chain.verification.window_check import record_missing_logs
 from oracle.domain.blocks import BlockRange, BlockRef
-from oracle.domain.logs import Log
+from oracle.domain.logs import Log, PackedLogs
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.responses import LogResponse
 from oracle.rpc.rpc_errors import DIVISIBLE, ErrorKind, RpcError, RpcTimeoutError
@@ -250,12 +256,19 @@ class LogQuery:
         self, endpoint: Endpoint, blocks: BlockRange, log_filter: LogFilter | None = None
     ) -> list[Log]:
         started_at = self.clock()
-        params = (log_filter or self.log_filter).build_range_params(blocks)
-        responses = endpoint.client.call("eth_getLogs", params, list[LogResponse])
+        log_filter = log_filter or self.log_filter
+        responses = endpoint.client.call(
+            "eth_getLogs",
+            log_filter.build_range_params(blocks),
+            list[LogResponse],
+            read_raw=lambda _params, response: read_logs_natively(response, blocks, log_filter),
+        )
         if responses is None:
             raise RpcError(endpoint.name, ErrorKind.INVALID, "eth_getLogs returned null")
         sizer = endpoint.limits.range_sizer
         sizer.record_response(blocks, len(responses), self.clock() - started_at)
+        if isinstance(responses, PackedLogs):
+            return responses
         return self._validate_logs(endpoint, responses, blocks)
 
     def _compare_with_receipts(

@@ -15,7 +15,6 @@ import msgspec
 from oracle.chain.proofs.keccak import keccak
 from oracle.chain.proofs.merkle_trie import compute_trie_root
 from oracle.chain.proofs.rlp import encode_int, encode_list_head, encode_string_head
-from oracle.domain.native import native
 from oracle.rpc.responses import Hex20, Hex32, LogResponse, Quantity
 
 BLOOM_BYTES = 256
@@ -135,12 +134,7 @@ def compute_receipts_root(receipts: Sequence[ProvenReceipt]) -> str:
     Raises:
         ValueError: a receipt cannot be encoded, so the chain's root cannot be verified.
     """
-    # The native code handles only the usual encoding, and returns None for any other.
-    native_root = native.compute_receipts_root(receipts) if native is not None else None
-    return (
-        "0x"
-        + (native_root or compute_trie_root([receipt.encode_leaf() for receipt in receipts])).hex()
-    )
+    return "0x" + compute_trie_root([receipt.encode_leaf() for receipt in receipts]).hex()
 
 
 def encode_log_hex(address: str, topics: Sequence[str], data: str) -> str:

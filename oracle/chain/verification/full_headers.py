@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import msgspec
 import structlog
+from typing_extensions import Buffer
 
 from oracle.chain.proofs.header_hash import HeaderResponse
 from oracle.chain.proofs.merkle_trie import EMPTY_ROOT
@@ -88,6 +89,16 @@ class FullHeader:
             transaction if isinstance(transaction, str) else transaction.hash
             for transaction in transactions
         ]
+
+    def get_tx_hashes_json(self) -> Buffer:
+        """Return the JSON of the hashes of the block's transactions, or of something malformed."""
+        transactions = self.response.transactions
+        if bytes(memoryview(transactions)[:2]) != b"[{":
+            return transactions
+        try:
+            return msgspec.json.encode(self.decode_tx_hashes())
+        except ValueError:
+            return b""
 
 
 def _text_or_empty(value: object) -> str:

@@ -5,13 +5,19 @@ This is slow, but bounded.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import structlog
+from typing_extensions import Buffer
 
+from oracle.chain.log_filter import LogFilter
 from oracle.chain.proofs.receipts import ProvenReceipt
 from oracle.chain.verification.full_headers import FullHeader
+from oracle.domain.logs import Log, LogRow, PackedLogs, SourceIndexes
+from oracle.domain.native import native
 from oracle.rpc.endpoints.endpoint import Endpoint
+from oracle.rpc.replies import RawReader
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.indexer_metrics import WINDOW_SPLITS
 
@@ -32,6 +38,16 @@ Response = TypeVar("Response")
 Receipts = list[ProvenReceipt]
 
 
+class ProvenReceipts(NamedTuple):
+    """The receipts of a block that the native code has proven: their logs that match the filter.
+
+    `statuses` has one byte for each receipt: 1 if the transaction succeeded, else 0.
+    """
+
+    logs: PackedLogs
+    statuses: bytes
+
+
 def fetch_receipts(
     endpoint: Endpoint, blocks: Sequence[FullHeader]
 ) -> Iterator[tuple[FullHeader, Receipts]]:
@@ -40,19 +56,82 @@ def fetch_receipts(
     Raises:
         RpcError: the endpoint does not return the receipts of a block that it knows.
     """
+    for block, block_receipts in _fetch_all_receipts(endpoint, blocks, None):
+        if not isinstance(block_receipts, ProvenReceipts):
+            yield block, block_receipts
+
+
+def fetch_receipts_to_prove(
+    endpoint: Endpoint, blocks: Sequence[FullHeader], log_filter: LogFilter
+) -> Iterator[tuple[FullHeader, Receipts | ProvenReceipts]]:
+    """Yield each block with its receipts, as `fetch_receipts`; the native code proves most blocks.
+
+    Receipts that it does not prove may still match the header.
+
+    Raises:
+        RpcError: the endpoint does not return the receipts of a block that it knows.
+    """
+    return _fetch_all_receipts(endpoint, blocks, _build_native_reader(blocks, log_filter))
+
+
+def _build_native_reader(
+    blocks: Sequence[FullHeader], log_filter: LogFilter
+) -> RawReader[ProvenReceipts] | None:
+    """Return the function that proves receipts, by the hash of their block."""
+    if native is None:
+        return None
+    sources = SourceIndexes()
+    header_by_hash = {header.block.hash: header for header in blocks}
+    return lambda params, receipts: prove_receipts_natively(
+        receipts, header_by_hash[params[0]], log_filter, sources
+    )
+
+
+def prove_receipts_natively(
+    receipts: Buffer, header: FullHeader, log_filter: LogFilter, sources: SourceIndexes
+) -> ProvenReceipts | None:
+    """Return the receipts of a block from the JSON of `eth_getBlockReceipts`, or None.
+
+    None means that the receipts do not match the header, or have to be decoded in Python.
+    """
+    logs: list[Log] = []
+    rows: list[LogRow] = []
+    if native is None:
+        return None
+    statuses = native.read_receipts(
+        receipts,
+        header.get_tx_hashes_json(),
+        log_filter.native_filter,
+        (header.block.number, header.block.hash, header.block.time, header.receipts_root),
+        (Log, sources, logs, rows),
+    )
+    return None if statuses is None else ProvenReceipts(PackedLogs(logs, rows, sources), statuses)
+
+
+def _fetch_all_receipts(
+    endpoint: Endpoint, blocks: Sequence[FullHeader], read_raw: RawReader[ProvenReceipts] | None
+) -> Iterator[tuple[FullHeader, Receipts | ProvenReceipts]]:
     for start in range(0, len(blocks), _BATCH_BLOCKS):
         batch = blocks[start : start + _BATCH_BLOCKS]
-        for block, unordered in zip(batch, _fetch_receipt_batch(endpoint, batch), strict=True):
-            yield block, _sort_receipts(endpoint, block, unordered)
+        batch_receipts = _fetch_receipt_batch(endpoint, batch, read_raw)
+        for block, block_receipts in zip(batch, batch_receipts, strict=True):
+            yield (
+                block,
+                block_receipts
+                if isinstance(block_receipts, ProvenReceipts)
+                else sort_receipts(endpoint, block, block_receipts),
+            )
 
 
-def _fetch_receipt_batch(endpoint: Endpoint, blocks: Sequence[FullHeader]) -> list[Receipts]:
+def _fetch_receipt_batch(
+    endpoint: Endpoint, blocks: Sequence[FullHeader], read_raw: RawReader[ProvenReceipts] | None
+) -> list[Receipts | ProvenReceipts]:
     if endpoint.limits.serves_block_receipts is not False:
         try:
-            batch_receipts = _fetch_block_receipts(endpoint, blocks)
+            batch_receipts = _fetch_block_receipts(endpoint, blocks, read_raw)
         except RpcError as error:
             if error.kind is ErrorKind.TOO_LARGE:
-                return _fetch_batch_in_halves(endpoint, blocks)
+                return _fetch_batch_in_halves(endpoint, blocks, read_raw)
             not_served_errors = (
                 _TEMPORARILY_NOT_SERVED_ERRORS
                 if endpoint.limits.serves_block_receipts
@@ -63,12 +142,16 @@ def _fetch_receipt_batch(endpoint: Endpoint, blocks: Sequence[FullHeader]) -> li
         else:
             endpoint.limits.serves_block_receipts = True
             return batch_receipts
-    block_receipts = [_fetch_transaction_receipts(endpoint, block) for block in blocks]
+    block_receipts: list[Receipts | ProvenReceipts] = [
+        _fetch_transaction_receipts(endpoint, block) for block in blocks
+    ]
     endpoint.limits.serves_block_receipts = endpoint.limits.serves_block_receipts or False
     return block_receipts
 
 
-def _fetch_batch_in_halves(endpoint: Endpoint, blocks: Sequence[FullHeader]) -> list[Receipts]:
+def _fetch_batch_in_halves(
+    endpoint: Endpoint, blocks: Sequence[FullHeader], read_raw: RawReader[ProvenReceipts] | None
+) -> list[Receipts | ProvenReceipts]:
     """Fetch the two halves of a batch that is too large, or each receipt of a single block."""
     if len(blocks) > 1:
         middle = len(blocks) // 2
@@ -76,7 +159,7 @@ def _fetch_batch_in_halves(endpoint: Endpoint, blocks: Sequence[FullHeader]) -> 
         return [
             block_receipts
             for part in parts
-            for block_receipts in _fetch_receipt_batch(endpoint, part)
+            for block_receipts in _fetch_receipt_batch(endpoint, part, read_raw)
         ]
     (block,) = blocks
     WINDOW_SPLITS.labels("one block's receipts").inc()
@@ -89,13 +172,12 @@ def _fetch_batch_in_halves(endpoint: Endpoint, blocks: Sequence[FullHeader]) -> 
     return [_fetch_transaction_receipts(endpoint, block)]
 
 
-def _fetch_block_receipts(endpoint: Endpoint, blocks: Sequence[FullHeader]) -> list[Receipts]:
+def _fetch_block_receipts(
+    endpoint: Endpoint, blocks: Sequence[FullHeader], read_raw: RawReader[ProvenReceipts] | None
+) -> list[Receipts | ProvenReceipts]:
     params = [[header.block.hash] for header in blocks]
-    responses = endpoint.client.call_batch("eth_getBlockReceipts", params, Receipts)
-    return [
-        _require_response(endpoint, block, response)
-        for block, response in zip(blocks, responses, strict=True)
-    ]
+    responses = endpoint.client.call_batch("eth_getBlockReceipts", params, Receipts, read_raw)
+    return [*map(partial(_require_response, endpoint), blocks, responses)]
 
 
 def _fetch_transaction_receipts(endpoint: Endpoint, block: FullHeader) -> Receipts:
@@ -119,7 +201,7 @@ def _require_response(
     return response
 
 
-def _sort_receipts(endpoint: Endpoint, block: FullHeader, block_receipts: Receipts) -> Receipts:
+def sort_receipts(endpoint: Endpoint, block: FullHeader, block_receipts: Receipts) -> Receipts:
     """Return the receipts in order of execution, and check that none is missing."""
     try:
         indexes = [int(receipt.transaction_index, 16) for receipt in block_receipts]

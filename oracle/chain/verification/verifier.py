@@ -18,7 +18,12 @@ from oracle.chain.verification.header_check import (
     try_compute_receipts_root,
 )
 from oracle.chain.verification.header_samples import HeaderSampler
-from oracle.chain.verification.receipt_fetch import Receipts, fetch_receipts
+from oracle.chain.verification.receipt_fetch import (
+    ProvenReceipts,
+    Receipts,
+    fetch_receipts,
+    fetch_receipts_to_prove,
+)
 from oracle.chain.verification.transaction_check import try_compute_transactions_root
 from oracle.chain.verification.window_check import (
     ContradictionError,
@@ -208,6 +213,27 @@ class WindowVerifier:
         if not self.calibration.is_proven(HeaderFeature.RECEIPTS):
             self._check_receipts_available(window)
             return
+        for header, block_receipts in fetch_receipts_to_prove(
+            window.endpoint, self._select_headers_to_prove(window), self.log_filter
+        ):
+            if isinstance(block_receipts, ProvenReceipts):
+                self._apply_proven_receipts(window, header, block_receipts)
+                continue
+            computed_root = try_compute_receipts_root(block_receipts)
+            if computed_root != header.receipts_root and self._mark_unsupported_if_root_absent(
+                header, HeaderFeature.RECEIPTS
+            ):
+                return
+            if computed_root != header.receipts_root:
+                message = "the receipts do not match the receipts root of the header"
+                self._raise_contradiction(
+                    window, HeaderFeature.RECEIPTS, header, message, computed_value=computed_root
+                )
+                continue
+            self._apply_receipts(window, header, block_receipts)
+
+    def _select_headers_to_prove(self, window: VerifiedWindow) -> list[FullHeader]:
+        """Return the blocks whose receipts are needed; blocks that must be empty are proven."""
         headers_to_prove = []
         calls: Mapping[int, object] = window.calls_by_block or {}
         for header in window.headers:
@@ -222,24 +248,12 @@ class WindowVerifier:
                 or self.bloom_checker.may_have_logs(header)
             ):
                 headers_to_prove.append(header)
-        for header, block_receipts in fetch_receipts(window.endpoint, headers_to_prove):
-            computed_root = try_compute_receipts_root(block_receipts)
-            if computed_root != header.receipts_root and self._mark_unsupported_if_root_absent(
-                header, HeaderFeature.RECEIPTS
-            ):
-                return
-            if computed_root != header.receipts_root:
-                message = "the receipts do not match the receipts root of the header"
-                self._raise_contradiction(
-                    window, HeaderFeature.RECEIPTS, header, message, computed_value=computed_root
-                )
-                continue
-            self._apply_receipts(window, header, block_receipts)
+        return headers_to_prove
 
     def _apply_receipts(
         self, window: VerifiedWindow, header: FullHeader, block_receipts: Receipts
     ) -> None:
-        """Apply proven receipts: set the logs, and whether calls succeeded."""
+        """Apply receipts that match the header: set the logs, and whether calls succeeded."""
         number = header.block.number
         given_logs = window.logs_by_block.get(number, [])
         calls = (window.calls_by_block or {}).get(number, ())
@@ -255,41 +269,36 @@ class WindowVerifier:
             matching_indexes.union(call.tx for call in calls),
         )
         if not are_logs_complete(given_logs, block_receipts, self.log_filter):
-            true_logs = self._extract_logs(window.endpoint_name, header, block_receipts)
-            if window.returned_logs is None:
-                window.logs_by_block[number] = true_logs
-            elif given_logs != true_logs:
-                record_missing_logs(
-                    window.endpoint_name, sum(log not in given_logs for log in true_logs)
-                )
-                self.report_endpoint(window.endpoint, "logs")
-                window.replace_logs(number, true_logs)
+            true_logs = extract_logs(window.endpoint_name, header, block_receipts, self.log_filter)
+            self._set_true_logs(window, number, true_logs)
         for call in calls:
             call.succeeded = block_receipts[call.tx].succeeded
         window.blocks_with_call_outcomes.add(number)
         window.level_by_block[number] = VerificationLevel.PROVEN
 
-    def _extract_logs(
-        self, endpoint: str, header: FullHeader, block_receipts: Receipts
-    ) -> list[Log]:
-        """Extract the matching logs of receipts; their block hash is checked, not proven."""
+    def _apply_proven_receipts(
+        self, window: VerifiedWindow, header: FullHeader, proven: ProvenReceipts
+    ) -> None:
+        """Apply receipts as `_apply_receipts`; the native code has compared every hash."""
         number = header.block.number
-        responses = [
-            log
-            for receipt in block_receipts
-            for log in receipt.logs
-            if self.log_filter.matches(log)
-        ]
-        try:
-            logs = validate_logs(responses, BlockRange(number, number), self.log_filter)
-        except ValueError as error:
-            raise RpcError(endpoint, ErrorKind.INVALID, f"receipts: {error}") from None
-        for log in logs:
-            if log.block_hash != header.block.hash:
-                message = f"receipts of block {number} have another block hash than its header"
-                raise RpcError(endpoint, ErrorKind.INVALID, message)
-            log.time = header.block.time
-        return logs
+        if proven.logs or number in window.logs_by_block:
+            self._set_true_logs(window, number, proven.logs)
+        for call in (window.calls_by_block or {}).get(number, ()):
+            call.succeeded = bool(proven.statuses[call.tx])
+        window.blocks_with_call_outcomes.add(number)
+        window.level_by_block[number] = VerificationLevel.PROVEN
+
+    def _set_true_logs(self, window: VerifiedWindow, number: int, true_logs: list[Log]) -> None:
+        """Set the logs of a block, and report the endpoint if it returned other ones."""
+        given_logs = window.logs_by_block.get(number, [])
+        if window.returned_logs is None:
+            window.logs_by_block[number] = true_logs
+        elif given_logs != true_logs:
+            record_missing_logs(
+                window.endpoint_name, sum(log not in given_logs for log in true_logs)
+            )
+            self.report_endpoint(window.endpoint, "logs")
+            window.replace_logs(number, true_logs)
 
     # --- calls ---
 
@@ -343,6 +352,30 @@ class WindowVerifier:
             raise ContradictionError(
                 window.endpoint_name, feature, header, message, computed_value=computed_value
             )
+
+
+def extract_logs(
+    endpoint: str, header: FullHeader, block_receipts: Receipts, log_filter: LogFilter
+) -> list[Log]:
+    """Extract the matching logs of receipts; their block hash is checked, not proven.
+
+    Raises:
+        RpcError: a matching log is invalid, or of another block.
+    """
+    number = header.block.number
+    responses = [
+        log for receipt in block_receipts for log in receipt.logs if log_filter.matches(log)
+    ]
+    try:
+        logs = validate_logs(responses, BlockRange(number, number), log_filter)
+    except ValueError as error:
+        raise RpcError(endpoint, ErrorKind.INVALID, f"receipts: {error}") from None
+    for log in logs:
+        if log.block_hash != header.block.hash:
+            message = f"receipts of block {number} have another block hash than its header"
+            raise RpcError(endpoint, ErrorKind.INVALID, message)
+        log.time = header.block.time
+    return logs
 
 
 def _check_receipt_hashes(

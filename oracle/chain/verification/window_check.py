@@ -8,7 +8,7 @@ from oracle.chain.verification.calibration import HeaderFeature
 from oracle.chain.verification.full_headers import FullHeader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
-from oracle.domain.logs import Call, Log
+from oracle.domain.logs import Call, Log, join_logs
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.indexer_metrics import MISSING_LOGS, VERIFY_FAILURES
@@ -133,4 +133,4 @@ class VerifiedWindow:
 
     def collect_logs(self) -> list[Log]:
         """Return every log, in order of (block, index)."""
-        return [log for number in sorted(self.logs_by_block) for log in self.logs_by_block[number]]
+        return join_logs([self.logs_by_block[number] for number in sorted(self.logs_by_block)])

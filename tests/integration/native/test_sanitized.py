@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g")
-# Each is a block of up to 257 receipts, 60 candidates, a draw and a hash.
+# Each is a block of up to 257 receipts, logs, 60 candidates, a draw and a hash.
 ROUNDS, MORE_ROUNDS = 60, 6_000
 
 COMPILER = str(sysconfig.get_config_var("CC") or "cc").split()[0]
@@ -78,8 +78,8 @@ def test_fuzzed_native_code_passes_sanitizers(sanitized: Path, seed: int, rounds
     [
         "stakes_that_empty_their_list",
         "stakes_that_grow_their_list",
-        "receipts_that_empty_their_block",
-        "logs_that_empty_their_list",
+        "sources_that_empty_the_lists",
+        "logs_of_another_class",
         "times_at_the_ends_of_64_bits",
         "rows_of_classes_of_their_own",
         "tree_that_another_thread_resizes",

@@ -79,7 +79,9 @@ class AChain:
 
     def _count_rounds(self, head: Block) -> int:
         (topic,) = build_transactions([build_accepted_round(1)])[0].logs[0].topics[:1]
-        return sum(log["topics"][0] == topic for block in get_branch(head) for log in block.logs)
+        return sum(
+            log["topics"][:1] == [topic] for block in get_branch(head) for log in block.logs
+        )
 
     def say(self, *logs: FakeLog, on: Block | None = None) -> Block:
         """Mine one block with these logs, each in its own transaction."""

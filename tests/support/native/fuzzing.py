@@ -6,13 +6,16 @@ A Python with a sanitizer runs this module and aborts at the first access outsid
 import importlib
 import sys
 from array import array
-from contextlib import suppress
 from random import Random
 
+import msgspec
+
+from oracle.chain.log_filter import read_logs_natively
 from oracle.chain.proofs.keccak import keccak
-from oracle.chain.proofs.merkle_trie import compute_trie_root
+from oracle.chain.verification.receipt_fetch import prove_receipts_natively
 from oracle.domain import native as module
 from oracle.domain.fixed_point import UNIT, encode_decay_table
+from oracle.domain.logs import SourceIndexes
 from oracle.domain.roots import merkle_tree
 from oracle.domain.roots.leaves import LEAF_BYTES, hash_leaf, split_leaves
 from oracle.domain.roots.merkle_tree import MerkleTree
@@ -25,7 +28,6 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.weighted_draw import draw_indexes
 from tests.support.native.inputs import (
     NOW,
-    a_block,
     a_candidate,
     a_node,
     an_extreme_node,
@@ -34,19 +36,42 @@ from tests.support.native.inputs import (
     spoil,
     spoil_row,
 )
+from tests.support.native.responses import (
+    BLOCKS,
+    FILTER,
+    a_block_response,
+    a_log_response,
+    damage,
+    list_headers,
+    read_logs,
+    read_receipts,
+    rewrite,
+    tabulate,
+)
 
 assert module.native is not None, "no native code is installed"
 native: module.Native = module.native
 
 
 def receipts(chance: Random) -> None:
-    block = a_block(chance)
+    block = a_block_response(chance)
+    original = [*block]
     for _ in range(chance.randrange(4) if block else 0):
         spoil(chance, block)
-    native_root, expected = native.compute_receipts_root(block), None
-    with suppress(ValueError):
-        expected = compute_trie_root([receipt.encode_leaf() for receipt in block])
-    assert native_root in {None, expected}
+    response = rewrite(chance, msgspec.json.encode(block))
+    response = damage(chance, response) if chance.random() < 0.5 else response
+    for header in list_headers(response, original):
+        proven = prove_receipts_natively(response, header, FILTER, SourceIndexes())
+        natively = proven and (tabulate(proven.logs), proven.statuses)
+        assert natively in (None, read_receipts(response, header))
+
+
+def logs(chance: Random) -> None:
+    response = rewrite(chance, msgspec.json.encode(a_log_response(chance)))
+    for _ in range(chance.randrange(4)):
+        response = damage(chance, response)
+    packed = read_logs_natively(response, BLOCKS, FILTER)
+    assert (None if packed is None else tabulate(packed)) in (None, read_logs(response))
 
 
 def candidates(chance: Random) -> None:
@@ -93,7 +118,7 @@ def roots(chance: Random) -> None:
 def main(seed: int, rounds: int) -> None:
     for number in range(seed, seed + rounds):
         chance = Random(number)  # noqa: S311 - repeatable, no secret
-        for play in (receipts, candidates, draws, roots):
+        for play in (receipts, logs, candidates, draws, roots):
             play(chance)
         content = chance.randbytes(chance.randrange(600))
         assert len(native.keccak(content)) == 32

@@ -11,16 +11,19 @@ from random import Random
 from threading import Event, Thread
 from typing import Any
 
+import msgspec
 from typing_extensions import override
 
 from oracle.domain import native as module
 from oracle.domain.fixed_point import encode_decay_table
+from oracle.domain.logs import Log, SourceIndexes
 from oracle.domain.roots.node_leaves import LeafRow, build_native_rules
 from oracle.systems.crynux import candidate_columns
 from oracle.systems.crynux.candidate_columns import CandidateColumns
 from oracle.systems.crynux.crynux_policy import CRYNUX_WEIGHTING
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from tests.support.native.inputs import NOW, a_block, a_candidate, a_node, row_of
+from tests.support.native.inputs import NOW, a_candidate, a_node, row_of
+from tests.support.native.responses import FILTER, a_log_response
 
 assert module.native is not None, "no native code is installed"
 native: module.Native = module.native
@@ -53,41 +56,28 @@ def stakes_that_grow_their_list() -> None:
     native.compute_stake_scores(stakes, 2**80, array("Q", [0]))
 
 
-def receipts_that_empty_their_block() -> None:
-    block = a_block(Random(1)) * 4  # noqa: S311 - repeatable, no secret
-    receipts: list[object] = []
+def sources_that_empty_the_lists() -> None:
+    response = msgspec.json.encode(a_log_response(Random(3)))  # noqa: S311 - as above
+    logs: list[Any] = []
+    rows: list[Any] = []
 
-    class Receipt:
-        def __init__(self, number: int) -> None:
-            self.number = number
+    class Sources(dict):  # type: ignore[type-arg]
+        def __missing__(self, source: object) -> int:
+            logs.clear()
+            rows.clear()
+            return 0
 
-        def __getattr__(self, name: str) -> object:
-            receipts.clear()
-            return getattr(block[self.number % len(block)], name)
-
-    receipts += [Receipt(number) for number in range(20)]
-    with suppress(IndexError):
-        native.compute_receipts_root(receipts)
+    assert native.read_logs(response, FILTER.native_filter, 0, 99, (Log, Sources(), logs, rows))
+    assert len(logs) == len(rows) == 1
 
 
-def logs_that_empty_their_list() -> None:
-    block = [
-        block_receipt
-        for seed in range(40)
-        for block_receipt in a_block(Random(seed))  # noqa: S311
-        if block_receipt.logs
-    ]
-    receipt = block[0]
-    logs = list(receipt.logs)
-
-    class Log:
-        def __getattr__(self, name: str) -> object:
-            receipt.logs.clear()
-            return getattr(logs[0], name)
-
-    receipt.logs[:] = [Log() for _ in range(20)]  # type: ignore[misc]
-    with suppress(IndexError):
-        native.compute_receipts_root([receipt])
+def logs_of_another_class() -> None:
+    response = msgspec.json.encode(a_log_response(Random(3)))  # noqa: S311 - as above
+    for log_class in (int, type, dict):
+        target: Any = (log_class, SourceIndexes(), [], [])
+        with suppress(AttributeError, TypeError):
+            native.read_logs(response, FILTER.native_filter, 0, 99, target)
+        assert target[2:] == ([], [])
 
 
 def times_at_the_ends_of_64_bits() -> None:
@@ -163,8 +153,8 @@ CASES: dict[str, Callable[[], None]] = {
     for case in (
         stakes_that_empty_their_list,
         stakes_that_grow_their_list,
-        receipts_that_empty_their_block,
-        logs_that_empty_their_list,
+        sources_that_empty_the_lists,
+        logs_of_another_class,
         times_at_the_ends_of_64_bits,
         rows_of_classes_of_their_own,
         tree_that_another_thread_resizes,

@@ -21,6 +21,9 @@ NOW = 1_700_000_000
 STRANGE = ("", "0", "0x", "0X1", "0x0", "0x1", "0x01", "0x1_0", "0x\u00e9", "-0x1", "0x7f", "0x80")
 # Sizes on both sides of the limits at which RLP and the trie change their form.
 SIZES = (0, 1, 2, 31, 32, 33, 54, 55, 56, 57, 255, 256, 257, 700)
+# The logs of these contracts and events are wanted.
+ADDRESSES = ("0x" + 40 * "a", "0x" + 20 * "b0")
+TOPICS = tuple("0x" + 32 * f"c{number}" for number in range(3))
 COUNTS = (*range(18), 126, 127, 128, 129, 255, 256, 257)
 
 
@@ -29,11 +32,14 @@ def text(chance: Random, size: int) -> str:
 
 
 def a_log(chance: Random) -> LogResponse:
-    topics = tuple(text(chance, 32) for _ in range(chance.randrange(5)))
+    address = chance.choice((*ADDRESSES, text(chance, 20)))
+    topics = [text(chance, 32) for _ in range(chance.randrange(5))]
+    topics[:1] = [chance.choice((*TOPICS, topic)) for topic in topics[:1]]
     data = text(chance, chance.choice(SIZES))
-    return LogResponse(
-        text(chance, 20), topics, data, "0x1", text(chance, 32), text(chance, 32), "0x0", "0x0"
-    )
+    if chance.random() < 0.5:
+        data = data[:-40] + 40 * "0" if len(data) > 66 else "0x" + data[2:].rjust(64, "0")
+    hashes = text(chance, 32), text(chance, 32)
+    return LogResponse(address, tuple(topics), data, "0x1", *hashes, "0x0", "0x0")
 
 
 def a_receipt(chance: Random) -> ProvenReceipt:
@@ -55,9 +61,15 @@ def a_block(chance: Random) -> list[ProvenReceipt]:
 
 
 # Fields that an endpoint may omit.
-OPTIONAL = {"status", "logs_bloom", "root"}
-FIELDS = ("type", "status", "cumulative_gas_used", "logs_bloom", "root")
-OF_LOGS = ("address", "topics", "data")
+OPTIONAL = {"status", "logs_bloom", "root", "contract_address"}
+FIELDS = (
+    *("type", "status", "cumulative_gas_used", "logs_bloom", "root"),
+    *("transaction_hash", "transaction_index", "contract_address"),
+)
+OF_LOGS = (
+    *("address", "topics", "data", "block_number", "block_hash"),
+    *("transaction_hash", "transaction_index", "log_index"),
+)
 
 
 def spoil(chance: Random, block: list[ProvenReceipt]) -> None:

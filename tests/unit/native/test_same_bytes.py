@@ -11,8 +11,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.chain.proofs.keccak import keccak, keccak_pycryptodome
-from oracle.chain.proofs.merkle_trie import compute_trie_root
-from oracle.chain.proofs.receipts import ProvenReceipt, compute_receipts_root
 from oracle.domain import native as module
 from oracle.domain.fixed_point import UNIT, encode_decay_table
 from oracle.domain.ids import Address
@@ -35,30 +33,19 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.weighted_draw import draw_indexes
 from tests.support.examples import examples
 from tests.support.native.inputs import (
-    COUNTS,
     NOW,
     ROW_COLUMNS,
-    a_block,
     a_candidate,
     a_node,
-    a_receipt,
     a_stake,
     an_extreme_node,
     row_of,
     some_rules,
-    spoil,
     spoil_row,
 )
 
 CHANCES = st.randoms(use_true_random=False)
 UNFLOORED = Weighting(weight_floor=0)
-
-
-def in_python(block: list[ProvenReceipt]) -> bytes | None:
-    """None: it cannot be written."""
-    with suppress(ValueError):
-        return compute_trie_root([receipt.encode_leaf() for receipt in block])
-    return None
 
 
 @examples(200)
@@ -71,39 +58,6 @@ def test_native_keccak_matches_library_for_every_size(native: Native):
     for size in range(420):
         content = bytes(place % 251 for place in range(size))
         assert native.keccak(content) == keccak_pycryptodome(content)
-
-
-@pytest.mark.parametrize("count", COUNTS)
-def test_native_receipts_root_matches_python(native: Native, count: int):
-    chance = Random(count)  # noqa: S311 - repeatable, no secret
-    block = [a_receipt(chance) for _ in range(count)]
-    assert native.compute_receipts_root(block) == in_python(block)
-
-
-@examples(300)
-@given(CHANCES)
-def test_native_receipts_root_of_malformed_block_matches_python_or_is_none(
-    native: Native, chance: Random
-):
-    block = a_block(chance) or [a_receipt(chance)]
-    for _ in range(chance.randrange(1, 4)):
-        spoil(chance, block)
-    assert native.compute_receipts_root(block) in {None, in_python(block)}
-
-
-def test_unusual_hex_spelling_falls_back_to_python(native: Native):
-    chance = Random(1)  # noqa: S311 - as above
-    block = [a_receipt(chance)]
-    expected = compute_receipts_root(block)
-    block[0].cumulative_gas_used = "0X" + block[0].cumulative_gas_used[2:]
-    assert native.compute_receipts_root(block) is None
-    assert compute_receipts_root(block) == expected
-
-
-def test_invalid_receipt_raises_error(native: Native):
-    assert native.compute_receipts_root(()) is None
-    with pytest.raises(AttributeError):
-        native.compute_receipts_root([None])
 
 
 def settled(

@@ -1,0 +1,135 @@
+"""The native code reads responses as the Python code does, or leaves them to it."""
+
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.chain.log_filter import read_logs_natively
+from oracle.chain.proofs.receipts import ProvenReceipt
+from oracle.chain.verification.full_headers import FullHeader
+from oracle.chain.verification.receipt_fetch import prove_receipts_natively
+from oracle.domain.logs import Log, SourceIndexes
+from oracle.domain.native import Native
+from tests.support.examples import examples
+from tests.support.native.inputs import COUNTS, a_receipt, spoil
+from tests.support.native.responses import (
+    BLOCKS,
+    FILTER,
+    ReadLogs,
+    a_block_response,
+    a_header,
+    a_log_response,
+    compute_root,
+    damage,
+    list_headers,
+    number_receipts,
+    read_logs,
+    read_receipts,
+    rewrite,
+    tabulate,
+)
+
+pytestmark = pytest.mark.usefixtures("native")
+# Seeds, since a damaged response cannot be simplified anyway, and this is ten times as fast.
+CHANCES = st.integers(0, 2**32).map(Random)
+
+
+def prove(response: bytes, header: FullHeader) -> tuple[ReadLogs, bytes] | None:
+    proven = prove_receipts_natively(response, header, FILTER, SourceIndexes())
+    return None if proven is None else (tabulate(proven.logs), proven.statuses)
+
+
+def read(response: bytes) -> ReadLogs | None:
+    logs = read_logs_natively(response, BLOCKS, FILTER)
+    return None if logs is None else tabulate(logs)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_ordinary_receipts_are_proven_natively(count: int):
+    chance = Random(count)  # noqa: S311 - repeatable, no secret
+    receipts = [a_receipt(chance) for _ in range(count)]
+    number_receipts(receipts)
+    response = rewrite(chance, msgspec.json.encode(receipts))
+    header = a_header([receipt.transaction_hash for receipt in receipts], compute_root(receipts))
+
+    proven = prove(response, header)
+    assert proven is not None
+    assert proven == read_receipts(response, header)
+    other_header = a_header([*header.decode_tx_hashes()], "0x" + 64 * "1")
+    assert prove(response, other_header) is None
+
+
+@examples(300)
+@given(CHANCES)
+def test_malformed_receipts_are_proven_as_in_python_or_not_at_all(chance: Random):
+    receipts = a_block_response(chance, is_small=True)
+    original = [*receipts]
+    for _ in range(chance.randrange(3)):
+        spoil(chance, receipts)
+    response = rewrite(chance, msgspec.json.encode(receipts))
+    if chance.random() < 0.7:
+        response = damage(chance, response)
+    for header in list_headers(response, original):
+        assert prove(response, header) in (None, read_receipts(response, header))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_ordinary_logs_are_read_natively(seed: int):
+    chance = Random(seed)  # noqa: S311 - as above
+    response = rewrite(chance, msgspec.json.encode(a_log_response(chance)))
+    logs = read(response)
+    assert logs is not None
+    assert logs == read_logs(response)
+
+
+@examples(400)
+@given(CHANCES)
+def test_malformed_logs_are_read_as_in_python_or_not_at_all(chance: Random):
+    response = rewrite(chance, msgspec.json.encode(a_log_response(chance)))
+    for _ in range(chance.randrange(1, 3)):
+        response = damage(chance, response)
+    assert read(response) in (None, read_logs(response))
+
+
+def a_response(**changes: Any) -> tuple[bytes, FullHeader]:
+    """Return the response with one receipt, which is changed, and its header."""
+    receipt = ProvenReceipt(
+        "0x" + 64 * "1", "0x0", "0x5208", [], status="0x1", logs_bloom="0x" + 512 * "0"
+    )
+    decoded = msgspec.to_builtins([receipt])
+    decoded[0].update(changes)
+    return msgspec.json.encode(decoded), a_header(
+        [receipt.transaction_hash], compute_root([receipt])
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cumulativeGasUsed": "0X5208"},
+        {"status": None},
+        {"root": "0x" + 64 * "0"},
+        {"contractAddress": "0x1"},
+        {"gasUsed": 21_000},
+        {"from": "\u00e9"},
+        {"transactionHash": "0x" + 64 * "2"},
+    ],
+)
+def test_unusual_receipt_is_left_to_python(changes: dict[str, object]):
+    assert prove(*a_response()) is not None
+    assert prove(*a_response(**changes)) is None
+
+
+@pytest.mark.parametrize(
+    ("log_filter", "error"),
+    [
+        ((("0x1",), ("0x" + 64 * "1",), (("", ""),)), "an address or topic of another length"),
+        ((("0x" + 40 * "1",), ("0x" + 64 * "1",), ()), "a pair for each address and topic"),
+    ],
+)
+def test_malformed_filter_is_rejected(native: Native, log_filter: Any, error: str):
+    with pytest.raises(ValueError, match=error):
+        native.read_logs(b"[]", log_filter, 0, 9, (Log, {}, [], []))
