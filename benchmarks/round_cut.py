@@ -4,9 +4,11 @@ Run: .venv/bin/python benchmarks/round_cut.py [--nodes 1000000]
 A root is computed from the nodes that changed since the last cut: one in a hundred, and half of
 them. A cut also compares the root with the last round, and stores the changed leaves. The baseline
 of both is a root of all nodes by plain Python: an object for each node, and a hash at a time. The
-first root after a start reads all nodes. The memory is the maximum that the process needs for the
-first root, or for the root after half of the nodes changed, in addition to its memory before the
-first root; it is measured on Linux only. The delay is the longest delay of another thread, such as
+first root of a database, and the first one after a refold, reads all nodes. After a start, a root
+reads the leaves of the last cut, and the nodes that changed since then: one in a hundred. The
+memory is the maximum that the process needs for the first root, or for the root after half of the
+nodes changed, in addition to its memory before the first root, and the same for a root after a
+start; it is measured on Linux only. The delay is the longest delay of another thread, such as
 that of the lease, while one of these two roots is computed.
 
 The daemon computes the leaves of changed nodes in a thread between cuts. The last cut and the last
@@ -250,8 +252,8 @@ def load_first_page(source: ApiSource) -> None:
 Figure = tuple[str, str, float, float | None, float]
 
 
-def measure_roots(store: Store, nodes: list[Node]) -> tuple[list[Figure], float]:
-    """Return the figures of roots, and the CPU seconds of the plain root."""
+def measure_roots(store: Store, nodes: list[Node]) -> tuple[list[Figure], float, float | None]:
+    """Return the figures of roots, and the CPU seconds and the memory of the plain root."""
     cutter = ReportCutter(ScriptedReader(), CRYNUX, SETTINGS, DOMAIN, anchor_window=200)
 
     def compute_root(number: int) -> Hash:
@@ -288,13 +290,28 @@ def measure_roots(store: Store, nodes: list[Node]) -> tuple[list[Figure], float]
             HALF_CHANGED_TARGETS.get(len(nodes), 8.0),
             plain_seconds,
         ),
-        ("root after a start", "s CPU", first_root_seconds, None, plain_seconds),
+        ("first root", "s CPU", first_root_seconds, None, plain_seconds),
         ("delay of other threads by a root", "s", max(delays), 0.1, first_root_seconds),
     ]
     known_peaks = [peak for peak in peaks if peak is not None]
     if known_peaks and plain_peak is not None:
-        figures.append(("memory of a root", "MB", max(known_peaks), 160.0, plain_peak))
-    return figures, plain_seconds
+        figures.append(("memory of the first root", "MB", max(known_peaks), 160.0, plain_peak))
+    return figures, plain_seconds, plain_peak
+
+
+def measure_restart(
+    store: Store, nodes: list[Node], plain_seconds: float, plain_peak: float | None
+) -> list[Figure]:
+    """Return the figures of a root after a start, when one node in a hundred has changed."""
+    cutter = ReportCutter(ScriptedReader(), CRYNUX, SETTINGS, DOMAIN, anchor_window=200)
+    change_nodes(store, nodes[::CHANGED_ONE_IN], 9)
+    memory_peak = MemoryPeak()
+    restart_seconds = measure_cpu_seconds(lambda: update_leaves(cutter, store, 9))
+    figures: list[Figure] = [("root after a start", "s CPU", restart_seconds, None, plain_seconds)]
+    peak = memory_peak.get_peak_mb()
+    if peak is not None and plain_peak is not None:
+        figures.append(("memory of a root after a start", "MB", peak, 160.0, plain_peak))
+    return figures
 
 
 def build_root(cutter: ReportCutter, store: Store, number: int) -> Hash:
@@ -433,8 +450,9 @@ def main() -> int:
         nodes = list(network.nodes.values())
         fill_store(store, nodes)
         freeze_gc()
-        figures, plain_seconds = measure_roots(store, nodes)
+        figures, plain_seconds, plain_peak = measure_roots(store, nodes)
         figures += measure_cuts(store, nodes, plain_seconds)
+        figures += measure_restart(store, nodes, plain_seconds, plain_peak)
     baseline_name = "plain code for all nodes"
     return finish_benchmark(
         [

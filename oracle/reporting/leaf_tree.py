@@ -2,8 +2,9 @@
 
 Only nodes that changed since the last evaluation, or whose reliability is still recovering, are
 evaluated at a cut, because the leaves of other nodes cannot have changed. After a start or a
-rewind, all nodes are evaluated. Legacy rules compare nodes with each other, so under these rules
-all nodes are evaluated after any change.
+rewind, the tree is built from the stored leaves of the last cut, if their root is that of its
+report; after a refold, which may change any node, all nodes are evaluated. Legacy rules compare
+nodes with each other, so under these rules all nodes are evaluated after any change.
 
 Between two cuts, a thread evaluates the nodes that changed in each window, so that a cut need not
 do it in the loop of the daemon. The root does not depend on when a leaf was computed, because the
@@ -13,10 +14,12 @@ leaf of a node that neither changes nor recovers is the same at any time.
 from concurrent.futures import Future, wait
 from contextlib import closing
 from functools import partial
+from typing import TypeVar
 
 from oracle.chain.proofs.keccak import keccak
 from oracle.domain.blocks import BlockRef
 from oracle.domain.reports.kickout_review import KickoutPolicy
+from oracle.domain.reports.report import Report
 from oracle.domain.roots.node_leaves import LeafRow, encode_leaves
 from oracle.domain.roots.round_tree import RoundTree
 from oracle.domain.roots.scoring_context import ScoringContext
@@ -26,8 +29,16 @@ from oracle.domain.scoring.node_scores import count_restarts
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import TransientError
 from oracle.indexer.kickout_reviews import KickoutReviewCache
+from oracle.indexer.provenance import find_stored_block, get_rebuild_count
+from oracle.indexer.round_leaves import LeafCache, load_pieced_round_of_report
+from oracle.reporting.leaf_storage import store_changed_pieces
 from oracle.rpc.background import run_in_background
 from oracle.store.database import Store, UnitOfWork
+
+# The number of refolds at the last cut, and the as-of block of the first cut after them.
+_FIRST_CUT_KEY = "first_cut_since_rebuild"
+
+Batch = TypeVar("Batch")
 
 
 class _UpdateStoppedError(Exception):
@@ -58,8 +69,18 @@ class LeafTree:
         self._finish_update()
         if needs_edits and not self.edits_are_complete:
             self._clear()
+        if needs_edits:
+            self._restore_last_cut(uow)
         self._evaluate(uow, as_of.number, as_of.time, is_cut=True)
         return self._tree
+
+    def store_pieces(self, uow: UnitOfWork, as_of: BlockRef) -> None:
+        """Store the pieces that differ from those of the last cut; `refresh` was as of `as_of`."""
+        store_changed_pieces(uow, self._tree, as_of)
+        rebuild_count = get_rebuild_count(uow)
+        last_rebuild = uow.bookmarks.get(_FIRST_CUT_KEY)
+        if last_rebuild is None or int(last_rebuild.split()[0]) != rebuild_count:
+            uow.bookmarks.set(_FIRST_CUT_KEY, f"{rebuild_count} {as_of.number}")
 
     def discard_edits(self) -> None:
         """Discard the changed leaves, because they are not to be stored."""
@@ -118,8 +139,52 @@ class LeafTree:
                 return
             if not self.edits_are_complete:
                 self._clear()
+            self._restore_last_cut(uow)
             self._evaluate(uow, cursor.number, cursor.time, is_cut=False)
         self._tree.hash_changed()
+
+    def _restore_last_cut(self, uow: UnitOfWork) -> None:
+        """Unless the tree has leaves, build it from the stored leaves of the last cut.
+
+        Nothing is done if the state does not continue that cut, or if the stored leaves do not
+        have the root of its report.
+        """
+        report = self._find_continued_cut(uow) if self._number is None else None
+        if report is None:
+            return
+        pieced_round = load_pieced_round_of_report(uow, LeafCache(), report)
+        if pieced_round is None:
+            return
+        number, pieces = report.as_of.number, range(len(pieced_round.digests))
+        self._tree.append_stored_leaves(
+            self._check_stop(uow.leaf_pieces.load_leaves(piece, number)) for piece in pieces
+        )
+        if self._tree.node_count != pieced_round.summary.node_count or any(
+            self._tree.get_piece_digest(piece) != pieced_round.digests[piece] for piece in pieces
+        ):
+            self._clear()
+            return
+        self._number, self._time = number, report.as_of.time
+
+    def _find_continued_cut(self, uow: UnitOfWork) -> Report | None:
+        """Return the last cut, or None if the state may differ from it by more than new blocks.
+
+        A refold may change any node. A rewind leaves no report above its block, except accepted
+        ones, whose blocks may have left the chain.
+        """
+        stored_report = next(iter(uow.reports.list_latest(1)), None)
+        first_cut = uow.bookmarks.get(_FIRST_CUT_KEY)
+        if stored_report is None or first_cut is None or self._rules.legacy is not None:
+            return None
+        report = stored_report.report
+        rebuild_count, first_block = map(int, first_cut.split())
+        block = find_stored_block(uow, report.as_of.number)
+        is_continued = (
+            rebuild_count == get_rebuild_count(uow)
+            and report.as_of.number >= first_block
+            and (block is None or block.hash == report.as_of.hash)
+        )
+        return report if is_continued else None
 
     def _finish_update(self) -> None:
         """Wait for the running update; if it failed, the next evaluation reads all nodes."""
@@ -169,10 +234,14 @@ class LeafTree:
 
     def _encode_leaves(self, rows: list[LeafRow], context: ScoringContext) -> bytes:
         """Encode leaves; discard the reviews of the nodes whose kickout is no longer due."""
+        self._reviews.discard_settled(self._check_stop(rows))
+        return encode_leaves(rows, context, keccak)
+
+    def _check_stop(self, batch: Batch) -> Batch:
+        """Return the batch, unless the running update has to end."""
         if self._must_stop:
             raise _UpdateStoppedError
-        self._reviews.discard_settled(rows)
-        return encode_leaves(rows, context, keccak)
+        return batch
 
     def _is_outdated(self, uow: UnitOfWork, last_number: int, number: int, time: int) -> bool:
         """Return whether all nodes must be evaluated again, for block `number` at `time`."""

@@ -115,7 +115,7 @@ class ReportCutter(BlockHook):
         oldest_block = block.number + 1 - self.header_depth
         uow.reports.mark_unsigned_missed_below(oldest_block, "as-of left the anchor window")
         uow.reports.add(report)
-        store_changed_pieces(uow, tree, block)
+        self._leaf_tree.store_pieces(uow, block)
         prune_pieces(uow, self.settings, block, final_number)
         return HookNote("reports", report.period)
 

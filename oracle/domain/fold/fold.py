@@ -24,8 +24,9 @@ from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import LastEvent, OpenGroup, Task
 
-# Increment this number when the same events fold to different rows. A database that was folded by
-# an older version is folded again before the daemon continues.
+# Increment this number when the same events fold to different rows, or when the same rows give
+# other leaves. A database that was folded by an older version is folded again before the daemon
+# continues, and computes all leaves anew.
 FOLD_VERSION = 13
 
 HANDLERS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {

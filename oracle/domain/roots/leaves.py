@@ -8,7 +8,7 @@ have different lengths. See docs/reference/report-format.md#roots.
 import struct
 import sys
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntFlag
 from typing import Self
@@ -16,7 +16,12 @@ from typing import Self
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.domain.native import native
-from oracle.domain.reports.lanes import DO_NOT_SELECT, HIGHEST_SCORE
+from oracle.domain.reports.lanes import (
+    DO_NOT_SELECT,
+    HIGHEST_SCORE,
+    LANES_PER_WORD,
+    NEVER_REPORTED,
+)
 
 # Returns the Keccak-256 hash, 32 bytes. The domain imports no library, so its callers pass it.
 Keccak = Callable[[bytes], bytes]
@@ -40,6 +45,8 @@ class LeafFlag(IntFlag):
 # score_sum 32, score_count 16, seat 32, flags 8 and lane 16.
 _NODE_LEAF = struct.Struct(">12x20s12x20sx5s5sQIHIBH32s")
 _TIME_BYTES = 5
+# `abi.encode(uint256, uint256)` of the index and the lanes of a word.
+_WORD_LEAF = struct.Struct(f">28xI{LANES_PER_WORD}H")
 LEAF_BYTES = _NODE_LEAF.size
 WORD_LEAF_BYTES = 2 * _WORD_BYTES
 # Positions in an encoded leaf.
@@ -215,6 +222,20 @@ def is_covering(encoded: bytes, address: bytes) -> bool:
 def encode_word_leaf(index: int, lane_word: int) -> bytes:
     """Return the leaf of the sixteen lanes whose first seat is 16 * `index`."""
     return _encode_number(index) + _encode_number(lane_word)
+
+
+def encode_lane_words(indexes: Iterable[int], lanes: "array[int]") -> bytes:
+    """Return the leaves of the words with these indexes, one after the other.
+
+    `lanes` has the lanes of all seats. The first seat of a word is its lowest 16 bits.
+    """
+    encoded_words = []
+    for index in indexes:
+        first = LANES_PER_WORD * index
+        word_lanes = lanes[first : first + LANES_PER_WORD]
+        word_lanes.extend([NEVER_REPORTED] * (LANES_PER_WORD - len(word_lanes)))
+        encoded_words.append(_WORD_LEAF.pack(index, *reversed(word_lanes)))
+    return b"".join(encoded_words)
 
 
 def hash_leaf(encoded: bytes, keccak: Keccak) -> bytes:

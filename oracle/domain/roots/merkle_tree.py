@@ -31,7 +31,7 @@ class MerkleTree:
         # A leaf whose flag is set has changed since the hashes above it were computed.
         self._changed = bytearray(1)
         self._has_changed = False
-        self.set_leaves(range(len(leaf_hashes) // HASH_BYTES), leaf_hashes)
+        self.append_leaves(leaf_hashes)
 
     @property
     def leaf_count(self) -> int:
@@ -58,11 +58,22 @@ class MerkleTree:
             raise IndexError(f"there is no subtree {index} of {1 << depth} leaves")
         return self._get_hash((1 << max(0, self._depth - depth)) + index)
 
-    def set_leaves(self, indexes: Sequence[int], leaf_hashes: bytes) -> None:
+    def append_leaves(self, leaf_hashes: bytes) -> None:
+        """Add leaves after the last one."""
+        first_index, count = self._leaf_count, len(leaf_hashes) // HASH_BYTES
+        if count == 0:
+            return
+        self._has_changed = True
+        self._extend(first_index + count)
+        first = HASH_BYTES * ((1 << self._depth) + first_index)
+        self._hashes[first : first + len(leaf_hashes)] = leaf_hashes
+        self._changed[first_index : first_index + count] = b"\1" * count
+
+    def set_leaves(self, indexes: Sequence[int], leaf_hashes: bytes) -> list[int]:
         """Replace or add the leaves at these indexes; the last hash of an index counts.
 
         An index after the last leaf extends the tree. Leaves that it skips are zero until they are
-        set.
+        set. Returns the positions, in `indexes`, of the leaves that differ from those before.
 
         Raises:
             ValueError: there are not as many hashes as indexes.
@@ -72,19 +83,19 @@ class MerkleTree:
                 f"{len(leaf_hashes)} bytes are not the hashes of {len(indexes)} leaves"
             )
         if not indexes:
-            return
-        self._has_changed = True
+            return []
         self._extend(max(indexes) + 1)
         hashes, changed, width = self._hashes, self._changed, 1 << self._depth
-        if isinstance(indexes, range) and indexes.step == 1:
-            first = HASH_BYTES * (width + indexes.start)
-            hashes[first : first + len(leaf_hashes)] = leaf_hashes
-            changed[indexes.start : indexes.stop] = b"\1" * len(indexes)
-            return
+        changed_positions = []
         for position, index in enumerate(indexes):
             first, source = HASH_BYTES * (width + index), HASH_BYTES * position
-            hashes[first : first + HASH_BYTES] = leaf_hashes[source : source + HASH_BYTES]
-            changed[index] = 1
+            leaf_hash = leaf_hashes[source : source + HASH_BYTES]
+            if hashes[first : first + HASH_BYTES] != leaf_hash:
+                hashes[first : first + HASH_BYTES] = leaf_hash
+                changed[index] = 1
+                changed_positions.append(position)
+        self._has_changed = self._has_changed or bool(changed_positions)
+        return changed_positions
 
     def build_proof(self, index: int) -> list[bytes]:
         """Return the hashes beside the path from the leaf at an index to the root.
@@ -105,6 +116,7 @@ class MerkleTree:
         depth = (max(1, self._leaf_count) - 1).bit_length()
         if depth == self._depth:
             return
+        self._has_changed = True
         leaves = self._hashes[HASH_BYTES << self._depth :]
         self._hashes, self._depth = bytearray(_PAIR_BYTES << depth), depth
         empty = _EMPTY

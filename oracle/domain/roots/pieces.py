@@ -271,14 +271,14 @@ def digest_piece(piece: int, leaves: bytes, keccak: Keccak, *, is_only_piece: bo
 
 def build_digest(lanes: Sequence[int], nodes_hash: bytes, words_hash: bytes) -> PieceDigest:
     """Return the digest of the piece whose leaves have these lanes."""
-    return PieceDigest(
-        leaf_count=len(lanes),
-        nodes_hash=nodes_hash,
-        words_hash=words_hash,
-        open_count=len(lanes) - lanes.count(DO_NOT_SELECT),
-        # A lane is the weight plus 1; the weight of a node that may not be selected is 0.
-        total_weight=sum(lanes) - len(lanes),
-    )
+    open_count, total_weight = count_lanes(lanes)
+    return PieceDigest(len(lanes), nodes_hash, words_hash, open_count, total_weight)
+
+
+def count_lanes(lanes: Sequence[int]) -> tuple[int, int]:
+    """Return the number of nodes that may be selected, and the sum of their weights."""
+    # A lane is the weight plus 1; the weight of a node that may not be selected is 0.
+    return len(lanes) - lanes.count(DO_NOT_SELECT), sum(lanes) - len(lanes)
 
 
 def _build_word_tree(

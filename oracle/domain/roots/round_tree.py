@@ -6,7 +6,7 @@ root of the other tree and the hash of the summary. See docs/reference/report-fo
 """
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.lanes import (
@@ -21,7 +21,7 @@ from oracle.domain.roots.leaves import (
     WORD_LEAF_BYTES,
     Keccak,
     RoundSummary,
-    encode_word_leaf,
+    encode_lane_words,
     extract_lanes,
     extract_seats,
     hash_leaf,
@@ -35,6 +35,7 @@ from oracle.domain.roots.pieces import (
     PieceDigest,
     PieceEdits,
     build_digest,
+    count_lanes,
 )
 
 
@@ -78,20 +79,33 @@ class RoundTree:
         changed_words: set[int] = set()
         for leaves in batches:
             seats, lanes = extract_seats(leaves), extract_lanes(leaves)
-            self._nodes.set_leaves(seats, hash_leaves(leaves, LEAF_BYTES, self._keccak))
+            hashes = hash_leaves(leaves, LEAF_BYTES, self._keccak)
+            changed_positions = self._nodes.set_leaves(seats, hashes)
             self._set_lanes(seats, lanes, changed_words)
-            self.edits.add(leaves)
+            self.edits.add(_select_leaves(leaves, changed_positions))
         if self._leaf_count != len(self._lanes):
             raise ValueError(
                 f"{self._leaf_count} leaves must have the seats 0 to {self._leaf_count - 1}"
             )
-        word_indexes = sorted(changed_words)
-        word_leaves = b"".join(
-            encode_word_leaf(index, self.get_word(index)) for index in word_indexes
-        )
-        self._words.set_leaves(
-            word_indexes, hash_leaves(word_leaves, WORD_LEAF_BYTES, self._keccak)
-        )
+        self._set_words(sorted(changed_words))
+
+    def _set_words(self, indexes: Sequence[int]) -> None:
+        """Hash the words of lanes with these indexes."""
+        leaves = encode_lane_words(indexes, self._lanes)
+        self._words.set_leaves(indexes, hash_leaves(leaves, WORD_LEAF_BYTES, self._keccak))
+
+    def append_stored_leaves(self, pieces: Iterable[bytes]) -> None:
+        """Add the stored leaves of a round, in the order of their seats; they are no edits."""
+        first_word = get_word_index(len(self._lanes))
+        for leaves in pieces:
+            self._nodes.append_leaves(hash_leaves(leaves, LEAF_BYTES, self._keccak))
+            lanes = extract_lanes(leaves)
+            self._lanes.extend(lanes)
+            self._leaf_count += len(lanes)
+            open_count, total_weight = count_lanes(lanes)
+            self._open_count += open_count
+            self._total_weight += total_weight
+        self._set_words(range(first_word, -(-len(self._lanes) // LANES_PER_WORD)))
 
     def hash_changed(self) -> None:
         """Compute the hashes above changed leaves now instead of when the root is read."""
@@ -110,8 +124,9 @@ class RoundTree:
                 continue
             lanes[seat] = lane
             self._leaf_count += old_lane == NEVER_REPORTED
-            self._count_lane(old_lane, -1)
-            self._count_lane(lane, 1)
+            self._open_count += (lane >= LOWEST_SCORE) - (old_lane >= LOWEST_SCORE)
+            # A lane is the weight plus 1; the weight of a node that may not be selected is 0.
+            self._total_weight += max(lane, 1) - max(old_lane, 1)
             changed_words.add(get_word_index(seat))
 
     def get_word(self, index: int) -> int:
@@ -170,7 +185,11 @@ class RoundTree:
             hash_leaf(summary.encode(), self._keccak),
         ]
 
-    def _count_lane(self, lane: int, sign: int) -> None:
-        if lane >= LOWEST_SCORE:
-            self._open_count += sign
-            self._total_weight += sign * (lane - LOWEST_SCORE + 1)
+
+def _select_leaves(leaves: bytes, positions: Sequence[int]) -> bytes:
+    """Return the leaves at these positions, in their order."""
+    if LEAF_BYTES * len(positions) == len(leaves):
+        return leaves
+    return b"".join(
+        leaves[LEAF_BYTES * position : LEAF_BYTES * (position + 1)] for position in positions
+    )

@@ -6,19 +6,28 @@ from dataclasses import replace
 from threading import Event
 
 import pytest
+from sqlalchemy import update
 
 from oracle.domain.blocks import BlockRef
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.domain.reports.kickout_review import KickoutPolicy
+from oracle.domain.roots.leaves import LEAF_BYTES
 from oracle.domain.roots.node_leaves import encode_leaves
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
 from oracle.errors import TransientError
+from oracle.indexer.provenance import increment_rebuild_count
 from oracle.reporting import leaf_tree
 from oracle.reporting.leaf_tree import LeafTree
+from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.database import Store, UnitOfWork
+from oracle.store.identity import Identity
+from oracle.store.tables.round_tables import leaf_piece
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
+from tests.support.rounds import contract_state
+from tests.support.scripted import ScriptedReader
+from tests.support.txmgr.follower import DOMAIN, SETTINGS
 from tests.unit.reporting.test_leaf_storage import build_member
 
 
@@ -60,6 +69,23 @@ def compute_root(tree: LeafTree, store: Store, number: int) -> str:
     with store.read_transaction() as uow:
         refreshed = tree.refresh(uow, block(number), needs_edits=True)
     return refreshed.compute_round_root(1, build_member(0).address, 1, number)
+
+
+def compute_full_root(store: Store, number: int) -> str:
+    """Return the root of the leaves of all nodes, without the stored leaves."""
+    with store.read_transaction() as uow:
+        refreshed = new_tree().refresh(uow, block(number), needs_edits=False)
+    return refreshed.compute_round_root(1, build_member(0).address, 1, number)
+
+
+def store_cut(store: Store, number: int) -> None:
+    """Store the report as of a block, and its leaves."""
+    cutter = ReportCutter(ScriptedReader(), CRYNUX, SETTINGS, DOMAIN, anchor_window=24)
+    with store.transaction() as uow:
+        uow.identity.store_or_check(
+            Identity(DOMAIN.chain_id, ZERO_HASH, {}, DOMAIN.contract, start_block=0)
+        )
+        assert cutter.on_block(uow, contract_state(), block(number), -1) is not None
 
 
 def new_tree(rules: Rules = CRYNUX) -> LeafTree:
@@ -168,3 +194,54 @@ def test_update_that_a_rewind_overtakes_is_discarded(store: Store, monkeypatch):
     members[1].paused = True
     save(store, members, 1)
     assert compute_root(tree, store, 3) == compute_root(new_tree(), store, 3)
+
+
+def test_restart_computes_only_leaves_that_changed_since_the_last_cut(
+    store: Store, evaluated_seats
+):
+    members = [build_member(seat) for seat in range(9)]
+    members[4].base, members[4].since = UNIT // 2, 1_000
+    save(store, members, 1)
+    store_cut(store, 1)
+    members[7].paused = True
+    save(store, [members[7], build_member(9)], 2)
+
+    evaluated_seats.clear()
+    tree = new_tree()
+    root = compute_root(tree, store, 2)
+    # Node 4 recovers, and another leaf names the new node as the next one.
+    assert {4, 7, 9} < set(evaluated_seats)
+    assert len(set(evaluated_seats)) == 4
+    assert root == compute_full_root(store, 2)
+    # Unchanged leaves are not kept to be stored again.
+    (edit,) = tree._tree.edits.take().values()
+    assert not edit.has_all_leaves(10)
+
+
+def refold(uow: UnitOfWork, member: Node) -> None:
+    """Change a node without a new block, as a refold with other logs does."""
+    member.paused = True
+    uow.nodes.save([member])
+    increment_rebuild_count(uow)
+
+
+def damage_leaves(uow: UnitOfWork, member: Node) -> None:
+    """Change the stored leaves."""
+    uow._connection.execute(update(leaf_piece).values(leaves=bytes(3 * LEAF_BYTES)))
+
+
+def replace_block(uow: UnitOfWork, member: Node) -> None:
+    """Change a node and the block of the cut, as a fork below an accepted round does."""
+    member.paused = True
+    uow.nodes.save([member])
+    uow.blocks.save([block(1)._replace(hash=Hash("0x" + 64 * "e"))])
+
+
+@pytest.mark.parametrize("change", [refold, damage_leaves, replace_block])
+def test_restart_ignores_stored_leaves_that_the_state_does_not_continue(store: Store, change):
+    members = [build_member(seat) for seat in range(3)]
+    save(store, members, 1)
+    store_cut(store, 1)
+    with store.transaction() as uow:
+        change(uow, members[1])
+    assert compute_root(new_tree(), store, 2) == compute_full_root(store, 2)
