@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from operator import itemgetter
 
 from pydantic import Field
 
@@ -178,7 +177,8 @@ class _PastNode:
         self._place_by_block: dict[int, int] = {}
         self._start_by_group: dict[GroupKey, int] = {}
         # The models of tasks that the node started; the newest ones are in GPU memory.
-        self._started_models: list[tuple[int, tuple[str, ...]]] = []
+        self._start_times: list[int] = []
+        self._models_after_starts: list[tuple[str, ...]] = [()]
         self._load_own_draws(snapshot)
         self._get_misfit_reason = cache(partial(find_misfit_reason, self._node))
         self._select_counted_models = cache(weighting.select_counted_models)
@@ -195,8 +195,7 @@ class _PastNode:
 
     def get_models_in_use(self, time: int) -> tuple[str, ...]:
         """Return the models in the memory of the node's card at a block time."""
-        index = bisect_right(self._started_models, time, key=itemgetter(0))
-        return self._started_models[index - 1][1] if index else ()
+        return self._models_after_starts[bisect_right(self._start_times, time)]
 
     def _load_own_draws(self, snapshot: ApiSnapshot) -> None:
         """Load when the node was reserved and busy, from the tasks that it was drawn for."""
@@ -213,7 +212,8 @@ class _PastNode:
                 continue
             free_time = task.stopped_time if task.freed else task.ended_time
             self._busy_spans.append((task.started_time, free_time or _FOREVER))
-            self._started_models.append((task.started_time, task.models))
+            self._start_times.append(task.started_time)
+            self._models_after_starts.append(task.models)
             if task.group is not None:
                 self._start_by_group.setdefault(task.group, task.started_time)
 
