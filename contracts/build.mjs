@@ -130,7 +130,8 @@ function sources() {
 // the syntax tree, which change with every line.
 function layout(path) {
   const { storage, types } = compile(path, ["storageLayout"]).storageLayout;
-  const plain = (name) => name.replace(/\)\d+_/g, ")");
+  // Without solc's number of the declaration, which changes with every source that is compiled before it.
+  const plain = (name) => name.replace(/\)\d+(_|$)/g, ")");
   const members = ({ members: held }) => held?.map(({ label, slot, offset, type }) => [label, slot, offset, plain(type)]);
   return {
     variables: storage.map(({ label, slot, offset, type }) => [label, slot, offset, plain(type)]),
