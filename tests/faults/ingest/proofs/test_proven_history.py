@@ -60,7 +60,7 @@ def test_log_omitted_from_history_without_blooms_is_detected_by_receipts(
         read_feature_metric("header_hash"),
     ) == (-1, 1, -1)
     assert outcome[0] == 1
-    assert "rest on a single endpoint" in outcome[1]
+    assert "rests on a single endpoint" in outcome[1]
     assert site.rows() == site.truth()
 
 

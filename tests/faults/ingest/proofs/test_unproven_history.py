@@ -74,7 +74,7 @@ def test_two_urls_of_one_provider_count_as_one_witness(worthless: AChain, site: 
     assert site.once(0)[0] == 1
     urls = [f"{worthless.urls[0]}/{key}-key" for key in ("first", "second")]
     path = site.configured(*urls, 1)
-    assert "no second endpoint has confirmed them yet" in site.tell("status")[1]
+    assert "no second endpoint has confirmed it yet" in site.tell("status")[1]
 
     # The only other provider is proven wrong.
     with (
