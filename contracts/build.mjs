@@ -18,7 +18,7 @@ const FOLDERS = ["", "testing", "adapters", "roots", "roots/consumers"];
 const FROM_NPM = ["@openzeppelin/contracts/governance/TimelockController.sol"];
 
 // bytecodeHash "none" keeps comments and paths out of the bytecode. Shanghai is the oldest rule set
-// that every chain we know of runs.
+// that all known chains support.
 const SETTINGS = {
   evmVersion: "shanghai",
   metadata: { bytecodeHash: "none" },
@@ -26,8 +26,8 @@ const SETTINGS = {
   viaIR: true,
 };
 
-// How often code is expected to run: the more, the larger it gets. With 10,000 these would not fit into 24,576 bytes
-// (EIP-170); a push costs the same (docs/reference/contract.md).
+// Optimizer runs by contract: with 10,000 runs, the code of these contracts would exceed 24,576 bytes (EIP-170). The
+// gas of a push is the same (docs/reference/contract.md).
 const RUNS = { QoSRoots: 1500, TaskNetwork: 200 };
 
 function settingsOf(path) {

@@ -25,7 +25,7 @@ abstract contract NodeAdapter is Adapter {
     uint256 private constant QUIT = 0;
     uint256 private constant AVAILABLE = 1;
 
-    /// @dev Number of last tasks that the network counts: after as many empty tasks no node is a member.
+    /// @dev Number of last tasks that the network counts: a node that got this many empty tasks is removed.
     uint256 private constant LAST_TASKS = 3;
 
     INode public immutable NODE;
@@ -62,7 +62,7 @@ abstract contract NodeAdapter is Adapter {
     /// @notice Receives the stakes of nodes that the network slashes, which are sent to the owner of NODE.
     receive() external payable {}
 
-    /// @notice Called by NODE on its task contract for every node that becomes available, also while that is the
+    /// @notice NODE calls this on its task contract for every node that becomes available, also while it is the
     /// adapter.
     function nodeAvailableCallback(address) external view {
         if (msg.sender != address(NODE)) revert NotAllowed(msg.sender);
@@ -93,7 +93,7 @@ abstract contract NodeAdapter is Adapter {
     function _kick(address node) internal override {
         uint256 status = NODE.getNodeStatus(node);
         if (status == QUIT) return;
-        // Its task would lose its node: no call could end the task any more, and its fee would stay locked.
+        // The task would lose its node: no call could end the task, and its fee would stay locked.
         if (status != AVAILABLE) revert NodeBusy(node, status);
         if (_isKicking) revert AlreadyKicking();
         _isKicking = true;

@@ -12,8 +12,8 @@ interface INodeStaking {
 /// @title Kick target for Crynux's NodeStaking (crynux-contracts 0c10b81)
 /// @notice The adapter is NodeStaking's admin instead of the relay, and forwards the relay's two calls. The writer of
 /// the ParameterController hands the role over, and takes it back.
-/// @dev Only for a relay that handles NodeUnstaked: any other relay goes on giving work to a removed node, without a
-/// stake (docs/explanation/kickouts.md#adapters).
+/// @dev Only for a relay that handles NodeUnstaked: any other relay continues to give tasks to a removed node, without
+/// a stake (docs/explanation/kickouts.md#adapters).
 contract NodeStakingAdapter is Adapter {
     INodeStaking public immutable STAKING;
 

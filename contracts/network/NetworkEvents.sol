@@ -62,10 +62,10 @@ interface NetworkEvents {
     /// accused.
     event NodeKickedOut(address indexed node, uint256 stake, bytes32 evidence);
 
-    /// @notice The stake of a node that is not a member any more, `amount` wei, was credited to it.
+    /// @notice The stake of a former member, `amount` wei, was credited to it.
     event StakeReturned(address indexed node, uint256 amount);
 
-    /// @notice A node that is not a member any more had given a wrong result: it loses `amount` wei, its whole stake.
+    /// @notice A former member had given a wrong result: it loses its whole stake, `amount` wei.
     event StakeForfeited(address indexed node, uint256 amount);
 
     // --- Tasks ---

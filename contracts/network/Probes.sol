@@ -30,7 +30,7 @@ abstract contract Probes is TaskOrders, TaskStarts, Contests {
         uint256 fees = fee * nodes.length;
         uint256 held = withdrawable[msg.sender];
         if (held < fees) revert PurseTooSmall(held, fees);
-        // Checked first: a node that pauses before must not cost the dispatcher the gas of the orders.
+        // Checked first, so that a node that has paused does not cost the dispatcher the gas of the orders.
         for (uint256 i = 0; i < nodes.length; ++i) {
             _requireIdleMember(nodes[i]);
         }

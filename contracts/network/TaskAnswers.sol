@@ -58,7 +58,7 @@ abstract contract TaskAnswers is Tasks {
     }
 
     /// @notice Reveals the committed answer, at most `revealTimeout` seconds after every task of the group has a
-    /// commitment or has ended. The node need not be a member any more. A node that missed this deadline may reveal its
+    /// commitment or has ended. The node may have left the network. A node that missed this deadline may reveal its
     /// answer until its contest is settled: this earns no fee, but saves its stake if the answer was right.
     /// @param answer answerOf(group, hash of the result), 0 = the task cannot be run
     /// @param salt the salt of the commitment

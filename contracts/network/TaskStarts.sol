@@ -38,7 +38,7 @@ abstract contract TaskStarts is Tasks {
     /// @notice The block of the draw is not in the past.
     error StaleAsOf(uint256 asOf);
 
-    /// @notice The chain does not return the hash of the block of the draw any more.
+    /// @notice The hash of the block of the draw is no longer available on the chain.
     error AsOfTooOld(uint256 asOf);
 
     /// @notice The block of the draw has another hash here, `found`: it was reorged.

@@ -50,8 +50,8 @@ abstract contract TaskVerdicts is Tasks {
     ///   - The verdict is a result: answers equal to it are validated; the fastest succeeds, the others are refunded.
     ///     Every other answer is invalidated.
     ///   - The verdict is the error: error reports are aborted (error_reported); every result is invalidated.
-    ///   - No verdict: every answer is aborted (incorrect_result, or error_reported), at the creator's toll: a group
-    ///     that is made to find nothing is not free.
+    ///   - No verdict: every answer is aborted (incorrect_result, or error_reported), and the creator pays the toll,
+    ///     so that a group without a majority is not free.
     /// If an answer is invalidated, or was not revealed, the group is contested: the stakes of all its nodes that
     /// answered are held until a second group was compared, or the window is over (Contests). Answers that were not
     /// revealed do not count in the size. In every case GroupValidated is emitted and the group is closed. Only the
@@ -101,8 +101,8 @@ abstract contract TaskVerdicts is Tasks {
         _abort(key, reason, paid, reason == Reason.GroupTimeout ? task.creator : paid);
     }
 
-    /// @notice Gives a group up that is not complete `groupTimeout` after the latest deadline of its started tasks.
-    /// None of its tasks starts any more and it is never compared; the nodes that have answered reveal now, and
+    /// @notice Gives up a group that is incomplete `groupTimeout` after the latest deadline of its started tasks. No
+    /// further task of the group starts, and the group is never compared; nodes that have answered reveal now, and
     /// endUnvalidated pays the toll for it.
     /// @param key a task of the group
     function giveUpGroup(bytes32 key) external {

@@ -234,8 +234,8 @@ abstract contract Tasks is Members, Floors {
         if (seen != (1 << uint256(size)) - 1) revert WrongMembers(group);
     }
 
-    /// @dev Returns whether no waiting task of the group can start any more: the group is closed, or so many of its tasks
-    /// have ended that the others are no majority. While a task waits, no answer is revealed, so `shown` is the number of
+    /// @dev Returns whether no waiting task of the group can start: the group is closed, or so many of its tasks have
+    /// ended that the others are no majority. While a task waits, no answer is revealed, so `shown` is the number of
     /// ended tasks.
     function _isDead(Group storage group) internal view returns (bool) {
         return group.standing != GroupStanding.Open || uint256(group.shown) * 2 >= group.size;

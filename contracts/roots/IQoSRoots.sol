@@ -15,10 +15,10 @@ interface IQoSRoots {
         uint32 indexed round, uint48 asOf, bytes32 asOfHash, bytes32 root, bytes32 config, uint256 signers
     );
 
-    /// @notice The roots of the rounds `from` to `to` were struck: they prove nothing any more.
+    /// @notice The roots of the rounds `from` to `to` were struck: nothing can be proven with them.
     event RoundsStruck(uint32 from, uint32 to);
 
-    /// @notice The root of this round is not kept any more, was struck, or was never accepted.
+    /// @notice The root of this round is no longer kept, was struck, or was never accepted.
     error NoRoot(uint32 round);
 
     /// @notice Returns the last accepted round.

@@ -46,7 +46,7 @@ library PackedLanes {
         }
     }
 
-    /// @notice Returns the round of a slot; 0 = the word was never brought.
+    /// @notice Returns the round of a slot; 0 = the word was never written.
     function roundOf(uint256 slot) internal pure returns (uint32) {
         return uint32(slot >> 224);
     }

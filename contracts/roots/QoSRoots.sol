@@ -27,8 +27,8 @@ contract QoSRoots is KickoutsByProof {
     /// @param signers addresses that sign reports, 1 to 255
     /// @param quorum number of signatures required, more than half of the signers
     /// @param rulesHash sha256 of the rules' canonical JSON, not 0
-    /// @param kept number of rounds whose roots are kept, more than lag; 256 unless there is a reason
-    /// @param lag number of newer rounds that a consumer with money at stake waits for; 2 unless there is a reason
+    /// @param kept number of rounds whose roots are kept, more than lag; usually 256
+    /// @param lag number of newer rounds that a consumer with money at stake waits for; usually 2
     /// @param limits see Limits
     /// @param floors the loosest limits that can ever be set
     /// @param tightest the tightest limits that the pauser can set, under which the network still works

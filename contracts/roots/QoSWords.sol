@@ -9,13 +9,14 @@ import {IQoSRoots} from "./IQoSRoots.sol";
 import {PackedLanes} from "./PackedLanes.sol";
 import {NodeLeaf, QoSProof} from "./QoSProof.sol";
 
-/// @title Scores that consumers read without a proof: the lanes of all seats, sixteen a storage slot
+/// @title Scores that consumers read without a proof: the lanes of all seats, sixteen per storage slot
 /// @notice Optional, and without any role. Anyone writes lanes here, by a proof against a root of the oracle: a keeper,
 /// a node or a consumer. A consumer names this address and reads it as an IQoSOracle, whose indexes are seats here.
-/// @dev Words are taken from two rounds. From the last one at once, as long as not more lanes fall in a day than a
-/// share of those that were open a day ago: so a stolen quorum cannot shut out the network in one transaction, and
-/// invented nodes do not raise the share in time. Days are those of UTC, so two shares may fall around midnight. From
-/// the round LAG rounds ago without a limit, because its root could have been struck since.
+/// @dev Words are taken from two rounds. Words of the last round are accepted at once, as long as no more lanes fall in
+/// a day than a share of those that were open a day ago. So a stolen quorum cannot shut out the network in one
+/// transaction, and invented nodes do not raise the share in time. Days are those of UTC, so two shares may fall around
+/// midnight. Words of the round LAG rounds ago are accepted without a limit, because its root could have been struck
+/// since.
 contract QoSWords is IQoSOracle {
     /// @notice One storage slot: what limits the falls of a day (UTC).
     /// @param day days since 1970 of the last written word
@@ -233,7 +234,7 @@ contract QoSWords is IQoSOracle {
         return seatPlusOne - 1;
     }
 
-    // --- reading, for those who bring words ---
+    // --- reading, for callers of bring ---
 
     /// @notice Returns the rounds of words, 0 = never written.
     /// @param from index of the first word

@@ -6,7 +6,8 @@ import {CrynuxQos} from "./CrynuxQos.sol";
 
 /// @title Node contract of a commit/disclose network, to test the profile `crynux-commit` and its adapter
 /// @notice Selectors, events, texts, roles and the order of logs are those of Crynux's first generation
-/// (crynux-contracts a317516); the code is our own. Only kickouts and slashes emit events. A contract may be a node.
+/// (crynux-contracts a317516); the code was written for these tests. Only kickouts and slashes emit events. A contract
+/// may be a node.
 contract CommitNode is CrynuxNode {
     constructor(CrynuxQos qos) CrynuxNode(qos) {}
 

@@ -7,8 +7,8 @@ import {CrynuxQos} from "./CrynuxQos.sol";
 
 /// @title Task contract of a commit/disclose network, to test the profile `crynux-commit`
 /// @notice Three nodes run each task, commit to their results and disclose them; two equal results are accepted.
-/// Selectors, events and the order of logs are those of Crynux's first generation; the code is our own. Fees are
-/// received and emitted but not paid out.
+/// Selectors, events and the order of logs are those of Crynux's first generation; the code was written for these
+/// tests. Fees are received and emitted but not paid out.
 contract CommitTask is CommitBook {
     uint256 public constant TIMEOUT = 15 minutes;
 

@@ -3,8 +3,8 @@ pragma solidity 0.8.37;
 
 /// @title Stand-in for Crynux's NodeStaking, to test its adapter: stakes of a network with off-chain tasks
 /// @notice Selectors, events, texts, roles and the order of payments and logs are those of crynux-contracts 0c10b81;
-/// the code is our own. Left out: credits and delegated stakes (both are 0), lowering a stake. As in Crynux, the admin
-/// has no getter, and a stake is paid by a call that must succeed.
+/// the code was written for these tests. Left out: credits and delegated stakes (both are 0), lowering a stake. As in
+/// Crynux, the admin has no getter, and a stake is paid by a call that must succeed.
 contract CrynuxStaking {
     enum StakingStatus {
         Unstaked,

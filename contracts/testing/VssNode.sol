@@ -7,8 +7,8 @@ import {CrynuxQos} from "./CrynuxQos.sol";
 
 /// @title Node contract of a network with validation groups, to test the profile `crynux-vss` and its adapter
 /// @notice Selectors, events, texts, roles and the order of logs are those of Crynux's second generation
-/// (crynux-contracts 0c10b81); the code is our own. Only kickouts and slashes emit events. A node proves its key when
-/// it joins, so no contract is a node, and its models are stored at every start and end of a task.
+/// (crynux-contracts 0c10b81); the code was written for these tests. Only kickouts and slashes emit events. A node
+/// proves its key when it joins, so no contract is a node, and its models are stored at every start and end of a task.
 contract VssNode is CrynuxNode {
     using ModelNodes for ModelNodes.Nodes;
 

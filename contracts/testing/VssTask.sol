@@ -7,10 +7,10 @@ import {VssNode} from "./VssNode.sol";
 
 /// @title Task contract of a network with validation groups, to test the profile `crynux-vss`
 /// @notice One node runs each task; tasks of one creator are compared in threes. Selectors, events, texts, roles and
-/// the order of logs are those of Crynux's second generation (crynux-contracts 0c10b81); the code is our own. Left out:
-/// the draw that decides whether a task is compared (any proof is accepted), the distance of pictures (results are
-/// equal or not), sharing a group's fee (one node gets all), downloads by nodes that were not chosen, weights of the
-/// draw of nodes.
+/// the order of logs are those of Crynux's second generation (crynux-contracts 0c10b81); the code was written for these
+/// tests. Left out: the draw that decides whether a task is compared (any proof is accepted), the distance of pictures
+/// (results are equal or not), sharing a group's fee (one node gets all), downloads by nodes that were not chosen,
+/// weights of the draw of nodes.
 contract VssTask is VssBook {
     VssNode private immutable _node;
     CrynuxQos private immutable _qos;

@@ -3,9 +3,9 @@ pragma solidity 0.8.37;
 
 import {AttestationRequest, AttestationRequestData, IAttestationService} from "./AttestationBridge.sol";
 
-/// @title Stand-in for the Ethereum Attestation Service and its registry of schemas, to try AttestationBridge with
-/// @notice Stores what they store for a schema without a resolver and for an attestation, and gives them the same uids. It
-/// lacks all else: resolvers, revocations, delegated attestations, payments.
+/// @title Stand-in for the Ethereum Attestation Service and its registry of schemas, to test AttestationBridge
+/// @notice Stores what they store for a schema without a resolver and for an attestation, and gives them the same uids.
+/// Left out: resolvers, revocations, delegated attestations, payments.
 contract AttestationServiceDouble is IAttestationService {
     /// @param isRegistered whether the schema exists
     /// @param revocable whether its attestations may be revoked

@@ -78,7 +78,7 @@ contract PayByScore {
         _pay(id, job, job.fee / 2);
     }
 
-    /// @notice Pays half of the fee to a node if the root of the job's round was struck or is not kept any more, or if
+    /// @notice Pays half of the fee to a node if the root of the job's round was struck or is no longer kept, or if
     /// there was no round. Any account may call it. A side that would lose by this has to settle the job in time.
     function settleWithoutRoot(uint256 id) external {
         Job memory job = _take(id);

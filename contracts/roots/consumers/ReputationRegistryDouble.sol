@@ -3,8 +3,8 @@ pragma solidity 0.8.37;
 
 import {IAgentRegistry, IReputationRegistry} from "./ReputationBridge.sol";
 
-/// @title Stand-in for the two registries of ERC-8004, to try ReputationBridge with
-/// @notice Stores what they store for an agent and for a feedback. It lacks all else: transfers, revocations, responses.
+/// @title Stand-in for the two registries of ERC-8004, to test ReputationBridge
+/// @notice Stores what they store for an agent and for a feedback. Left out: transfers, revocations, responses.
 contract ReputationRegistryDouble is IAgentRegistry, IReputationRegistry {
     struct Feedback {
         int128 value;

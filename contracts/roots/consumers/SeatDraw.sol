@@ -46,7 +46,7 @@ contract SeatDraw {
     }
 
     /// @notice Requests a draw, which fixes its round and its seed. Anyone may call it: a contract that pays by draws
-    /// accepts one request for a job, so that its owner cannot request until the result suits.
+    /// accepts one request for a job, so that its owner cannot repeat requests until a result suits it.
     function request() external returns (uint256 id) {
         (uint32 lastRound,,) = ORACLE.last();
         id = ++drawCount;

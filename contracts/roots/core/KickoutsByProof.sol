@@ -64,7 +64,7 @@ abstract contract KickoutsByProof is RootRounds, KickoutLimits {
     /// @notice The accusation ended. `by` is the vetoer if it vetoed the kickout, so that the interval cannot be accused
     /// again. It is zero, and `why` is "recovered", if the last root no longer states the interval.
     event KickCancelled(address indexed node, address indexed by, bytes32 why);
-    /// @notice The vetoer allowed the held kickout that is due since `dueSince`; 0 = none any more.
+    /// @notice The vetoer allowed the held kickout that is due since `dueSince`; 0 = the permission was withdrawn.
     event KickAllowed(address indexed node, uint40 dueSince);
     /// @notice The node is expelled; `target` is called in the same transaction (zero = none). Emitted again by
     /// retryKick, with `evidence` 0.
@@ -135,7 +135,7 @@ abstract contract KickoutsByProof is RootRounds, KickoutLimits {
     }
 
     /// @notice Accuses a node whose kickout is due. Anyone may call it. An accusation of another interval is replaced,
-    /// because the last root does not state it any more.
+    /// because the last root no longer contains it.
     /// @param leaf the node's leaf in the last root
     function accuse(NodeLeaf calldata leaf, bytes32[] calldata proof) external {
         Head memory now_ = _head;

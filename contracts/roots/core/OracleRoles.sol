@@ -13,11 +13,10 @@ interface ITimelock {
 /// @notice The admin changes settings; it should be a timelock, so that users see a change in advance. The pauser
 /// tightens, and pauses, at once: rounds for a bounded time, kickouts until the admin resumes them. The vetoer cancels
 /// kickouts, and scheduled operations of the timelock. None of them can write a score or kick a node out.
-///
-/// Two of the three parties (the timelock's proposers, the pauser, the vetoer) can replace the third. The admin
+///  Two of the three parties (the timelock's proposers, the pauser, the vetoer) can replace the third. The admin
 /// replaces the pauser, who cannot cancel anything. A stolen vetoer would cancel the operation that replaces it, so a
 /// proposer may offer the role to a new vetoer without the timelock: the offer takes effect after OFFER_DELAY and the
-/// vetoer cannot withdraw it. The pauser can, so that a stolen proposer does not get rid of the vetoer.
+/// vetoer cannot withdraw it. The pauser can withdraw it, so that a stolen proposer key cannot remove the vetoer.
 /// @dev The oracle must be the timelock's only canceller beside the proposers. A vetoer that is a canceller itself
 /// could still cancel everything after its replacement.
 abstract contract OracleRoles is RoundHead {

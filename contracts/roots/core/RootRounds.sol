@@ -5,8 +5,8 @@ import {AsOfBlock} from "./AsOfBlock.sol";
 import {OracleRoles} from "./OracleRoles.sol";
 import {ReportSigners} from "./ReportSigners.sol";
 
-/// @notice A report, as it is sent. Signed are all of it, the digest of the configuration in place of `config`, and the
-/// root of the last round (`prev`).
+/// @notice A report, as it is sent. The signature covers all fields, with the digest of the configuration in place of
+/// `config`, and the root of the last round (`prev`).
 /// @param round the last round + 1
 /// @param config counter of the current configuration
 /// @param asOf number of the block at which the leaves were computed
@@ -23,7 +23,7 @@ struct Report {
 }
 
 /// @title Rounds: one root over the leaves of all nodes, as of a block that the chain confirms
-/// @notice Leaves are what anyone computes from the chain up to the as-of block and the rules; the contract sees only
+/// @notice Anyone can compute the leaves from the chain up to the as-of block and the rules; the contract sees only
 /// their root. Anyone may send a report, in any way, because readers take nothing from the transaction's input.
 abstract contract RootRounds is ReportSigners, OracleRoles {
     bytes32 private constant REPORT = keccak256(
@@ -78,8 +78,8 @@ abstract contract RootRounds is ReportSigners, OracleRoles {
         emit RoundAccepted(report.round, report.asOf, report.asOfHash, report.root, configDigest, signedBy);
     }
 
-    /// @notice Strikes the last rounds, whose roots were found to be wrong: they prove nothing any more, and the next
-    /// report names 0 as `prev`. Only in a pause, so that it is as rare as pauses are.
+    /// @notice Strikes the last rounds, whose roots were found to be wrong: nothing can be proven with them, and the
+    /// next report names 0 as `prev`. Only in a pause, so that strikes are as rare as pauses.
     /// @param from first round to strike, one of the last KEPT
     function strike(uint32 from) external onlyPauser {
         Head memory now_ = _head;
@@ -99,7 +99,7 @@ abstract contract RootRounds is ReportSigners, OracleRoles {
         if (block.timestamp < turn) revert TooSoon(turn);
     }
 
-    /// @dev Every report passes this check: after its block has left the window it must be made anew.
+    /// @dev Every report passes this check: after its block has left the window, a new report is needed.
     function _checkAsOf(uint256 before, uint256 asOf, bytes32 asOfHash) private view {
         uint256 current = AsOfBlock.current(ON_ARBITRUM);
         if (asOf <= before || asOf >= current) revert StaleAsOf(asOf);

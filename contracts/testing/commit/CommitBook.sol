@@ -3,7 +3,7 @@ pragma solidity 0.8.37;
 
 /// @title Storage, queue and access checks of CommitTask
 abstract contract CommitBook {
-    /// @param id 0: no such task (any more)
+    /// @param id 0 = no such task, or the task was removed
     /// @param commitments by round; ERROR: an error was reported
     /// @param commits rounds in the order of their commitments; disclosures likewise
     /// @param isFreed by round: the node's part has ended

@@ -9,8 +9,9 @@ interface ITasks {
 }
 
 /// @title Common base of the Node contracts of two Crynux generations: statuses, stakes, kickouts, roles
-/// @notice Only for tests. Selectors, texts, roles and the order of payments, calls and logs are Crynux's; the code is
-/// our own. As in Crynux, the task contract has no getter, and a stake is paid by a call that must succeed.
+/// @notice Only for tests. Selectors, texts, roles and the order of payments, calls and logs are Crynux's; the code was
+/// written for these tests. As in Crynux, the task contract has no getter, and a stake is paid by a call that must
+/// succeed.
 abstract contract CrynuxNode {
     enum Status {
         Quit,
