@@ -53,46 +53,46 @@ class Traffic:
         self.task_numbers, self.log_numbers = count(1), count()
         self.nodes = [Address(f"0x{n:040x}") for n in range(1, NODES + 1)]
 
-    def next_position_and_time(self) -> tuple[Position, int]:
+    def take_position_and_time(self) -> tuple[Position, int]:
         block, log = divmod(next(self.log_numbers), LOGS_PER_BLOCK)
         return Position(block, log, log), 1_700_000_000 + block * BLOCK_SECONDS
 
     def iterate_events(self) -> Iterator[DomainEvent]:
         for node in self.nodes:
             yield network_events.NodeJoined(
-                *self.next_position_and_time(), node, stake=400 * 10**18, gpu_vram=24
+                *self.take_position_and_time(), node, stake=400 * 10**18, gpu_vram=24
             )
         while True:
             yield from self.iterate_group_events()
 
     def iterate_group_events(self) -> Iterator[DomainEvent]:
-        next_position_and_time = self.next_position_and_time
+        take_position_and_time = self.take_position_and_time
         nodes = self.random.sample(self.nodes, 3)
         members = [(TaskKey(f"0x{next(self.task_numbers):064x}"), node) for node in nodes]
         group = GroupKey(members[0][0])
         for task, _ in members:
             yield network_events.TaskCreated(
-                *next_position_and_time(), task, fee=10**18, min_vram=8, size=1, group=group
+                *take_position_and_time(), task, fee=10**18, min_vram=8, size=1, group=group
             )
         for task, node in members:
-            yield network_events.TaskStarted(*next_position_and_time(), task, node)
+            yield network_events.TaskStarted(*take_position_and_time(), task, node)
         keys = tuple(task for task, _ in members)
         yield from self.iterate_answers(members)
-        yield network_events.GroupValidated(*next_position_and_time(), group, keys)
+        yield network_events.GroupValidated(*take_position_and_time(), group, keys)
         for n, (task, node) in enumerate(members):
-            yield network_events.TaskValidated(*next_position_and_time(), task)
+            yield network_events.TaskValidated(*take_position_and_time(), task)
             yield (network_events.TaskRefunded if n else network_events.TaskSucceeded)(
-                *next_position_and_time(), task, node
+                *take_position_and_time(), task, node
             )
 
     def iterate_answers(self, members: list[tuple[TaskKey, Address]]) -> Iterator[DomainEvent]:
         """Yield submissions in random order; a task that times out is removed from `members`."""
         if self.random.random() < LATE_GROUP_SHARE:
             yield network_events.TaskTimedOut(
-                *self.next_position_and_time(), *members.pop(self.random.randrange(3))
+                *self.take_position_and_time(), *members.pop(self.random.randrange(3))
             )
         for task, node in self.random.sample(members, len(members)):
-            yield network_events.TaskSubmitted(*self.next_position_and_time(), task, node)
+            yield network_events.TaskSubmitted(*self.take_position_and_time(), task, node)
 
 
 def fold_events(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float]]:
@@ -207,7 +207,7 @@ class PlainFold:
         )
 
 
-def fold_plainly(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float]]:
+def fold_with_plain_code(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float]]:
     plain = PlainFold()
     for event in events:
         plain.apply(event)
@@ -229,7 +229,7 @@ def measure_fold_seconds(
 
 def check_same_scores(events: list[DomainEvent]) -> None:
     """Assert that all folds compute the same scores; otherwise the comparison is meaningless."""
-    nodes, plain = fold_events(events), fold_plainly(events)
+    nodes, plain = fold_events(events), fold_with_plain_code(events)
     assert nodes == fold_with_journal(events)
     assert nodes.keys() == plain.keys()
     for address, (pool, base) in nodes.items():
@@ -245,7 +245,7 @@ def main() -> int:
     # Keep the events out of the garbage collector's work.
     gc.freeze()
     fold_by_name = {
-        "plain: frozen rows, replace": fold_plainly,
+        "plain: frozen rows, replace": fold_with_plain_code,
         "fold": fold_events,
         "with a journal": fold_with_journal,
     }

@@ -161,11 +161,11 @@ def prepare_plain_commits(
     engine = create_write_engine(parse_database_url(url))
     PLAIN_LOG.create(engine)
     for window in folded_windows:
-        yield partial(commit_plainly, engine, window)
+        yield partial(commit_with_plain_code, engine, window)
     engine.dispose()
 
 
-def commit_plainly(engine: Engine, window: FoldedWindow) -> None:
+def commit_with_plain_code(engine: Engine, window: FoldedWindow) -> None:
     with engine.begin() as connection:
         for table, rows in iterate_appended_rows(window):
             if rows:

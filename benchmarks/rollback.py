@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # checkout that is not installed.
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.windows import LOGS_PER_BLOCK, block_at, iterate_events  # noqa: E402
+from benchmarks.windows import LOGS_PER_BLOCK, build_block_ref, iterate_events  # noqa: E402
 from oracle.domain.events.network_events import DomainEvent  # noqa: E402
 from oracle.domain.fold.fold import Fold, collect_task_keys  # noqa: E402
 from oracle.store.database import Store, UnitOfWork  # noqa: E402
@@ -118,7 +118,7 @@ def load_state(uow: UnitOfWork, fold: Fold, reorged_events: list[DomainEvent]) -
 
 def move_cursor(uow: UnitOfWork, number: int) -> None:
     cursor = uow.cursor.get()
-    uow.cursor.move_to(block_at(number), None, 0 if cursor is None else cursor.epoch)
+    uow.cursor.move_to(build_block_ref(number), None, 0 if cursor is None else cursor.epoch)
 
 
 def compute_projections_digest(store: Store) -> str:

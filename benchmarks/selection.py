@@ -137,10 +137,10 @@ def measure_case(case: Case) -> Times:
         draws = update_and_draw(pool, changed, task, network, seed)
         draw_times_ms.append(get_milliseconds_since(start))
         if number in {0, BLOCKS - 1}:
-            assert draws == draw_plainly(task, network, seed)
+            assert draws == draw_with_plain_code(task, network, seed)
             candidate_count = len(pool.list_candidates(task, network.time))
     start = time.process_time()
-    draw_plainly(task, network, bytes(32))
+    draw_with_plain_code(task, network, bytes(32))
     plain_ms = get_milliseconds_since(start)
     gc.unfreeze()
     return Times(candidate_count, warm_up_ms, median(draw_times_ms), max(draw_times_ms), plain_ms)
@@ -168,7 +168,7 @@ def update_and_draw(
     return pool.draw_nodes(task, network.time, seed)
 
 
-def draw_plainly(task: Task, network: Network, seed: bytes) -> list[NodeDraw]:
+def draw_with_plain_code(task: Task, network: Network, seed: bytes) -> list[NodeDraw]:
     policy_input = PolicyInput(network.nodes, CRYNUX, network.time)
     verdicts = CRYNUX_POLICY.create_follower().judge_candidates(task, policy_input)
     return draw_nodes(

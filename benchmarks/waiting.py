@@ -91,7 +91,7 @@ def create_waiting_task(number: int) -> Task:
     return task
 
 
-def block_at(number: int, seconds: int) -> BlockRef:
+def build_block_ref(number: int, seconds: int) -> BlockRef:
     block_hash = Hash("0x" + sha256(b"%d" % number).hexdigest())
     return BlockRef(number, block_hash, block_hash, seconds)
 
@@ -114,7 +114,9 @@ def measure_block_milliseconds(nodes: int, waiting: int, blocks: int) -> float:
             save_rows(store, changed, changed_tasks)
             hook.on_folded(Changes(tasks={task.key: task for task in changed_tasks}))
             with store.transaction() as uow:
-                hook_milliseconds.append(measure_hook(hook, uow, block_at(number, network.time)))
+                hook_milliseconds.append(
+                    measure_hook(hook, uow, build_block_ref(number, network.time))
+                )
     return median(hook_milliseconds[1:])
 
 

@@ -71,7 +71,7 @@ class Network:
     nodes: list[Node] = field(default_factory=list)
     draws: int = 0
 
-    def weigh(self, node: Node, time: int) -> int:
+    def compute_weight(self, node: Node, time: int) -> int:
         """Return a node's selection weight, 0 while its reliability H excludes it."""
         h = heal_reliability(node.base, node.since, time, CRYNUX)
         if h < CRYNUX.exclude_enter:
@@ -86,7 +86,7 @@ class Network:
         """
         while True:
             node = self.nodes[int(self.random.random() * len(self.nodes))]
-            weight = node.settled_weight if node.base == UNIT else self.weigh(node, time)
+            weight = node.settled_weight if node.base == UNIT else self.compute_weight(node, time)
             if self.random.random() * MAX_WEIGHT < weight and node not in busy:
                 self.draws += 1
                 node.drawn += 1

@@ -46,7 +46,7 @@ def build_hash(kind: str, number: int) -> str:
     return "0x" + sha256(f"{kind} {number}".encode()).hexdigest()
 
 
-def block_at(number: int) -> BlockRef:
+def build_block_ref(number: int) -> BlockRef:
     return BlockRef(
         number, Hash(build_hash("b", number)), Hash(build_hash("b", number - 1)), 2 * number
     )
@@ -89,7 +89,7 @@ def iterate_windows(logs_per_window: int, *, journal: bool = False) -> Iterator[
             fold.fold_events(logs)
         yield FoldedWindow(
             [_build_log(event) for event in logs],
-            [block_at(number) for number in numbers],
+            [build_block_ref(number) for number in numbers],
             fold.drain_changes(),
         )
 
@@ -145,7 +145,7 @@ def _build_log(event: DomainEvent) -> Log:
     is_creation = isinstance(event, TaskCreated)
     return Log(
         block=event.at.block,
-        block_hash=block_at(event.at.block).hash,
+        block_hash=build_block_ref(event.at.block).hash,
         time=event.time,
         tx=event.at.tx,
         tx_hash=Hash(build_hash("x", event.at.block * 1000 + event.at.tx)),

@@ -21,7 +21,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node, create_task
 from oracle.systems.policy import CandidateVerdict, Follower, PolicyInput, SelectionPolicy
 
-# The part of a verdict from which a system without rules gets its score
+# The part of a verdict that is the score in a system without rules
 # (docs/explanation/pocket.md#evaluation: tickets / max_tickets).
 _TICKETS = "tickets"
 _ANY_TASK = create_task(TaskKey("0x" + 64 * "0"))

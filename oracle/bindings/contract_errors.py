@@ -45,7 +45,7 @@ ACTIONS: Mapping[str, RefusalAction] = {
     "NoTarget": RefusalAction.DROP,
     "NoKick": RefusalAction.DROP,
     "AlreadyAccused": RefusalAction.DROP,
-    # The last root does not state the interval that the call is about, or states it still.
+    # Accusation or execution: the last root does not contain the interval. `clear`: it still does.
     "NotDue": RefusalAction.DROP,
     "OtherInterval": RefusalAction.DROP,
     "StillDue": RefusalAction.DROP,

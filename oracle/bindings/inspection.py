@@ -52,7 +52,7 @@ def inspect_contract(
     """
     results: list[tuple[RootsConfiguration, list[ContractMismatch]]] = []
     errors: list[TransientError] = []
-    for endpoint_view in pool_view.single_views():
+    for endpoint_view in pool_view.build_single_views():
         try:
             configuration = RootsContract(endpoint_view, address).get_configuration()
         except TransientError as error:

@@ -104,7 +104,7 @@ def check_dispatcher(pool_view: PoolView, network: Address, dispatcher: Address)
     """
     other_dispatchers: list[str] = []
     errors: list[TransientError] = []
-    for endpoint in pool_view.single_views():
+    for endpoint in pool_view.build_single_views():
         try:
             actual_dispatcher = _get_dispatcher(endpoint, network)
         except TransientError as error:

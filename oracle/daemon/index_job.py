@@ -142,7 +142,7 @@ class IndexJob:
         """If `wait` is set, wait until a fork that one endpoint reports can be confirmed."""
         if self.wait is None or not self.ingest.fork_watch.is_pending():
             return None
-        seconds = self.ingest.fork_watch.seconds_left(self.ingest.clock())
+        seconds = self.ingest.fork_watch.get_seconds_until_poll(self.ingest.clock())
         self.wait(seconds)
         return {"did": "waited", "seconds": round(seconds, 1), "for": "a fork to be sure"}
 

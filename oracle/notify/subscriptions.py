@@ -127,7 +127,7 @@ class SubscriptionIntake:
             if request.action == "subscribe":
                 created = self._add(uow, request, now)
             elif request.action == "unsubscribe":
-                _end_own(uow, request, now)
+                _end_own_subscription(uow, request, now)
             entries = uow.subscriptions.list_for_node(request.node)
         return entries, created
 
@@ -234,7 +234,7 @@ def activate(uow: UnitOfWork, subscription_id: str, now: int) -> None:
     uow.notices.save_progress(DeliveryProgress(entry.progress_name, uow.notices.get_newest_seq()))
 
 
-def _end_own(uow: UnitOfWork, request: NoticeRequest, now: int) -> None:
+def _end_own_subscription(uow: UnitOfWork, request: NoticeRequest, now: int) -> None:
     entry = uow.subscriptions.get(request.target)
     if entry is None or entry.node != request.node:
         raise SubscriptionError("target: expected the id of a subscription of this node")

@@ -46,7 +46,7 @@ def sign_once(
     if earlier is not None and is_signed:
         publish_statement(context, earlier)
         return earlier
-    if context.account_context.sender_account.signer_backoff.seconds_left() > 0:
+    if context.account_context.sender_account.signer_backoff.get_remaining_seconds() > 0:
         return None
     context.account_context.sender_account.pool_view.check_chain(record.chain_id)
     signature = _request_signature(context, statement)
@@ -75,7 +75,7 @@ def _request_signature(context: QuorumContext, statement: ReportStatement) -> by
         )
     except (SignerRefusedError, WrongSignatureError) as error:
         backoff.start(None)
-        retry_text = f"the request is repeated in {backoff.seconds_left():.0f} s"
+        retry_text = f"the request is repeated in {backoff.get_remaining_seconds():.0f} s"
         raise TransientError(f"nothing is signed: {error}; {retry_text}") from error
     backoff.reset()
     return signature

@@ -75,7 +75,7 @@ def mark_missed_reports(
         unfinished = [] if account is None else uow.outbox.intents.list_unfinished(account)
         pushed_digests = {intent.request.digest for intent in unfinished}
         reasons = [
-            (stored_cut.cut.period, _missed_reason_from_index(uow, stored_cut))
+            (stored_cut.cut.period, _find_missed_reason_in_index(uow, stored_cut))
             for stored_cut in signed_cuts
             if stored_cut.digest not in pushed_digests
         ]
@@ -147,7 +147,7 @@ def is_awaiting_finality(uow: UnitOfWork, stored_cut: StoredReportHeader) -> boo
     return accepted is not None and accepted.root == stored_cut.cut.root
 
 
-def _missed_reason_from_index(uow: UnitOfWork, stored_cut: StoredReportHeader) -> str | None:
+def _find_missed_reason_in_index(uow: UnitOfWork, stored_cut: StoredReportHeader) -> str | None:
     round_number = stored_cut.cut.head_round + 1
     accepted = uow.rounds.get_accepted_round(round_number)
     if accepted is not None:

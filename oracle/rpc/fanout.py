@@ -152,7 +152,7 @@ class PoolView:
             EndpointCaller(endpoint, self._timeout_seconds) for endpoint in self._endpoints
         )
 
-    def single_views(self) -> "tuple[PoolView, ...]":
+    def build_single_views(self) -> "tuple[PoolView, ...]":
         """Return one view for each endpoint."""
         return tuple(self._with_endpoints([endpoint]) for endpoint in self._endpoints)
 
@@ -332,7 +332,7 @@ def _send_to_endpoint(
     ]
     timeout_seconds = (
         _BACKOFF_SEND_TIMEOUT_SECONDS
-        if endpoint.health.backoff_seconds_left() > 0
+        if endpoint.health.get_backoff_seconds() > 0
         else _SEND_TIMEOUT_SECONDS
     )
     try:

@@ -68,7 +68,7 @@ def can_sign(context: AccountContext) -> bool:
     It may not be used during its backoff, or while the account is paused because of the key or of
     a foreign transaction.
     """
-    if context.sender_account.payer_backoff.seconds_left() > 0:
+    if context.sender_account.payer_backoff.get_remaining_seconds() > 0:
         return False
     with context.store.read_transaction() as uow:
         pause = uow.outbox.accounts.get_pause(context.account)
@@ -93,7 +93,7 @@ def resume_account_after_refusal(context: AccountContext) -> StepResult | None:
         pause = uow.outbox.accounts.get_pause(context.account)
     if pause is None or pause.kind is not PauseKind.SIGNER or not pause.is_temporary:
         return None
-    if context.sender_account.payer_backoff.seconds_left() > 0:
+    if context.sender_account.payer_backoff.get_remaining_seconds() > 0:
         return None
     with context.write_transaction() as uow:
         uow.outbox.accounts.resume(context.account, context.stamp)

@@ -26,17 +26,17 @@ def build_description() -> dict[str, Any]:
     description["components"]["schemas"]["FeedEvent"] = event_schema
     schemas = description["components"]["schemas"]
     description["components"]["schemas"] = {
-        name: _without_comments(schema) for name, schema in schemas.items()
+        name: _remove_comments(schema) for name, schema in schemas.items()
     }
     return description
 
 
-def _without_comments(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _remove_comments(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema without the titles and examples of itself and its fields."""
     kept = {key: value for key, value in schema.items() if key not in ("title", "examples")}
     properties = schema.get("properties", {})
     if properties:
-        kept["properties"] = {name: _without_comments(field) for name, field in properties.items()}
+        kept["properties"] = {name: _remove_comments(field) for name, field in properties.items()}
     return kept
 
 

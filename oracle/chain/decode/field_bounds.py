@@ -173,7 +173,7 @@ _FIT_BY_FIELD_KIND: Mapping[FieldKind, _FieldFit] = {
     kinds.PLACE: (_find_round_position_getter, _NUMBER),
     kinds.VERSION: (_find_version_getter, "three unsigned numbers"),
 }
-# For a boolean field, or an enumeration, which needs an enum of the profile.
+# Boolean and enumeration fields fit no argument; an enumeration needs an enum of the profile.
 _NO_FIT: _FieldFit = (_find_no_getter, "a constant, or an argument with an enum")
 
 

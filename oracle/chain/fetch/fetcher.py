@@ -268,7 +268,7 @@ class WindowFetcher:
         calls = _complete_watched_calls(fetched)
         fetched.mark_blocks_unproven(senders.unproven_blocks)
         if fetched.returned_logs is None:
-            # The time for headers and receipts is no measure for the range limit of logs.
+            # The time spent on headers and receipts must not affect the range limit of logs.
             endpoint.limits.range_sizer.record_response(fetched.range, len(logs), 0.0)
         elif fetched.is_repaired:
             self.check_repaired_logs(endpoint, fetched.returned_logs, logs)

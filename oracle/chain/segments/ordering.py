@@ -127,7 +127,7 @@ class SegmentCoordinator:
             current_facts.get(fact) != requested_value
             for fact, requested_value in request.writer_state.facts[""].items()
         ):
-            # Only facts that the request contained are compared; later findings are no reason.
+            # Only facts that the request contained are compared; facts learned later are ignored.
             raise RefusedSegmentError("facts about the chain changed after the request")
         try:
             window = answer.to_window()

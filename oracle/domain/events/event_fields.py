@@ -84,10 +84,10 @@ def _clamp_to_int64(number: int) -> int:
     return number if number <= INT63_MAX else INT63_MAX  # noqa: FURB136 - min() is slower
 
 
-def enum_kind(enum: type[StrEnum]) -> FieldKind:
+def build_enum_kind(enum: type[StrEnum]) -> FieldKind:
     """Return the kind of fields that hold a member of this enumeration."""
     return FieldKind(
-        codec=codecs.enum_codec(enum),
+        codec=codecs.build_enum_codec(enum),
         column=ColumnType.TEXT,
         description=", ".join(f"`{member.value}`" for member in enum),
         to_column=str,

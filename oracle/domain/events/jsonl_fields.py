@@ -31,7 +31,7 @@ def encode_int(value: object) -> object:
     return str(value) if isinstance(value, int) and value > _MAX_EXACT_INT else value
 
 
-def integer_codec(minimum: int, maximum: int) -> FieldCodec:
+def build_integer_codec(minimum: int, maximum: int) -> FieldCodec:
     """Return the codec of integers in a range; a decimal string is only valid above 2^53."""
     message = f"must be a whole number from {minimum} to {_format_bound(maximum)}"
 
@@ -51,7 +51,7 @@ def _format_bound(number: int) -> str:
     return str(number) if number < UINT32_MAX else f"2^{number.bit_length()}-1"
 
 
-def hex_codec(size: int) -> FieldCodec:
+def build_hex_codec(size: int) -> FieldCodec:
     """Return the codec of `size` bytes as `0x` and hex digits; decoded text is lower case."""
     pattern = re.compile(rf"0x[0-9a-f]{{{2 * size}}}")
 
@@ -65,7 +65,7 @@ def hex_codec(size: int) -> FieldCodec:
     return FieldCodec(decode)
 
 
-def enum_codec(enum_type: type[StrEnum]) -> FieldCodec:
+def build_enum_codec(enum_type: type[StrEnum]) -> FieldCodec:
     """Return the codec for the members of an enumeration."""
     member_by_value = {member.value: member for member in enum_type}
 
@@ -114,19 +114,19 @@ def _decode_text(value: object) -> str:
     return value
 
 
-ADDRESS = hex_codec(20)
-HASH = hex_codec(32)
+ADDRESS = build_hex_codec(20)
+HASH = build_hex_codec(32)
 BOOL = FieldCodec(_decode_bool)
 TEXT = FieldCodec(_decode_text)
 TEXTS = list_codec(TEXT, "strings")
 WEI = FieldCodec(_decode_wei, str)
-UINT32 = integer_codec(0, UINT32_MAX)
-INT63 = integer_codec(0, INT63_MAX)
-LOG_INDEX = integer_codec(-1, INT63_MAX)
+UINT32 = build_integer_codec(0, UINT32_MAX)
+INT63 = build_integer_codec(0, INT63_MAX)
+LOG_INDEX = build_integer_codec(-1, INT63_MAX)
 # Negative for events of a feed, which precede the block's transactions.
-TX_INDEX = integer_codec(-INT63_MAX, INT63_MAX)
-AT_LEAST_ONE = integer_codec(1, INT63_MAX)
-PLACE = integer_codec(0, 2)
+TX_INDEX = build_integer_codec(-INT63_MAX, INT63_MAX)
+AT_LEAST_ONE = build_integer_codec(1, INT63_MAX)
+PLACE = build_integer_codec(0, 2)
 VERSION = list_codec(
     UINT32, "three integers", min_length=_VERSION_PARTS, max_length=_VERSION_PARTS
 )

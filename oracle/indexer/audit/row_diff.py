@@ -45,7 +45,7 @@ class RowDiff:
     changed_calls: list[Call] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return any(self._row_lists())
+        return any(self._get_row_lists())
 
     @property
     def missing_rows(self) -> list[Log | Call]:
@@ -65,12 +65,12 @@ class RowDiff:
     @property
     def row_count(self) -> int:
         """Number of differing rows."""
-        return sum(map(len, self._row_lists()))
+        return sum(map(len, self._get_row_lists()))
 
     @property
     def block_numbers(self) -> list[int]:
         """Blocks with differing rows, ascending."""
-        return sorted({row.block for rows in self._row_lists() for row in rows})
+        return sorted({row.block for rows in self._get_row_lists() for row in rows})
 
     def merge(self, other: "RowDiff") -> None:
         """Add the differences of other blocks."""
@@ -92,7 +92,7 @@ class RowDiff:
             [call for call in self.changed_calls if call.block <= max_block],
         )
 
-    def _row_lists(self) -> Sequence[list[Log] | list[Call]]:
+    def _get_row_lists(self) -> Sequence[list[Log] | list[Call]]:
         return (
             self.missing_logs,
             self.missing_calls,

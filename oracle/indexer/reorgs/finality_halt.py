@@ -143,7 +143,7 @@ def recheck_halt(fork_context: ForkContext, now: int) -> HaltChanged | None:
     if (
         cursor is None
         or cursor.final_number is None
-        or fork_context.fork_watch.final.seconds_left(fork_context.now)
+        or fork_context.fork_watch.final.get_seconds_until_poll(fork_context.now)
     ):
         return None
     hash_by_endpoint = fetch_hashes_at(fork_context.chain, cursor.final_number)

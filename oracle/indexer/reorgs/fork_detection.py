@@ -96,7 +96,7 @@ class ForkEvidence:
     _poll_count: int = 0
     _next_poll_at: float = field(default=0.0)
 
-    def seconds_left(self, now: float) -> float:
+    def get_seconds_until_poll(self, now: float) -> float:
         """Return the seconds until the next poll; 0 if it is due or nothing is pending."""
         return 0.0 if self._key is None else max(0.0, self._next_poll_at - now)
 
@@ -155,9 +155,9 @@ class ForkWatch:
         """Return whether a single endpoint denies an indexed block and must repeat the denial."""
         return self.tip.is_pending() or self.final.is_pending()
 
-    def seconds_left(self, now: float) -> float:
+    def get_seconds_until_poll(self, now: float) -> float:
         """Return the seconds until the block in doubt is polled again; 0 if a poll is due."""
-        return max(self.tip.seconds_left(now), self.final.seconds_left(now))
+        return max(self.tip.get_seconds_until_poll(now), self.final.get_seconds_until_poll(now))
 
 
 @dataclass(frozen=True, slots=True)

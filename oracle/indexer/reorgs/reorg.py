@@ -195,7 +195,7 @@ def _rewind_tables(
     for hook in hooks:
         hook.on_rewind(uow, number, stamp)
     uow.outbox.intents.expire_intents_above(number, stamp)
-    # Only a user rewinds below the final block, which then becomes the ancestor.
+    # Only a user can rewind below the final block; the ancestor then becomes the final block.
     is_below_final = cursor.final_number is not None and number < cursor.final_number
     uow.cursor.move_to(block, block if is_below_final else None, cursor.epoch)
     depth = cursor.number - number
@@ -350,7 +350,7 @@ def check_for_reorg(
     if cursor is None:
         return False, None
     fork_watch = fork_context.fork_watch
-    if fork_watch.seconds_left(fork_context.now):
+    if fork_watch.get_seconds_until_poll(fork_context.now):
         return True, None
     if not _is_comparison_due(fork_watch, fork_context.now):
         return False, None

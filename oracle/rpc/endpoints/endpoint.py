@@ -74,7 +74,7 @@ class EndpointStatus:
     # Only an operator ends the quarantine: the endpoint was proven wrong.
     needs_readmission: bool = False
     release_check_at: float = 0.0
-    # A block that it must show before it is released, in addition to the pool's checkpoints.
+    # A block that the endpoint must return before its release, besides the pool's checkpoints.
     release_checkpoint: Checkpoint | None = None
     # Until when other endpoints are preferred, and when to check for recovery (None if recovered).
     degraded_until: float = 0.0

@@ -218,7 +218,7 @@ class EndpointHealth:
         Raises:
             RpcError: the endpoint is in backoff, or a response is missing.
         """
-        backoff_seconds = self.backoff_seconds_left()
+        backoff_seconds = self.get_backoff_seconds()
         if backoff_seconds > 0 and not ignore_backoff:
             raise RpcError(
                 self.name, ErrorKind.BACKOFF, f"no requests for another {backoff_seconds:.1f} s"
@@ -243,9 +243,9 @@ class EndpointHealth:
             self.rate_limiter.record_success(call_count)
         return results
 
-    def backoff_seconds_left(self) -> float:
+    def get_backoff_seconds(self) -> float:
         """Return the seconds until the sending side may use the endpoint again, 0 if at once."""
-        return max(self.backoff.seconds_left(), self.rate_limiter.get_blocked_seconds())
+        return max(self.backoff.get_remaining_seconds(), self.rate_limiter.get_blocked_seconds())
 
     def _start_backoff(self, error: RpcError) -> None:
         """Start a backoff if the error is a rate limit or a slow response, else do nothing."""

@@ -31,7 +31,7 @@ class Backoff:
         self._until: float | None = None
         self._refusals = 0
 
-    def seconds_left(self) -> float:
+    def get_remaining_seconds(self) -> float:
         """Return the seconds until the endpoint may be used; 0 if it may be used now."""
         return 0.0 if self._until is None else max(0.0, self._until - self._clock())
 

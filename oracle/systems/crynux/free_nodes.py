@@ -130,7 +130,7 @@ class FreeNodes:
         for index in range(search.seen_count, len(self._came)):
             node, search.seen_count = self._came[index], index + 1
             address = node.address
-            if self._free.get(address) is node and self._fits(
+            if self._free.get(address) is node and self._meets_requirement(
                 node, requirement, search.counted_models
             ):
                 search.matches[address] = node
@@ -138,6 +138,8 @@ class FreeNodes:
                     return True
         return False
 
-    def _fits(self, node: Node, requirement: Requirement, counted_models: frozenset[str]) -> bool:
+    def _meets_requirement(
+        self, node: Node, requirement: Requirement, counted_models: frozenset[str]
+    ) -> bool:
         has_models = self._weighting.fallback or counted_models.issubset(node.models)
         return has_models and find_misfit_reason(node, requirement) is None

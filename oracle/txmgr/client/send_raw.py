@@ -18,8 +18,8 @@ class SendOutcome(StrEnum):
     """The classified response of an endpoint; the transaction is watched after any outcome."""
 
     SENT = "sent"
-    ALREADY = "already"  # in the pool already: as good as sent
-    NONCE_TOO_LOW = "nonce_too_low"  # one of our hashes, or a foreign one, has been mined
+    ALREADY = "already"  # already in the pool; counts as sent
+    NONCE_TOO_LOW = "nonce_too_low"  # a transaction with this nonce was mined
     NONCE_TOO_HIGH = "nonce_too_high"
     UNDERPRICED_REPLACEMENT = "underpriced_replacement"  # the earlier attempt stays in the pool
     UNDERPRICED = "underpriced"

@@ -164,7 +164,7 @@ def test_revert_is_final_and_next_endpoint_is_not_requested(
     assert other.asked == []
     has_output = revert["error"]["data"] is not None
     assert raised.value.data == ("0x1234" if has_output else None)
-    assert lines.callers[0].endpoint.health.backoff.seconds_left() == 0
+    assert lines.callers[0].endpoint.health.backoff.get_remaining_seconds() == 0
 
 
 def test_refusal_by_one_endpoint_is_reported_when_another_returns_nothing(
@@ -197,10 +197,10 @@ def test_timeouts_increase_backoff_of_endpoint(one: Endpoint):
         for _ in range(3):
             with pytest.raises(RpcError, match="no response in time"):
                 line.request("eth_blockNumber")
-            rests.append(line.endpoint.health.backoff.seconds_left())
+            rests.append(line.endpoint.health.backoff.get_remaining_seconds())
             with pytest.raises(RpcError, match="backoff"):
                 line.request("eth_blockNumber")
-            now[0] += line.endpoint.health.backoff.seconds_left()
+            now[0] += line.endpoint.health.backoff.get_remaining_seconds()
     # 1, 2 and 4 s, of which half is drawn by lot.
     assert [
         0.5 <= backoff_seconds / 2**place <= 1 for place, backoff_seconds in enumerate(rests)
@@ -211,11 +211,11 @@ def test_timeouts_increase_backoff_of_endpoint(one: Endpoint):
 def test_backoff_is_capped_at_five_minutes():
     backoff = Backoff(lambda: 0.0, lambda: 0.0)
     backoff.start(86_400.0)
-    assert backoff.seconds_left() == 300
+    assert backoff.get_remaining_seconds() == 300
     backoff.reset()
     backoff.start(None)
     # Half of it is drawn by lot.
-    assert backoff.seconds_left() == 0.5
+    assert backoff.get_remaining_seconds() == 0.5
 
 
 def test_gas_limit_error_with_any_code_is_not_treated_as_rate_limit(
@@ -224,7 +224,7 @@ def test_gas_limit_error_with_any_code_is_not_treated_as_rate_limit(
     one.says = error("Transaction gas limit exceeds block gas limit", -32005)
     with pytest.raises(CallRefusedError):
         line.request("eth_sendRawTransaction", "0x")
-    assert line.endpoint.health.backoff.seconds_left() == 0
+    assert line.endpoint.health.backoff.get_remaining_seconds() == 0
 
 
 def test_endpoint_refusing_batches_gets_single_requests_afterwards(

@@ -61,7 +61,7 @@ def test_broadcast_ignores_backoff_and_does_not_extend_it(one: Endpoint):
     assert methods(one) == ["eth_blockNumber", "eth_sendRawTransaction"]
     assert error is not None
     assert error.kind is ErrorKind.THROTTLED
-    assert endpoint.health.backoff.seconds_left() == 10
+    assert endpoint.health.backoff.get_remaining_seconds() == 10
     pool.close()
 
 

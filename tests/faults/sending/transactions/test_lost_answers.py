@@ -233,12 +233,12 @@ def test_case_f26_backoff_without_retry_after_doubles_up_to_one_minute(
     for _ in range(9):
         with contextlib.suppress(TransientError):
             line.request("eth_blockNumber")
-        rests.append(line.endpoint.health.backoff.seconds_left())
-        clock.now += line.endpoint.health.backoff.seconds_left()
+        rests.append(line.endpoint.health.backoff.get_remaining_seconds())
+        clock.now += line.endpoint.health.backoff.get_remaining_seconds()
     assert rests == [1, 2, 4, 8, 16, 32, 60, 60, 60]
     first.heal()
     line.request("eth_blockNumber")
-    assert line.endpoint.health.backoff.seconds_left() == 0
+    assert line.endpoint.health.backoff.get_remaining_seconds() == 0
 
 
 def test_case_f27_transaction_reported_failed_by_relay_keeps_its_nonce(
