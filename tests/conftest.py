@@ -1,4 +1,4 @@
-"""Fixtures for every floor: real databases, and logging as it was."""
+"""Settings of pytest and Hypothesis, and fixtures that restore the process after each test."""
 
 import gc
 import logging
@@ -12,18 +12,18 @@ from hypothesis import HealthCheck, Phase, settings
 
 from tests.support.examples import BOUNDED, MOST, QUICK, UNSHRUNK, is_bounded, is_quick
 
-# Also where Python is told to keep none: every process would make the asserts of 400 files explain
-# themselves anew, which takes longer than most tests.
+# Also where the environment forbids bytecode: every process would rewrite the asserts of 600 files
+# again.
 sys.dont_write_bytecode = False
 
 pytest_plugins = ["tests.support.databases", "tests.support.leaks", "tests.support.suites"]
 
-# How fast a shared machine draws examples says nothing about us. CI plays the same examples every
-# time, so that it is red only for what a change did; everywhere else they are new ones.
+# Deadlines and health checks would measure the machine. In CI the examples are the same in every
+# run, so that only a change can make it fail; everywhere else they are new ones.
 settings.register_profile(
     "house",
     deadline=None,
-    # Fixtures here give a fresh database for every example, or none.
+    # Fixtures of a function return a new database for every example, or none.
     suppress_health_check=[
         HealthCheck.too_slow,
         HealthCheck.data_too_large,
@@ -42,40 +42,42 @@ settings.register_profile(
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Before the tests are imported, which say how many examples they want.
+    """Select the number of examples, before the tests that use it are imported.
 
-    What is named by hand, the night (which plays every property again) and the mutants play all
-    of them.
+    Tests selected by name, the night and the mutants run all examples.
     """
     if is_bounded(config):
         settings.load_profile(QUICK if is_quick(config) else BOUNDED)
 
 
 def pytest_collection_finish() -> None:
-    """Half a million objects are there when tests begin, and stay: no collector looks again."""
+    """Exclude what exists now from garbage collection, and collect less often than by default.
+
+    A full collection takes half a second, which is longer than most tests.
+    """
     gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
-# Python's own. py_ecc, which web3 brings, raises it to what no C stack bears: a test that reads
-# deeply nested JSON would then end the interpreter (`entrypoints.cli` puts it back as well).
-_MOST_FRAMES = 1000
+# Python's default. py_ecc, which web3 imports, raises it beyond what the C stack holds. Deeply
+# nested JSON would then end the interpreter; `entrypoints.cli` resets it as well.
+_MAX_FRAMES = 1000
 
 
 @pytest.fixture(autouse=True)
-def frames_as_many_as_the_stack_bears() -> None:
-    """Whoever was imported meanwhile."""
-    sys.setrecursionlimit(_MOST_FRAMES)
+def default_recursion_limit() -> None:
+    sys.setrecursionlimit(_MAX_FRAMES)
 
 
 @pytest.fixture(scope="session")
 def bounded(request: pytest.FixtureRequest) -> bool:
-    """Whether to die, stall and lie at the first of each kind of place, not everywhere."""
+    """Return whether crashes and lies are tested only at the first of each kind of place."""
     return is_bounded(request.config)
 
 
 @pytest.fixture(autouse=True)
-def logging_as_before() -> Iterator[None]:
-    """A command sets logging up for its process, which here is everybody's."""
+def restored_logging() -> Iterator[None]:
+    """Restore the logging of the process, which commands configure."""
     handlers, level = logging.root.handlers[:], logging.root.level
     yield
     logging.root.handlers[:] = handlers

@@ -104,12 +104,14 @@ def test_compilation_error_leaves_artifacts_unchanged(copy: Path):
     assert list((copy / "abi").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_unknown_contract_name_is_rejected(copy: Path):
     refused = build(copy, "Nowhere")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "no contract Nowhere" in refused.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", ["--layout", "--standard-json"])
 def test_flag_that_prints_one_contract_needs_its_name(flag: str):
     refused = build(ROOT, flag)

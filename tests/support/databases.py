@@ -10,12 +10,40 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import URL, Engine
+from sqlalchemy.util import LRUCache
 
+from oracle.store import engine as store_engine
 from oracle.store.database import Store
 from oracle.store.schema import migrate
 from tests.support.postgresql import Replica, Server, find_programs
+
+_MAX_STATEMENTS = 5_000
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_statements() -> Iterator[None]:
+    """Let all SQLite engines of the process share the statements that SQLAlchemy compiled.
+
+    An engine keeps them by its dialect, so each test would compile every statement again, which
+    takes a fifth of the time of the tests of the indexer.
+    """
+    create_engine, shared = store_engine._create_sqlite_engine, LRUCache[Any, Any](_MAX_STATEMENTS)
+    dialects: list[Any] = []
+
+    def create_sharing_engine(url: URL) -> Engine:
+        engine = create_engine(url)
+        dialects.append(engine.dialect)
+        engine.dialect, engine._compiled_cache = dialects[0], shared
+        del dialects[1:]
+        return engine
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store_engine, "_create_sqlite_engine", create_sharing_engine)
+        yield
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])

@@ -1,4 +1,4 @@
-"""The number of Hypothesis examples: ten in the quick suite, 15 in CI, all in the night."""
+"""The number of Hypothesis examples: five in the quick suite, 15 in CI, all in the night."""
 
 import pytest
 from hypothesis import settings
@@ -7,7 +7,7 @@ from hypothesis import settings
 QUICK, BOUNDED = "quick", "bounded"
 # For runs that only need to know whether a test fails: no search for the smallest example.
 UNSHRUNK = "unshrunk"
-MOST = {QUICK: 10, BOUNDED: 15}
+MOST = {QUICK: 5, BOUNDED: 15}
 
 
 def is_quick(config: pytest.Config) -> bool:

@@ -313,8 +313,10 @@ class ScriptedChain(ChainSource):
         return self.names
 
     def _number_rounds(self, events: Sequence[Event]) -> Iterator[Event]:
-        logs = (log for block in self.blocks for log in block.logs)
-        number = sum(is_round(log) for log in logs)
+        if not any(isinstance(event, RoundAccepted) for event in events):
+            yield from events
+            return
+        number = sum(is_round(log) for block in self.blocks for log in block.logs)
         for event in events:
             if isinstance(event, RoundAccepted):
                 number += 1

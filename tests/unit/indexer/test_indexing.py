@@ -39,7 +39,9 @@ def test_indexing_history_stores_scores_kickouts_and_rounds(new_store: NewStore)
             assert uow.rounds.list_accepted()
 
 
-@pytest.mark.parametrize("rules", [RULES, replace(RULES, close="terminal")])
+@pytest.mark.parametrize(
+    "rules", [pytest.param(RULES, marks=pytest.mark.slow), replace(RULES, close="terminal")]
+)
 def test_window_size_does_not_change_state(new_store: NewStore, rules: Rules):
     dumps = []
     for most_blocks in (3, 50, 1_000):
@@ -55,6 +57,7 @@ def test_window_size_does_not_change_state(new_store: NewStore, rules: Rules):
     assert dumps[0] == dumps[1] == dumps[2]
 
 
+@pytest.mark.slow
 def test_following_blocks_equals_backfill(new_store: NewStore):
     with new_store() as store:
         follower = Follower(ScriptedChain(), store)

@@ -1,5 +1,7 @@
 """A process that dies anywhere leaves either nothing of a step or all of it."""
 
+import pytest
+
 from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.loop import ingest_next_window
 from oracle.indexer.reorgs.reorg import RewindResult
@@ -12,6 +14,7 @@ from tests.support.txmgr.stores import NewStore
 BLOCKS = Traffic(2).blocks(50)
 
 
+@pytest.mark.slow
 def test_interrupted_window_write_leaves_previous_state(store: Store, new_store: NewStore):
     chain = mined(BLOCKS[:40])
     follower = Follower(chain, store)

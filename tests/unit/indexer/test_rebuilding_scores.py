@@ -164,6 +164,7 @@ def test_daemon_continues_after_rebuild(store: Store, new_store: NewStore):
         assert follower.dump() == fresh.dump()
 
 
+@pytest.mark.slow
 @pytest.mark.nightly
 def test_interrupted_rebuild_leaves_previous_state(store: Store):
     follower = followed(store, blocks=20)

@@ -183,6 +183,7 @@ def test_rewind_ignores_snapshots_of_previous_fork(store: Store, new_store: NewS
     assert follower.dump() == fresh_dump(new_store, up_to(follower.chain, DEEP), RULES)
 
 
+@pytest.mark.slow
 def test_rewind_under_other_rules_uses_no_snapshot(store: Store, new_store: NewStore):
     other_rules = replace(RULES, name="other", pool_size=2)
     with small_snapshots(7):
@@ -249,6 +250,7 @@ def test_rewind_with_damaged_logs_below_snapshot_is_rejected(store: Store):
     assert follower.dump() == before
 
 
+@pytest.mark.slow
 def test_rewind_skips_snapshot_that_lacks_a_changed_task(
     store: Store, new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ):

@@ -243,6 +243,7 @@ def test_history_without_events_in_the_block_range_is_rejected(tmp_path):
             write_history(events if first or last else [], path, first, last)
 
 
+@pytest.mark.slow
 def test_history_of_several_chunks_is_read_back_unchanged(tmp_path):
     history = History()
     for number in range(EVENTS_PER_CHUNK + 1):

@@ -44,6 +44,7 @@ def test_total_node_earnings_equal_total_creator_payments(name, rules, seed):
     )
 
 
+@pytest.mark.slow
 @examples(10)
 @given(NAMES, SYSTEMS, st.integers(0, 10**6))
 def test_same_seed_produces_the_same_result(name, rules, seed):

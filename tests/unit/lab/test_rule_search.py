@@ -47,6 +47,7 @@ def test_error_for_an_invalid_goal_names_it(text, said):
         Goal.parse(text)
 
 
+@pytest.mark.slow
 def test_search_returns_the_nearest_trial_within_max_trials():
     values = {"weight_floor": ["0", "0.01", "1"], "tau_seconds": ["900", "3600"]}
     search_plan = SearchPlan(

@@ -15,6 +15,7 @@ pytest.importorskip("pyarrow")
 from oracle.indexer.rules_binding import bind_or_check_rules
 from oracle.queries.parquet.parquet_export import export_blocks, load_export_source
 from oracle.queries.parquet.parquet_folder import ParquetFolder
+from oracle.store.database import Store
 from tests.support.scripted import ScriptedReader
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "parquet.md"
@@ -22,10 +23,11 @@ QUERIES = re.findall(r"```sql\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 
 
-@pytest.fixture
-def nodes(new_sqlite_store, tmp_path, monkeypatch):
-    """All nodes as they are in the end; the history is exported in two runs, and at hand."""
-    with new_sqlite_store() as store:
+@pytest.fixture(scope="module")
+def exported(new_sqlite_database, tmp_path_factory):
+    """Return a folder with a history that was exported in two runs, and its nodes at the end."""
+    working_folder = tmp_path_factory.mktemp("exported")
+    with Store.open(new_sqlite_database()) as store:
         chain = mined(Traffic(5).blocks(60))
         chain.finality_depth = 0
         follower = Follower(chain, store)
@@ -35,12 +37,19 @@ def nodes(new_sqlite_store, tmp_path, monkeypatch):
             with store.transaction() as uow:
                 bind_or_check_rules(uow, RULES)
                 folder = ParquetFolder.open_for_append(
-                    tmp_path / "history", load_export_source(uow, ScriptedReader()), 20
+                    working_folder / "history", load_export_source(uow, ScriptedReader()), 20
                 )
             export_blocks(folder, store, ScriptedReader(), lambda *_: None)
-        monkeypatch.chdir(tmp_path)
         with store.read_transaction() as uow:
-            yield list(uow.nodes.iterate_all())
+            return working_folder, list(uow.nodes.iterate_all())
+
+
+@pytest.fixture
+def nodes(exported, monkeypatch):
+    """Return the exported nodes; the working folder is that of the export."""
+    working_folder, exported_nodes = exported
+    monkeypatch.chdir(working_folder)
+    return exported_nodes
 
 
 def answers(number):

@@ -89,6 +89,7 @@ def test_invalid_candidates_are_rejected(candidates):
         draw_nodes(candidates, bytes(32), 1)
 
 
+@pytest.mark.slow
 def test_frequencies_of_many_draws_follow_weights():
     weights = {node_address(str(weight)): weight for weight in (1, 2, 3, 5, 8, 13)}
     firsts, seconds = dict.fromkeys(weights, 0), dict.fromkeys(weights, 0)
