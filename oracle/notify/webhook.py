@@ -121,9 +121,14 @@ class Webhook:
             raise NotDeliveredError(f"{self._host}: the host name cannot be resolved") from error
         addresses = [str(info[0]) for *_, info in address_infos]
         if not addresses or not all(map(is_public_address, addresses)):
+            # A subscriber cannot change the operator's settings.
+            remedy = (
+                "set allow_private = true to permit it"
+                if self._endpoint.shown_as is None
+                else "subscribe with the URL of a host that can be reached from the internet"
+            )
             raise NotDeliveredError(
-                f"{self._host}: the host has an address that is not public; set allow_private = "
-                "true to permit it"
+                f"{self._host}: the host has an address that is not public; {remedy}"
             )
         return addresses[0]
 

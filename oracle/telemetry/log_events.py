@@ -116,7 +116,8 @@ LOG_EVENTS: Mapping[str, str] = {
     "subscription_created": "The owner of a node subscribed to its notices. The address of the "
     "webhook or mailbox is not logged.",
     "subscription_ended": "The daemon ended the subscription of a node's owner for the reason in "
-    "`reason`, which the owner can list. Nothing to do, unless the reason is yours.",
+    "`reason`, which the owner can list. Nothing to do, unless the reason is yours: for a webhook "
+    "in your own network, set `subscriptions.allow_private`.",
     "step_completed": "A step of the daemon changed something; the fields list the changes.",
     "step_failed": "A step failed and is retried. Logged at the 1st, 2nd, 4th, 8th … consecutive "
     "failure.",

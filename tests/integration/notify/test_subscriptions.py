@@ -243,6 +243,8 @@ def test_private_address_gets_no_challenge_unless_operator_allows_it(owner: Owne
     assert owner.told.receiver.got == []
     (entry,) = owner.request("list").json()["subscriptions"]
     assert "not public" in entry["reason"]
+    # The owner cannot change the operator's settings.
+    assert "allow_private" not in entry["reason"]
 
 
 def test_secret_parts_of_target_appear_nowhere(owner: Owner, capfd, caplog):
