@@ -38,13 +38,14 @@ class ObjectionDelay:
 
     `until` is the block time at which the delay ends without an answer, or None if only an answer
     ends it. `objection` is None while the owner may still object. With `is_unanswered`, the
-    operator should have answered by now.
+    operator should have answered by now; with `is_accepted`, the operator has accepted it.
     """
 
     reason: str
     until: int | None
     objection: Objected | None = None
     is_unanswered: bool = False
+    is_accepted: bool = False
 
 
 def load_objection_check(
@@ -153,7 +154,7 @@ def _find_delay_after_answer(
     if not answer.is_accepted:
         return None
     reason = f"this reporter accepted objection {objection.seq}: {answer.because}"
-    return ObjectionDelay(reason, None, objection)
+    return ObjectionDelay(reason, None, objection, is_accepted=True)
 
 
 def _find_delay_after_check(

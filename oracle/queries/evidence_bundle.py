@@ -23,6 +23,11 @@ from oracle.kickouts.kickout_cases import load_kickout_evidence
 from oracle.queries.answers import AddressText, ApiModel, HashText, LogPlace, load_event_sources
 from oracle.queries.explain import EventArchive
 from oracle.queries.node_proof import NodeProofDetail, load_accepted_round, prove_node
+from oracle.queries.objection_models import (
+    ObjectionEntry,
+    ObjectionView,
+    build_objection_entries,
+)
 from oracle.quorum.statements import list_round_statements
 from oracle.reporting.recompute import find_as_of_block
 from oracle.store.database import UnitOfWork
@@ -109,6 +114,10 @@ class EvidenceBundle(ApiModel):
     evidence: str | None = Field(
         description="Text of the evidence file, if the leaf states that a kickout is due."
     )
+    objections: list[ObjectionEntry] = Field(
+        description="The objections to the kickout that the leaf states, oldest first; no check "
+        "of the bundle depends on them."
+    )
     events: list[dict[str, JsonValue]] = Field(
         description="All events about the tasks and groups of these scores up to the as-of block."
     )
@@ -148,6 +157,7 @@ def build_evidence_bundle(
             holds_kickouts=archive.reader.holds_kickouts,
             scores=[_build_score(entry, creators.get(entry.task)) for entry in scores],
             evidence=evidence,
+            objections=_load_objections(archive, uow, address, proof.leaf.kickout_due_since),
             events=[json.loads(event_to_json(event)) for event in events],
             logs=logs,
         )
@@ -181,6 +191,18 @@ def _load_evidence(
     if not justifies_kickout(entries, policy.rules):
         return (), None
     return entries, load_kickout_evidence(uow, policy, intervals[-1]).text
+
+
+def _load_objections(
+    archive: EventArchive, uow: UnitOfWork, node: Address, due_since: int | None
+) -> list[ObjectionEntry]:
+    objections = [
+        objection
+        for objection in uow.objections.list_for_nodes([node])
+        if objection.due_since == due_since
+    ]
+    view = ObjectionView(archive.kickout_policy, archive.objection_terms)
+    return build_objection_entries(uow, objections, view)
 
 
 def _load_events(

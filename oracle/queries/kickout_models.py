@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import Field
 
 from oracle.bindings.qos_roots import KickBucket
-from oracle.domain.reports.expulsions import NO_TARGET
+from oracle.domain.reports.expulsions import NEVER_EXPIRES, NO_TARGET
 from oracle.domain.reports.lanes import decode_qos
 from oracle.domain.reports.node_kicks import KickState, NodeKick
 from oracle.kickouts.kickout_cases import KickoutCase
@@ -32,6 +32,9 @@ class ContractKickout(ApiModel):
         description="Keccak-256 of the scores behind the accusation; null if never accused."
     )
     ready_at: int | None = Field(description="Time from which it may be executed, unix seconds.")
+    expelled_until: int | None = Field(
+        description=f"Unix seconds; {NEVER_EXPIRES}: for good; null if never expelled."
+    )
     reason: str | None = Field(
         description="Revert data of the network, which refused the kickout, as hex."
     )
@@ -48,7 +51,6 @@ class KickoutRecord(NodeKickout):
 
     accused_at: LogPlace | None
     executed_at: LogPlace | None
-    expelled_until: int | None = Field(description="Unix seconds.")
 
 
 class KickoutEntry(ApiModel):
@@ -120,6 +122,7 @@ def build_contract_kickout(kick: NodeKick) -> ContractKickout:
         due_since=None if accusation is None else accusation.due_since,
         evidence=None if accusation is None else accusation.evidence,
         ready_at=None if accusation is None else accusation.ready_at,
+        expelled_until=None if expulsion is None else expulsion.expires_at,
         reason=None if expulsion is None or not expulsion.refusals else expulsion.reason,
     )
 

@@ -94,11 +94,13 @@ def format_headline(summary: NodeSummary) -> str:
         return (
             f"To be kicked out {_format_delay(summary.kick_at - summary.time)}, unless its "
             "scores rise."
+            if summary.node_scores.is_kickout_due
+            else "Accused, but its scores have risen: no kickout once the next round shows that."
         )
     if summary.node_scores.is_kickout_due:
         return (
-            f"To be kicked out: {_format_last_tasks(summary)} brought "
-            f"{format_two_decimals(summary.points)} on average."
+            f"A kickout is due: {_format_last_tasks(summary)} brought "
+            f"{format_two_decimals(summary.points)} points on average."
         )
     if summary.kickout is not None and summary.kickout.is_near:
         return format_kickout_outlook(summary.kickout)

@@ -9,8 +9,10 @@ from oracle.domain.events.oracle_events import Objected
 from oracle.domain.fold.working_set import KickoutDue
 from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_review import KickoutPolicy
+from oracle.domain.reports.node_kicks import EXPELLED_STATES, NodeKick
 from oracle.domain.reports.objection_terms import ObjectionTerms
 from oracle.domain.reports.objections import (
+    ObjectionCheck,
     ObjectionReason,
     ObjectionVerdict,
     select_counting_objection,
@@ -44,6 +46,7 @@ class ObjectionEntry(ApiModel):
     at: LogPlace
     time: int = Field(description="Block time, unix seconds.")
     is_due: bool = Field(description="Whether that kickout is still due.")
+    is_executed: bool = Field(description="Whether that kickout was executed on the chain.")
     is_counted: bool = Field(
         description="Whether it may delay this reporter's accusation: it is the first objection "
         "to this kickout, and was made in time."
@@ -54,6 +57,10 @@ class ObjectionEntry(ApiModel):
     )
     finding: str | None = Field(description="What the check found; null if nothing was checked.")
     answer: AnswerEntry | None = Field(description="null if this reporter has not answered.")
+    answer_until: int | None = Field(
+        description="Block time by which the operator should answer, unix seconds; null if it "
+        "waits for no answer."
+    )
 
 
 class ObjectionDelayEntry(ApiModel):
@@ -67,6 +74,7 @@ class ObjectionDelayEntry(ApiModel):
     objection: int | None = Field(
         description="Number of the objection; null if the owner may still object."
     )
+    is_accepted: bool = Field(description="Whether the operator has accepted the objection.")
 
 
 class ObjectionAnswered(ApiModel):
@@ -120,6 +128,7 @@ def build_objection_entries(
         (answer.node, answer.due_since): answer for answer in uow.objections.list_answers(nodes)
     }
     all_objections = uow.objections.list_for_nodes(nodes)
+    kicks = uow.rounds.get_kicks(nodes)
     entries = []
     for objection in objections:
         node, due_since = objection.node, objection.due_since
@@ -128,6 +137,11 @@ def build_objection_entries(
         if is_due:
             check = load_objection_check(uow, view.policy, intervals[node], objection.reason)
         of_node = [counted for counted in all_objections if counted.node == node]
+        answer = answers.get((node, due_since))
+        is_counted = (
+            view.terms is not None
+            and select_counting_objection(of_node, due_since, view.terms) == objection
+        )
         entries.append(
             ObjectionEntry(
                 node=node,
@@ -138,14 +152,35 @@ def build_objection_entries(
                 at=place_by_position[objection.at],
                 time=objection.time,
                 is_due=is_due,
-                is_counted=view.terms is not None
-                and select_counting_objection(of_node, due_since, view.terms) == objection,
+                is_executed=_is_executed(kicks.get(node), due_since),
+                is_counted=is_counted,
                 verdict=None if check is None else check.verdict.value,
                 finding=None if check is None else check.finding,
-                answer=_build_answer(answers.get((node, due_since))),
+                answer=_build_answer(answer),
+                answer_until=_find_answer_deadline(objection, check, view.terms)
+                if is_counted and answer is None
+                else None,
             )
         )
     return entries
+
+
+def _is_executed(kick: NodeKick | None, due_since: int) -> bool:
+    return (
+        kick is not None
+        and kick.state in EXPELLED_STATES
+        and kick.accusation is not None
+        and kick.accusation.due_since == due_since
+    )
+
+
+def _find_answer_deadline(
+    objection: Objected, check: ObjectionCheck | None, terms: ObjectionTerms | None
+) -> int | None:
+    """Return until when a counted objection waits for an answer; None: it needs none."""
+    if check is None or check.verdict is ObjectionVerdict.REFUTED or terms is None:
+        return None
+    return objection.time + terms.answer
 
 
 def load_delay_entries(
@@ -168,6 +203,7 @@ def load_delay_entries(
             reason=delay.reason,
             until=delay.until,
             objection=None if delay.objection is None else delay.objection.seq,
+            is_accepted=delay.is_accepted,
         )
         for node, delay in delays.items()
     }
@@ -182,11 +218,8 @@ def count_unanswered_objections(uow: UnitOfWork, view: ObjectionView) -> int:
         return 0
     nodes = [interval.node for interval in find_due_intervals(uow, view.policy.rules)]
     objections = uow.objections.list_for_nodes(nodes)
-    return sum(
-        entry.is_counted and entry.is_due and not entry.answer
-        for entry in build_objection_entries(uow, objections, view)
-        if entry.verdict != ObjectionVerdict.REFUTED.value
-    )
+    entries = build_objection_entries(uow, objections, view)
+    return sum(entry.answer_until is not None for entry in entries)
 
 
 def _build_answer(answer: ObjectionAnswer | None) -> AnswerEntry | None:
@@ -206,6 +239,8 @@ def describe_objection_state(entry: ObjectionEntry) -> str:
     if entry.answer is not None:
         verb = "accepted" if entry.answer.is_accepted else "declined"
         return f"{verb} by this reporter: {entry.answer.because}"
+    if entry.is_executed:
+        return "the kickout was executed"
     if not entry.is_due:
         return "the kickout is no longer due"
     if not entry.is_counted:

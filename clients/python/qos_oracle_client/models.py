@@ -185,6 +185,8 @@ class ContractKickout(TypedDict):
     """Keccak-256 of the scores behind the accusation; null if never accused."""
     ready_at: int | None
     """Time from which it may be executed, unix seconds."""
+    expelled_until: int | None
+    """Unix seconds; 1099511627775: for good; null if never expelled."""
     reason: str | None
     """Revert data of the network, which refused the kickout, as hex."""
 
@@ -317,6 +319,8 @@ class EvidenceBundle(TypedDict):
     """The scores in the leaf's pool, oldest first."""
     evidence: str | None
     """Text of the evidence file, if the leaf states that a kickout is due."""
+    objections: list["ObjectionEntry"]
+    """The objections to the kickout that the leaf states, oldest first; no check of the bundle depends on them."""
     events: list[dict[str, "JsonValue"]]
     """All events about the tasks and groups of these scores up to the as-of block."""
     logs: list["BundleLog"]
@@ -509,6 +513,10 @@ class KickoutProgress(TypedDict):
     """Mean of these scores, in points; null without scores."""
     below: str
     """Kickout is due below this mean, in points."""
+    obstacle: str | None
+    """Why no account can accuse the node of the due kickout; null if accounts can, once a round states it, or none is due."""
+    object_until: int | None
+    """Last block time at which an objection may delay the accusation, unix seconds; null if no kickout is due, or objections are not indexed."""
     on_chain: "ContractKickout | None"
     """null if it was never accused."""
 
@@ -525,13 +533,13 @@ class KickoutRecord(TypedDict):
     """Keccak-256 of the scores behind the accusation; null if never accused."""
     ready_at: int | None
     """Time from which it may be executed, unix seconds."""
+    expelled_until: int | None
+    """Unix seconds; 1099511627775: for good; null if never expelled."""
     reason: str | None
     """Revert data of the network, which refused the kickout, as hex."""
     node: str
     accused_at: "LogPlace | None"
     executed_at: "LogPlace | None"
-    expelled_until: int | None
-    """Unix seconds."""
 
 
 class LaneOnChain(TypedDict):
@@ -977,6 +985,8 @@ class ObjectionDelayEntry(TypedDict):
     """Block time at which the delay ends without an answer, unix seconds; null if only an answer of the operator ends it."""
     objection: int | None
     """Number of the objection; null if the owner may still object."""
+    is_accepted: bool
+    """Whether the operator has accepted the objection."""
 
 
 class ObjectionEntry(TypedDict):
@@ -996,6 +1006,8 @@ class ObjectionEntry(TypedDict):
     """Block time, unix seconds."""
     is_due: bool
     """Whether that kickout is still due."""
+    is_executed: bool
+    """Whether that kickout was executed on the chain."""
     is_counted: bool
     """Whether it may delay this reporter's accusation: it is the first objection to this kickout, and was made in time."""
     verdict: str | None
@@ -1004,6 +1016,8 @@ class ObjectionEntry(TypedDict):
     """What the check found; null if nothing was checked."""
     answer: "AnswerEntry | None"
     """null if this reporter has not answered."""
+    answer_until: int | None
+    """Block time by which the operator should answer, unix seconds; null if it waits for no answer."""
 
 
 class ObjectionPage(TypedDict):

@@ -115,7 +115,10 @@ def _check_incidents(reason: ObjectionReason, scores: KickoutScores) -> Objectio
     )
     count = len(scores.entries)
     kind = "network outages" if is_outage else "incidents of an application"
-    finding = f"{marked} of its {count} scores are timeouts in {kind}"
+    finding = (
+        f"{marked} of the {count} scores behind the kickout are timeouts in {kind}; "
+        f"{-(-count // _MIN_MARKED_PART)} would support the objection"
+    )
     is_supported = marked > 0 and marked * _MIN_MARKED_PART >= count
     verdict = ObjectionVerdict.SUPPORTED if is_supported else ObjectionVerdict.OPEN
     return ObjectionCheck(verdict, finding)

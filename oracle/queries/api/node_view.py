@@ -4,7 +4,9 @@ from pydantic import Field
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.reports.lanes import DO_NOT_SELECT, NEVER_REPORTED
+from oracle.domain.reports.node_kicks import NodeKick
 from oracle.domain.state import Node
+from oracle.indexer.kickout_reviews import load_kickout_review
 from oracle.queries.answers import Answer, ApiModel, FixedPoint, Integer
 from oracle.queries.api.lifting import NodeLift, compute_what_if_counts
 from oracle.queries.api.node_list import load_population
@@ -51,6 +53,14 @@ class KickoutProgress(ApiModel):
         description="Mean of these scores, in points; null without scores."
     )
     below: FixedPoint = Field(description="Kickout is due below this mean, in points.")
+    obstacle: str | None = Field(
+        description="Why no account can accuse the node of the due kickout; null if accounts can, "
+        "once a round states it, or none is due."
+    )
+    object_until: int | None = Field(
+        description="Last block time at which an objection may delay the accusation, unix "
+        "seconds; null if no kickout is due, or objections are not indexed."
+    )
     on_chain: ContractKickout | None = Field(description="null if it was never accused.")
 
 
@@ -117,6 +127,7 @@ def _build_kickout_progress(
 ) -> KickoutProgress:
     rules, since = population.rules, node.kickout_due_since
     kick = snapshot.uow.rounds.get_kicks([node.address]).get(node.address)
+    terms, due_since = snapshot.source.archive.objection_terms, node.kickout_due_time
     scores, mean_score = len(node.pool), None
     required_scores, threshold = rules.pool_size, rules.kickout_below
     if rules.legacy is not None and row.legacy is not None:
@@ -127,13 +138,27 @@ def _build_kickout_progress(
     return KickoutProgress(
         is_due=row.kickout_due,
         due_since_block=None if since is None else since.block,
-        due_since=node.kickout_due_time,
+        due_since=due_since,
         scores=scores,
         pool_size=required_scores,
         mean=mean_score,
         below=threshold,
+        obstacle=_find_lasting_obstacle(snapshot, node, kick) if row.kickout_due else None,
+        object_until=None if terms is None or due_since is None else due_since + terms.window,
         on_chain=None if kick is None else build_contract_kickout(kick),
     )
+
+
+def _find_lasting_obstacle(snapshot: ApiSnapshot, node: Node, kick: NodeKick | None) -> str | None:
+    """Return why the contract rejects every accusation of a due kickout, or None."""
+    due_since = node.kickout_due_time
+    if kick is not None and due_since is not None and kick.is_spared(due_since):
+        return "the vetoer cancelled this kickout, or the node was readmitted since"
+    if kick is not None and kick.allowed == due_since:
+        return None
+    policy = snapshot.source.archive.kickout_policy
+    reason = load_kickout_review(snapshot.uow, node, policy).hold_reason
+    return None if reason is None else f"it is held until the vetoer allows it, because {reason}"
 
 
 def _build_on_chain_score(on_chain: OnChainScores, row: NodeEntry) -> OnChainScore | None:

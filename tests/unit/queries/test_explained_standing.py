@@ -158,9 +158,7 @@ def test_departed_slashed_new_and_paused_nodes_have_their_own_headlines():
 
 def test_improvement_for_low_full_pool_gives_number_of_first_places_needed():
     summary = standing(History().joins("A").scores("A", *[0] * 40, *[5] * 10))
-    assert (
-        format_headline(summary) == "To be kicked out: its last 50 tasks brought 1.00 on average."
-    )
+    assert format_headline(summary).startswith("A kickout is due: its last 50 tasks brought 1.00")
     assert format_details(summary).startswith("At least 2.00 are needed.")
     # Each of the oldest zeros gives way to ten points; 50 are lacking.
     assert "five first places in a row would lift it above the threshold" in (

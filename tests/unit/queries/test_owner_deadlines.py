@@ -1,20 +1,56 @@
-"""Only deadlines ahead are listed, the earliest first, each with a card of the page."""
+"""Every state of a kickout has its steps, the earliest deadline first, and something to do."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
+from oracle.domain.reports.expulsions import NEVER_EXPIRES
 from oracle.queries.advice.kickout_outlook import KickoutOutlook
-from oracle.queries.owner_deadlines import list_owner_deadlines
+from oracle.queries.api.records.objection_view import PostedEntry, PostedState
+from oracle.queries.objection_models import ObjectionDelayEntry, ObjectionEntry
+from oracle.queries.owner_deadlines import describe_owner_action, list_owner_deadlines
 from tests.unit.queries.test_node_sentences import CALM, EXCLUDED, NOW, calm_but
 
 OUTLOOK = KickoutOutlook(
     scores=11, seconds=7_200, recent_scores=20, first_places=2, second_places=6
 )
+OBJECTION = ObjectionEntry.model_construct(
+    seq=4, due_since=NOW - 50, time=NOW - 20, answer=None,
+    is_due=True, is_counted=True, is_executed=False,
+    verdict="supported", finding="one creator decides it",
+)  # fmt: skip
+POSTED = PostedEntry(
+    seq=4, due_since=NOW - 50, received_at=NOW - 9, state=PostedState.WAITING, ended_reason=None
+)
+
+
+def view_with(
+    *objections: ObjectionEntry,
+    delay: ObjectionDelayEntry | None = None,
+    state: str = "selectable",
+    **kickout: Any,
+) -> Any:
+    """Return the parts of a node's view that its deadlines are made of."""
+    fields = {"due_since": None, "object_until": None, "obstacle": None, "on_chain": None}
+    return SimpleNamespace(
+        kickout=SimpleNamespace(**fields | kickout),
+        objections=list(objections),
+        objection_delay=delay,
+        row=SimpleNamespace(state=state, qos=None if state == "kicked_out" else "1"),
+    )
+
+
+def list_steps(summary, view, posted=None):
+    deadlines = list_owner_deadlines(summary, view, posted, [])
+    return [(entry.preposition, entry.time - NOW, entry.anchor) for entry in deadlines]
 
 
 def test_all_deadlines_are_listed_earliest_first():
-    summary = calm_but(**EXCLUDED, kickout=OUTLOOK, kick_at=NOW + 300)
-    deadlines = list_owner_deadlines(summary, NOW - 50, NOW + 100, [NOW + 9_000, NOW + 200])
+    summary = calm_but(**EXCLUDED, kickout=OUTLOOK, kick_at=NOW + 300, is_kickout_due=True)
+    view = view_with(due_since=NOW - 50, object_until=NOW + 100)
+    deadlines = list_owner_deadlines(summary, view, None, [NOW + 9_000, NOW + 200])
     assert [(entry.time - NOW, entry.anchor) for entry in deadlines] == [
+        (-50, "distances"),
         (41, "distances"),
         (100, "objections"),
         (200, "other-rules"),
@@ -26,14 +62,52 @@ def test_all_deadlines_are_listed_earliest_first():
 
 def test_deadlines_in_the_past_are_not_listed():
     summary = replace(CALM, kick_at=NOW - 1)
-    assert list_owner_deadlines(summary, None, NOW - 1, [NOW - 1]) == []
+    view = view_with(object_until=NOW - 1)
+    assert list_owner_deadlines(summary, view, None, [NOW - 1]) == []
 
 
-def test_due_kickout_without_accusation_comes_before_all_deadlines():
-    summary = calm_but(is_kickout_due=True)
-    deadlines = list_owner_deadlines(summary, NOW - 50, NOW + 100, [])
-    assert [(entry.preposition, entry.time - NOW) for entry in deadlines] == [
-        ("Since", -50),
-        ("Until", 100),
+def test_kickout_that_is_no_longer_due_has_no_steps():
+    assert list_steps(calm_but(is_kickout_due=False), view_with(due_since=NOW - 50)) == []
+
+
+def test_objection_replaces_the_deadline_to_object_in_each_of_its_states():
+    due = calm_but(is_kickout_due=True)
+    open_view = view_with(due_since=NOW - 50, object_until=NOW + 100)
+    assert list_steps(due, open_view)[1:] == [("Until", 100, "objections")]
+    assert list_steps(due, open_view, POSTED)[1:] == [("At", -9, "objections")]
+    ended = POSTED.model_copy(update={"state": PostedState.ENDED, "ended_reason": "late"})
+    assert list_steps(due, open_view, ended)[1:] == [
+        ("At", -9, "objections"),
+        ("Until", 100, "objections"),
     ]
-    assert list_owner_deadlines(calm_but(is_kickout_due=False), NOW - 50, None, []) == []
+    delay = ObjectionDelayEntry(reason="open", until=NOW + 500, objection=4, is_accepted=False)
+    objected = view_with(OBJECTION, delay=delay, due_since=NOW - 50, object_until=NOW + 100)
+    assert list_steps(due, objected)[1:] == [
+        ("At", -20, "objections"),
+        ("Until", 500, "objections"),
+    ]
+    deadlines = list_owner_deadlines(due, objected, None, [])
+    assert "one creator decides it" in deadlines[1].text
+
+
+def test_obstacle_of_a_held_kickout_stands_at_its_beginning():
+    due = calm_but(is_kickout_due=True)
+    (step,) = list_owner_deadlines(due, view_with(due_since=NOW - 50, obstacle="held"), None, [])
+    assert step.text.endswith("held")
+
+
+def test_executed_kickout_shows_the_end_of_the_expulsion():
+    summary, texts = calm_but(state="kicked_out"), set()
+    for expelled_until in (NOW + 60, NEVER_EXPIRES, None):
+        on_chain = SimpleNamespace(expelled_until=expelled_until)
+        view = view_with(state="kicked_out", on_chain=on_chain)
+        ends = [("At", 60, "membership")] if expelled_until == NOW + 60 else []
+        assert list_steps(summary, view) == ends
+        texts.add(describe_owner_action(summary, view))
+    assert len(texts) == 3
+
+
+def test_due_kickout_never_shows_that_nothing_has_to_be_done():
+    view = view_with(due_since=NOW - 50)
+    calm_text = describe_owner_action(CALM, view_with())
+    assert describe_owner_action(calm_but(is_kickout_due=True), view) not in {"", calm_text}

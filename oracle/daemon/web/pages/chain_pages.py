@@ -41,6 +41,7 @@ from oracle.queries.api.node_proof import is_whole_address
 from oracle.queries.api.records.draw_view import list_task_draws
 from oracle.queries.api.records.kickout_view import load_due_delays
 from oracle.queries.api.records.node_past import format_lane
+from oracle.queries.api.records.objection_view import list_objections
 from oracle.queries.api.records.task_view import build_task_answer
 from oracle.queries.api.rule_view import build_rules_answer
 from oracle.queries.api.rules_history import build_rules_history
@@ -50,6 +51,7 @@ from oracle.queries.api.source import (
     ApiSnapshot,
     NotFoundError,
 )
+from oracle.queries.objection_models import describe_objection_state
 from oracle.queries.proof_sentences import describe_summary
 from oracle.queries.text.human_numbers import (
     capitalize_first,
@@ -217,6 +219,19 @@ def render_kickouts(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     )
 
 
+def render_objections(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
+    """Show the newest objections, and which of them wait for an answer of the operator."""
+    entries = list_objections(snapshot, _NEWEST).objections
+    terms = snapshot.source.archive.objection_terms
+    return render_template(
+        "objections.html",
+        **build_frame_values(snapshot, "Objections", "/v1/objections"),
+        is_indexed=terms is not None,
+        waiting_count=sum(entry.answer_until is not None for entry in entries),
+        objections=[(entry, describe_objection_state(entry)) for entry in entries],
+    )
+
+
 def describe_scores_to_stop_kickout(snapshot: ApiSnapshot, address: Address) -> str:
     """Return a sentence on the scores that would lift a node above the kickout threshold.
 
@@ -324,6 +339,7 @@ PAGES: Mapping[str, RenderPage] = MappingProxyType({
     "/rounds": render_rounds,
     "/rounds/{number}": render_round,
     "/kickouts": render_kickouts,
+    "/objections": render_objections,
     "/draws": render_draws,
     "/draws/{key}": render_task_draws,
     "/health": render_health,

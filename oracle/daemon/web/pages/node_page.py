@@ -64,11 +64,10 @@ from oracle.queries.node_sentences import (
     NodeSummary,
     format_details,
     format_headline,
-    format_improvement,
     format_interval,
 )
 from oracle.queries.node_standing import build_node_summary
-from oracle.queries.owner_deadlines import list_owner_deadlines
+from oracle.queries.owner_deadlines import describe_owner_action, list_owner_deadlines
 from oracle.queries.proof_sentences import describe_leaf
 from oracle.queries.score_periods import list_score_periods
 from oracle.queries.text.human_numbers import (
@@ -154,11 +153,10 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         **objection_values,
         announced_times=announced_times,
         deadlines=list_owner_deadlines(
-            node_summary,
-            node.kickout_due_time,
-            objection_values["object_until"] if objection_values["may_object"] else None,
-            announced_times,
+            node_summary, node_answer, objection_values["posted"], announced_times
         ),
+        object_until=node_answer.kickout.object_until,
+        kickout_chip=_choose_kickout_chip(node_summary),
         periods=list_score_periods(history),
         **build_advice_values(advice, snapshot.source.token),
         has_evidence=request.has_evidence,
@@ -167,11 +165,19 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         charts=build_charts(history, node_summary.rules),
         marks=_build_mark_texts(history, snapshot, node_summary.rules),
         marked_timeouts=describe_marked_timeouts(history),
+        marked_scores=count_marked_scores(history, record.entries),
         ranges=list(_RANGES),
         range_name=range_name,
         proof=build_requested_proof_card(snapshot, request, node.address),
         leaf_rows=describe_leaf(build_leaf_at_cursor(snapshot, node)),
     )
+
+
+def _choose_kickout_chip(summary: NodeSummary) -> str | None:
+    """Return the state that a due kickout is shown as in place of the node's state, or None."""
+    if not summary.node_scores.is_kickout_due:
+        return None
+    return "kickout_due" if summary.kick_at is None else "accused"
 
 
 def _list_announced_times(snapshot: ApiSnapshot) -> list[int]:
@@ -221,7 +227,7 @@ def build_score_values(
         "headline": format_headline(node_summary),
         "interval": None if node_view.interval is None else format_interval(node_view.interval),
         "details": format_details(node_summary),
-        "lift": format_improvement(node_summary),
+        "action": describe_owner_action(node_summary, node_view),
         "on_chain": qos,
         "on_chain_label": chain_words,
         "exclusion": describe_exclusion(node_view),
@@ -399,6 +405,13 @@ def describe_marked_timeouts(history: NodeHistory) -> str | None:
     """Return how many timeouts of a history incidents mark, as a heading; None if none."""
     count = sum(mark.incident is not None for mark in history.marks)
     return format_marked_count(count) if count else None
+
+
+def count_marked_scores(history: NodeHistory, entries: Sequence[ScoreEntry]) -> int:
+    """Return how many of the scores that count are timeouts that incidents mark."""
+    unanswered = {entry.task for entry in entries if entry.elapsed is None}
+    marked = {mark.task for mark in history.marks if mark.incident is not None}
+    return len(unanswered & marked)
 
 
 def describe_mark(mark: HistoryMark) -> str:

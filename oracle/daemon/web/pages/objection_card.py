@@ -34,8 +34,8 @@ _LABEL_BY_REASON = {
 def build_objection_values(
     snapshot: ApiSnapshot, node: Node, entries: Sequence[ObjectionEntry]
 ) -> dict[str, Any]:
-    """Return the objections of a node, until when its owner may object, and the form's values."""
-    terms, due_since = snapshot.source.archive.objection_terms, node.kickout_due_time
+    """Return the objections of a node, whether its owner may object, and the form's values."""
+    due_since = node.kickout_due_time
     posted = _find_unlisted_post(snapshot, node)
     has_objected = any(entry.due_since == due_since for entry in entries)
     may_object = due_since is not None and not has_objected and not _is_under_way(posted)
@@ -44,7 +44,6 @@ def build_objection_values(
         "posted": posted,
         "due_since": due_since,
         "may_object": may_object,
-        "object_until": None if terms is None or due_since is None else due_since + terms.window,
         "objection_form": _build_form(snapshot, node.address, due_since)
         if due_since is not None and may_object
         else None,

@@ -69,7 +69,6 @@ def list_kickouts(snapshot: ApiSnapshot) -> KickoutPage:
                 executed_at=None
                 if kick.expulsion is None
                 else place_by_position[kick.expulsion.at],
-                expelled_until=None if kick.expulsion is None else kick.expulsion.expires_at,
             )
             for kick in reversed(kicks)
         ],

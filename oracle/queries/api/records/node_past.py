@@ -7,7 +7,7 @@ from pydantic import Field
 
 from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import format_decimal
-from oracle.domain.fold.working_set import MembershipTransition
+from oracle.domain.fold.working_set import MembershipChange, MembershipTransition, ScoreEntry
 from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.lanes import NEVER_REPORTED, decode_qos
 from oracle.queries.answers import AddressText, Answer, ApiModel, HashText, LogPlace
@@ -73,9 +73,9 @@ def build_node_past(snapshot: ApiSnapshot, address: Address) -> NodePast:
         membership=[
             PastEvent(
                 what=event.kind,
-                time=snapshot.find_block_time(event.position)
-                if event.time is None
-                else event.time,
+                time=event.time
+                if event.time is not None
+                else _find_event_time(snapshot, address, event.position),
                 place=place_by_position[event.position],
                 evidence=event.evidence,
                 round=event.round,
@@ -87,6 +87,21 @@ def build_node_past(snapshot: ApiSnapshot, address: Address) -> NodePast:
             snapshot.uow, snapshot.uow.draws.list_for_node(address, _MAX_DRAWS)
         ),
     )
+
+
+def _find_event_time(snapshot: ApiSnapshot, address: Address, position: Position) -> int | None:
+    """Return the block time of a kickout's event, or None if it is not stored.
+
+    A score or a change of membership opens and closes an interval, and both keep their time even
+    if logs and headers of the block are not stored.
+    """
+    uow, block = snapshot.uow, position.block
+    stored_events: list[ScoreEntry | MembershipChange] = [
+        *uow.scores.list_for_node_up_to(address, block, 1),
+        *uow.memberships.list_for_node(address, _MAX_EVENTS),
+    ]
+    times = [event.time for event in stored_events if event.at.block == block]
+    return times[0] if times else snapshot.find_block_time(position)
 
 
 def _list_membership_events(snapshot: ApiSnapshot, address: Address) -> Iterator[_MembershipEvent]:

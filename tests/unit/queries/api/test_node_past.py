@@ -40,9 +40,11 @@ def test_membership_changes_are_listed_newest_first(past):
     assert past.membership[2].evidence == "0x" + 64 * "e"
 
 
-def test_pause_and_quit_have_their_times(past):
-    quit_, paused = past.membership[:2]
+def test_events_have_their_times_without_headers_and_logs(past):
+    quit_, paused, _, over, due, _ = past.membership
     assert quit_.time - paused.time == 7
+    # The opening score came in the first hundred blocks, and the closing one after 60 seconds.
+    assert over.time - due.time > 60
 
 
 def test_round_with_unchanged_lane_is_omitted(past):
