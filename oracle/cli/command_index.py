@@ -55,6 +55,7 @@ COMMANDS = {
     "halt": "oracle.cli.resync.halt_commands",
     "feed": "oracle.cli.feed_commands",
     "notify": "oracle.cli.notify_commands",
+    "subscription": "oracle.cli.subscription_commands",
     "outbox": "oracle.cli.outbox_commands",
     "contract": "oracle.cli.setup.contract_commands",
     "keys": "oracle.cli.setup.key_commands",

@@ -4,6 +4,7 @@ from pydantic import Field
 
 from oracle.queries.answers import AddressText, ApiModel, HashText, Integer
 from oracle.store.notice_repository import DeliveryProgress
+from oracle.store.subscription_repository import Subscription
 
 
 class SchemaChange(ApiModel):
@@ -154,6 +155,18 @@ class NoticeDelivery(ApiModel):
     error: str | None = Field(description="null if it was delivered.")
 
 
+class SubscriptionEntry(ApiModel):
+    """A subscription of a node's owner, without the address."""
+
+    id: str
+    node: AddressText
+    channel: str
+    kinds: list[str] = Field(description="Empty: all kinds.")
+    state: str = Field(examples=["new", "unconfirmed", "active", "ended"])
+    reason: str | None = Field(description="Why it ended; null if it has not.")
+    created_at: int = Field(description="Unix seconds.")
+
+
 class NoticeRecipients(ApiModel):
     """The targets that would be sent a test message."""
 
@@ -173,6 +186,18 @@ def build_notice_target(
         if delivery_state is None or not delivery_state.tries
         else delivery_state.next_at,
         last_error=None if delivery_state is None else delivery_state.last_error,
+    )
+
+
+def build_subscription_entry(subscription: Subscription) -> SubscriptionEntry:
+    return SubscriptionEntry(
+        id=subscription.id,
+        node=subscription.node,
+        channel=subscription.channel,
+        kinds=sorted(subscription.kinds),
+        state=subscription.state.value,
+        reason=subscription.reason,
+        created_at=subscription.created_at,
     )
 
 

@@ -84,6 +84,10 @@ class SubscriptionRepository:
         """Return the subscriptions of a node, oldest first."""
         return self._select(subscription.c.node == decode_hex(node))
 
+    def list_all(self) -> list[Subscription]:
+        """Return all stored subscriptions, oldest first; ended ones are stored for a while."""
+        return self._select()
+
     def list_live(self) -> list[Subscription]:
         """Return all subscriptions that have not ended, oldest first."""
         return self._select(subscription.c.state.in_(_LIVE_STATES))

@@ -94,6 +94,8 @@ CALLED = {
     "select": ["--task", "{task}"],
     "selftest": [],
     "status": [],
+    "subscription end": ["3f0c", "--reason", "a test"],
+    "subscription list": [],
 }
 # They run a whole network; tests/integration/demo reads what a demo prints.
 BY_ITSELF = {"attack", "audit relay", "demo", "devnet"}
@@ -103,7 +105,7 @@ NOTHING_TO_DO = {
     "halt clear",
     *("objection answer", "objection sign"),
 }
-NOTHING_TO_DO |= {"rules announce"}
+NOTHING_TO_DO |= {"rules announce", "subscription end"}
 NOTHING_TO_DO |= {"endpoint readmit", "outbox bump", "outbox cancel", "queue"}
 NOTHING_TO_DO |= {"feed accept", "feed import-witness", "notify test"}
 NOTHING_TO_DO |= {"report diff", "report release", "resync rewind", "backtest", "outbox release"}
