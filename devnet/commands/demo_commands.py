@@ -77,8 +77,9 @@ def _run_demo(
     the one that an independent process computes from the chain's logs, and if an account without
     any role kicked the bad node out and the node withdrew its stake. The timeouts of an
     application that fails must be marked by an incident, and the objection that the bad node signs
-    and posts must be brought on chain and refuted. With --waves, these are checked only if they
-    are reached.
+    and posts must be brought on chain and refuted. The objection of a node whose tasks are all of
+    one application must be supported by the check and accepted by the operator. With --waves,
+    these are checked only if they are reached.
 
     With --system crynux-docs, the same network follows exactly the rules of Crynux's published
     page.

@@ -5,6 +5,7 @@ from pathlib import Path
 from rich.console import Console
 
 from devnet.demo.ending import DemoSummary
+from devnet.demo.objector import ObjectionInApi
 from oracle.cli.options import load_config
 from oracle.domain.ids import Address
 from oracle.queries.explain import EventArchive, explain_score, resolve_block
@@ -70,6 +71,11 @@ def _build_score_table(summary: DemoSummary) -> list[str]:
     return format_table(columns, rows)
 
 
+def _describe_decision(objection: ObjectionInApi) -> str:
+    decision = objection.verdict or "not on chain"
+    return f"{decision}, accepted by the operator" if objection.is_accepted else decision
+
+
 def _build_result_lines(summary: DemoSummary, reason: str) -> list[str]:
     draws, kickout, contest = summary.draws, summary.kickout, summary.contest
     hot_set = summary.hot_set
@@ -82,12 +88,10 @@ def _build_result_lines(summary: DemoSummary, reason: str) -> list[str]:
         if burst is None
         else [f"one application failed: an incident marks {burst.marked} of its timeouts"]
     )
-    objection = summary.objection
-    objection_lines = (
-        []
-        if objection is None
-        else [f"its objection: {objection.verdict or 'not on chain'}; {objection.finding}"]
-    )
+    objection_lines = [
+        f"objection of {objection.name}: {_describe_decision(objection)}; {objection.finding}"
+        for objection in summary.objections
+    ]
     return [
         f"{duration}, {summary.events} events, {summary.rounds} reports accepted",
         f"{draws.started} tasks started, {draws.agree} on the node drawn by a block hash",

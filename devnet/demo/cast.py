@@ -4,7 +4,7 @@ Times are chain seconds. A wave is one task for every node, all ordered at once.
 """
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 BLOCK_SECONDS = 12
 # The time limit of a task; any account may end the task after it.
@@ -79,6 +79,19 @@ HOPELESS = DemoNode(
 GAUSS = DemoNode("gauss", "empty disk", "NVIDIA RTX 4070", 12, 2, 4, has_model=False)
 # Two groups contradict its first answer, and the node loses its stake.
 DARWIN = DemoNode("darwin", "lies once", "NVIDIA RTX 3090", 24, 2, 4, lies_once=True)
+# Owns the slowest of the three cards that have enough memory for one application. All its scores
+# are of this application's tasks, in which the other two nodes are always faster, so that its
+# kickout becomes due, and is held for the vetoer.
+FERMI = _create_average_node("fermi", "NVIDIA RTX 4070", 12)
+CORNERED = replace(
+    FERMI,
+    role="one application's",
+    gpu_name="NVIDIA A40",
+    gpu_vram=48,
+    min_answer_blocks=_MAX_ANSWER_BLOCKS,
+    max_answer_blocks=_MAX_ANSWER_BLOCKS,
+    silent_waves=HOPELESS.silent_waves,
+)
 NIGHT_OWL = _create_average_node("nightowl", "NVIDIA RTX 4080", 16, frozenset(range(20, 26)))
 
 CAST = (
@@ -88,7 +101,7 @@ CAST = (
     _create_average_node("curie", "NVIDIA RTX 3090", 24),
     DARWIN,
     _create_average_node("euler", "NVIDIA RTX 4080", 16),
-    _create_average_node("fermi", "NVIDIA RTX 4070", 12),
+    FERMI,
     GAUSS,
     NIGHT_OWL,
     MOODY,

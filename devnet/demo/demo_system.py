@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from devnet.demo.cast import CAST, GROUP_SIZE, TASK_TIMEOUT, DemoNode
+from devnet.demo.cast import CAST, CORNERED, GROUP_SIZE, TASK_TIMEOUT, DemoNode
 from oracle.chain.profiles.profile_loader import load_profile
 from oracle.daemon.config.loader import read_config
 from oracle.daemon.config.oracle_section import build_report_settings
@@ -25,21 +25,25 @@ _GROUPS = len(CAST) // GROUP_SIZE
 
 
 class GroupOrder(NamedTuple):
-    """One group of a wave: the kind of its tasks, as in TaskCreated, and the fee of each task."""
+    """One group of a wave: the kind of its tasks, as in TaskCreated, and the fee of each task.
+
+    If `min_vram` (GB) is not 0, the group belongs to the one application that needs so much.
+    """
 
     task_kind: int
     fee: int
+    min_vram: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class DemoSystem:
     """A rule set and the policy of the same name; `changes` are the rules that the demo changes.
 
-    `orders` are the groups of every wave. The nodes behave the same in every system; only their
-    GPUs differ. If `pays_by_points` is set, a group's fee is shared by the points of its rounds.
-    If `has_probes` is set, the dispatcher creates system tasks. If `has_burst` is set, all tasks
-    of one application time out. `dispatcher_balance` is the dispatcher's balance for system tasks
-    and for the second groups of contests, in wei.
+    `orders` are the groups of every wave. The nodes behave the same in every system, except for
+    `CORNERED`; their GPUs differ. If `pays_by_points` is set, a group's fee is shared by the
+    points of its rounds. If `has_probes` is set, the dispatcher creates system tasks. If
+    `has_burst` is set, all tasks of one application time out. `dispatcher_balance` is the
+    dispatcher's balance for system tasks and for the second groups of contests, in wei.
     """
 
     name: str
@@ -50,6 +54,11 @@ class DemoSystem:
     has_probes: bool = False
     has_burst: bool = False
     dispatcher_balance: int = _ETHER
+
+    @property
+    def has_cornered_node(self) -> bool:
+        """Whether all tasks of one node are of one application."""
+        return CORNERED in self.nodes
 
     @property
     def rules(self) -> Rules:
@@ -113,7 +122,18 @@ def _replace_cards(cards: Mapping[str, tuple[str, int]]) -> tuple[DemoNode, ...]
 
 
 _IMAGE_GROUP = GroupOrder(_IMAGE, _ETHER // 10)
-CRYNUX_SYSTEM = DemoSystem("crynux", {}, CAST, (_IMAGE_GROUP,) * _GROUPS, has_burst=True)
+# Only three nodes have so much memory. The group comes first, so that its tasks are drawn first.
+_LARGE_GROUP = _IMAGE_GROUP._replace(min_vram=CORNERED.gpu_vram)
+_LARGE_CARDS = {"curie": ("NVIDIA RTX A6000", CORNERED.gpu_vram)}
+CRYNUX_SYSTEM = DemoSystem(
+    "crynux",
+    {},
+    tuple(
+        CORNERED if node.name == CORNERED.name else node for node in _replace_cards(_LARGE_CARDS)
+    ),
+    (_LARGE_GROUP, *(_IMAGE_GROUP,) * (_GROUPS - 1)),
+    has_burst=True,
+)
 # The rules exactly as on Crynux's published page, on the same network.
 CRYNUX_DOCS_SYSTEM = DemoSystem("crynux-docs", {}, CAST, (_IMAGE_GROUP,) * _GROUPS)
 # The network of 2024: text tasks go to three nodes with the same GPU, images to any three.

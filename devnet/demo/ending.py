@@ -154,7 +154,7 @@ class ContractReading:
 class DemoSummary:
     """The results of the demo; an empty `faults` means that all checks passed.
 
-    `kickout_played` is false if the user ended the demo before the kickout; `objection` is None
+    `kickout_played` is false if the user ended the demo before the kickout; `objections` is empty
     then. `burst` is None if the demo had no burst of timeouts, or ended before the kickout.
     """
 
@@ -169,7 +169,7 @@ class DemoSummary:
     contest: ContestOnChain
     hot_set: HotSetOnChain
     burst: BurstInApi | None
-    objection: ObjectionInApi | None
+    objections: list[ObjectionInApi]
     addresses: dict[str, str]
     faults: list[str] = field(default_factory=list)
     kickout_played: bool = True
@@ -315,18 +315,18 @@ def build_summary(
     clock: ChainClock,
     verification: ScoreVerification,
     draws: DrawAgreement,
-    results: tuple[
-        KickoutOnChain, ContestOnChain, HotSetOnChain, BurstInApi | None, ObjectionInApi | None
-    ],
+    results: tuple[KickoutOnChain, ContestOnChain, HotSetOnChain, BurstInApi | None],
+    *,
+    objections: list[ObjectionInApi],
 ) -> DemoSummary:
-    """Combine the results about scores, draws, kickout, contest, hot set, burst and objection."""
-    kickout, contest, hot_set, burst, objection = results
+    """Combine the results about scores, draws, kickout, contest, hot set, burst and objections."""
+    kickout, contest, hot_set, burst = results
     faults = [
         fault
         for comparison in verification.nodes
         for fault in _list_score_faults(stage.get_node_name(comparison.node), comparison)
     ]
-    for result in (draws, *results):
+    for result in (draws, *results, *objections):
         faults += [] if result is None else result.list_faults()
     return DemoSummary(
         blocks=int(stage.chain.make_request("eth_blockNumber"), 16),
@@ -340,7 +340,7 @@ def build_summary(
         contest=contest,
         hot_set=hot_set,
         burst=burst,
-        objection=objection,
+        objections=objections,
         addresses={
             "chain": stage.chain.url,
             "network": stage.network,

@@ -1,64 +1,97 @@
-"""The owner of the hopeless node, who objects to its kickout without ether for a transaction.
+"""Owners who object to the kickouts of their nodes, without ether for a transaction.
 
-The owner signs typed data, as a wallet does, and posts it to the read API. The daemon brings the
-objection on the chain, and its automatic check refutes it.
+Each owner signs typed data, as a wallet does, and posts it to the read API. The daemon brings the
+objection on the chain, and checks it. The check refutes the objection of the hopeless node. It
+supports the one of the node whose scores all come from one application, and the operator accepts.
 """
 
+import subprocess
+import sys
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
+from pathlib import Path
+from typing import Any
 
 from devnet.anvil import CHAIN_ID
-from devnet.demo.cast import BLOCK_SECONDS, HOPELESS
+from devnet.demo.cast import BLOCK_SECONDS, CORNERED, HOPELESS
 from devnet.demo.node_proofs import fetch_api_json, post_api_json
 from devnet.demo.stage import Stage
-from oracle.domain.ids import Address
-from oracle.domain.reports.objections import ObjectionReason
+from oracle.domain.reports.objections import ObjectionReason, ObjectionVerdict
+from oracle.errors import FatalError
 from oracle.signing.typed_data import Domain, ObjectionStatement, build_objection_data
 
 _REASON = ObjectionReason.ONE_CREATOR
+_TEXT_BY_NAME = {
+    HOPELESS.name: "one application gave me tasks that nobody can run",
+    CORNERED.name: "all my tasks are of one application, which only the fastest nodes share",
+}
+_ANSWER = "the scores of one application alone do not justify a kickout"
 _VALID_SECONDS = 1000 * BLOCK_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectionInApi:
-    """The objection of the hopeless node, as the API showed it while the kickout was due.
+    """The objection of a node, as the API showed it while the kickout was due.
 
-    `verdict` is the result of the automatic check, or None if the objection was never on the
-    chain; `refused` is why the API did not accept it.
+    `expected` and `verdict` are results of the automatic check; `verdict` is None if the objection
+    was never on the chain. `refused` is why the API did not accept it. `is_accepted` is the answer
+    of the operator, or None without an answer. `is_accused` is set if the node was accused.
     """
 
-    verdict: str | None
-    finding: str | None
-    transaction: str | None
-    refused: str | None
+    name: str
+    expected: ObjectionVerdict
+    verdict: str | None = None
+    finding: str | None = None
+    transaction: str | None = None
+    refused: str | None = None
+    is_accepted: bool | None = None
+    is_accused: bool = False
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the objection has its verdict, and the operator's answer if one is due."""
+        return self.verdict is not None and (self.is_accepted is not None or not self.is_upheld)
+
+    @property
+    def is_upheld(self) -> bool:
+        """Whether the automatic check has to support the objection, and the operator accepts."""
+        return self.expected is ObjectionVerdict.SUPPORTED
 
     def list_faults(self) -> list[str]:
-        """Return one line if the objection was not brought, or not refuted."""
+        """Return one line if the objection was not brought, or did not end as it should."""
+        subject = f"the objection of the node {self.name}"
         if self.refused is not None:
-            return [f"the objection of the hopeless node was not accepted: {self.refused}"]
+            return [f"{subject} was not accepted by the API: {self.refused}"]
         if self.verdict is None:
-            return ["the objection of the hopeless node was not brought on the chain"]
-        if self.verdict != "refuted":
-            return [f"the objection of the hopeless node is {self.verdict}, not refuted"]
+            return [f"{subject} was not brought on the chain"]
+        if self.verdict != self.expected:
+            return [f"{subject} is {self.verdict}, not {self.expected.value}"]
+        if self.is_upheld and not self.is_accepted:
+            return [f"{subject} was not accepted by the operator"]
+        if self.is_upheld and self.is_accused:
+            return [f"the node {self.name} was accused in spite of its objection"]
         return []
 
 
 class Objector:
-    """Posts one objection for each interval in which the kickout of the hopeless node is due."""
+    """Posts one objection for each interval in which the kickout of a node is due."""
 
-    def __init__(self, stage: Stage, api_url: str) -> None:
+    def __init__(self, stage: Stage, api_url: str, name: str, expected: ObjectionVerdict) -> None:
         self._stage = stage
         self._api_url = api_url
-        self._node = stage.nodes[HOPELESS.name]
+        self._node = stage.nodes[name]
         self._objected_to: int | None = None
-        self.outcome = ObjectionInApi(None, None, None, None)
+        self.outcome = ObjectionInApi(name, expected)
 
-    def object_if_due(self, due_nodes: Collection[Address]) -> None:
+    def object_if_due(self, due_nodes: Collection[str], configuration: Path) -> None:
         """Object once a kickout is due, and read the verdict while it is due.
 
+        If the check supports the objection, the operator answers it with the daemon's
+        `configuration`.
+
         Raises:
-            FatalError: the API does not respond.
+            FatalError: the API does not respond, or the answer failed.
         """
         if self._node not in due_nodes:
             return
@@ -68,13 +101,37 @@ class Objector:
         if due_since is not None and due_since != self._objected_to:
             self._post(due_since, len(objections), node_view["as_of"]["time"] + _VALID_SECONDS)
         elif objections and objections[0]["verdict"] is not None:
-            newest = objections[0]
-            self.outcome = ObjectionInApi(
-                newest["verdict"], newest["finding"], newest["at"]["transaction"], None
-            )
+            self._read(node_view)
+            if self.outcome.is_upheld and self.outcome.is_accepted is None:
+                self._answer(configuration)
+
+    def _read(self, node_view: dict[str, Any]) -> None:
+        newest, on_chain = node_view["objections"][0], node_view["kickout"]["on_chain"]
+        answer = newest["answer"]
+        self.outcome = replace(
+            self.outcome,
+            verdict=newest["verdict"],
+            finding=newest["finding"],
+            transaction=newest["at"]["transaction"],
+            refused=None,
+            is_accepted=None if answer is None else answer["is_accepted"],
+            is_accused=on_chain is not None,
+        )
+
+    def _answer(self, configuration: Path) -> None:
+        """Accept the objection as an operator, in a separate process."""
+        arguments = ["objection", "answer", self._node, "--accept", "--reason", _ANSWER]
+        completed = subprocess.run(  # noqa: S603 - ourselves
+            [sys.executable, "-m", "oracle", *arguments, "--config", str(configuration)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if completed.returncode:
+            raise FatalError(f"the objection cannot be answered: {completed.stderr.strip()}")
 
     def _post(self, due_since: int, seq: int, deadline: int) -> None:
-        text = "one application gave me tasks that nobody can run"
+        text = _TEXT_BY_NAME[self.outcome.name]
         statement = ObjectionStatement(self._node, due_since, _REASON.value, text, seq, deadline)
         typed_data = build_objection_data(statement, Domain(CHAIN_ID, self._stage.objections))
         signature = self._stage.chain.make_request("eth_signTypedData_v4", self._node, typed_data)
@@ -94,4 +151,15 @@ class Objector:
             self._objected_to = due_since
         else:
             # Another interval may have ended meanwhile; the next block tries again.
-            self.outcome = ObjectionInApi(None, None, None, str(answer.get("detail", status)))
+            refused = str(answer.get("detail", status))
+            self.outcome = replace(self.outcome, refused=refused)
+
+
+def create_objectors(stage: Stage, api_url: str, *, has_cornered_node: bool) -> list[Objector]:
+    """Return the owner whose objection is refuted, and if there is one, the one that is upheld."""
+    expected_by_name = {HOPELESS.name: ObjectionVerdict.REFUTED}
+    if has_cornered_node:
+        expected_by_name[CORNERED.name] = ObjectionVerdict.SUPPORTED
+    return [
+        Objector(stage, api_url, name, expected) for name, expected in expected_by_name.items()
+    ]

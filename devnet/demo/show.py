@@ -27,7 +27,7 @@ from devnet.demo.ending import (
     verify_draws,
     withdraw_and_try_rejoin,
 )
-from devnet.demo.objector import Objector
+from devnet.demo.objector import ObjectionInApi, create_objectors
 from devnet.demo.screen import Screen
 from devnet.demo.snapshot import SnapshotReader
 from devnet.demo.stage import (
@@ -87,7 +87,13 @@ class DemoShow:
     """
 
     def __init__(
-        self, stage: Stage, clock: ChainClock, loop: BlockLoop, traffic: DemoTraffic, api_url: str
+        self,
+        stage: Stage,
+        clock: ChainClock,
+        loop: BlockLoop,
+        traffic: DemoTraffic,
+        api_url: str,
+        system: DemoSystem,
     ) -> None:
         self._stage = stage
         self._clock = clock
@@ -95,23 +101,27 @@ class DemoShow:
         self._traffic = traffic
         self._api_url = api_url
         self._stranger = Stranger(stage, api_url)
-        self._objector = Objector(stage, api_url)
+        self._objectors = create_objectors(
+            stage, api_url, has_cornered_node=system.has_cornered_node
+        )
 
     def run_waves(self, daemon_process: DemoDaemon, options: DemoOptions) -> None:
         """Play waves until the hopeless node is kicked out, at most `options.waves`.
 
-        After the last wave, an open contest is played to its end.
+        The objections of other nodes have to be decided as well. After the last wave, an open
+        contest is played to its end.
         """
         traffic, loop = self._traffic, self._loop
         remaining_contest_blocks = _MAX_CONTEST_BLOCKS
-        while not self._is_kicked_out():
+        while not (self._is_kicked_out() and self._has_decisions()):
             may_order = traffic.wave + 1 < options.waves
             if traffic.is_idle and not may_order:
                 if not traffic.has_open_contest or not remaining_contest_blocks:
                     return
                 remaining_contest_blocks -= 1
             due_nodes = loop.list_due_nodes()
-            self._objector.object_if_due(due_nodes)
+            for objector in self._objectors:
+                objector.object_if_due(due_nodes, daemon_process.configuration)
             transactions = [
                 *traffic.build_next_transactions(loop.head, may_order=may_order),
                 *self._stranger.build_next_transactions(due_nodes),
@@ -141,9 +151,11 @@ class DemoShow:
         # The burst is over long before the kickout.
         has_burst = options.system.has_burst and kickout.executed_in is not None
         burst = read_burst(stage, self._api_url) if has_burst else None
-        objection = None if kickout.executed_in is None else self._objector.outcome
-        results = (kickout, contest, hot_set, burst, objection)
-        summary = build_summary(stage, self._clock, verification, draws, results)
+        objections = [] if kickout.executed_in is None else self._list_objections()
+        results = (kickout, contest, hot_set, burst)
+        summary = build_summary(
+            stage, self._clock, verification, draws, results, objections=objections
+        )
         if options.may_end_early and kickout.executed_in is None:
             faults = [fault for fault in summary.faults if fault not in kickout.list_faults()]
             return replace(summary, faults=faults, kickout_played=False)
@@ -152,6 +164,15 @@ class DemoShow:
     def keep_running(self, daemon_process: DemoDaemon) -> None:
         """Keep the network running slowly until the user stops it."""
         self._loop.keep_running(daemon_process, self._traffic.build_next_transactions)
+
+    def _list_objections(self) -> list[ObjectionInApi]:
+        return [objector.outcome for objector in self._objectors]
+
+    def _has_decisions(self) -> bool:
+        """Return whether every objection is decided that does not end with a kickout."""
+        return all(
+            objection.is_decided for objection in self._list_objections() if objection.is_upheld
+        )
 
     def _is_kicked_out(self) -> bool:
         snapshot = self._loop.snapshot
@@ -228,7 +249,7 @@ def start_demo(
             "try": format_program_command("explain", stage.nodes[HOPELESS.name], "--config", path),
         }
         yield (
-            DemoShow(stage, clock, loop, DemoTraffic(stage, _SEED, system), pages),
+            DemoShow(stage, clock, loop, DemoTraffic(stage, _SEED, system), pages, system),
             daemon_process,
             addresses,
         )

@@ -26,12 +26,13 @@ GAS = hex(3_000_000)
 _DEPLOY_GAS = hex(12_000_000)
 
 # Admin, task creator and treasury; then one account per node, then more creators, then the creator
-# of the application that fails, then a stranger.
+# of the application that fails, then a stranger, then the creator of the application that needs
+# much memory.
 # A kickout whose scores come mostly from one creator's tasks is held for a manual decision; with
 # five creators, no creator has more than half of 50 scores by chance.
 _FIXED_ACCOUNTS, _EXTRA_CREATORS = 3, 4
 _FIRST_EXTRA_CREATOR = _FIXED_ACCOUNTS + len(CAST)
-ACCOUNTS = _FIRST_EXTRA_CREATOR + _EXTRA_CREATORS + 2
+ACCOUNTS = _FIRST_EXTRA_CREATOR + _EXTRA_CREATORS + 3
 
 VERSION = (1, 2, 0)
 MODEL = "crynux-network/sdxl-turbo"
@@ -54,7 +55,8 @@ class Stage:
 
     `hot_set` is the contract from which the network reads scores, `objections` the one by which
     nodes object to kickouts, `failing_creator` the owner of the application whose tasks all time
-    out, and `stranger` an account without any role.
+    out, `large_creator` the owner of the one that needs much memory, and `stranger` an account
+    without any role.
     """
 
     chain: LocalChain
@@ -68,6 +70,7 @@ class Stage:
     nodes: Mapping[str, Address]
     failing_creator: Address
     stranger: Address
+    large_creator: Address
 
     @property
     def creator(self) -> Address:
@@ -146,10 +149,11 @@ def deploy_demo_network(
         objections,
         timelock,
         roles.dispatcher,
-        (creator, *accounts[_FIRST_EXTRA_CREATOR:-2]),
+        (creator, *accounts[_FIRST_EXTRA_CREATOR:-3]),
         dict(zip(names, accounts[_FIXED_ACCOUNTS:_FIRST_EXTRA_CREATOR], strict=True)),
-        failing_creator=accounts[-2],
-        stranger=accounts[-1],
+        failing_creator=accounts[-3],
+        stranger=accounts[-2],
+        large_creator=accounts[-1],
     )
     funding_transactions = [
         {"from": admin, "to": sender, "value": hex(10 * ETHER), "gas": GAS}

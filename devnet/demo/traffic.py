@@ -25,7 +25,7 @@ from devnet.demo.cast import (
     DemoNode,
 )
 from devnet.demo.contested_groups import ContestTracker, DemoGroup, DemoTask
-from devnet.demo.demo_system import CRYNUX_SYSTEM, DemoSystem
+from devnet.demo.demo_system import CRYNUX_SYSTEM, DemoSystem, GroupOrder
 from devnet.demo.stage import MODEL, VERSION, Stage
 from oracle.bindings.codec import decode_result, encode_call
 from oracle.chain.decode.abi import load_abi
@@ -266,14 +266,19 @@ class DemoTraffic:
     def _build_orders(self) -> Iterator[Transaction]:
         creators, orders = self._stage.creators, self._system.orders
         if self._system.has_burst and self.wave == BURST_WAVE:
-            creators, orders = (self._stage.failing_creator,), orders[:BURST_GROUPS]
+            any_node_orders = tuple(order for order in orders if not order.min_vram)
+            creators, orders = (self._stage.failing_creator,), any_node_orders[:BURST_GROUPS]
         for group_index, order in enumerate(orders):
             group = DemoGroup(_build_id("group", self.wave, group_index, 0))
             ids = [
                 _build_id("task", self.wave, group_index, member_index)
                 for member_index in range(GROUP_SIZE)
             ]
-            creator = creators[(self.wave + group_index) % len(creators)]
+            creator = (
+                self._stage.large_creator
+                if order.min_vram
+                else creators[(self.wave + group_index) % len(creators)]
+            )
             group_key, *keys = self._fetch_contract_keys(creator, [group.id, *ids])
             result = _compute_result(ids[0])
             group.tasks = [
@@ -282,7 +287,7 @@ class DemoTraffic:
             ]
             self._groups.append(group)
             for task in group.tasks:
-                order_struct = _build_order_struct(task.id, group.id, order.task_kind)
+                order_struct = _build_order_struct(task.id, group.id, order)
                 yield self._build_creator_call(
                     creator, "createTask", order_struct, value=order.fee
                 )
@@ -326,9 +331,9 @@ def _compute_result(group_id: bytes) -> bytes:
     return hashlib.sha256(group_id[:-1]).digest()
 
 
-def _build_order_struct(id_: bytes, group: bytes, kind: int) -> tuple[object, ...]:
-    any_gpu = (0, "", 0)
-    return (id_, group, GROUP_SIZE, kind, *any_gpu, [MODEL], *VERSION, 1, TASK_TIMEOUT)
+def _build_order_struct(id_: bytes, group: bytes, order: GroupOrder) -> tuple[object, ...]:
+    gpu = (order.min_vram, "", 0)
+    return (id_, group, GROUP_SIZE, order.task_kind, *gpu, [MODEL], *VERSION, 1, TASK_TIMEOUT)
 
 
 def _build_id(kind: str, wave: int, group_index: int, member_index: int) -> bytes:

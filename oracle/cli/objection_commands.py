@@ -21,7 +21,6 @@ from oracle.cli.options import (
     load_config,
     print_model,
 )
-from oracle.cli.write_session import open_write_session
 from oracle.daemon.compose import Index, open_checked_chain, open_index
 from oracle.daemon.config.loader import Config
 from oracle.daemon.records import open_folded_records
@@ -127,8 +126,9 @@ def answer(
         )
         unsigned = ObjectionAnswer(*astuple(statement))
         answered = unsigned if dry_run else sign_answer(records.config, statement, unsigned)
-        with open_write_session(records.store, "objection answer", dry_run=dry_run) as (uow, _):
-            if not dry_run:
+        if not dry_run:
+            # No lease: a running daemon only reads answers, and waits for this one.
+            with records.store.transaction() as uow:
                 uow.objections.save_answer(answered)
     result = ObjectionAnswered(
         node=newest.node,

@@ -1,5 +1,6 @@
 """The demo's owner objects once by the read API, and reads the verdict of the automatic check."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ from devnet.demo.objector import Objector
 from oracle.daemon.config.listener_section import ApiSection
 from oracle.daemon.web.api.read_api import create_read_api
 from oracle.daemon.web.http_server import serve_app
+from oracle.domain.reports.objections import ObjectionVerdict
 from oracle.kickouts.objection_intake import IntakeSettings, ObjectionIntake
 from oracle.queries.api.node_order import NodeRankingCache
 from oracle.queries.api.source import ApiSource
@@ -29,6 +31,9 @@ from tests.integration.evm.test_posted_objections import bring, count_objected
 from tests.support.office import RULES
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
+
+# A refuted objection needs no answer.
+NO_CONFIGURATION = Path("no-such-file.toml")
 
 __all__ = ["chain", "fresh_chain", "fresh_premises", "hearing", "new_sqlite_store", "premises"]
 
@@ -57,15 +62,12 @@ def test_owner_objects_once_and_reads_the_verdict(hearing: Hearing):
     )
     section = ApiSection()
     with serve_app(create_read_api(build_source(hearing), streams=section), section, 0) as url:
-        objector = Objector(stage, url)
-        objector.object_if_due([])
-        objector.object_if_due([node])
-        objector.object_if_due([node])
-        assert objector.outcome.list_faults() == [
-            "the objection of the hopeless node was not brought on the chain"
-        ]
+        objector = Objector(stage, url, HOPELESS.name, ObjectionVerdict.REFUTED)
+        for due_nodes in ([], [node], [node]):
+            objector.object_if_due(due_nodes, NO_CONFIGURATION)
+        assert len(objector.outcome.list_faults()) == 1
         bring(hearing)
-        objector.object_if_due([node])
+        objector.object_if_due([node], NO_CONFIGURATION)
     assert count_objected(hearing) == 1
     assert objector.outcome.list_faults() == []
     assert objector.outcome.verdict == "refuted"
