@@ -17,7 +17,7 @@ from oracle.daemon.web.api.input_types import (
     Uint40,
     decode_signature,
 )
-from oracle.daemon.web.rate_limit import ClientBuckets, TokenBucket
+from oracle.daemon.web.rate_limit import ClientBuckets, ConcurrencyLimit, TokenBucket
 from oracle.domain.ids import Address
 from oracle.domain.reports.objections import MAX_WORDS_BYTES, ObjectionReason
 from oracle.queries.api.records.objection_view import ObjectionAccepted, accept_objection
@@ -28,6 +28,9 @@ _MAX_BODY_BYTES = 4096
 _POSTS_PER_SECOND, _POST_BURST = 1 / 60, 3
 # For all clients together; the checks of this many posts take a twentieth of a processor.
 _ALL_POSTS_PER_SECOND, _ALL_POST_BURST = 10.0, 30
+# Posts that are checked at the same time; the other answers of the server are for readers.
+_MAX_CONCURRENT_POSTS = 2
+_TOO_MANY = "too many objections were posted; retry in a minute"
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     403: describe_problem(HTTPStatus.FORBIDDEN, "the node's key did not sign it."),
     409: describe_problem(HTTPStatus.CONFLICT, "it would fail on the chain, or delay nothing."),
@@ -89,9 +92,13 @@ def build_intake_routes(
     router = APIRouter(prefix="/v1", tags=["records"])
     bucket_by_client = ClientBuckets(_POSTS_PER_SECOND, _POST_BURST, clock)
     common_bucket = TokenBucket(_ALL_POSTS_PER_SECOND, _ALL_POST_BURST, clock)
+    post_limit = ConcurrencyLimit(_MAX_CONCURRENT_POSTS)
 
-    def limit_posts(request: Request) -> None:
-        """Raise 413 or 429 before the body is checked."""
+    async def limit_posts(request: Request) -> None:
+        """Raise 413 or 429 before the body is checked.
+
+        Async, because it then needs none of the threads that other requests wait for.
+        """
         if int(request.headers.get("content-length", "0")) > _MAX_BODY_BYTES:
             raise HTTPException(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
@@ -99,9 +106,7 @@ def build_intake_routes(
             )
         address = "" if request.client is None else request.client.host
         if not (bucket_by_client.try_acquire(address) and common_bucket.try_acquire()):
-            raise HTTPException(
-                HTTPStatus.TOO_MANY_REQUESTS, "too many objections were posted; retry in a minute"
-            )
+            raise HTTPException(HTTPStatus.TOO_MANY_REQUESTS, _TOO_MANY)
 
     @router.post(
         "/objections",
@@ -116,12 +121,15 @@ def build_intake_routes(
 
         A refusal names its reason in `refusal`, and nothing is stored.
         """
-        response = api_answers.answer_request(
-            request,
-            lambda: accept_objection(
-                api_answers.source, signed.statement, decode_signature(signed.signature)
-            ),
-        )
+        with post_limit.try_enter() as is_admitted:
+            if not is_admitted:
+                raise HTTPException(HTTPStatus.TOO_MANY_REQUESTS, _TOO_MANY)
+            response = api_answers.answer_request(
+                request,
+                lambda: accept_objection(
+                    api_answers.source, signed.statement, decode_signature(signed.signature)
+                ),
+            )
         if response.status_code == HTTPStatus.OK:
             response.status_code = HTTPStatus.ACCEPTED
         return response
