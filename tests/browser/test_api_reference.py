@@ -24,7 +24,7 @@ def test_api_reference_lists_every_operation_and_loads_no_external_resource(brow
     assert [path for path in schema["paths"] if path not in text] == []
     own = {address for address in requested if address.startswith((url, "data:", "blob:"))}
     assert set(requested) - own <= {"https://cdn.redoc.ly/redoc/logo-mini.svg"}
-    # The policy keeps the one picture away that Redoc asks its maker for.
+    # The policy blocks the logo that Redoc would load from its vendor.
     assert {entry.partition(":")[0] for entry in page.evaluate("window.violations")} <= {"img-src"}
     page.screenshot(path="build/screens/api-reference.png")
     context.close()

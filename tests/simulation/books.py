@@ -65,7 +65,7 @@ class Books:
         """Move the cursor to a block, as an indexer at the head of the chain would."""
         self._rows.execute("UPDATE cursor SET number = ?, time = ?", (block.number, block.time))
 
-    # --- what planners ask ---
+    # --- queries of planners ---
 
     def requests(self) -> dict[str, Wished]:
         """Return the newest try at each effect, by calldata."""
@@ -117,7 +117,7 @@ class Books:
     def saw_watching(self, expected_hashes: set[str], requested_hashes: set[str]) -> None:
         """Check I8: a process that looks for receipts looks for every hash that may still land."""
         for digest in sorted(expected_hashes - requested_hashes):
-            self._fault("I8", f"nobody looked for {digest[:10]}")
+            self._fault("I8", f"no process looked for {digest[:10]}")
 
     def check(self, balance: int | None = None, now: float | None = None) -> None:
         """Check everything that can be read from the database at one moment.
@@ -142,7 +142,7 @@ class Books:
             self._fault("I5", f"nonces are {nonces}, the next one {next_nonce}")
         for nonce, state, number, digest in rows:
             if state == "foreign":
-                self._fault("I7", f"nonce {nonce} is called foreign, and nobody else is here")
+                self._fault("I7", f"nonce {nonce} is marked foreign, but no other program sends")
             if state == "final" and nonce not in self._final:
                 self._final[nonce] = digest
                 self._check_final(nonce, number, digest)

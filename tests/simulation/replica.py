@@ -167,7 +167,7 @@ class Replica:
             else:
                 self._hold_or_release(context, intent)
         except InputError as error:
-            self.log(f"  operator is told: {error}")
+            self.log(f"  operator gets the error: {error}")
 
     def _release_all(self, context: AccountContext) -> None:
         """Release all held calls in the calm phase, as an operator would."""

@@ -21,7 +21,7 @@ import structlog
 
 from tests.simulation.playing import Played, play, play_naive, template
 from tests.simulation.settings import SETTINGS
-from tests.simulation.tally import FAULTS, table, tally, told
+from tests.simulation.tally import FAULTS, summarize_runs, table, tally
 from tests.simulation.weather import Setting
 
 # A database library creates much small garbage, so it is collected less often.
@@ -107,7 +107,9 @@ def _end(
             "command": " ".join(["python -m tests.simulation.run", *sys.argv[1:]]),
             "wall_seconds": round(seconds, 1),
         }
-        options.json.write_text(json.dumps(told(played_by_setting, facts), indent=2) + "\n")
+        options.json.write_text(
+            json.dumps(summarize_runs(played_by_setting, facts), indent=2) + "\n"
+        )
     if options.naive:
         return 0 if total["doubles"] else 1
     return 1 if any(total[fault] for fault in FAULTS) else 0

@@ -60,7 +60,7 @@ def table(played_by_setting: Mapping[str, Sequence[Played]]) -> str:
     return "\n".join(lines)
 
 
-def told(
+def summarize_runs(
     played_by_setting: Mapping[str, Sequence[Played]], facts: Mapping[str, object]
 ) -> dict[str, object]:
     """Return the JSON object with the code's version, the worlds and their results."""

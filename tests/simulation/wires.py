@@ -42,13 +42,15 @@ class Talk:
     hashes: set[str] = field(default_factory=set)
     balance: int | None = None
 
-    def asks(self, requests: list[dict[str, Any]]) -> None:
+    def record_requests(self, requests: list[dict[str, Any]]) -> None:
         """Record the hashes that the process looks for, whether or not the request arrives."""
         self.hashes.update(
             request["params"][0] for request in requests if request["method"] == _RECEIPT
         )
 
-    def hears(self, requests: list[dict[str, Any]], responses: list[dict[str, Any]]) -> None:
+    def record_responses(
+        self, requests: list[dict[str, Any]], responses: list[dict[str, Any]]
+    ) -> None:
         """Record the balance that the process received."""
         for question, answer in zip(requests, responses, strict=True):
             if question["method"] == _BALANCE and "result" in answer:
@@ -109,7 +111,7 @@ class PaperHttp(BoundedHttp):
         world, payload = self._world, msgspec.json.decode(body)
         requests = payload if isinstance(payload, list) else [payload]
         is_send = requests[0]["method"] == SEND
-        self._talk.asks(requests)
+        self._talk.record_requests(requests)
         if is_send:
             world.point("before a send")
         if world.is_down(self._place) or world.weather.strikes("request lost", 0.04):
@@ -119,7 +121,7 @@ class PaperHttp(BoundedHttp):
             world.point("after a send")
         if world.weather.strikes("answer lost", 0.15 if is_send else 0.03):
             raise self._silence()
-        self._talk.hears(requests, responses)
+        self._talk.record_responses(requests, responses)
         answer = msgspec.json.encode(responses if isinstance(payload, list) else responses[0])
         return RawHttpResponse(200, {}, answer, is_truncated=False)
 

@@ -31,7 +31,7 @@ from tests.support.rounds import build_accepted_round
 
 # Of a hundred questions, how many are spoiled, by the endpoint; the last one is the best.
 _PER_CENT = (25.0, 10.0, 3.0)
-# Whoever hears of these once keeps to them for a day, or for ever.
+# Limits that a client remembers for a day, or for good, after one error.
 _LASTING = {"another chain", "short ranges", "few results", "small batches"}
 _DEEPEST_FORK = 6
 # The line that ends the chain, wherever it is.
@@ -63,7 +63,7 @@ class Life:
     history: float
     step: int
     logs_a_block: int
-    said: int = 0
+    emitted_logs: int = 0
     forks: int = 0
     # Transactions of blocks that a fork took away: they are mined again.
     again: list[list[Tx]] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Life:
 
     def __post_init__(self) -> None:
         self._coming = blocks_of(self.events, self.random, self.logs_a_block)
-        while self.said < self.history * self.events and self._mine() is not None:
+        while self.emitted_logs < self.history * self.events and self._mine() is not None:
             pass
         self.chain.show(self.chain.head)
 
@@ -85,7 +85,7 @@ class Life:
         txs = self.again.pop(0) if self.again else next(self._coming, None)
         if txs is None:
             return None
-        self.said += count_network_logs(txs)
+        self.emitted_logs += count_network_logs(txs)
         round_txs = [] if submission is None else self._accept(submission)
         return self.chain.tree.mine([*txs, *round_txs], on)
 
@@ -141,7 +141,7 @@ class Life:
             ]
             for block in left
         ]
-        self.said -= sum(count_network_logs(block.txs) for block in left)
+        self.emitted_logs -= sum(count_network_logs(block.txs) for block in left)
         self.forks += 1
         return parent
 
@@ -226,7 +226,7 @@ def _answers(life: Life, hits: Callable[[], int]) -> Iterator[dict[str, Any]]:
             digest = _digest(life.chain.head)
             yield {
                 "digest": digest,
-                "logs": life.said,
+                "logs": life.emitted_logs,
                 "forks": life.forks,
                 "spoiled": hits(),
                 "roots": [accepted.root for accepted in life.rounds],

@@ -34,7 +34,7 @@ from oracle.indexer.reorgs.reorg import RewindResult
 from oracle.store.schema import migrate
 from oracle.telemetry import logging_setup
 from tests.soak.endpoints import END, Submission
-from tests.soak.run import asked, received, say, served
+from tests.soak.run import advance_chain, print_progress, received, served
 from tests.support.ingest.indexer import ANCHOR_WINDOW, Indexer
 from tests.support.postgresql import Server, find_programs
 
@@ -81,7 +81,7 @@ class Result:
     reports_are_equal: bool = False
     rounds_are_the_reporters: bool = False
     states_are_equal: bool = False
-    state_is_a_rebuild: bool = False
+    state_equals_rebuild: bool = False
     seconds: float = 0.0
     reporters: list[Figures] = field(default_factory=list)
 
@@ -93,7 +93,7 @@ class Result:
             and self.reports_are_equal
             and self.rounds_are_the_reporters
             and self.states_are_equal
-            and self.state_is_a_rebuild
+            and self.state_equals_rebuild
         )
 
 
@@ -166,12 +166,12 @@ class Comparison:
         """Follow the chain to its end, and compare the reporters."""
         began = time.monotonic()
         self._catch_up()
-        while asked(self.chain, self._draw_submission())["more"]:
+        while advance_chain(self.chain, self._draw_submission())["more"]:
             self._catch_up(may_be_absent=True)
             self._show_progress()
             if time.monotonic() - began > self.max_seconds:
                 break
-        end = asked(self.chain, END)
+        end = advance_chain(self.chain, END)
         self._catch_up()
         self._compare(end)
         self.result.seconds = time.monotonic() - began
@@ -203,7 +203,7 @@ class Comparison:
         events = min(reporter.figures.events for reporter in self.reporters)
         if events * 20 // self.events > self._shown:
             self._shown = events * 20 // self.events
-            say(f"{events} events, block {self.reporters[0].indexer.cursor[0]}")
+            print_progress(f"{events} events, block {self.reporters[0].indexer.cursor[0]}")
 
     def _compare(self, end: dict[str, Any]) -> None:
         result, first = self.result, self.reporters[0]
@@ -224,7 +224,7 @@ class Comparison:
         digests = {reporter.indexer.digest() for reporter in self.reporters}
         result.states_are_equal = len(digests) == 1
         rebuilt = rebuild_state(first.indexer.store, first.indexer.folder, RebuildOptions())
-        result.state_is_a_rebuild = rebuilt.is_same and rebuilt.differing == ()
+        result.state_equals_rebuild = rebuilt.is_same and rebuilt.differing == ()
         result.reporters = [reporter.figures for reporter in self.reporters]
 
 

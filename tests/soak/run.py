@@ -40,8 +40,8 @@ _REST = 5.0
 
 
 @dataclass
-class Told:
-    """What came of it. Memory in MB: resident after the first third, at the end, at most."""
+class SoakFigures:
+    """The result of a run. Resident memory in MB: after the first third, at the end, maximum."""
 
     events: int = 0
     windows: int = 0
@@ -51,11 +51,11 @@ class Told:
     warm_mb: float = 0.0
     end_mb: float = 0.0
     most_mb: float = 0.0
-    # By the process of the chain: its forks, and how many questions it spoiled.
+    # Counted by the chain's process: its forks, and the responses that it falsified.
     forks: int = 0
     spoiled: int = 0
-    logs_are_the_chains: bool = False
-    state_is_a_rebuild: bool = False
+    logs_equal_chain: bool = False
+    state_equals_rebuild: bool = False
 
 
 @dataclass
@@ -66,36 +66,32 @@ class Soak:
     indexer: Indexer
     clock: VirtualClock
     events: int
-    told: Told = field(default_factory=Told)
+    figures: SoakFigures = field(default_factory=SoakFigures)
     _shown: int = 0
 
     def follow(self) -> None:
-        """Come to the end of the chain, and of what it has still to say."""
+        """Index the chain until it ends, and compute the figures."""
         began = time.monotonic()
         self._catch_up()
-        while self.ask()["more"]:
+        while advance_chain(self.chain)["more"]:
             self._catch_up()
-        last = self.ask()
+        last = advance_chain(self.chain)
         self._catch_up()
-        self.told.end_mb = settled_mb()
-        self.told.seconds = time.monotonic() - began
-        self.told.forks, self.told.spoiled = last["forks"], last["spoiled"]
-        self.told.logs_are_the_chains = self._digest() == last["digest"]
+        self.figures.end_mb = settled_mb()
+        self.figures.seconds = time.monotonic() - began
+        self.figures.forks, self.figures.spoiled = last["forks"], last["spoiled"]
+        self.figures.logs_equal_chain = self._digest() == last["digest"]
         rebuilt = rebuild_state(self.indexer.store, self.indexer.folder, RebuildOptions())
-        self.told.state_is_a_rebuild = rebuilt.is_same and rebuilt.differing == ()
-
-    def ask(self) -> dict[str, Any]:
-        """Let the chain go on, and hear of it."""
-        return asked(self.chain)
+        self.figures.state_equals_rebuild = rebuilt.is_same and rebuilt.differing == ()
 
     def _catch_up(self) -> None:
-        # One look that finds nothing may have been at an endpoint that is behind.
+        # A step without a result may have queried an endpoint that is behind.
         idle = 0
         while idle < 3:
             try:
                 done = self.indexer.step()
             except TransientError:
-                self.told.failures += 1
+                self.figures.failures += 1
                 self.clock.advance(_REST)
                 continue
             idle = idle + 1 if done is None else 0
@@ -104,10 +100,10 @@ class Soak:
 
     def _note(self, done: object) -> None:
         if isinstance(done, RewindResult):
-            self.told.rewinds += 1
+            self.figures.rewinds += 1
         if not isinstance(done, CommittedWindow):
             return
-        figures = self.told
+        figures = self.figures
         figures.windows += 1
         figures.events += done.log_count
         now = resident_mb()
@@ -116,7 +112,7 @@ class Soak:
             figures.warm_mb = settled_mb()
         if figures.events * 20 // self.events > self._shown:
             self._shown = figures.events * 20 // self.events
-            say(f"{figures.events} events, block {done.cursor.number}, {now:.0f} MB")
+            print_progress(f"{figures.events} events, block {done.cursor.number}, {now:.0f} MB")
 
     def _digest(self) -> str:
         sha = hashlib.sha256()
@@ -145,8 +141,8 @@ def settled_mb() -> float:
     return resident_mb()
 
 
-def asked(chain: "subprocess.Popen[str]", line: str = "") -> dict[str, Any]:
-    """Write one line, read one."""
+def advance_chain(chain: "subprocess.Popen[str]", line: str = "") -> dict[str, Any]:
+    """Let the chain continue, and return its report of one line."""
     assert chain.stdin is not None
     chain.stdin.write(f"{line}\n")
     chain.stdin.flush()
@@ -164,7 +160,7 @@ def received(chain: "subprocess.Popen[str]") -> dict[str, Any]:
 def served(
     events: int, seed: int, history: float = 0.8, step: int = 25, logs_a_block: int = 40
 ) -> "Iterator[subprocess.Popen[str]]":
-    """The chain in a process of its own, until the block ends.
+    """Run the chain in a process of its own until the block ends.
 
     A `history` share of the events is there at the start; `step` blocks follow at a time, with
     about `logs_a_block` logs each.
@@ -182,18 +178,18 @@ def served(
             chain.kill()
 
 
-def say(line: str) -> None:
+def print_progress(line: str) -> None:
     sys.stderr.write(f"{line}\n")
 
 
 def main() -> int:
-    """The exit code."""
-    parser = argparse.ArgumentParser(description="See that memory stays flat.")
+    """Run the soak test, and return the exit code."""
+    parser = argparse.ArgumentParser(description="Check that memory stays flat.")
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--most-mb", type=float, default=64, help="growth that is allowed")
     options = parser.parse_args()
-    # What is on stdout is for programs.
+    # Stdout is for programs.
     logging_setup.configure_logging("json", "warning")
     engine._CACHE_KIB = _CACHE_KIB
     with (
@@ -207,12 +203,10 @@ def main() -> int:
         soak = Soak(chain, indexer, clock, options.events)
         soak.follow()
         indexer.close()
-    figures = soak.told
+    figures = soak.figures
     print(json.dumps(asdict(figures)))  # noqa: T201  # what it is for
     grew = figures.end_mb - figures.warm_mb
-    is_well = (
-        figures.logs_are_the_chains and figures.state_is_a_rebuild and grew <= options.most_mb
-    )
+    is_well = figures.logs_equal_chain and figures.state_equals_rebuild and grew <= options.most_mb
     return 0 if is_well else 1
 
 

@@ -1,4 +1,4 @@
-"""Random histories of the oracle contract of roots, and all that a folded state tells."""
+"""Random histories of the oracle contract of roots, and the complete content of a folded state."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ MAX_EVENTS = 40
 
 @dataclass(frozen=True)
 class ContractView:
-    """Everything that a state tells, to compare two of them."""
+    """Return the complete content of a state, to compare two of them."""
 
     head: RoundAccepted | None
     previous_root: Hash

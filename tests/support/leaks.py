@@ -71,7 +71,7 @@ class Watch:
 
     def __init__(self) -> None:
         self._forms: dict[str, str] = {}
-        self._said: list[tuple[str, str]] = []
+        self._shown_texts: list[tuple[str, str]] = []
         for value in FIXED:
             self.learn(value, "a token")
 
@@ -85,14 +85,14 @@ class Watch:
         elif len(value) >= _SHORTEST:
             self._forms[value.lower()] = what
 
-    def said(self, where: str, text: object) -> None:
+    def record_text(self, where: str, text: object) -> None:
         """Record a text that was shown; it is checked when the test ends."""
         if text:
-            self._said.append((where, str(text)))
+            self._shown_texts.append((where, str(text)))
 
     def leaks(self, *more: tuple[str, str]) -> list[str]:
         """Return the leaks since the last call, without the secrets themselves."""
-        outputs, self._said = [*self._said, *more], []
+        outputs, self._shown_texts = [*self._shown_texts, *more], []
         return sorted({leak for where, text in outputs for leak in self._in(where, text.lower())})
 
     def _in(self, where: str, text: str) -> Iterator[str]:
@@ -117,10 +117,16 @@ def pytest_configure() -> None:
     _listen(keystore, "import_eth_account", after=_learn_what_it_makes)
     _listen(KeySigner, "__init__", before=lambda _self, key: watch.learn(key, "a key"))
     _listen(
-        OracleError, "__init__", before=lambda _self, *arguments: watch.said("an error", arguments)
+        OracleError,
+        "__init__",
+        before=lambda _self, *arguments: watch.record_text("an error", arguments),
     )
-    _listen(CaptureFixture, "readouterr", after=lambda read: watch.said("output", "".join(read)))
-    _listen(subprocess.Popen, "communicate", after=lambda read: watch.said("a program", read))
+    _listen(
+        CaptureFixture, "readouterr", after=lambda read: watch.record_text("output", "".join(read))
+    )
+    _listen(
+        subprocess.Popen, "communicate", after=lambda read: watch.record_text("a program", read)
+    )
     _listen(subprocess.Popen, "__init__", before=logs.follow)
 
 
@@ -151,7 +157,7 @@ def _listen(owner: Any, name: str, *, before: Any = None, after: Any = None) -> 
 
 
 def pytest_warning_recorded(warning_message: Any) -> None:
-    watch.said("a warning", warning_message.message)
+    watch.record_text("a warning", warning_message.message)
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -160,7 +166,7 @@ def pytest_runtest_makereport() -> Iterator[None]:
     outcome: Any = yield
     report = outcome.get_result()
     if report.when == "teardown":
-        watch.said("a log", logs.news())
+        watch.record_text("a log", logs.news())
     shown = [*report.sections]
     if report.longrepr is not None:
         shown.append(("the traceback", str(report.longrepr)))
@@ -177,4 +183,4 @@ def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Iterator[None]:
     """Read the metrics after the last test of a process."""
     yield
     if nextitem is None:
-        watch.said("the metrics", generate_latest(REGISTRY).decode())
+        watch.record_text("the metrics", generate_latest(REGISTRY).decode())

@@ -73,7 +73,7 @@ class Server:
 
     @contextmanager
     def database(self, template: str) -> Iterator[str]:
-        """Yield the URL of a database like `template`, which nobody else uses meanwhile.
+        """Yield the URL of a database like `template`, which no other test uses meanwhile.
 
         Copying a database takes a good part of a second, and emptying one a few milliseconds. A
         database whose tables a test has not changed is therefore emptied and reused.

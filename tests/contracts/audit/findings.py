@@ -1,7 +1,7 @@
-"""What an analyser finds, told by where it is and not by its line, and the list of what stays.
+"""The findings of an analyser, by function and not by line, and the list of accepted ones.
 
-`baseline.toml` names every finding that is there, with the reason why it stays. A finding that is
-not in the list fails, and so does an entry that is found no more: the list is what is true today.
+`baseline.toml` names every current finding, with the reason why it is accepted. A finding that is
+not in the list is an error, and so is an entry that is no longer found.
 """
 
 import tomllib
@@ -13,9 +13,9 @@ from typing import Any
 
 BASELINE = Path(__file__).parent / "baseline.toml"
 HEAD = """\
-# What Slither and solhint find in the contracts, and why it stays (docs/reference/audit.md).
-# `make slither` compares; `make slither ARGS=--write` writes what is found, new places without a
-# reason. A place is CONTRACT.FUNCTION, and how often where it is more than once.
+# Findings of Slither and solhint, and why they are accepted (docs/reference/audit.md).
+# `make slither` compares; `make slither ARGS=--write` writes the findings, new ones without a
+# reason. A place is CONTRACT.FUNCTION, and the number of findings if there are several.
 """
 
 
@@ -29,11 +29,11 @@ class Finding:
 
     @property
     def place(self) -> str:
-        """Where it is."""
+        """Return the contract and the function."""
         return ".".join(filter(None, (self.contract, self.function)))
 
     def __str__(self) -> str:
-        """As it is named on the screen."""
+        """Return the finding as it is printed."""
         return f"{self.detector} in {self.place}"
 
 
@@ -79,7 +79,7 @@ def differences(
 def rewritten(tool: str, findings: Iterable[Finding], path: Path = BASELINE) -> str:
     """Return a tool's part of the baseline as it would be true: places that are gone are left out.
 
-    What is new stands in an entry of its own, with an empty reason for somebody to write.
+    A new finding gets an entry of its own with an empty reason, which you fill in.
     """
     unmatched = Counter(findings)
     parts = []

@@ -1,7 +1,7 @@
-"""Where each contract keeps what in storage, compared with `storage.json` by `make slither`.
+"""The storage layout of each contract, compared with `storage.json` by `make slither`.
 
-There is no proxy that a moved slot would break; but a struct that grows out of its slot costs
-every caller, and whoever reads slots of a deployed contract wants to know. So a change is seen.
+No proxy depends on the layout. But a struct that grows out of its slot costs every caller gas, and
+breaks programs that read the slots of a deployed contract.
 """
 
 import json

@@ -1,8 +1,7 @@
-"""Slither over the contracts that are deployed: `make slither` (baseline.toml says what stays).
+"""Slither over the deployed contracts: `make slither`; baseline.toml lists what is accepted.
 
-Exit code 1: it finds something new, or something that the baseline has is gone. With --write the
-baseline becomes what is found; what is new stands in it without a reason, which somebody has to
-write before the tests are content.
+Exit code 1: there is a new finding, or one of the baseline is gone. With --write the findings
+become the baseline; new ones have no reason, and the tests fail until you write it.
 """
 
 import json

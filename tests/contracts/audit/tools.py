@@ -90,7 +90,7 @@ def forge_output(name: str, sources: Iterable[str], *flags: str) -> Path:
 
 
 def _no_forge() -> Path:
-    """Halmos lets forge build first, Slither asks for its settings: both are there already."""
+    """Halmos runs forge first, and Slither reads its settings; both results exist already."""
     folder = BUILD / "bin"
     folder.mkdir(parents=True, exist_ok=True)
     forge = folder / "forge"

@@ -11,7 +11,7 @@ from tests.faults.lies.chains import BUSY
 from tests.faults.lies.lies import LIES
 
 
-class Company(StrEnum):
+class EndpointSet(StrEnum):
     """The configured endpoints: the liar alone, or the liar and an honest endpoint in this order.
 
     `OUTNUMBERED`: two liars with the same lie, and an honest endpoint that does not respond.
@@ -49,7 +49,7 @@ class Place(StrEnum):
     LATE = "late blocks"
     HEAD = "the head"
     ALL = "all blocks"
-    # The newest blocks are empty: what proves the headers' worth is found among those read.
+    # The newest blocks are empty, so the samples that calibrate trust are among the blocks read.
     BEFORE_PROOF = "before calibration"
 
     @property
@@ -67,13 +67,13 @@ _BLOCKS = {
 }
 
 
-class Mood(StrEnum):
+class Timing(StrEnum):
     """The times at which the liar lies."""
 
     ALWAYS = "always"
-    # Then it is honest: the second look differs from the first.
+    # The liar then becomes honest, so a second request gets another response.
     AT_FIRST = "at first"
-    # It is honest for so long.
+    # The liar is honest for the first responses.
     LATER = "later"
     EVERY_SECOND = "every second time"
 
@@ -86,12 +86,12 @@ class Cell:
     """
 
     lie: str
-    company: Company
+    endpoint_set: EndpointSet
     headers: Headers
     depth: Depth = Depth.ANSWERS
     place: Place = Place.EARLY
     profile: str = "crynux-vss"
-    mood: Mood = Mood.ALWAYS
+    timing: Timing = Timing.ALWAYS
     seed: int = 1
 
     @property
@@ -101,8 +101,8 @@ class Cell:
             self.lie,
             self.depth.name.lower(),
             self.place,
-            self.mood,
-            self.company,
+            self.timing,
+            self.endpoint_set,
             self.headers,
             self.profile,
             self.seed,
@@ -120,12 +120,12 @@ MARKS = ("transaction index", "transaction hash", "removed")
 CAPS = ("cap 2", "cap 50")
 
 
-# What header, receipts and logs of one endpoint agree on, and no root holds: where only logs are
-# read nothing proves how a transaction is called, and nothing is folded from it (decision 0139).
+# Header, receipts and logs of one endpoint agree on a transaction hash that no root covers. Where
+# only logs are read, nothing proves the hash, and nothing is folded from it (decision 0139).
 _UNPROVABLE = ("transaction hash", "reference")
 
 
-def depths(lie: str, profile: str) -> Iterator[Depth]:
+def list_depths(lie: str, profile: str) -> Iterator[Depth]:
     """Yield the depths of a lie, without those that equal a shallower depth."""
     if lie == "honest" or lie in CAPS or (lie, profile) == _UNPROVABLE:
         yield Depth.ANSWERS
@@ -137,6 +137,6 @@ def depths(lie: str, profile: str) -> Iterator[Depth]:
         yield from Depth
 
 
-def lies(profile: str) -> list[str]:
+def list_lies(profile: str) -> list[str]:
     """Return the lies that affect an index of this profile."""
     return [lie for lie in (*LIES, *CAPS) if profile != "reference" or lie not in OF_CALLS]

@@ -6,17 +6,17 @@ from functools import cache
 
 from devnet.fakechain.block_json import Block
 from devnet.fakechain.tree import BlockTree, get_branch
-from tests.faults.lies.expected import Content, Event, expected
-from tests.faults.lies.networks import NETWORKS, Network, Written
+from tests.faults.lies.expected import Content, Event, compute_expected_content
+from tests.faults.lies.networks import NETWORKS, EncodedTransaction, Network
 from tests.faults.lies.story import Story
 
 CHAIN_ID = 31337
 BUSY = 110
-# Blocks without anything, after all others: the newest ones are then no samples.
+# Empty blocks after all others: the newest blocks are then no samples.
 QUIET = 110
-# And after those as many more, in which what was at the head becomes final.
+# Further empty blocks, with which the head becomes final.
 SETTLING = 12
-# Depth of finality: what is above it may change, and is read with every header.
+# Depth of finality; blocks above it are read with every header.
 FINALITY = 8
 
 
@@ -36,24 +36,26 @@ class TrueChain:
 
 
 @cache
-def true_chain(profile: str, seed: int = 1, *, ends_quietly: bool = False) -> TrueChain:
+def build_true_chain(profile: str, seed: int = 1, *, ends_quietly: bool = False) -> TrueChain:
     """Return the chain of a story; the same arguments give the same chain."""
     network, tree = NETWORKS[profile], BlockTree(CHAIN_ID)
     events: list[Event] = []
-    for deeds in Story(seed).blocks(BUSY, (QUIET if ends_quietly else 0) + SETTLING):
-        written = [network.write(deed) for deed in deeds]
+    for actions in Story(seed).blocks(BUSY, (QUIET if ends_quietly else 0) + SETTLING):
+        written = [network.write(action) for action in actions]
         block = tree.mine([written_tx.tx for written_tx in written])
-        events += _placed(block, written)
+        events += _position_events(block, written)
     blocks = get_branch(tree.last_mined)
-    return TrueChain(network, tree, blocks, expected(blocks, network.watched, events))
+    return TrueChain(
+        network, tree, blocks, compute_expected_content(blocks, network.watched, events)
+    )
 
 
-def _placed(block: Block, written: Sequence[Written]) -> Iterator[Event]:
+def _position_events(block: Block, written: Sequence[EncodedTransaction]) -> Iterator[Event]:
     """Yield the events of a block, with their positions."""
     index = 0
     for place, written_tx in enumerate(written):
         at = {"block": block.number, "tx": place, "time": block.time}
-        # What a call says comes before the logs of its transaction.
+        # The event of a call precedes the logs of its transaction.
         for log, event in sorted(
             written_tx.events, key=lambda pair: -1 if pair[0] is None else pair[0]
         ):

@@ -37,7 +37,7 @@ Row = tuple[Any, ...]
 Event = dict[str, Any]
 
 
-class Spoken(Protocol):
+class EmittedLog(Protocol):
     """A log in a transaction, as hex text."""
 
     @property
@@ -50,7 +50,7 @@ class Spoken(Protocol):
     def data(self) -> str: ...
 
 
-class Sent(Protocol):
+class MinedTransaction(Protocol):
     """A transaction of a block."""
 
     @property
@@ -69,10 +69,10 @@ class Sent(Protocol):
     def succeeded(self) -> bool: ...
 
     @property
-    def emitted_logs(self) -> Sequence[Spoken]: ...
+    def emitted_logs(self) -> Sequence[EmittedLog]: ...
 
 
-class Mined(Protocol):
+class MinedBlock(Protocol):
     """A block of the chain as it was mined."""
 
     @property
@@ -85,7 +85,7 @@ class Mined(Protocol):
     def time(self) -> int: ...
 
     @property
-    def txs(self) -> Sequence[Sent]: ...
+    def txs(self) -> Sequence[MinedTransaction]: ...
 
     @property
     def tx_hashes(self) -> Sequence[str]: ...
@@ -113,7 +113,7 @@ class Content:
     def differing(self, actual: "Content") -> dict[str, int]:
         """Return the number of differing rows by table, for the tables that differ."""
         pairs: Mapping[str, tuple[set[str], set[str]]] = {
-            name: (_lines(getattr(self, name)), _lines(getattr(actual, name)))
+            name: (_to_row_texts(getattr(self, name)), _to_row_texts(getattr(actual, name)))
             for name in ("log", "call", "nodes", "tasks", "scores")
         }
         return {
@@ -123,13 +123,15 @@ class Content:
         }
 
 
-def _lines(held: list[Row] | dict[str, Event]) -> set[str]:
+def _to_row_texts(held: list[Row] | dict[str, Event]) -> set[str]:
     if isinstance(held, dict):
         return {repr((key, sorted(value.items()))) for key, value in held.items()}
     return set(map(repr, held))
 
 
-def expected(blocks: Sequence[Mined], watched: Watched, events: list[Event]) -> Content:
+def compute_expected_content(
+    blocks: Sequence[MinedBlock], watched: Watched, events: list[Event]
+) -> Content:
     """Return the content of an index of all these blocks; `events` are the events in them."""
     content = Content()
     for block in blocks:
@@ -146,7 +148,7 @@ def expected(blocks: Sequence[Mined], watched: Watched, events: list[Event]) -> 
     return content
 
 
-def _log_row(number: int, index: int, head: tuple[str, int, int, str], log: Spoken) -> Row:
+def _log_row(number: int, index: int, head: tuple[str, int, int, str], log: EmittedLog) -> Row:
     block_hash, time, place, tx_hash = head
     topics = "".join(topic[2:] for topic in log.topics)
     return (
@@ -162,7 +164,7 @@ def _log_row(number: int, index: int, head: tuple[str, int, int, str], log: Spok
     )
 
 
-def _call_row(number: int, head: tuple[str, int, int, str], tx: Sent) -> Row:
+def _call_row(number: int, head: tuple[str, int, int, str], tx: MinedTransaction) -> Row:
     block_hash, time, place, tx_hash = head
     to = (tx.to or "0x")[2:]
     return (

@@ -13,12 +13,12 @@ _SECONDS, _WEI = 5, 10**9
 _LAST_OF_A_WORD = 2 + 63
 
 
-def _in_last(
+def _change_last_transaction(
     change: Callable[[Tx], Tx], which: Callable[[Tx], bool]
 ) -> Callable[[Block], BlockContent]:
     """Return a forgery that changes the last transaction of a block for which `which` is true."""
 
-    def tell(block: Block) -> BlockContent:
+    def forge(block: Block) -> BlockContent:
         txs = list(block.txs)
         for place in range(len(txs) - 1, -1, -1):
             if which(txs[place]):
@@ -26,10 +26,10 @@ def _in_last(
                 break
         return BlockContent(block.time, tuple(txs))
 
-    return tell
+    return forge
 
 
-def _speaks(tx: Tx) -> bool:
+def _emits_known_log(tx: Tx) -> bool:
     """Return whether the transaction's last log is of our contracts and of a known kind."""
     return (
         bool(tx.emitted_logs)
@@ -46,29 +46,29 @@ def _is_call(tx: Tx) -> bool:
     return len(tx.input) >= len("0x12345678")
 
 
-def _emptied(block: Block) -> BlockContent:
+def _empty_every_second_block(block: Block) -> BlockContent:
     """Return the block's content without logs, for every second block."""
     if block.number % 2:
         return get_true_content(block)
     return BlockContent(block.time, tuple(replace(tx, logs=()) for tx in block.txs))
 
 
-def _other_word(log: FakeLog) -> FakeLog:
+def _change_first_word(log: FakeLog) -> FakeLog:
     """Change the last digit of the first word, which is the task or the node."""
     place, written = _LAST_OF_A_WORD, log.data
     new_digit = "1" if written[place] != "1" else "2"
     return replace(log, data=written[:place] + new_digit + written[place + 1 :])
 
 
-def _with_logs(change: Callable[[Sequence[FakeLog]], Sequence[FakeLog]]) -> Callable[[Tx], Tx]:
+def _change_logs(change: Callable[[Sequence[FakeLog]], Sequence[FakeLog]]) -> Callable[[Tx], Tx]:
     return lambda tx: replace(tx, logs=tuple(change(tx.logs)))
 
 
-def _marked(**fields: object) -> Callable[[Json], Json]:
+def _set_log_fields(**fields: object) -> Callable[[Json], Json]:
     return lambda log: {**log, **fields}
 
 
-def _one_further(log: Json) -> Json:
+def _increment_transaction_index(log: Json) -> Json:
     return {**log, "transactionIndex": hex(int(log["transactionIndex"], 16) + 1)}
 
 
@@ -76,30 +76,47 @@ LIES: Mapping[str, ForgeryPlan] = {
     lie.name: lie
     for lie in (
         ForgeryPlan("honest"),
-        ForgeryPlan("omitted", _in_last(_with_logs(lambda logs: logs[:-1]), _speaks)),
-        ForgeryPlan("emptied", _emptied),
+        ForgeryPlan(
+            "omitted",
+            _change_last_transaction(_change_logs(lambda logs: logs[:-1]), _emits_known_log),
+        ),
+        ForgeryPlan("emptied", _empty_every_second_block),
         ForgeryPlan(
             "invented",
-            _in_last(_with_logs(lambda logs: [*logs, _other_word(logs[-1])]), _speaks),
+            _change_last_transaction(
+                _change_logs(lambda logs: [*logs, _change_first_word(logs[-1])]), _emits_known_log
+            ),
         ),
         ForgeryPlan(
-            "data", _in_last(_with_logs(lambda logs: [*logs[:-1], _other_word(logs[-1])]), _speaks)
+            "data",
+            _change_last_transaction(
+                _change_logs(lambda logs: [*logs[:-1], _change_first_word(logs[-1])]),
+                _emits_known_log,
+            ),
         ),
-        ForgeryPlan("value", _in_last(lambda tx: replace(tx, value=tx.value + _WEI), _is_call)),
+        ForgeryPlan(
+            "value",
+            _change_last_transaction(lambda tx: replace(tx, value=tx.value + _WEI), _is_call),
+        ),
         ForgeryPlan(
             "status",
-            _in_last(lambda tx: replace(tx, succeeded=not tx.succeeded), _is_silent_call),
+            _change_last_transaction(
+                lambda tx: replace(tx, succeeded=not tx.succeeded), _is_silent_call
+            ),
         ),
-        ForgeryPlan("from", _in_last(lambda tx: replace(tx, sender=STRANGER), _is_call)),
+        ForgeryPlan(
+            "from", _change_last_transaction(lambda tx: replace(tx, sender=STRANGER), _is_call)
+        ),
         ForgeryPlan("time", lambda block: BlockContent(block.time + _SECONDS, block.txs)),
         ForgeryPlan(
             "index",
-            _in_last(
-                _with_logs(lambda logs: logs[::-1]), lambda tx: _speaks(tx) and len(tx.logs) > 1
+            _change_last_transaction(
+                _change_logs(lambda logs: logs[::-1]),
+                lambda tx: _emits_known_log(tx) and len(tx.logs) > 1,
             ),
         ),
-        ForgeryPlan("transaction index", change_log=_one_further),
+        ForgeryPlan("transaction index", change_log=_increment_transaction_index),
         ForgeryPlan("transaction hash", change_tx_hash=lambda name: "0xdd" + name[4:]),
-        ForgeryPlan("removed", change_log=_marked(removed=True)),
+        ForgeryPlan("removed", change_log=_set_log_fields(removed=True)),
     )
 }

@@ -5,21 +5,29 @@ from dataclasses import replace
 from random import Random
 
 from devnet.fakechain.faults.forging import Depth
-from tests.faults.lies.cells import Cell, Company, Headers, Mood, Place, depths, lies
+from tests.faults.lies.cells import (
+    Cell,
+    EndpointSet,
+    Headers,
+    Place,
+    Timing,
+    list_depths,
+    list_lies,
+)
 
 PROFILES = ("crynux-vss", "reference")
-# Lies that an endpoint tells now and then.
-_MOODY = ("omitted", "data", "time")
-_MOODY_DEPTHS = (Depth.ANSWERS, Depth.RECEIPTS, Depth.HEADERS)
+# Lies that an endpoint tells only some of the time.
+_UNSTEADY_LIES = ("omitted", "data", "time")
+_UNSTEADY_DEPTHS = (Depth.ANSWERS, Depth.RECEIPTS, Depth.HEADERS)
 
 
 def list_all_cells(seed: int = 1) -> Iterator[Cell]:
     """Yield every cell on the chain of this seed; there are some thousands."""
     for profile in PROFILES:
         for place in Place:
-            yield from _of(profile, place, seed)
-            yield from _outnumbered(profile, place, seed)
-        yield from _moody(profile, seed)
+            yield from _list_cells(profile, place, seed)
+            yield from _list_outnumbered_cells(profile, place, seed)
+        yield from _list_unsteady_cells(profile, seed)
 
 
 def list_bounded_cells() -> list[Cell]:
@@ -29,80 +37,80 @@ def list_bounded_cells() -> list[Cell]:
     """
     chance = Random(12)  # noqa: S311 - repeatable, no secret
     drawn = []
-    for cell in _of("crynux-vss", Place.EARLY, 1):
+    for cell in _list_cells("crynux-vss", Place.EARLY, 1):
         if cell.headers in {Headers.TRUE, Headers.ZERO_BLOOMS} or chance.random() < _SHARE:
-            is_told_in_both = cell.lie in lies("reference") and cell.depth in depths(
+            exists_in_both = cell.lie in list_lies("reference") and cell.depth in list_depths(
                 cell.lie, "reference"
             )
-            profile = "reference" if is_told_in_both else "crynux-vss"
+            profile = "reference" if exists_in_both else "crynux-vss"
             placed_cell = replace(cell, place=chance.choice(list(Place)))
             drawn.append(replace(placed_cell, profile=chance.choice([profile, "crynux-vss"])))
-    moody = [cell for cell in _moody("crynux-vss", 1) if chance.random() < _SHARE]
-    return [*drawn, *moody, *_bounded_outnumbered()]
+    unsteady = [cell for cell in _list_unsteady_cells("crynux-vss", 1) if chance.random() < _SHARE]
+    return [*drawn, *unsteady, *_draw_outnumbered_cells()]
 
 
-def _bounded_outnumbered() -> list[Cell]:
+def _draw_outnumbered_cells() -> list[Cell]:
     """Return every lie of two liars at every depth, each for one place and one profile."""
     chance = Random(13)  # noqa: S311 - repeatable, no secret
     places = list(Place)
     return [
         replace(cell, place=chance.choice(places))
-        for cell in _outnumbered("crynux-vss", Place.EARLY, 1)
+        for cell in _list_outnumbered_cells("crynux-vss", Place.EARLY, 1)
         if cell.headers is Headers.TRUE or chance.random() < _SHARE
     ]
 
 
-# Of the cells whose headers are worth less, or whose liar lies now and then.
+# The share of cells with worse headers, or with a liar that lies only some of the time.
 _SHARE = 0.25
 
 
 def list_quick_cells() -> list[Cell]:
     """Return the dozen cells that the quick suite runs."""
-    first, true = Company.FIRST, Headers.TRUE
+    first, true = EndpointSet.FIRST, Headers.TRUE
     blind = Headers.WORTHLESS
     return [
-        Cell("honest", Company.ALONE, true),
-        Cell("honest", Company.FIRST, blind, profile="reference"),
+        Cell("honest", EndpointSet.ALONE, true),
+        Cell("honest", EndpointSet.FIRST, blind, profile="reference"),
         Cell("omitted", first, true),
         Cell("emptied", first, true, Depth.BLOCKS, profile="reference"),
-        Cell("invented", Company.ALONE, true, Depth.RECEIPTS),
+        Cell("invented", EndpointSet.ALONE, true, Depth.RECEIPTS),
         Cell("data", first, blind, place=Place.ALL),
         Cell("value", first, true, place=Place.LATE),
-        Cell("status", Company.ALONE, true, place=Place.ALL),
+        Cell("status", EndpointSet.ALONE, true, place=Place.ALL),
         Cell("from", first, true),
-        Cell("time", Company.ALONE, true, Depth.HEADERS),
+        Cell("time", EndpointSet.ALONE, true, Depth.HEADERS),
         Cell("index", first, true, Depth.CHAIN, Place.HEAD),
-        Cell("cap 2", Company.SECOND, Headers.ZERO_BLOOMS),
-        Cell("invented", Company.OUTNUMBERED, true, Depth.RECEIPTS),
-        Cell("time", Company.OUTNUMBERED, true, Depth.HEADERS),
+        Cell("cap 2", EndpointSet.SECOND, Headers.ZERO_BLOOMS),
+        Cell("invented", EndpointSet.OUTNUMBERED, true, Depth.RECEIPTS),
+        Cell("time", EndpointSet.OUTNUMBERED, true, Depth.HEADERS),
     ]
 
 
-def _of(profile: str, place: Place, seed: int) -> Iterator[Cell]:
-    for lie in lies(profile):
-        for depth in depths(lie, profile):
+def _list_cells(profile: str, place: Place, seed: int) -> Iterator[Cell]:
+    for lie in list_lies(profile):
+        for depth in list_depths(lie, profile):
             for headers in Headers:
-                for company in (Company.ALONE, Company.FIRST, Company.SECOND):
-                    yield Cell(lie, company, headers, depth, place, profile, seed=seed)
+                for endpoint_set in (EndpointSet.ALONE, EndpointSet.FIRST, EndpointSet.SECOND):
+                    yield Cell(lie, endpoint_set, headers, depth, place, profile, seed=seed)
 
 
-def _outnumbered(profile: str, place: Place, seed: int) -> Iterator[Cell]:
+def _list_outnumbered_cells(profile: str, place: Place, seed: int) -> Iterator[Cell]:
     """Yield the lies of two liars while the honest endpoint is silent.
 
     A whole forged chain is left out: two providers that show the same chain are believed, which is
     the limit of the guarantee (docs/explanation/reorgs.md#confirmed-by-a-second-provider).
     """
-    for lie in lies(profile):
-        for depth in depths(lie, profile):
+    for lie in list_lies(profile):
+        for depth in list_depths(lie, profile):
             for headers in Headers:
                 if depth is not Depth.CHAIN:
-                    company = Company.OUTNUMBERED
-                    yield Cell(lie, company, headers, depth, place, profile, seed=seed)
+                    endpoint_set = EndpointSet.OUTNUMBERED
+                    yield Cell(lie, endpoint_set, headers, depth, place, profile, seed=seed)
 
 
-def _moody(profile: str, seed: int) -> Iterator[Cell]:
-    always = [cell for cell in _of(profile, Place.ALL, seed) if cell.lie in _MOODY]
-    for mood in (Mood.AT_FIRST, Mood.LATER, Mood.EVERY_SECOND):
+def _list_unsteady_cells(profile: str, seed: int) -> Iterator[Cell]:
+    always = [cell for cell in _list_cells(profile, Place.ALL, seed) if cell.lie in _UNSTEADY_LIES]
+    for timing in (Timing.AT_FIRST, Timing.LATER, Timing.EVERY_SECOND):
         for cell in always:
-            if cell.depth in _MOODY_DEPTHS:
-                yield replace(cell, mood=mood)
+            if cell.depth in _UNSTEADY_DEPTHS:
+                yield replace(cell, timing=timing)

@@ -15,16 +15,16 @@ from devnet.fakechain.provider import Provider
 from devnet.fakechain.server import serve_endpoints
 from devnet.fakechain.tree import get_branch
 from oracle.cli.main import run
-from tests.faults.lies.cells import Cell, Company, Mood, Place
-from tests.faults.lies.chains import CHAIN_ID, FINALITY, TrueChain, true_chain
+from tests.faults.lies.cells import Cell, EndpointSet, Place, Timing
+from tests.faults.lies.chains import CHAIN_ID, FINALITY, TrueChain, build_true_chain
 from tests.faults.lies.lies import LIES
-from tests.faults.lies.stored import stored
+from tests.faults.lies.stored import read_database_content
 from tests.support.cli.local_network import Settings, write_config
 
-# Gives a command; its exit code, and all that it said on both streams.
+# Runs a command; returns its exit code, and its output on both streams.
 Command = Callable[..., tuple[int, str]]
-# So many answers a liar lies at first, or is honest before it begins.
-_FIRST_ANSWERS = 12
+# The number of responses after which the liar begins or stops lying.
+_FIRST_RESPONSES = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class RunOutcome:
     """One `run --once`: its exit code, its output, and the differences of the database."""
 
     code: int
-    said: str
+    output: str
     differing: dict[str, int]
 
 
@@ -41,7 +41,7 @@ class CellOutcome:
     """The result of a cell: two runs, and the output of `status` after them."""
 
     cell: Cell
-    tries: list[RunOutcome] = field(default_factory=list)
+    runs: list[RunOutcome] = field(default_factory=list)
     status: str = ""
 
 
@@ -50,49 +50,51 @@ def play_cell(cell: Cell, folder: Path, command: Command | None = None) -> CellO
 
     `command` runs a command; by default it runs in this process.
     """
-    give = command or _run_in_this_process
-    chain = chain_of(cell)
-    played = CellOutcome(cell)
-    with _served(cell, chain) as (urls, shows):
+    run_command = command or _run_in_this_process
+    chain = build_chain(cell)
+    outcome = CellOutcome(cell)
+    with _serve_endpoints(cell, chain) as (urls, reveal_heads):
         config = str(write_config(_settings(chain, urls, folder), folder / "config.toml"))
         if cell.place is Place.HEAD:
-            # What is not final yet may turn out to be otherwise: it is told when it is.
-            give("run", "--once", "--config", config)
-            give("run", "--once", "--config", config)
-        for show_all in shows:
-            show_all()
+            # Blocks at the head are read first, and compared once they are final.
+            run_command("run", "--once", "--config", config)
+            run_command("run", "--once", "--config", config)
+        for reveal_head in reveal_heads:
+            reveal_head()
         for _ in range(2):
-            code, output = give("run", "--once", "--config", config)
-            differing = chain.content.differing(stored(folder / "oracle.sqlite"))
-            played.tries.append(RunOutcome(code, output, differing))
-        _, played.status = give("status", "--config", config)
-    return played
+            code, output = run_command("run", "--once", "--config", config)
+            differing = chain.content.differing(read_database_content(folder / "oracle.sqlite"))
+            outcome.runs.append(RunOutcome(code, output, differing))
+        _, outcome.status = run_command("status", "--config", config)
+    return outcome
 
 
-def chain_of(cell: Cell) -> TrueChain:
+def build_chain(cell: Cell) -> TrueChain:
     """Return the chain on which the cell is played."""
-    return true_chain(cell.profile, cell.seed, ends_quietly=cell.place is Place.BEFORE_PROOF)
+    return build_true_chain(cell.profile, cell.seed, ends_quietly=cell.place is Place.BEFORE_PROOF)
 
 
 @contextmanager
-def _served(cell: Cell, chain: TrueChain) -> Iterator[tuple[list[str], list[Callable[[], None]]]]:
+def _serve_endpoints(
+    cell: Cell, chain: TrueChain
+) -> Iterator[tuple[list[str], list[Callable[[], None]]]]:
     """Serve the cell's endpoints; yield their URLs, and functions that show the complete chain."""
-    liar, honest = _liar(cell, chain), Provider(chain.tree)
+    liar, honest = _build_liar(cell, chain), Provider(chain.tree)
     silent = Provider(chain.tree)
     silent.faults.append(transport_faults.build_http_status_fault(503))
     providers = {
-        Company.ALONE: [liar],
-        Company.FIRST: [liar, honest],
-        Company.SECOND: [honest, liar],
-        Company.OUTNUMBERED: [liar, _liar(cell, chain), silent],
-    }[cell.company]
+        EndpointSet.ALONE: [liar],
+        EndpointSet.FIRST: [liar, honest],
+        EndpointSet.SECOND: [honest, liar],
+        EndpointSet.OUTNUMBERED: [liar, _build_liar(cell, chain), silent],
+    }[cell.endpoint_set]
     for provider in providers:
         provider.tag_targets = {"safe": 2, "finalized": FINALITY}
         provider.code_by_address = dict(chain.network.codes)
         provider.faults += cell.headers.faults()
-    shows = [_limit_head(provider, chain.before_settling) for provider in providers]
+    reveal_heads = [_limit_head(provider, chain.before_settling) for provider in providers]
     with serve_endpoints(*providers) as urls:
-        yield urls, shows
+        yield urls, reveal_heads
 
 
 def _limit_head(provider: Provider, height: int) -> Callable[[], None]:
@@ -102,21 +104,21 @@ def _limit_head(provider: Provider, height: int) -> Callable[[], None]:
     return lambda: setattr(provider, "head", true_head)
 
 
-def _liar(cell: Cell, chain: TrueChain) -> Provider:
+def _build_liar(cell: Cell, chain: TrueChain) -> Provider:
     cap = cell.cap()
     if cap is not None:
         provider = Provider(chain.tree)
         provider.faults.append(cap)
         return provider
     liar = create_forged_provider(chain.tree, LIES[cell.lie], cell.depth, cell.place.blocks)
-    if cell.mood is Mood.ALWAYS:
+    if cell.timing is Timing.ALWAYS:
         return liar
-    moody = Provider(chain.tree)
-    moody.faults.append(_build_mood_fault(cell.mood, liar))
-    return moody
+    occasional_liar = Provider(chain.tree)
+    occasional_liar.faults.append(_build_timed_fault(cell.timing, liar))
+    return occasional_liar
 
 
-def _build_mood_fault(mood: Mood, liar: Provider) -> InjectedFault:
+def _build_timed_fault(timing: Timing, liar: Provider) -> InjectedFault:
     about = frozenset(
         {
             "eth_getLogs",
@@ -127,14 +129,14 @@ def _build_mood_fault(mood: Mood, liar: Provider) -> InjectedFault:
             "eth_getTransactionByHash",
         }
     )
-    if mood is Mood.AT_FIRST:
-        return block_faults.build_forwarding_fault(liar, methods=about, times=_FIRST_ANSWERS)
-    if mood is Mood.EVERY_SECOND:
+    if timing is Timing.AT_FIRST:
+        return block_faults.build_forwarding_fault(liar, methods=about, times=_FIRST_RESPONSES)
+    if timing is Timing.EVERY_SECOND:
         return block_faults.build_forwarding_fault(
             liar, methods=about, when=block_faults.build_every_second_matcher()
         )
     return block_faults.build_forwarding_fault(
-        liar, methods=about, when=block_faults.build_matcher_after(_FIRST_ANSWERS)
+        liar, methods=about, when=block_faults.build_matcher_after(_FIRST_RESPONSES)
     )
 
 

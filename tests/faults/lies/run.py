@@ -68,12 +68,12 @@ def play_on_copy(template: Path, cell: Cell) -> Line:
     """Play one cell on a copy of a migrated database."""
     with tempfile.TemporaryDirectory(prefix="qos-lies-") as folder:
         shutil.copyfile(template, Path(folder) / "oracle.sqlite")
-        played_cell = play_cell(cell, Path(folder))
+        outcome = play_cell(cell, Path(folder))
     return Line(
         cell,
-        judge_second_run(played_cell),
-        get_last_line(played_cell.tries[-1]),
-        is_steady=is_steady(played_cell),
+        judge_second_run(outcome),
+        get_last_line(outcome.runs[-1]),
+        is_steady=is_steady(outcome),
     )
 
 
@@ -83,7 +83,7 @@ def print_progress(line: str) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="Play every lie against every company.")
+    parser = argparse.ArgumentParser(description="Play every lie with every set of endpoints.")
     parser.add_argument("--cells", choices=_SETS, default="whole")
     parser.add_argument("--seed", type=int, default=1, help="of the chain")
     parser.add_argument("--only", default="", help="cells with this in their name")

@@ -11,7 +11,7 @@ _NODE = ("membership", "paused", "running", "pool", "base", "since", "pending")
 _TASK = ("node", "started_time", "stopped_time", "ending", "fee", "creator")
 
 
-def stored(database: Path) -> Content:
+def read_database_content(database: Path) -> Content:
     """Return a database's content for canonical blocks; it is empty if there are no tables."""
     content = Content()
     with closing(sqlite3.connect(database)) as connection:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from devnet.fakechain.faults.forging import Depth
-from tests.faults.lies.cells import Cell, Company, Headers, Place
+from tests.faults.lies.cells import Cell, EndpointSet, Headers, Place
 from tests.faults.lies.matrix import list_bounded_cells, list_quick_cells
 from tests.faults.lies.playing import Command, play_cell, run_in_separate_process
 from tests.faults.lies.verdicts import RIGHT, Verdict, is_steady, judge_second_run
@@ -25,9 +25,9 @@ def play_and_judge(
 ) -> Verdict:
     """Play a cell, assert that both runs have a consistent outcome, and return the verdict."""
     shutil.copyfile(template, folder / "oracle.sqlite")
-    played = play_cell(cell, folder, command)
-    assert is_steady(played), played
-    return judge_second_run(played)
+    outcome = play_cell(cell, folder, command)
+    assert is_steady(outcome), outcome
+    return judge_second_run(outcome)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_lie_is_still_refused_with_trust_learned_during_a_failed_run(
     """Its windows are below the block at which it gained trust, so the next run accepted them."""
     cell = Cell(
         "emptied",
-        Company.ALONE,
+        EndpointSet.ALONE,
         Headers.MADE_UP_ROOTS,
         Depth.BLOCKS,
         Place.LATE,

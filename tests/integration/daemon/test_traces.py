@@ -67,7 +67,7 @@ def test_report_is_traced_from_creation_to_its_mined_transaction(traced):
 def test_no_trace_contains_key_password_or_token(traced):
     """What they are is known to `leaks`, which fails the test that shows one."""
     shown = "\n".join(span.to_json() for spans in traced.values() for span in spans)
-    watch.said("a trace", shown)
+    watch.record_text("a trace", shown)
     assert TOKEN not in shown
 
 

@@ -155,7 +155,7 @@ class Company:
         return Accepted(int(logs[0]["topics"][1], 16), str(digest), str(receipt["from"]))
 
     def check_rounds(self, *, failed: int = 0) -> list[Accepted]:
-        """Every round was accepted once, in order; nobody paid for a call that was refused."""
+        """Assert that rounds were accepted once, in order, and that no reverted call was paid."""
         pushes = self.pushes()
         accepted = [push for push in pushes if push.round is not None]
         assert [push.round for push in accepted] == list(range(1, self.round + 1))
@@ -174,7 +174,7 @@ class Company:
                 }
 
     def check_digests(self, *members: Member) -> None:
-        """Whoever shows what it signed for an accepted round shows what was accepted."""
+        """Assert that the statements shown for accepted rounds are those that were accepted."""
         for accepted in self.check_rounds():
             for member in members or self.up:
                 if shown := member.digests(accepted.round or 0):

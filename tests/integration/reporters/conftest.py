@@ -12,7 +12,7 @@ _HERE = Path(__file__).resolve().parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of this folder; the hook is told of every other one too."""
+    """Mark the tests of this folder; the hook receives all tests."""
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.evm)

@@ -4,7 +4,7 @@ import socket
 
 
 def held_port() -> socket.socket:
-    """A port of this machine, bound and not listened at: nobody else gets it."""
+    """Reserve a port of this machine: it is bound, so that no other program gets it."""
     door = socket.socket()
     door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     door.bind(("127.0.0.1", 0))

@@ -24,7 +24,7 @@ from tests.integration.reporters.waiting import PATIENCE_SECONDS, until
 from tests.support.cli.local_network import Settings, write_config
 
 PROGRAM = ("-m", "oracle")
-# What the other reporters ask for.
+# Requests of the other reporters.
 _SHOWN = "/v1/report"
 
 
@@ -47,7 +47,7 @@ class Member:
     def __post_init__(self) -> None:
         self.folder.mkdir()
         self.keys = self.keys or create_keys(self.folder)
-        # Held, so that nobody else gets them while we are down: they must not listen for that.
+        # Reserved, so that no other program gets them while the daemon is down.
         self._doors = [held_port() for _ in range(2)]
         self.port, self._shows_at = (door.getsockname()[1] for door in self._doors)
 
@@ -272,7 +272,7 @@ class Member:
         self.until(lambda: self.get("/readyz").status_code == 200, "200 at /readyz")
 
     def tail(self) -> str:
-        """The last it said, for a failed test."""
+        """Return the end of the log, for a failed test."""
         last_lines = self.log.read_text("utf-8").splitlines()[-25:] if self.log.exists() else []
         return "\n".join([f"--- {self.name}, up: {self.is_up}", *last_lines])
 

@@ -1,4 +1,4 @@
-"""Who leaves the others a head start is in nobody's way, its own least of all."""
+"""A reporter that leaves others a head start delays neither them nor itself."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ HEAD_START = 500
 
 @pytest.fixture
 def second(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[Office]:
-    """One that sends only if nobody else has for eight minutes of the chain."""
+    """A reporter that sends only if no other has for eight minutes of the chain."""
     with Store.open(sqlite_url) as opened:
         office = Office(
             premises, opened, tmp_path / "evidence", equipment={"head_start": HEAD_START}
@@ -29,7 +29,7 @@ def second(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[Offi
 
 
 def bring(chain: Chain, office: Office) -> None:
-    """Somebody else brings the report that is planned."""
+    """Let another reporter send the report that is planned."""
     (push,) = [intent for intent in office.intents() if intent.state == "planned"]
     chain.transact(to=office.premises.oracle.address, data=push.request.calldata)
 

@@ -9,7 +9,7 @@ from tests.support.cli.local_network import LocalNetwork, Settings
 
 
 def after_a_while(name: str, settings: Settings) -> None:
-    """Nobody sends at once: there is time between a quorum and its transaction."""
+    """No reporter sends at once: there is time between a quorum and its transaction."""
     if name == "a":
         settings["reporters"].update(transmit_rank=1, transmit_delay_seconds=60)
 
@@ -21,7 +21,7 @@ def test_report_planned_before_signers_change_is_not_stuck_and_next_round_uses_n
     databases = ["", empty_postgresql_url, ""]
     with company(network, tmp_path, databases, after_a_while) as three:
         a, *other_members = three.members
-        # A report is due already: no time passes until it is told to.
+        # A report is due already: time is stopped until the test advances it.
         three.start()
         three.until_signed(1, *three.members)
         a.until(a.intents, "a planned push")
@@ -35,7 +35,7 @@ def test_report_planned_before_signers_change_is_not_stuck_and_next_round_uses_n
         assert three.round_of(*three.members) == 2
         gone.until(lambda: "not a signer of the contract" in gone.why_waiting(), "its word")
         three.caught_up()
-        # Of round 1 they signed for the old signers, too: what nobody can push any more.
+        # They signed round 1 for the old signers, too; these signatures can no longer be sent.
         for accepted in three.check_rounds():
             for member in remaining_members:
                 assert accepted.digest in member.digests(accepted.round or 0), member.name

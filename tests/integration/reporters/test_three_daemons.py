@@ -15,7 +15,7 @@ def test_three_daemons_agree_on_digests_and_every_round_is_sent_once(three: Comp
 
     three.check_digests()
     three.check_bytes(least=5)
-    # In windows of their own, as their logs tell; who looks when is the machine's to say.
+    # Each indexes in its own windows, as the logs show; the machine decides when.
     assert len({daemon.windows() for daemon in three.members}) > 1
     for rank, member in enumerate(three.members):
         (started_entry,) = member.lines("reporter_started")

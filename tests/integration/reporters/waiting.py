@@ -1,11 +1,11 @@
-"""Waits for conditions: every wait has an end, and says what it waited for."""
+"""Waits for conditions; a wait that times out reports what it waited for."""
 
 import time
 from collections.abc import Callable
 
-# A busy machine takes its time; nothing here is waited for so long where all is well.
+# For a busy machine; waits that succeed are much shorter.
 PATIENCE_SECONDS = 120.0
-_LOOK_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 
 
 def until(
@@ -14,9 +14,9 @@ def until(
     describe: Callable[[], str] = str,
     seconds: float = PATIENCE_SECONDS,
 ) -> None:
-    """Return once it is so; `told` gives what there is to say where it never is."""
+    """Return once the condition is true; `describe` adds details to the error of a timeout."""
     end = time.monotonic() + seconds
     while not is_so():
         if time.monotonic() > end:
             raise AssertionError(f"waited {seconds:.0f} s for {what}\n{describe()}")
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""Faults by name, for whoever draws them by lot."""
+"""Faults by name, to be drawn at random."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from devnet.fakechain.faults import (
     transport_faults,
 )
 
-# Whatever happens, the index sees these at once and asks again.
+# The index detects these at once, and requests the data again.
 LOUD: dict[str, Callable[[], InjectedFault]] = {
     "throttled": lambda: transport_faults.build_429_fault(1),
     "throttled in 200": transport_faults.build_429_in_200_fault,
@@ -43,7 +43,7 @@ LOUD: dict[str, Callable[[], InjectedFault]] = {
     "another chain": lambda: block_faults.build_wrong_chain_id_fault(1),
 }
 
-# What looks right: only a header's own roots tell, or another endpoint.
+# Plausible responses: only the header's roots, or another endpoint, reveal them.
 QUIET: dict[str, Callable[[], InjectedFault]] = {
     "no logs": log_faults.build_omitted_logs_fault,
     "one log left out": lambda: log_faults.build_omitted_log_fault(0),

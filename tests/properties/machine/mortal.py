@@ -47,7 +47,7 @@ class Nursery:
         self.process.stdin.flush()
         response: dict[str, Any] = json.loads(self.process.stdout.readline())
         assert "fault" not in response, response["fault"]
-        # Whoever says where it dies died there, by nothing else; the others ended well.
+        # A child with a place of death died there and for no other reason; the others succeeded.
         assert (response["killed_by"] == signal.SIGKILL) == ("died_at" in response), response
         assert response["killed_by"] in {None, signal.SIGKILL}, response
         return Life(response.get("died_at"), response.get("points", []), response.get("steps", []))

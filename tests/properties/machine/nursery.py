@@ -116,7 +116,7 @@ def _live(job: dict[str, Any], report_fd: int) -> None:
 
 
 def _born(job: dict[str, Any]) -> dict[str, Any]:
-    """Fork, wait for the end, and return it with what the child said."""
+    """Fork, wait for the child, and return its exit status and its output."""
     received, report_fd = os.pipe()
     child = os.fork()
     if child == 0:

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from tests.properties.machine.faulty import LOUD, QUIET
 from tests.properties.machine.world import World
 
-# Where examples are always the same ones, whoever wants a failure made short runs it elsewhere.
+# In CI the examples are always the same; to shrink a failure, run the test elsewhere.
 _PHASES = tuple(phase for phase in Phase if "CI" not in os.environ or phase is not Phase.shrink)
 # A large run: QOS_ORACLE_MACHINE_EXAMPLES=1000 make machine
 _EXAMPLES = int(os.environ.get("QOS_ORACLE_MACHINE_EXAMPLES", "8"))

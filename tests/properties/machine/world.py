@@ -24,7 +24,7 @@ from tests.support.traffic import Traffic, address
 from tests.support.txmgr.brittle import Brittle, Died
 
 US = Account(CHAIN_ID, address(0xAB))
-# Longer than anything rests, and tries until whatever rests is asked again.
+# Longer than any backoff, and the number of tries until a resting endpoint is used again.
 _A_LONG_WHILE, _MOST_TRIES = 600.0, 12
 _STEPS_AT_MOST = 200
 # Blocks of one audit; and more than any tag hangs behind, and any fork made the chain shorter.
@@ -119,7 +119,7 @@ class World:
     # --- what happens to us ---
 
     def step(self) -> bool:
-        """Tell whether there was anything to do."""
+        """Return whether there was anything to do."""
         try:
             return self.indexer.step() is not None
         except TransientError:
@@ -133,7 +133,7 @@ class World:
         self.plan()
 
     def audit(self) -> bool:
-        """Ask a second endpoint about the next final blocks; tell whether there were any."""
+        """Compare the next final blocks with a second endpoint; return whether there were any."""
         indexer = self.indexer
         try:
             done = audit_next_window(
@@ -180,13 +180,13 @@ class World:
         for provider in self.chain.providers:
             self.heal(provider)
             self.come_back(provider)
-        # What a liar gave becomes final, and is asked about again.
+        # The blocks of a liar become final, and are verified again.
         self.mine(SETTLING, seconds=12)
         self._until(self.step, lambda: self.indexer.cursor == _place(self.chain))
         self._until(self.audit, lambda: not self.audit())
 
     def _until(self, turn: Callable[[], bool], is_done: Callable[[], bool]) -> None:
-        """Turn until it is done, with rests for whoever wants one."""
+        """Step until nothing is left to do, with pauses for resting endpoints."""
         for _ in range(_MOST_TRIES):
             self.clock.advance(_A_LONG_WHILE)
             for _ in range(_STEPS_AT_MOST):

@@ -53,7 +53,7 @@ class Daemon:
                     return line
             assert self.process.poll() is None, self.log.read_text("utf-8")
             time.sleep(0.02)
-        raise AssertionError(f"never said {event} {facts}: {self.log.read_text('utf-8')}")
+        raise AssertionError(f"never logged {event} {facts}: {self.log.read_text('utf-8')}")
 
     def wait_until_ready(self) -> None:
         self._until(lambda: self.get("/readyz").status_code == 200)

@@ -66,7 +66,7 @@ class Chain:
         # Otherwise every request searches the environment for a proxy.
         self.session.trust_env = False
         self.web3 = Web3(HTTPProvider(url, session=self.session))
-        # It would ask for the chain id before every call.
+        # The middleware would request the chain id before every call.
         self.web3.middleware_onion.remove("validation")
         self.accounts: list[str] = [Web3.to_checksum_address(a) for a in self.rpc("eth_accounts")]
         self.known: dict[str, Contract] = {}

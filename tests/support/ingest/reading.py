@@ -30,7 +30,7 @@ def build_logs(number: int) -> list[FakeLog]:
 
 
 def list_log_ranges(provider: Provider) -> list[tuple[int, int]]:
-    """Return every range of logs that the endpoint was asked for.
+    """Return every range of logs that was requested from the endpoint.
 
     Requests by hash do not count.
     """

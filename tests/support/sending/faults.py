@@ -40,7 +40,7 @@ class Gate:
 
     def until_reached(self) -> None:
         """Wait until a request has arrived here."""
-        assert self.reached.wait(_SECONDS_AT_MOST), "nobody asked"
+        assert self.reached.wait(_SECONDS_AT_MOST), "no request arrived"
 
     def release(self) -> None:
         """Release all waiting and all later requests."""

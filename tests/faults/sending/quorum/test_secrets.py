@@ -124,9 +124,9 @@ def test_case_f72_repr_metrics_and_keystore_contain_no_key(tmp_path: Path):
     watch = Watch()
     watch.learn(key, "a key")
     signer = KeySigner(key)
-    watch.said("repr", f"{signer!r} {signer} {vars(type(signer))}")
-    watch.said("the metrics", generate_latest(REGISTRY).decode())
-    watch.said("the keystore", files[0].read_text())
+    watch.record_text("repr", f"{signer!r} {signer} {vars(type(signer))}")
+    watch.record_text("the metrics", generate_latest(REGISTRY).decode())
+    watch.record_text("the keystore", files[0].read_text())
     assert watch.leaks() == []
 
 
@@ -135,7 +135,7 @@ def test_leak_detector_finds_key_in_every_encoding(tmp_path: Path):
     for form in (key.hex(), key.hex().upper(), str(int.from_bytes(key, "big")), repr(key)):
         watch = Watch()
         watch.learn(key, "a key")
-        watch.said("output", f"before {form} after")
+        watch.record_text("output", f"before {form} after")
         (leak,) = watch.leaks()
         assert leak.startswith("output shows a key")
 
@@ -144,5 +144,5 @@ def test_leak_detector_finds_key_in_every_encoding(tmp_path: Path):
 def test_constant_is_not_reported_as_leaked_secret(made_by_hand: bytes):
     watch = Watch()
     watch.learn(made_by_hand, "a key")
-    watch.said("output", made_by_hand.hex())
+    watch.record_text("output", made_by_hand.hex())
     assert watch.leaks() == []
