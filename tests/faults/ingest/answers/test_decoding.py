@@ -21,7 +21,7 @@ SOMEBODY = "0x" + "5e" * 20
 TASK = TaskKey("0x" + "ab" * 32)
 MOST = 2**256 - 1
 
-# One first topic, told apart by the number of topics: (1), (2); and by the length of the data.
+# Events with the same first topic differ by the number of topics, (1) and (2), and by data length.
 PLAIN = "event NodeLeft(address node)"
 INDEXED = "event NodeLeft(address indexed node)"
 WORDY = "event NodeHalted(address indexed node, string why)"

@@ -38,7 +38,7 @@ def test_case_71_slow_fold_limits_prefetched_windows(a_chain: AChain, open_index
         if request.method == "eth_getLogs"
     ]
     assert max(blocks[1] for blocks in block_ranges if blocks) < HISTORY / 2
-    # Whoever takes the next one lets one more be read.
+    # Taking the next response lets one more be read.
     before = a_chain.provider.count_requests("eth_getLogs")
     indexer.source.fetch_window(BlockRange(first.range.last + 1, last), with_headers=False)
     until_nothing_is_read()
@@ -73,7 +73,7 @@ def test_case_69_clock_jump_causes_no_stall_and_changes_nothing(
         calm.index()
         wild.index()
         assert not wild.source.fetch_heads().stalled
-        # The machine slept, or somebody put its clock right, between two looks at one block.
+        # The machine slept, or its clock was corrected, between two requests for one block.
         clock.advance(seconds)
         assert not wild.source.fetch_heads().stalled
         assert all(isinstance(step, CommittedWindow) for step in wild.index())

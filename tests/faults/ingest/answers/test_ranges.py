@@ -157,7 +157,7 @@ def limited(max_logs: int, error_message: ErrorMessage) -> InjectedFault:
     return InjectedFault("too many", changed, limits={"methods": frozenset({"eth_getLogs"})})
 
 
-# --- words that nobody knows ---
+# --- unknown error texts ---
 
 
 def test_case_35_range_with_unexplained_error_is_requested_from_another_endpoint(

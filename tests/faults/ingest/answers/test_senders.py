@@ -29,7 +29,7 @@ from tests.support.ingest.speaking import build_transaction
 
 WATCHED = "0x12345678"
 CALLER, THIEF = (Address(create_account(number)) for number in (1, 2))
-# An address of which nobody has the key: of a chain's own transactions.
+# An address without a key, as of a chain's own transactions.
 SYSTEM = "0x" + "fe" * 20
 ZEROS = "0x" + "00" * 32
 Open = Callable[..., ChainSource]

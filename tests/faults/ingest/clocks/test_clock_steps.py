@@ -89,7 +89,7 @@ def test_standby_takes_over_expired_lease_after_clock_is_stepped_back(
         leader.wait_until_ready()
         url = settings(a_chain, tmp_path)["database"]["url"]
         with Store.open(url, create=True) as store, store.transaction() as uow:
-            # A holder of which no kernel tells whether it lives, and which renews no more.
+            # A holder that renews no more, and of which no kernel reports whether it lives.
             leader.process.kill()
             leader.process.wait()
             before = uow.lease.get_state()

@@ -128,7 +128,7 @@ def test_case_55_repeatedly_closed_websocket_leaves_no_gap(
         a_chain.live(1)
         assert woken.wait(_PATIENCE_SECONDS)
         woken.clear()
-        # While nobody listens.
+        # While there is no listener.
         a_chain.live(1)
         indexer.index()
 

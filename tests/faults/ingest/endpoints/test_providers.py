@@ -206,7 +206,7 @@ def test_case_53_indexing_resumes_after_long_outage_of_all_endpoints(
     assert took <= 15
     assert pair.cursor == (60, a_chain.head.hash)
     assert pair.canonical_logs() == a_chain.logs()
-    # Nobody is hammered meanwhile: a few questions in each turn.
+    # No endpoint is flooded meanwhile: a few requests per tick.
     assert request_count < 8 * 40
 
 

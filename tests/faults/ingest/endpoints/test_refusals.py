@@ -1,4 +1,4 @@
-"""Cases 49 and 65: blocks that nobody can prove are refused, with the same message each time."""
+"""Cases 49 and 65: unprovable blocks are refused, with the same message each time."""
 
 from pathlib import Path
 

@@ -57,7 +57,7 @@ def restore(chain: AChain, faults: list[InjectedFault], *places: int) -> None:
 
 
 def lie(chain: AChain, what: str, depth: Depth, blocks: tuple[int, int], *places: int) -> None:
-    """Let these endpoints tell the same lie about these blocks."""
+    """Let these endpoints return the same lie for these blocks."""
     for place in places:
         liar = create_forged_provider(chain.tree, LIES[what], depth, blocks)
         liar.tag_targets, liar.code_by_address = (

@@ -1,4 +1,4 @@
-"""Cases 20, 75 and 76: nobody is kicked out by mistake, on a real chain."""
+"""Cases 20, 75 and 76: no node is kicked out by mistake, on a real chain."""
 
 from dataclasses import replace
 

@@ -90,7 +90,7 @@ def test_stalled_endpoint_on_fork_is_reported_until_it_resumes(
                 indexer.index()
             clock.advance(1.0)
 
-    # Nobody can tell who is right: nothing is undone, and that is said, for as long as it lasts.
+    # No side can be proven right: nothing is undone, and a warning is repeated while it lasts.
     assert indexer.cursor == (still.head.number, still.head.hash)
     held = indexer.ingest.fork_watch.get_long_dispute(clock())
     assert held is not None

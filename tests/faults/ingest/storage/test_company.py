@@ -70,7 +70,7 @@ def test_case_72_stop_during_backfill_is_in_time_and_ends_at_a_window_boundary(
         provider.faults = []
 
     assert code == 0
-    # Five where nobody else works.
+    # Five seconds on an idle machine.
     assert seconds < STOP_SECONDS
     assert running.lines()[-1]["event"] == "process_stopped"
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"

@@ -303,5 +303,5 @@ def test_case_74_state_of_another_version_is_refolded_without_chain_requests(
     assert step.rebuilt is not None
     assert not step.rebuilt.is_same
     assert indexer.digest() == before
-    # The difference is told once; then it goes on.
+    # The difference is reported once; then indexing continues.
     assert mended(indexer) == []

@@ -71,7 +71,7 @@ def test_recovered_node_that_is_due_again_is_accused_of_the_new_interval(sqlite_
     accused(office)
     first = kick(office)
     recover(office)
-    # The chain shows the recovery, but nobody clears the accusation.
+    # The chain shows the recovery, but the accusation is not cleared.
     pushed_without_kickouts(office)
     bad_pool(office, first=50)
     stated_due(office)

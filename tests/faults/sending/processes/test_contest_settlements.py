@@ -156,7 +156,7 @@ def standings(network: Network, work: Work) -> list[Standing]:
 
 
 def settlements(network: Network) -> list[int]:
-    """Return the status of every settleContest transaction on the chain, whoever sent it."""
+    """Return the status of every settleContest transaction on the chain, by any sender."""
     selector = network.does.settleContest(
         encode_word(0), [], encode_word(0)
     )._encode_transaction_data()[:10]
@@ -220,7 +220,7 @@ def test_two_contests_are_settled_in_window_despite_daemon_restarts(
     assert {network.node(node)["open"] for node in honest} == {0}
     assert sum(network.owed(node) for node in {*honest}) >= 2 * FEE
     assert network.owed(network.treasury) == 2 * (MIN_STAKE - TOLL)
-    # All of it within the window: at its end nobody is slashed any more.
+    # All of it within the window: after its end no node is slashed.
     first, last = (
         int(network.chain.rpc("eth_getBlockByNumber", block, False)["timestamp"], 16)
         for block in ("0x1", "latest")

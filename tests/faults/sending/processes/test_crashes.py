@@ -77,7 +77,7 @@ def test_case_f02_stored_bytes_are_sent_unchanged_after_crash(
         (slot,) = uow.outbox.slots.list_unfinished(office.context.account)
         (stored,) = uow.outbox.slots.list_attempts(slot)
 
-    # Fees have changed meanwhile: whoever signed anew would sign something else.
+    # Fees have changed meanwhile, so a new signature would be of another transaction.
     mine_expensive_blocks(office, GWEI)
     office.restart()
     office.tick()

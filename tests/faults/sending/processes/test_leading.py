@@ -26,7 +26,7 @@ LOST = ("has taken over the lease", "the lease could not be renewed")
 
 @pytest.fixture(scope="module")
 def resting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
-    """Yield a network to which nobody sends anything."""
+    """Yield a network to which no other program sends transactions."""
     with run_local_network(tmp_path_factory.mktemp("keys")) as started:
         started.play(1)
         yield started
@@ -119,7 +119,7 @@ def test_case_f40_simultaneous_starts_elect_one_leader_and_standby_takes_over(
         first = get_lease(url)
         leader.process.kill()
         leader.process.wait()
-        # Nobody waits for the lease of a process that is known to be gone.
+        # A standby does not wait for the lease of a process that is known to be gone.
         started_event = standby.wait_for("daemon_started")
         assert started_event["epoch"] == first.epoch + 1
         standby.url = started_event["web"]

@@ -104,7 +104,7 @@ def test_case_f19_old_database_copy_is_refused_until_rebuilt_from_chain(
         assert next_nonce(context) == 3
         assert comparison.transaction_by_nonce[2].hash in (get_rebuild_reasons(office)[2] or "")
         assert sent.nonce == 2
-        # Nothing is signed while what the lost copy signed may still land, and that is told.
+        # Nothing is signed while transactions of the lost copy may still land; this is reported.
         office.restart()
         assert "signs nothing until chain time" in (
             find_unsent_report_reason(office.reporting) or ""

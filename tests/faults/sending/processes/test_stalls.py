@@ -102,7 +102,7 @@ def test_nonce_alone_limits_push_to_one_effect_when_lease_fencing_is_disabled(
                     assert office.premises.nonce == nonce + 1, where
                     assert count_emitted_events(office.premises, phase.event) == 1, where
                     assert len(set(stall.sent)) == 1, where
-        # Nobody kept it from sending what it had.
+        # Its own late transactions were sent, too.
         assert late > 0
 
 
@@ -171,7 +171,7 @@ def stand_still(office: Office, second: Store, kind: str, stop: Stop) -> None:
         check_ends(office, succession, stall, stop)
         assert premises.nonce == nonce + 1, where
         assert count_emitted_events(premises, phase.event) == 1, where
-        # Whoever was overtaken sent at most what it was about to, and wrote nothing more.
+        # An overtaken leader sent at most its current transaction, and wrote nothing more.
         assert stop.may_send or stall.late == [], where
         assert dump_rows(heir.store) == succession.rows, where
 

@@ -113,7 +113,7 @@ def test_case_f70_signing_timeout_stores_nothing_and_keeps_nonce(
         office.tick()
 
     assert guarded.transmitter.reached.wait(60)
-    # It may have signed. The bytes never came to us, and so nobody can send them.
+    # It may have signed. The bytes never arrived, so they cannot be sent.
     assert [method for method, _ in guarded.transmitter.asked] == ["eth_signTransaction"]
     assert [slot.nonce for slot in guarded.slots()] == [nonce]
     assert (guarded.attempts(), guarded.sent) == (0, 0)
@@ -236,7 +236,7 @@ def test_case_f70_transaction_refused_by_signer_policy_is_not_sent(guarded: Guar
 
     (_, (transaction,)) = guarded.transmitter.asked[-1]
     guarded.transmitter.policy = Policy(CHAIN_ID, contract, frozenset({transaction["data"][:10]}))
-    # Nobody has to release it.
+    # No operator has to release it.
     office.context.sender_account.payer_backoff.reset()
     lands(guarded, nonce)
     assert guarded.pause() is None

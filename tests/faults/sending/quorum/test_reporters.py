@@ -1,4 +1,4 @@
-"""Three reporters with a quorum of two agree on every byte, whoever lies, is down or restarts."""
+"""Three reporters with a quorum of two agree on every byte if one lies, is down or restarts."""
 
 from dataclasses import replace
 
@@ -209,7 +209,7 @@ def test_equivocation_of_signer_is_reported(three: Company):
     first.repeat(plan_push)
     assert len(twice.board.get_statements(1)) == 2
     assert equivocations(twice) == before + 1
-    # What it said first is what we say: the round goes on.
+    # The first statement of the equivocating reporter counts, so the round continues.
     assert [intent.request.digest for intent in first.intents()] == [first_message.digest]
 
 

@@ -50,7 +50,7 @@ def test_account_change_during_a_push_leaves_only_that_push_unfinished(
     changed(office, tmp_path)
     office.period()
     office.tick()
-    # What it sent lands as well: it is in the pool, and nobody sends the same round again.
+    # Its transaction lands as well: it is in the pool, and no other sends the same round again.
     office.mine()
     assert office.premises.round == 1
     office.pushed()

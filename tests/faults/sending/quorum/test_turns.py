@@ -127,7 +127,7 @@ def test_case_f61_second_statement_for_round_is_refused_and_counted(office: Offi
     assert sign_once(quorum, statement, record, standing) is None
     assert refused() == before + 1
     assert list_signed_statements(office, 1) == [first]
-    # Whoever would sign it all the same could not keep it, and nobody would see it.
+    # A signer that signed all the same could not store it, and no other would see it.
     with pytest.raises(IntegrityError), office.context.write_transaction() as uow:
         uow.statements.add(replace(record, signature=bytes(65)), office.context.stamp)
 
@@ -159,7 +159,7 @@ def test_signed_report_not_sent_before_deadline_is_missed(
         new_sqlite_store() as second_store,
         run_company(premises, [first_store, second_store], tmp_path) as pair,
     ):
-        # It only signs, and nobody sends.
+        # It only signs, and no transmitter sends.
         second = pair.others[0].office
         pair.period()
         second.tick()

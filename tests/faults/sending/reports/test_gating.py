@@ -106,7 +106,7 @@ def test_case_f51_mass_drop_is_held_until_operator_releases_it(sqlite_office: Of
         _, gate = uow.holds.list_held()
     assert "3 of 3 members would change by more than 2500 steps" in gate.reason
     assert gate.facts["members"] == 3
-    # Nothing is signed or sent, however long it waits; it is told once.
+    # Nothing is signed or sent, however long it waits; this is reported once.
     office.mine(2)
     assert office.tick() == []
     assert (signatures(office), office.premises.round) == (before, 1)
@@ -171,7 +171,7 @@ def test_reports_long_after_released_report_are_compared_with_last_round(sqlite_
     for node in network.nodes[3:]:
         network.join(node)
     for number in range(2 * SETTINGS.ttl_seconds // SETTINGS.period_seconds):
-        # Each is first at times, so that nobody is kicked.
+        # Each is first at times, so no node is kicked out.
         first = 3 + number % 3
         score_nodes_in_order(
             network, [*network.nodes[first:], *network.nodes[3:first]], 100 + number

@@ -38,7 +38,7 @@ def test_manual_push_of_expired_reports_fails_with_explanation(
 def test_manual_push_reports_why_signed_report_was_not_sent(
     site: Site, capsys: pytest.CaptureFixture[str]
 ):
-    # Nobody mines: the first push is on its way when the next report has the turn.
+    # No block is mined: the first push is pending when the next report is due.
     assert site.run("report", "push", "--yes") == 0
     assert "nothing was sent" not in capsys.readouterr().out
     sent = site.sent

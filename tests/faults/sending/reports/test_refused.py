@@ -88,7 +88,7 @@ def test_case_f63_nothing_is_sent_after_rules_change_on_chain(
     )
     office.index()
     office.repeat(next_step)
-    # What was signed under the rules before is nobody's, also when they come back.
+    # A call planned under the previous rules expires, even if these rules return.
     assert get_only_intent(office).state.value == "expired"
 
     office.premises.chain.later(601)
@@ -126,7 +126,7 @@ def test_case_f64_push_waits_until_contract_pause_ends(sqlite_office: Office):
         once_a_period,
     )
 
-    # Nobody asks in every block.
+    # No request is sent in every block.
     chain.at(once_a_period - 2)
     chain.mine()
     heads = office.source.fetch_heads()

@@ -23,7 +23,7 @@ def patient_office(sqlite_office: Office) -> Office:
     mine_expensive_blocks(office, 0)
     office.pushed()
     office.until_final()
-    # Nobody can cross a line that there is not.
+    # Without a threshold no update can cross it.
     settings = replace(SETTINGS, heartbeat_seconds=HEARTBEAT, kick_below=0)
     quorum = replace(office.quorum, settings=settings)
     kickouts = replace(office.kickouts, quorum=quorum)

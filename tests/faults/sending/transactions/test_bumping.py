@@ -119,7 +119,7 @@ def test_case_f09_refused_replacement_is_followed_by_bump_at_fee_required_by_poo
     assert refused.last_error_class == told
     assert wanted == 0 or list_attempt_fees(office)[1][1] < wanted
 
-    # Whoever took it for sent would wait for three blocks more.
+    # Taking it for sent would mean three more blocks of waiting.
     mine_expensive_blocks(office, 5 * GWEI)
     office.tick()
     assert is_accepted_replacement(list_attempt_fees(office)[1], list_attempt_fees(office)[2])

@@ -46,7 +46,7 @@ def alone(office: Office, proxies: Proxies) -> Proxy:
 
 
 def pushed_unseen(office: Office, *hiding: Proxy) -> None:
-    """Mine a push up to its finality, while nobody shows its receipt."""
+    """Mine a push up to its finality, while no endpoint shows its receipt."""
     office.period()
     office.tick()
     for proxy in hiding:
@@ -90,7 +90,7 @@ def test_receipts_hidden_by_the_only_endpoint_do_not_make_nonce_foreign(
         == f"{office.context.account.address}: {intent.error_text}"
     )
     assert without_receipt() == 1
-    # Nobody pays more for what is used.
+    # No fee bump is sent for a used nonce.
     assert len(list_attempts(office)) == 1
 
     only_one.heal()

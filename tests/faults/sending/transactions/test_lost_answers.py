@@ -132,7 +132,7 @@ def test_case_f06_outage_of_all_endpoints_leaves_outbox_unchanged(
     lower_base_fee(office)
     send_background_call(office, "live")
     mine_expensive_blocks(office, 5 * GWEI)
-    # And one that nobody has tried yet: it must get no nonce meanwhile.
+    # And an untried call, which must get no nonce meanwhile.
     request = CallRequest(
         office.context.account, office.context.account.address, NOOP, "third", "0x"
     )

@@ -48,7 +48,7 @@ def test_case_f16_key_used_elsewhere_while_outbox_is_empty_pauses_only_its_sende
     assert head_of(office) > folded
     assert {"report signed", "push planned"} <= done
     assert (next_nonce(office.context), list_slots(office)) == (1, [])
-    # It is told once.
+    # It is reported once.
     with capture_logs() as logs:
         jobs.reconcile_nonces()
     assert logs == []

@@ -31,7 +31,7 @@ def outcomes(office: Office) -> dict[tuple[str, str], int]:
 
 
 def pushed_late(office: Office) -> None:
-    """Mine the push one block after an identical push of a rival, which nobody saw."""
+    """Mine the push one block after an unseen identical push of a rival."""
     raw = "0x" + list_attempts(office)[0].signed.raw.hex()
     office.premises.chain.rpc("anvil_dropAllTransactions")
     send_rival_push(office, calldata(office))
