@@ -3,6 +3,9 @@
 The tests use real processes, whose clock a preloaded library changes.
 """
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,6 +54,35 @@ def test_daemon_follows_chain_after_clock_step(
             a_chain.live(1)
             running.wait_for_block(a_chain.head.number)
         assert running.get("/livez").status_code == 200
+
+
+# A job of which the first tick sets the wall clock back; the third one ends the program.
+TICKING = """
+import os, pathlib, struct, threading, time
+from oracle.daemon.scheduler import Job, JobLiveness, run_jobs
+stop, ticks = threading.Event(), []
+
+def tick():
+    ticks.append(time.time())
+    if len(ticks) == 1:
+        pathlib.Path(os.environ["STEPPED_CLOCK"]).write_bytes(struct.pack("=q", -86_400))
+    elif len(ticks) == 3:
+        stop.set()
+
+run_jobs([Job("tick", 0.05, tick)], stop, JobLiveness(time.monotonic))
+print(round(ticks[0] - ticks[-1]))
+"""
+
+
+def test_job_is_due_again_after_clock_is_set_back_during_its_tick(clock: SteppedClock):
+    command = [sys.executable, "-c", TICKING]
+    environment = {**os.environ, **clock.environment}
+
+    completed = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert int(completed.stdout) > DAY - 60
 
 
 def test_standby_takes_over_from_leader_with_stuck_loop(a_chain: AChain, tmp_path: Path):
