@@ -1,4 +1,4 @@
-"""A project of somebody else's, which installed the npm package of the contracts."""
+"""A project of another owner that installed the npm package of the contracts."""
 
 import json
 import shutil

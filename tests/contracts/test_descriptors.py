@@ -24,7 +24,7 @@ ARTIFACTS = {
     "TimelockController": "TimelockController",
 }
 MESSAGE = "eip712-Objection"
-# What token contracts call when they send tokens to the timelock; nobody signs these calls.
+# Token contracts call these when they send tokens to the timelock; no wallet signs them.
 CALLBACKS = {"onERC721Received", "onERC1155Received", "onERC1155BatchReceived"}
 # Calls of programs, which carry proofs and signatures. Anyone may send them.
 OPEN_CALLS = {"push", "accuse", "executeKick", "clear", "objectFor"}

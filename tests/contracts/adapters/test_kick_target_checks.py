@@ -44,7 +44,7 @@ def whats(nodes: NodeNetwork, meant: Wiring) -> list[str]:
 
 
 def redeployed(nodes: NodeNetwork, **changed: str) -> None:
-    """Another adapter, told something else, holds the role."""
+    """Give the role to an adapter that is deployed with other arguments."""
     address_by_parameter: Mapping[str, str] = {
         "oracle": nodes.caller.address,
         "owner": nodes.owner,

@@ -1,6 +1,6 @@
-"""Nodes of a Node contract that lets nobody go but at the end of a task are put out all the same.
+"""Nodes are kicked out although their contract lets them leave only at the end of a task.
 
-See docs/explanation/kickouts.md#adapters; both generations, by their own words and events.
+See docs/explanation/kickouts.md#adapters; both generations of the contract are tested.
 """
 
 import pytest
@@ -157,7 +157,7 @@ def test_only_the_owner_can_give_the_role_back(nodes: NodeNetwork):
         assert refusal(nodes, call, account) == "NotAllowed"
     nodes.send(call)
     assert nodes.node.functions.owner().call() == nodes.chain.accounts[8]
-    # Kickouts are refused from now on, and harm nobody.
+    # Kickouts are refused from now on, and harm no node.
     assert nodes.kick(nodes.first).names == ["Refused"]
     assert nodes.status(nodes.first) == AVAILABLE
 

@@ -18,7 +18,7 @@ DELEGATED = "0xef0100"
 
 @pytest.fixture
 def stubborn(nodes: NodeNetwork) -> Contract:
-    """A member, as a contract: what it is paid it refuses, until it is told otherwise."""
+    """A member that is a contract, and rejects payments until the test lets it accept them."""
     chain = nodes.chain
     code = chain.deploy("testing/StubbornNode")
     if nodes.name == "CommitTaskAdapter":

@@ -43,7 +43,7 @@ class Said(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a call came to: the error's name, or None and what was said."""
+    """The result of a call: the name of its error, or None, with its events and output."""
 
     error: str | None
     said: tuple[Said, ...] = ()
@@ -115,7 +115,7 @@ def names_of(*artifacts: str) -> Names:
 
 
 class Machine:
-    """One chain of its own, with neither fees nor blocks but the ones it is told of."""
+    """A chain without fees, whose blocks are made only on request."""
 
     def __init__(self, *artifacts: str) -> None:
         """`artifacts`: whose calls, events and errors are known by name."""

@@ -1,4 +1,4 @@
-"""Who is slashed: nobody by one group, and by two whoever they prove wrong."""
+"""Slashing: one group slashes no node, and two groups slash the nodes that they prove wrong."""
 
 import pytest
 

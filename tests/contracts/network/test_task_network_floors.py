@@ -112,7 +112,7 @@ def test_timeout_toll_goes_to_treasury(network: Network):
 def test_cancelling_an_unstarted_task_costs_a_toll_only_in_the_first_24_hours(
     network: Network, waited: int, toll: int
 ):
-    """Whoever sees a draw and cancels to have another one pays for each; who waits does not."""
+    """Cancelling a task to get another draw costs a toll each time; waiting a day costs none."""
     task = network.create()
     network.chain.at(network.chain.time + waited or network.chain.time + 1)
     network.by(network.creator, network.does.cancelTask(task))

@@ -1,4 +1,4 @@
-"""Money of the reference network: fetched by its owner, and by nobody else."""
+"""Money of the reference network: only its owner can withdraw it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Groups that nobody compares, or that never get ready: no answer waits for ever."""
+"""Groups that are never compared or never get ready: no answer waits for ever."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Groups answer hidden and show it together: what nobody sees, nobody copies."""
+"""Groups commit to hidden answers and reveal them together, so that none can be copied."""
 
 import pytest
 

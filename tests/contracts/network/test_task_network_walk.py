@@ -45,7 +45,7 @@ def pair(fresh_chain: Chain) -> tuple[Network, Contract]:
     network = Network.deployed(fresh_chain)
     oracle = fresh_chain.deploy("testing/PlainOracle")
     network.by(network.admin, network.does.setOracle(oracle.address))
-    # Who left or was kicked out is soon back, so that there is always somebody to go on with.
+    # Nodes that left or were kicked out rejoin soon, so that there is always a node to act.
     network.change(rejoin=60, cool_down=60)
     return network, oracle
 
@@ -71,7 +71,7 @@ class Walk:
         return True
 
     def some(self, *statuses: Status) -> bytes:
-        """A task that stands there; where none does, one that nobody created."""
+        """Return a task with one of the statuses, or else the key of a missing task."""
         return self.chance.choice(self.ledger.at(*statuses) or [encode_word(404)])
 
     def somebody(self) -> str:
@@ -162,7 +162,7 @@ class Walk:
                 self.order_second(key, len(tasks))
 
     def order_second(self, contested: bytes, size: int) -> None:
-        """Out of the purse, for whoever is free; now and then for a node of the first group."""
+        """Order a second group of free nodes, sometimes with nodes of the first group."""
         self.groups += 1
         dispatcher, first = self.network.dispatcher, {*self.ledger.groups[contested]}
         busy = {self.ledger.runs[task] for task in self.ledger.at(Status.STARTED)}
@@ -316,14 +316,14 @@ class Walk:
         assert Standing.ACTIVE not in self.ledger.nodes.values()
 
     def release_hidden(self) -> None:
-        """Stakes of groups in which no answer was revealed, and that nobody compared."""
+        """Release the stakes of groups without a revealed answer that were not compared."""
         for task in self.ledger.at(Status.TIMED_OUT):
             task_view = self.network.told(task)
             if task_view["held"] and self.does.groupOf(task_view["group"]).call()[0] != CONTESTED:
                 assert self.step(self.network.admin, self.does.endUnvalidated(task))
 
     def end_waiting(self) -> None:
-        """What waits is taken back: alone, with its group, or after that was given up."""
+        """End waiting tasks: alone, with their group, or after the group was aborted."""
         for task in self.ledger.at(*WAITING):
             if self.ledger.tasks[task] not in WAITING:
                 continue

@@ -1,4 +1,4 @@
-"""The hash of a report's as-of block, which the contract asks the chain for, however far back."""
+"""The hash of a report's as-of block, which the contract reads from the chain, however old."""
 
 from collections.abc import Iterator
 from dataclasses import replace

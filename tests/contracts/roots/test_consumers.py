@@ -143,7 +143,7 @@ def test_recipient_that_refuses_does_not_hold_up_the_other(escrow: Consumer) -> 
     picky = escrow.roots.chain.deploy("testing/PickyRecipient", escrow.contract.address)
     node = escrow.roots.node(3)
     escrow.roots.chain.send(picky.functions.create(node), value=FEE)
-    escrow.send("create", node, value=FEE)  # somebody else's money
+    escrow.send("create", node, value=FEE)  # another payer's money
     escrow.wait_for_lag()
     escrow.send("settle", 1, *source.proven(3))
     assert escrow.balance(node) == FEE // 4

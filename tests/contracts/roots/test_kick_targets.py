@@ -43,7 +43,7 @@ def roots(roots: RootsOracle) -> RootsOracle:
 
 @pytest.fixture
 def hostile(roots: RootsOracle) -> RootsOracle:
-    """The same, with a target that behaves as it is told."""
+    """The same, with a target whose behaviour the test sets."""
     target = roots.chain.deploy("testing/HostileTarget")
     set_target(roots, target.address)
     return replace(roots, network=target)

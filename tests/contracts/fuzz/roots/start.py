@@ -41,7 +41,7 @@ class Start:
 
 
 def deploy_contracts(chosen: Random) -> Start:
-    """Deploy timelock, network, oracle and modules; nobody has joined."""
+    """Deploy timelock, network, oracle and modules; no node has joined."""
     machine = Machine(*ARTIFACTS)
     number, time = 20_000, 1_700_000_000
     machine.turn(number, time)
