@@ -22,6 +22,8 @@ static PyMethodDef functions[] = {
      "Append the logs of a response and their rows; False: not written in the ordinary way."},
     {"read_receipts", native_read_receipts, METH_VARARGS,
      "Append the logs of proven receipts and their rows; None: unusual, or another root."},
+    {"sum_row_hashes", native_sum_row_hashes, METH_VARARGS,
+     "Return the checksums of rows of logs, by span of blocks; None: unusual rows."},
     {"encode_leaves", native_encode_leaves, METH_VARARGS,
      "Return the encoded leaves of rows, and the rows that are left to Python."},
     {"hash_leaves", native_hash_leaves, METH_VARARGS, "Return the hashes of leaves of one size, each hashed twice."},

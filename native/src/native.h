@@ -1,5 +1,6 @@
 /* What the parts of oracle_native share. Bytes and numbers only: Python stays in module.c,
- * logs.c, log_objects.c, receipts.c, roots.c and weights.c, at the edges of what is called. */
+ * checksums.c, logs.c, log_objects.c, receipts.c, roots.c and weights.c, at the edges of what is
+ * called. */
 #ifndef ORACLE_NATIVE_H
 #define ORACLE_NATIVE_H
 
@@ -115,6 +116,18 @@ void keccak256(const uint8_t *content, size_t size, uint8_t hash[HASH_SIZE]);
 /* No hash of them is part of another message. */
 void keccak256_short(const Short *messages, size_t count);
 
+/* sha256.c */
+#define SHA_BLOCK 64
+typedef struct {
+    uint32_t state[8];
+    uint64_t size;
+    uint8_t block[SHA_BLOCK];
+} Sha256;
+
+void sha256_begin(Sha256 *sha);
+void sha256_add(Sha256 *sha, const void *content, size_t size);
+void sha256_end(Sha256 *sha, uint8_t hash[HASH_SIZE]);
+
 /* rlp.c */
 /* The most bytes that stand before a list or a string: one, and its size in up to eight. */
 #define HEAD_ROOM 9
@@ -138,7 +151,8 @@ typedef unsigned __int128 Wide;
 void read_decay_table(Wide table[DECAY_BITS], const uint8_t *bytes);
 uint64_t heal_reliability(uint64_t base, int64_t since, int64_t time, const Wide table[DECAY_BITS]);
 
-/* logs.c, receipts.c, roots.c, weights.c: as Python calls them */
+/* checksums.c, logs.c, receipts.c, roots.c, weights.c: as Python calls them */
+PyObject *native_sum_row_hashes(PyObject *module, PyObject *arguments);
 PyObject *native_read_logs(PyObject *module, PyObject *arguments);
 PyObject *native_read_receipts(PyObject *module, PyObject *arguments);
 PyObject *native_encode_leaves(PyObject *module, PyObject *arguments);

@@ -66,6 +66,20 @@ class Native(Protocol):
         nothing, if the receipts have another root or hash, or if the Python code is needed.
         """
 
+    def sum_row_hashes(
+        self,
+        rows: list[Any],
+        blocks: dict[int, bytes],
+        sources: list[bytes],
+        span_blocks: int,
+        /,
+    ) -> list[tuple[int, int, bytes]] | None:
+        """Return span, number of rows and sum of hashes for each run of rows in one span.
+
+        `blocks` and `sources` are the encoded values that the rows share. Return None if the
+        Python code is needed.
+        """
+
     def encode_leaves(
         self,
         rows: list[Row],

@@ -38,7 +38,7 @@ _SIDE_FILE_SUFFIXES = ("-wal", "-shm", "-journal")
 
 # sqlite3 tries four adapter lookups for each value that is not int, float, str or bytearray. These
 # no-op adapters match at the first lookup, which halves the time of a wide row.
-sqlite3.register_adapter(bytes, bytes)
+sqlite3.register_adapter(bytes, bytes.__bytes__)
 sqlite3.register_adapter(bool, int)
 sqlite3.register_adapter(type(None), {}.get)  # type: ignore[arg-type]  # None in, None out
 

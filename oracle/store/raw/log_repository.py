@@ -34,7 +34,7 @@ from oracle.domain.logs import (
 from oracle.errors import FatalError
 from oracle.store.bulk import Row, insert_missing_rows, insert_rows, upsert_rows
 from oracle.store.encoding import decode_hex, encode_hex
-from oracle.store.raw.raw_checksums import LOGS, RawChecksums, hash_logs
+from oracle.store.raw.raw_checksums import LOGS, RawChecksums
 from oracle.store.tables.log_tables import MAX_BLOCK, log_block, log_orphan, log_row, log_source
 
 
@@ -158,7 +158,7 @@ class LogRepository:
         table, blocks = _build_log_table(logs)
         known_blocks = self._load_known_blocks(blocks)
         if self._checksums.is_above_cursor(min(blocks)):
-            self._checksums.add_rows(LOGS, hash_logs(table))
+            self._checksums.add_logs(table)
             return self._append_to_blocks(table, blocks, known_blocks)
         with self._checksums.track_changes(LOGS, min(blocks), max(blocks)):
             return self._append_to_blocks(table, blocks, known_blocks)

@@ -5,7 +5,7 @@ stored. The daemon's insertions and deletions update the sum, in any order; a ch
 program does not. See docs/explanation/storage.md#raw-checksums.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from itertools import groupby
@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Integer, delete, exists, literal_column, select
 
 from oracle.domain.blocks import BlockRange
-from oracle.domain.logs import LOG_INDEX_BITS, MAX_LOG_INDEX, LogTable
+from oracle.domain.logs import LOG_INDEX_BITS, MAX_LOG_INDEX, LogRow, LogTable
+from oracle.domain.native import native
 from oracle.store.bulk import Row, upsert_rows
 from oracle.store.tables.chain_tables import call, cursor
 from oracle.store.tables.feed_tables import feed_row
@@ -72,6 +73,10 @@ class RawChecksums:
     def add_rows(self, kind: str, hashed_rows: Iterable[tuple[int, int]]) -> None:
         """Add the hashes of new rows, whose blocks must be above the cursor."""
         self._apply_changes(kind, _sum_by_span(hashed_rows))
+
+    def add_logs(self, table: LogTable) -> None:
+        """Add the hashes of new logs, whose blocks must be above the cursor."""
+        self._apply_changes(LOGS, sum_log_hashes(table))
 
     def is_above_cursor(self, block: int) -> bool:
         """Return whether a block lies above the cursor, so that it has no committed rows."""
@@ -251,15 +256,34 @@ def _build_empty_block_condition(first_span: int, last_span: int) -> ColumnEleme
     return is_in_spans & ~has_logs
 
 
-def hash_logs(table: LogTable) -> HashedRows:
-    """Yield block and hash of each log; the hash equals that of the stored row."""
+def sum_log_hashes(table: LogTable) -> ChecksumBySpan:
+    """Return the checksums of logs by span; they equal those of the stored rows."""
+    checksum_by_span: ChecksumBySpan = {}
     for part in table.parts:
         sources = [_encode_source(address[2:], topic[2:]) for address, topic in part.sources]
         blocks = {number: _encode_block(*block) for number, block in part.blocks.items()}
-        for key, tx_index, source_index, tx_hash, topics, data in part.rows:
-            number = key >> LOG_INDEX_BITS
-            shared = blocks[number] + sources[source_index]
-            yield number, _compute_log_hash(key, tx_index, shared, tx_hash, topics, data)
+        native_sums = None
+        if native is not None:
+            native_sums = native.sum_row_hashes([*part.rows], blocks, sources, SPAN_BLOCKS)
+        sums: Iterable[tuple[int, Checksum]] = (
+            _sum_by_span(_hash_log_rows(part.rows, blocks, sources)).items()
+            if native_sums is None
+            else (
+                (span, Checksum(rows, int.from_bytes(total))) for span, rows, total in native_sums
+            )
+        )
+        for span, checksum in sums:
+            checksum_by_span[span] = checksum_by_span.get(span, _EMPTY_CHECKSUM).add(checksum)
+    return checksum_by_span
+
+
+def _hash_log_rows(
+    rows: Sequence[LogRow], blocks: Mapping[int, bytes], sources: Sequence[bytes]
+) -> HashedRows:
+    for key, tx_index, source_index, tx_hash, topics, data in rows:
+        number = key >> LOG_INDEX_BITS
+        shared = blocks[number] + sources[source_index]
+        yield number, _compute_log_hash(key, tx_index, shared, tx_hash, topics, data)
 
 
 def compute_row_hash(row: Iterable[Any]) -> int:

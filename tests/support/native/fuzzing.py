@@ -15,11 +15,12 @@ from oracle.chain.proofs.keccak import keccak
 from oracle.chain.verification.receipt_fetch import prove_receipts_natively
 from oracle.domain import native as module
 from oracle.domain.fixed_point import UNIT, encode_decay_table
-from oracle.domain.logs import SourceIndexes
+from oracle.domain.logs import LogTable, SourceIndexes
 from oracle.domain.roots import merkle_tree
 from oracle.domain.roots.leaves import LEAF_BYTES, hash_leaf, split_leaves
 from oracle.domain.roots.merkle_tree import MerkleTree
 from oracle.domain.roots.node_leaves import build_native_rules
+from oracle.store.raw import raw_checksums
 from oracle.systems import weighted_draw
 from oracle.systems.crynux import candidate_columns
 from oracle.systems.crynux.candidate_columns import CandidateColumns
@@ -72,6 +73,12 @@ def logs(chance: Random) -> None:
         response = damage(chance, response)
     packed = read_logs_natively(response, BLOCKS, FILTER)
     assert (None if packed is None else tabulate(packed)) in (None, read_logs(response))
+    if packed is not None:
+        table, checksums = LogTable.from_logs(packed), []
+        for code in (native, None):
+            raw_checksums.native = code  # type: ignore[attr-defined]
+            checksums.append(raw_checksums.sum_log_hashes(table))
+        assert checksums[0] == checksums[1]
 
 
 def candidates(chance: Random) -> None:
