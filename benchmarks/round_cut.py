@@ -302,7 +302,7 @@ def measure_roots(store: Store, nodes: list[Node]) -> tuple[list[Figure], float,
 def measure_restart(
     store: Store, nodes: list[Node], plain_seconds: float, plain_peak: float | None
 ) -> list[Figure]:
-    """Return the figures of a root after a start, when one node in a hundred has changed."""
+    """Measure the first root after a start, when one node in a hundred has changed."""
     cutter = ReportCutter(ScriptedReader(), CRYNUX, SETTINGS, DOMAIN, anchor_window=200)
     change_nodes(store, nodes[::CHANGED_ONE_IN], 9)
     memory_peak = MemoryPeak()

@@ -27,7 +27,7 @@ _PROBE_ADDRESS = "0x" + "51" * 20
 class ServedProof:
     """A proof from the API: a leaf, its proof and the round's summary.
 
-    The leaf is that of the address, or the one that proves that the address has none.
+    The leaf belongs to the address, or proves that the address has no leaf.
     """
 
     is_absent: bool

@@ -78,6 +78,6 @@ def build_objections_code(oracle: Address) -> str:
     return build_creation_code(CONTRACT, oracle)
 
 
-def encode_object_for_call(statement: ObjectionStatement, signature: bytes) -> str:
+def encode_signed_objection_call(statement: ObjectionStatement, signature: bytes) -> str:
     """Return the calldata with which anyone submits a signed objection."""
     return encode_call(CONTRACT, "objectFor", astuple(statement), signature)

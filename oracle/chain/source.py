@@ -314,7 +314,7 @@ class ChainSource:
         self._read_ahead_queue.discard_pending()
         self.tracker.reset_head()
         self._endpoints.clear_lag_failures(endpoint)
-        self._endpoints.quarantine(endpoint, reason, Checkpoint(*final_block, "our database"))
+        self._endpoints.quarantine(endpoint, reason, Checkpoint(*final_block, "the database"))
 
     def mark_proven_wrong(self, endpoint: str, reason: str) -> None:
         """Stop using an endpoint that was proven wrong, until an operator readmits it."""

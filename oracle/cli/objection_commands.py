@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from oracle.bindings.objections import ObjectionsContract, encode_object_for_call
+from oracle.bindings.objections import ObjectionsContract, encode_signed_objection_call
 from oracle.chain.hex_names import parse_address
 from oracle.cli.options import (
     DEFAULT_CONFIG,
@@ -228,7 +228,7 @@ def sign(  # noqa: PLR0913  a command line's options are its parameters
         deadline=statement.deadline,
         signature="0x" + signature.hex(),
         to=contract,
-        calldata=encode_object_for_call(statement, signature),
+        calldata=encode_signed_objection_call(statement, signature),
     )
     if send is not None:
         post_objection(send, signed)

@@ -260,7 +260,7 @@ def _print_verification(verification: RoundVerification) -> None:
     if not verification.same_block:
         typer.echo("  as-of block is NOT canonical: the chain has another block at that height")
     if verification.is_struck:
-        typer.echo("  the root was struck and proves nothing any more")
+        typer.echo("  the root was struck: nothing can be proven with it")
     if verification.leaf_difference is not None:
         _print_leaf_difference(verification.leaf_difference, "recomputed", "in the round")
     if verification.contract_holds_it is not None:
@@ -326,7 +326,7 @@ def _print_report_comparison(comparison: ReportComparison) -> None:
         typer.echo(f"period {comparison.period}: identical, root {comparison.own_root}")
         return
     typer.echo(f"period {comparison.period}: the reports are DIFFERENT")
-    typer.echo(f"  our root   {comparison.own_root}")
+    typer.echo(f"  own root   {comparison.own_root}")
     typer.echo(f"  their root {comparison.peer_root}")
     for entry in comparison.summary:
         typer.echo(f"  {entry.name}: ours {entry.own_value}, theirs {entry.other_value}")

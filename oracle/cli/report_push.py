@@ -150,7 +150,7 @@ def _get_no_report_reason(due_cuts: list[ReportHeader], contract_status: RootsSt
     if live is None:
         last = due_cuts[-1].period
         return (
-            "no report can be pushed: no due report can be accepted any more (the newest, of "
+            "no report can be pushed: no due report can still be accepted (the newest, of "
             f"period {last}: {reasons[last]}); run `qos-oracle run --once` to fold new blocks and "
             "cut the next report"
         )

@@ -32,9 +32,9 @@ READY_WITHIN_SECONDS = 60.0
 
 @dataclass(slots=True)
 class DaemonHealth:
-    """The daemon's progress and everything that is wrong with it.
+    """The daemon's progress and its current problems.
 
-    Progress that is not known yet is None, as is the reason of a problem that does not exist.
+    A field is None if the progress is not known yet, or if there is no such problem.
     """
 
     liveness: JobLiveness

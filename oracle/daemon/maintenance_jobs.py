@@ -289,7 +289,7 @@ def _describe_backfill(result: ScopeBackfillResult) -> Mapping[str, object]:
         facts["left"] = result.blocks_left
     if result.rebuilt is not None:
         facts |= {
-            "did": "folded anew",
+            "did": "folded again",
             "logs": result.rebuilt.log_count,
             "same": result.rebuilt.is_same,
         }

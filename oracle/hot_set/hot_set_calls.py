@@ -32,7 +32,7 @@ class _HotSetCall(CallKind):
             return Decision.proceed()
         last_round = uow.rounds.get_last_provable_round()
         if last_round is None or last_round.round != call.request.round:
-            reason = f"round {call.request.round} is not the last one any more, or was struck"
+            reason = f"round {call.request.round} is no longer the last one, or was struck"
             return Decision.end(IntentState.SUPERSEDED, reason)
         if stage is CallStage.WAIT:
             return Decision.proceed()

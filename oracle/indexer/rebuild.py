@@ -205,7 +205,7 @@ def rebuild_state(
 
 
 def rewrite_cursor(uow: UnitOfWork, cursor: Cursor) -> None:
-    """Rewrite the cursor at its own block, so that no window that was read before is committed.
+    """Give the cursor a new epoch, so that windows read before are no longer committed.
 
     Raises:
         FatalError: the header of that block is missing.

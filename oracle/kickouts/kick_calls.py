@@ -75,7 +75,7 @@ def find_kickout_obstacle(
         return None if kick is not None and is_retry_due(uow, kick) else _RETRY_NOT_DUE
     last_round = load_last_round(uow, context.leaf_cache)
     if last_round is None or last_round.accepted.round != request.round:
-        return f"its proof is of round {request.round}, which is not the last one any more"
+        return f"its proof is of round {request.round}, which is no longer the last one"
     proof = prove_in_last_round(uow, context.leaf_cache, last_round, node)
     due_since = 0 if proof is None else proof.leaf.kickout_due_since
     if request.kind == CLEAR_KICK:

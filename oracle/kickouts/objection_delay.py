@@ -172,9 +172,9 @@ def _find_delay_after_check(
 
 
 def _has_answered_since(uow: UnitOfWork, node: Address, due_since: int) -> bool:
-    """Return whether the node answered a task since its kickout is due.
+    """Return whether the node has answered a task since its kickout became due.
 
-    A node that answers nothing is not kept among the nodes that get tasks.
+    An objection of a node that answers no tasks must not delay the kickout.
     """
     return any(
         entry.time > due_since and entry.elapsed is not None

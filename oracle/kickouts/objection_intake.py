@@ -6,7 +6,7 @@ See docs/explanation/objections.md#post-an-objection.
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
-from oracle.bindings.objections import encode_object_for_call
+from oracle.bindings.objections import encode_signed_objection_call
 from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership
@@ -191,5 +191,5 @@ def _check_limits(
         f"this reporter pays for no more objections {span}; any account can send the calldata to "
         f"{settings.domain.contract}"
     )
-    calldata = encode_object_for_call(statement, signature)
+    calldata = encode_signed_objection_call(statement, signature)
     raise ObjectionRefusedError(refusal, message, calldata)

@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing_extensions import override
 
 from oracle.bindings.expected_events import find_missing_event
-from oracle.bindings.objections import encode_object_for_call
+from oracle.bindings.objections import encode_signed_objection_call
 from oracle.chain.heads import Heads
 from oracle.domain.ids import Address
 from oracle.kickouts.kickout_cases import is_due_at_head, load_cursor_time
@@ -61,7 +61,7 @@ def _enqueue_call(
         contract=contract,
         kind=BRING_OBJECTION,
         dedup_key=f"{BRING_OBJECTION}:{posted.id}",
-        calldata=encode_object_for_call(build_statement(posted), posted.signature),
+        calldata=encode_signed_objection_call(build_statement(posted), posted.signature),
         subject=subject,
         priority=_PRIORITY,
         deadline=posted.deadline,

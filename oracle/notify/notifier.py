@@ -29,7 +29,7 @@ _MAX_MESSAGES_PER_RUN = 20
 class Notifier:
     """Notifies all targets while the lease is held; a slow target does not delay others.
 
-    `subscribers` is None unless the operator lets owners subscribe.
+    `subscribers` is None if owners cannot subscribe.
     """
 
     targets: Sequence[Target]

@@ -243,7 +243,7 @@ class SubscriberDeliveries:
             due = uow.subscriptions.list_due(
                 now, OWNER_NETWORK_KINDS, list(self._running), _MAX_RUNNING - len(self._running)
             )
-            expired = uow.subscriptions.list_unconfirmed_since_before(now - _CONFIRMATION_SECONDS)
+            expired = uow.subscriptions.list_unconfirmed_before(now - _CONFIRMATION_SECONDS)
             count_by_state = uow.subscriptions.count_by_state()
         for state in SubscriptionState:
             if state != SubscriptionState.ENDED:

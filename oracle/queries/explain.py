@@ -1,6 +1,6 @@
 """Explains a node's score by all entries behind it, with their transactions and logs.
 
-The answer is for a node owner who lost income. For the cursor's block, the stored state is read.
+The explanation is for node owners. For the cursor's block, the stored state is read.
 For an earlier block, the node, its peers and the rounds are folded again from the stored logs.
 Scores, changes and groups are the stored rows up to that block; tasks are as of the cursor.
 """

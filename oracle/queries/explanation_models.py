@@ -177,7 +177,7 @@ class SentLane(LoggedOrigin):
 
 
 class NodeExplanation(ApiModel):
-    """Every number from which the score of a node results, each with its log."""
+    """All numbers that a node's score is computed from, each with its log."""
 
     row: NodeEntry = Field(description="The node's row in the list of nodes, as of the block.")
     interval: QosIntervalView | None = Field(description="null if its QoS is no mean of scores.")

@@ -94,7 +94,7 @@ def prove_node(
 
 
 def has_stored_leaves(uow: UnitOfWork, cache: LeafCache, round_number: int | None) -> bool:
-    """Return whether a proof in a round needs no fold, or the round cannot be proven at all."""
+    """Return whether a round's leaves are stored; also True if the round cannot be proven."""
     try:
         accepted = load_accepted_round(uow, round_number)
     except InputError:

@@ -153,7 +153,7 @@ def find_score_costs(explanation: Explanation, summary: NodeSummary) -> list[Sco
 
 
 def _compute_rank_costs(explanation: Explanation) -> list[ScoreCost]:
-    """Return the missing part of the long-term score, split by the ranks that lost points."""
+    """Return by how much each rank lowers the long-term score, or one cause if unknown."""
     missing_score, entries = UNIT - explanation.node_scores.long_term, explanation.scores
     if not entries or sum(entry.score for entry in entries) != sum(explanation.pool):
         cause = (

@@ -235,7 +235,7 @@ def _build_answer(answer: ObjectionAnswer | None) -> AnswerEntry | None:
 
 
 def describe_objection_state(entry: ObjectionEntry) -> str:
-    """Return what became of an objection, in a few words without a full stop."""
+    """Return the state of an objection in a few words, without a full stop."""
     if entry.answer is not None:
         verb = "accepted" if entry.answer.is_accepted else "declined"
         return f"{verb} by this reporter: {entry.answer.because}"

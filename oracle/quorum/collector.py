@@ -49,9 +49,7 @@ def find_unknown_signer_reason(context: QuorumContext, contract_status: RootsSta
     own_signer = context.account_context.sender_account.signer.address
     if own_signer in contract_status.signers:
         return None
-    return (
-        f"our signer {own_signer} is not a signer of the contract, so its signatures do not count"
-    )
+    return f"signer {own_signer} is not a signer of the contract, so its signatures do not count"
 
 
 def _load_counted_signatures(

@@ -224,7 +224,7 @@ def _record_conflict(
     message: ReportMessage,
     own_values: Mapping[str, str | int] = MappingProxyType({}),
 ) -> None:
-    own_root = own_values.get("ours", "anything of ours")
+    own_root = own_values.get("ours", "any own root")
     detail = f"{record.signer} signed root {record.root} for round {record.round}, not {own_root}"
     uow.outbox.journal.write(event, context.account_context.stamp, detail)
     structlog.get_logger().error(

@@ -19,7 +19,7 @@ class PostedObjection:
     """A signed objection; `deadline` is chain time, the other times are unix seconds.
 
     `intent_id` is the call that submits it, or None while none is planned. `ended_at` is None
-    while it waits or is being sent; `ended_reason` is None unless it ended without being
+    while it waits or is being sent; `ended_reason` is set only if it ended without being
     submitted.
     """
 

@@ -140,7 +140,7 @@ class SubscriptionRepository:
         )
         return [_decode_row(row) for row in self._connection.execute(query)]
 
-    def list_unconfirmed_since_before(self, time: int) -> list[Subscription]:
+    def list_unconfirmed_before(self, time: int) -> list[Subscription]:
         """Return the subscriptions from before `time` that were never confirmed."""
         states = (SubscriptionState.NEW, SubscriptionState.UNCONFIRMED)
         return self._select(subscription.c.state.in_(states), subscription.c.created_at < time)

@@ -110,9 +110,10 @@ def draw_indexes(
 
 
 def _find_weighted_index(weights: "list[int] | array[int]", number: int) -> tuple[int, int, int]:
-    """Return the first index whose cumulative weight exceeds x, then x and the total.
+    """Return the index that `number` draws, x = `number` modulo the total weight, and the total.
 
-    The weight at that index is never 0; at least one weight must be above 0.
+    The index is the first whose cumulative weight exceeds x, so its weight is never 0. At least
+    one weight must be above 0.
     """
     if native is not None and isinstance(weights, array):
         total = native.sum_weights(weights)

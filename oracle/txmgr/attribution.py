@@ -42,7 +42,7 @@ def attribute_used_nonce(
         logged_block = _find_logged_block(uow, slot, attempts, own_hashes)
     if logged_block is not None:
         return _record_wait_reason(
-            context, slot, f"by our transaction with a log in block {logged_block}"
+            context, slot, f"by an own transaction with a log in block {logged_block}"
         )
     if not context.search_backoff.is_due(slot.nonce, heads.final.number):
         return None
@@ -64,7 +64,7 @@ def attribute_used_nonce(
 def record_missing_receipt(context: AccountContext, slot: NonceSlot) -> StepResult | None:
     """Store that the receipt of a mined nonce is gone; return None if this is already stored."""
     return _record_wait_reason(
-        context, slot, f"by our transaction, mined in block {slot.block_number}"
+        context, slot, f"by an own transaction, mined in block {slot.block_number}"
     )
 
 
@@ -109,7 +109,7 @@ def _describe_nonce_use(use: NonceUse | None, own_hashes: Collection[Hash]) -> s
     if use is None:
         return "by a transaction that no endpoint shows"
     if use.hash in own_hashes:
-        return f"by our transaction {use.hash} of block {use.block_number}"
+        return f"by own transaction {use.hash} of block {use.block_number}"
     return f"by {use.hash} of block {use.block_number}, but too few witnesses confirm it"
 
 

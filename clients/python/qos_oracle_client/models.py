@@ -751,7 +751,7 @@ class NodeEntry(TypedDict):
 
 
 class NodeExplanation(TypedDict):
-    """Every number from which the score of a node results, each with its log."""
+    """All numbers that a node's score is computed from, each with its log."""
 
     row: "NodeEntry"
     """The node's row in the list of nodes, as of the block."""

@@ -44,7 +44,7 @@ def build_changed_logs_fault(
     )
 
 
-def build_changed_each_log_fault(
+def build_every_log_changed_fault(
     name: str, change: Callable[[Json], object], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that applies a change to every log of a result."""
@@ -172,7 +172,7 @@ def build_extra_log_fault(extra_log: Json, **limits: Unpack[FaultLimits]) -> Inj
 
 def build_shifted_log_blocks_fault(offset: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that adds `offset` to the block number of each log."""
-    return build_changed_each_log_fault(
+    return build_every_log_changed_fault(
         "logs of other blocks",
         lambda log: log.update(blockNumber=hex(int(log["blockNumber"], 16) + offset)),
         **limits,
@@ -181,7 +181,7 @@ def build_shifted_log_blocks_fault(offset: int, **limits: Unpack[FaultLimits]) -
 
 def build_wrong_log_address_fault(address: str, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that sets the contract address of all logs."""
-    return build_changed_each_log_fault(
+    return build_every_log_changed_fault(
         "logs of another address", lambda log: log.update(address=address), **limits
     )
 
@@ -191,7 +191,7 @@ def build_wrong_log_address_fault(address: str, **limits: Unpack[FaultLimits]) -
 
 def build_removed_logs_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that marks the logs as removed."""
-    return build_changed_each_log_fault(
+    return build_every_log_changed_fault(
         "removed logs", lambda log: log.update(removed=True), **limits
     )
 
@@ -199,7 +199,7 @@ def build_removed_logs_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
 def build_pending_logs_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that serves logs without a block, as for pending transactions."""
     null_fields = dict.fromkeys(("blockHash", "blockNumber", "logIndex"))
-    return build_changed_each_log_fault(
+    return build_every_log_changed_fault(
         "pending logs", lambda log: log.update(null_fields), **limits
     )
 
@@ -207,7 +207,7 @@ def build_pending_logs_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
 def build_zero_tx_hashes_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that sets the transaction hashes of logs to zero (zkSync)."""
     zero_hash = "0x" + "00" * 32
-    return build_changed_each_log_fault(
+    return build_every_log_changed_fault(
         "zero hashes", lambda log: log.update(transactionHash=zero_hash), **limits
     )
 
@@ -223,12 +223,12 @@ def build_uppercase_hex_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
             log[field] = to_upper(log[field])
         log["topics"] = [to_upper(topic) for topic in log["topics"]]
 
-    return build_changed_each_log_fault("hex in capitals", change_log, **limits)
+    return build_every_log_changed_fault("hex in capitals", change_log, **limits)
 
 
 def build_half_byte_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that appends half a byte to the data of the logs."""
-    return build_changed_each_log_fault(
+    return build_every_log_changed_fault(
         "half a byte", lambda log: log.update(data=log["data"] + "0"), **limits
     )
 
@@ -237,11 +237,11 @@ def build_log_field_fault(
     name: str, value: object, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that sets one field of every log."""
-    return build_changed_each_log_fault(
+    return build_every_log_changed_fault(
         f"other {name}", lambda log: log.update({name: value}), **limits
     )
 
 
 def build_missing_log_field_fault(name: str, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that removes one field of every log, such as `blockTimestamp`."""
-    return build_changed_each_log_fault(f"no {name}", lambda log: log.pop(name, None), **limits)
+    return build_every_log_changed_fault(f"no {name}", lambda log: log.pop(name, None), **limits)

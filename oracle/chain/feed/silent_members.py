@@ -38,8 +38,8 @@ _MAX_DERIVED_DISTANCE, _MAX_POSSIBLE_DISTANCE = 24, 240
 _RIVAL_FACTOR = 3
 # Maximum ids between the end of a member cancelled in the queue and the others' starts.
 _MAX_QUEUED_IDS = 100
-# Abort reasons that exclude a silent member. A task with one of them ends with its group, alone,
-# or after its group, or its group is rejected permanently.
+# A task that was aborted for one of these reasons is not a silent member: it belongs to no group,
+# ends together with or after its group, or its group is rejected.
 _NON_SILENT_REASONS = frozenset({INCORRECT, GROUP_TIMEOUT, ERROR_REPORTED, CREATOR_TIMEOUT})
 
 

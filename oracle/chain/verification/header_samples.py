@@ -59,9 +59,9 @@ class HeaderSampler:
     def scan_chain(self, endpoint: Endpoint) -> None:
         """Sample the newest blocks, and older blocks if the newest yield too few samples.
 
-        Nothing is done unless samples are needed and the last scan is not recent. If several
-        threads read windows, all of them wait for the scan, so that the level of a window does not
-        depend on timing.
+        Does nothing if no samples are needed, or if the last scan is recent. If several threads
+        read windows, all of them wait for the scan, so that the level of a window does not depend
+        on timing.
 
         Raises:
             RpcError: the endpoint does not return its newest headers.

@@ -318,7 +318,7 @@ class WindowVerifier:
             elif (
                 computed_root := try_compute_transactions_root(header)
             ) != header.transactions_root:
-                # Blooms do not cover calls: a block without calls needs the same check.
+                # A bloom does not cover calls, so every block with transactions needs this check.
                 message = "the transactions do not match the transactions root of the header"
                 self._raise_contradiction(
                     window,

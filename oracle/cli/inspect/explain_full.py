@@ -254,7 +254,7 @@ def _render_objections(explanation: Explanation) -> Iterator[str]:
 def _render_sent_report(sent: SentLane) -> Iterator[str]:
     round_text = f"Round {sent.round} is as of this block"
     if sent.lane is None:
-        yield f"{round_text}; its leaves are not stored any more"
+        yield f"{round_text}; its leaves are no longer stored"
     else:
         yield f"{round_text}, with lane {sent.lane}, accepted in block {sent.block}"
     yield f"     transaction {sent.transaction or 'unknown'}, log {sent.log}"

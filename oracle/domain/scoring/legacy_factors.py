@@ -46,7 +46,7 @@ class Factors:
 def compute_population_maxima(
     nodes: Iterable[Node], time: int, rules: Rules
 ) -> PopulationMaxima | None:
-    """Return the maxima over all members at `time`, or None unless the rules are legacy rules.
+    """Return the maxima over all members at `time`; None if the rules are not legacy rules.
 
     Nodes that are not members are ignored.
     """

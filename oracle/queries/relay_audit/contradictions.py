@@ -150,7 +150,7 @@ def _check_against_chain(
 
 
 def _collect_stakes(changes: Sequence[tuple[int, int]], min_time: int, max_time: int) -> set[int]:
-    """Return every stake that a node had between two times, but not the 0 before the first."""
+    """Return every stake of a node between two times, except the 0 before its first stake."""
     first_index = bisect_right(changes, min_time, key=lambda change: change[0])
     end_index = bisect_right(changes, max_time, key=lambda change: change[0])
     return {stake for _, stake in changes[max(0, first_index - 1) : end_index]} or {0}

@@ -36,7 +36,7 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class RelayClaim:
-    """The relay's Q_long / 10 for a node, within `slack`, at a row after `after_row`."""
+    """The relay's Q_long / 10 of a node, with its tolerance, at a row after `after_row`."""
 
     long_term: float
     slack: float

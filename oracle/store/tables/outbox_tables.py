@@ -76,7 +76,7 @@ pub_intent = Table(
     Column("kind", Text, nullable=False),
     Column("dedup_key", Text, nullable=False),  # push:round=7:period=99
     Column("subject", Text, nullable=False, default=""),  # a node's address, or task=0x…
-    Column("period", BigInteger),  # pushes: the report's
+    Column("period", BigInteger),  # the report's, for pushes
     Column("round", BigInteger),
     Column("as_of_block", BigInteger),
     Column("as_of_hash", Hex),

@@ -247,7 +247,7 @@ def test_words_of_an_older_round_are_not_sent(sqlite_office: Office, words: Any)
     # The call ends without a simulation, which may be at an endpoint that lags behind.
     assert (void.state.value, void.error_text) == (
         "superseded",
-        "round 1 is not the last one any more, or was struck",
+        "round 1 is no longer the last one, or was struck",
     )
     assert rounds_in(words) == [0]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oracle.bindings.objections import CONTRACT, encode_object_for_call
+from oracle.bindings.objections import CONTRACT, encode_signed_objection_call
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.events.oracle_events import Objected
 from oracle.domain.ids import Address
@@ -72,7 +72,7 @@ class Hearing:
 
     def bring(self, statement: ObjectionStatement) -> None:
         """Let another account send a signed objection."""
-        calldata = encode_object_for_call(statement, self.sign(statement))
+        calldata = encode_signed_objection_call(statement, self.sign(statement))
         self.premises.chain.transact(to=self.contract.address, data=calldata)
 
     def listed(self) -> list[Objected]:

@@ -63,7 +63,7 @@ def test_removed_signer_is_reported(company_of_three: Company):
     three.round()
 
     reason = find_unsent_report_reason(gone.office.reporting) or ""
-    assert reason.startswith(f"our signer {gone.signer} is not a signer of the contract")
+    assert reason.startswith(f"signer {gone.signer} is not a signer of the contract")
     assert find_unsent_report_reason(three.first.office.reporting) is None
 
 

@@ -28,5 +28,5 @@ def alter_log(busy: AChain, place: int = 0) -> Block:
         if is_log(at)(log):
             log["data"] = log["data"][:-2] + "99"
 
-    add_fault(busy, log_faults.build_changed_each_log_fault("other data", other), place)
+    add_fault(busy, log_faults.build_every_log_changed_fault("other data", other), place)
     return at

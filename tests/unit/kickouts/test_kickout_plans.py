@@ -168,9 +168,7 @@ def test_unsent_call_is_dropped_after_the_next_round(context):
     state_round(context, 1, DUE)
     plan_accusation(context, *load_case(context))
     state_round(context, 2, DUE)
-    assert list_obstacles(context) == [
-        "its proof is of round 1, which is not the last one any more"
-    ]
+    assert list_obstacles(context) == ["its proof is of round 1, which is no longer the last one"]
 
 
 def test_unsent_accusation_is_dropped_after_the_node_recovers(context):

@@ -51,7 +51,7 @@ def build_objection_values(
 
 
 def _find_unlisted_post(snapshot: ApiSnapshot, node: Node) -> PostedEntry | None:
-    """Return what became of the newest post about the due kickout, if it is not on the chain."""
+    """Return the newest post about the due kickout, or None if the post is on the chain."""
     newest_posts = snapshot.uow.objection_inbox.list_for_node(node.address, 1)
     if not newest_posts or newest_posts[0].due_since != node.kickout_due_time:
         return None

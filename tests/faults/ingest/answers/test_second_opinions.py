@@ -122,7 +122,7 @@ def test_case_26_logs_of_another_fork_are_rejected_even_without_receipt_proofs(
             log["blockHash"] = "0x" + "ab" * 32
 
     lie = add_fault(
-        a_chain, log_faults.build_changed_each_log_fault("logs of another fork", moved)
+        a_chain, log_faults.build_every_log_changed_fault("logs of another fork", moved)
     )
     indexer = open_indexer(*a_chain.urls, reports=False)
 

@@ -78,7 +78,7 @@ def test_false_logs_in_any_part_of_history_are_detected(a_chain: AChain, site: S
         if blocks[0] <= int(log["blockNumber"], 16) <= blocks[1]:
             changes_data(log)
 
-    lie = log_faults.build_changed_each_log_fault(
+    lie = log_faults.build_every_log_changed_fault(
         "other data", struck, methods=log_faults.LOG_AND_RECEIPT_METHODS
     )
     add_fault(a_chain, lie)
@@ -129,7 +129,7 @@ def test_false_receipt_samples_discredit_endpoint_instead_of_chain(a_chain: ACha
     """For all the newest blocks, the first endpoint returns other receipts than the two others."""
     a_chain.serve()
     add_provable_blocks(a_chain)
-    lie = log_faults.build_changed_each_log_fault(
+    lie = log_faults.build_every_log_changed_fault(
         "other data", changes_data, methods=log_faults.LOG_AND_RECEIPT_METHODS
     )
     add_fault(a_chain, lie)

@@ -32,7 +32,7 @@ def test_manual_push_of_expired_reports_fails_with_explanation(
     without_old_reports(site.office)
     site.office.mine(300)
     assert site.run("report", "push", "--dry-run") == 1
-    assert "no due report can be accepted any more" in capsys.readouterr().err
+    assert "no due report can still be accepted" in capsys.readouterr().err
 
 
 def test_manual_push_reports_why_signed_report_was_not_sent(

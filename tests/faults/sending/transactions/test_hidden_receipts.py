@@ -84,7 +84,7 @@ def test_receipts_hidden_by_the_only_endpoint_do_not_make_nonce_foreign(
         NO_RECEIPT,
         None,
     )
-    assert "nonce 1 is used by our transaction with a log in block" in (intent.error_text or "")
+    assert "nonce 1 is used by an own transaction with a log in block" in (intent.error_text or "")
     assert (
         find_missing_receipt_reason(office.context)
         == f"{office.context.account.address}: {intent.error_text}"
@@ -106,7 +106,7 @@ def test_used_nonce_is_not_foreign_when_a_block_contains_own_transaction(
     pushed_unseen(office, alone(office, proxies))
     (sent,) = list_attempts(office)
     assert confirmed(office) == ["push without a receipt"]
-    assert f"our transaction {sent.signed.tx_hash} of block" in (
+    assert f"own transaction {sent.signed.tx_hash} of block" in (
         get_only_intent(office).error_text or ""
     )
     assert (office.states(), get_pause_kind(office)) == (["live"], None)
