@@ -102,7 +102,7 @@ def update_previews(
 
 
 def _delete_other_previews(folder: Path, other_rules: list[OtherRules]) -> None:
-    """Delete the previews of rules that are no longer announced or shadow sets."""
+    """Delete the previews of rules that are neither announced nor configured as shadow rules."""
     kept = {build_preview_path(folder, other_set.rules) for other_set in other_rules}
     for path in folder.glob("*.json"):
         if path not in kept:

@@ -1,7 +1,7 @@
 """Cuts a report at the end of a period, inside the transaction that folds the next block.
 
-The tree of its leaves follows each window in the background (`oracle.reporting.leaf_tree`), and a
-cut evaluates only what is left.
+The tree of all leaves is updated after each window in the background
+(`oracle.reporting.leaf_tree`), so that a cut evaluates only the nodes that changed since.
 """
 
 from array import array

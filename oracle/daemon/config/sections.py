@@ -72,7 +72,7 @@ Label = Annotated[str, Field(min_length=1, max_length=32, pattern=_LABEL_PATTERN
 ContractAddress = Annotated[str, AfterValidator(parse_address)]
 # URLs may contain keys.
 SecretUrl = Annotated[str, AfterValidator(check_http_url), SECRET]
-# A list in TOML, `a,b` in the environment.
+# URLs as a list in TOML, or as `a,b` in an environment variable.
 SecretUrls = Annotated[tuple[SecretUrl, ...], NoDecode, BeforeValidator(split_list)]
 
 

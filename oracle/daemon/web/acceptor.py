@@ -30,7 +30,7 @@ _MAX_PER_TICK = 64
 # The limit of request line and headers; the body is not read here.
 MAX_HEAD_BYTES = 16 * 1024
 _HEAD_END = b"\r\n\r\n"
-# How long no connection is accepted after the descriptors ran out.
+# Pause of accepting connections after the process ran out of file descriptors.
 _PAUSE_SECONDS = 0.25
 _RESOURCE_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 

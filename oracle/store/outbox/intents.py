@@ -26,7 +26,7 @@ from oracle.store.outbox.records import (
 from oracle.store.outbox.row_mapping import decode_intent_row, encode_request_row
 from oracle.store.tables.outbox_tables import pub_intent
 
-# Values of other columns, by name, that are set together with the state.
+# Values by column name; the columns are set together with the state of an intent.
 Values = Mapping[str, str | int | None]
 
 _NO_VALUES: Values = {}

@@ -186,7 +186,7 @@ def _get_benchmark(stats: NodeStats, previous_latency: float, params: Parameters
 
 
 def _compute_remaining_factor(stats: NodeStats, params: Parameters) -> int:
-    """Return what remains of a factor that latency has used up ("as few as a single time")."""
+    """Return the factor that replaces one reduced to 0 by latency ("as few as a single time")."""
     if isinstance(params, PortalParameters):
         return int(stats.attempts < params.zero_weight_attempts)
     return 1
