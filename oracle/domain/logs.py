@@ -232,7 +232,7 @@ class LogTable(Sequence[Log]):
                 sources[log.address, log.topics[0] if log.topics else ""],
                 to_bytes(log.tx_hash[2:]),
                 to_bytes("".join(log.topics[1:]).replace("0x", "")),
-                pack_hex(log.data),
+                bytearray(pack_hex(log.data)),
             )
             for log in logs
         ]
