@@ -72,16 +72,16 @@ def end_subscription(
         raise InputError("--reason: must not be empty")
     # No lease: owners end their subscriptions beside a running daemon in the same way.
     with open_records(load_config(config)) as records, records.store.transaction() as uow:
-        found = uow.subscriptions.get(subscription_id)
-        if found is None or found.state is SubscriptionState.ENDED:
+        entry = uow.subscriptions.get(subscription_id)
+        if entry is None or entry.state is SubscriptionState.ENDED:
             raise InputError(
                 f"{subscription_id}: no active subscription has this id; see "
                 "`qos-oracle subscription list`"
             )
         if not dry_run:
             text = f"ended by the operator: {reason.strip()}"
-            uow.subscriptions.end(found.id, text, int(unix_seconds()))
-        ended = uow.subscriptions.get(subscription_id) or found
+            uow.subscriptions.end(entry.id, text, int(unix_seconds()))
+        ended = uow.subscriptions.get(subscription_id) or entry
     if as_json:
         print_model(build_subscription_entry(ended))
         return

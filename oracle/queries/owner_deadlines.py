@@ -81,10 +81,15 @@ def _describe_due_kickout(summary: NodeSummary, view: NodeView) -> str:
         return "a kickout is due, and the node is accused of it on the chain"
     if view.kickout.obstacle is not None:
         return f"a kickout is due, but no account can accuse the node: {view.kickout.obstacle}"
-    rest = "accuse the node once a round on the chain shows it, unless its scores rise before"
+    accusation = (
+        "accuse the node once a round on the chain shows it, unless its scores rise before"
+    )
     if view.objection_delay is None:
-        return f"a kickout is due: any account may {rest}"
-    return f"a kickout is due: this reporter does not accuse the node yet, but others may {rest}"
+        return f"a kickout is due: any account may {accusation}"
+    return (
+        "a kickout is due: this reporter does not accuse the node yet, but others may "
+        f"{accusation}"
+    )
 
 
 def _find_objection(view: NodeView) -> ObjectionEntry | None:
