@@ -96,6 +96,10 @@ def check_candidacies(
         candidacies = list(list_candidacies(snapshot, record, weighting, UNIT))
         recent_draws = snapshot.get_recent_draws()
         work = build_work_share(snapshot, record)
+        assert work is not None
+        # A node that quit has no stake now, so its chances at its present stake are 0.
+        chances_now = list_candidacies(snapshot, record, weighting, work.stake_score)
+        expected = sum(chance for _, chance in chances_now)
     rows = zip(recent_draws, candidacies, strict=True)
     scored_groups = {task.scored_in for task in plain.fold.ledger.tasks.values()} - {None}
     for recent_draw, (reason, chance) in rows:
@@ -110,8 +114,7 @@ def check_candidacies(
         if address in candidates:
             weight = candidates[address] if any(candidates.values()) else 1
             assert chance == weight * UNIT // total
-    assert work is not None
-    assert work.expected == sum(chance for _, chance in candidacies)
+    assert work.expected == expected
     assert work.received == sum(row.draw.node == address for row in recent_draws)
     assert work.eligible + sum(missed.draws for missed in work.missed) == work.draws
     return {missed.reason for missed in work.missed}
