@@ -238,7 +238,7 @@ def test_second_set_up_waits_for_processes_of_killed_set_up(tmp_path):
         with started([sys.executable, "-c", SECOND], **outputs) as second:
             assert second.stderr
             assert first.stdin
-            assert "waiting for its end" in second.stderr.readline()
+            assert "to finish" in second.stderr.readline()
             assert second.poll() is None
             first.stdin.write("\n")
             first.stdin.flush()
