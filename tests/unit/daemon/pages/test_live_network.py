@@ -5,13 +5,14 @@ import re
 from oracle.daemon.web.pages import network_page
 from oracle.daemon.web.pages.network_page import merge_consecutive_reports
 from oracle.daemon.web.played_act import DemoAct
+from oracle.domain.health import Condition, HealthFinding, HealthReport
 from oracle.queries.api.records.event_feed import (
     EventCursor,
     FeedEvent,
     NumberedEvent,
     load_events_after,
 )
-from oracle.queries.api.source import open_snapshot
+from oracle.queries.api.source import ApiSnapshot, open_snapshot
 from tests.support.api import IndexedHistory
 from tests.support.histories import History, node_address
 from tests.unit.daemon.pages.test_every_page import a_network
@@ -31,6 +32,18 @@ def test_event_stream_continues_after_last_event_of_page(new_sqlite_store):
     assert (joined.event.kind, joined.event.node) == ("joined", node_address("E"))
     assert f'data-event="{joined.cursor_after}"' in again
     assert f'data-event="{joined.cursor_after}"' not in text
+
+
+def test_page_says_that_no_action_is_needed_only_without_a_condition(store, monkeypatch):
+    indexed = IndexedHistory(store).whole(History().joins("A"))
+    calming = []
+    for condition in (None, Condition.NO_LEADER, Condition.BEHIND, Condition.HALTED):
+        findings = () if condition is None else (HealthFinding(condition, "a detail"),)
+        report = HealthReport(findings)
+        monkeypatch.setattr(ApiSnapshot, "load_health", lambda _, report=report: report)
+        calming.append("No action needed" in indexed.client().get("/").text)
+
+    assert calming == [True, False, False, False]
 
 
 def test_page_shows_only_the_newest_events_up_to_its_limit(store, monkeypatch):
