@@ -10,6 +10,7 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, Phase, settings
 
+from oracle.telemetry import safe_text
 from tests.support.examples import BOUNDED, MOST, QUICK, UNSHRUNK, is_bounded, is_quick
 
 # Also where the environment forbids bytecode: every process would rewrite the asserts of 600 files
@@ -73,6 +74,14 @@ def default_recursion_limit() -> None:
 def bounded(request: pytest.FixtureRequest) -> bool:
     """Return whether crashes and lies are tested only at the first of each kind of place."""
     return is_bounded(request.config)
+
+
+@pytest.fixture(autouse=True)
+def restored_secrets() -> Iterator[None]:
+    """Forget the secrets that a test registers, which would be redacted in later tests too."""
+    before = safe_text._hidden.copy()
+    yield
+    safe_text._hidden.intersection_update(before)
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,17 @@ from tests.support.histories import History, node_address
 # The texts in the responses of the tools that the oracle, its operator or the profile wrote.
 OWN_TEXTS = {
     *("because", "cause", "command", "ending", "finding", "held", "kickout", "label", "meaning"),
-    *("name", "on_chain", "published", "reason", "rules", "rules_sha256", "sha256", "source"),
+    *(
+        "name",
+        "obstacle",
+        "on_chain",
+        "published",
+        "reason",
+        "rules",
+        "rules_sha256",
+        "sha256",
+        "source",
+    ),
     *("signature", "state", "status", "value", "verdict", "version", "waiting", "what"),
 }
 WRONG_TYPE = '{"name": "node", "arguments": {"node": 5}}'
