@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from html import escape
 
 import pytest
 from fastapi.testclient import TestClient
@@ -79,6 +80,15 @@ def test_later_objection_to_the_same_kickout_does_not_count(indexed, client):
     object_to(indexed, seq=1)
     entries = client.get(f"/v1/objections/{NODE}").json()["objections"]
     assert [(entry["seq"], entry["is_counted"]) for entry in entries] == [(1, False), (0, True)]
+
+
+def test_pages_show_the_finding_of_every_objection(indexed, client):
+    object_to(indexed)
+    object_to(indexed, seq=1)
+    entries = client.get("/v1/objections").json()["objections"]
+    (finding,) = {escape(entry["finding"]) for entry in entries}
+    for path in ("/objections", f"/nodes/{NODE}"):
+        assert client.get(path).text.count(finding) >= len(entries)
 
 
 def test_one_objection_is_found_by_its_number(indexed, client):
