@@ -101,7 +101,7 @@ class Behaviour(Protocol):
         ...
 
     def decide_answer(self, task: "LoopTask") -> NodeAnswer:
-        """Return the answer; called at the time that `begin` chose."""
+        """Return the answer; called at the time that `plan_answer` chose."""
         ...
 
     def choose_reaction(self, event: NodeEvent) -> Reaction:
