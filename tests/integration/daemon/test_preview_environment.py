@@ -24,10 +24,11 @@ def test_preview_worker_gets_no_key_and_only_the_databases_variables(
     monkeypatch.setenv("PGPASSFILE", "/pgpass")
 
     with start_preview_worker(config) as worker:
-        assert worker.poll() is None
-        environment, command = (
-            Path(f"/proc/{worker.pid}/{name}").read_bytes() for name in ("environ", "cmdline")
-        )
+        process = Path(f"/proc/{worker.pid}")
+        # Both are empty until the kernel has set up the memory of the new program.
+        while not (environment := (process / "environ").read_bytes()):
+            assert worker.poll() is None
+        command = (process / "cmdline").read_bytes()
         # There is no database; the pipe is still open.
         assert worker.wait(60) == 1
 
