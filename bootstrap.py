@@ -279,10 +279,10 @@ def _create_environment(environment: Path) -> None:
     _print_line(f"making {environment.relative_to(ROOT)}")
     why = ""
     ways: tuple[Callable[[Path], None], ...] = (
-        _create_by_venv,
-        _create_by_virtualenv,
-        _create_by_pip_of_machine,
-        _create_by_pip_of_index,
+        _create_with_venv,
+        _create_with_virtualenv,
+        _create_with_system_pip,
+        _create_with_downloaded_pip,
     )
     for create in ways:
         shutil.rmtree(environment, ignore_errors=True)
@@ -302,15 +302,15 @@ def _create_environment(environment: Path) -> None:
     raise SetUpError(f"this Python cannot make a virtual environment{why}; run: {APT_LINE}")
 
 
-def _create_by_venv(environment: Path) -> None:
+def _create_with_venv(environment: Path) -> None:
     _run([sys.executable, "-m", "venv", "--prompt", "qos-oracle", environment])
 
 
-def _create_by_virtualenv(environment: Path) -> None:
+def _create_with_virtualenv(environment: Path) -> None:
     _run([sys.executable, "-m", "virtualenv", "--prompt", "qos-oracle", environment])
 
 
-def _create_by_pip_of_machine(environment: Path) -> None:
+def _create_with_system_pip(environment: Path) -> None:
     _create_without_pip(environment)
     lock = environment / "pip.txt"
     lock.write_text(f"pip=={PIP_VERSION} --hash=sha256:{PIP_SHA256}\n", "utf-8")
@@ -318,7 +318,7 @@ def _create_by_pip_of_machine(environment: Path) -> None:
     _run([*pip, "install", "--quiet", *BY_HASH, "--requirement", lock])
 
 
-def _create_by_pip_of_index(environment: Path) -> None:
+def _create_with_downloaded_pip(environment: Path) -> None:
     """Install pip's wheel by running the wheel, which Python can execute."""
     _create_without_pip(environment)
     wheel = environment / PIP_WHEEL

@@ -109,7 +109,7 @@ def read_without_storing(url: str) -> Run:
     return run
 
 
-def index_with_product(url: str, database: Path) -> Run:
+def index_with_qos_oracle(url: str, database: Path) -> Run:
     """Index the complete chain with all derived state."""
     run = Run("qos-oracle, all derived state")
     source, reader = open_chain_source(url)
@@ -191,7 +191,7 @@ def main() -> int:
             if not arguments.profile:
                 profile.disable()
             runs.append(read_without_storing(url))
-            runs.append(index_with_product(url, Path(folder, "oracle.db")))
+            runs.append(index_with_qos_oracle(url, Path(folder, "oracle.db")))
     console.print(
         Syntax(inspect.getsource(plain_indexer.index_events), "python", background_color="default")
     )

@@ -80,7 +80,7 @@ def sum_parquet_bytes(folder: Path) -> int:
 def export_all_tables(events: int, folder: Path) -> Step:
     """Export every table from SQLite, as the command does."""
     with serve_chain(events) as url:
-        backfill.index_with_product(url, folder / "oracle.db")
+        backfill.index_with_qos_oracle(url, folder / "oracle.db")
     with Store.open(f"sqlite:///{folder / 'oracle.db'}") as store:
         _, reader = backfill.open_chain_source("http://127.0.0.1:1")
         with store.transaction() as uow:

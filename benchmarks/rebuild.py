@@ -39,7 +39,7 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 def measure_steps(events: int, folder: Path) -> list[Step]:
     database = folder / "oracle.db"
     with serve_chain(events) as url:
-        backfill.index_with_product(url, database)
+        backfill.index_with_qos_oracle(url, database)
     _, reader = backfill.open_chain_source("http://127.0.0.1:1")
     with Store.open(f"sqlite:///{database}") as store:
         with store.transaction() as uow:

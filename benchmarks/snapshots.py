@@ -155,7 +155,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="qos-oracle-snapshots.") as folder:
         database, plain_database = Path(folder) / "oracle.db", Path(folder) / "plain.db"
         with serve_chain(arguments.events) as url:
-            backfill.index_with_product(url, database)
+            backfill.index_with_qos_oracle(url, database)
             with Store.open(f"sqlite:///{database}") as store, store.transaction() as uow:
                 bind_or_check_rules(uow, CRYNUX)
             shutil.copyfile(database, plain_database)

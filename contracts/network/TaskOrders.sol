@@ -140,8 +140,8 @@ abstract contract TaskOrders is Tasks {
         }
     }
 
-    /// @param id of the task, instead of the order's
-    /// @param fee wei, already received
+    /// @param id task id; replaces the id in the order
+    /// @param fee in wei, already received
     function _create(Order calldata order, bytes32 id, uint256 fee) internal returns (bytes32 key) {
         key = keyOf(msg.sender, id);
         if (_tasks[key].status != Status.Unknown) revert TaskExists(key);
@@ -149,7 +149,7 @@ abstract contract TaskOrders is Tasks {
         uint256 toll = leastFee(order.kind, order.size);
         if (fee < toll) revert FeeTooLow(fee, toll);
         bytes32 group = order.groupId == 0 ? bytes32(0) : keyOf(msg.sender, order.groupId);
-        uint8 place = _enrol(group, order);
+        uint8 place = _joinGroup(group, order);
         _write(key, order, group, place);
         // No chain has 2^128 wei.
         (_tasks[key].fee, _tasks[key].toll) = (uint128(fee), uint128(toll));
@@ -170,24 +170,24 @@ abstract contract TaskOrders is Tasks {
 
     /// @dev Adds a task to its group.
     /// @return place index of the task in the group, from 0
-    function _enrol(bytes32 key, Order calldata order) private returns (uint8 place) {
+    function _joinGroup(bytes32 groupKey, Order calldata order) private returns (uint8 place) {
         uint8 size = order.groupSize;
-        if (key == 0) {
+        if (groupKey == 0) {
             if (size != 0) revert BadGroupSize(size);
             return 0;
         }
-        Group storage group = _groups[key];
+        Group storage group = _groups[groupKey];
         bytes32 orderHash = _hashOf(order);
         if (group.standing == GroupStanding.Unknown) {
             if (size < 2 || size > MAX_GROUP) revert BadGroupSize(size);
             (group.standing, group.size, group.orderHash) = (GroupStanding.Open, size, orderHash);
             group.byPoints = paysByPoints;
         }
-        if (group.standing != GroupStanding.Open) revert GroupClosed(key);
+        if (group.standing != GroupStanding.Open) revert GroupClosed(groupKey);
         if (size != group.size) revert BadGroupSize(size);
-        if (orderHash != group.orderHash) revert OrderDiffers(key);
+        if (orderHash != group.orderHash) revert OrderDiffers(groupKey);
         place = group.created;
-        if (place == size) revert GroupFull(key);
+        if (place == size) revert GroupFull(groupKey);
         group.created = place + 1;
     }
 

@@ -90,10 +90,10 @@ def _run_demo(
     Nodes without work get system tasks.
 
     With --network crynux-vss or crynux-commit, the contracts are stand-ins of Crynux's own
-    contracts, and the daemon's results must equal those of a process that reads the whole chain by
-    itself. The daemon reports the scores of crynux-vss and kicks the bad node out through an
-    adapter; crynux-commit is only read. With crynux-relay, the stakes are on the chain and
-    everything else is in a stand-in of the relay: the daemon reads both, and the relay is audited.
+    contracts, and the daemon's results must equal those of a process that reads the whole chain
+    independently. The daemon reports the scores of crynux-vss and kicks the bad node out through
+    an adapter; crynux-commit is only read. With crynux-relay, only the stakes are on chain; a
+    stand-in of the relay serves everything else. The daemon reads both and audits the relay.
     """
     stop = StopSignal()
     options = DemoOptions(_find_system(system, network), port=port, stop=stop.event)

@@ -91,7 +91,7 @@ class ContestTracker:
         return bool(self._group_by_contest or self._group_by_second_group or self._decided_groups)
 
     def add_contested_group(self, group: DemoGroup) -> None:
-        """Add a group whose results are being compared; a second group will follow."""
+        """Track a contested group until its second group decides the contest."""
         group_key = group.tasks[0].group
         if group_key is not None:
             self._group_by_contest[group_key] = group

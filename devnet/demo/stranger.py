@@ -21,8 +21,8 @@ from oracle.domain.ids import Address
 _GAS = hex(2_000_000)
 # More than the daemon pays, so that the stranger's call is the first one in a block.
 STRANGER_FEES = {"maxFeePerGas": hex(1_000 * 10**9), "maxPriorityFeePerGas": hex(100 * 10**9)}
-# The chain waits this long for the proof of a new round, so that on a slow machine the daemon is
-# not faster than the stranger.
+# The chain waits up to this long for the proof of a new round, so that the daemon does not outrun
+# the stranger on a slow machine.
 _MAX_WAIT_SECONDS = 10.0
 _POLL_SECONDS = 0.05
 

@@ -89,12 +89,14 @@ def choose_starts(starts: int, max_starts: int, seed: int) -> frozenset[int] | N
         return None
     return frozenset(
         nsmallest(
-            max_starts, range(starts), key=lambda start_number: _hash_start(seed, start_number)
+            max_starts,
+            range(starts),
+            key=lambda start_number: _hash_start_number(seed, start_number),
         )
     )
 
 
-def _hash_start(seed: int, start_number: int) -> bytes:
+def _hash_start_number(seed: int, start_number: int) -> bytes:
     return sha256(f"{seed} {start_number}".encode()).digest()
 
 

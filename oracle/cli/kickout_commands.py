@@ -309,7 +309,7 @@ def veto(
     """Print the call with which the vetoer ends an accusation for good."""
     reason = why.encode()
     if len(reason) > _MAX_REASON_BYTES:
-        raise InputError(f"--why: {len(reason)} bytes; at most {_MAX_REASON_BYTES} are possible")
+        raise InputError(f"--why: {len(reason)} bytes; the maximum is {_MAX_REASON_BYTES}")
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
         case = _find_case(index, node)
         if case.kick is None or not case.kick.is_accused:

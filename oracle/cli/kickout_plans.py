@@ -10,6 +10,7 @@ from oracle.domain.reports.node_kicks import Accusation
 from oracle.domain.state import Membership
 from oracle.errors import InputError
 from oracle.kickouts.kickout_cases import (
+    NO_PROVABLE_ROUND,
     KickoutCase,
     StoredRound,
     apply_objection_delays,
@@ -133,8 +134,8 @@ def _load_case(
         raise InputError(f"{node}: the kickout is not due; see `qos-oracle kickout list`")
     if last_round is None:
         raise InputError(
-            "no root of the last round counts, or its leaves are not stored; `qos-oracle report "
-            "push` shows the progress of the next round"
+            f"{NO_PROVABLE_ROUND}; wait for the next round (`qos-oracle report push` shows its "
+            "progress)"
         )
     return cases[0], last_round
 

@@ -194,7 +194,7 @@ def sign(  # noqa: PLR0913  a command line's options are its parameters
         typer.Option(
             "--send",
             metavar="URL",
-            help="Read API of a reporter that brings the objection on chain, and pays for it.",
+            help="Read API of a reporter that submits the objection on chain and pays the gas.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -208,7 +208,7 @@ def sign(  # noqa: PLR0913  a command line's options are its parameters
     number = _parse_reason(reason)
     if len(explanation.encode()) > MAX_WORDS_BYTES:
         raise InputError(
-            f"--words: {len(explanation.encode())} bytes; at most {MAX_WORDS_BYTES} are possible"
+            f"--words: {len(explanation.encode())} bytes; the maximum is {MAX_WORDS_BYTES}"
         )
     signer = KeySigner.open(keystore, password_file)
     with open_checked_chain(settings) as chain:

@@ -196,8 +196,8 @@ def list_intents(
 ) -> None:
     """List intents, newest first.
 
-    Tasks are shown by their first digits and reasons by their class; `outbox show ID` has the
-    details.
+    Task keys are shortened to their first digits, and reasons to their class; `outbox show ID`
+    shows both in full.
     """
     if kind is not None and kind not in (*CALL_KINDS, REBUILT):
         raise InputError(f"--kind {kind}: unknown kind; expected one of: {_KINDS}")

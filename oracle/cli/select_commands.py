@@ -281,7 +281,7 @@ _SeedOption = Annotated[
 _DrawsOption = Annotated[
     int | None,
     typer.Option(
-        "--draws", min=1, metavar="N", help="Number of nodes to draw. Default: 1, under legacy 3."
+        "--draws", min=1, metavar="N", help="Number of nodes to draw. Default: 1 (3 with legacy)."
     ),
 ]
 _VerifyOption = Annotated[

@@ -80,10 +80,10 @@ PolicyOption = Annotated[
         "--policy",
         metavar="NAME",
         help=(
-            "Selection policy; the rule set of the policy's system is used too, if there is one. "
-            f"One of: {', '.join(get_policies())}. Default: the daemon's policy if that policy's "
-            "system has no rules, else the policy of the configured rule set; crynux with "
-            "--events."
+            "Selection policy, with the rule set of its system if it has one. "
+            f"One of: {', '.join(get_policies())}. Default: the policy that the daemon draws with "
+            "if its system has no rule set, else the policy of the configured rule set; crynux "
+            "with --events."
         ),
     ),
 ]

@@ -82,7 +82,7 @@ def compute_rules_hash(config: Config, reader: EventReader) -> Hash:
     )
 
 
-def format_configured_rules_id(config: Config, reader: EventReader) -> str:
+def serialize_configured_rules(config: Config, reader: EventReader) -> str:
     """Return the text whose sha256 is the result of `compute_rules_hash`."""
     rules = build_configured_rules(config)
     return format_rules_id(rules, reader.identity, build_report_settings(config.oracle, rules))

@@ -148,7 +148,7 @@ class IndexJob:
 
 
 def describe_index_tick(result: IngestResult) -> Mapping[str, object]:
-    """Return the log facts of a tick that changed something."""
+    """Return the log fields of a tick that changed something."""
     if isinstance(result, HaltChanged):
         action = "halted" if result.is_active else "resumed"
         return {"did": action, "halt": result.name, "reason": result.reason}

@@ -286,7 +286,7 @@ def check_contract(reporter: Reporter) -> RootsConfiguration:
     """Return the configuration of the oracle contract if it is as expected.
 
     The contract may have other rules, to which the daemon switches once it has indexed their
-    change; until then the planner signs nothing. The hot set and the contract of objections are
+    change; until then the planner signs nothing. The hot set and the objections contract are
     checked as well.
 
     Raises:
@@ -339,7 +339,7 @@ def check_hot_set(
 def check_objections(
     config: Config, pool_view: PoolView, oracle_configuration: RootsConfiguration
 ) -> None:
-    """Check that the configured contract of objections, if any, belongs to this oracle.
+    """Check that the configured objections contract, if any, belongs to this oracle.
 
     Raises:
         InputError: it is another contract, or belongs to another oracle.
@@ -354,7 +354,7 @@ def check_objections(
 def find_configured_objections_mismatches(
     config: Config, pool_view: PoolView, oracle_configuration: RootsConfiguration
 ) -> list[ContractMismatch]:
-    """Return how the configured contract of objections, if any, differs from the expected one.
+    """Return how the configured objections contract, if any, differs from the expected one.
 
     Raises:
         InputError: the address has no such contract. TransientError: no endpoint answers.

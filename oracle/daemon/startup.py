@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from oracle.chain.profiles.event_reader import EventReader
-from oracle.daemon.compose import Index, format_configured_rules_id
+from oracle.daemon.compose import Index, serialize_configured_rules
 from oracle.daemon.config.loader import Config, read_shadow_rules
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.lease_keeper import find_leader
@@ -147,7 +147,7 @@ def build_api_source(
         explorer=config.network.explorer,
         objection_intake=_open_objection_intake(records),
         subscriptions=_open_subscription_intake(records),
-        rules_id=format_configured_rules_id(config, reader),
+        rules_id=serialize_configured_rules(config, reader),
         announced_folder=config.rules.announced_folder,
         shadow_rules=read_shadow_rules(config),
     )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from oracle.chain.heads import Heads
-from oracle.daemon.compose import Index, format_configured_rules_id
+from oracle.daemon.compose import Index, serialize_configured_rules
 from oracle.daemon.contexts import ReporterContexts
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import Job, TickFacts
@@ -75,7 +75,7 @@ class StatisticsJob:
     def _update_announced_rules(self) -> None:
         """Report announced rules that are not on this host, long before they come into force."""
         config = self.index.config
-        configured_text = format_configured_rules_id(config, self.index.reader)
+        configured_text = serialize_configured_rules(config, self.index.reader)
         with self.index.store.read_transaction() as uow:
             missing = describe_missing_rules(uow, configured_text, config.rules.announced_folder)
         if missing is None:

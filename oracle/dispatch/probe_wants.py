@@ -151,7 +151,7 @@ def _iter_due_end_calls(
                 encode_accept_error_call if tasks[0].error_reported else encode_validate_task_call
             )
             yield _format_subject(tasks[0].key), build_call(tasks[0].key)
-    elif all(_has_answer(task) for task in tasks):
+    elif all(_is_answered_or_ended(task) for task in tasks):
         yield f"group={tasks[0].group}", encode_validate_group_call(_get_calldata(call), creator)
 
 
@@ -160,7 +160,7 @@ def _is_late(task: Task, group_tasks: Sequence[Task], time: int) -> bool:
     if task.stopped_time is None:
         return time > (task.started_time or 0) + (task.timeout or 0)
     end_times = [member.stopped_time or member.ended_time for member in group_tasks]
-    if _has_answer(task) or task.group is None:
+    if _is_answered_or_ended(task) or task.group is None:
         return False
     known_end_times = [end_time for end_time in end_times if end_time is not None]
     return (
@@ -169,7 +169,7 @@ def _is_late(task: Task, group_tasks: Sequence[Task], time: int) -> bool:
     )
 
 
-def _has_answer(task: Task) -> bool:
+def _is_answered_or_ended(task: Task) -> bool:
     is_answer_known = task.revealed_at is not None or task.error_reported
     return is_answer_known or task.ending is not None
 

@@ -22,7 +22,7 @@ BAD_ROW = "bad_row"
 DISAGREE = "disagree"
 
 STOPPING_KINDS = frozenset({WENT_BACK, GAP})
-# A bad row affects nothing else: it is only listed.
+# Without BAD_ROW: a bad row is listed, but does not block publication.
 HOLDING_KINDS = frozenset({LATE, CHANGED, VANISHED, DISAGREE}) | STOPPING_KINDS
 
 # From 2026-08-06 to 2026-08-11 the relay reported every later abort reason as a timeout.

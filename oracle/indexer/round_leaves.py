@@ -238,6 +238,8 @@ def prove_seats(
 ) -> list[NodeProof]:
     """Prove the leaves at these seats, except those that are no longer stored.
 
+    The seat of a node is its permanent number, and the index of its leaf in the round.
+
     Raises:
         IndexError: the round has no such seat.
     """

@@ -34,6 +34,11 @@ from oracle.indexer.round_leaves import LeafCache, load_pieced_round, prove_from
 from oracle.kickouts.objection_delay import ObjectionDelay, load_objection_delays
 from oracle.store.database import UnitOfWork
 
+# The reason why nothing can be proven in the last round (`load_last_round`).
+NO_PROVABLE_ROUND = (
+    "no round was accepted yet, the last one was struck, or its leaves are not stored"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class StoredRound:
@@ -70,7 +75,7 @@ class KickoutCase:
 
 
 def load_last_round(uow: UnitOfWork, cache: LeafCache) -> StoredRound | None:
-    """Return the last accepted round, or None if it was struck or its leaves are not stored."""
+    """Return the last accepted round, or None for the reasons in `NO_PROVABLE_ROUND`."""
     accepted = uow.rounds.get_last_provable_round()
     pieced_round = None if accepted is None else load_pieced_round(uow, cache, accepted)
     if accepted is None or pieced_round is None:
@@ -209,7 +214,7 @@ def find_accusation_obstacle(
 ) -> str | None:
     """Return why a node cannot be accused at `time`, or None; the contract checks the same."""
     if last_round is None:
-        return "no root of the last round counts, or its leaves are not stored"
+        return NO_PROVABLE_ROUND
     number = last_round.accepted.round
     if proof is None:
         return f"round {number} does not contain the node yet"

@@ -54,7 +54,7 @@ class ObjectionRefusedError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class IntakeSettings:
-    """The contract of objections, and the limits of what this reporter pays for.
+    """The objections contract, and the limits of what this reporter pays for.
 
     `daily_gas` is the gas of all objections accepted within 24 hours.
     """

@@ -91,7 +91,7 @@ class DeploymentAnswer(ApiModel):
         default=None, description="null if no QoSWords is deployed."
     )
     objections: AddressText | None = Field(
-        default=None, description="null if no contract of objections is deployed."
+        default=None, description="null if no objections contract is deployed."
     )
 
 

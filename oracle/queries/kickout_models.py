@@ -134,13 +134,13 @@ def build_node_kickout(kick: NodeKick) -> NodeKickout:
 def build_kickout_cases(uow: UnitOfWork, cases: Sequence[KickoutCase]) -> list[KickoutCaseEntry]:
     """Return the entries of nodes whose kickout is due or accused."""
     intervals = [case.interval for case in cases if case.interval is not None]
-    place_by_position = load_event_sources(uow, (interval.opened_at for interval in intervals))
+    log_place_by_position = load_event_sources(uow, (interval.opened_at for interval in intervals))
     return [
         KickoutCaseEntry(
             node=case.node,
             due_since=None
             if case.interval is None
-            else place_by_position[case.interval.opened_at],
+            else log_place_by_position[case.interval.opened_at],
             on_chain=None if case.kick is None else build_contract_kickout(case.kick),
             stated_since=case.due_since or None,
             qos=None if case.proof is None else decode_qos(case.proof.leaf.lane),

@@ -99,8 +99,8 @@ class PeerLeaves:
             raise InputError(f"{self.name}: {error}") from error
         if answer.status == _NOT_FOUND:
             raise InputError(
-                f"{self.name}: no leaves at {path}; a reporter keeps those of reports that were "
-                "accepted, or may still be"
+                f"{self.name}: no leaves at {path}; a reporter keeps only the leaves of reports "
+                "that were accepted, or can still be accepted"
             )
         if answer.status != _OK or answer.is_truncated:
             raise InputError(f"{self.name}: unexpected response, HTTP status {answer.status}")

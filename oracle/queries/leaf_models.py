@@ -97,7 +97,7 @@ class ProofSummary(ApiModel):
 
 
 class LeafPieceEntry(ApiModel):
-    """One piece of a round, by its hashes."""
+    """The hashes of one piece of a round."""
 
     index: int = Field(description="The piece has the leaves of the seats from 8,192 * index on.")
     leaf_count: int

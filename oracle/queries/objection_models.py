@@ -97,7 +97,7 @@ class SignedObjectionAnswer(ApiModel):
     seq: int
     deadline: int = Field(description="Last block time that may include it, unix seconds.")
     signature: str = Field(description="65 bytes as hex.")
-    to: AddressText = Field(description="The contract of objections.")
+    to: AddressText = Field(description="The objections contract.")
     calldata: str = Field(description="The call's data as hex; anyone may send it.")
 
 
@@ -116,7 +116,7 @@ def build_objection_entries(
 ) -> list[ObjectionEntry]:
     """Return the entries of objections, in the same order."""
     nodes = {objection.node for objection in objections}
-    place_by_position = load_event_sources(uow, [objection.at for objection in objections])
+    log_place_by_position = load_event_sources(uow, [objection.at for objection in objections])
     rows = uow.nodes.get_many(nodes)
     due_since_by_node = {node: row.kickout_due_time for node, row in rows.items()}
     intervals = {
@@ -149,7 +149,7 @@ def build_objection_entries(
                 due_since=due_since,
                 reason=ObjectionReason.from_number(objection.reason).option,
                 text=objection.text,
-                at=place_by_position[objection.at],
+                at=log_place_by_position[objection.at],
                 time=objection.time,
                 is_due=is_due,
                 is_executed=_is_executed(kicks.get(node), due_since),

@@ -45,7 +45,7 @@ class ReportingContext:
 
     @property
     def settings(self) -> ReportSettings:
-        """The settings of reports: periods, bands and times."""
+        """The settings that decide which reports are signed, and when."""
         return self.quorum.settings
 
     def compute_max_as_of_block(self, heads: Heads) -> int:

@@ -75,7 +75,7 @@ def find_hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report)
 
 
 def skip_unsignable_reports(
-    uow: UnitOfWork, cuts: Sequence[StoredReportHeader]
+    uow: UnitOfWork, headers: Sequence[StoredReportHeader]
 ) -> list[ReportHeader]:
     """Return the headers of cut reports; a held report is not due, so the next is scheduled.
 
@@ -86,10 +86,10 @@ def skip_unsignable_reports(
     held_periods = {hold.period for hold in uow.holds.list_held() if not hold.is_disputed}
     replaced_at = get_block_of_replacement(uow)
     return [
-        stored.cut._replace(is_due=False)
-        if stored.cut.period in held_periods or stored.cut.as_of <= replaced_at
-        else stored.cut
-        for stored in cuts
+        header.cut._replace(is_due=False)
+        if header.cut.period in held_periods or header.cut.as_of <= replaced_at
+        else header.cut
+        for header in headers
     ]
 
 

@@ -97,7 +97,7 @@ class AnswerStatement:
     answered_at: int
 
     def compute_digest(self, domain: Domain) -> Hash:
-        """Return the digest that is signed, for the domain of the contract of objections."""
+        """Return the EIP-712 digest to sign, in the domain of the objections contract."""
         return _hash_typed_data(build_typed_data(self, domain))
 
 

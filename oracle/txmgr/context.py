@@ -29,7 +29,7 @@ _MAX_ENTRIES = 10_000
 # The first and the longest wait before a rebroadcast, in blocks.
 _FIRST_REBROADCAST_BLOCKS = 2
 _MAX_REBROADCAST_BLOCKS = 8
-# The longest wait before a nonce is searched for again, in final blocks.
+# The longest wait, in final blocks, before the transaction of a nonce is searched for again.
 _MAX_SEARCH_WAIT_BLOCKS = 64
 
 

@@ -125,9 +125,9 @@ def _check_chain_not_ahead(
     quorum = context.sender_account.pool_view.quorum
     if not quorum.is_reached_by(ahead_by_endpoint):
         raise TransientError(
-            f"only {_format_names(ahead_by_endpoint)} reports {highest} transactions of "
-            f"{address}, but this database assigned {next_nonce or 0} nonces; no sender starts "
-            f"until another {quorum.witness_kind} reports the same, or the count is corrected; "
+            f"only {_format_names(ahead_by_endpoint)} reports a transaction count of "
+            f"{highest} for {address}, but this database assigned only {next_nonce or 0} nonces; "
+            f"no sender starts until another {quorum.witness_kind} confirms it, or it drops; "
             "running senders continue"
         )
     if next_nonce is None:

@@ -41,7 +41,7 @@ class RebuildPlan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the database already has everything that the chain has."""
+        """Whether the rebuild has nothing to write."""
         return not self.may_have_lost_calls and not self.dropped
 
     @property

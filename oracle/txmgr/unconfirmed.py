@@ -117,7 +117,9 @@ def find_canonical_receipt(
     hashes: Sequence[Hash],
     known_block_hash: Hash | None = None,
 ) -> Receipt | None:
-    """Return the receipt that the endpoints show, or None; `known_block_hash` is preferred.
+    """Return the receipt that the endpoints report, or None.
+
+    If they report several, the receipt in block `known_block_hash` is preferred.
 
     A receipt that too few witnesses show counts while its block is canonical at the endpoints that
     have reached the indexed block. An endpoint stalled on a fork keeps showing blocks that left

@@ -38,7 +38,7 @@ def without_ensurepip(_):
 
 def remove_pip(monkeypatch):
     """A Debian with python3 alone."""
-    for method_name in ("_create_by_venv", "_create_by_virtualenv", "_create_by_pip_of_machine"):
+    for method_name in ("_create_with_venv", "_create_with_virtualenv", "_create_with_system_pip"):
         monkeypatch.setattr(bootstrap, method_name, without_ensurepip)
 
 
@@ -47,8 +47,8 @@ def fake_wheel(content=b"a wheel", password=""):
 
 
 def test_missing_ensurepip_falls_back_to_virtualenv(monkeypatch, environment):
-    monkeypatch.setattr(bootstrap, "_create_by_venv", without_ensurepip)
-    monkeypatch.setattr(bootstrap, "_create_by_virtualenv", link_this_python)
+    monkeypatch.setattr(bootstrap, "_create_with_venv", without_ensurepip)
+    monkeypatch.setattr(bootstrap, "_create_with_virtualenv", link_this_python)
 
     bootstrap._create_environment(environment)
 
@@ -171,7 +171,7 @@ def test_network_failure_is_reported_in_one_line(monkeypatch, capsys, output, re
 def commands_run(monkeypatch):
     """Record what bootstrap would run to install packages, in place of running it."""
     commands: list[list[str]] = []
-    monkeypatch.setattr(bootstrap, "_create_by_venv", link_this_python)
+    monkeypatch.setattr(bootstrap, "_create_with_venv", link_this_python)
     monkeypatch.setattr(bootstrap, "_run", commands.append)
     return commands
 
@@ -252,7 +252,7 @@ def test_wheel_with_different_bytes_is_not_installed(monkeypatch, checkout, envi
     index = Index()
     index.add(wheel)
     pins = checkout / "constraints/docs.txt"
-    bootstrap._create_by_venv(environment)
+    bootstrap._create_with_venv(environment)
     with serve_index(index):
         use_index(index, monkeypatch)
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(autouse=True)
 def checkout(monkeypatch, tmp_path):
     make_checkout(tmp_path / "checkout", monkeypatch)
-    monkeypatch.setattr(bootstrap, "_create_by_venv", link_this_python)
+    monkeypatch.setattr(bootstrap, "_create_with_venv", link_this_python)
     monkeypatch.setattr(bootstrap, "_find_machine_npm", lambda: "npm")
     return tmp_path / "checkout"
 

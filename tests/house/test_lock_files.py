@@ -46,7 +46,7 @@ def index(tmp_path, monkeypatch, pip):
     make_checkout(tmp_path / "checkout", monkeypatch, {"check": LIBRARY.pin + CALLER.pin})
     monkeypatch.setattr(bootstrap, "PIP_WHEEL", wheel.name)
     monkeypatch.setattr(bootstrap, "PIP_SHA256", sha256(wheel.read_bytes()))
-    method_names = ("_create_by_venv", "_create_by_virtualenv", "_create_by_pip_of_machine")
+    method_names = ("_create_with_venv", "_create_with_virtualenv", "_create_with_system_pip")
     for method_name in method_names:
         monkeypatch.setattr(bootstrap, method_name, without_pip)
     with serve_index(index):

@@ -176,7 +176,7 @@ class Office(WithContexts):
     steps: list[StepResult] = field(default_factory=list)
     # Further fields of the context: a board, peers, a rank, terms of objections.
     equipment: dict[str, Any] = field(default_factory=dict)
-    # The contract of objections, if they are indexed.
+    # The objections contract, if they are indexed.
     objections: Address | None = None
 
     def __post_init__(self) -> None:

@@ -566,7 +566,7 @@ class LastRound(TypedDict):
 
 
 class LeafPieceEntry(TypedDict):
-    """One piece of a round, by its hashes."""
+    """The hashes of one piece of a round."""
 
     index: int
     """The piece has the leaves of the seats from 8,192 * index on."""
@@ -974,7 +974,7 @@ class ObjectionAccepted(TypedDict):
     """Since when the kickout is due, unix seconds."""
     state: "PostedState"
     to: str
-    """The contract of objections."""
+    """The objections contract."""
 
 
 class ObjectionDelayEntry(TypedDict):

@@ -29,11 +29,11 @@ abstract contract KickoutsByProof is RootRounds, KickoutLimits {
     }
 
     /// @notice One storage slot per address. Times are unix seconds.
-    /// @param state see KickState; an expulsion has ended from expelledUntil on
+    /// @param state see KickState; it does not change when the expulsion ends
     /// @param dueSince the accused interval: the time since which the kickout is due
     /// @param readyAt time from which it can be executed
-    /// @param expelledUntil end of the expulsion, the maximum = never
-    /// @param sparedUntil intervals that began until then cannot be accused: they were vetoed, executed or readmitted
+    /// @param expelledUntil time at which the expulsion ends, the maximum = never
+    /// @param sparedUntil intervals that began at or before it cannot be accused: vetoed, executed or readmitted
     /// @param allowed interval for which the vetoer allowed a held kickout
     /// @param round round of the accusation, the execution or the last call to the target
     struct NodeKick {

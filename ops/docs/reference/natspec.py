@@ -15,7 +15,9 @@ _ROLE = re.compile(r"\bonly(Admin|Pauser|Vetoer)\b")
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A commented name of a source: `kind` is a keyword of Solidity, or `variable`.
+    """A documented declaration of a Solidity source.
+
+    `kind` is the Solidity keyword of the declaration, or `variable`.
 
     `code` is the text up to the body or semicolon; for a struct, it includes the fields. `params`
     are the descriptions of parameters, fields and return values by name.

@@ -191,7 +191,7 @@ class _Worker:
             queued.future.set_result(answer)
 
     def _ensure_process(self) -> "subprocess.Popen[bytes]":
-        """Return the worker process; start it if it does not run.
+        """Return the worker process; start it if it is not running.
 
         Raises:
             OSError, FrameError: the process cannot be started, or does not report that it is

@@ -280,7 +280,7 @@ def _validate_segment(segment: Segment, request: SegmentRequest) -> None:
         raise SegmentError(f"unknown verification level {segment.level}")
     if not segment.logs.has_consistent_keys():
         raise SegmentError(
-            "the segment's logs are out of order or duplicated, or lack their shared fields"
+            "the segment's logs are not in ascending order, or do not match its blocks and sources"
         )
     block_numbers = [block[0] for block in segment.logs.blocks] + [
         row.block for row in segment.calls

@@ -21,14 +21,14 @@ LogContentCounts = Counter[tuple[str, tuple[str, ...], str]]
 ProvabilityCheck = Callable[[Endpoint, int], bool]
 
 
-def count_log_contents(logs: Iterable[Log]) -> LogContentCounts:
+def count_logs_by_content(logs: Iterable[Log]) -> LogContentCounts:
     """Return how often each combination of address, topics and data occurs."""
     return Counter((log.address, log.topics, log.data) for log in logs)
 
 
 def count_invented_logs(served_logs: Iterable[Log], true_logs: Iterable[Log]) -> int:
     """Return how many of the given logs are not among the true logs, compared by content."""
-    return (count_log_contents(served_logs) - count_log_contents(true_logs)).total()
+    return (count_logs_by_content(served_logs) - count_logs_by_content(true_logs)).total()
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
 def print_advice(
     node: NodeArgument, config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
 ) -> None:
-    """Show what is coming for a node, and what would change it."""
+    """Show when a node's kickout is due, and what would raise its QoS."""
     with open_folded_records(load_config(config)) as records:
         source = build_api_source(records, open_reader(records.config), lambda: None)
         with open_snapshot(source) as snapshot:

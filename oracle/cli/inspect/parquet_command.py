@@ -17,7 +17,7 @@ from oracle.errors import InputError
 from oracle.queries.command_models import ParquetAnswer
 from oracle.resources import format_install_command
 
-# About one day at one block per second: files of some MB, and not too many of them.
+# About one day at one block per second: files of a few MB, and not too many of them.
 BLOCKS_PER_FOLDER = 100_000
 
 

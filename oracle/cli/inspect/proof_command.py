@@ -17,7 +17,7 @@ from oracle.cli.options import (
     load_config,
     print_model,
 )
-from oracle.daemon.compose import format_configured_rules_id, open_checked_chain, open_reader
+from oracle.daemon.compose import open_checked_chain, open_reader, serialize_configured_rules
 from oracle.daemon.config.loader import Config
 from oracle.daemon.records import open_folded_records
 from oracle.daemon.senders import open_report_account
@@ -96,7 +96,7 @@ def print_proof(
         detail = prove_node(archive, cache, address, round_number)
         bundle = None
         if bundle_path is not None:
-            rules_id = format_configured_rules_id(records.config, reader)
+            rules_id = serialize_configured_rules(records.config, reader)
             bundle = build_evidence_bundle(archive, cache, address, detail.summary.round, rules_id)
             _check_proof(bundle.proof)
     _check_proof(detail)

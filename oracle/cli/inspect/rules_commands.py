@@ -209,8 +209,8 @@ def print_history(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption 
 def preview_rules(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
     """Show what announced rules and shadow sets would change.
 
-    Folds new final blocks under today's and all other rules first. Writes only files, below
-    rules.announced_folder; the daemon may be running.
+    First folds new final blocks under the current rules, the announced rules and the shadow sets.
+    Writes only files below rules.announced_folder; the daemon may be running.
     """
     from oracle.daemon.compose import open_reader  # noqa: PLC0415  as in `history`
     from oracle.daemon.records import open_folded_records  # noqa: PLC0415

@@ -99,7 +99,7 @@ def check(
 ) -> None:
     """Compare the contract with the configuration and audit its roles.
 
-    The contract of objections, if any, must be the shipped one and belong to this oracle. An
+    The objections contract, if any, must be the shipped one and belong to this oracle. An
     adapter must hold the network's role. Exit code 2 if anything differs, or if a single key could
     do harm immediately.
     """

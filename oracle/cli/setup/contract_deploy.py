@@ -164,9 +164,10 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
 ) -> None:
     """Deploy an oracle for the configured network, and its timelock.
 
-    The timelock is the admin of the oracle. For a network without oracle support its adapter is
-    deployed too, unless `--adapter none` is given. Prints the transactions and asks for
-    confirmation. No role can ever set a limit beyond the fixed bounds of the contract.
+    The timelock is the admin of the oracle. If the network's contracts do not support an oracle,
+    the adapter of its profile is deployed too, unless `--adapter none` is given. Prints the
+    transactions and asks for confirmation. No role can ever set a limit beyond the fixed bounds of
+    the contract.
     """
     _reject_target_with_adapter(target, adapter, contracts or [])
     settings = load_config(config)

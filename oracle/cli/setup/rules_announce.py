@@ -10,7 +10,7 @@ from oracle.cli.options import load_config, print_model
 from oracle.cli.setup.contract_calls import build_contract_call, encode_contract_call
 from oracle.cli.setup.contract_values import print_contract_result
 from oracle.cli.system_options import read_rules_file
-from oracle.daemon.compose import format_configured_rules_id, open_checked_chain, open_reader
+from oracle.daemon.compose import open_checked_chain, open_reader, serialize_configured_rules
 from oracle.daemon.config.loader import Config
 from oracle.daemon.config.oracle_section import build_report_settings
 from oracle.daemon.senders import get_oracle_address, open_report_account
@@ -32,7 +32,7 @@ def announce_rules(
     """
     settings, rules = load_config(config_path), read_rules_file(file, {})
     reader = open_reader(settings)
-    current_text = format_configured_rules_id(settings, reader)
+    current_text = serialize_configured_rules(settings, reader)
     new_text = format_rules_id(
         rules, reader.identity, build_report_settings(settings.oracle, rules)
     )
@@ -42,7 +42,7 @@ def announce_rules(
     call = _build_call(settings, rules_hash, int(reason_hash, 16))
     text_by_name = {
         f"{rules_hash}.json": new_text,
-        # Once they are replaced, the differences need the text of today's rules.
+        # `rules history` compares the rules also after the current ones were replaced.
         f"{hash_rules_text(current_text)}.json": current_text,
         f"{reason_hash}.txt": reason,
     }

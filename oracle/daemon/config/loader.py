@@ -357,7 +357,7 @@ def _find_network_faults(config: Config) -> list[str]:
         profile = load_profile(network.profile, network.options)
     except InputError as error:
         first_line, *fault_lines = str(error).splitlines()
-        # The first line of several only counts them, as `format_faults` does.
+        # If there are several lines, the first one only states their number (see `format_faults`).
         return fault_lines or [first_line]
     contracts_with_address = {
         name for name, contract in profile.contracts.items() if contract.address is not None

@@ -54,7 +54,7 @@ class RulesChange:
         return RulesState.READY if is_ready else RulesState.SCHEDULED
 
 
-# All changes, oldest first; a change that was announced is placed by its announcement.
+# All changes, oldest first; an announced change keeps the position of its announcement.
 RulesChanges = tuple[RulesChange, ...]
 
 

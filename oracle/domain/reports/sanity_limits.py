@@ -91,7 +91,7 @@ def find_excess_change_reason(
     low_count = count_newly_low_lanes(lane_changes, kick_line)
     if low_count > limits.kick_share * member_count:
         return (
-            f"{low_count} of {member_count} members would fall under the kickout line or become "
+            f"{low_count} of {member_count} members would drop below the kickout line or become "
             f"unselectable, above sanity_kick_share {limits.kick_share}"
         )
     return None

@@ -80,7 +80,8 @@ class MerkleTree:
         """
         if len(leaf_hashes) != HASH_BYTES * len(indexes):
             raise ValueError(
-                f"{len(leaf_hashes)} bytes are not the hashes of {len(indexes)} leaves"
+                f"expected {len(indexes)} hashes of {HASH_BYTES} bytes, "
+                f"got {len(leaf_hashes)} bytes"
             )
         if not indexes:
             return []

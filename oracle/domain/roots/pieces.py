@@ -255,8 +255,10 @@ class PiecedRound:
                 yield (*proof_in_piece[count.bit_length() - 1 :], *path)
 
 
-def digest_piece(piece: int, leaves: bytes, keccak: Keccak, *, is_only_piece: bool) -> PieceDigest:
-    """Return the digest of the piece with this index, computed from its leaves alone.
+def digest_piece(
+    piece_index: int, leaves: bytes, keccak: Keccak, *, is_only_piece: bool
+) -> PieceDigest:
+    """Return the digest of the piece at `piece_index`, computed from its leaves alone.
 
     Raises:
         ValueError: the bytes are not 1 to 8,192 leaves.
@@ -264,7 +266,7 @@ def digest_piece(piece: int, leaves: bytes, keccak: Keccak, *, is_only_piece: bo
     tree = PieceTree(leaves, keccak, is_only_piece=is_only_piece)
     lanes = extract_lanes(leaves)
     word_tree = _build_word_tree(
-        piece, pack_lane_words(lanes), keccak, is_only_piece=is_only_piece
+        piece_index, pack_lane_words(lanes), keccak, is_only_piece=is_only_piece
     )
     return build_digest(lanes, tree.nodes_hash, word_tree.root)
 
@@ -282,12 +284,12 @@ def count_lanes(lanes: Sequence[int]) -> tuple[int, int]:
 
 
 def _build_word_tree(
-    piece: int, lane_words: Sequence[int], keccak: Keccak, *, is_only_piece: bool
+    piece_index: int, lane_words: Sequence[int], keccak: Keccak, *, is_only_piece: bool
 ) -> MerkleTree:
     """Return the subtree of the words of one piece."""
     leaves = b"".join(
         encode_word_leaf(index, lane_word)
-        for index, lane_word in enumerate(lane_words, start=PIECE_WORDS * piece)
+        for index, lane_word in enumerate(lane_words, start=PIECE_WORDS * piece_index)
     )
     hashes = hash_leaves(leaves, WORD_LEAF_BYTES, keccak)
     return _build_subtree(hashes, PIECE_WORDS, keccak, is_only_piece=is_only_piece)
@@ -297,7 +299,8 @@ def _check_size(leaves: bytes) -> None:
     leaf_count, remainder = divmod(len(leaves), LEAF_BYTES)
     if remainder or not 0 < leaf_count <= PIECE_LEAVES:
         raise ValueError(
-            f"a piece has 1 to {PIECE_LEAVES} leaves of {LEAF_BYTES} bytes, not {len(leaves)}"
+            f"a piece has 1 to {PIECE_LEAVES} leaves of {LEAF_BYTES} bytes each, but "
+            f"{len(leaves)} bytes were passed"
         )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.source import ChainSource
-from oracle.chain.verification.proven_lies import count_log_contents
+from oracle.chain.verification.proven_lies import count_logs_by_content
 from oracle.chain.watched_calls import is_watched_call
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
@@ -46,7 +46,7 @@ def is_served_data_wrong(
     The proof does not cover the positions of logs, or calls that were read without the whole
     block.
     """
-    has_other_logs = count_log_contents(logs) != count_log_contents(window.logs)
+    has_other_logs = count_logs_by_content(logs) != count_logs_by_content(window.logs)
     return has_other_logs or _count_call_contents(calls, selectors) != _count_call_contents(
         window.calls, selectors
     )

@@ -22,7 +22,7 @@ from oracle.queries.advice.card_speeds import CardSpeed
 from oracle.queries.advice.group_replay import rank_with_times, restore_ranked_tasks
 from oracle.queries.answers import ApiModel, FixedPoint
 
-# A node that is 20 % faster takes four fifths of its times.
+# A node that is 20 % faster needs four fifths of the time.
 _FASTER_RATIO = 4 * UNIT // 5
 _ASSUMPTION = (
     "Its last groups, ranked again by the rules in force; the other nodes stay as they were."

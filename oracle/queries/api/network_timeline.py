@@ -22,7 +22,7 @@ from oracle.indexer.round_leaves import LeafCache, load_round_lanes
 from oracle.store.database import UnitOfWork
 
 _MAX_ROUNDS, _MIN_ROUNDS, _MAX_LANES = 24, 2, 600_000
-# The nodes of the timeline: the best now, and those whose QoS changed most, of each kind.
+# Numbers of nodes in the timeline: the best of the last round, and the top movers of each kind.
 _BEST_NODES, _MOVERS = 8, 3
 
 Movement = Literal["rose", "fell", "left", "joined", "stayed"]

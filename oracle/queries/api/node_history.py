@@ -130,7 +130,7 @@ def build_node_history(
     inexact_note = find_inexactness_reason(rules)
     marks = [change for change in changes if start_time <= change.time <= end_time]
     newest_marks = marks[-_MAX_MARKS:]
-    place_by_position = snapshot.load_places(change.at for change in newest_marks)
+    log_place_by_position = snapshot.load_places(change.at for change in newest_marks)
     timeout_marks = load_timeout_marks(
         snapshot.uow,
         newest_marks,
@@ -149,7 +149,7 @@ def build_node_history(
         marks=[
             _build_mark(
                 change,
-                place_by_position[change.at],
+                log_place_by_position[change.at],
                 rules,
                 incident=timeout_marks.find_number(change.at),
             )

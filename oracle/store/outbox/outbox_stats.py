@@ -88,13 +88,13 @@ class OutboxStats:
             )
             if is_foreign or row.mined_at is None:
                 continue
-            is_final, has_blocks = row.finalised_at is not None, row.block_number is not None
+            is_final, has_block = row.finalised_at is not None, row.block_number is not None
             stats.add_mined_nonce(
                 row.kind,
                 seconds=row.mined_at - row.opened_at,
                 final_seconds=row.finalised_at - row.opened_at if is_final else None,
                 blocks=row.block_number - row.opened_block
-                if has_blocks and row.opened_block
+                if has_block and row.opened_block
                 else None,
                 bumps=max(0, row.signed - 1),
             )

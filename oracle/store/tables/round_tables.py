@@ -72,7 +72,7 @@ accepted_round = Table(
     Column("signer_bitmap", LargeBinary, nullable=False),
 )
 
-# Strikes of rounds; the roots of these rounds prove nothing.
+# Ranges of struck rounds; the contract rejects proofs against the roots of these rounds.
 strike = Table(
     "strike",
     metadata,

@@ -79,7 +79,7 @@ def escrow(roots: RootsOracle) -> Consumer:
     return deploy(roots, "PayByScore")
 
 
-def test_job_is_paid_by_the_score_of_its_round(escrow: Consumer) -> None:
+def test_job_payment_follows_the_score_of_its_round(escrow: Consumer) -> None:
     source = escrow.push({3: {"lane": 5_002}})
     node, payer = escrow.roots.node(3), escrow.roots.chain.accounts[7]
     created = escrow.send("create", node, value=FEE, sender=payer).only("JobCreated")

@@ -46,7 +46,9 @@ def deploy(roots: RootsOracle, packed_examples: dict[str, dict[str, Any]]) -> De
     return deploy_example
 
 
-def test_packed_escrow_pays_by_the_score(roots: RootsOracle, deploy: Deployer) -> None:
+def test_packed_escrow_pays_in_proportion_to_the_score(
+    roots: RootsOracle, deploy: Deployer
+) -> None:
     escrow = Consumer(roots, deploy("PayByScore", roots.contract.address))
     source = escrow.push({3: {"lane": 5_002}})
     escrow.send("create", roots.node(3), value=FEE)

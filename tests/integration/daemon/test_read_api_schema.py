@@ -24,7 +24,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from devnet.demo.show import START_TIME
-from oracle.daemon.compose import format_configured_rules_id, open_reader
+from oracle.daemon.compose import open_reader, serialize_configured_rules
 from oracle.daemon.config.listener_section import ApiSection
 from oracle.daemon.config.loader import read_config
 from oracle.daemon.records import open_folded_records
@@ -67,7 +67,7 @@ def app(played_chain) -> Iterator[Any]:
             lambda: None,
             lambda: START_TIME,
             lambda _held: "a daemon",
-            rules_id=format_configured_rules_id(opened.config, reader),
+            rules_id=serialize_configured_rules(opened.config, reader),
             objection_intake=ObjectionIntake(opened.store.open_unfenced(), intake_settings),
         )
         evidence = opened.config.oracle.evidence_folder

@@ -63,7 +63,7 @@ def build_expelled(expires_at: int) -> NodeKick:
 
 
 def test_node_is_accusable_once_the_last_round_states_its_interval(store, nodes):
-    assert "no root of the last round counts" in str(find_obstacle(store, None))
+    assert "no round was accepted yet" in str(find_obstacle(store, None))
     store_round(store, 1, build_leaves(nodes, []))
     (case,) = load_cases(store)
     assert case.obstacle == "round 1 does not state yet that the kickout is due"
@@ -151,7 +151,7 @@ def test_nothing_is_accused_by_a_struck_round(store, nodes):
         strike = RoundsStruck(Position(50, 0, 0), 3000, 1, accepted_round.round)
         uow.rounds.save_changes(ContractChanges(strikes=[strike]))
     (case,) = load_cases(store)
-    assert "no root of the last round counts" in str(case.obstacle)
+    assert "no round was accepted yet" in str(case.obstacle)
     assert case.proof is None
 
 

@@ -267,7 +267,7 @@ def test_native_tree_matches_python(native: Native, chance: Random, count: int):
 @pytest.mark.parametrize(
     ("tree_bytes", "flags"), [(64, 0), (0, 0), (192, 3), (128, 1), (127, 2), (64, 2), (129, 2)]
 )
-def test_tree_of_another_size_is_rejected(native: Native, tree_bytes: int, flags: int):
+def test_tree_or_flags_of_wrong_size_are_rejected(native: Native, tree_bytes: int, flags: int):
     with pytest.raises(ValueError, match="a flag for each of 2\\^n leaves"):
         native.hash_changed_parents(bytearray(tree_bytes), bytearray(flags))
 

@@ -80,7 +80,7 @@ def test_newer_call_of_nonce_wins_and_older_is_superseded(store: Store):
         assert slot_of(outbox, slot.nonce).mined_at == NOW.at
 
 
-def test_other_call_of_nonce_can_be_mined_after_reorg(store: Store):
+def test_another_call_with_the_same_nonce_can_be_mined_after_reorg(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
         slot, first = live(outbox)

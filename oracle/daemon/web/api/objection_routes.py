@@ -47,7 +47,7 @@ def _check_words(text: str) -> str:
     except UnicodeEncodeError:
         raise ValueError("not valid Unicode text") from None
     if length > MAX_WORDS_BYTES:
-        raise ValueError(f"{length} bytes; at most {MAX_WORDS_BYTES} are possible")
+        raise ValueError(f"{length} bytes; the maximum is {MAX_WORDS_BYTES}")
     return text
 
 

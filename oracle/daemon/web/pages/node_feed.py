@@ -51,7 +51,7 @@ def render_node_feed(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 
 
 def list_feed_entries(snapshot: ApiSnapshot, address: Address) -> list[AtomEntry]:
-    """Return the newest membership changes and falls of reliability of a node, newest first."""
+    """Return the newest membership changes and reliability drops of a node, newest first."""
     oldest_time = max(0, snapshot.cursor.time - _SPAN_SECONDS)
     query = HistoryQuery(first=oldest_time, last=None, points=MAX_POINTS)
     falls = [

@@ -38,7 +38,7 @@ def list_kickouts(snapshot: ApiSnapshot) -> KickoutPage:
     """Return the kickouts that are due, and the newest ones in the contract."""
     due_intervals = snapshot.uow.kickouts.list_open()
     kicks = snapshot.uow.rounds.list_newest_kicks()
-    place_by_position = snapshot.load_places(
+    log_place_by_position = snapshot.load_places(
         [
             *(due_interval.opened_at for due_interval in due_intervals),
             *(kick.accusation.at for kick in kicks if kick.accusation is not None),
@@ -53,7 +53,7 @@ def list_kickouts(snapshot: ApiSnapshot) -> KickoutPage:
             DueKickout(
                 node=interval.node,
                 objection_delay=delay_by_node.get(interval.node),
-                due_since=place_by_position[interval.opened_at],
+                due_since=log_place_by_position[interval.opened_at],
                 on_chain=build_contract_kickout(kick_by_node[interval.node])
                 if interval.node in kick_by_node
                 else None,
@@ -65,10 +65,10 @@ def list_kickouts(snapshot: ApiSnapshot) -> KickoutPage:
                 **dict(build_node_kickout(kick)),
                 accused_at=None
                 if kick.accusation is None
-                else place_by_position[kick.accusation.at],
+                else log_place_by_position[kick.accusation.at],
                 executed_at=None
                 if kick.expulsion is None
-                else place_by_position[kick.expulsion.at],
+                else log_place_by_position[kick.expulsion.at],
             )
             for kick in reversed(kicks)
         ],

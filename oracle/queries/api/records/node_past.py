@@ -66,7 +66,7 @@ class _MembershipEvent(NamedTuple):
 def build_node_past(snapshot: ApiSnapshot, address: Address) -> NodePast:
     """Return the stored membership, rounds and draws of an existing node."""
     events = sorted(_list_membership_events(snapshot, address), reverse=True)[:_MAX_EVENTS]
-    place_by_position = snapshot.load_places(event.position for event in events)
+    log_place_by_position = snapshot.load_places(event.position for event in events)
     return NodePast(
         as_of=snapshot.as_of,
         node=address,
@@ -76,7 +76,7 @@ def build_node_past(snapshot: ApiSnapshot, address: Address) -> NodePast:
                 time=event.time
                 if event.time is not None
                 else _find_event_time(snapshot, address, event.position),
-                place=place_by_position[event.position],
+                place=log_place_by_position[event.position],
                 evidence=event.evidence,
                 round=event.round,
             )

@@ -62,7 +62,7 @@ class ObjectionAccepted(Answer):
     seq: int
     due_since: int = Field(description="Since when the kickout is due, unix seconds.")
     state: PostedState
-    to: AddressText = Field(description="The contract of objections.")
+    to: AddressText = Field(description="The objections contract.")
 
 
 class OneObjection(Answer):

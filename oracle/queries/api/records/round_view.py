@@ -28,13 +28,13 @@ def list_rounds(snapshot: ApiSnapshot, before_round: int | None, limit: int) -> 
     """Return up to `limit` rounds before round `before_round`, or the newest rounds if None."""
     accepted_rounds = snapshot.uow.rounds.list_accepted_below(before_round, limit + 1)
     page_rounds = accepted_rounds[:limit]
-    place_by_position = snapshot.load_places(accepted.at for accepted in page_rounds)
+    log_place_by_position = snapshot.load_places(accepted.at for accepted in page_rounds)
     return RoundPage(
         as_of=snapshot.as_of,
         rounds=[
             build_round_entry(
                 accepted,
-                place_by_position[accepted.at],
+                log_place_by_position[accepted.at],
                 is_struck=snapshot.uow.rounds.is_struck(accepted.round),
             )
             for accepted in page_rounds

@@ -86,13 +86,13 @@ def build_group_answer(snapshot: ApiSnapshot, group: GroupKey) -> GroupAnswer:
     results = snapshot.uow.results.list_for_group(group)
     if results:
         newest_result = results[-1]
-        place_by_position = snapshot.load_places([newest_result.closed_at])
+        log_place_by_position = snapshot.load_places([newest_result.closed_at])
         return GroupAnswer(
             as_of=snapshot.as_of,
             group=group,
             closed=True,
             scored=newest_result.scored,
-            closed_at=place_by_position[newest_result.closed_at],
+            closed_at=log_place_by_position[newest_result.closed_at],
             time=newest_result.time,
             members=list(map(GroupEntry.model_validate, newest_result.members)),
             tasks_seen=[],
@@ -127,14 +127,14 @@ def _build_moments(snapshot: ApiSnapshot, task: Task) -> list[TaskMoment]:
         ("stopped", task.stopped_at, task.stopped_time),
         ("ended", task.ended_at, task.ended_time),
     ]
-    place_by_position = snapshot.load_places(
+    log_place_by_position = snapshot.load_places(
         position for _, position, _ in steps if position is not None
     )
     return [
         TaskMoment(
             what=step_name,
             time=snapshot.find_block_time(position) if time is None else time,
-            place=place_by_position[position],
+            place=log_place_by_position[position],
         )
         for step_name, position, time in steps
         if position is not None

@@ -26,10 +26,10 @@ def test_mass_drop_is_held():
     )
 
 
-def test_report_is_held_when_more_than_a_quarter_of_members_fall():
+def test_report_is_held_when_more_than_a_quarter_of_members_drop_below_the_line():
     near = LaneChange(2500, 2001)
     assert find_excess_change_reason([near] * 25, MEMBERS, LINE, SanityLimits()) is None
-    assert "26 of 100 members would fall" in str(
+    assert "26 of 100 members would drop" in str(
         find_excess_change_reason([near] * 26, MEMBERS, LINE, SanityLimits())
     )
 
