@@ -133,14 +133,12 @@ class LocalChain:
         Transactions that are already in Anvil's pool are mined as well. A transaction that pays a
         higher fee comes first; those of equal fees keep the order in which they were sent.
         """
-        calls: list[tuple[Any, ...]] = [
-            ("eth_sendTransaction", transaction) for transaction in transactions
-        ]
-        mining_calls = [("evm_setNextBlockTimestamp", timestamp), ("evm_mine",)]
-        return [
-            str(transaction_hash)
-            for transaction_hash in self.make_batch_request([*calls, *mining_calls])[: len(calls)]
-        ]
+        calls = [("eth_sendTransaction", transaction) for transaction in transactions]
+        # Anvil runs the calls of a batch at the same time, and might mine before it has added a
+        # transaction of the same batch. JSON-RPC has no empty batch.
+        transaction_hashes = self.make_batch_request(calls) if calls else []
+        self.make_batch_request([("evm_setNextBlockTimestamp", timestamp), ("evm_mine",)])
+        return [str(transaction_hash) for transaction_hash in transaction_hashes]
 
     def mine_and_check_receipts(
         self, timestamp: int, transactions: Sequence[dict[str, str]]

@@ -113,7 +113,7 @@ def test_log_rows_with_missing_or_extra_blocks_or_sources_are_rejected(changed: 
     full_segment = segment()
     logs = msgspec.structs.replace(full_segment.logs, **changed)
 
-    with pytest.raises(SegmentError, match="lack their shared fields"):
+    with pytest.raises(SegmentError, match="do not match its blocks and sources"):
         decode_answer(encode_answer(msgspec.structs.replace(full_segment, logs=logs)), ORDER)
 
 
