@@ -11,6 +11,8 @@ from oracle.store.database import UnitOfWork
 
 _FOLD_VERSION_KEY = "folded_by_version"
 _STALE_KEY = "fold_is_stale"
+# The number of refolds at the last cut, and the as-of block of the first cut after them.
+FIRST_CUT_KEY = "first_cut_since_rebuild"
 _REBUILD_COUNT_KEY = "rebuilds"
 
 

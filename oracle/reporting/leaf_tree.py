@@ -29,14 +29,11 @@ from oracle.domain.scoring.node_scores import count_restarts
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import TransientError
 from oracle.indexer.kickout_reviews import KickoutReviewCache
-from oracle.indexer.provenance import find_stored_block, get_rebuild_count
+from oracle.indexer.provenance import FIRST_CUT_KEY, find_stored_block, get_rebuild_count
 from oracle.indexer.round_leaves import LeafCache, load_pieced_round_of_report
 from oracle.reporting.leaf_storage import store_changed_pieces
 from oracle.rpc.background import run_in_background
 from oracle.store.database import Store, UnitOfWork
-
-# The number of refolds at the last cut, and the as-of block of the first cut after them.
-_FIRST_CUT_KEY = "first_cut_since_rebuild"
 
 Batch = TypeVar("Batch")
 
@@ -78,9 +75,9 @@ class LeafTree:
         """Store the pieces that differ from those of the last cut; `refresh` was as of `as_of`."""
         store_changed_pieces(uow, self._tree, as_of)
         rebuild_count = get_rebuild_count(uow)
-        last_rebuild = uow.bookmarks.get(_FIRST_CUT_KEY)
+        last_rebuild = uow.bookmarks.get(FIRST_CUT_KEY)
         if last_rebuild is None or int(last_rebuild.split()[0]) != rebuild_count:
-            uow.bookmarks.set(_FIRST_CUT_KEY, f"{rebuild_count} {as_of.number}")
+            uow.bookmarks.set(FIRST_CUT_KEY, f"{rebuild_count} {as_of.number}")
 
     def discard_edits(self) -> None:
         """Discard the changed leaves, because they are not to be stored."""
@@ -173,7 +170,7 @@ class LeafTree:
         ones, whose blocks may have left the chain.
         """
         stored_report = next(iter(uow.reports.list_latest(1)), None)
-        first_cut = uow.bookmarks.get(_FIRST_CUT_KEY)
+        first_cut = uow.bookmarks.get(FIRST_CUT_KEY)
         if stored_report is None or first_cut is None or self._rules.legacy is not None:
             return None
         report = stored_report.report

@@ -17,6 +17,7 @@ from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.errors import InputError, TransientError
 from oracle.indexer.block_hooks import BlockHook
 from oracle.indexer.folder import EventFolder
+from oracle.indexer.provenance import FIRST_CUT_KEY
 from oracle.indexer.rebuild import RebuildOptions, rebuild_up_to
 from oracle.indexer.reorgs.common_ancestor import check_indexed_blocks
 from oracle.indexer.reorgs.finality_halt import (
@@ -197,6 +198,9 @@ def _rewind_tables(
     uow.outbox.intents.expire_intents_above(number, stamp)
     # Only a user can rewind below the final block; the ancestor then becomes the final block.
     is_below_final = cursor.final_number is not None and number < cursor.final_number
+    if is_below_final:
+        # An accepted report is kept, but its leaves may be of blocks that have left the chain.
+        uow.bookmarks.delete(FIRST_CUT_KEY)
     uow.cursor.move_to(block, block if is_below_final else None, cursor.epoch)
     depth = cursor.number - number
     return RewindResult(block, cursor.number, depth, log_count, report_count, by_rebuild)

@@ -3,6 +3,7 @@
 import pytest
 
 from oracle.errors import InputError
+from oracle.indexer.provenance import FIRST_CUT_KEY
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.indexer.reorgs.finality_halt import HaltChanged
 from oracle.indexer.reorgs.reorg import rewind_to_block
@@ -81,7 +82,12 @@ def test_fork_of_final_blocks_is_repaired_by_rewind_below_it(store: Store, new_s
 
     with pytest.raises(InputError, match="rewind to block 85"):
         rewind_to_block(follower.chain, store, follower.folder, 91, RebuildOptions())
+    with store.transaction() as uow:
+        uow.bookmarks.set(FIRST_CUT_KEY, "0 1")
     rewind_to_block(follower.chain, store, follower.folder, 85, RebuildOptions())
+    with store.read_transaction() as uow:
+        # No later cut builds its tree from leaves of the old blocks.
+        assert uow.bookmarks.get(FIRST_CUT_KEY) is None
     done = follower.catch_up()
 
     assert isinstance(done[0], HaltChanged)
