@@ -83,7 +83,7 @@ DARWIN = DemoNode("darwin", "lies once", "NVIDIA RTX 3090", 24, 2, 4, lies_once=
 # are of this application's tasks, in which the other two nodes are always faster, so that its
 # kickout becomes due, and is held for the vetoer.
 FERMI = _create_average_node("fermi", "NVIDIA RTX 4070", 12)
-CORNERED = replace(
+SINGLE_CREATOR_NODE = replace(
     FERMI,
     role="one application's",
     gpu_name="NVIDIA A40",

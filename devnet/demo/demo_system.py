@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from devnet.demo.cast import CAST, CORNERED, GROUP_SIZE, TASK_TIMEOUT, DemoNode
+from devnet.demo.cast import CAST, GROUP_SIZE, SINGLE_CREATOR_NODE, TASK_TIMEOUT, DemoNode
 from oracle.chain.profiles.profile_loader import load_profile
 from oracle.daemon.config.loader import read_config
 from oracle.daemon.config.oracle_section import build_report_settings
@@ -40,8 +40,8 @@ class DemoSystem:
     """A rule set and the policy of the same name; `changes` are the rules that the demo changes.
 
     `orders` are the groups of every wave. The nodes behave the same in every system, except for
-    `CORNERED`; their GPUs differ. If `pays_by_points` is set, a group's fee is shared by the
-    points of its rounds. If `has_probes` is set, the dispatcher creates system tasks. If
+    `SINGLE_CREATOR_NODE`; their GPUs differ. If `pays_by_points` is set, a group's fee is shared
+    by the points of its rounds. If `has_probes` is set, the dispatcher creates system tasks. If
     `has_burst` is set, all tasks of one application time out. `dispatcher_balance` is the
     dispatcher's balance for system tasks and for the second groups of contests, in wei.
     """
@@ -56,9 +56,9 @@ class DemoSystem:
     dispatcher_balance: int = _ETHER
 
     @property
-    def has_cornered_node(self) -> bool:
-        """Whether all tasks of one node are of one application."""
-        return CORNERED in self.nodes
+    def has_single_creator_node(self) -> bool:
+        """Whether all tasks of one node come from one creator."""
+        return SINGLE_CREATOR_NODE in self.nodes
 
     @property
     def rules(self) -> Rules:
@@ -123,13 +123,14 @@ def _replace_cards(cards: Mapping[str, tuple[str, int]]) -> tuple[DemoNode, ...]
 
 _IMAGE_GROUP = GroupOrder(_IMAGE, _ETHER // 10)
 # Only three nodes have so much memory. The group comes first, so that its tasks are drawn first.
-_LARGE_GROUP = _IMAGE_GROUP._replace(min_vram=CORNERED.gpu_vram)
-_LARGE_CARDS = {"curie": ("NVIDIA RTX A6000", CORNERED.gpu_vram)}
+_LARGE_GROUP = _IMAGE_GROUP._replace(min_vram=SINGLE_CREATOR_NODE.gpu_vram)
+_LARGE_CARDS = {"curie": ("NVIDIA RTX A6000", SINGLE_CREATOR_NODE.gpu_vram)}
 CRYNUX_SYSTEM = DemoSystem(
     "crynux",
     {},
     tuple(
-        CORNERED if node.name == CORNERED.name else node for node in _replace_cards(_LARGE_CARDS)
+        SINGLE_CREATOR_NODE if node.name == SINGLE_CREATOR_NODE.name else node
+        for node in _replace_cards(_LARGE_CARDS)
     ),
     (_LARGE_GROUP, *(_IMAGE_GROUP,) * (_GROUPS - 1)),
     has_burst=True,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from devnet.anvil import CHAIN_ID
-from devnet.demo.cast import BLOCK_SECONDS, CORNERED, HOPELESS
+from devnet.demo.cast import BLOCK_SECONDS, HOPELESS, SINGLE_CREATOR_NODE
 from devnet.demo.node_proofs import fetch_api_json, post_api_json
 from devnet.demo.stage import Stage
 from oracle.domain.reports.objections import ObjectionReason, ObjectionVerdict
@@ -24,7 +24,9 @@ from oracle.signing.typed_data import Domain, ObjectionStatement, build_objectio
 _REASON = ObjectionReason.ONE_CREATOR
 _TEXT_BY_NAME = {
     HOPELESS.name: "one application gave me tasks that nobody can run",
-    CORNERED.name: "all my tasks are of one application, which only the fastest nodes share",
+    SINGLE_CREATOR_NODE.name: (
+        "all my tasks are of one application, which only the fastest nodes share"
+    ),
 }
 _ANSWER = "the scores of one application alone do not justify a kickout"
 _VALID_SECONDS = 1000 * BLOCK_SECONDS
@@ -155,11 +157,13 @@ class Objector:
             self.outcome = replace(self.outcome, refused=refused)
 
 
-def create_objectors(stage: Stage, api_url: str, *, has_cornered_node: bool) -> list[Objector]:
+def create_objectors(
+    stage: Stage, api_url: str, *, has_single_creator_node: bool
+) -> list[Objector]:
     """Return the owner whose objection is refuted, and if there is one, the one that is upheld."""
     expected_by_name = {HOPELESS.name: ObjectionVerdict.REFUTED}
-    if has_cornered_node:
-        expected_by_name[CORNERED.name] = ObjectionVerdict.SUPPORTED
+    if has_single_creator_node:
+        expected_by_name[SINGLE_CREATOR_NODE.name] = ObjectionVerdict.SUPPORTED
     return [
         Objector(stage, api_url, name, expected) for name, expected in expected_by_name.items()
     ]

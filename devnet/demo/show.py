@@ -102,7 +102,7 @@ class DemoShow:
         self._api_url = api_url
         self._stranger = Stranger(stage, api_url)
         self._objectors = create_objectors(
-            stage, api_url, has_cornered_node=system.has_cornered_node
+            stage, api_url, has_single_creator_node=system.has_single_creator_node
         )
 
     def run_waves(self, daemon_process: DemoDaemon, options: DemoOptions) -> None:

@@ -65,7 +65,7 @@ def test_demo_completes_without_faults(monkeypatch, capsys, system):
     assert summary["kickout"]["rejoin"] == "KickedOut"
     assert summary["kickout"]["by_stranger"]
     verdicts = {objection["name"]: objection["verdict"] for objection in summary["objections"]}
-    upheld = {"fermi": "supported"} if DEMO_SYSTEMS[system].has_cornered_node else {}
+    upheld = {"fermi": "supported"} if DEMO_SYSTEMS[system].has_single_creator_node else {}
     assert verdicts == {"hopeless": "refuted"} | upheld
     assert all(objection["transaction"] for objection in summary["objections"])
 
