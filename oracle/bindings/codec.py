@@ -47,7 +47,7 @@ def _encode_values(types: Sequence[str], values: Sequence[object]) -> bytes:
 
 
 def decode_result(contract: str, function: str, result_hex: str) -> tuple[Any, ...]:
-    """Decode the `0x` hex result of an `eth_call` of a contract function.
+    """Decode the `0x` hex result of an `eth_call` to a contract function.
 
     Raises:
         ValueError, AttributeError: the result is malformed or null.
@@ -110,7 +110,7 @@ def decode_error_name(contract: str, output: str) -> str:
 
 @lru_cache
 def get_errors_by_selector(contract: str) -> Mapping[str, tuple[str, list[str]]]:
-    """Return the name and argument types of every error of a contract, by its `0x` selector."""
+    """Return the name and argument types of a contract's errors, by `0x` selector."""
     errors = parse_signatures(load_artifact(contract)["abi"], "error")
     return {error.selector: (error.name, error.input_types) for error in errors}
 

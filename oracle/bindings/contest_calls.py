@@ -22,7 +22,7 @@ class GroupRecord(NamedTuple):
     """A group of tasks as the network contract stores it.
 
     `is_settled`: the group's answers were compared and no stake is locked for the group. `peer`:
-    the other group of a contest, or None; one of the two repeats the work of the other. `verdict`:
+    the other group of a contest, or None; one of the two repeats the other's work. `verdict`:
     the answer of the majority, or None without a majority.
     """
 
@@ -70,7 +70,7 @@ def compute_answer(group: GroupKey, result: Hash) -> Hash:
 
 
 def get_min_fee(pool_view: PoolView, network: Address, task: Task) -> int:
-    """Return the minimum fee of a task of this kind and size, in wei.
+    """Return the minimum fee for a task of this kind and size, in wei.
 
     Raises:
         TransientError: no endpoint responds.

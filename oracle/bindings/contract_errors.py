@@ -11,7 +11,7 @@ from oracle.bindings.codec import decode_values, get_errors_by_selector
 from oracle.chain.decode.abi import SELECTOR_DIGITS
 from oracle.txmgr.client.refusal import Refusal, RefusalAction
 
-# Contracts whose errors are decoded; errors of the same name in several have the same reaction.
+# Contracts whose errors are decoded; the reaction to an error depends only on its name.
 CONTRACTS = (qos_roots.CONTRACT, qos_words.CONTRACT, objections.CONTRACT, "TaskNetwork")
 
 
@@ -146,7 +146,7 @@ def decode_refusal(output: str | None) -> Refusal:
 
 @cache
 def _load_errors_by_selector() -> dict[str, tuple[str, list[str]]]:
-    """Return the name and argument types of every error of the contracts, by selector."""
+    """Return the name and argument types of every contract error, by selector."""
     return {
         selector: name_and_types
         for contract in CONTRACTS

@@ -139,9 +139,9 @@ class OracleSetup:
 
 @dataclass(frozen=True, slots=True)
 class WordsSetup:
-    """The arguments of the constructor of QoSWords, without the oracle.
+    """The QoSWords constructor arguments, except the oracle.
 
-    In a day at most `fall_share` of the lanes may fall by words of the last round. A lane also
+    Words of the last round may lower at most `fall_share` of the lanes per day. A lane also
     falls if its QoS drops by more than `big_fall`; both are in steps of 0.0001. A word that is
     more than `max_rounds` rounds old is stale.
     """
@@ -174,7 +174,7 @@ class DeploymentPlan:
 
 
 def override_limits(limits: RootsLimits, overrides: Mapping[str, int]) -> RootsLimits:
-    """Return the limits, with the overrides in place of the limits of the same name.
+    """Return the limits with these overrides, by name.
 
     Raises:
         InputError: an override has a name that no limit has.

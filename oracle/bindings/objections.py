@@ -74,7 +74,7 @@ def find_objections_mismatches(
 
 
 def build_objections_code(oracle: Address) -> str:
-    """Return the creation code of the contract for the kickouts of an oracle."""
+    """Return the creation code of the objections contract of an oracle."""
     return build_creation_code(CONTRACT, oracle)
 
 

@@ -50,7 +50,7 @@ MIN_LAG_ROUNDS = 2
 def find_weaknesses(
     pool_view: PoolView, configuration: RootsConfiguration, settings: ReportSettings
 ) -> list[ContractMismatch]:
-    """Return the roles and limits of the contract that leave a single key too much power.
+    """Return the contract roles and limits that give a single key too much power.
 
     Raises:
         TransientError: no endpoint responds.
@@ -99,7 +99,7 @@ def find_timelock_weaknesses(
     configuration: RootsConfiguration,
     expected_proposers: Collection[Address],
 ) -> list[ContractMismatch]:
-    """Return what weakens the timelock of the oracle.
+    """Return the findings that weaken the oracle's timelock.
 
     The vetoer cancels operations through the oracle, so the oracle is a canceller. A vetoer that
     is a canceller itself could cancel operations forever, after its replacement too. Two of the

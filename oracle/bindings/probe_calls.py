@@ -79,7 +79,7 @@ def encode_second_group_call(
 
 
 def decode_probe_nodes(calldata: str) -> tuple[Address, ...]:
-    """Return the nodes of a system task in the order of its tasks."""
+    """Return a system task's nodes in task order."""
     nodes = decode_arguments(CONTRACT, "probe", calldata)["nodes"]
     return tuple(Address(str(node).lower()) for node in nodes)
 
@@ -91,7 +91,7 @@ def decode_probe_fees(calldata: str) -> int:
 
 
 def compute_probe_keys(calldata: str, creator: Address) -> list[TaskKey]:
-    """Return the task keys in the events of a system task, in the order of its nodes."""
+    """Return the task keys from a system task's events, in node order."""
     arguments = decode_arguments(CONTRACT, "probe", calldata)
     first_id = int.from_bytes(arguments["order"][0])
     owner = bytes.fromhex(creator[2:].rjust(2 * _WORD_BYTES, "0"))

@@ -26,15 +26,15 @@ from oracle.rpc.rpc_errors import CallRefusedError, RevertError
 CONTRACT = "roots/QoSWords"
 # The contract takes up to this many words in one call.
 MAX_RUN_WORDS = 2048
-# A node's client limits the gas of a view; each word takes 2,100.
+# RPC nodes limit the gas of a view call; each word takes 2,100.
 _MAX_VIEWED_WORDS = 2048
-# The gas of a call without its words is that of six words (docs/reference/gas.md#the-hot-set).
+# The fixed gas of a call equals the gas of six words (docs/reference/gas.md#the-hot-set).
 _CALL_COST_WORDS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class StoredWord:
-    """Sixteen lanes in the contract, and the round from which they are; 0 if never written."""
+    """Sixteen lanes in the contract, and the round that they come from; 0 if never written."""
 
     lanes: int
     round: int
@@ -42,9 +42,9 @@ class StoredWord:
 
 @dataclass(frozen=True, slots=True)
 class FallLimit:
-    """The lanes that fell today by words of the last round, and the maximum of a day (UTC).
+    """How many lanes words of the last round lowered today (UTC), and the daily maximum.
 
-    A word that would exceed the maximum is left out; words of the round LAG rounds before the last
+    A word that would exceed the maximum is skipped; words of the round LAG rounds before the last
     one have no limit.
     """
 
@@ -184,7 +184,7 @@ def group_word_runs(
     """Return the runs that bring these words for the least gas: (first index, number of words).
 
     A run has 2^k words, at most `max_words`, and begins at a multiple of its length. Because each
-    call has a cost of its own, a run may hold words that need not be brought.
+    call has a fixed cost, a run may include words that need not be written.
     """
     return [
         run
@@ -216,7 +216,7 @@ def _cover_words(
 def encode_bring_call(
     round_number: int, first: int, lane_words: Sequence[int], hashes: Sequence[bytes]
 ) -> str:
-    """Return the calldata that writes a run of words of a round, by their proof."""
+    """Return the calldata that writes consecutive words of a round, with their proof."""
     return encode_call(CONTRACT, "bring", round_number, first, lane_words, hashes)
 
 

@@ -51,7 +51,7 @@ def encode_start_group_call(
 
 
 def strip_as_of_check(calldata: str) -> str:
-    """Return the calldata of a start without its check of the as-of block.
+    """Return a start's calldata without the check of its as-of block.
 
     A call that is simulated on the newest block runs in that block, and a block's own hash cannot
     be read inside it.

@@ -21,9 +21,9 @@ class WrongContractError(InputError):
 
 
 def verify_contract_code(endpoint: Endpoint, reader: EventReader) -> None:
-    """Check that the code of each contract contains the topic of every event that is read.
+    """Check that each contract's code contains the topic of every event that is read.
 
-    The bytecode of a contract contains the first topic of each event that it emits. Behind a proxy
+    A contract's bytecode contains the first topic of each event that it emits. Behind a proxy
     the code is at another address, so only its existence is checked.
 
     Raises:

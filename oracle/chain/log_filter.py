@@ -42,7 +42,7 @@ class LogFilter:
         object.__setattr__(self, "native_filter", (addresses, topics, pairs))
 
     def build_range_params(self, blocks: BlockRange) -> list[object]:
-        """Return the parameters of `eth_getLogs` for a range of blocks."""
+        """Return the `eth_getLogs` parameters for a block range."""
         return [
             {
                 "fromBlock": hex(blocks.first),
@@ -97,7 +97,7 @@ def validate_logs(
 def read_logs_natively(
     response: Buffer, blocks: BlockRange, log_filter: LogFilter
 ) -> PackedLogs | None:
-    """Return the logs of the JSON of an `eth_getLogs` response, as `validate_logs` does.
+    """Return the logs in an `eth_getLogs` response (JSON), validated as in `validate_logs`.
 
     Return None if there is no native code, or if the response is invalid or unusual.
     """

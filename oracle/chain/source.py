@@ -107,7 +107,7 @@ class ChainSource:
         self._endpoints.add_checkpoint(Checkpoint(number, block_hash, source))
 
     def check_endpoints(self) -> None:
-        """Check the chain of every endpoint and the code of the contracts; see `start_check`."""
+        """Check every endpoint's chain and the contracts' code; see `start_check`."""
         check_endpoints(self._endpoints, self._reader)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Start-up checks of the chain of every endpoint and of the contracts' code."""
+"""Start-up checks of every endpoint's chain and of the contracts' code."""
 
 from concurrent.futures import FIRST_COMPLETED, wait
 from threading import BoundedSemaphore
@@ -23,7 +23,7 @@ _TEMPORARY_ERRORS = set(ErrorKind) - _CONFIGURATION_ERRORS - {ErrorKind.QUARANTI
 def check_endpoints(
     endpoints: EndpointPool, reader: EventReader, grace_seconds: float = _GRACE_SECONDS
 ) -> None:
-    """Check the chain of every endpoint, and the code of the contracts on one of them.
+    """Check every endpoint's chain, and the contracts' code on one endpoint.
 
     All endpoints are checked concurrently. Once an endpoint has answered, the others have
     `grace_seconds` more. A slower endpoint counts as failed, and is checked again later. If there

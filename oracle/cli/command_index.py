@@ -135,7 +135,7 @@ class CommandIndex(TyperGroup):
 def _log_to_stderr() -> None:
     """Send logs to stderr before the configuration is loaded, and for commands that load none.
 
-    The default of structlog is stdout, which would mix logs with the output of a command.
+    By default, structlog writes to stdout, which would mix logs with command output.
     Structlog is slow to import: if it is not imported yet, `options.load_config` configures it
     later.
     """

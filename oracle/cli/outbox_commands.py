@@ -54,7 +54,7 @@ _TIME_FORMAT = "%Y-%m-%d %H:%M:%S"
 
 
 def show_intents(intent_states: Iterable[tuple[Intent, SentState]], now: int) -> None:
-    """Print one row per intent, with the first digits of a task and the class of a reason.
+    """Print one row per intent, with an abbreviated task key and the error class of its reason.
 
     `sent` counts all broadcasts of the transactions signed for the nonce; `gwei` is the max fee of
     the newest one; `age` is the time since the intent was created, relative to `now` in unix

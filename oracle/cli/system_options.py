@@ -91,7 +91,7 @@ PolicyOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class InputSource:
-    """The data that a command works on: a file of events, or the database of a configuration.
+    """The data that a command works on: an event file, or the configured database.
 
     `rules` are the default rules for folding the events. `config` is None for a file.
     """
@@ -115,7 +115,7 @@ class SystemChoice:
 
 @contextmanager
 def open_source(events: str | None, config: Path) -> Iterator[InputSource]:
-    """Open the input of a command; a file of events needs no configuration.
+    """Open a command's input; an event file needs no configuration.
 
     Raises:
         InputError: the file or the configuration has faults, or the database was folded with
@@ -140,8 +140,8 @@ def choose_system(
     """Return the named policy, or by default the configured one, with its rules.
 
     If the policy's system has rules, these rules are used, with the changes; any other policy
-    uses the rules of the input. A change of a number of the policy, such as `weight_floor`,
-    applies to the policy itself.
+    uses the rules of the input. A changed policy parameter, such as `weight_floor`, applies to the
+    policy itself.
 
     Raises:
         InputError: the policy, a rule or a number is unknown, or a rule without a default is
@@ -244,7 +244,7 @@ def _get_configured_changes(rule_set_name: str, source: InputSource) -> Mapping[
 
 
 def list_changed_numbers(choice: SystemChoice) -> dict[str, str]:
-    """Return the numbers of the rules and of the policy that differ from the published ones."""
+    """Return the rule values and policy parameters that differ from the published ones."""
     published = get_parameters(get_policy(choice.policy.name))
     policy_numbers = get_parameters(choice.policy).items()
     return {

@@ -92,7 +92,7 @@ def open_reader(config: Config) -> EventReader:
     """Return the reader that turns logs and a feed's rows into events; contacts no endpoint.
 
     Raises:
-        InputError: the profile of `[network]` cannot be read, or a contract of the profile has no
+        InputError: the profile of `[network]` cannot be read, or a contract in the profile has no
             address.
     """
     network, oracle = config.network, config.oracle

@@ -207,7 +207,7 @@ class MaintenanceJobs:
         return 1 if self.auditor.wait_seconds is None else _UNPROVEN_AUDIT_BLOCKS
 
     def update_snapshots(self) -> TickFacts:
-        """Write the next snapshot of the state, or compare a sample of the state with a snapshot.
+        """Write the next state snapshot, or compare a sample of the state with a snapshot.
 
         Nothing is done while the index catches up, because the processor is needed for that.
         """
@@ -253,7 +253,7 @@ class MaintenanceJobs:
         return None
 
     def check_counters(self) -> TickFacts:
-        """Compare the contracts' counters with the counts of the index."""
+        """Compare the contracts' counters with the indexed counts."""
         if self.ingest.heads is None or not self.scope_backfill.is_complete:
             return None
         if not self.counters.background_call.is_pending:

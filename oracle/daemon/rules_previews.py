@@ -116,7 +116,7 @@ def _fold_shadow(store: Store, stage: ShadowStage, rules: Rules, last_block: int
 
 
 def _find_time(store: Store, shadow: ShadowFold, block: int) -> int:
-    """Return the time of a block; without its header, that of the newest event up to it."""
+    """Return a block's time, or that of the newest event up to it if its header is not stored."""
     with store.read_transaction() as uow:
         stored = find_stored_block(uow, block)
     last = shadow.fold.last

@@ -176,7 +176,7 @@ class Waker:
         self._timetable: Timetable | None = None
 
     def wake_job(self, name: str) -> None:
-        """Run the job of this name now instead of at the end of its period."""
+        """Run the named job now instead of at the end of its period."""
         timetable = self._timetable
         if timetable is not None:
             timetable.make_job_due(name)

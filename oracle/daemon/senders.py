@@ -261,7 +261,7 @@ def open_results_folder(config: Config) -> ResultsFolder | None:
 def open_reporter(
     index: Index, open_key: OpenKey, board: Board | None = None
 ) -> Iterator[Reporter]:
-    """Open the keys of reports and the clients of the peers; the chain must have been checked.
+    """Open the report keys and the peer clients; the chain must already be checked.
 
     Raises:
         InputError: see `get_oracle_address` and `open_reporter_keys`.

@@ -1,6 +1,6 @@
-"""The shared state of the phases of a daemon process, and the services that the phases start.
+"""The state that a daemon process's phases share, and the services that they start.
 
-The services are the listeners, the export of traces, and the tuning of garbage collection.
+The services are the listeners, the trace export, and the garbage collection settings.
 """
 
 import gc

@@ -29,7 +29,7 @@ _NODE_METRICS_SECONDS = 30.0
 
 @dataclass(slots=True)
 class StatisticsJob:
-    """Computes the statistics of `/metrics`, and stores the state of the endpoints.
+    """Computes the statistics for `/metrics`, and stores the endpoint states.
 
     Other processes read the stored state.
     """

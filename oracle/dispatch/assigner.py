@@ -182,7 +182,7 @@ class DrawHook(BlockHook):
     def on_block(
         self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef, final_number: int
     ) -> None:
-        """Draw at the end of a block; if the draws of the block are stored, restore the plan."""
+        """Draw at the end of a block; if its draws are already stored, restore the plan."""
         if self._drawer is None:
             return
         view = StoredNetworkView(uow, self._follower_cache, self._changed_by_key)

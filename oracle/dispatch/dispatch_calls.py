@@ -1,4 +1,4 @@
-"""The calls of the dispatcher: starts of drawn tasks, queue updates, and download requests.
+"""The dispatcher's calls: starts of drawn tasks, queue updates, and download requests.
 
 A call that is no longer planned is never sent.
 """

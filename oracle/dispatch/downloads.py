@@ -25,7 +25,7 @@ PLANNED_DOWNLOAD_SECONDS = 1_800
 def plan_downloads(
     uow: UnitOfWork, drawer: BlockDrawer, block: BlockRef, ended_draws: Sequence[TaskKey]
 ) -> None:
-    """Plan downloads of the models of the tasks that started in `block`, and store the plan.
+    """Plan model downloads for the tasks that started in `block`, and store the plan.
 
     `drawer` must be at the end of the block; `ended_draws` are the tasks whose draws ended in it.
     """

@@ -282,7 +282,7 @@ class QueueView:
         )
 
     def find_drops(self, overflow: Iterable[Task]) -> list[QueueDrop]:
-        """Return the drops of the tasks of `overflow`, and of tasks that can never start.
+        """Return the drops of the tasks in `overflow`, and of tasks that can never start.
 
         A task can never start if the policy cannot start it on any node, or if its group can no
         longer reach a verdict. Its fee would be locked for nothing. A group is listed once, and is

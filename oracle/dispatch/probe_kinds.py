@@ -106,7 +106,7 @@ class SecondGroupCall(_SystemTaskCall):
 
 
 class EndSecondGroupCall(_SystemTaskCall):
-    """The call that compares the results of a second group, or times out one of its tasks."""
+    """The call that compares a second group's results, or times out one of its tasks."""
 
     name = END_SECOND_GROUP
 

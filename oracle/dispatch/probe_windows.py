@@ -32,9 +32,9 @@ class ProbeSettings:
     """The settings of `[probing]`.
 
     A member without a task for a whole window of `window_seconds` gets a system task.
-    `max_fee_wei` is the maximum of the fees that the tasks of a window may lock up, including fees
-    that are refunded later. With `group`, two other nodes with the same card do the same work, so
-    that a task score results.
+    `max_fee_wei` is the maximum fees that the tasks of a window may lock up, including fees
+    refunded later. With `group`, two other nodes with the same card do the same work, so that a
+    task score results.
     """
 
     window_seconds: int

@@ -100,7 +100,7 @@ class Redrawer:
     def iter_draws_and_starts(
         self, last: int, events: Iterable[DomainEvent]
     ) -> Iterator[TaskDraw | TaskStart]:
-        """Yield all draws and starts up to the end of block `last`, in the order of blocks."""
+        """Yield all draws and starts up to the end of block `last`, in block order."""
         drawn_through = self._start - 1
         for number, block_events in groupby(events, key=lambda event: event.at.block):
             if number > last:

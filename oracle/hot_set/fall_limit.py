@@ -34,7 +34,7 @@ def split_by_fall_limit(
     falls = fall_limit.falls
     for index in indexes:
         word_falls = count_falls(stored_words[index].lanes, lane_words[index], big_fall)
-        # The contract leaves out a word that would exceed the limit, and continues.
+        # The contract skips a word that would exceed the limit, and continues.
         is_within = falls + word_falls <= fall_limit.max_falls
         falls += word_falls if is_within else 0
         (within if is_within else beyond).append(index)

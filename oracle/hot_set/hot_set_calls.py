@@ -52,7 +52,7 @@ class _HotSetCall(CallKind):
 
 
 class BringWordsCall(_HotSetCall):
-    """Writes a run of words of a round to the hot set."""
+    """Writes consecutive words of a round to the hot set."""
 
     name = BRING_WORDS
 

@@ -20,10 +20,10 @@ HOT_SET_KINDS = (BRING_WORDS, BIND_NODES)
 class HotSetProgress:
     """The part of the contract that needs no further read; a restart or a reorg resets it.
 
-    `words_root` and `seats_root` are the roots of the rounds of which nothing was left to bring or
-    to bind after the head start of lower ranks. The nodes of all seats below `bound_seats` are
-    bound. `reorg_id` is the id of the newest reorg when this was read. `configuration` never
-    changes.
+    `words_root` and `seats_root` are the roots of the newest rounds with no words left to write,
+    or no seats left to bind, after the head start of lower ranks. The nodes of all seats below
+    `bound_seats` are bound. `reorg_id` is the id of the newest reorg when this was read.
+    `configuration` never changes.
     """
 
     words_root: Hash | None = None
@@ -33,7 +33,7 @@ class HotSetProgress:
     configuration: WordsConfiguration | None = None
 
     def is_complete(self, root: Hash) -> bool:
-        """Return whether nothing is left to bring or to bind after the round with this root."""
+        """Return whether no words or seats are left to write after the round with this root."""
         return self.words_root == self.seats_root == root
 
     def reset_after_reorg(self, reorg_id: int) -> None:

@@ -50,8 +50,8 @@ def plan_hot_set_calls(context: HotSetContext, heads: Heads) -> StepResult | Non
     """Plan calls after the last accepted round; return None if nothing is left to do.
 
     Nothing is planned while earlier calls are pending, or while a report is in flight that
-    invalidates the proofs. Transmitters of a lower rank have a head start after each round: only
-    what they left of a round whose head start is over is planned, with proofs of the last round.
+    invalidates the proofs. Transmitters of a lower rank have a head start after each round: this
+    one plans only what they have not written by its end, with proofs of the last round.
 
     Raises:
         TransientError: no endpoint answers.

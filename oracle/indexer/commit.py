@@ -211,6 +211,6 @@ def _move_cursor(
 
 
 def _count_events(decoded: DecodedEvents) -> Mapping[str, int]:
-    """Return the number of events of each type, named as in the JSON lines."""
+    """Return the event count by type, named as in the JSON lines."""
     kinds = Counter(map(type, [*decoded.events, *decoded.contract_events]))
     return {_BEFORE_CAPITAL.sub("_", kind.__name__).lower(): kinds[kind] for kind in kinds}

@@ -38,7 +38,7 @@ from oracle.store.outbox.records import Stamp
 def merge_feed_events(
     uow: UnitOfWork, reader: EventReader, decoded: DecodedEvents, blocks: BlockRange
 ) -> DecodedEvents:
-    """Return the events of the chain and of the feed in these blocks, sorted by position."""
+    """Return the chain and feed events in these blocks, sorted by position."""
     if reader.feed is None:
         return decoded
     feed_events: list[DomainEvent] = []

@@ -208,7 +208,7 @@ def build_folded_context(
 def review_folded_kickout(
     uow: UnitOfWork, state: FoldedState, node: Node, policy: KickoutPolicy
 ) -> KickoutReview:
-    """Review the kickout of a node of a folded state whose kickout is due.
+    """Review the due kickout of a node in a folded state.
 
     Only what lies before the state's snapshot is read from the database.
     """

@@ -230,7 +230,7 @@ def _compare_sample(
 def _index_detector_rows(
     detector: IncidentDetector,
 ) -> tuple[Mapping[Any, Row], Mapping[Any, Row]]:
-    """Return the rows of minutes and of open incidents, by their keys."""
+    """Return the rows of minutes and of open incidents, by key."""
     minutes = {row.minute: row for row in detector.minutes}
     incidents = {incident.number: incident for incident in detector.open_incidents}
     return _index_rows(minutes, encode_minute_row), _index_rows(incidents, encode_incident_row)

@@ -1,4 +1,4 @@
-"""Plans the calls of kickouts: accusation, execution, clearing and another call of the network.
+"""Plans kickout calls: accusations, executions, clearings, and repeated calls to the network.
 
 Each call carries a proof of the node's leaf in the last round, so that the contract does not have
 to trust the sender. Anyone may send the same calls. See docs/explanation/kickouts.md#lifecycle.

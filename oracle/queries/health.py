@@ -231,7 +231,7 @@ def list_contract_findings(chain: ChainView, heartbeat_seconds: int | None) -> l
 def list_chain_findings(
     status: StatusReport, chain: ChainView, heartbeat_seconds: int | None, now: int
 ) -> list[HealthFinding]:
-    """Return the findings of one read of the chain, used while no daemon reports its health.
+    """Return the findings from one read of the chain, used while no daemon reports its health.
 
     `heartbeat_seconds` is None without an oracle contract. `now` is the time of this machine in
     unix seconds.

@@ -254,7 +254,7 @@ class IntentView(ApiModel):
 
 
 class JournalLine(ApiModel):
-    """A line of the journal of a call."""
+    """A line of a call's journal."""
 
     at: int
     event: str

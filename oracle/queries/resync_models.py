@@ -80,7 +80,7 @@ class DamagedBlocks(BlockRangeEntry):
 
 
 class StateRowEntry(ApiModel):
-    """A row of the state that differs from a fold of the stored logs."""
+    """A state row that differs from a fold of the stored logs."""
 
     table: str
     key: str

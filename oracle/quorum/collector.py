@@ -1,4 +1,4 @@
-"""Collects the signatures of a quorum of signers, for a push.
+"""Collects a quorum of signatures for a push.
 
 The statements of other reporters are fetched, and those of the contract's signers are stored.
 """

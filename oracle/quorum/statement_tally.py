@@ -1,4 +1,4 @@
-"""Compares the statements of other reporters with those of this one.
+"""Compares other reporters' statements with those of this reporter.
 
 The comparison finds disagreement, equivocation and reports that can no longer get a quorum.
 """

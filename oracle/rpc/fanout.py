@@ -69,7 +69,7 @@ class EndpointCaller:
     def request_all_or_refusals(
         self, requests: Sequence[RpcRequest]
     ) -> "list[Json | CallRefusedError]":
-        """Return the result or refusal of each of several requests, in order.
+        """Return the result or refusal of each request, in order.
 
         Raises:
             RpcError: a response is missing, or the endpoint is quarantined or in backoff.

@@ -59,7 +59,7 @@ class AbiSignature:
 
     @property
     def selector(self) -> str:
-        """Return the first four bytes of a call of the function, `0x` hex."""
+        """Return the function's four-byte selector, `0x` hex."""
         return self.digest[:SELECTOR_DIGITS]
 
 

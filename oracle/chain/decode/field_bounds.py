@@ -178,7 +178,7 @@ _NO_FIT: _FieldFit = (_find_no_getter, "a constant, or an argument with an enum"
 
 
 def can_equal_literal(abi_type: str, literal: object) -> bool:
-    """Return whether a value of this type can be equal to a literal of a profile."""
+    """Return whether a value of this type can equal a profile literal."""
     if isinstance(literal, bool):
         return abi_type == "bool"
     if isinstance(literal, int):

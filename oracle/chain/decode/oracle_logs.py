@@ -1,4 +1,4 @@
-"""Decodes events of the oracle contract and of the objections to its kickouts, on any network."""
+"""Decodes events of the oracle and objections contracts, on any network."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -35,7 +35,7 @@ OBJECTIONS_CONTRACT = f"roots/{OBJECTIONS_NAME}"
 
 _NODE_INPUT = {"node": "node"}
 
-# The input of each field, by event class; the class is named like the event.
+# The event input of each field, by event class; a class has the name of its event.
 ORACLE_EVENTS: Mapping[type[ContractEvent], Mapping[str, str]] = {
     RoundAccepted: {
         "round": "round",

@@ -1,4 +1,4 @@
-"""Decodes the announcements of a timelock that is admin of an oracle contract.
+"""Decodes the announcements of a timelock that administers an oracle contract.
 
 A timelock may call any contract. Only its `setRules` calls of the oracle contract yield events.
 """

@@ -44,7 +44,7 @@ _NON_SILENT_REASONS = frozenset({INCORRECT, GROUP_TIMEOUT, ERROR_REPORTED, CREAT
 
 
 class SilentMembers(NamedTuple):
-    """The end rows of tasks that no row names as members of a group.
+    """The end rows of silent members: tasks in a group that no row names as its members.
 
     `derived` are the rows of tasks that the surrounding rows show to be members, and `possible`
     those of tasks that may be members.

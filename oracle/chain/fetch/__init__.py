@@ -1,1 +1,1 @@
-"""Fetching of block windows: range sizes, choice of endpoints, and storage of limits."""
+"""Fetches block windows: sizes ranges, chooses endpoints, and stores limits."""

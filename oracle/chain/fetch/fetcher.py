@@ -39,7 +39,7 @@ from oracle.telemetry.tracing import start_span
 
 @dataclass(frozen=True, slots=True)
 class BlockWindow:
-    """The relevant logs and calls of a range of blocks, as one endpoint reports them.
+    """The relevant logs and calls in a block range, as reported by one endpoint.
 
     Logs are in order of (block, index). `first_parent` is the parent hash of the first block; it
     links the window to the previous one. `headers` holds every block of the range, or is empty.
@@ -89,7 +89,7 @@ class WindowFetcher:
     check_repaired_logs: Callable[[Endpoint, Sequence[Log], Sequence[Log]], None]
 
     def fetch_window(self, endpoint: Endpoint, request: WindowRequest) -> BlockWindow:
-        """Return the window of these blocks, or of the first of them.
+        """Return the window of these blocks; it may end before the last of them.
 
         The window ends earlier if the chain skipped the last heights, or if fewer headers fit into
         one batch. If the chain skipped all heights, the window ends with the next block, because

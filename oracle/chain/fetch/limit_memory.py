@@ -17,7 +17,7 @@ MAX_LOGS_FACT, OMITS_LOGS_FACT = "most_logs", "omits_logs"
 
 @dataclass(frozen=True, slots=True)
 class LimitStore:
-    """Stores and restores the learned limits of all endpoints of a pool.
+    """Stores and restores the learned limits of a pool's endpoints.
 
     Without a `capability_store`, the limits are lost when the process ends.
     """

@@ -138,7 +138,7 @@ class EventReader:
         return cls(loaded_profile, contract_by_address)
 
     def with_feed(self, feed: RelayReader) -> Self:
-        """Return a copy of this reader that also has the reader of a feed."""
+        """Return a copy of this reader that also includes a feed reader."""
         reader = copy(self)
         reader.feed, reader.identity = feed, f"{self.identity} beside {feed.identity}"
         return reader

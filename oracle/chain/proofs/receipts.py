@@ -57,7 +57,7 @@ def has_all_bits(bits: int, mask_bits: int) -> bool:
 
 
 def may_contain_log(bits: int, address_masks: Iterable[int], topic_masks: Iterable[int]) -> bool:
-    """Return whether the bloom may contain a log of one of the addresses and one of the topics."""
+    """Return whether the bloom may contain a log with one of these addresses and topics."""
     return any(has_all_bits(bits, mask_bits) for mask_bits in address_masks) and any(
         has_all_bits(bits, mask_bits) for mask_bits in topic_masks
     )
@@ -129,7 +129,7 @@ class ProvenReceipt(msgspec.Struct, gc=False, rename="camel"):
 
 
 def compute_receipts_root(receipts: Sequence[ProvenReceipt]) -> str:
-    """Return the receipts root, `0x` hex, of a whole block's receipts in order of execution.
+    """Return the receipts root (`0x` hex) of all receipts of a block, in execution order.
 
     Raises:
         ValueError: a receipt cannot be encoded, so the chain's root cannot be verified.

@@ -41,7 +41,7 @@ class WorkerStartError(OracleError):
 
 
 class SegmentExecutor(Protocol):
-    """The interface of worker pools: the part of `concurrent.futures` that is needed."""
+    """The worker pool interface: the part of `concurrent.futures` that is needed."""
 
     @property
     def worker_count(self) -> int:

@@ -1,8 +1,8 @@
 """Messages to workers: requests to prepare a range of blocks, and the plan that they share.
 
 Messages contain only plain values, so that they can be serialised. They contain no URL, key or
-token; only the first message of a pipe has the URLs. A frame of the pipe is four bytes of length,
-then the content. See docs/explanation/segments.md#request.
+token; only the first message of a pipe has the URLs. A pipe frame is a four-byte length, then the
+content. See docs/explanation/segments.md#request.
 """
 
 import hashlib

@@ -91,7 +91,7 @@ class FullHeader:
         ]
 
     def get_tx_hashes_json(self) -> Buffer:
-        """Return the JSON of the hashes of the block's transactions, or of something malformed."""
+        """Return the block's transaction hashes as JSON, or malformed data unchanged."""
         transactions = self.response.transactions
         if bytes(memoryview(transactions)[:2]) != b"[{":
             return transactions

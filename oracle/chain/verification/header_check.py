@@ -97,7 +97,7 @@ def may_contain_logs(bloom_bits: int, logs: Iterable[Log]) -> bool:
 def are_logs_complete(
     logs: Sequence[Log], block_receipts: Receipts, log_filter: LogFilter
 ) -> bool:
-    """Return whether these are exactly the matching logs of the receipts of a whole block.
+    """Return whether these logs are exactly the matching logs in all receipts of a block.
 
     `block_receipts` are in order. The result may also be False if the logs only differ in
     spelling, such as upper-case hex.

@@ -91,7 +91,7 @@ def _build_native_reader(
 def prove_receipts_natively(
     receipts: Buffer, header: FullHeader, log_filter: LogFilter, sources: SourceIndexes
 ) -> ProvenReceipts | None:
-    """Return the receipts of a block from the JSON of `eth_getBlockReceipts`, or None.
+    """Return a block's receipts from an `eth_getBlockReceipts` result (JSON), or None.
 
     None means that the receipts do not match the header, or have to be decoded in Python.
     """

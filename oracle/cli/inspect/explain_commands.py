@@ -170,7 +170,7 @@ def _print_explanation(explanation: Explanation, node_summary: NodeSummary) -> N
 
 
 def _describe_interval(explanation: Explanation) -> str | None:
-    """Return the interval of the QoS with the number of scores, or None if it has none."""
+    """Return the QoS interval with the number of scores, or None if there is no interval."""
     interval = build_qos_interval(explanation.node, explanation.as_of.time, explanation.rules)
     if interval is None:
         return None

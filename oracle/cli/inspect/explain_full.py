@@ -87,7 +87,7 @@ def _render_scores(explanation: Explanation, token: Token) -> Iterator[str]:
 
 
 def _format_finish_times(explanation: Explanation, entry: ScoreEntry) -> str:
-    """Return the times of the ranked group members in order of rank, with this score's rank."""
+    """Return the ranked group members' times in rank order, with this score's rank."""
     ranked = [
         member
         for member in explanation.members_by_position.get(entry.at, ())

@@ -305,7 +305,7 @@ def _format_title(name: str, complete_rules: Rules | None) -> str:
 
 
 def _format_cells(value: str | None, published: str | None) -> tuple[str, str]:
-    """Return the cells of a rule's value and of its published value.
+    """Return the table cells for a rule's value and its published value.
 
     If both are the same, the second cell is empty. `value` is None if the rule is not set,
     `published` is None if it was never published.

@@ -51,7 +51,7 @@ from oracle.store.outbox.records import Pause, PauseKind
 from oracle.telemetry.outbox_counts import HotSetLag
 from oracle.txmgr.nonce_sync import find_start_refusal_reason
 
-# Timeout of a request; a read-only command waits only briefly.
+# Request timeout in seconds; a read-only command waits only briefly.
 _TIMEOUT_SECONDS = 3.0
 # The indexer commits about once per second; a shorter time would see no new block or one window.
 _MIN_WATCH_SECONDS = 2.0

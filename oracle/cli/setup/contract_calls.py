@@ -1,4 +1,4 @@
-"""Encodes calls of admin, pauser, vetoer and proposers; the daemon holds none of their keys."""
+"""Encodes calls by admin, pauser, vetoer and proposers; the daemon has none of their keys."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

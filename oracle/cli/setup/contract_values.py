@@ -189,7 +189,7 @@ def parse_limit(text: str, option: str = "--limit") -> tuple[str, int]:
 
 
 def parse_limits(limits_type: type[_Limits], text: str) -> tuple[int, ...]:
-    """Return the values of a struct of limits, in its order, from NAME=NUMBER pairs.
+    """Return the values of a limits struct, in field order, from NAME=NUMBER pairs.
 
     The contract replaces all limits at once, so each has to be there.
 

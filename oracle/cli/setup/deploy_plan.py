@@ -1,4 +1,4 @@
-"""The plan of `contract deploy`: timelock, oracle, adapter and words, in order of deployment."""
+"""The plan of `contract deploy`: timelock, oracle, adapter and words, in deployment order."""
 
 import itertools
 import time
@@ -45,7 +45,7 @@ _POLL_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ContractRoles:
-    """The roles of the contract, and the delay of timelock calls in seconds.
+    """The contract's roles, and the timelock's delay in seconds.
 
     `owner` owns the timelock. With `dev` there is no timelock, and `owner` is the admin itself.
     """

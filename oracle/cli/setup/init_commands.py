@@ -248,7 +248,7 @@ def _prompt_profile(*, yes: bool) -> str:
 def _prompt_contracts(
     profile: str, option_addresses: Mapping[str, Address], *, yes: bool
 ) -> dict[str, Address]:
-    """Return the address of each contract of the profile; prompt for missing ones."""
+    """Return the address of each contract in the profile; prompt for missing ones."""
     profile_contracts = load_profile(profile).contracts
     unknown = sorted(option_addresses.keys() - profile_contracts.keys())
     if unknown:

@@ -91,7 +91,7 @@ class RulesSection(Section):
 
     @property
     def switched_rules(self) -> Rules | None:
-        """The rules of the database, if the daemon switched to them from those of the section."""
+        """The database's rules, if the daemon switched to them from the configured rules."""
         return self._switched_rules
 
     def build_set(self) -> Rules:

@@ -1,6 +1,6 @@
 """Finds how many processors this process may use, from its CPU affinity and container quotas.
 
-`os.cpu_count` returns the number of processors of the machine. With that number, three workers
+`os.cpu_count` returns the machine's processor count. With that number, three workers
 would start in a container that is limited to half a processor. See
 docs/explanation/segments.md#how-many-workers.
 """

@@ -1,6 +1,6 @@
 """The tools, and how their results mark untrusted texts.
 
-A node chooses the name of its GPU, a creator of tasks the names of models. An assistant that reads
+A node chooses its GPU's name, and a task creator the names of models. An assistant that reads
 such a text must not mistake it for an instruction.
 """
 
@@ -91,7 +91,7 @@ def _build_input_schema(tool: Tool) -> dict[str, Any]:
 
 
 def call_tool(api: ApiAccess, name: object, arguments: object) -> dict[str, Any]:
-    """Return the result of a call; a refusal of the API is a result with `isError`.
+    """Return the result of a tool call; an API error becomes a result with `isError`.
 
     Raises:
         InvalidCallError: no tool has this name, or it has other arguments.

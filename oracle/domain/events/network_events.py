@@ -404,5 +404,5 @@ FIELD_KINDS: Mapping[str, FieldKind] = MappingProxyType(_collect_field_kinds())
 
 
 def get_event_name(event: DomainEvent) -> str:
-    """Return the name of an event's type, as in the field `type` of JSON lines."""
+    """Return an event's type name, as in the JSON-lines field `type`."""
     return NAME_BY_TYPE[type(event)]

@@ -147,7 +147,7 @@ class Fold:
 
 
 def collect_task_keys(events: Iterable[DomainEvent]) -> set[TaskKey]:
-    """Return the keys of all tasks that the events refer to, including members of groups."""
+    """Return the keys of all tasks that the events refer to, including group members."""
     task_keys: set[TaskKey] = set()
     for event in events:
         if isinstance(event, GroupValidated):

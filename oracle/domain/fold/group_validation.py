@@ -115,7 +115,7 @@ def _iter_possible_members(ledger: WorkingSet, closing: ClosingGroup) -> Iterato
 def _find_unscored_tasks(
     ledger: WorkingSet, event: DomainEvent, keys: Sequence[TaskKey]
 ) -> tuple[list[TaskKey], list[Task]]:
-    """Return the keys of the tasks that no group has scored, and the existing rows of these."""
+    """Return the keys of the tasks that no group has scored, and their existing rows."""
     present_keys: list[TaskKey] = []
     known_tasks: list[Task] = []
     for key in keys:

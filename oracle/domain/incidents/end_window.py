@@ -35,7 +35,7 @@ class EndTotals:
 
     @property
     def max_ends(self) -> int:
-        """The maximum number of ends of one node."""
+        """The maximum number of ends per node."""
         if self._max_ends is None:
             self._max_ends = max((ends for ends, _ in self.pair_by_node.values()), default=0)
         return self._max_ends

@@ -1,4 +1,4 @@
-"""The settings of the oracle contract that its events announce, and who signed a round."""
+"""The oracle contract's settings, as announced by its events, and the signers of a round."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -19,8 +19,8 @@ from oracle.domain.reports.rules_changes import RulesChanges, apply_rules_event
 class ContractSettings:
     """The newest settings of the contract; a setting is None if no block read so far set it.
 
-    `signers_by_config` has the signers of each configuration, by its digest. A change of the
-    rules makes a new configuration of the same signers.
+    `signers_by_config` has the signers of each configuration, by its digest. A rules change
+    creates a new configuration with the same signers.
     """
 
     limits: LimitsSet | None = None

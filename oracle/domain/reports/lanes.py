@@ -1,4 +1,4 @@
-"""The lane of a node, as its leaf has it, and the packing of sixteen lanes in one word.
+"""A node's lane, as in its leaf, and the packing of sixteen lanes into a word.
 
 A lane is a uint16: 0 means not reported yet, 1 do not select, and 2 to 10002 the QoS in steps of
 0.0001. See docs/reference/report-format.md#lanes.
@@ -47,7 +47,7 @@ def get_band(lane: int, kick_line: int) -> int:
 def compute_node_lane(
     node: Node | None, time: int, rules: Rules, population_maxima: PopulationMaxima | None = None
 ) -> int:
-    """Return the lane of a node in a report as of `time`: 1 to 10002.
+    """Return a node's lane (1 to 10002) in a report as of `time`.
 
     The lane is "do not select" if the node is not a member, paused or excluded. `node` is None if
     no event ever named the node. Legacy rules need the node's `population_maxima` as of `time`.

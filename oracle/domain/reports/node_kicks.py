@@ -84,7 +84,7 @@ class NodeKick:
 
     @property
     def last_round(self) -> int:
-        """The round of the newest accusation, execution or call of the target, or 0."""
+        """The round of the newest accusation, execution or target call, or 0."""
         accusation, expulsion = self.accusation, self.expulsion
         if accusation is None:
             return 0 if expulsion is None else expulsion.tried_in

@@ -32,7 +32,7 @@ from oracle.telemetry import integrity_metrics as metrics
 
 
 class StateRow(NamedTuple):
-    """A row of the state that differs from the fold of the raw rows.
+    """A state row that differs from the fold of the raw rows.
 
     `kind`: `missing` if only the fold has it, `extra` if only the table has it, else `other`.
     """

@@ -172,7 +172,7 @@ def compute_preview(
 def _compute_chance(
     ranking: NodeRanking, rules: Rules, node: Node, weighting: Weighting | None
 ) -> int | None:
-    """Return the share of a member in the weights of all available members."""
+    """Return a member's share of the weights of all available members."""
     qos = ranking.compute_qos(node)
     if qos is None or weighting is None:
         return None

@@ -85,12 +85,12 @@ class StreamLimits(Protocol):
 
     @property
     def max_streams(self) -> int:
-        """The maximum number of streams of all clients."""
+        """The maximum number of streams in total."""
         ...
 
     @property
     def max_streams_per_address(self) -> int:
-        """The maximum number of streams of one client address."""
+        """The maximum number of streams per client address."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""Routes of the read API for the leaves of rounds and reports, as files that are hashed."""
+"""Read API routes for the leaves of rounds and reports, as files identified by their hash."""
 
 from typing import Annotated, Any
 
@@ -38,7 +38,7 @@ _Number = Annotated[int, Path(ge=0, le=LARGEST_INTEGER)]
 
 
 def build_leaf_routes(api_answers: ApiAnswers) -> APIRouter:
-    """Return the router of the leaves of rounds and reports."""
+    """Return the router for the leaves of rounds and reports."""
     router = APIRouter(prefix="/v1", tags=["leaves"])
 
     @router.get(

@@ -115,7 +115,7 @@ def build_record_routes(api_answers: ApiAnswers) -> APIRouter:
 
 
 def build_kickout_routes(api_answers: ApiAnswers) -> APIRouter:
-    """Return the router of kickouts and of objections to them."""
+    """Return the router for kickouts and objections."""
     router = APIRouter(prefix="/v1", tags=["records"])
 
     @router.get("/kickouts", operation_id="kickouts", response_model=KickoutPage)
@@ -196,7 +196,7 @@ def build_draw_routes(api_answers: ApiAnswers) -> APIRouter:
 
 
 def build_rule_routes(api_answers: ApiAnswers) -> APIRouter:
-    """Return the router of the rules and of the oracle's status."""
+    """Return the router for the rules and the oracle's status."""
     router = APIRouter(prefix="/v1", tags=["state"])
 
     @router.get("/rules", operation_id="rules", response_model=RulesAnswer)
@@ -247,7 +247,7 @@ def build_evidence_routes(
 ) -> APIRouter:
     """Return the router of evidence.
 
-    `read_evidence` returns the text of the file about a node and the start of an interval.
+    `read_evidence` returns the evidence file for a node and the start of an interval.
     """
     router = APIRouter(prefix="/v1", tags=["records"])
 

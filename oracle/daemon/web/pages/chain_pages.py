@@ -1,4 +1,4 @@
-"""The pages of tasks, rounds, kickouts and draws, of health and rules, and the search.
+"""The pages for tasks, rounds, kickouts, draws, health and rules, and the search.
 
 `PAGES` lists the paths of all pages.
 """
@@ -220,7 +220,7 @@ def render_kickouts(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 
 
 def render_objections(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
-    """Show the newest objections, and which of them wait for an answer of the operator."""
+    """Show the newest objections, and which of them await the operator's answer."""
     entries = list_objections(snapshot, _NEWEST).objections
     terms = snapshot.source.archive.objection_terms
     return render_template(
@@ -301,7 +301,7 @@ def render_task_draws(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 
 
 def render_health(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
-    """Show the health of index and senders, without names of hosts and endpoints."""
+    """Show the health of the index and senders, without host or endpoint names."""
     status = build_public_status(snapshot)
     reasons = [
         f"{condition.title}: {condition.action.replace('`', '')}"

@@ -51,7 +51,7 @@ _FULL_WIDTH = 1_120
 _BOX_WIDTH = 500
 _HISTOGRAM, _SCORES, _TIMEOUTS = (_BOX_WIDTH, 130), (_BOX_WIDTH, 60), (_BOX_WIDTH, 40)
 
-# Of recent events: the period, the maximum number per read, and the maximum number of rows.
+# Recent events: the period, the maximum number per read, and the maximum number of rows.
 _FEED_SECONDS, _MAX_EVENTS, _ROWS = 3_600, 5_000, 9
 # The sign beside the text of each kind; an exclusion by a timeout has its own sign.
 _SIGN_BY_KIND = {

@@ -71,7 +71,7 @@ def create_page_app(renderer: "PageRenderer", intake: SubscriptionIntake | None 
             as_of=None,
             json_path="/v1/openapi.json",
         )
-        # Redoc writes its styles into the page.
+        # Redoc adds inline styles to the page.
         policy = HEADERS[POLICY].replace("style-src", "style-src 'unsafe-inline'")
         response.headers[POLICY] = policy
         return response

@@ -99,7 +99,7 @@ TText = TypeVar("TText", bound=str)
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """The request of a page: the parts of its path by name, and its query fields.
+    """A page request: its path parameters by name, and its query fields.
 
     `act` is the current act of a demonstration, or None if the network is real. `has_evidence` is
     whether the evidence of kickouts is on this host.
@@ -124,7 +124,7 @@ class PageRequest:
         return value or None
 
     def get_choice(self, name: str, choices: Collection[TText]) -> TText | None:
-        """Return a field of the query that must be one of `choices`, or None if it is empty.
+        """Return a query field that must be one of `choices`, or None if it is empty.
 
         Raises:
             RequestError: the field has another value.

@@ -23,7 +23,7 @@ _HEADLINE_BY_STATE = {
 
 
 def add_subscription_pages(app: FastAPI, intake: SubscriptionIntake) -> None:
-    """Add the page of a subscription, and the actions of its buttons."""
+    """Add the subscription page and its button actions."""
 
     @app.get(_PATH)
     def get_subscription(subscription_id: str, token: str) -> Response:
