@@ -1,4 +1,4 @@
-"""Runs migrations on the connection that `oracle.store.schema` hands over, in its transaction."""
+"""Runs migrations on the connection that `oracle.store.schema` passes, in its transaction."""
 
 from alembic import context
 

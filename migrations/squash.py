@@ -1,7 +1,7 @@
-"""Makes the one first migration anew from the tables of the code: `make initial`.
+"""Regenerates the initial migration from the table definitions: `make initial`.
 
-Only until the first release; from then on no migration is edited. It deletes every other one, so
-that what an ordinary migration did belongs into `oracle/store/tables` first, where it is already.
+Use it only until the first release; from then on migrations are never edited. The script deletes
+all other migrations, so every schema change must already be in `oracle/store/tables`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,9 +19,9 @@ from oracle.store.tables.metadata import Hex, Wei, metadata
 
 VERSIONS = Path(__file__).parent / "versions"
 FIRST = VERSIONS / "0001_initial.py"
-HEAD = '''"""All tables, made from the code's by migrations/squash.py.
+HEAD = '''"""Creates all tables; generated from the table definitions by migrations/squash.py.
 
-Revision 0001_initial, after none. One transaction on both databases.
+This is the first revision. It runs in one transaction on both databases.
 """
 
 import sqlalchemy as sa
@@ -32,7 +32,7 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-# What Alembic does not make: views and functions, by dialect.
+# SQL that Alembic does not generate: views and functions, by dialect.
 _CREATED = {created}
 _DROPPED = {dropped}
 '''
@@ -41,43 +41,48 @@ _RUN = """    for statement in {name}[op.get_bind().dialect.name]:
 """
 
 
-def _plain(kind: str, value: object, _: AutogenContext) -> str | Literal[False]:
-    """Return our own types as what the database sees of them."""
+def _render_plain_type(kind: str, value: object, _: AutogenContext) -> str | Literal[False]:
+    """Return the column type in SQL for the project's own types."""
     return "sa.LargeBinary()" if kind == "type" and isinstance(value, Hex | Wei) else False
 
 
-def _code(operations: OpContainer | None) -> str:
-    lines = render_python_code(operations or OpContainer(), render_item=_plain).splitlines()
-    # What Alembic says of every one; ruff lays out the rest.
+def _render_operations(operations: OpContainer | None) -> str:
+    lines = render_python_code(
+        operations or OpContainer(), render_item=_render_plain_type
+    ).splitlines()
+    # Drop Alembic's comments; ruff formats the rest.
     return (
         "\n".join(f"    {line.strip()}" for line in lines if not line.strip().startswith("#"))
         + "\n"
     )
 
 
-def _written(statements: Mapping[str, Sequence[str]]) -> str:
-    """Return statements by dialect as Python."""
+def _render_statements(statements: Mapping[str, Sequence[str]]) -> str:
+    """Return the statements as Python source, by dialect."""
     lines = []
-    for dialect, those in statements.items():
-        quoted = ", ".join(f'"""{text}"""' for text in those)
+    for dialect, texts in statements.items():
+        quoted = ", ".join(f'"""{text}"""' for text in texts)
         lines.append(f'"{dialect}": ({quoted},)')
     return "{" + ", ".join(lines) + "}"
 
 
 def main() -> None:
-    """Write the migration, and delete the others."""
-    options: dict[str, Any] = {"render_item": _plain}
+    """Write the initial migration, and delete all others."""
+    options: dict[str, Any] = {"render_item": _render_plain_type}
     engine = sa.create_engine("sqlite://")
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts=options)
         migration = produce_migrations(context, metadata)
     views = {name: _RUN.format(name=name) for name in ("_CREATED", "_DROPPED")}
+    upgrade = _render_operations(migration.upgrade_ops)
+    downgrade = _render_operations(migration.downgrade_ops)
     steps = [
-        f"def upgrade() -> None:\n{_code(migration.upgrade_ops)}{views['_CREATED']}",
-        f"def downgrade() -> None:\n{views['_DROPPED']}{_code(migration.downgrade_ops)}",
+        f"def upgrade() -> None:\n{upgrade}{views['_CREATED']}",
+        f"def downgrade() -> None:\n{views['_DROPPED']}{downgrade}",
     ]
     head = HEAD.format(
-        created=_written(log_view.CREATE_STATEMENTS), dropped=_written(log_view.DROP_STATEMENTS)
+        created=_render_statements(log_view.CREATE_STATEMENTS),
+        dropped=_render_statements(log_view.DROP_STATEMENTS),
     )
     for old_revision in VERSIONS.glob("*.py"):
         old_revision.unlink()

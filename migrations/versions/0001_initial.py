@@ -1,6 +1,6 @@
-"""All tables, made from the code's by migrations/squash.py.
+"""Creates all tables; generated from the table definitions by migrations/squash.py.
 
-Revision 0001_initial, after none. One transaction on both databases.
+This is the first revision. It runs in one transaction on both databases.
 """
 
 import sqlalchemy as sa
@@ -11,7 +11,7 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-# What Alembic does not make: views and functions, by dialect.
+# SQL that Alembic does not generate: views and functions, by dialect.
 _CREATED = {"sqlite": ("""
 CREATE VIEW log AS
 SELECT b.number AS block, r.id & 16777215 AS log_index, b.hash AS block_hash, b.time,
