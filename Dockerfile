@@ -1,6 +1,6 @@
-# The daemon: the first stage builds the wheel and installs what it needs, the last one only runs it.
-# Whose pip and npm have settings of their own (another index, a certificate) hands them in, and they
-# stay out of the image: docker build --secret id=pip,src=pip.conf --secret id=npm,src=.npmrc .
+# The daemon's image: the first stage builds and installs the wheel, the last stage only runs it. If your pip
+# or npm need own settings (another index, a certificate), pass them as secrets, which are not stored in the
+# image: docker build --secret id=pip,src=pip.conf --secret id=npm,src=.npmrc .
 FROM python:3.11-slim@sha256:db3ff2e1800a8581e2c48a27c3995339d47bdf046da21c7627accd3d51053a93 AS build
 WORKDIR /src
 COPY constraints constraints
@@ -10,14 +10,14 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     && /opt/build/bin/pip install $BY_HASH --requirement constraints/build.txt \
     && python -m venv /opt/qos-oracle \
     && /opt/qos-oracle/bin/pip install $BY_HASH --requirement constraints/run.txt
-# Of the native code, which stays optional: gcc is in this stage alone.
+# gcc compiles the optional native code; only this stage contains it.
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev
 COPY . .
 RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --no-index --wheel-dir /opt/wheel . ./native \
     && /opt/qos-oracle/bin/pip install --no-deps --no-index /opt/wheel/*.whl \
     && /opt/qos-oracle/bin/pip check
 
-# A local chain to try things on: the same Anvil that the tests use.
+# A local chain for experiments: the same Anvil that the tests use.
 FROM node:22-slim@sha256:83f487e0a63425e5b4d146fb5e5be574bcbe1b7b843d3ebafdd95eaf7767a7e5 AS chain
 WORKDIR /opt/chain
 COPY package.json package-lock.json .npmrc ./

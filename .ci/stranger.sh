@@ -1,8 +1,8 @@
 #!/bin/sh
-# Does what a stranger does: a clean clone of the commit, a new user with an empty home and no
-# caches, the system's own Python and pip, and the README's two commands. `./check` runs without its
-# tests here: CI runs those beside it. Needs root to make the user; another user plays themselves
-# with an empty home. Which mirror and certificate the machine uses stays in the environment.
+# Runs the README's two commands as a newcomer would: in a clean clone of the commit, as a new user with an
+# empty home and no caches, with the system's Python and pip. `./check` skips its tests, because CI runs them
+# in parallel. Only root can create the user; any other user runs the script as itself, with an empty home.
+# The machine's settings for mirrors and certificates stay in the environment.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -34,7 +34,7 @@ run() {
 }
 
 run ./demo
-# After ./demo alone a target has to install the tools that it needs.
+# After ./demo alone, a make target still has to install its tools.
 if command -v make >/dev/null 2>&1; then
     run make wheel
 fi

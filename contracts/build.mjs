@@ -1,11 +1,11 @@
 // Compiles the contracts with solc from npm and writes one artifact each under abi/.
-//   node contracts/build.mjs [NAME ...]           write what changed, of these contracts or of all
+//   node contracts/build.mjs [NAME ...]           write changed artifacts, of these contracts or of all
 //   node contracts/build.mjs --check [NAME ...]   write nothing; exit 1 if an artifact is missing, stale or orphaned
-//   node contracts/build.mjs --layout NAME        print where its storage lies (tests/contracts/roots/layout.json)
+//   node contracts/build.mjs --layout NAME        print its storage layout (tests/contracts/roots/layout.json)
 //   node contracts/build.mjs --standard-json NAME print solc's input with all sources, for source verification
-// With --warned solc may warn: a contract without one of its guards leaves a name unused (tests/mutants).
-// Top-level contracts and those in adapters/, roots/, roots/consumers/ and testing/ get an artifact; other folders
-// hold parts of them. So do the contracts of OpenZeppelin that are deployed as they come from npm.
+// With --warned, warnings are accepted: a mutant without a guard may leave a name unused (tests/mutants).
+// Top-level contracts and those in adapters/, roots/, roots/consumers/ and testing/ get an artifact, as do
+// OpenZeppelin's contracts that are deployed unchanged; other folders contain parts of contracts.
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename, dirname, join, posix, relative } from "node:path";
@@ -54,7 +54,8 @@ function filesIn(folder, ending) {
   }
 }
 
-// What begins with @ is a package of npm's; solc names its sources by that, wherever node_modules is.
+// A path that begins with @ is in an npm package; solc names such sources by the package, wherever
+// node_modules is.
 function read(path) {
   try {
     return { contents: readFileSync(join(ROOT, path.startsWith("@") ? "node_modules" : "", path), "utf8") };
@@ -63,7 +64,7 @@ function read(path) {
   }
 }
 
-// Returns the input of solc for one contract; sources that are not in `paths` are read when they are imported.
+// Returns solc's input for one contract; sources that are not in `paths` are read when they are imported.
 function standardInput(paths, path, outputs) {
   return {
     language: "Solidity",
@@ -89,15 +90,15 @@ function completeInput(path) {
   return standardInput([...paths].sort(), path, OUTPUTS);
 }
 
-// Each contract is compiled alone with what it imports: in one common run the via-IR code of a
-// contract may depend on the numbering of sources that have nothing to do with it.
+// Each contract is compiled separately with its imports: in a common run, a contract's via-IR code may depend
+// on the numbering of unrelated sources.
 function compile(path, outputs) {
   const output = runCompiler(standardInput([path], path, outputs));
   const errors = (output.errors ?? []).filter((error) => !WARNED || error.severity === "error");
-  if (errors.length) throw new Error(`${path}: solc is not content (a warning counts)`);
+  if (errors.length) throw new Error(`${path}: solc reports errors or warnings`);
   const name = basename(path, ".sol");
   const contract = output.contracts[path][name];
-  if (!contract) throw new Error(`${path}: holds no contract called ${name}`);
+  if (!contract) throw new Error(`${path}: contains no contract named ${name}`);
   return contract;
 }
 
@@ -126,11 +127,11 @@ function sources() {
   return found;
 }
 
-// Which variable begins at which bit of which slot, and what its type takes; without the numbers that solc gives to
-// the syntax tree, which change with every line.
+// Returns the slot, offset and type of each variable, without solc's numbers of syntax tree nodes, which
+// change with every line.
 function layout(path) {
   const { storage, types } = compile(path, ["storageLayout"]).storageLayout;
-  // Without solc's number of the declaration, which changes with every source that is compiled before it.
+  // Remove solc's number of the declaration, which changes with every source compiled before it.
   const plain = (name) => name.replace(/\)\d+(_|$)/g, ")");
   const members = ({ members: held }) => held?.map(({ label, slot, offset, type }) => [label, slot, offset, plain(type)]);
   return {

@@ -39,7 +39,7 @@ def main(api: str, node: str, *options: str) -> None:
 
 
 def find_reason(client: Client, node: str) -> tuple[str, str, str]:
-    """Return the reason and the words of the incidents behind the node's timeouts."""
+    """Return the reason and a text that names the incidents behind the node's timeouts."""
     explanation = client.explain(node)["explanation"]
     timeouts = [
         change

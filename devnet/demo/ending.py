@@ -95,7 +95,7 @@ class HotSetOnChain:
 
 @dataclass(frozen=True, slots=True)
 class BurstInApi:
-    """The incident that the API has of the application whose tasks all timed out.
+    """The incident that the API reports for the application whose tasks all timed out.
 
     `timeouts` is the number of its tasks that timed out, and `marked` the number of timeouts that
     the histories of the nodes mark with the incident.

@@ -1,6 +1,6 @@
 """Fetches proofs of nodes from the HTTP API, and verifies them in the EVM of the local chain.
 
-The library QoSProof verifies them there, in code that a contract of a consumer contains too.
+The library QoSProof verifies them there; consumer contracts contain the same code.
 """
 
 from dataclasses import dataclass

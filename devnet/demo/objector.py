@@ -1,8 +1,9 @@
 """Owners who object to the kickouts of their nodes, without ether for a transaction.
 
-Each owner signs typed data, as a wallet does, and posts it to the read API. The daemon brings the
-objection on the chain, and checks it. The check refutes the objection of the hopeless node. It
-supports the one of the node whose scores all come from one application, and the operator accepts.
+Each owner signs typed data, as a wallet does, and posts it to the read API. The daemon submits the
+objection on chain, and checks it. The check refutes the objection of the hopeless node. It
+supports the objection of the node whose scores all come from one application, and the operator
+accepts that one.
 """
 
 import subprocess
@@ -37,8 +38,8 @@ class ObjectionInApi:
     """The objection of a node, as the API showed it while the kickout was due.
 
     `expected` and `verdict` are results of the automatic check; `verdict` is None if the objection
-    was never on the chain. `refused` is why the API did not accept it. `is_accepted` is the answer
-    of the operator, or None without an answer. `is_accused` is set if the node was accused.
+    was never on chain. `refused` is why the API did not accept it. `is_accepted` is the answer of
+    the operator, or None without an answer. `is_accused` is set if the node was accused.
     """
 
     name: str
@@ -61,7 +62,7 @@ class ObjectionInApi:
         return self.expected is ObjectionVerdict.SUPPORTED
 
     def list_faults(self) -> list[str]:
-        """Return one line if the objection was not brought, or did not end as it should."""
+        """Return one line if the objection was not submitted, or did not end as it should."""
         subject = f"the objection of the node {self.name}"
         if self.refused is not None:
             return [f"{subject} was not accepted by the API: {self.refused}"]

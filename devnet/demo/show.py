@@ -169,7 +169,7 @@ class DemoShow:
         return [objector.outcome for objector in self._objectors]
 
     def _has_decisions(self) -> bool:
-        """Return whether every objection is decided that does not end with a kickout."""
+        """Return whether every objection that does not end with a kickout is decided."""
         return all(
             objection.is_decided for objection in self._list_objections() if objection.is_upheld
         )

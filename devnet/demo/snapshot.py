@@ -47,7 +47,7 @@ class SnapshotRow:
     score_count: int
     node_scores: NodeScores
     chain_score: str
-    # Whether the score of the node comes near the threshold of a kickout.
+    # Whether the node's score is near the kickout threshold.
     is_kickout_near: bool = False
     # State of each model download requested from the node in the last day.
     state_by_model: Mapping[str, str] = field(default_factory=dict)

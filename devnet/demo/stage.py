@@ -40,7 +40,7 @@ MODEL = "crynux-network/sdxl-turbo"
 # A local chain may be faster than the contract's minimum values allow a real one
 # (docs/explanation/kickouts.md#limits-in-the-contract).
 LIMITS = replace(DEFAULT_LIMITS, min_interval=0, veto_delay=120, kick_rounds=2)
-# Seconds between the scheduling and the execution of a change of the oracle's settings.
+# Seconds from scheduling to executing a change of the oracle's settings.
 TIMELOCK_DELAY = 600
 
 # Minimum fee and timeout of every kind of task: gwei, gwei per unit of size, seconds, seconds per
@@ -184,7 +184,7 @@ def _deploy_oracle(
     roles: DaemonRoles,
     played: tuple[Address, DemoSystem],
 ) -> tuple[Address, Address, Address]:
-    """Deploy a timelock, the oracle of which it is the admin, and the hot set of the oracle.
+    """Deploy a timelock, the oracle that it administers, and the oracle's hot set.
 
     The vetoer cancels operations of the timelock through the oracle, its only canceller.
     """

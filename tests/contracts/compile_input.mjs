@@ -1,5 +1,5 @@
-// node compile_input.mjs FILE: compiles a standard JSON input as a block explorer does, from nothing but the file, and
-// prints solc's output.
+// node compile_input.mjs FILE: compiles a standard JSON input from the file alone, as a block explorer does,
+// and prints solc's output.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";

@@ -323,7 +323,7 @@ def _format_extra_push_gas(case: str) -> str:
 
 
 def _compute_hot_set_gas(size: int) -> float:
-    """Return the gas of bringing every word into the hot set once."""
+    """Return the gas of writing every word to the hot set once."""
     if size < _MODULE_SIZES[0]:
         return ceil(size / 64) * _get_figure("words, 1000 nodes, run of 4")
     low, high = (

@@ -1,7 +1,7 @@
 """Includes code of the contracts in pages: `make reference`.
 
 A page marks the place with two comments, which name the file and the functions that are taken
-from it, with their comments. The code of a page is therefore that of a contract which the tests
+from it, with their comments. The code on a page therefore comes from a contract that the tests
 run.
 """
 

@@ -1,7 +1,8 @@
-// Leaves what `forge build` would leave of some contracts, by npm's solc: Halmos and Slither read that.
+// Writes the output that `forge build` would write for some contracts, with npm's solc, for Halmos and
+// Slither.
 //   node tests/contracts/audit/forge_output.mjs FOLDER [--code] SOURCE ...
-// With --code, FOLDER/out/File.sol/Contract.json with the code that abi/ has (its settings); without,
-// FOLDER/out/build-info alone, which has no code: a syntax tree takes a second, code half a minute.
+// With --code: FOLDER/out/File.sol/Contract.json with the same code as in abi/. Otherwise only
+// FOLDER/out/build-info, without code: syntax trees take a second, code takes half a minute.
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename, dirname, join } from "node:path";
@@ -19,7 +20,7 @@ const solc = createRequire(join(ROOT, "package.json"))("solc");
 const { settings } = JSON.parse(readFileSync(join(ROOT, "abi", "roots", "QoSRoots.json"), "utf8"));
 const sources = {};
 
-// Every source stands in the input, as forge has it: also those that are imported.
+// As with forge, the input contains every source, including imported ones.
 function read(path) {
   for (const place of [ROOT, join(ROOT, "node_modules")])
     try {

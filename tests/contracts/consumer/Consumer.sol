@@ -4,7 +4,7 @@ pragma solidity ^0.8.20;
 import {IKickTarget} from "@qos-oracle/contracts/IKickTarget.sol";
 import {IQoSOracle} from "@qos-oracle/contracts/IQoSOracle.sol";
 
-/// @dev Somebody else's project: what it takes from the package.
+/// @dev A third-party project: the parts of the package that it imports.
 contract Consumer {
     IQoSOracle public immutable ORACLE;
     IKickTarget public immutable TARGET;

@@ -4,7 +4,7 @@ pragma solidity ^0.8.20;
 import {IQoSRoots} from "@qos-oracle/contracts/roots/IQoSRoots.sol";
 import {NodeLeaf, QoSProof} from "@qos-oracle/contracts/roots/QoSProof.sol";
 
-/// @dev Somebody else's project, which reads scores by proof.
+/// @dev A third-party project that reads scores by proof.
 contract RootConsumer {
     using QoSProof for NodeLeaf;
 

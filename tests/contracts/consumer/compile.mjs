@@ -1,7 +1,9 @@
-// node compile.mjs PROJECT FILE ...: compiles files of a project; what they import lies in its node_modules.
-// Where OpenZeppelin is not there, the checkout's stands in for it. Prints the names of what was compiled.
-// node compile.mjs PROJECT --build FILE ...: prints the ABI and the bytecode of each contract of these files, by name.
-// node compile.mjs PROJECT --bytecode FILE ARTIFACT: compiles a file with an artifact's settings and prints its bytecode.
+// node compile.mjs PROJECT FILE ...: compiles files of a project, whose imports are in its node_modules. If
+// OpenZeppelin is missing there, the checkout's copy is used. Prints the names of the compiled contracts.
+// node compile.mjs PROJECT --build FILE ...: prints the ABI and the bytecode of each contract of these files,
+// by name.
+// node compile.mjs PROJECT --bytecode FILE ARTIFACT: compiles a file with an artifact's settings and prints its
+// bytecode.
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename, dirname, join } from "node:path";
@@ -9,7 +11,7 @@ import { fileURLToPath } from "node:url";
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "..");
 const solc = createRequire(join(ROOT, "package.json"))("solc");
-// What a project sets that is not ours: other than in contracts/build.mjs, the code is not compiled via Yul.
+// Settings of a third-party project: unlike in contracts/build.mjs, the code is not compiled via Yul.
 const SETTINGS = { evmVersion: "shanghai", optimizer: { enabled: true, runs: 200 } };
 const [project, ...rest] = process.argv.slice(2);
 const mode = rest[0].startsWith("--") ? rest.shift() : "";

@@ -1,4 +1,4 @@
-// Hardhat's own chain as tests/integration/clients/nodes.py starts it: no block without being told.
+// Hardhat's own chain, started by tests/integration/clients/nodes.py; it mines blocks only on request.
 module.exports = {
   // Nothing is compiled here: contracts come from abi/.
   solidity: { compilers: [] },
@@ -8,7 +8,7 @@ module.exports = {
       hardfork: "cancun",
       initialDate: new Date(Number(process.env.START_TIME) * 1000).toISOString(),
       blockGasLimit: Number(process.env.BLOCK_GAS),
-      // As the others do.
+      // As on the other clients' chains.
       allowBlocksWithSameTimestamp: true,
       mining: { auto: false, interval: 0, mempool: { order: "priority" } },
       accounts: { count: Number(process.env.ACCOUNTS) },

@@ -3,10 +3,11 @@ pragma solidity 0.8.37;
 
 import {Lanes} from "contracts/roots/core/Lanes.sol";
 
-/// @title What the arithmetic on sixteen lanes at once says is what a look at each lane says, for every word
-/// @dev A check holds for all arguments, or Halmos shows some for which it does not. Its sibling `check_refuted_` says
-/// a little less or more than is true, and must be refuted: a check that is true of nothing would pass with it.
-/// Conditions in loops are made of helpers of one instruction: `&&`, `||` and `?:` would fork the path at each lane.
+/// @title For every word, arithmetic on sixteen lanes at once gives the same result as a check of each lane
+/// @dev A check holds for all arguments, or Halmos shows a counterexample. Its sibling `check_refuted_`
+/// claims slightly less or more than is true and must be refuted, because a vacuous check would pass as well.
+/// Conditions in loops use helpers of one instruction: `&&`, `||` and `?:` would fork the path at
+/// each lane.
 contract LanesCheck {
     uint256 private constant MAX_STEP = 10_000;
 
@@ -38,7 +39,7 @@ contract LanesCheck {
         assert(Lanes.falls(previous, word, Lanes.inEvery(step)) == _fallen(previous, word, step + 1));
     }
 
-    /// @dev Twice the sum of one word: the count that a round keeps is of sums over words.
+    /// @dev Twice the sum of one word: a round counts sums over words.
     function check_total(uint256 word) external pure {
         if (Lanes.anyTooHigh(word)) return;
         uint256 tops = Lanes.open(word) >> Lanes.TOP_BIT;

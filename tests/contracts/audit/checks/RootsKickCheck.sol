@@ -5,9 +5,9 @@ import {NodeLeaf, QoSProof, RoundSummary} from "contracts/roots/QoSProof.sol";
 import {Limits} from "contracts/roots/core/RoundLimits.sol";
 import {AnyRoots} from "./AnyRoots.sol";
 
-/// @title A kickout is accused, executed and ended when it may be, from whatever state the oracle is in
-/// @dev A call that reverts is no counterexample: what is asserted is of those that went through. Hashes are any, so
-/// a leaf is in the root if the proof's hash equals it. `check_refuted_`: see LanesCheck.
+/// @title From any state of the oracle, a kickout is accused, executed and ended only when permitted
+/// @dev A call that reverts is no counterexample: assertions apply to successful calls. Hashes are arbitrary,
+/// so a leaf is in the root if the proof's hash equals it. `check_refuted_`: see LanesCheck.
 contract RootsKickCheck is AnyRoots {
     using QoSProof for NodeLeaf;
 

@@ -43,7 +43,7 @@ contract RootsLimitsCheck {
         assert(wanted.kickRounds < end.kickRounds || wanted.kickRounds == before.kickRounds);
     }
 
-    /// @dev Limits that the admin set beyond an end do not move further.
+    /// @dev Limits that the admin set beyond an end cannot be tightened further.
     function check_no_limit_moves_beyond_its_end(Limits memory before, Limits memory wanted, Limits memory end)
         external
         pure

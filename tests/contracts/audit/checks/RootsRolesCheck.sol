@@ -18,7 +18,7 @@ contract OneProposer {
     function cancel(bytes32) external {}
 }
 
-/// @title A vetoer cannot end the offer that replaces it, and an offer takes effect after its delay only
+/// @title A vetoer cannot withdraw the offer that replaces it, and an offer takes effect only after its delay
 /// @dev The contract itself has the role that a check is about. `check_refuted_`: see LanesCheck.
 contract RootsRolesCheck is AnyRoots {
     /// @dev The vetoer may be the pauser too, but neither a proposer nor the admin.
@@ -68,7 +68,7 @@ contract RootsRolesCheck is AnyRoots {
         vetoer = address(this);
         pauser = isPauser ? address(this) : address(0xbabe);
         (pendingVetoer, vetoerOfferedFrom) = (pending, from);
-        // The pending vetoer is somebody else.
+        // The pending vetoer is another account.
         if (pending == address(this)) revert();
     }
 
