@@ -29,6 +29,7 @@ from oracle.domain.fold.fold import Fold  # noqa: E402
 from oracle.domain.state import Node  # noqa: E402
 from oracle.queries.advice.advice_record import load_advice_record  # noqa: E402
 from oracle.queries.advice.node_advice import build_node_advice  # noqa: E402
+from oracle.queries.api.card_table import MAX_GROUPS  # noqa: E402
 from oracle.queries.api.draw_weights import find_weighting  # noqa: E402
 from oracle.queries.api.recent_draws import MAX_DRAWS  # noqa: E402
 from oracle.queries.api.source import ApiSnapshot, open_snapshot  # noqa: E402
@@ -122,6 +123,7 @@ def main() -> int:
                 lambda: snapshot.get_ranking().get_draw_weights(weighting)
             )
             draws_milliseconds = measure_milliseconds(snapshot.get_recent_draws)
+            cards_milliseconds = measure_milliseconds(snapshot.get_card_table)
             advice_milliseconds = min(
                 (measure_advice(snapshot) for _ in range(ROUNDS)), key=median
             )
@@ -145,6 +147,14 @@ def main() -> int:
             Outcome(
                 "advice: CPU time of the sum of all weights, once a block",
                 weights_milliseconds,
+                "ms",
+                None,
+                fold_milliseconds,
+                baseline_name,
+            ),
+            Outcome(
+                f"advice: CPU time of loading {MAX_GROUPS:,} groups of cards, once a block",
+                cards_milliseconds,
                 "ms",
                 None,
                 fold_milliseconds,

@@ -162,15 +162,19 @@ class CandidateEntry(TypedDict):
 
 
 class CardSpeed(TypedDict):
-    """The times of another card, compared with those of the node's card."""
+    """A card of the network, and its times compared with those of the node's card."""
 
     gpu: str
     vram: int | None
     """In GB; null if not known."""
-    time_ratio: str
-    """Median of its time divided by the time of the node's card, in one group."""
-    pairs: int
-    """Pairs of answers in shared groups, at least 30."""
+    nodes: int
+    """Members with this card."""
+    is_own: bool
+    """Whether the node has this card."""
+    shared_groups: int
+    """Groups among the newest 1,000 of the network that both cards answered."""
+    time_ratio: str | None
+    """Median of its time divided by the time of the node's card, over all pairs of answers in the shared groups; null if there are fewer than 30 of them, or if it is the node's own card."""
 
 
 class ContractKickout(TypedDict):
@@ -1736,7 +1740,13 @@ class WhatIf(TypedDict):
 
     groups: int
     """Groups that were ranked again."""
+    reliability: str
+    """Mean of H in the last 24 hours, or since the node's first event."""
+    reliability_now: str
+    """H at the block's time."""
     rows: list["WhatIfRow"]
+    cards: list["CardSpeed"]
+    """The cards of the members, those of the most members first, at most 50; `rows` has a row for each that has a `time_ratio`."""
     assumption: str
 
 
@@ -1750,10 +1760,13 @@ class WhatIfRow(TypedDict):
     mean_score: str
     """Mean of its task scores, in points."""
     qos: str
+    """With `reliability` in place of the present one; a timeout fewer raises it."""
     rank: int | None
-    """Rank by QoS, from 1."""
+    """Rank by this QoS among the members now, from 1."""
     chance: str | None
     """Its share of the weights of all available nodes: the chance of the next task that any of them may get; null if the policy has no such weights."""
+    fees_per_day: str | None
+    """Fees for as many tasks a day as now, in the token's smallest unit; null if the node was scored for less than an hour."""
 
 
 class WorkShare(TypedDict):

@@ -17,12 +17,15 @@ from oracle.daemon.startup import build_api_source
 from oracle.errors import InputError
 from oracle.queries.advice.advice_record import load_advice_record
 from oracle.queries.advice.advice_sentences import (
+    CARD_TITLES,
     LOSS_TITLES,
     WHAT_IF_TITLES,
     WORK_TITLES,
     describe_kickout_outlook,
+    explain_cards,
     explain_what_if,
     explain_work,
+    list_card_cells,
     list_loss_cells,
     list_what_if_cells,
     list_work_cells,
@@ -64,8 +67,13 @@ def _print_advice(advice: NodeAdvice, token: Token) -> None:
     typer.echo(describe_kickout_outlook(advice))
     if advice.what_if is not None:
         typer.echo()
-        print_table(WHAT_IF_TITLES, list_what_if_cells(advice.what_if), WHAT_IF_TITLES[:1])
+        cells = list_what_if_cells(advice.what_if, token)
+        print_table(WHAT_IF_TITLES, cells, WHAT_IF_TITLES[:1])
         typer.echo(explain_what_if(advice.what_if))
+        typer.echo()
+        card_cells = list_card_cells(advice.what_if, token)
+        print_table(CARD_TITLES, card_cells, CARD_TITLES[:1])
+        typer.echo(explain_cards(advice.what_if))
     if advice.work is not None:
         typer.echo()
         typer.echo(summarize_work(advice.work))

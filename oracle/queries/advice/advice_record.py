@@ -8,6 +8,7 @@ from oracle.domain.ids import TaskKey
 from oracle.domain.scoring.node_scores import count_scores
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import GroupMember, GroupResult, Node, Task
+from oracle.queries.api.node_history import find_first_time
 from oracle.queries.api.source import ApiSnapshot
 
 # Maximum number of changes of reliability; the effect of older ones has healed.
@@ -29,11 +30,13 @@ class AdviceRecord:
 
     `entries` are the scores that count. `scored_tasks` are those whose group is stored.
     `task_by_key` has the tasks of all members of these groups, with the fields that rank and pay
-    answers.
+    answers. `changes` are complete from the block time `known_since` on, which is that of the
+    node's first event, or of the first change that was loaded.
     """
 
     node: Node
     time: int
+    known_since: int
     rules: Rules
     entries: Sequence[ScoreEntry]
     scored_tasks: Sequence[ScoredTask]
@@ -47,16 +50,20 @@ def load_advice_record(snapshot: ApiSnapshot, node: Node) -> AdviceRecord:
     score_count = count_scores(node, cursor.time, rules)
     entries = uow.scores.list_for_node_up_to(node.address, cursor.number, score_count)
     groups = uow.results.list_closed_at([entry.at for entry in entries])
+    changes = uow.reliability.list_for_node(node.address, _MAX_CHANGES)
     return AdviceRecord(
         node=node,
         time=cursor.time,
+        known_since=changes[0].time
+        if len(changes) == _MAX_CHANGES
+        else find_first_time(uow, node.address, changes, cursor.time),
         rules=rules,
         entries=entries,
         scored_tasks=match_scored_tasks(entries, groups),
         task_by_key=uow.tasks.get_answer_times(
             {member.task for group in groups for member in group.members}
         ),
-        changes=uow.reliability.list_for_node(node.address, _MAX_CHANGES),
+        changes=changes,
     )
 
 

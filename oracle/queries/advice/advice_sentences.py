@@ -8,11 +8,14 @@ from collections.abc import Mapping
 
 from oracle.chain.profiles.profile import Token
 from oracle.domain.fixed_point import UNIT, format_decimal
+from oracle.queries.advice.card_speeds import MIN_SHARED_GROUPS, CardSpeed
 from oracle.queries.advice.kickout_outlook import KickoutState, format_kickout_outlook
 from oracle.queries.advice.node_advice import NodeAdvice
 from oracle.queries.advice.node_money import NodeMoney, RankLoss
 from oracle.queries.advice.what_if import WhatIf, WhatIfRow
 from oracle.queries.advice.work_share import MissedDraws, WorkShare
+from oracle.queries.api.card_table import MAX_GROUPS
+from oracle.queries.population import sanitize_name
 from oracle.queries.text.human_numbers import (
     capitalize_first,
     format_amount,
@@ -26,7 +29,8 @@ from oracle.queries.text.human_numbers import (
 )
 from oracle.systems.crynux.requirements import IneligibilityReason
 
-WHAT_IF_TITLES = ("if", "mean score", "QoS", "rank", "chance of a task")
+WHAT_IF_TITLES = ("if", "mean score", "QoS", "rank", "chance of a task", "earns a day")
+CARD_TITLES = ("GPU", "nodes", "shared tasks", "time", *WHAT_IF_TITLES[2:])
 LOSS_TITLES = ("place", "tasks", "lost")
 _NO_VALUE = "-"
 _CHANGES: Mapping[str, str] = {
@@ -73,47 +77,109 @@ def summarize_what_if(what_if: WhatIf) -> str:
     unchanged_row, *changed_rows = what_if.rows
     best_row = max(changed_rows, key=lambda row: row.qos)
     if best_row.qos <= unchanged_row.qos:
-        return "No change below would have raised its QoS."
-    change = capitalize_first(_format_change(best_row))
-    rank_text = "" if best_row.rank is None else f", rank {best_row.rank}"
+        return "No change below would raise its QoS."
+    ranks = (
+        ""
+        if best_row.rank is None or unchanged_row.rank is None
+        else f", and rank {best_row.rank} instead of {unchanged_row.rank}"
+    )
     return (
-        f"{change}: QoS {format_two_decimals(best_row.qos)} instead of "
-        f"{format_two_decimals(unchanged_row.qos)}{rank_text}."
+        f"{capitalize_first(_format_change(best_row))}: QoS {format_two_decimals(best_row.qos)} "
+        f"instead of {format_two_decimals(unchanged_row.qos)}{ranks}."
     )
 
 
-def list_what_if_cells(what_if: WhatIf) -> list[tuple[str, ...]]:
-    """Return the cells of each row, in the order of `WHAT_IF_TITLES`."""
-    return [_format_what_if_row(row) for row in what_if.rows]
+def list_what_if_cells(what_if: WhatIf, token: Token) -> list[tuple[str, ...]]:
+    """Return the cells of each change other than the card, in the order of `WHAT_IF_TITLES`."""
+    return [
+        (
+            _format_change(row),
+            format_two_decimals(row.mean_score),
+            *_format_standing(row, token),
+        )
+        for row in what_if.rows
+        if row.card is None
+    ]
+
+
+def list_card_cells(what_if: WhatIf, token: Token) -> list[tuple[str, ...]]:
+    """Return the cells of each card of the network, in the order of `CARD_TITLES`.
+
+    The card with the best QoS comes first. A card without a forecast has the reason in the column
+    of its time, and nothing behind it.
+    """
+    row_by_card = {_name_card(row.card): row for row in what_if.rows if row.card is not None}
+    as_it_is = what_if.rows[0]
+    rows = [
+        (card, as_it_is if card.is_own else row_by_card.get(_name_card(card)))
+        for card in what_if.cards
+    ]
+    rows.sort(key=lambda item: (item[1] is None, -(item[1].qos if item[1] is not None else 0)))
+    return [_format_card_row(card, row, token) for card, row in rows]
+
+
+def _format_card_row(card: CardSpeed, row: WhatIfRow | None, token: Token) -> tuple[str, ...]:
+    name = f"{_name_card(card)}{' (its own)' if card.is_own else ''}"
+    if row is None:
+        reason = f"too few shared tasks: {card.shared_groups} of at least {MIN_SHARED_GROUPS}"
+        cells = (name, str(card.nodes), str(card.shared_groups), reason)
+        return (*cells, *("" for _ in CARD_TITLES[len(cells) :]))
+    return (
+        name,
+        str(card.nodes),
+        _NO_VALUE if card.is_own else str(card.shared_groups),
+        format_percent(UNIT if card.time_ratio is None else card.time_ratio),
+        *_format_standing(row, token),
+    )
+
+
+def _name_card(card: CardSpeed) -> str:
+    return sanitize_name(card.gpu) + ("" if card.vram is None else f" with {card.vram} GB")
 
 
 def _format_change(row: WhatIfRow) -> str:
-    if row.card is None:
-        return _CHANGES[row.change]
-    memory = "" if row.card.vram is None else f" with {row.card.vram} GB"
-    return (
-        f"{row.card.gpu}{memory}, which takes {format_percent(row.card.time_ratio)} of its time "
-        f"({format_count(row.card.pairs, 'compared task')})"
-    )
+    return _CHANGES[row.change] if row.card is None else _name_card(row.card)
 
 
-def _format_what_if_row(row: WhatIfRow) -> tuple[str, ...]:
+def _format_standing(row: WhatIfRow, token: Token) -> tuple[str, ...]:
     return (
-        _format_change(row),
-        format_two_decimals(row.mean_score),
         format_two_decimals(row.qos),
         _NO_VALUE if row.rank is None else format_ordinal(row.rank),
         _NO_VALUE if row.chance is None else format_percent(row.chance),
+        _NO_VALUE if row.fees_per_day is None else _format_amount(row.fees_per_day, token),
     )
 
 
 def explain_what_if(what_if: WhatIf) -> str:
-    """Return the assumptions behind the rows."""
+    """Return the assumptions behind the rows, and how many groups they are computed from."""
     groups_text = capitalize_first(format_count(what_if.groups, "group"))
-    text = f"{what_if.assumption} {groups_text} could be ranked."
-    if any(row.card is not None for row in what_if.rows):
-        text += " Another card: the median of its times in groups that both cards shared."
-    return text
+    return (
+        f"{what_if.assumption} That mean is {format_two_decimals(what_if.reliability)}; now "
+        f"reliability is {format_two_decimals(what_if.reliability_now)}. {groups_text} could be "
+        "ranked."
+    )
+
+
+def explain_cards(what_if: WhatIf) -> str:
+    """Return how cards are compared, or why they cannot be."""
+    if not any(card.is_own for card in what_if.cards):
+        return "The GPU of this node is not known, so no other one can be compared with it."
+    return (
+        "Time: the median of the times of this GPU, divided by those of the node's GPU, in the "
+        f"tasks that both answered. Only the last {MAX_GROUPS:,} groups of the network count, "
+        f"and {MIN_SHARED_GROUPS} shared tasks are needed."
+    )
+
+
+def explain_no_what_if(advice: NodeAdvice) -> str | None:
+    """Return why a node has no what-if, or None for a node that is not a member."""
+    if advice.kickout_state == "no_member":
+        return None
+    if advice.kickout_state == "no_forecast":
+        return "Under these rules a score depends on all other nodes, so no change is predicted."
+    if advice.kickout_state == "no_score":
+        return "No task of this node was scored yet, so no change can be predicted."
+    return "None of its scored groups can be ranked again, so no change can be predicted."
 
 
 def summarize_work(work: WorkShare) -> str:

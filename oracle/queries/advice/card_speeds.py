@@ -1,67 +1,71 @@
 """How fast other cards answer, compared with a node's card in the groups that both shared."""
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator
 from statistics import median_low
 
 from pydantic import Field
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.ids import Address
-from oracle.domain.state import GroupMember, Node
-from oracle.queries.advice.advice_record import AdviceRecord
 from oracle.queries.answers import ApiModel, FixedPoint
+from oracle.queries.api.card_table import Card, CardTable
 
-# Minimum number of pairs for a ratio.
-MIN_PAIRS = 30
+# Minimum number of shared groups for a ratio.
+MIN_SHARED_GROUPS = 30
+# Cards that an answer lists; those of the most members.
+MAX_CARDS = 50
 
 
 class CardSpeed(ApiModel):
-    """The times of another card, compared with those of the node's card."""
+    """A card of the network, and its times compared with those of the node's card."""
 
     gpu: str
     vram: int | None = Field(description="In GB; null if not known.")
-    time_ratio: FixedPoint = Field(
-        description="Median of its time divided by the time of the node's card, in one group."
+    nodes: int = Field(description="Members with this card.")
+    is_own: bool = Field(description="Whether the node has this card.")
+    shared_groups: int = Field(
+        description="Groups among the newest 1,000 of the network that both cards answered."
     )
-    pairs: int = Field(description="Pairs of answers in shared groups, at least 30.")
+    time_ratio: FixedPoint | None = Field(
+        description=(
+            "Median of its time divided by the time of the node's card, over all pairs of answers "
+            "in the shared groups; null if there are fewer than 30 of them, or if it is the "
+            "node's own card."
+        )
+    )
 
 
-Card = tuple[str, int | None]
+def list_card_speeds(own_card: Card | None, table: CardTable) -> list[CardSpeed]:
+    """Return the cards of the members, those of the most members first."""
+    cards = sorted(
+        table.nodes_by_card.items(), key=lambda item: (-item[1], item[0].gpu, item[0].vram or 0)
+    )
+    return [_build_card_speed(card, nodes, own_card, table) for card, nodes in cards[:MAX_CARDS]]
 
 
-def list_card_speeds(record: AdviceRecord, nodes: Mapping[Address, Node]) -> list[CardSpeed]:
-    """Return the cards that shared enough groups with the node's card, fastest first.
-
-    The groups are those of the scores that count. Every member with the node's card is compared
-    with every member with another card; cards are those of the cursor's block.
-    """
-    own_card = _get_card(record.node)
-    ratios_by_card: dict[Card, list[int]] = defaultdict(list)
-    for scored_task in record.scored_tasks if own_card is not None else ():
-        times = [
-            (card, member.elapsed)
-            for member in scored_task.group.members
-            if (card := _find_member_card(member, nodes)) is not None and member.elapsed
-        ]
-        own_times = [elapsed for card, elapsed in times if card == own_card]
-        for card, elapsed in times:
-            if card != own_card:
-                ratios_by_card[card] += [elapsed * UNIT // own_time for own_time in own_times]
-    speeds = [
-        CardSpeed(gpu=gpu, vram=vram, time_ratio=median_low(ratios), pairs=len(ratios))
-        for (gpu, vram), ratios in ratios_by_card.items()
-        if len(ratios) >= MIN_PAIRS
-    ]
-    return sorted(speeds, key=lambda speed: (speed.time_ratio, speed.gpu, speed.vram or 0))
+def _build_card_speed(
+    card: Card, nodes: int, own_card: Card | None, table: CardTable
+) -> CardSpeed:
+    ratios_by_group = (
+        [] if own_card in {None, card} else list(_iterate_ratios(own_card, card, table))
+    )
+    ratios = [ratio for ratios_of_group in ratios_by_group for ratio in ratios_of_group]
+    has_enough = len(ratios_by_group) >= MIN_SHARED_GROUPS
+    return CardSpeed(
+        gpu=card.gpu,
+        vram=card.vram,
+        nodes=nodes,
+        is_own=card == own_card,
+        shared_groups=len(ratios_by_group),
+        time_ratio=median_low(ratios) if has_enough else None,
+    )
 
 
-def _find_member_card(member: GroupMember, nodes: Mapping[Address, Node]) -> Card | None:
-    """Return the card of a member that was ranked, or None."""
-    if member.rank is None or member.node is None or member.node not in nodes:
-        return None
-    return _get_card(nodes[member.node])
-
-
-def _get_card(node: Node) -> Card | None:
-    return None if node.gpu_name is None else (node.gpu_name, node.gpu_vram)
+def _iterate_ratios(own_card: Card | None, card: Card, table: CardTable) -> Iterator[list[int]]:
+    """Yield the ratios of all pairs of answers of each group that both cards answered."""
+    for times_by_card in table.times_by_group:
+        if own_card is not None and own_card in times_by_card and card in times_by_card:
+            yield [
+                elapsed * UNIT // own_time
+                for elapsed in times_by_card[card]
+                for own_time in times_by_card[own_card]
+            ]

@@ -5,7 +5,6 @@ The advice is computed on demand from the node's rows (docs/reference/read-api.m
 
 from pydantic import Field
 
-from oracle.domain.fixed_point import UNIT
 from oracle.domain.state import Membership, Node
 from oracle.indexer.kickout_reviews import load_kickout_review
 from oracle.queries.advice.advice_record import AdviceRecord
@@ -20,6 +19,7 @@ from oracle.queries.advice.node_money import NodeMoney, build_node_money
 from oracle.queries.advice.what_if import StandingSource, WhatIf, build_what_if
 from oracle.queries.advice.work_share import WorkShare, build_work_share
 from oracle.queries.answers import AddressText, Answer
+from oracle.queries.api.card_table import get_card
 from oracle.queries.api.draw_weights import find_weighting, is_available
 from oracle.queries.api.source import ApiSnapshot
 
@@ -53,23 +53,26 @@ def build_node_advice(snapshot: ApiSnapshot, record: AdviceRecord) -> NodeAdvice
     is_member = node.membership is Membership.MEMBER
     outlook = build_kickout_outlook(node, time, rules, record.entries)
     kickout_state = classify_kickout(node, time, rules, outlook)
+    money = build_node_money(record)
     return NodeAdvice(
         as_of=snapshot.as_of,
         node=node.address,
         kickout_state=kickout_state,
         kickout=outlook,
         hold_reason=_find_hold_reason(snapshot, node) if kickout_state == "due" else None,
-        what_if=_build_what_if(snapshot, record) if is_member else None,
+        what_if=_build_what_if(snapshot, record, money) if is_member else None,
         work=build_work_share(snapshot, record),
-        money=build_node_money(record),
+        money=money,
     )
 
 
-def _build_what_if(snapshot: ApiSnapshot, record: AdviceRecord) -> WhatIf | None:
-    """Return the what-if of a member, with the fastest card among those that are faster."""
-    card_speeds = list_card_speeds(record, snapshot.get_ranking().nodes)
-    faster_card = next((speed for speed in card_speeds if speed.time_ratio < UNIT), None)
-    return build_what_if(record, _build_standing(snapshot, record.node), faster_card)
+def _build_what_if(snapshot: ApiSnapshot, record: AdviceRecord, money: NodeMoney) -> WhatIf | None:
+    return build_what_if(
+        record,
+        _build_standing(snapshot, record.node),
+        list_card_speeds(get_card(record.node), snapshot.get_card_table()),
+        None if money.per_day is None else money.seconds,
+    )
 
 
 def _find_hold_reason(snapshot: ApiSnapshot, node: Node) -> str | None:
@@ -85,10 +88,18 @@ def _build_standing(snapshot: ApiSnapshot, node: Node) -> StandingSource:
     ranking, rules = snapshot.get_ranking(), snapshot.source.archive.rules
     time, weighting = snapshot.cursor.time, find_weighting(rules, snapshot.source.dispatch)
 
+    own_qos = ranking.compute_qos(node)
+
+    def find_rank(qos: int) -> int | None:
+        rank = ranking.find_rank_by_qos(node.address, qos)
+        # The node itself is in the ranking, and is not one of the others.
+        is_lower = own_qos is not None and own_qos > qos
+        return None if rank is None else rank - is_lower
+
     def compute_chance(qos: int) -> int | None:
         if weighting is None:
             return None
-        counted_qos = ranking.compute_qos(node) if is_available(node, time, rules) else None
+        counted_qos = own_qos if is_available(node, time, rules) else None
         return ranking.get_draw_weights(weighting).compute_chance(node.stake, qos, counted_qos)
 
-    return StandingSource(lambda qos: ranking.find_rank_by_qos(node.address, qos), compute_chance)
+    return StandingSource(find_rank, compute_chance)

@@ -1,31 +1,31 @@
 """What a node's scores would be with other times, by its own last groups ranked again."""
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
 
 from oracle.domain.fixed_point import UNIT, multiply_fixed_point
-from oracle.domain.fold.working_set import FALL_CAUSES, ReliabilityCause, ReliabilityChange
-from oracle.domain.scoring.group_ranking import get_rank_score
-from oracle.domain.scoring.node_scores import (
-    boost_reliability,
-    compute_pool_mean,
-    compute_reliability,
-    heal_reliability,
-    penalize_reliability,
-)
+from oracle.domain.fold.working_set import FALL_CAUSES, ReliabilityChange
+from oracle.domain.ids import TaskKey
+from oracle.domain.scoring.group_ranking import get_rank_score, split_group_fee
+from oracle.domain.scoring.node_scores import compute_pool_mean, compute_reliability
 from oracle.domain.scoring.rules import Rules
+from oracle.domain.state import GroupMember, Task
 from oracle.queries.advice.advice_record import AdviceRecord, ScoredTask
 from oracle.queries.advice.card_speeds import CardSpeed
 from oracle.queries.advice.group_replay import rank_with_times, restore_ranked_tasks
-from oracle.queries.answers import ApiModel, FixedPoint
+from oracle.queries.advice.mean_reliability import compute_mean_reliability
+from oracle.queries.answers import ApiModel, FixedPoint, Integer
 
 # A node that is 20 % faster needs four fifths of the time.
 _FASTER_RATIO = 4 * UNIT // 5
+_DAY_SECONDS = 86_400
 _ASSUMPTION = (
-    "Its last groups, ranked again by the rules in force; the other nodes stay as they were."
+    "Its last groups, ranked again by the rules in force; the other nodes and its number of tasks "
+    "stay as they are. Reliability is its mean of the last 24 hours."
 )
 
 
@@ -43,12 +43,20 @@ class WhatIfRow(ApiModel):
     )
     card: CardSpeed | None = Field(default=None, description="The card of `another_card`.")
     mean_score: FixedPoint = Field(description="Mean of its task scores, in points.")
-    qos: FixedPoint
-    rank: int | None = Field(description="Rank by QoS, from 1.")
+    qos: FixedPoint = Field(
+        description="With `reliability` in place of the present one; a timeout fewer raises it."
+    )
+    rank: int | None = Field(description="Rank by this QoS among the members now, from 1.")
     chance: FixedPoint | None = Field(
         description=(
             "Its share of the weights of all available nodes: the chance of the next task that "
             "any of them may get; null if the policy has no such weights."
+        )
+    )
+    fees_per_day: Integer | None = Field(
+        description=(
+            "Fees for as many tasks a day as now, in the token's smallest unit; null if the node "
+            "was scored for less than an hour."
         )
     )
 
@@ -57,7 +65,17 @@ class WhatIf(ApiModel):
     """The standing of a node as it is, and after single changes."""
 
     groups: int = Field(description="Groups that were ranked again.")
+    reliability: FixedPoint = Field(
+        description="Mean of H in the last 24 hours, or since the node's first event."
+    )
+    reliability_now: FixedPoint = Field(description="H at the block's time.")
     rows: list[WhatIfRow]
+    cards: list[CardSpeed] = Field(
+        description=(
+            "The cards of the members, those of the most members first, at most 50; `rows` has a "
+            "row for each that has a `time_ratio`."
+        )
+    )
     assumption: str = _ASSUMPTION
 
 
@@ -70,113 +88,137 @@ class StandingSource:
 
 
 def build_what_if(
-    record: AdviceRecord, standing: StandingSource, card: CardSpeed | None = None
+    record: AdviceRecord,
+    standing: StandingSource,
+    cards: Sequence[CardSpeed] = (),
+    seconds: int | None = None,
 ) -> WhatIf | None:
     """Return the what-if of a node, or None if none of its groups can be ranked again.
 
-    `card` is another card to compare with, if one is known. Under rules that replace pools
+    `cards` are the cards of the network. `seconds` is the time in which the node earned the fees
+    of its scored tasks, or None if the fees per day are not known. Under rules that replace pools
     (relay), the result is None while the pool is not made of the stored scores.
     """
-    scores = bytes(entry.score for entry in record.entries)
-    if not scores or scores != record.node.pool or record.rules.legacy is not None:
+    pool = bytes(entry.score for entry in record.entries)
+    if not pool or pool != record.node.pool or record.rules.legacy is not None:
         return None
-    ratios = [_FASTER_RATIO, *([] if card is None else [card.time_ratio])]
-    scores_by_ratio = _compute_scores_with_times(record, ratios)
-    if scores_by_ratio is None:
+    other_cards = [card for card in cards if card.time_ratio is not None]
+    ratios = [_FASTER_RATIO, *(card.time_ratio or 0 for card in other_cards)]
+    replay = _replay_groups(record, ratios)
+    if replay is None:
         return None
-    group_count, (faster_scores, *card_scores) = scores_by_ratio
-    reliability = compute_reliability(record.node, record.time, record.rules)
-    rows = [_build_row("as_it_is", scores, reliability, record, standing)]
+    group_count, (faster, *with_cards) = replay
+    reliability = compute_mean_reliability(record)
+
+    def build_row(
+        change: Change, result: tuple[bytes, int], mean_reliability: int, card: CardSpeed | None
+    ) -> WhatIfRow:
+        scores, earned = result
+        qos = multiply_fixed_point(compute_pool_mean(scores, None, record.rules), mean_reliability)
+        return WhatIfRow(
+            change=change,
+            card=card,
+            mean_score=sum(scores) * UNIT // len(scores),
+            qos=qos,
+            rank=standing.find_rank(qos),
+            chance=standing.compute_chance(qos),
+            fees_per_day=None if seconds is None else earned * _DAY_SECONDS // seconds,
+        )
+
+    rows = [build_row("as_it_is", (pool, _sum_fees(record)), reliability, None)]
     timeout_index = _find_last_timeout(record.changes)
     if timeout_index is not None:
-        rows.append(
-            _build_row(
-                "one_timeout_fewer",
-                _compute_scores_without_timeout(record, record.changes[timeout_index]),
-                compute_reliability_without(record, timeout_index),
-                record,
-                standing,
-            )
-        )
-    rows.append(_build_row("faster", faster_scores, reliability, record, standing))
-    for other_scores in card_scores:
-        row = _build_row("another_card", other_scores, reliability, record, standing)
-        rows.append(row.model_copy(update={"card": card}))
-    return WhatIf(groups=group_count, rows=rows)
-
-
-def compute_reliability_without(record: AdviceRecord, index: int) -> int:
-    """Return H as of the record if the change with this index had not happened.
-
-    The later changes are applied again. A success that found H = 1 is not stored, and would have
-    found H = 1 again.
-    """
-    rules, omitted_change = record.rules, record.changes[index]
-    changes = [
-        change
-        for change in record.changes
-        if change.cause is not ReliabilityCause.TIMEOUT_VOID and change is not omitted_change
+        answered = _replay_without_timeout(record, record.changes[timeout_index])
+        without = compute_mean_reliability(record, timeout_index)
+        rows.append(build_row("one_timeout_fewer", answered, without, None))
+    rows.append(build_row("faster", faster, reliability, None))
+    rows += [
+        build_row("another_card", result, reliability, card)
+        for result, card in zip(with_cards, other_cards, strict=True)
     ]
-    earlier = [change for change in changes if change.at < omitted_change.at]
-    base, since = (
-        (earlier[-1].after, earlier[-1].time)
-        if earlier
-        else (omitted_change.before, omitted_change.time)
-    )
-    for change in changes[len(earlier) :]:
-        reliability = heal_reliability(base, since, change.time, rules)
-        if change.cause is ReliabilityCause.JOINED:
-            base = change.after
-        elif change.cause in FALL_CAUSES:
-            base = penalize_reliability(reliability, rules)
-        else:
-            base = boost_reliability(reliability, rules)
-        since = change.time
-    return heal_reliability(base, since, record.time, rules)
-
-
-def _build_row(
-    change: Change,
-    scores: bytes,
-    reliability: int,
-    record: AdviceRecord,
-    standing: StandingSource,
-) -> WhatIfRow:
-    qos = multiply_fixed_point(compute_pool_mean(scores, None, record.rules), reliability)
-    return WhatIfRow(
-        change=change,
-        mean_score=sum(scores) * UNIT // len(scores),
-        qos=qos,
-        rank=standing.find_rank(qos),
-        chance=standing.compute_chance(qos),
+    return WhatIf(
+        groups=group_count,
+        reliability=reliability,
+        reliability_now=compute_reliability(record.node, record.time, record.rules),
+        rows=rows,
+        cards=list(cards),
     )
 
 
-def _compute_scores_with_times(
+def _replay_groups(
     record: AdviceRecord, ratios: Sequence[int]
-) -> tuple[int, list[bytes]] | None:
-    """Return the scores if the node's times were multiplied by each ratio, in units of 10^-18.
+) -> tuple[int, list[tuple[bytes, int]]] | None:
+    """Return scores and fees if the node's times were multiplied by each ratio.
 
-    The first value is the number of groups that could be ranked again; the scores of the other
-    groups stay as they are. The result is None if there is no such group.
+    Ratios are in units of 10^-18. The first value is the number of groups that could be ranked
+    again; scores and fees of the other groups stay as they are. The result is None if there is no
+    such group.
     """
     group_count = 0
     scores_by_ratio = [bytearray(entry.score for entry in record.entries) for _ in ratios]
+    earned = _sum_fees(record)
+    earned_by_ratio = [earned for _ in ratios]
     index_by_seq = {entry.seq: index for index, entry in enumerate(record.entries)}
     for scored_task in record.scored_tasks:
-        entry, group = scored_task.entry, scored_task.group
-        ranked_tasks = restore_ranked_tasks(group, record.task_by_key, record.rules)
+        ranked_tasks = restore_ranked_tasks(scored_task.group, record.task_by_key, record.rules)
         if ranked_tasks is None:
             continue
         group_count += 1
         elapsed = scored_task.member.elapsed
         if scored_task.member.rank is None or elapsed is None:
             continue
-        for ratio, scores in zip(ratios, scores_by_ratio, strict=True):
-            elapsed_by_task = {entry.task: elapsed * ratio // UNIT}
-            members = rank_with_times(group, ranked_tasks, record.rules, elapsed_by_task)
-            scores[index_by_seq[entry.seq]] = members[entry.task].score or 0
-    return (group_count, list(map(bytes, scores_by_ratio))) if group_count else None
+        rank_again = _cache_by_order(record, scored_task, ranked_tasks)
+        fee_before = _get_fee_share(record, scored_task)
+        for index, ratio in enumerate(ratios):
+            new_score, new_fee = rank_again(elapsed * ratio // UNIT)
+            scores_by_ratio[index][index_by_seq[scored_task.entry.seq]] = new_score
+            earned_by_ratio[index] += new_fee - fee_before
+    results = zip(map(bytes, scores_by_ratio), earned_by_ratio, strict=True)
+    return (group_count, list(results)) if group_count else None
+
+
+def _cache_by_order(
+    record: AdviceRecord, scored_task: ScoredTask, ranked_tasks: Mapping[TaskKey, Task]
+) -> Callable[[int], tuple[int, int]]:
+    """Return a function from the node's time in seconds to its score and fee in this group.
+
+    Ranks depend only on the order of the times, so times in the same order are ranked once.
+    """
+    key, group = scored_task.entry.task, scored_task.group
+    other_times = sorted(
+        member.elapsed or 0
+        for member in group.members
+        if member.rank is not None and member.task != key
+    )
+    result_by_order: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def rank_again(elapsed: int) -> tuple[int, int]:
+        order = bisect_left(other_times, elapsed), bisect_right(other_times, elapsed)
+        if order not in result_by_order:
+            members = rank_with_times(group, ranked_tasks, record.rules, {key: elapsed})
+            new_fee = _get_fee_share(record, scored_task, list(members.values()))
+            result_by_order[order] = members[key].score or 0, new_fee
+        return result_by_order[order]
+
+    return rank_again
+
+
+def _sum_fees(record: AdviceRecord) -> int:
+    return sum(_get_fee_share(record, scored_task) for scored_task in record.scored_tasks)
+
+
+def _get_fee_share(
+    record: AdviceRecord, scored_task: ScoredTask, members: Sequence[GroupMember] | None = None
+) -> int:
+    """Return the node's share of a group's fee, or 0 if the fee is not result_by_order.
+
+    `members` are the members of the group with other scores.
+    """
+    key = scored_task.entry.task
+    task = record.task_by_key.get(key)
+    if task is None or task.fee is None:
+        return 0
+    return split_group_fee(task.fee, members or scored_task.group.members)[key]
 
 
 def _find_last_timeout(changes: Sequence[ReliabilityChange]) -> int | None:
@@ -187,14 +229,22 @@ def _find_last_timeout(changes: Sequence[ReliabilityChange]) -> int | None:
     )
 
 
-def _compute_scores_without_timeout(record: AdviceRecord, timeout: ReliabilityChange) -> bytes:
-    """Return the scores if the task that timed out had been answered last in its group."""
-    last_place_scores = {
-        scored_task.entry.seq: compute_last_place_score(scored_task, record.rules)
-        for scored_task in record.scored_tasks
-        if scored_task.entry.task == timeout.task and scored_task.entry.rank is None
-    }
-    return bytes(last_place_scores.get(entry.seq, entry.score) for entry in record.entries)
+def _replay_without_timeout(record: AdviceRecord, timeout: ReliabilityChange) -> tuple[bytes, int]:
+    """Return scores and fees if the task that timed out had been answered last in its group."""
+    scores, earned = [entry.score for entry in record.entries], _sum_fees(record)
+    index_by_seq = {entry.seq: index for index, entry in enumerate(record.entries)}
+    for scored_task in record.scored_tasks:
+        entry = scored_task.entry
+        if entry.task == timeout.task and entry.rank is None:
+            new_score = compute_last_place_score(scored_task, record.rules)
+            members = [
+                member._replace(score=new_score) if member.task == entry.task else member
+                for member in scored_task.group.members
+            ]
+            scores[index_by_seq[entry.seq]] = new_score
+            earned += _get_fee_share(record, scored_task, members)
+            earned -= _get_fee_share(record, scored_task)
+    return bytes(scores), earned
 
 
 def compute_last_place_score(scored_task: ScoredTask, rules: Rules) -> int:

@@ -110,7 +110,7 @@ def build_node_history(
         snapshot.cursor.time, snapshot.cursor.time if query.last is None else query.last
     )
     changes = snapshot.uow.reliability.list_for_node(address, 1 << 31)
-    known_since = _find_first_time(snapshot.uow, address, changes, end_time)
+    known_since = find_first_time(snapshot.uow, address, changes, end_time)
     start_time = (
         max(known_since, end_time - MAX_SPAN_SECONDS) if query.first is None else query.first
     )
@@ -169,7 +169,7 @@ def _build_row(point: HistoryPoint) -> tuple[int, str, str, str]:
     )
 
 
-def _find_first_time(
+def find_first_time(
     uow: UnitOfWork, address: Address, changes: list[ReliabilityChange], default_time: int
 ) -> int:
     """Return the time of a node's first stored event, or `default_time` if that is earlier."""

@@ -17,6 +17,7 @@ from oracle.indexer.rules_binding import check_bound_rules
 from oracle.kickouts.objection_intake import ObjectionIntake
 from oracle.notify.subscriptions import SubscriptionIntake
 from oracle.queries.answers import AsOf, LogPlace, build_as_of, load_event_sources
+from oracle.queries.api.card_table import CardTable, CardTableCache
 from oracle.queries.api.network_timeline import TimelineCache
 from oracle.queries.api.node_order import NodeRanking, NodeRankingCache
 from oracle.queries.api.recent_draws import RecentDraw, RecentDrawCache
@@ -68,6 +69,7 @@ class ApiSource:
     explorer: str | None = None
     leaves: LeafCache = field(default_factory=LeafCache)
     draws: RecentDrawCache = field(default_factory=RecentDrawCache)
+    cards: CardTableCache = field(default_factory=CardTableCache)
     timelines: TimelineCache = field(default_factory=TimelineCache)
     objection_intake: ObjectionIntake | None = None
     subscriptions: SubscriptionIntake | None = None
@@ -108,6 +110,10 @@ class ApiSnapshot:
     def get_recent_draws(self) -> list[RecentDraw]:
         """Return the newest draws as of the cursor, oldest first."""
         return self.source.draws.load_draws(self.uow, self.cursor)
+
+    def get_card_table(self) -> CardTable:
+        """Return the cards of the members and their times in the newest groups."""
+        return self.source.cards.load_table(self.uow, self.cursor, self.get_ranking().nodes)
 
     def find_block_time(self, position: Position) -> int | None:
         """Return the block time of an event, or None if neither header nor logs are stored."""

@@ -129,6 +129,40 @@ class GroupResultRepository:
         keys = [tuple(position) for position in positions]
         return self._select_results(tuple_(*_RESULT_POSITION).in_(keys)) if keys else []
 
+    def list_newest_times(self, limit: int) -> list[list[tuple[Address, int]]]:
+        """Return the node and the seconds of each ranked answer of the newest scored groups.
+
+        The newest of up to `limit` groups comes first. Answers in less than a second are left out.
+        """
+        newest = (
+            select(*_RESULT_POSITION)
+            .where(group_result.c.scored)
+            .order_by(*(column.desc() for column in _RESULT_POSITION))
+            .limit(limit)
+            .subquery()
+        )
+        positions = [newest.c[name] for name in Position._fields]
+        is_member = and_(
+            *(
+                position == member_column
+                for position, member_column in zip(positions, _MEMBER_POSITION, strict=True)
+            )
+        )
+        rows = self._connection.execute(
+            select(*positions, group_member.c.node, group_member.c.elapsed)
+            .join_from(newest, group_member, is_member)
+            .where(
+                group_member.c.rank.is_not(None),
+                group_member.c.node.is_not(None),
+                group_member.c.elapsed > 0,
+            )
+            .order_by(*(position.desc() for position in positions))
+        )
+        return [
+            [(Address(encode_hex(node)), elapsed) for *_, node, elapsed in group_rows]
+            for _, group_rows in groupby(rows, key=itemgetter(slice(len(positions))))
+        ]
+
     def list_outvoted(
         self, first_block: int, last_block: int, limit: int | None = None
     ) -> list[GroupResult]:

@@ -33,11 +33,15 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 from oracle.queries.advice.advice_record import load_advice_record
 from oracle.queries.advice.advice_sentences import (
+    CARD_TITLES,
     LOSS_TITLES,
     WHAT_IF_TITLES,
     WORK_TITLES,
+    explain_cards,
+    explain_no_what_if,
     explain_what_if,
     explain_work,
+    list_card_cells,
     list_loss_cells,
     list_what_if_cells,
     list_work_cells,
@@ -253,9 +257,13 @@ def build_advice_values(advice: NodeAdvice, token: Token) -> dict[str, Any]:
         else {
             "summary": summarize_what_if(what_if),
             "titles": WHAT_IF_TITLES,
-            "cells": list_what_if_cells(what_if),
+            "cells": list_what_if_cells(what_if, token),
             "assumption": explain_what_if(what_if),
+            "card_titles": CARD_TITLES,
+            "card_cells": list_card_cells(what_if, token),
+            "cards": explain_cards(what_if),
         },
+        "no_what_if": None if what_if is not None else explain_no_what_if(advice),
         "work": None
         if work is None
         else {

@@ -37,6 +37,7 @@ def record_of(history: History, name: str = "A", rules: Rules = CRYNUX) -> Advic
     return AdviceRecord(
         node=fold.ledger.nodes[node_address(name)],
         time=history.time,
+        known_since=min((event.time for event in history.events), default=0),
         rules=rules,
         entries=entries[-rules.pool_size :],
         scored_tasks=[

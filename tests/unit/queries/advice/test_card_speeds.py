@@ -1,54 +1,89 @@
-"""Another card is compared by the groups that both cards shared, from 30 pairs on."""
+"""Every GPU of the network is compared with the node's by the groups that both shared."""
 
 import pytest
 
+from oracle.chain.profiles.profile import Token
 from oracle.domain.fixed_point import UNIT
-from oracle.queries.advice.advice_sentences import explain_what_if, list_what_if_cells
-from oracle.queries.advice.card_speeds import MIN_PAIRS, CardSpeed, list_card_speeds
+from oracle.queries.advice.advice_sentences import list_card_cells
+from oracle.queries.advice.card_speeds import (
+    MIN_SHARED_GROUPS,
+    CardSpeed,
+    list_card_speeds,
+)
 from oracle.queries.advice.what_if import StandingSource, build_what_if
-from tests.support.histories import History, fold_history
-from tests.unit.queries.advice.records import race, record_of
+from oracle.queries.api.card_table import build_card_table, get_card
+from tests.support.histories import History, fold_history, node_address
+from tests.unit.queries.advice.records import FEE, race, record_of
 
 NOWHERE = StandingSource(lambda _qos: None, lambda _qos: None)
 SLOW, FAST = {"gpu_name": "RTX 3060", "gpu_vram": 12}, {"gpu_name": "RTX 4090", "gpu_vram": 24}
 
 
 def shared_groups(number: int, fast_seconds: int | None = 10) -> History:
-    """A and B have the same card and take 20 and 40 s, C has a faster one."""
+    """A and B have the same card and take 20 and 40 s, C a faster one; D has run no task."""
     history = History().joins("A", "B", **SLOW).joins("C", **FAST)
     for index in range(number):
         race(history, str(index), {"A": 20, "B": 40, "C": fast_seconds})
-    return history
+    return history.joins("D", gpu_name="H100", gpu_vram=80)
 
 
-def speeds_after(history: History) -> list[CardSpeed]:
-    fold, _ = fold_history(history)
-    return list_card_speeds(record_of(history), fold.ledger.nodes)
+def speeds_after(history: History, name: str = "A") -> dict[str, CardSpeed]:
+    fold, changes = fold_history(history)
+    answers = [
+        [
+            (member.node, member.elapsed)
+            for member in result.members
+            if member.rank is not None and member.node is not None and member.elapsed
+        ]
+        for result in changes.results
+    ]
+    table = build_card_table(answers, fold.ledger.nodes)
+    own_card = get_card(fold.ledger.nodes[node_address(name)])
+    return {speed.gpu: speed for speed in list_card_speeds(own_card, table)}
 
 
-def test_ratio_is_the_median_of_all_pairs_of_the_two_cards():
+def test_every_card_of_a_member_is_listed_with_its_shared_groups():
+    speeds = speeds_after(shared_groups(MIN_SHARED_GROUPS))
+    assert {gpu: (speed.nodes, speed.shared_groups) for gpu, speed in speeds.items()} == {
+        "RTX 3060": (2, 0),
+        "RTX 4090": (1, MIN_SHARED_GROUPS),
+        "H100": (1, 0),
+    }
     # Half of the pairs have the ratio 10/20, the other half 10/40.
-    (speed,) = speeds_after(shared_groups(15))
-    assert (speed.gpu, speed.vram, speed.pairs) == ("RTX 4090", 24, 30)
-    assert speed.time_ratio == UNIT // 4
+    assert speeds["RTX 4090"].time_ratio == UNIT // 4
+    assert [speed.is_own for speed in speeds.values()] == [True, False, False]
 
 
-@pytest.mark.parametrize(("groups", "fast_seconds"), [(MIN_PAIRS // 2 - 1, 10), (MIN_PAIRS, None)])
-def test_too_few_pairs_give_no_ratio(groups, fast_seconds):
-    assert speeds_after(shared_groups(groups, fast_seconds)) == []
+@pytest.mark.parametrize(
+    ("groups", "fast_seconds"), [(MIN_SHARED_GROUPS - 1, 10), (MIN_SHARED_GROUPS, None)]
+)
+def test_too_few_shared_groups_give_no_ratio(groups, fast_seconds):
+    speeds = speeds_after(shared_groups(groups, fast_seconds))
+    assert [speed.time_ratio for speed in speeds.values()] == [None, None, None]
 
 
-def test_what_if_ranks_the_groups_again_with_the_times_of_the_other_card():
-    history = shared_groups(30)
+def test_node_with_an_unknown_card_is_compared_with_none():
+    history = shared_groups(MIN_SHARED_GROUPS).joins("E")
+    speeds = speeds_after(history, "E")
+    assert [(speed.is_own, speed.time_ratio) for speed in speeds.values()] == [(False, None)] * 3
+
+
+def test_what_if_shows_rank_and_fees_with_each_card_or_why_not():
+    history = shared_groups(MIN_SHARED_GROUPS)
     record = record_of(history)
-    (speed,) = speeds_after(history)
-    what_if = build_what_if(record, NOWHERE, speed)
+    cards = list(speeds_after(history).values())
+    what_if = build_what_if(record, NOWHERE, cards, seconds=86_400)
     assert what_if is not None
     as_it_is, faster, another_card = what_if.rows
     # Second in every group; 16 s stay second, 5 s are first.
     assert (as_it_is.qos, faster.qos, another_card.qos) == (UNIT // 2, UNIT // 2, UNIT)
-    assert another_card.card == speed
-    assert list_what_if_cells(what_if)[-1][0] == (
-        "RTX 4090 with 24 GB, which takes 25.0 % of its time (60 compared tasks)"
-    )
-    assert "in groups that both cards shared" in explain_what_if(what_if)
+    assert another_card.card is not None
+    assert another_card.card.gpu == "RTX 4090"
+    # A second place has 5 of the 17 points of a group, a first one 10.
+    day = MIN_SHARED_GROUPS * FEE
+    assert (as_it_is.fees_per_day, another_card.fees_per_day) == (day * 5 // 17, day * 10 // 17)
+    fast, own, unknown = list_card_cells(what_if, Token("CNX", 0))
+    assert (fast[0], own[0]) == ("RTX 4090 with 24 GB", "RTX 3060 with 12 GB (its own)")
+    assert fast[3:5] == ("25.0 %", "1.00")
+    assert f"0 of at least {MIN_SHARED_GROUPS}" in unknown[3]
+    assert not any(unknown[4:])

@@ -6,14 +6,15 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.scoring.node_scores import compute_reliability
+from oracle.domain.scoring.node_scores import compute_reliability, heal_reliability
 from oracle.queries.advice.advice_record import AdviceRecord
 from oracle.queries.advice.group_replay import rerank_group
-from oracle.queries.advice.what_if import (
-    StandingSource,
-    build_what_if,
-    compute_reliability_without,
+from oracle.queries.advice.mean_reliability import (
+    MEAN_SECONDS,
+    compute_mean_reliability,
+    list_reliability_steps,
 )
+from oracle.queries.advice.what_if import StandingSource, build_what_if
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.examples import examples
 from tests.support.histories import History, task_key
@@ -88,9 +89,38 @@ def test_reliability_without_a_timeout_equals_a_history_without_it(events, rules
             i for i, change in enumerate(record.changes) if change.task == task_key(f"t{skipped}")
         )
         played = record_of(play_events(events, skipped), rules=rules)
-        assert compute_reliability_without(record, index) == compute_reliability(
+        time, reliability = list_reliability_steps(record, index)[-1]
+        assert heal_reliability(reliability, time, record.time, rules) == compute_reliability(
             played.node, played.time, rules
         )
+
+
+@given(EVENTS, st.integers(1, 2 * MEAN_SECONDS))
+@examples(20)
+def test_mean_reliability_lies_between_its_samples(events, seconds_after):
+    record = record_of(play_events(events).after(seconds_after))
+    first, steps = (
+        max(record.known_since, record.time - MEAN_SECONDS),
+        list_reliability_steps(record),
+    )
+    samples = []
+    for time in range(first, record.time, max(1, (record.time - first) // 5_000)):
+        since, base = [step for step in steps if step[0] <= time][-1]
+        samples.append(heal_reliability(base, since, time, record.rules))
+    # H rises between two samples, so the mean of the samples is a little too low.
+    mean = compute_mean_reliability(record)
+    assert abs(mean - sum(samples) // len(samples)) < UNIT // 200
+
+
+def test_what_if_does_not_swing_with_the_reliability_of_the_moment():
+    history = History().joins("A", "B", "C")
+    race(history, "1", {"A": 20, "B": 18, "C": 30}).after(MEAN_SECONDS)
+    race(history, "2", {"A": None, "B": 18, "C": 30})
+    rows = [build_what_if(record_of(history.after(after)), NOWHERE) for after in (1, 540)]
+    assert rows[0] is not None
+    assert rows[1] is not None
+    assert rows[1].reliability_now - rows[0].reliability_now > UNIT // 10
+    assert abs(rows[1].rows[0].qos - rows[0].rows[0].qos) < UNIT // 100
 
 
 def test_what_if_shows_the_standing_after_each_change():

@@ -1,0 +1,78 @@
+"""The GPUs of the members, and how fast each answered in the newest groups, kept for a block."""
+
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from oracle.domain.ids import Address
+from oracle.domain.state import Membership, Node
+from oracle.store.database import UnitOfWork
+from oracle.store.state.cursor_repository import Cursor
+
+# Groups of the network from which cards are compared.
+MAX_GROUPS = 1_000
+
+
+class Card(NamedTuple):
+    """A GPU, with its video memory in GB if that is known."""
+
+    gpu: str
+    vram: int | None
+
+
+class CardTable(NamedTuple):
+    """The members with each card, and the seconds of each answer by the card that gave it.
+
+    `times_by_group` has the groups with answers of two cards or more, newest first.
+    """
+
+    nodes_by_card: Mapping[Card, int]
+    times_by_group: Sequence[Mapping[Card, Sequence[int]]]
+
+
+def get_card(node: Node) -> Card | None:
+    return None if node.gpu_name is None else Card(node.gpu_name, node.gpu_vram)
+
+
+class CardTableCache:
+    """A thread-safe cache of the newest table of cards."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._epoch: int | None = None
+        self._table = CardTable({}, [])
+
+    def load_table(
+        self, uow: UnitOfWork, cursor: Cursor, nodes: Mapping[Address, Node]
+    ) -> CardTable:
+        """Return the table as of the cursor of this snapshot; `nodes` are all nodes there."""
+        with self._lock:
+            if self._epoch != cursor.epoch:
+                self._table = build_card_table(uow.results.list_newest_times(MAX_GROUPS), nodes)
+                self._epoch = cursor.epoch
+            return self._table
+
+
+def build_card_table(
+    groups: Sequence[Sequence[tuple[Address, int]]], nodes: Mapping[Address, Node]
+) -> CardTable:
+    """Return the table of groups, each with the node and the seconds of every ranked answer.
+
+    Cards are those that the nodes have now.
+    """
+    nodes_by_card = Counter(
+        card
+        for node in nodes.values()
+        if node.membership is Membership.MEMBER and (card := get_card(node)) is not None
+    )
+    times_by_group = []
+    for answers in groups:
+        times_by_card = defaultdict(list)
+        for address, elapsed in answers:
+            card = get_card(nodes[address]) if address in nodes else None
+            if card is not None:
+                times_by_card[card].append(elapsed)
+        if len(times_by_card) > 1:
+            times_by_group.append(times_by_card)
+    return CardTable(nodes_by_card, times_by_group)
