@@ -207,7 +207,7 @@ def test_config_check_warns_about_limits_too_low_to_start_any_task(
     [
         ("start_block", "dispatch.start_block: missing"),
         ("queue_alpha", "dispatch.queue_alpha: missing"),
-        ("unit_seconds", "dispatch.unit_seconds: the value for sd, llm, sd_ft"),
+        ("unit_seconds", "dispatch.unit_seconds: no value for sd, llm, sd_ft"),
     ],
 )
 def test_missing_required_dispatch_setting_is_rejected(

@@ -272,7 +272,11 @@ def test_planned_deployment_has_timelock_as_admin(config, capsys):
         (["allow", ADMIN, "1800000000"], "allow(address,uint40)", "vetoer"),
         (["strike", "7"], "strike(uint32)", "pauser"),
         (["drop-signer", ADMIN], "dropSigner(address)", "pauser"),
-        (["set-signers", f"{ADMIN},{NOBODY}", "2"], "setSigners(address[],uint8)", "admin"),
+        (
+            ["set-signers", f"{ADMIN},{NOBODY}", "2"],
+            "setSigners(address[],uint8)",
+            "a proposer of the timelock",
+        ),
     ],
 )
 def test_emergency_calldata_is_printed_and_not_sent(config, capsys, act, selector, role):
