@@ -30,6 +30,7 @@ COMMANDS = {
     "init": "oracle.cli.setup.init_commands",
     "run": "oracle.cli.run_commands",
     "migrate": "oracle.cli.migrate_command",
+    "service": "oracle.cli.service_commands",
     "serve": "oracle.cli.serve_commands",
     "mcp": "oracle.cli.mcp_command",
     "config": "oracle.cli.setup.config_commands",

@@ -1,10 +1,10 @@
 """Publishes the evidence of kickouts: one file for each due interval of a node."""
 
-import os
 from pathlib import Path
 
 from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_evidence import KickoutEvidence
+from oracle.durable_files import replace_file
 from oracle.errors import InputError
 
 
@@ -20,14 +20,9 @@ def export_evidence(
     try:
         if _is_intact(path, evidence):
             return path
-        draft = path.with_suffix(".draft")
         folder.mkdir(parents=True, exist_ok=True)
-        with draft.open("w", encoding="utf-8") as file:
-            file.write(evidence.text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-        _fsync_folder(folder)
+        with replace_file(path) as temporary_path:
+            temporary_path.write_text(evidence.text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{folder}: cannot write the evidence file: {error.strerror}") from error
     return path
@@ -41,12 +36,3 @@ def build_evidence_path(folder: Path, node: Address, due_since: int) -> Path:
 def _is_intact(path: Path, evidence: KickoutEvidence) -> bool:
     """Return whether the file exists and is complete; a disk failure may have truncated it."""
     return path.exists() and path.read_bytes() == evidence.text.encode()
-
-
-def _fsync_folder(folder: Path) -> None:
-    """Fsync the folder, so that the file's name is on disk too."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -15,6 +15,22 @@ class SchemaChange(ApiModel):
     dry_run: bool
 
 
+class DatabaseBackup(ApiModel):
+    """A backup that `service backup` wrote, or that `service restore` restored."""
+
+    backup: str = Field(description="Path of the file.")
+    bytes: int = Field(description="Size of the file.")
+    database: str
+    block: int | None = Field(
+        description="The last folded block of the database after the command; null before the "
+        "first block, in a dry run, and if the schema is older than the program."
+    )
+    replaced: str | None = Field(
+        description="Path of the SQLite database that was replaced; null if there was none."
+    )
+    dry_run: bool
+
+
 class ConfigCheck(ApiModel):
     """The result of `config check`."""
 

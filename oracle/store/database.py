@@ -376,10 +376,15 @@ class Store:
         directory = Path(self._url.database or "").absolute().parent
         with tempfile.TemporaryDirectory(prefix="qos-oracle-copy-", dir=directory) as folder:
             path = Path(folder) / "copy.sqlite"
-            self._backup_to(path)
+            self.copy_to(path)
             yield f"sqlite:///{path}"
 
-    def _backup_to(self, path: Path) -> None:
+    def copy_to(self, path: Path) -> None:
+        """Copy the SQLite database to a file, as one snapshot; blocks no writer.
+
+        Raises:
+            TransientError: the file cannot be written, or the database cannot be read.
+        """
         with (
             self._translate_errors(),
             closing(self._read_engine.raw_connection()) as connection,
@@ -391,7 +396,7 @@ class Store:
                     driver.backup(copy)
             except sqlite3.Error as error:
                 raise TransientError(
-                    f"{path.parent}: cannot create a temporary copy of the database: {error}"
+                    f"{path.parent}: cannot create a copy of the database: {error}"
                 ) from None
 
     def call_before_close(self, stop_reader: Callable[[], None]) -> None:

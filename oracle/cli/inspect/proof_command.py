@@ -1,6 +1,5 @@
 """`proof`: prints the Merkle proof of a node's score in an accepted round, and checks it."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -24,6 +23,7 @@ from oracle.daemon.senders import open_report_account
 from oracle.domain.ids import Address
 from oracle.domain.roots.leaves import hash_leaf
 from oracle.domain.roots.merkle_tree import compute_root
+from oracle.durable_files import replace_file
 from oracle.errors import FatalError, InputError
 from oracle.indexer.round_leaves import LeafCache
 from oracle.queries.evidence_bundle import EvidenceBundle, build_evidence_bundle
@@ -117,16 +117,10 @@ def print_proof(
 
 
 def _write_bundle(path: Path, bundle: EvidenceBundle) -> None:
-    """Write to a temporary file, fsync it, and rename it to `path`."""
-    draft = path.with_name(f"{path.name}.draft")
     try:
-        with draft.open("w", encoding="utf-8") as file:
-            file.write(bundle.model_dump_json() + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+        with replace_file(path) as temporary_path:
+            temporary_path.write_text(bundle.model_dump_json() + "\n", encoding="utf-8")
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise InputError(f"{path}: cannot write the bundle: {error.strerror}") from error
 
 

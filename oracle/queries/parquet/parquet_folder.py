@@ -4,9 +4,7 @@
 or to blocks that were not final, and are replaced. See docs/reference/parquet.md#the-folder.
 """
 
-import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -16,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from oracle.domain.blocks import BlockRange
+from oracle.durable_files import PART_SUFFIX, replace_file
 from oracle.errors import InputError
 from oracle.queries.parquet.parquet_tables import SCHEMAS, ExportTable
 
@@ -25,7 +24,6 @@ FORMAT = 1
 ROWS_PER_GROUP = 65_536
 _BLOCK_DIGITS = 12
 _SUFFIX = ".parquet"
-_PART_SUFFIX = ".part"
 
 
 class ExportSource(msgspec.Struct, frozen=True):
@@ -124,7 +122,7 @@ class ParquetFolder:
             for path in self.list_files(table, only_final=False):
                 if _parse_first_block(path) >= self.manifest.next:
                     path.unlink()
-            for path in (self.path / table).glob(f"*/.*{_PART_SUFFIX}"):
+            for path in (self.path / table).glob(f"*/.*{PART_SUFFIX}"):
                 path.unlink()
 
     def split_blocks(self, blocks: BlockRange) -> Iterator[BlockRange]:
@@ -154,7 +152,7 @@ class ParquetFolder:
         path.parent.mkdir(parents=True, exist_ok=True)
         row_count = 0
         with (
-            _atomic_write(path) as temporary_path,
+            replace_file(path) as temporary_path,
             pq.ParquetWriter(temporary_path, SCHEMAS[table], **_WRITER_OPTIONS) as writer,
         ):
             batch = first_batch
@@ -167,7 +165,7 @@ class ParquetFolder:
     def save_manifest(self) -> None:
         """Write the manifest, which makes the files written before it valid."""
         self.path.mkdir(parents=True, exist_ok=True)
-        with _atomic_write(self.path / MANIFEST) as temporary_path:
+        with replace_file(self.path / MANIFEST) as temporary_path:
             temporary_path.write_bytes(
                 msgspec.json.format(msgspec.json.encode(self.manifest)) + b"\n"
             )
@@ -203,27 +201,3 @@ def _check_source(path: Path, exported: ExportSource, current: ExportSource) -> 
                 f"{path}: the export was made with {name} {old_value}, but the database has "
                 f"{new_value}; export into another folder, or remove this one"
             )
-
-
-@contextmanager
-def _atomic_write(path: Path) -> Iterator[Path]:
-    """Yield a temporary path, then fsync the file and rename it to `path`."""
-    temporary_path = path.with_name(f".{path.name}.{os.getpid()}{_PART_SUFFIX}")
-    try:
-        yield temporary_path
-        with temporary_path.open("rb") as part_stream:
-            os.fsync(part_stream.fileno())
-        temporary_path.replace(path)
-    finally:
-        temporary_path.unlink(missing_ok=True)
-    if os.name == "posix":
-        _sync_folder(path.parent)
-
-
-def _sync_folder(path: Path) -> None:
-    """Fsync a folder, so that a renamed file survives a power loss."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -52,7 +52,16 @@ SILENT = {
     *("advice", "explain", "export", "gateway"),
     *("feed accept", "feed export-witness", "feed faults", "feed import-witness"),
     *("audit relay", "gateway", "init", "keys create", "keys show"),
-    *("mcp", "notify list", "notify test", "serve", "subscription end", "subscription list"),
+    *(
+        "mcp",
+        "notify list",
+        "notify test",
+        "serve",
+        "service backup",
+        "service restore",
+        "subscription end",
+        "subscription list",
+    ),
     *(
         "kickout evidence",
         "kickout export",

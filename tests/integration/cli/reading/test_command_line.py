@@ -42,6 +42,7 @@ CHANGING = {
     "report release",
     "run",
     "migrate",
+    "service restore",
     "resync rewind",
     "resync rebuild",
     "resync backfill",
@@ -61,6 +62,7 @@ ASKING = {
     "contract deploy",
     "outbox cancel",
     "outbox rebuild",
+    "service restore",
 }
 # Commands whose output is not a report: streams, or something that runs.
 WITHOUT_JSON = {

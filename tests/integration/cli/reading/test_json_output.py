@@ -93,6 +93,8 @@ CALLED = {
     "run": ["--once"],
     "select": ["--task", "{task}"],
     "selftest": [],
+    "service backup": ["{folder}/backup"],
+    "service restore": ["{folder}/no-such-file", "--yes"],
     "status": [],
     "subscription end": ["3f0c", "--reason", "a test"],
     "subscription list": [],
@@ -105,7 +107,7 @@ NOTHING_TO_DO = {
     "halt clear",
     *("objection answer", "objection sign"),
 }
-NOTHING_TO_DO |= {"rules announce", "subscription end"}
+NOTHING_TO_DO |= {"rules announce", "service restore", "subscription end"}
 NOTHING_TO_DO |= {"endpoint readmit", "outbox bump", "outbox cancel", "queue"}
 NOTHING_TO_DO |= {"feed accept", "feed import-witness", "notify test"}
 NOTHING_TO_DO |= {"report diff", "report release", "resync rewind", "backtest", "outbox release"}

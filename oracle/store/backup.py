@@ -1,0 +1,206 @@
+"""Backups of a database: one file, written beside a running daemon, and its restore.
+
+SQLite's backup is a database file. PostgreSQL's is an archive of `pg_dump` in the custom format.
+"""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from sqlalchemy.engine import URL
+
+from oracle.durable_files import replace_file
+from oracle.errors import FatalError, InputError
+from oracle.store.database import Store
+from oracle.store.db_errors import format_database_name
+from oracle.store.engine import parse_database_url
+from oracle.store.schema import SchemaAge, get_schema_state
+
+# The schemas that this version can use, after `migrate` if the schema is older.
+_USABLE_AGES = (SchemaAge.CURRENT, SchemaAge.OLDER)
+_SERVICE = "qos-oracle"
+# What PostgreSQL's programs need of the environment, beside their own PG… variables.
+_ENVIRONMENT_NAMES = ("PATH", "HOME", "LANG", "LC_ALL")
+# The first bytes of every SQLite file (sqlite.org/fileformat.html, 1.3).
+_SQLITE_MAGIC = b"SQLite format 3\0"
+
+
+def back_up_database(url: str, backup: Path) -> None:
+    """Write one snapshot of the database to a new file, which only its owner can read.
+
+    Raises:
+        InputError: the file exists or cannot be written, the database is empty or of another
+            program, or `pg_dump` is not installed.
+        TransientError: the database cannot be read at the moment.
+        FatalError: the database is corrupted, or `pg_dump` failed.
+    """
+    parsed_url = parse_database_url(url)
+    if get_schema_state(url).age not in _USABLE_AGES:
+        raise InputError(f"{format_database_name(parsed_url)} has no tables of this program")
+    if backup.exists():
+        raise InputError(f"{backup}: the file exists; a backup never overwrites a file")
+    try:
+        with replace_file(backup) as temporary_path:
+            _create_private_file(temporary_path)
+            if parsed_url.get_backend_name() == "sqlite":
+                with closing(Store(parsed_url)) as store:
+                    store.copy_to(temporary_path)
+                _check_sqlite_file(temporary_path, format_database_name(parsed_url))
+            else:
+                _run_client_program(
+                    "pg_dump", ["--format=custom", f"--file={temporary_path}"], parsed_url
+                )
+    except OSError as error:
+        raise InputError(f"{backup}: cannot be written: {error.strerror}") from error
+
+
+def restore_database(url: str, backup: Path, replaced_path: Path, *, dry_run: bool) -> None:
+    """Replace SQLite's database by a backup, or fill an empty PostgreSQL database with it.
+
+    An existing SQLite database is kept as `replaced_path`. No other process may use the database.
+    A dry run checks everything and changes nothing.
+
+    Raises:
+        InputError: the file is no backup for this database, or is of a newer version; the
+            PostgreSQL database is not empty; or `pg_restore` is not installed.
+        FatalError: the backup is corrupted, or `pg_restore` failed; the database is unchanged.
+    """
+    parsed_url = parse_database_url(url)
+    try:
+        with backup.open("rb") as file:
+            is_sqlite_file = file.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC
+        if is_sqlite_file != (parsed_url.get_backend_name() == "sqlite"):
+            raise InputError(
+                f"{backup}: not a backup of a {parsed_url.get_backend_name()} database"
+            )
+        if is_sqlite_file:
+            database = Path(parsed_url.database or "")
+            with _open_checked_copy(backup, database.parent) as copy:
+                if not dry_run:
+                    _set_database_aside(database, replaced_path)
+                    with replace_file(database) as temporary_path:
+                        copy.rename(temporary_path)
+            return
+    except OSError as error:
+        raise InputError(f"{error.filename or backup}: {error.strerror}") from error
+    if get_schema_state(url).age is not SchemaAge.EMPTY:
+        raise InputError(
+            f"{format_database_name(parsed_url)} has tables; create an empty database and set "
+            "[database] url to it"
+        )
+    options = ["--list"] if dry_run else ["--single-transaction", "--exit-on-error"]
+    _run_client_program("pg_restore", [*options, str(backup)], parsed_url)
+
+
+@contextmanager
+def _open_checked_copy(backup: Path, folder: Path) -> Iterator[Path]:
+    """Yield the path of a temporary copy in `folder` that was checked completely.
+
+    Raises:
+        InputError: the backup is not of a version that this version can use.
+        FatalError: the backup is corrupted.
+    """
+    with tempfile.TemporaryDirectory(prefix="qos-oracle-restore-", dir=folder) as copy_folder:
+        copy = Path(copy_folder) / "copy.sqlite"
+        _create_private_file(copy)
+        _copy_sqlite_file(backup, copy)
+        _check_sqlite_file(copy, str(backup))
+        schema = get_schema_state(f"sqlite:///{copy}")
+        if schema.age not in _USABLE_AGES:
+            raise InputError(
+                f"{backup}: this version cannot use schema revision {schema.found_revision}; "
+                "install the version that wrote the backup"
+            )
+        yield copy
+
+
+def _copy_sqlite_file(source: Path, copy: Path) -> None:
+    # A file that was copied together with its log has its newest transactions in the log.
+    has_log = source.with_name(f"{source.name}-wal").exists()
+    mode = "mode=ro" if has_log else "mode=ro&immutable=1"
+    try:
+        with (
+            closing(sqlite3.connect(f"file:{quote(str(source))}?{mode}", uri=True)) as connection,
+            closing(sqlite3.connect(copy)) as copy_connection,
+        ):
+            connection.backup(copy_connection)
+    except sqlite3.Error as error:
+        raise FatalError(f"{source}: cannot be read as a SQLite database: {error}") from error
+
+
+def _check_sqlite_file(path: Path, name: str) -> None:
+    """Check the structure of a copied database; `name` is what it was copied from.
+
+    Raises:
+        FatalError: the database is corrupted.
+    """
+    try:
+        with closing(sqlite3.connect(path)) as connection:
+            (finding,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            # One file without a log beside it; the daemon switches back to the log.
+            connection.execute("PRAGMA journal_mode=DELETE")
+    except sqlite3.Error as error:
+        finding = str(error)
+    if finding != "ok":
+        raise FatalError(f"{name} is corrupted: {finding}")
+
+
+def _set_database_aside(database: Path, replaced_path: Path) -> None:
+    """Rename the files of a SQLite database; a log must not stay beside another database."""
+    for suffix in ("", "-wal", "-shm"):
+        file = database.with_name(database.name + suffix)
+        if file.exists():
+            file.rename(replaced_path.with_name(replaced_path.name + suffix))
+
+
+def _create_private_file(path: Path) -> None:
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def _run_client_program(program: str, arguments: list[str], url: URL) -> None:
+    """Run `pg_dump` or `pg_restore`; the password is neither an argument nor in the environment.
+
+    Raises:
+        InputError: the program is not installed.
+        FatalError: the program failed; the message is its own.
+    """
+    executable = shutil.which(program)
+    if executable is None:
+        raise InputError(
+            f"{program} is not installed; install the PostgreSQL client programs of the server's "
+            "version or a newer one"
+        )
+    _, parameters = url.get_dialect()().create_connect_args(url)
+    with tempfile.TemporaryDirectory(prefix="qos-oracle-service-") as folder:
+        service_file = Path(folder) / "service.conf"
+        _create_private_file(service_file)
+        lines = [f"{name}={value}\n" for name, value in parameters.items()]
+        service_file.write_text(f"[{_SERVICE}]\n{''.join(lines)}", encoding="utf-8")
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name in _ENVIRONMENT_NAMES or name.startswith("PG")
+        }
+        completed = subprocess.run(  # noqa: S603  the program is found on the PATH
+            [
+                executable,
+                "--no-owner",
+                "--no-privileges",
+                f"--dbname=service={_SERVICE}",
+                *arguments,
+            ],
+            env={**environment, "PGSERVICEFILE": str(service_file)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if completed.returncode != 0:
+        last_line = (completed.stderr.strip().splitlines() or ["no message"])[-1]
+        raise FatalError(f"{format_database_name(url)}: {program} failed: {last_line}")
