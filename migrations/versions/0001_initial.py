@@ -594,6 +594,7 @@ def upgrade() -> None:
     sa.Column('words', sa.LargeBinary(), nullable=False),
     sa.Column('deadline', sa.BigInteger(), nullable=False),
     sa.Column('signature', sa.LargeBinary(), nullable=False),
+    sa.Column('reserved_gas', sa.BigInteger(), nullable=False),
     sa.Column('received_at', sa.BigInteger(), nullable=False),
     sa.Column('intent_id', sa.BigInteger(), nullable=True),
     sa.Column('ended_at', sa.BigInteger(), nullable=True),

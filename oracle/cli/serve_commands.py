@@ -25,8 +25,9 @@ def register(app: typer.Typer) -> None:
 def serve(config: ConfigOption = DEFAULT_CONFIG) -> None:
     """Serve the read API at [api] host and port until SIGTERM.
 
-    The server opens no key, takes no lease, contacts no endpoint and only reads the database,
-    which may be a PostgreSQL replica of the daemon's: every response contains the replication lag.
+    The server opens no key, takes no lease and only reads the database, which may be a PostgreSQL
+    replica of the daemon's: every response contains the replication lag. It contacts an endpoint
+    only to check a signature of a node that is a contract.
     Any number of servers may run. They have a lower CPU priority than the daemon.
     """
 

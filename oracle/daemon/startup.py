@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.daemon.compose import Index, serialize_configured_rules
 from oracle.daemon.config.loader import Config, read_shadow_rules
+from oracle.daemon.contract_accounts import ContractAccounts
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.lease_keeper import find_leader
 from oracle.daemon.records import Records
@@ -133,6 +134,7 @@ def build_api_source(
 ) -> ApiSource:
     """Return the source of answers over the database; see `open_read_api`."""
     config = records.config
+    contract_accounts = ContractAccounts(config.chain, records.store)
     return ApiSource(
         EventArchive(
             records.store, reader, records.rules, MAX_REQUEST_LOGS, config.objections.terms
@@ -145,15 +147,17 @@ def build_api_source(
         token=reader.profile.token,
         labels={Address(address): label for address, label in config.network.labels.items()},
         explorer=config.network.explorer,
-        objection_intake=_open_objection_intake(records),
-        subscriptions=_open_subscription_intake(records),
+        objection_intake=_open_objection_intake(records, contract_accounts),
+        subscriptions=_open_subscription_intake(records, contract_accounts),
         rules_id=serialize_configured_rules(config, reader),
         announced_folder=config.rules.announced_folder,
         shadow_rules=read_shadow_rules(config),
     )
 
 
-def _open_objection_intake(records: Records) -> ObjectionIntake | None:
+def _open_objection_intake(
+    records: Records, contract_accounts: ContractAccounts
+) -> ObjectionIntake | None:
     config, section = records.config, records.config.objections
     if section.intake_address is None:
         return None
@@ -163,14 +167,20 @@ def _open_objection_intake(records: Records) -> ObjectionIntake | None:
         section.posts_per_hour,
         section.daily_gas,
     )
-    return ObjectionIntake(records.store.open_unfenced(), settings)
+    return ObjectionIntake(
+        records.store.open_unfenced(), settings, contract_accounts.accepts_signature
+    )
 
 
-def _open_subscription_intake(records: Records) -> SubscriptionIntake | None:
+def _open_subscription_intake(
+    records: Records, contract_accounts: ContractAccounts
+) -> SubscriptionIntake | None:
     terms = records.config.subscriptions.terms
     if terms is None:
         return None
-    return SubscriptionIntake(records.store.open_unfenced(), terms, unix_seconds)
+    return SubscriptionIntake(
+        records.store.open_unfenced(), terms, unix_seconds, contract_accounts.accepts_signature
+    )
 
 
 def open_read_api(

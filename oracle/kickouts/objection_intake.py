@@ -3,24 +3,28 @@
 See docs/explanation/objections.md#post-an-objection.
 """
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
+from oracle.bindings.contract_signatures import CHECK_GAS, SignatureCheckUnavailableError
 from oracle.bindings.objections import encode_signed_objection_call
-from oracle.domain.ids import Address
+from oracle.domain.ids import Address, Hash
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership
 from oracle.errors import InputError
 from oracle.kickouts.kickout_cases import is_due_at_head, load_cursor_time
-from oracle.signing.signature_checks import EcdsaSignature
-from oracle.signing.signer import WrongSignatureError
+from oracle.signing.signature_checks import recover_statement_signature
 from oracle.signing.typed_data import Domain, ObjectionStatement
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.objection_inbox import PostedObjection
 
 # The gas reserved for an objection; a node's first one with a text of 280 bytes uses less
-# (docs/reference/gas.md#objections).
+# (docs/reference/gas.md#objections). A node that is a contract may use more for its check, and its
+# signature may have more than the 65 bytes of a key.
 RESERVED_GAS = 70_000
+RESERVED_CONTRACT_GAS = RESERVED_GAS + CHECK_GAS
+_SIGNATURE_BYTE_GAS = 40
 _HOUR_SECONDS, _DAY_SECONDS = 3_600, 86_400
 
 
@@ -33,6 +37,7 @@ class ObjectionRefusal(StrEnum):
     WRONG_SEQ = "wrong_seq"
     EXPIRED = "expired"
     NOT_SIGNED_BY_NODE = "not_signed_by_node"
+    SIGNATURE_UNCHECKED = "signature_unchecked"
     HOURLY_LIMIT = "hourly_limit"
     DAILY_GAS = "daily_gas"
 
@@ -41,7 +46,7 @@ class ObjectionRefusedError(InputError):
     """A posted objection was refused; the message is sent to the client.
 
     `calldata` is the call with which anyone can submit the objection; it is set only if this
-    reporter refused because it pays for no more objections.
+    reporter refused because it pays for no more objections, or cannot check the signature.
     """
 
     def __init__(
@@ -67,10 +72,15 @@ class IntakeSettings:
 
 @dataclass(frozen=True, slots=True)
 class ObjectionIntake:
-    """Where posted objections are stored; `store` needs no lease (`Store.open_unfenced`)."""
+    """Where posted objections are stored; `store` needs no lease (`Store.open_unfenced`).
+
+    `accepts_signature` returns whether the contract of a node accepts a signature of a digest
+    (ERC-1271), or raises SignatureCheckUnavailableError. It is None if contracts cannot be called.
+    """
 
     store: Store
     settings: IntakeSettings
+    accepts_signature: Callable[[Address, Hash, bytes], bool] | None = None
 
     def accept(self, statement: ObjectionStatement, signature: bytes, now: int) -> None:
         """Store an objection that will be submitted; `now` is in unix seconds.
@@ -84,13 +94,57 @@ class ObjectionIntake:
         """
         with self.store.read_transaction() as uow:
             _check_subject(uow, statement, self.settings.rules)
-        check_signature(statement, signature, self.settings.domain)
+        posted = self._check_signature(statement, signature, now)
         with self.store.transaction() as uow:
             # Another server may have accepted one meanwhile.
             _check_subject(uow, statement, self.settings.rules)
-            _check_limits(uow, self.settings, statement, signature, now)
-            posted = PostedObjection(**asdict(statement), signature=signature, received_at=now)
+            _check_limits(uow, self.settings, posted, statement)
             uow.objection_inbox.add(posted)
+
+    def _check_signature(
+        self, statement: ObjectionStatement, signature: bytes, now: int
+    ) -> PostedObjection:
+        """Return the objection to store if the node's key or its contract signed it.
+
+        Raises:
+            ObjectionRefusedError: neither signed it, or the contract cannot be called now.
+        """
+        domain = self.settings.domain
+        digest = statement.compute_digest(domain)
+        key_signature = recover_statement_signature(signature, digest, statement.node)
+        reserved_gas = RESERVED_GAS
+        if key_signature is None:
+            self._check_contract_signature(statement, digest, signature)
+            reserved_gas = RESERVED_CONTRACT_GAS + _SIGNATURE_BYTE_GAS * len(signature)
+        return PostedObjection(
+            **asdict(statement),
+            signature=key_signature or signature,
+            received_at=now,
+            reserved_gas=reserved_gas,
+        )
+
+    def _check_contract_signature(
+        self, statement: ObjectionStatement, digest: Hash, signature: bytes
+    ) -> None:
+        node, domain = statement.node, self.settings.domain
+        is_accepted = False
+        if self.accepts_signature is not None:
+            try:
+                is_accepted = self.accepts_signature(node, digest, signature)
+            except SignatureCheckUnavailableError as error:
+                raise ObjectionRefusedError(
+                    ObjectionRefusal.SIGNATURE_UNCHECKED,
+                    f"signature: not by the key of {node}, and whether its contract accepts it "
+                    f"was not checked: {error}; or send the calldata to {domain.contract} from "
+                    "any account",
+                    encode_signed_objection_call(statement, signature),
+                ) from None
+        if not is_accepted:
+            raise ObjectionRefusedError(
+                ObjectionRefusal.NOT_SIGNED_BY_NODE,
+                f"signature: not by the key or the contract of {node} for chain "
+                f"{domain.chain_id} and contract {domain.contract}",
+            )
 
 
 def _check_subject(uow: UnitOfWork, statement: ObjectionStatement, rules: Rules) -> None:
@@ -148,41 +202,16 @@ def get_next_seq(uow: UnitOfWork, node: Address) -> int:
     return newest[0].seq + 1 if newest else 0
 
 
-def check_signature(statement: ObjectionStatement, signature: bytes, domain: Domain) -> None:
-    """Check that the node's own key signed an objection, with a low s.
-
-    The signature of a contract (ERC-1271) is not checked here, because the read API has no
-    endpoint; its owner sends `objectFor` with any account.
-
-    Raises:
-        ObjectionRefusedError: the signature is not by the key of the node.
-    """
-    digest = bytes.fromhex(statement.compute_digest(domain)[2:])
-    try:
-        parsed_signature = EcdsaSignature.from_bytes(signature)
-    except WrongSignatureError:
-        signer = None
-    else:
-        signer = parsed_signature.recover_address(digest) if parsed_signature.has_low_s else None
-    if signer != statement.node:
-        raise ObjectionRefusedError(
-            ObjectionRefusal.NOT_SIGNED_BY_NODE,
-            f"signature: not by the key of {statement.node} for chain {domain.chain_id} and "
-            f"contract {domain.contract}",
-        )
-
-
 def _check_limits(
     uow: UnitOfWork,
     settings: IntakeSettings,
+    posted: PostedObjection,
     statement: ObjectionStatement,
-    signature: bytes,
-    now: int,
 ) -> None:
-    inbox, refusal = uow.objection_inbox, None
+    inbox, now, refusal = uow.objection_inbox, posted.received_at, None
     if inbox.count_since(now - _HOUR_SECONDS) >= settings.posts_per_hour:
         refusal = ObjectionRefusal.HOURLY_LIMIT
-    elif (inbox.count_since(now - _DAY_SECONDS) + 1) * RESERVED_GAS > settings.daily_gas:
+    elif inbox.sum_gas_since(now - _DAY_SECONDS) + posted.reserved_gas > settings.daily_gas:
         refusal = ObjectionRefusal.DAILY_GAS
     if refusal is None:
         return
@@ -191,5 +220,5 @@ def _check_limits(
         f"this reporter pays for no more objections {span}; any account can send the calldata to "
         f"{settings.domain.contract}"
     )
-    calldata = encode_signed_objection_call(statement, signature)
+    calldata = encode_signed_objection_call(statement, posted.signature)
     raise ObjectionRefusedError(refusal, message, calldata)

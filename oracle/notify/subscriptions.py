@@ -12,10 +12,11 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from oracle.bindings.contract_signatures import SignatureCheckUnavailableError
+from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError, TransientError
 from oracle.notify.notice_kinds import OWNER_KINDS
-from oracle.signing.signature_checks import verify_statement_signature
-from oracle.signing.signer import WrongSignatureError
+from oracle.signing.signature_checks import recover_statement_signature
 from oracle.signing.typed_data import MAX_TTL_SECONDS, NoticeRequest
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.notice_repository import DeliveryProgress
@@ -40,6 +41,10 @@ class SubscriptionError(InputError):
 
 class SubscriptionLimitError(SubscriptionError):
     """A request that is refused because too many were made."""
+
+
+class SignatureUncheckedError(SubscriptionError):
+    """A request whose signature may be that of a contract, which cannot be called now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +102,16 @@ def build_link(terms: SubscriptionTerms, subscription: Subscription) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionIntake:
-    """Accepts requests about subscriptions; thread-safe. `clock` returns unix seconds."""
+    """Accepts requests about subscriptions; thread-safe. `clock` returns unix seconds.
+
+    `accepts_signature` returns whether the contract of a node accepts a signature of a digest
+    (ERC-1271), or raises SignatureCheckUnavailableError. It is None if contracts cannot be called.
+    """
 
     store: Store
     terms: SubscriptionTerms
     clock: Callable[[], float]
+    accepts_signature: Callable[[Address, Hash, bytes], bool] | None = None
 
     def handle_request(
         self, request: NoticeRequest, raw_signature: bytes
@@ -111,6 +121,7 @@ class SubscriptionIntake:
         Raises:
             SubscriptionError: the request is invalid, or its signature is not the node's.
             SubscriptionLimitError: too many subscriptions exist or were created.
+            SignatureUncheckedError: the contract of the node cannot be called now.
             TransientError: the database cannot be written.
         """
         now = int(self.clock())
@@ -119,7 +130,7 @@ class SubscriptionIntake:
             is_known = bool(uow.nodes.get_many([request.node]))
         if not is_known:
             raise SubscriptionError(f"node: {request.node} was never a member of this network")
-        check_request_signature(request, raw_signature, self.load_chain_id())
+        self._check_signature(request, raw_signature)
         created = None
         with self.store.transaction() as uow:
             if not uow.subscriptions.use_nonce(request.node, request.nonce):
@@ -179,6 +190,24 @@ class SubscriptionIntake:
                 kinds = ", ".join(sorted(OWNER_KINDS))
                 raise SubscriptionError(f"kinds: expected a comma-separated list of: {kinds}")
 
+    def _check_signature(self, request: NoticeRequest, raw_signature: bytes) -> None:
+        digest = request.compute_digest(self.load_chain_id())
+        is_signed = recover_statement_signature(raw_signature, digest, request.node) is not None
+        if not is_signed and self.accepts_signature is not None:
+            try:
+                is_signed = self.accepts_signature(request.node, digest, raw_signature)
+            except SignatureCheckUnavailableError as error:
+                raise SignatureUncheckedError(
+                    f"signature: not by the key of {request.node}, and whether its contract "
+                    f"accepts it was not checked: {error}; the Atom feed of the node needs no "
+                    "signature"
+                ) from None
+        if not is_signed:
+            raise SubscriptionError(
+                "signature: not a signature of this request by the key or the contract of "
+                f"{request.node}"
+            )
+
     def _add(self, uow: UnitOfWork, request: NoticeRequest, now: int) -> Subscription:
         own = uow.subscriptions.list_for_node(request.node)
         live_count = sum(entry.state != SubscriptionState.ENDED for entry in own)
@@ -213,16 +242,6 @@ class SubscriptionIntake:
             "subscription_created", subscription=entry.id, node=entry.node, channel=entry.channel
         )
         return entry
-
-
-def check_request_signature(request: NoticeRequest, raw_signature: bytes, chain_id: int) -> None:
-    """Raise SubscriptionError unless the node's key signed this request."""
-    try:
-        verify_statement_signature(raw_signature, request.compute_digest(chain_id), request.node)
-    except WrongSignatureError:
-        raise SubscriptionError(
-            f"signature: not a signature of this request by the key of {request.node}"
-        ) from None
 
 
 def activate(uow: UnitOfWork, subscription_id: str, now: int) -> None:

@@ -50,7 +50,7 @@ _REVERT_CODE = 3
 # Geth, Erigon, Anvil, Hardhat, Ganache, Besu and Reth write "revert"; OpenEthereum and Nethermind
 # "VM execution error"; the other messages mean that the EVM stopped in another way.
 _REVERT_PATTERN = re.compile(
-    r"revert|vm execution error|invalid opcode|out of gas|stack (?:under|over)flow"
+    r"revert|vm execution error|invalid opcode|out ?of ?gas|stack (?:under|over)flow"
     r"|bad instruction|invalid jump|always failing transaction",
     re.IGNORECASE,
 )

@@ -128,6 +128,21 @@ def verify_statement_signature(raw_signature: bytes, digest: Hash, address: Addr
     ).raw_bytes
 
 
+def recover_statement_signature(
+    raw_signature: bytes, digest: Hash, address: Address
+) -> bytes | None:
+    """Return 65 bytes that end in 27 or 28 if this account signed this digest, else None.
+
+    Some wallets return the parity of the point instead of 27 or 28.
+    """
+    if raw_signature[_SIGNATURE_BYTES - 1 :] in {b"\0", b"\1"}:
+        raw_signature = raw_signature[:-1] + bytes([raw_signature[-1] + _V_OFFSET])
+    try:
+        return verify_statement_signature(raw_signature, digest, address)
+    except WrongSignatureError:
+        return None
+
+
 def encode_unsigned_transaction(transaction: TransactionRequest) -> bytes:
     """Return the signing payload of a type 2 transaction; its keccak256 is signed."""
     return _TRANSACTION_TYPE + encode_list(_encode_transaction_fields(transaction))

@@ -20,7 +20,7 @@ class PostedObjection:
 
     `intent_id` is the call that submits it, or None while none is planned. `ended_at` is None
     while it waits or is being sent; `ended_reason` is set only if it ended without being
-    submitted.
+    submitted. `reserved_gas` is the gas that its transaction uses at most.
     """
 
     node: Address
@@ -31,6 +31,7 @@ class PostedObjection:
     deadline: int
     signature: bytes
     received_at: int
+    reserved_gas: int
     id: int = 0
     intent_id: int | None = None
     ended_at: int | None = None
@@ -54,12 +55,19 @@ class ObjectionInbox:
             "deadline": posted.deadline,
             "signature": posted.signature,
             "received_at": posted.received_at,
+            "reserved_gas": posted.reserved_gas,
         }
         self._connection.execute(insert(objection_inbox).values(row))
 
     def count_since(self, received_at: int) -> int:
         """Count the objections that were posted at this time (unix seconds) or later."""
         query = select(func.count()).where(objection_inbox.c.received_at >= received_at)
+        return int(self._connection.execute(query).scalar_one())
+
+    def sum_gas_since(self, received_at: int) -> int:
+        """Return the gas reserved for the objections posted at this time or later."""
+        query = select(func.coalesce(func.sum(objection_inbox.c.reserved_gas), 0))
+        query = query.where(objection_inbox.c.received_at >= received_at)
         return int(self._connection.execute(query).scalar_one())
 
     def list_for_node(self, node: Address, limit: int = 50) -> list[PostedObjection]:
@@ -105,6 +113,7 @@ def _decode_row(row: Any) -> PostedObjection:  # noqa: ANN401  a row of any driv
         deadline=row.deadline,
         signature=bytes(row.signature),
         received_at=row.received_at,
+        reserved_gas=row.reserved_gas,
         id=row.id,
         intent_id=row.intent_id,
         ended_at=row.ended_at,

@@ -18,6 +18,9 @@ LOG_EVENTS: Mapping[str, str] = {
     "connection_refused": "A listener refused a connection. The fields are the listener, the "
     "reason, the client's address and the total so far. Logged at the 1st, 2nd, 4th, 8th … "
     "refusal for a reason.",
+    "contract_signature_unchecked": "A node that may be a contract signed an objection or a "
+    "subscription, and no endpoint responded, so the request was refused. The node can post it "
+    "again.",
     "daemon_halted": "A halt is open: nothing is indexed, signed or sent until you clear it.",
     "daemon_started": "The daemon is running. The fields are its version, the chain, the HTTP "
     "addresses, whether it publishes and dispatches, and the lease's epoch.",

@@ -347,8 +347,8 @@ class Operations:
     def subscribe(self, body: models.SubscriptionRequest) -> models.OwnSubscriptions:
         """Subscribe to the notices of a node, list its subscriptions, or end one.
 
-        The signature must be by the node's key. A webhook must then return the `challenge` that it
-        gets; a mail address gets a link for confirmation.
+        The signature must be by the node's key or its contract (ERC-1271). A webhook must then
+        return the `challenge` that it gets; a mail address gets a link for confirmation.
         """
         response: models.OwnSubscriptions = self._request(
             "POST", "/v1/subscriptions", {}, {}, body

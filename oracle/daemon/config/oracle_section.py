@@ -113,7 +113,8 @@ class ObjectionsSection(Section):
     accept_posts: bool = False
     # The maximum number of objections accepted in an hour, for all nodes together.
     posts_per_hour: int = Field(default=30, ge=1, le=1000)
-    # The maximum gas of the objections accepted in 24 hours; 70,000 are reserved for each of them.
+    # The maximum gas of the objections accepted in 24 hours; 70,000 are reserved for each of them,
+    # and at least 170,000 if the node is a contract.
     daily_gas: int = Field(default=5_000_000, ge=70_000)
 
     @property

@@ -48,6 +48,7 @@ objection_inbox = Table(
     Column("words", LargeBinary, nullable=False),  # untrusted UTF-8 text, as signed
     Column("deadline", BigInteger, nullable=False),  # chain time
     Column("signature", LargeBinary, nullable=False),
+    Column("reserved_gas", BigInteger, nullable=False),  # counts against objections.daily_gas
     # Unix seconds by the server's clock.
     Column("received_at", BigInteger, nullable=False, index=True),
     Column("intent_id", BigInteger),  # the call that submits it; NULL if not planned yet

@@ -41,6 +41,7 @@ _RETRY_SECONDS = 2
 # All other refusals of objections have status 409.
 _STATUS_BY_REFUSAL = {
     ObjectionRefusal.NOT_SIGNED_BY_NODE: HTTPStatus.FORBIDDEN,
+    ObjectionRefusal.SIGNATURE_UNCHECKED: HTTPStatus.SERVICE_UNAVAILABLE,
     ObjectionRefusal.NOT_MEMBER: HTTPStatus.NOT_FOUND,
     ObjectionRefusal.HOURLY_LIMIT: HTTPStatus.TOO_MANY_REQUESTS,
     ObjectionRefusal.DAILY_GAS: HTTPStatus.TOO_MANY_REQUESTS,

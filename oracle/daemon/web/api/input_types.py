@@ -57,16 +57,8 @@ _NonNegativeInteger = Annotated[int, Field(ge=0, le=_MAX_EXACT_INTEGER), _FromJs
 _PositiveInteger = Annotated[int, Field(ge=1, le=_MAX_EXACT_INTEGER), _FromJson]
 _Version = Annotated[list[Uint32], Field(min_length=3, max_length=3)]
 
-SignatureInput = Annotated[str, Field(pattern="^0x[0-9a-fA-F]{130}$")]
-# Some wallets return the parity of the point instead of 27 or 28.
-_V_OFFSET = 27
-
-
-def decode_signature(text: str) -> bytes:
-    """Return the 65 bytes of r, s and v of a `SignatureInput`, with v as 27 or 28."""
-    raw_signature = bytes.fromhex(text[2:])
-    v = raw_signature[-1]
-    return raw_signature[:-1] + bytes([v + _V_OFFSET if v < _V_OFFSET else v])
+# 65 bytes of a key, or whatever the contract of an account accepts (ERC-1271).
+SignatureInput = Annotated[str, Field(pattern="^0x([0-9a-fA-F]{2}){1,1024}$")]
 
 
 class WantedTask(BaseModel):

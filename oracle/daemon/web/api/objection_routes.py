@@ -15,7 +15,6 @@ from oracle.daemon.web.api.input_types import (
     SignatureInput,
     Uint32,
     Uint40,
-    decode_signature,
 )
 from oracle.daemon.web.rate_limit import ClientBuckets, ConcurrencyLimit, TokenBucket
 from oracle.domain.ids import Address
@@ -32,7 +31,7 @@ _ALL_POSTS_PER_SECOND, _ALL_POST_BURST = 10.0, 30
 _MAX_CONCURRENT_POSTS = 2
 _TOO_MANY = "too many objections were posted; retry in a minute"
 _REFUSALS: dict[int | str, dict[str, Any]] = {
-    403: describe_problem(HTTPStatus.FORBIDDEN, "the node's key did not sign it."),
+    403: describe_problem(HTTPStatus.FORBIDDEN, "neither the node's key nor its contract did."),
     409: describe_problem(HTTPStatus.CONFLICT, "it would fail on the chain, or delay nothing."),
     413: describe_problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the body has over 4,096 bytes."),
     429: describe_problem(
@@ -127,7 +126,7 @@ def build_intake_routes(
             response = api_answers.answer_request(
                 request,
                 lambda: accept_objection(
-                    api_answers.source, signed.statement, decode_signature(signed.signature)
+                    api_answers.source, signed.statement, bytes.fromhex(signed.signature[2:])
                 ),
             )
         if response.status_code == HTTPStatus.OK:

@@ -17,13 +17,14 @@ from oracle.daemon.web.api.answering import (
     build_problem_from_error,
     describe_problem,
 )
-from oracle.daemon.web.api.input_types import AddressInput, SignatureInput, decode_signature
+from oracle.daemon.web.api.input_types import AddressInput, SignatureInput
 from oracle.daemon.web.rate_limit import ClientBuckets, TokenBucket
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import OracleError
 from oracle.notify.notice_kinds import OWNER_KINDS
 from oracle.notify.subscriptions import (
     WEBHOOK,
+    SignatureUncheckedError,
     SubscriptionError,
     SubscriptionIntake,
     SubscriptionLimitError,
@@ -35,6 +36,11 @@ from oracle.store.subscription_repository import Subscription
 _HOUR_SECONDS = 3600
 # Requests of all clients: each verifies a signature and writes to the database.
 _MAX_PER_SECOND, _MAX_BURST = 2.0, 20
+# All other refusals have status 403.
+_STATUS_BY_ERROR: dict[type[SubscriptionError], HTTPStatus] = {
+    SubscriptionLimitError: HTTPStatus.TOO_MANY_REQUESTS,
+    SignatureUncheckedError: HTTPStatus.SERVICE_UNAVAILABLE,
+}
 _NOT_STORED = {"cache-control": "no-store"}
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     403: describe_problem(HTTPStatus.FORBIDDEN, "it is not valid, or not signed by the node."),
@@ -152,17 +158,16 @@ def build_subscription_routes(
     def _handle_request(body: SubscriptionRequest) -> Response:
         """Subscribe to the notices of a node, list its subscriptions, or end one.
 
-        The signature must be by the node's key. A webhook must then return the `challenge` that it
-        gets; a mail address gets a link for confirmation.
+        The signature must be by the node's key or its contract (ERC-1271). A webhook must then
+        return the `challenge` that it gets; a mail address gets a link for confirmation.
         """
         try:
             entries, created = intake.handle_request(
-                body.statement, decode_signature(body.signature)
+                body.statement, bytes.fromhex(body.signature[2:])
             )
-        except SubscriptionLimitError as error:
-            return build_problem(HTTPStatus.TOO_MANY_REQUESTS, str(error))
         except SubscriptionError as error:
-            return build_problem(HTTPStatus.FORBIDDEN, str(error))
+            status = _STATUS_BY_ERROR.get(type(error), HTTPStatus.FORBIDDEN)
+            return build_problem(status, str(error))
         except OracleError as error:
             return build_problem_from_error(error)
         is_webhook = created is not None and created.channel == WEBHOOK

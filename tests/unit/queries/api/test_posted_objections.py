@@ -86,7 +86,7 @@ def test_posted_objection_is_accepted_and_listed_as_waiting(client: TestClient):
         ({"text": 141 * "ä"}, 422, None),
         ({"text": "\ud800"}, 422, None),
         ({"reason": "weather"}, 422, None),
-        ({"signature": "0x00"}, 422, None),
+        ({"signature": "0x0"}, 422, None),
         ({"calldata": 5000 * "0"}, 413, None),
     ],
 )

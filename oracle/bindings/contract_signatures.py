@@ -1,0 +1,54 @@
+"""Verifies a signature of an account that is a contract (ERC-1271), by a call of the account."""
+
+from oracle.domain.ids import Address, Hash
+from oracle.errors import TransientError
+from oracle.rpc.fanout import EndpointCaller, PoolView
+from oracle.rpc.rpc_errors import RevertError
+
+# The gas that the account's contract may use, as in contracts/roots/Objections.sol.
+CHECK_GAS = 100_000
+# The first four bytes of `isValidSignature(bytes32,bytes)`, which are also its answer.
+_SELECTOR = "1626ba7e"
+_VALID = "0x" + _SELECTOR.ljust(64, "0")
+_WORD_BYTES = 32
+_TRANSACTION_GAS, _CALLDATA_BYTE_GAS = 21_000, 40
+
+
+class SignatureCheckUnavailableError(TransientError):
+    """The contract of an account cannot be called now; the message is sent to the client."""
+
+
+def check_contract_signature(
+    pool_view: PoolView, chain_id: int, account: Address, digest: Hash, signature: bytes
+) -> bool | None:
+    """Return whether the contract of an account accepts a signature of a digest, at the head.
+
+    Returns None if the account returns nothing, as one without code does. The gas of the call is
+    limited, because the contract is a stranger's.
+
+    Raises:
+        TransientError: no endpoint of the chain responds.
+    """
+    calldata = _encode_call(digest, signature)
+    gas = CHECK_GAS + _TRANSACTION_GAS + _CALLDATA_BYTE_GAS * len(calldata)
+    call = {"to": account, "data": "0x" + calldata.hex(), "gas": hex(gas)}
+
+    def call_account(endpoint: EndpointCaller) -> bool | None:
+        if not endpoint.serves_chain(chain_id):
+            raise TransientError(f"{endpoint.name} does not serve chain {chain_id}")
+        try:
+            result = endpoint.request("eth_call", call, "latest")
+        except RevertError:
+            return False
+        if result == "0x":
+            return None
+        return isinstance(result, str) and result[: len(_VALID)].lower() == _VALID
+
+    return pool_view.read_first(call_account)
+
+
+def _encode_call(digest: Hash, signature: bytes) -> bytes:
+    """Return the calldata of `isValidSignature`: a hash, and the bytes behind their offset."""
+    padded_length = -(-len(signature) // _WORD_BYTES) * _WORD_BYTES
+    words = (bytes.fromhex(digest[2:]), *(number.to_bytes(32) for number in (64, len(signature))))
+    return bytes.fromhex(_SELECTOR) + b"".join(words) + signature.ljust(padded_length, b"\0")

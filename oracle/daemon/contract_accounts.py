@@ -1,0 +1,104 @@
+"""Limits how often clients of the read API make this process call the contract of an account.
+
+A node may be a contract, which verifies its signatures itself (ERC-1271). See
+docs/explanation/objections.md#nodes-that-are-contracts.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+
+import structlog
+
+from oracle.bindings.contract_signatures import (
+    SignatureCheckUnavailableError,
+    check_contract_signature,
+)
+from oracle.daemon.config.chain_section import ChainSection
+from oracle.daemon.web.rate_limit import ClientBuckets, ConcurrencyLimit, TokenBucket
+from oracle.domain.ids import Address, Hash
+from oracle.errors import TransientError
+from oracle.rpc.client import JsonRpcClient
+from oracle.rpc.endpoints.endpoint import Endpoint
+from oracle.rpc.endpoints.providers import WitnessQuorum
+from oracle.rpc.fanout import PoolView
+from oracle.store.database import Store
+
+# Calls of one account, and of all accounts together.
+_ACCOUNT_CALLS_PER_SECOND, _ACCOUNT_BURST = 1 / 60, 3
+_CALLS_PER_SECOND, _BURST = 1 / 6, 10
+# Seconds for which an account is not called again after it turned out to have no code.
+_NO_CODE_SECONDS = 600.0
+# Seconds until the response of an endpoint must begin, and the size of the response.
+_TIMEOUT_SECONDS = 3.0
+_MAX_RESPONSE_BYTES = 16 * 1024
+
+
+class ContractAccounts:
+    """Verifies signatures of contract accounts, one at a time; thread-safe.
+
+    The endpoints are opened for each call and are not those of the indexer, so that a call that
+    fails never puts an endpoint of the indexer in backoff.
+    """
+
+    def __init__(
+        self, chain: ChainSection, store: Store, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Send no request yet; `clock` returns seconds and never goes back."""
+        self._chain = chain
+        self._store = store
+        self._bucket_by_account = ClientBuckets(_ACCOUNT_CALLS_PER_SECOND, _ACCOUNT_BURST, clock)
+        self._common_bucket = TokenBucket(_CALLS_PER_SECOND, _BURST, clock)
+        self._limit = ConcurrencyLimit(1)
+        self._clock = clock
+        # Until when an account is known to have no code.
+        self._no_code_until: dict[Address, float] = {}
+
+    def accepts_signature(self, account: Address, digest: Hash, signature: bytes) -> bool:
+        """Return whether the contract of an account accepts a signature of a digest.
+
+        Raises:
+            SignatureCheckUnavailableError: a limit is reached, or no endpoint responds.
+        """
+        # False signatures for an account with a key cost one call, and no call of the contracts.
+        if self._no_code_until.get(account, 0.0) > self._clock():
+            return False
+        with self._limit.try_enter() as is_admitted:
+            if not (
+                is_admitted
+                and self._bucket_by_account.try_acquire(account)
+                and self._common_bucket.try_acquire()
+            ):
+                raise SignatureCheckUnavailableError(
+                    "too many signatures of contracts were checked; retry in a minute"
+                )
+            try:
+                is_accepted = self._call_account(account, digest, signature)
+            except TransientError as error:
+                structlog.get_logger().warning(
+                    "contract_signature_unchecked", account=account, reason=str(error)
+                )
+                raise SignatureCheckUnavailableError(
+                    "no RPC endpoint of this server responds; retry later"
+                ) from None
+            if is_accepted is None:
+                self._no_code_until[account] = self._clock() + _NO_CODE_SECONDS
+            return is_accepted is True
+
+    def _call_account(self, account: Address, digest: Hash, signature: bytes) -> bool | None:
+        with self._store.read_transaction() as uow:
+            wrong_endpoints = uow.facts.quarantine.get_reason_by_endpoint()
+        with ExitStack() as exit_stack:
+            endpoints = []
+            for url in self._chain.endpoints:
+                client = JsonRpcClient(
+                    url, timeout_seconds=_TIMEOUT_SECONDS, max_bytes=_MAX_RESPONSE_BYTES
+                )
+                exit_stack.enter_context(closing(client))
+                if client.name not in wrong_endpoints:
+                    endpoints.append(Endpoint(client))
+            if not endpoints:
+                raise TransientError("every endpoint was proven wrong")
+            quorum = WitnessQuorum({endpoint.name: endpoint.provider for endpoint in endpoints})
+            pool_view = PoolView(endpoints, _TIMEOUT_SECONDS, quorum)
+            return check_contract_signature(pool_view, self._chain.id, account, digest, signature)
