@@ -21,13 +21,10 @@ from oracle.indexer.round_leaves import LeafCache, load_domain
 from oracle.indexer.stored_events import iterate_decoded_chunks
 from oracle.kickouts.kickout_cases import load_kickout_evidence
 from oracle.queries.answers import AddressText, ApiModel, HashText, LogPlace, load_event_sources
+from oracle.queries.bundle_objections import BundleObjection, build_bundle_objections
 from oracle.queries.explain import EventArchive
 from oracle.queries.node_proof import NodeProofDetail, load_accepted_round, prove_node
-from oracle.queries.objection_models import (
-    ObjectionEntry,
-    ObjectionView,
-    build_objection_entries,
-)
+from oracle.queries.objection_models import ObjectionView
 from oracle.quorum.statements import list_round_statements
 from oracle.reporting.recompute import find_as_of_block
 from oracle.store.database import UnitOfWork
@@ -114,9 +111,9 @@ class EvidenceBundle(ApiModel):
     evidence: str | None = Field(
         description="Text of the evidence file, if the leaf states that a kickout is due."
     )
-    objections: list[ObjectionEntry] = Field(
-        description="The objections to the kickout that the leaf states, oldest first; no check "
-        "of the bundle depends on them."
+    objections: list[BundleObjection] = Field(
+        description="The objections to the kickout that the leaf states, oldest first; no score "
+        "depends on them."
     )
     events: list[dict[str, JsonValue]] = Field(
         description="All events about the tasks and groups of these scores up to the as-of block."
@@ -195,14 +192,14 @@ def _load_evidence(
 
 def _load_objections(
     archive: EventArchive, uow: UnitOfWork, node: Address, due_since: int | None
-) -> list[ObjectionEntry]:
+) -> list[BundleObjection]:
     objections = [
         objection
         for objection in uow.objections.list_for_nodes([node])
         if objection.due_since == due_since
     ]
     view = ObjectionView(archive.kickout_policy, archive.objection_terms)
-    return build_objection_entries(uow, objections, view)
+    return build_bundle_objections(uow, objections, view, load_domain(uow).chain_id)
 
 
 def _load_events(

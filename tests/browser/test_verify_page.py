@@ -12,6 +12,7 @@ from playwright.sync_api import Page, ViewportSize
 
 from oracle.daemon.web.pages.verify_page import build_verify_page
 from tests.browser.chromium import axe_findings
+from tests.integration.daemon.test_objection_checks import STRANGER, build_answered_objection
 from tests.support.cli.bundled_network import ReaderEvidence, bundle_first_node
 from tests.support.cli.local_network import LocalNetwork, run_local_network
 
@@ -165,6 +166,19 @@ def test_forged_score_is_named(saved_page, tmp_path, bundle):
     assert read_headline(saved_page).startswith("✗ ")
     wrong = {name for name, sign in read_results(saved_page).items() if sign == "✗"}
     assert wrong == {"Points", "Events", "Evidence"}
+
+
+def test_forged_answer_to_an_objection_is_named(saved_page, tmp_path, bundle):
+    """The file states that a reporter answered, but another key signed it."""
+    forged = build_answered_objection(answered_by=STRANGER)
+    forged["answer"]["signer"] = bundle["signed_round"]["configuration"]["signers"][0]
+    due_since = bundle["proof"]["leaf"]["kickout_due_since"]
+    forged |= {"node": bundle["node"], "due_since": due_since, "signature": None}
+    choose_bundle(saved_page, tmp_path, {**bundle, "objections": [forged]})
+    assert "Answer to objection 0" in read_headline(saved_page)
+    results = read_results(saved_page)
+    assert (results["Objection 0"], results["Answer to objection 0"]) == ("○", "✗")
+    assert [name for name, sign in results.items() if sign == "✗"] == ["Answer to objection 0"]
 
 
 @pytest.fixture(scope="module")

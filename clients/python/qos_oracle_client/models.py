@@ -99,6 +99,43 @@ class BundleLog(TypedDict):
     data: str
 
 
+class BundleObjection(TypedDict):
+    """An objection, and what the node signed if it was posted to this reporter."""
+
+    node: str
+    seq: int
+    """Counts the objections of the node from 0."""
+    due_since: int
+    """Since when the kickout is due, unix seconds."""
+    reason: str
+    """Reason of the objection."""
+    text: str
+    """The explanation, written by a stranger; up to 280 bytes."""
+    at: "LogPlace"
+    time: int
+    """Block time, unix seconds."""
+    is_due: bool
+    """Whether that kickout is still due."""
+    is_executed: bool
+    """Whether that kickout was executed on the chain."""
+    is_counted: bool
+    """Whether it may delay this reporter's accusation: it is the first objection to this kickout, and was made in time."""
+    verdict: str | None
+    """Result of the automatic check; null if the kickout is no longer due."""
+    finding: str | None
+    """What the check found; null if nothing was checked."""
+    answer: "AnswerEntry | None"
+    """null if this reporter has not answered."""
+    answer_until: int | None
+    """Block time by which the operator should answer, unix seconds; null if it waits for no answer."""
+    contract: str | None
+    """The objections contract, in whose domain objection and answer are signed; null if the raw log is not stored."""
+    deadline: int | None
+    """Signed with it, unix seconds; null if not signed."""
+    signature: str | None
+    """By the node's key, 65 bytes as hex; null if the objection was not posted to this reporter, or the node is a contract."""
+
+
 class BundlePosition(TypedDict):
     """The position of an event."""
 
@@ -323,8 +360,8 @@ class EvidenceBundle(TypedDict):
     """The scores in the leaf's pool, oldest first."""
     evidence: str | None
     """Text of the evidence file, if the leaf states that a kickout is due."""
-    objections: list["ObjectionEntry"]
-    """The objections to the kickout that the leaf states, oldest first; no check of the bundle depends on them."""
+    objections: list["BundleObjection"]
+    """The objections to the kickout that the leaf states, oldest first; no score depends on them."""
     events: list[dict[str, "JsonValue"]]
     """All events about the tasks and groups of these scores up to the as-of block."""
     logs: list["BundleLog"]

@@ -27,6 +27,7 @@ SCRIPTS = (
     "verify/signatures.js",
     "verify/chain_proofs.js",
     "verify/bundle_checks.js",
+    "verify/objection_checks.js",
     "verify/score_checks.js",
     "verify/kickout_checks.js",
     "verify/event_checks.js",

@@ -1,7 +1,7 @@
 "use strict";
 /* Checks an evidence bundle (docs/spec/evidence.md#bundle) with what it contains itself: rules,
-   signatures, proof. Needs score_checks.js, event_checks.js, signatures.js, proof.js and hashes.js,
-   and does not use the document.
+   signatures, proof. Needs objection_checks.js, score_checks.js, event_checks.js, signatures.js,
+   proof.js and hashes.js, and does not use the document.
 
    A check is {name, is_true, text, is_optional}: true, false, or null if nothing was compared. An
    optional check that is null says nothing that another check does not cover (verdict.js). */
@@ -124,6 +124,7 @@ function findMalformedValue(bundle) {
     scores: isListOf(bundle.scores, isObject),
     events: isListOf(bundle.events, isObject),
     logs: isListOf(bundle.logs, isLog),
+    objections: isListOf(bundle.objections, isObject),
   };
   return Object.keys(forms).find((name) => !forms[name]) ?? null;
 }
@@ -150,6 +151,7 @@ function runChecks(bundle, events) {
     checkRules(bundle, given),
     checkSignatures(bundle),
     checkBundleProof(bundle),
+    ...checkObjections(bundle),
   ];
   const unsupported = findUnsupportedRule(given);
   if (unsupported !== null) {

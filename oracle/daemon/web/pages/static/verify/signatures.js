@@ -1,5 +1,5 @@
 "use strict";
-/* Recovers the signers of a report: secp256k1 and EIP-712. Needs hashes.js, and does not use the
+/* Recovers the signers of reports, objections and answers: secp256k1 and EIP-712. Needs hashes.js, and does not use the
    document. All inputs are public, so the time that a computation takes reveals nothing. */
 
 const FIELD_PRIME = 2n ** 256n - 2n ** 32n - 977n;
@@ -13,8 +13,7 @@ const INFINITY_POINT = [0n, 1n, 0n];
 
 const DOMAIN_TYPE =
   "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)";
-const DOMAIN_NAME = "QoSOracle";
-const DOMAIN_VERSION = "3";
+const REPORT_DOMAIN = ["QoSOracle", "3"];
 const REPORT_TYPE =
   "Report(bytes32 config,uint32 round,bytes32 prev,uint48 asOf,bytes32 asOfHash,uint40 deadline,bytes32 root)";
 const REPORT_FIELDS = ["config", "round", "prev", "as_of", "as_of_hash", "deadline", "root"];
@@ -142,17 +141,23 @@ function hashWords(...words) {
   return hashBytes(concatBytes(...words.map(encodePadded)));
 }
 
-/* Returns the digest that the reporters sign (docs/reference/report-format.md#what-is-signed). */
-function computeReportDigest(report) {
+/* Returns the EIP-712 digest of a message, whose values are numbers, words or hashes. */
+function computeDigest([name, version], chainId, contract, type, values) {
   const domain = hashWords(
     hashText(DOMAIN_TYPE),
-    hashText(DOMAIN_NAME),
-    hashText(DOMAIN_VERSION),
-    report.chain_id,
-    report.contract,
+    hashText(name),
+    hashText(version),
+    chainId,
+    contract,
   );
-  const message = hashWords(hashText(REPORT_TYPE), ...REPORT_FIELDS.map((name) => report[name]));
+  const message = hashWords(hashText(type), ...values);
   return hashBytes(concatBytes(Uint8Array.of(0x19, 1), decodeHex(domain), decodeHex(message)));
+}
+
+/* Returns the digest that the reporters sign (docs/reference/report-format.md#what-is-signed). */
+function computeReportDigest(report) {
+  const values = REPORT_FIELDS.map((name) => report[name]);
+  return computeDigest(REPORT_DOMAIN, report.chain_id, report.contract, REPORT_TYPE, values);
 }
 
 /* Returns the digest of a configuration: `abi.encode` of its values, with the list at the end. */
