@@ -1,11 +1,10 @@
 """The route that accepts signed objections and stores them for the daemon."""
 
 import time
-from collections.abc import Callable
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -16,6 +15,7 @@ from oracle.daemon.web.api.input_types import (
     Uint32,
     Uint40,
 )
+from oracle.daemon.web.api.post_limits import PostLimit
 from oracle.daemon.web.rate_limit import ClientBuckets, ConcurrencyLimit, TokenBucket
 from oracle.domain.ids import Address
 from oracle.domain.reports.objections import MAX_WORDS_BYTES, ObjectionReason
@@ -84,28 +84,20 @@ class SignedObjection(BaseModel):
         )
 
 
-def build_intake_routes(
-    api_answers: ApiAnswers, clock: Callable[[], float] = time.monotonic
-) -> APIRouter:
-    """Return the router of posted objections; `clock` returns seconds and never goes back."""
+def create_objection_limit() -> PostLimit:
+    """Return the limit of posts to `/v1/objections`."""
+    return PostLimit(
+        ClientBuckets(_POSTS_PER_SECOND, _POST_BURST, time.monotonic),
+        TokenBucket(_ALL_POSTS_PER_SECOND, _ALL_POST_BURST, time.monotonic),
+        _TOO_MANY,
+        _MAX_BODY_BYTES,
+    )
+
+
+def build_intake_routes(api_answers: ApiAnswers) -> APIRouter:
+    """Return the router of posted objections."""
     router = APIRouter(prefix="/v1", tags=["records"])
-    bucket_by_client = ClientBuckets(_POSTS_PER_SECOND, _POST_BURST, clock)
-    common_bucket = TokenBucket(_ALL_POSTS_PER_SECOND, _ALL_POST_BURST, clock)
     post_limit = ConcurrencyLimit(_MAX_CONCURRENT_POSTS)
-
-    async def limit_posts(request: Request) -> None:
-        """Raise 413 or 429 before the body is checked.
-
-        Async, because it then needs none of the threads that other requests wait for.
-        """
-        if int(request.headers.get("content-length", "0")) > _MAX_BODY_BYTES:
-            raise HTTPException(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"request body: expected at most {_MAX_BODY_BYTES} bytes",
-            )
-        address = "" if request.client is None else request.client.host
-        if not (bucket_by_client.try_acquire(address) and common_bucket.try_acquire()):
-            raise HTTPException(HTTPStatus.TOO_MANY_REQUESTS, _TOO_MANY)
 
     @router.post(
         "/objections",
@@ -113,7 +105,6 @@ def build_intake_routes(
         status_code=HTTPStatus.ACCEPTED,
         response_model=ObjectionAccepted,
         responses=_REFUSALS,
-        dependencies=[Depends(limit_posts)],
     )
     def _post_objection(request: Request, signed: SignedObjection) -> Response:
         """Accept a signed objection, which this reporter submits and pays for.

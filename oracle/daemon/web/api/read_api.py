@@ -20,7 +20,8 @@ from oracle.daemon.web.api.answering import (
 from oracle.daemon.web.api.event_stream import EventStreams, StreamLimits, build_event_routes
 from oracle.daemon.web.api.leaf_routes import build_leaf_routes
 from oracle.daemon.web.api.node_routes import build_explanation_routes, build_node_routes
-from oracle.daemon.web.api.objection_routes import build_intake_routes
+from oracle.daemon.web.api.objection_routes import build_intake_routes, create_objection_limit
+from oracle.daemon.web.api.post_limits import PostLimit, PostLimits
 from oracle.daemon.web.api.record_routes import (
     build_draw_routes,
     build_evidence_routes,
@@ -28,7 +29,10 @@ from oracle.daemon.web.api.record_routes import (
     build_record_routes,
     build_rule_routes,
 )
-from oracle.daemon.web.api.subscription_routes import build_subscription_routes
+from oracle.daemon.web.api.subscription_routes import (
+    build_subscription_routes,
+    create_subscription_limit,
+)
 from oracle.daemon.web.pages.page_app import PageRenderer, create_page_app
 from oracle.daemon.web.played_act import DemoAct
 from oracle.domain.ids import Address
@@ -88,10 +92,13 @@ def create_read_api(
         ),
         build_event_routes(EventStreams(source, streams)),
     ]
+    post_limits: dict[str, PostLimit] = {}
     if source.objection_intake is not None:
         routers.append(build_intake_routes(api_answers))
+        post_limits["/v1/objections"] = create_objection_limit()
     if source.subscriptions is not None:
         routers.append(build_subscription_routes(source.subscriptions))
+        post_limits["/v1/subscriptions"] = create_subscription_limit(source.subscriptions.terms)
     for router in routers:
         app.include_router(router)
     # The middleware added last runs first, so CORS headers are set on fresh responses, too.
@@ -103,6 +110,7 @@ def create_read_api(
             allow_methods=["GET"],
             expose_headers=["ETag", "X-Ipfs-Roots"],
         )
+    app.add_middleware(PostLimits, post_limits)
     routes = [route for router in routers for route in router.routes]
     refuse = partial(_refuse_path, routes)
     app.add_api_route("/v1/{path:path}", refuse, methods=_METHODS, include_in_schema=False)

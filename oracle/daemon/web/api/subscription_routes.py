@@ -4,11 +4,10 @@ Each signed request changes the database once (its nonce), so nothing here is ca
 """
 
 import time
-from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Literal
 
-from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,6 +17,7 @@ from oracle.daemon.web.api.answering import (
     describe_problem,
 )
 from oracle.daemon.web.api.input_types import AddressInput, SignatureInput
+from oracle.daemon.web.api.post_limits import PostLimit
 from oracle.daemon.web.rate_limit import ClientBuckets, TokenBucket
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import OracleError
@@ -28,12 +28,14 @@ from oracle.notify.subscriptions import (
     SubscriptionError,
     SubscriptionIntake,
     SubscriptionLimitError,
+    SubscriptionTerms,
 )
 from oracle.queries.answers import LARGEST_INTEGER
 from oracle.signing.typed_data import NoticeRequest, build_notice_request_data
 from oracle.store.subscription_repository import Subscription
 
 _HOUR_SECONDS = 3600
+_MAX_BODY_BYTES = 8192
 # Requests of all clients: each verifies a signature and writes to the database.
 _MAX_PER_SECOND, _MAX_BURST = 2.0, 20
 # All other refusals have status 403.
@@ -44,6 +46,9 @@ _STATUS_BY_ERROR: dict[type[SubscriptionError], HTTPStatus] = {
 _NOT_STORED = {"cache-control": "no-store"}
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     403: describe_problem(HTTPStatus.FORBIDDEN, "it is not valid, or not signed by the node."),
+    413: describe_problem(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body has over {_MAX_BODY_BYTES:,} bytes."
+    ),
     429: describe_problem(HTTPStatus.TOO_MANY_REQUESTS, "a limit is reached; see `detail`."),
 }
 
@@ -116,22 +121,20 @@ class SubscriptionForm(BaseModel):
     typed_data: dict[str, Any] = Field(description="EIP-712 data with an example of a message.")
 
 
-def build_subscription_routes(
-    intake: SubscriptionIntake, clock: Callable[[], float] = time.monotonic
-) -> APIRouter:
-    """Return the router of subscriptions; `clock` returns seconds and never goes back."""
-    router = APIRouter(prefix="/v1", tags=["subscriptions"])
-    per_hour = intake.terms.requests_per_hour
-    client_buckets = ClientBuckets(per_hour / _HOUR_SECONDS, per_hour, clock)
-    total_bucket = TokenBucket(_MAX_PER_SECOND, _MAX_BURST, clock)
+def create_subscription_limit(terms: SubscriptionTerms) -> PostLimit:
+    """Return the limit of posts to `/v1/subscriptions`."""
+    per_hour = terms.requests_per_hour
+    return PostLimit(
+        ClientBuckets(per_hour / _HOUR_SECONDS, per_hour, time.monotonic),
+        TokenBucket(_MAX_PER_SECOND, _MAX_BURST, time.monotonic),
+        "too many requests about subscriptions; retry later",
+        _MAX_BODY_BYTES,
+    )
 
-    def limit_requests(request: Request) -> None:
-        """Raise 429 before the body is checked."""
-        address = "" if request.client is None else request.client.host
-        if not (client_buckets.try_acquire(address) and total_bucket.try_acquire()):
-            raise HTTPException(
-                HTTPStatus.TOO_MANY_REQUESTS, "too many requests about subscriptions; retry later"
-            )
+
+def build_subscription_routes(intake: SubscriptionIntake) -> APIRouter:
+    """Return the router of subscriptions."""
+    router = APIRouter(prefix="/v1", tags=["subscriptions"])
 
     @router.get(
         "/subscriptions", operation_id="subscription_form", response_model=SubscriptionForm
@@ -153,7 +156,6 @@ def build_subscription_routes(
         operation_id="subscribe",
         response_model=OwnSubscriptions,
         responses=_REFUSALS,
-        dependencies=[Depends(limit_requests)],
     )
     def _handle_request(body: SubscriptionRequest) -> Response:
         """Subscribe to the notices of a node, list its subscriptions, or end one.
