@@ -64,7 +64,9 @@ class NodeSummary(NodeCauses):
     the groups of these scores, or None if the sizes differ. `kick_at` is the time from which an
     accused node may be kicked out, or None. `changed_at` is the time of the change to the
     current membership, or None if the node was never a member. `kickout` is the outlook on a
-    kickout, or None if none becomes due at this rate. Times are unix seconds.
+    kickout, or None if none becomes due at this rate. `obstacle` is why no account can accuse the
+    node of the due kickout, or None. `is_expelled` is whether the oracle has expelled the node.
+    Times are unix seconds.
     """
 
     points: int
@@ -75,32 +77,24 @@ class NodeSummary(NodeCauses):
     kickout: KickoutOutlook | None = None
     kick_at: int | None = None
     changed_at: int | None = None
+    obstacle: str | None = None
+    is_expelled: bool = False
 
 
 def format_headline(summary: NodeSummary) -> str:
     """Return the node's state and its main cause in one sentence."""
+    if summary.node_scores.state == "kicked_out":
+        return f"Kicked out: {_format_mean_points(summary)}."
+    if summary.is_expelled:
+        return "The oracle has expelled it, but the network has not ended its membership."
+    kickout_headline = _format_kickout_headline(summary)
+    if kickout_headline is not None:
+        return kickout_headline
     if summary.node_scores.state in _SENTENCE_BY_STATE:
         template, time_template = _SENTENCE_BY_STATE[summary.node_scores.state]
         changed_at = summary.changed_at
         return template.format(
             "" if changed_at is None else time_template.format(format_time(changed_at))
-        )
-    if summary.node_scores.state == "kicked_out":
-        return (
-            f"Kicked out: {_format_last_tasks(summary)} brought "
-            f"{format_two_decimals(summary.points)} points on average."
-        )
-    if summary.kick_at is not None:
-        return (
-            f"To be kicked out {_format_delay(summary.kick_at - summary.time)}, unless its "
-            "scores rise."
-            if summary.node_scores.is_kickout_due
-            else "Accused, but its scores have risen: no kickout once the next round shows that."
-        )
-    if summary.node_scores.is_kickout_due:
-        return (
-            f"A kickout is due: {_format_last_tasks(summary)} brought "
-            f"{format_two_decimals(summary.points)} points on average."
         )
     if summary.kickout is not None and summary.kickout.is_near:
         return format_kickout_outlook(summary.kickout)
@@ -109,6 +103,26 @@ def format_headline(summary: NodeSummary) -> str:
         if summary.node_scores.state == "excluded"
         else _format_member(summary)
     )
+
+
+def _format_kickout_headline(summary: NodeSummary) -> str | None:
+    """Return whether a due kickout can happen, or None if none is due and no node accused."""
+    if not summary.node_scores.is_kickout_due:
+        if summary.kick_at is None:
+            return None
+        return "Accused, but its scores have risen: no kickout once the next round shows that."
+    if summary.obstacle is not None:
+        # The reason behind the first clause belongs to the sentence on what to do.
+        return f"It stays in the network: {summary.obstacle.partition(', because ')[0]}."
+    if summary.kick_at is not None:
+        delay = _format_delay(summary.kick_at - summary.time)
+        return f"To be kicked out {delay}, unless its scores rise."
+    return f"A kickout is due: {_format_mean_points(summary)}."
+
+
+def _format_mean_points(summary: NodeSummary) -> str:
+    points = format_two_decimals(summary.points)
+    return f"{_format_last_tasks(summary)} brought {points} points on average"
 
 
 def _format_member(summary: NodeSummary) -> str:
@@ -157,16 +171,11 @@ def format_improvement(summary: NodeSummary) -> str | None:
         )
     lift = summary.lift
     if summary.node_scores.is_kickout_due and lift.over_line:
-        steps_text = format_count(lift.over_line, "first place") + _format_repetition(
-            lift.over_line
-        )
-        parts.append(f"{steps_text} would lift it above the threshold")
+        parts.append(f"{format_first_places(lift.over_line)} would lift it above the threshold")
     if summary.kickout is not None and summary.kickout.is_near:
-        parts.append(_format_saving_places(summary.kickout))
+        parts.append(format_saving_places(summary.kickout))
     if lift.first_places and lift.place_then is not None:
-        steps_text = format_count(lift.first_places, "first place") + _format_repetition(
-            lift.first_places
-        )
+        steps_text = format_first_places(lift.first_places)
         target = f"the {format_ordinal(lift.place_then)} of {summary.members}"
         parts.append(f"{'then ' if parts else ''}{steps_text} would make it {target}")
     if lift.successes and summary.node_scores.back_at is None:
@@ -177,7 +186,12 @@ def format_improvement(summary: NodeSummary) -> str | None:
     return capitalize_first("; ".join(parts[:2])) + "." if parts else None
 
 
-def _format_saving_places(outlook: KickoutOutlook) -> str:
+def format_first_places(first_places: int) -> str:
+    """Return a number of first places in a row as text."""
+    return format_count(first_places, "first place") + _format_repetition(first_places)
+
+
+def format_saving_places(outlook: KickoutOutlook) -> str:
     places = [
         format_count(count, noun)
         for count, noun in (

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from oracle.domain.fixed_point import UNIT, multiply_fixed_point
 from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange, ScoreEntry
-from oracle.domain.reports.node_kicks import KickState
+from oracle.domain.reports.node_kicks import EXPELLED_STATES, KickState
 from oracle.domain.scoring.node_figures import compute_node_scores
 from oracle.domain.scoring.node_scores import count_scores
 from oracle.domain.state import Node
@@ -51,6 +51,8 @@ def build_node_summary(snapshot: ApiSnapshot, record: AdviceRecord, view: NodeVi
         lift=view.lift,
         kickout=build_kickout_outlook(node, causes.time, causes.rules, scores),
         kick_at=_find_kick_time(view),
+        obstacle=view.kickout.obstacle,
+        is_expelled=_is_expelled(view),
         changed_at=None if membership_change is None else membership_change.time,
     )
 
@@ -124,6 +126,16 @@ def _find_kick_time(view: NodeView) -> int | None:
     kick = view.kickout.on_chain
     is_accused = kick is not None and kick.state == KickState.ACCUSED.value
     return kick.ready_at if kick is not None and is_accused else None
+
+
+def _is_expelled(view: NodeView) -> bool:
+    kick = view.kickout.on_chain
+    return (
+        kick is not None
+        and kick.state in EXPELLED_STATES
+        and kick.expelled_until is not None
+        and view.as_of.time < kick.expelled_until
+    )
 
 
 class ScoreCost(NamedTuple):

@@ -4,11 +4,33 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from oracle.domain.reports.expulsions import NEVER_EXPIRES
+from oracle.domain.reports.node_kicks import EXPELLED_STATES, KickState
 from oracle.queries.advice.kickout_outlook import KickoutOutlook
 from oracle.queries.api.node_view import NodeView
 from oracle.queries.api.records.objection_view import PostedEntry, PostedState
-from oracle.queries.node_sentences import NodeSummary, format_improvement
+from oracle.queries.node_sentences import (
+    NodeSummary,
+    format_first_places,
+    format_improvement,
+    format_saving_places,
+)
 from oracle.queries.objection_models import ObjectionEntry, describe_objection_state
+from oracle.queries.text.human_numbers import (
+    capitalize_first,
+    format_count,
+    format_duration,
+    format_time,
+)
+
+# Why the owner of a node in these states needs to do nothing.
+_NOTHING_BY_STATE = {
+    "slashed": "Nothing can be done here: the network has ended the membership, and decides "
+    "whether the node may join again.",
+    "quit": "Nothing: the node has left the network, and may join again.",
+    "unknown": "Nothing: the node has not joined yet.",
+    "paused": "Nothing: a paused node gets no tasks and loses nothing. Resume it when it can "
+    "answer.",
+}
 
 
 class OwnerDeadline(NamedTuple):
@@ -23,16 +45,97 @@ class OwnerDeadline(NamedTuple):
     anchor: str
 
 
-def describe_owner_action(summary: NodeSummary, view: NodeView) -> str:
-    """Return what would improve the node, or why nothing has to or can be done; may be empty."""
-    improvement = format_improvement(summary)
-    if improvement is not None:
-        return improvement
-    if view.row.state == "kicked_out":
-        return _describe_expulsion(view)
+def describe_owner_action(
+    summary: NodeSummary, view: NodeView, posted: PostedEntry | None = None
+) -> str:
+    """Return what the owner has to do and by when, or why nothing has to be done.
+
+    `posted` is an objection to the due kickout that was posted to this reporter and is not on the
+    chain.
+    """
+    if summary.is_expelled or view.row.state == "kicked_out":
+        return _describe_expulsion(summary, view)
     if summary.node_scores.is_kickout_due:
-        return "No number of first places in a row would lift it above the threshold in time."
-    return "" if view.row.qos is None else "Nothing has to be done."
+        return _describe_due_action(summary, view, posted)
+    if summary.kick_at is not None:
+        return (
+            "Nothing, as long as the scores stay like this: once the next round shows them, no "
+            "account can kick the node out."
+        )
+    outlook = summary.kickout
+    if outlook is not None and outlook.is_near:
+        delay = "" if not outlook.seconds else f" (about {format_duration(outlook.seconds)})"
+        tasks_text = format_count(outlook.scores, "scored task")
+        return f"In the next {tasks_text}{delay}: {format_saving_places(outlook)}."
+    return _describe_calm_state(summary, view)
+
+
+def _describe_calm_state(summary: NodeSummary, view: NodeView) -> str:
+    """Return why a node that no kickout threatens needs nothing, and what would improve it."""
+    state = view.row.state
+    if state in _NOTHING_BY_STATE:
+        return _NOTHING_BY_STATE[state]
+    improvement = format_improvement(summary)
+    if state == "excluded":
+        return f"Nothing: the exclusion ends by itself. {improvement or ''}".rstrip()
+    if not summary.ranks:
+        return "Nothing: it counts as an average node until its first task is scored."
+    return f"Nothing: no kickout is due or near. {improvement or ''}".rstrip()
+
+
+def _describe_due_action(summary: NodeSummary, view: NodeView, posted: PostedEntry | None) -> str:
+    """Return what to do about a due kickout: nothing, wait, object, or raise the scores."""
+    delay, rescue = view.objection_delay, _format_rescue(summary)
+    if summary.obstacle is not None:
+        accepted = (
+            " This reporter has accepted the objection, too."
+            if delay is not None and delay.is_accepted
+            else ""
+        )
+        return f"Nothing: the node stays. {capitalize_first(summary.obstacle)}.{accepted}"
+    if summary.kick_at is None:
+        return _describe_action_before_accusation(summary, view, posted)
+    if summary.kick_at <= summary.time:
+        return f"At once: {rescue}. Any account may kick the node out now."
+    return (
+        f"{_format_deadline('Before', summary.kick_at, summary.time)}: {rescue}. From then on, "
+        "any account may kick the node out, unless the vetoer cancels it."
+    )
+
+
+def _describe_action_before_accusation(
+    summary: NodeSummary, view: NodeView, posted: PostedEntry | None
+) -> str:
+    delay, rescue = view.objection_delay, _format_rescue(summary)
+    if delay is not None and delay.is_accepted:
+        return (
+            "Nothing, as far as this reporter decides: it accepted the objection, and does not "
+            f"accuse the node. Others still may: {rescue}."
+        )
+    if (delay is not None and delay.objection is not None) or _is_under_way(posted):
+        return (
+            "Wait for the answer to the objection, and keep the node answering: until then, this "
+            f"reporter does not accuse it. Others may at any time: {rescue}."
+        )
+    object_until = view.kickout.object_until
+    can_object = object_until is not None and object_until >= summary.time
+    if object_until is not None and can_object and _find_objection(view) is None:
+        return (
+            f"{_format_deadline('Until', object_until, summary.time)}: object to the kickout, if "
+            f"the node is not at fault. In any case {rescue}."
+        )
+    return f"At once: {rescue}. Any account may accuse the node."
+
+
+def _format_rescue(summary: NodeSummary) -> str:
+    over_line = summary.lift.over_line
+    if not over_line:
+        return "raise the scores, although no number of first places in a row would do in time"
+    return f"raise the scores, {format_first_places(over_line)} would be enough"
+
+
+def _format_deadline(preposition: str, deadline: int, time: int) -> str:
+    return f"{preposition} {format_time(deadline)}, in {format_duration(deadline - time)}"
 
 
 def list_owner_deadlines(
@@ -61,7 +164,7 @@ def _iterate_kickout_steps(
     summary: NodeSummary, view: NodeView, posted: PostedEntry | None
 ) -> Iterator[OwnerDeadline]:
     due_since = view.kickout.due_since
-    if due_since is None or not summary.node_scores.is_kickout_due:
+    if due_since is None or not summary.node_scores.is_kickout_due or summary.is_expelled:
         return
     yield OwnerDeadline("Since", due_since, _describe_due_kickout(summary, view), "distances")
     objection = _find_objection(view)
@@ -77,10 +180,10 @@ def _iterate_kickout_steps(
 
 def _describe_due_kickout(summary: NodeSummary, view: NodeView) -> str:
     """Return who may act on a due kickout, and what keeps this reporter from it."""
+    if view.kickout.obstacle is not None:
+        return "a kickout is due, but no account can accuse the node of it"
     if summary.kick_at is not None:
         return "a kickout is due, and the node is accused of it on the chain"
-    if view.kickout.obstacle is not None:
-        return f"a kickout is due, but no account can accuse the node: {view.kickout.obstacle}"
     accusation = (
         "accuse the node once a round on the chain shows it, unless its scores rise before"
     )
@@ -90,6 +193,10 @@ def _describe_due_kickout(summary: NodeSummary, view: NodeView) -> str:
         "a kickout is due: this reporter does not accuse the node yet, but others may "
         f"{accusation}"
     )
+
+
+def _is_under_way(posted: PostedEntry | None) -> bool:
+    return posted is not None and posted.state is not PostedState.ENDED
 
 
 def _find_objection(view: NodeView) -> ObjectionEntry | None:
@@ -106,14 +213,14 @@ def _iterate_deadlines(
         text = "the exclusion ends by itself"
         yield OwnerDeadline("At", back_at, text, "distances")
     object_until, delay = view.kickout.object_until, view.objection_delay
-    is_under_way = posted is not None and posted.state is not PostedState.ENDED
-    if object_until is not None and _find_objection(view) is None and not is_under_way:
+    if object_until is not None and _find_objection(view) is None and not _is_under_way(posted):
         text = "object to the kickout, if the node is not at fault"
         yield OwnerDeadline("Until", object_until, text, "objections")
     if delay is not None and delay.objection is not None and delay.until is not None:
         text = "this reporter waits for the answer of its operator to the objection"
         yield OwnerDeadline("Until", delay.until, text, "objections")
-    if summary.kick_at is not None and summary.node_scores.is_kickout_due:
+    can_be_kicked = summary.node_scores.is_kickout_due and summary.obstacle is None
+    if summary.kick_at is not None and can_be_kicked:
         text = "any account may kick the node out, unless its scores rise, or the vetoer cancels"
         yield OwnerDeadline("From", summary.kick_at, text, "distances")
     due_in = _find_seconds_to_kickout(summary.kickout)
@@ -132,15 +239,36 @@ def _find_seconds_to_kickout(outlook: KickoutOutlook | None) -> int | None:
 
 
 def _find_expulsion_end(view: NodeView) -> int | None:
-    """Return when the expulsion of a node that was kicked out ends, or None if there is none."""
+    """Return when the expulsion of a node ends or ended, or None if it is not expelled."""
     kick = view.kickout.on_chain
-    return None if kick is None or view.row.state != "kicked_out" else kick.expelled_until
+    return None if kick is None or kick.state not in EXPELLED_STATES else kick.expelled_until
 
 
-def _describe_expulsion(view: NodeView) -> str:
-    expelled_until = _find_expulsion_end(view)
+def _describe_expulsion(summary: NodeSummary, view: NodeView) -> str:
+    """Return when and how a node that was kicked out, or is to be, can join again."""
+    kick, expelled_until = view.kickout.on_chain, _find_expulsion_end(view)
+    if kick is not None and kick.state == KickState.READMITTED:
+        return (
+            "Join the network again whenever the node can answer: the admin of the oracle's "
+            "contract has readmitted it."
+        )
     if expelled_until is None:
-        return "The network decides whether the node may join again."
+        return (
+            "Ask the operator of the network whether the node may join again: the oracle's "
+            "contract has not expelled it."
+        )
     if expelled_until == NEVER_EXPIRES:
-        return "The expulsion ends only if the admin of the oracle's contract readmits the node."
-    return "Nothing can be done before the expulsion ends."
+        return (
+            "Contact the operator, with a reason why the kickout was wrong: the expulsion ends "
+            "only if the admin of the oracle's contract readmits the node. No deadline is set."
+        )
+    if expelled_until <= summary.time:
+        return (
+            f"Join the network again whenever the node can answer: the expulsion ended at "
+            f"{format_time(expelled_until)}."
+        )
+    return (
+        f"{_format_deadline('Wait until', expelled_until, summary.time)}: then the expulsion "
+        "ends, and the node may join again. Earlier only if the admin of the oracle's contract "
+        "readmits it."
+    )

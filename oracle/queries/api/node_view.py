@@ -158,7 +158,11 @@ def _find_lasting_obstacle(snapshot: ApiSnapshot, node: Node, kick: NodeKick | N
         return None
     policy = snapshot.source.archive.kickout_policy
     reason = load_kickout_review(snapshot.uow, node, policy).hold_reason
-    return None if reason is None else f"it is held until the vetoer allows it, because {reason}"
+    return (
+        None
+        if reason is None
+        else f"the kickout is held until the vetoer allows it, because {reason}"
+    )
 
 
 def _build_on_chain_score(on_chain: OnChainScores, row: NodeEntry) -> OnChainScore | None:

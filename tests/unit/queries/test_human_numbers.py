@@ -26,10 +26,12 @@ from oracle.queries.text.text_tables import format_fact, format_table, shorten_h
         (89, "89 s"),
         (90, "1 min"),
         (5_399, "89 min"),
-        (5_400, "1 h"),
+        (5_400, "1 h 30 min"),
+        (7_200, "2 h"),
         (129_599, "35 h"),
-        (129_600, "1 day"),
+        (129_600, "1 day 12 h"),
         (172_800, "2 days"),
+        (12 * 86_400 + 7_200, "12 days"),
     ],
 )
 def test_span_is_formatted_in_suitable_unit(seconds: int, said: str):

@@ -4,9 +4,12 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from oracle.domain.reports.expulsions import NEVER_EXPIRES
 from oracle.queries.advice.kickout_outlook import KickoutOutlook
 from oracle.queries.api.records.objection_view import PostedEntry, PostedState
+from oracle.queries.node_sentences import format_headline
 from oracle.queries.objection_models import ObjectionDelayEntry, ObjectionEntry
 from oracle.queries.owner_deadlines import describe_owner_action, list_owner_deadlines
 from tests.unit.queries.test_node_sentences import CALM, EXCLUDED, NOW, calm_but
@@ -90,21 +93,57 @@ def test_objection_replaces_the_deadline_to_object_in_each_of_its_states():
     assert "one creator decides it" in deadlines[1].text
 
 
-def test_obstacle_of_a_held_kickout_stands_at_its_beginning():
-    due = calm_but(is_kickout_due=True)
-    (step,) = list_owner_deadlines(due, view_with(due_since=NOW - 50, obstacle="held"), None, [])
-    assert step.text.endswith("held")
+HELD = "the kickout is held until the vetoer allows it, because of one creator"
+ACCEPTED = ObjectionDelayEntry(reason="open", until=None, objection=4, is_accepted=True)
+WAITING = ObjectionDelayEntry(reason="open", until=NOW + 9, objection=4, is_accepted=False)
+
+
+@pytest.mark.parametrize(
+    ("summary", "view", "beginning"),
+    [
+        ({}, {}, "Nothing: "),
+        (EXCLUDED, {"state": "excluded"}, "Nothing: the exclusion ends by itself"),
+        ({"kickout": OUTLOOK}, {}, "In the next eleven scored tasks (about 2 h)"),
+        ({"is_kickout_due": True}, {}, "At once: "),
+        ({"is_kickout_due": True}, {"object_until": NOW + 5_700}, "Until "),
+        (
+            {"is_kickout_due": True, "obstacle": HELD},
+            {},
+            "Nothing: the node stays. The kickout is",
+        ),
+        ({"is_kickout_due": True, "obstacle": HELD}, {"delay": ACCEPTED}, "Nothing: the node st"),
+        (
+            {"is_kickout_due": True},
+            {"delay": ACCEPTED},
+            "Nothing, as far as this reporter decides",
+        ),
+        ({"is_kickout_due": True}, {"delay": WAITING}, "Wait for the answer"),
+        ({"is_kickout_due": True, "kick_at": NOW + 5_700}, {}, "Before "),
+        ({"is_kickout_due": True, "kick_at": NOW - 1}, {}, "At once: "),
+        ({"kick_at": NOW + 5_700}, {}, "Nothing, as long as the scores stay"),
+    ],
+)
+def test_every_state_begins_with_what_to_do_and_by_when(summary, view, beginning):
+    due = calm_but(**summary)
+    text = describe_owner_action(due, view_with(due_since=NOW - 50, **view))
+    assert text.startswith(beginning)
+    assert ("in 1 h 35 min" in text) is (beginning in {"Until ", "Before "})
+    assert due.obstacle is None or "is due" not in format_headline(due)
 
 
 def test_executed_kickout_shows_the_end_of_the_expulsion():
     summary, texts = calm_but(state="kicked_out"), set()
-    for expelled_until in (NOW + 60, NEVER_EXPIRES, None):
-        on_chain = SimpleNamespace(expelled_until=expelled_until)
+    for state, expelled_until in (
+        *(("expelled", until) for until in (NOW + 60, NEVER_EXPIRES, NOW - 60)),
+        ("none", None),
+        ("readmitted", None),
+    ):
+        on_chain = SimpleNamespace(state=state, expelled_until=expelled_until)
         view = view_with(state="kicked_out", on_chain=on_chain)
         ends = [("At", 60, "membership")] if expelled_until == NOW + 60 else []
         assert list_steps(summary, view) == ends
         texts.add(describe_owner_action(summary, view))
-    assert len(texts) == 3
+    assert len(texts) == 5
 
 
 def test_due_kickout_never_shows_that_nothing_has_to_be_done():

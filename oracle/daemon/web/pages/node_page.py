@@ -156,6 +156,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         previews=build_node_previews(snapshot, node.address).previews,
         **objection_values,
         announced_times=announced_times,
+        action=describe_owner_action(node_summary, node_answer, objection_values["posted"]),
         deadlines=list_owner_deadlines(
             node_summary, node_answer, objection_values["posted"], announced_times
         ),
@@ -179,8 +180,12 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 
 def _choose_kickout_chip(summary: NodeSummary) -> str | None:
     """Return the state that a due kickout is shown as in place of the node's state, or None."""
+    if summary.is_expelled and summary.node_scores.state != "kicked_out":
+        return "expelled"
     if not summary.node_scores.is_kickout_due:
         return None
+    if summary.obstacle is not None:
+        return "kickout_held"
     return "kickout_due" if summary.kick_at is None else "accused"
 
 
@@ -231,7 +236,6 @@ def build_score_values(
         "headline": format_headline(node_summary),
         "interval": None if node_view.interval is None else format_interval(node_view.interval),
         "details": format_details(node_summary),
-        "action": describe_owner_action(node_summary, node_view),
         "on_chain": qos,
         "on_chain_label": chain_words,
         "exclusion": describe_exclusion(node_view),
