@@ -155,7 +155,10 @@ def format_details(summary: NodeSummary) -> str:
         parts.append(f"Of {_format_last_tasks(summary)} it {_format_ranks(summary)}.")
     cost = UNIT - summary.node_scores.reliability
     if summary.place is not None and is_ranked and cost >= _MIN_MENTIONED_COST:
-        parts.append(f"Reliability is {_format_reliability(summary)}, and recovers by itself.")
+        parts.append(
+            f"Reliability, which timeouts lower, is {_format_reliability(summary)} and recovers "
+            "by itself."
+        )
     if summary.place is not None:
         parts.append(_format_rank_among_members(summary.place, summary.members))
     return " ".join(parts)

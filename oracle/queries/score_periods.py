@@ -6,32 +6,27 @@ the reader selected.
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from oracle.domain.fixed_point import UNIT, multiply_fixed_point
+from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.working_set import CAUSES, ReliabilityCause, ReliabilityMark
 from oracle.queries.api.history_points import HistoryPoint
 from oracle.queries.api.node_history import HistoryMark, NodeHistory
-from oracle.queries.text.human_numbers import (
-    format_count,
-    format_number_in_words,
-    format_two_decimals,
-    join_parts,
-)
 
 _DAY_SECONDS, _HOUR_SECONDS = 86_400, 3_600
 # A longer history is divided into days, a shorter one into hours.
 _MAX_HOURLY_SECONDS = 36 * _HOUR_SECONDS
-# A smaller change of QoS, of the long-term score or of reliability is not mentioned.
+# A smaller change of QoS is not mentioned.
 _MIN_CHANGE = UNIT // 100
 
 
 class ScorePeriod(NamedTuple):
-    """A day or an hour in UTC in which a node's QoS changed, and the causes as sentences.
+    """A day or an hour in UTC in which a node's QoS changed, with the parts of the change.
 
-    `lowest_qos` is the minimum in the period. Scores are in units of 10^-18, `start` in unix
-    seconds.
+    `lowest_qos` is the minimum in the period. `parts` are names with the QoS that each brought, or
+    cost if negative; their sum is `change`. `timeouts` are the changes that lowered reliability.
+    Scores are in units of 10^-18, `start` in unix seconds.
     """
 
     start: int
@@ -39,7 +34,8 @@ class ScorePeriod(NamedTuple):
     qos_before: int
     lowest_qos: int
     qos_after: int
-    causes: str
+    parts: list[tuple[str, int]]
+    timeouts: list[HistoryMark]
 
     @property
     def change(self) -> int:
@@ -85,69 +81,46 @@ def _build_period(
     start: int, seconds: int, points: Sequence[HistoryPoint], marks: Sequence[HistoryMark]
 ) -> ScorePeriod:
     """Return a period; the first of `points` is the last one before the period."""
-    before, after = points[0], points[-1]
-    sentences = [_describe_reliability(points, marks), _describe_long_term(points)]
-    return ScorePeriod(
+    period = ScorePeriod(
         start=start,
         seconds=seconds,
-        qos_before=before.qos,
+        qos_before=points[0].qos,
         lowest_qos=min(point.qos for point in points),
-        qos_after=after.qos,
-        causes=" ".join(sentence for sentence in sentences if sentence),
+        qos_after=points[-1].qos,
+        parts=[],
+        timeouts=[
+            mark
+            for mark in marks
+            if CAUSES[ReliabilityCause(mark.cause)].mark is ReliabilityMark.FALL
+            and mark.before != mark.after
+        ],
     )
+    return period._replace(parts=_split_change(points, period.change))
 
 
-def _describe_reliability(points: Sequence[HistoryPoint], marks: Sequence[HistoryMark]) -> str:
-    """Return how H changed, what that cost or brought, and why; empty if it hardly changed."""
-    before, after = points[0], points[-1]
-    lowest = min(point.reliability for point in points)
-    falls = [
-        mark
-        for mark in marks
-        if CAUSES[ReliabilityCause(mark.cause)].mark is ReliabilityMark.FALL
-        and mark.before != mark.after
-    ]
-    change = after.reliability - before.reliability
-    if not falls and abs(change) < _MIN_CHANGE:
-        return ""
-    cause = _describe_timeouts(falls) if falls else "it recovered"
-    effect = multiply_fixed_point(before.long_term, abs(change))
-    return (
-        f"Reliability {format_two_decimals(before.reliability)} to "
-        f"{format_two_decimals(after.reliability)}, lowest {format_two_decimals(lowest)}"
-        f"{_format_effect(effect, change)}: {cause}."
-    )
+def _split_change(points: Sequence[HistoryPoint], change: int) -> list[tuple[str, int]]:
+    """Return what timeouts, recovery and ranks brought or cost, in whole hundredths.
 
-
-def _describe_timeouts(falls: Sequence[HistoryMark]) -> str:
-    text = format_count(len(falls), "timeout")
-    numbers = sorted({mark.incident for mark in falls if mark.incident is not None})
-    if not numbers:
-        return text
-    count = sum(mark.incident is not None for mark in falls)
-    names = join_parts([f"incident {number}" for number in numbers])
-    return f"{text}, {format_number_in_words(count)} of them in {names}, probably not its fault"
-
-
-def _describe_long_term(points: Sequence[HistoryPoint]) -> str:
-    """Return how the long-term score changed, and what that cost; empty if it hardly changed."""
-    before, after = points[0], points[-1]
-    change = after.long_term - before.long_term
-    if abs(change) < _MIN_CHANGE:
-        return ""
-    effect = multiply_fixed_point(abs(change), after.reliability)
-    return (
-        f"Long-term score {format_two_decimals(before.long_term)} to "
-        f"{format_two_decimals(after.long_term)}{_format_effect(effect, change)}: "
-        "ranks of its tasks."
-    )
-
-
-def _format_effect(effect: int, change: int) -> str:
-    """Return what a change brought or cost, in brackets; empty for less than 0.01."""
-    if effect < _MIN_CHANGE:
-        return ""
-    return f" ({'gained' if change > 0 else 'cost'} {format_two_decimals(effect)})"
+    Between two points, ranks change the long-term score, timeouts lower reliability, and time and
+    successes raise it. The largest part takes the difference that rounding leaves.
+    """
+    timeouts = recovery = ranks = 0
+    for before, after in pairwise(points):
+        by_ranks = (after.long_term - before.long_term) * after.reliability // UNIT
+        by_reliability = after.qos - before.qos - by_ranks
+        ranks += by_ranks
+        if after.reliability < before.reliability:
+            timeouts += by_reliability
+        else:
+            recovery += by_reliability
+    parts = {"timeouts": timeouts, "recovery": recovery, "ranks of its tasks": ranks}
+    rounded = {
+        name: (part + _MIN_CHANGE // 2) // _MIN_CHANGE * _MIN_CHANGE
+        for name, part in parts.items()
+    }
+    largest = max(rounded, key=lambda name: abs(parts[name]))
+    rounded[largest] += change - sum(rounded.values())
+    return [(name, part) for name, part in rounded.items() if part]
 
 
 def _round_down(units: int) -> int:

@@ -89,7 +89,8 @@ def test_improvement_text_of_excluded_node_begins_with_its_waiting_time():
 def test_details_mention_reliability_if_it_costs_as_much_as_ranks():
     summary = calm_but(reliability=UNIT // 2)
     assert format_details(summary) == (
-        "Reliability is down to 0.50, and recovers by itself. Best of 12 nodes."
+        "Reliability, which timeouts lower, is down to 0.50 and recovers by itself. "
+        "Best of 12 nodes."
     )
 
 

@@ -1,4 +1,4 @@
-"""The days in which a score changed add up to the whole change, and name each timeout."""
+"""The days in which a score changed, and the parts of each day, add up to the whole change."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def history(new_sqlite_store) -> NodeHistory:
         client = IndexedHistory(store).whole(played).client()
         page = client.get(f"/nodes/{node_address('A')}").text
         response = client.get(f"/v1/nodes/{node_address('A')}/history")
-    assert "lowest 0." in page
+    assert page.count('<a href="/tasks/') >= 2
     return NodeHistory.model_validate(response.json())
 
 
@@ -35,17 +35,17 @@ def test_changes_of_all_days_sum_to_change_of_score(history):
     )
 
 
-def test_day_with_timeouts_names_their_number_and_its_minimum(history):
+def test_parts_of_each_day_sum_to_its_change(history):
+    for period in list_score_periods(history):
+        assert sum(part for _, part in period.parts) == period.change
+
+
+def test_day_with_timeouts_lists_each_of_them_and_what_they_cost(history):
     bad_day = next(period for period in list_score_periods(history) if period.start == _DAY)
-    assert "two timeouts" in bad_day.causes
+    assert len(bad_day.timeouts) == 2
+    assert all(mark.task is not None and mark.time // _DAY == 1 for mark in bad_day.timeouts)
+    assert dict(bad_day.parts)["timeouts"] < 0 < dict(bad_day.parts)["recovery"]
     assert bad_day.lowest_qos <= min(bad_day.qos_before, bad_day.qos_after)
-
-
-def test_timeout_in_incident_is_named_with_its_incident(history):
-    marks = [mark.model_copy(update={"incident": 7}) for mark in history.marks]
-    marked = history.model_copy(update={"marks": marks})
-    causes = {period.start: period.causes for period in list_score_periods(marked)}
-    assert "two of them in incident 7" in causes[_DAY]
 
 
 def test_recovery_within_one_day_is_listed_because_of_its_minimum():
@@ -58,3 +58,4 @@ def test_recovery_within_one_day_is_listed_because_of_its_minimum():
     recovered = NodeHistory.model_construct(first=_DAY, last=3 * _DAY, rows=rows, marks=[mark])
     (period,) = list_score_periods(recovered)
     assert (period.change, period.lowest_qos) == (0, UNIT * 3 // 10)
+    assert period.parts == [("timeouts", -UNIT * 7 // 10), ("recovery", UNIT * 7 // 10)]

@@ -185,7 +185,7 @@ def _choose_kickout_chip(summary: NodeSummary) -> str | None:
     if not summary.node_scores.is_kickout_due:
         return None
     if summary.obstacle is not None:
-        return "kickout_held"
+        return "kickout_blocked"
     return "kickout_due" if summary.kick_at is None else "accused"
 
 

@@ -75,7 +75,7 @@ STATE_SIGNS = {
     "accused": "✕",
     "expelled": "✕",
     "kickout_due": "✕",
-    "kickout_held": "‖",
+    "kickout_blocked": "‖",
     "kicked_out": "✕",
     "slashed": "✕",
     "paused": "‖",
