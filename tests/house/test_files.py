@@ -31,11 +31,13 @@ def tracked(*patterns: str) -> list[Path]:
     return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
 
 
-def ours(folder: str) -> list[str]:
+def tracked_sources(folder: str) -> list[str]:
     return [str(path.relative_to(ROOT)) for path in tracked(f"{folder}/**.py", f"{folder}/*.py")]
 
 
-CODE = sorted({name for folder in (*PACKAGES, "tests", "benchmarks") for name in ours(folder)})
+CODE = sorted(
+    {name for folder in (*PACKAGES, "tests", "benchmarks") for name in tracked_sources(folder)}
+)
 
 
 def read_first_docstring_line(name: str) -> str:

@@ -87,7 +87,7 @@ def tried(rows: Sequence[Statement], folder: Path, jobs: int) -> Fallen:
         # What is red anyway shows nothing.
         green = testers.green(sorted(set().union(*tests_by_place.values())), unmodified_tree)
 
-        def one(place: Place) -> set[str] | str:
+        def test_place(place: Place) -> set[str] | str:
             fallen_tests = testers.fallen(
                 place, sorted(tests_by_place[place] & green), unmodified_tree
             )
@@ -100,7 +100,7 @@ def tried(rows: Sequence[Statement], folder: Path, jobs: int) -> Fallen:
             sys.stdout.flush()
             return fallen_tests
 
-        return dict(zip(tests_by_place, pool.map(one, tests_by_place), strict=True))
+        return dict(zip(tests_by_place, pool.map(test_place, tests_by_place), strict=True))
 
 
 class _Testers:

@@ -26,7 +26,7 @@ from tests.mutants.patches import REPORT, Mutant, all_mutants, of_the_change  # 
 from tests.mutants.report import written_now  # noqa: E402
 from tests.mutants.results import changing, digest, results  # noqa: E402
 from tests.mutants.running import FAILED, ONE_ENGINE, PASSED, Ran, Tester  # noqa: E402
-from tests.mutants.trees import copied, look, mutated  # noqa: E402
+from tests.mutants.trees import copied, mutated, stat_sources  # noqa: E402
 
 # Every test together without a mutant; a mutant's own tests.
 _GREEN_SECONDS, _RED_SECONDS = 7200, 900
@@ -161,9 +161,9 @@ class _Trial:
             SystemExit: a test wrote into the sources that all trees share.
         """
         earlier_results = results() if may_keep else None
-        before = look(self._whole)
+        before = stat_sources(self._whole)
 
-        def one(mutant: Mutant) -> str | None:
+        def run_mutant(mutant: Mutant) -> str | None:
             unsound = self._unsound(mutant)
             if unsound is not None or (
                 earlier_results and earlier_results.is_known(mutant, self._whole)
@@ -172,9 +172,9 @@ class _Trial:
             return self._verdict(mutant)
 
         with ThreadPoolExecutor(max_workers=self._jobs) as pool:
-            runs = {pool.submit(one, mutant): mutant for mutant in self.mutants}
+            runs = {pool.submit(run_mutant, mutant): mutant for mutant in self.mutants}
             for run in as_completed(runs):
-                if look(self._whole) != before:
+                if stat_sources(self._whole) != before:
                     pool.shutdown(cancel_futures=True)
                     raise SystemExit("a test wrote into the sources that all trees share")
                 yield runs[run], run.result()

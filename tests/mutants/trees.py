@@ -94,7 +94,7 @@ def _sources(tree: Path) -> str:
     return sha.hexdigest()
 
 
-def look(tree: Path) -> Look:
+def stat_sources(tree: Path) -> Look:
     """Return how the sources in a tree stand; a test that wrote into one changed all its links."""
     return {
         str(path.relative_to(tree)): (path.stat().st_size, path.stat().st_mtime_ns)

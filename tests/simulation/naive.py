@@ -73,7 +73,7 @@ class NaivePublisher:
         lines, now = self._pool.create_view(), self.world.fetch_heads().latest.time
         self._want()
         for row in [candidate for candidate in self.rows if candidate.state == "sent"]:
-            self._look(lines, row, now)
+            self._check_receipt(lines, row, now)
         for row in [candidate for candidate in self.rows if candidate.state == "pending"]:
             self._send(lines, row, now)
 
@@ -84,7 +84,7 @@ class NaivePublisher:
         fresh = [effect for effect in self.goals.all if effect not in known_effects]
         self.rows += [Row(effect) for effect in fresh[: max(_AT_ONCE - under_way, 0)]]
 
-    def _look(self, lines: PoolView, row: Row, now: int) -> None:
+    def _check_receipt(self, lines: PoolView, row: Row, now: int) -> None:
         """Check a row for a receipt.
 
         The deadline is checked first: a late transaction counts as failed, and its effect is

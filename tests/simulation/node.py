@@ -121,11 +121,11 @@ class Node:
 
     def _by_number(self, tag: str, *_: Json) -> Json:
         block = self._block(tag)
-        return None if block is None else _told(block)
+        return None if block is None else _block_to_json(block)
 
     def _by_hash(self, digest: str, *_: Json) -> Json:
         matching_blocks = [block for block in reversed(self.view.blocks) if block.hash == digest]
-        return _told(matching_blocks[0]) if matching_blocks else None
+        return _block_to_json(matching_blocks[0]) if matching_blocks else None
 
     def _receipt(self, digest: str) -> Json:
         block = self.view.place.get(digest)
@@ -211,7 +211,7 @@ def _replaces(new: Tx, old: Tx) -> bool:
     )
 
 
-def _told(block: Block) -> Json:
+def _block_to_json(block: Block) -> Json:
     return {
         "number": hex(block.number),
         "hash": block.hash,

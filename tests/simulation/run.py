@@ -30,7 +30,7 @@ _GARBAGE = 50_000
 
 def main() -> int:
     """Play the selected worlds, and return the exit code."""
-    options = _asked()
+    options = _parse_arguments()
     chosen = [SETTINGS[options.setting]] if options.setting else list(SETTINGS.values())
     worlds = -(-options.rounds // sum(setting.rounds for setting in chosen))
     seeds = range(1, worlds + 1) if options.seed is None else [options.seed]
@@ -40,7 +40,10 @@ def main() -> int:
     with template() as template_path, ProcessPoolExecutor(jobs, initializer=_begin) as pool:
         # Seed by seed, so that an early stop has covered every setting.
         begun = {
-            seed: [pool.submit(_one, setting, seed, template_path, options) for setting in chosen]
+            seed: [
+                pool.submit(_play_seed, setting, seed, template_path, options)
+                for setting in chosen
+            ]
             for seed in seeds
         }
         for seed, worlds_of in begun.items():
@@ -51,7 +54,7 @@ def main() -> int:
     return _end(options, played_by_setting, time.monotonic() - began)
 
 
-def _asked() -> argparse.Namespace:
+def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Seeded chaos for the outbox.")
     parser.add_argument("--rounds", type=int, default=10_000, help="pushes over all settings")
     parser.add_argument("--setting", choices=sorted(SETTINGS), help="only this one")
@@ -70,7 +73,9 @@ def _begin() -> None:
     gc.set_threshold(_GARBAGE, 20, 20)
 
 
-def _one(setting: Setting, seed: int, template_path: Path, options: argparse.Namespace) -> Played:
+def _play_seed(
+    setting: Setting, seed: int, template_path: Path, options: argparse.Namespace
+) -> Played:
     log, began = _say if options.log else _silent, time.process_time()
     played = (
         play_naive(setting, seed, log)

@@ -116,7 +116,7 @@ class PaperHttp(BoundedHttp):
             world.point("before a send")
         if world.is_down(self._place) or world.weather.strikes("request lost", 0.04):
             raise self._silence()
-        responses = [self._said(request) for request in requests]
+        responses = [self._answer(request) for request in requests]
         if is_send:
             world.point("after a send")
         if world.weather.strikes("answer lost", 0.15 if is_send else 0.03):
@@ -125,7 +125,7 @@ class PaperHttp(BoundedHttp):
         answer = msgspec.json.encode(responses if isinstance(payload, list) else responses[0])
         return RawHttpResponse(200, {}, answer, is_truncated=False)
 
-    def _said(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         if request["method"] == SEND:
             self._sending(request["params"][0])
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}

@@ -22,7 +22,7 @@ def network(*changes: str, tasks: int = 600, nodes: int = 12, **plan: int) -> Lo
     return LoopPlan(tasks=tasks, nodes=nodes, economics=economics, **plan)
 
 
-def found(name: str, rules: str, loop: LoopPlan, runs: int = 1) -> Finding:
+def simulate_strategy(name: str, rules: str, loop: LoopPlan, runs: int = 1) -> Finding:
     """Simulate one strategy in this process, and return its finding."""
     (finding,) = simulate_attacks([column(rules)], AttackPlan(loop, [get_strategy(name)], runs))
     return finding

@@ -18,7 +18,7 @@ class Received:
     body: bytes
 
     @property
-    def said(self) -> dict[str, Any]:
+    def decoded(self) -> dict[str, Any]:
         message: dict[str, Any] = json.loads(self.body)
         return message
 
@@ -40,7 +40,7 @@ class Receiver:
 
     @property
     def kinds(self) -> list[str]:
-        return [delivery.said["kind"] for delivery in self.got]
+        return [delivery.decoded["kind"] for delivery in self.got]
 
     @property
     def ids(self) -> list[str]:

@@ -28,7 +28,7 @@ class Crowd:
         while (now := time.monotonic()) < until:
             self._come(now)
             for key, _ in self._selector.select(0.05):
-                self._look(key.fileobj, time.monotonic())
+                self._check_connection(key.fileobj, time.monotonic())
             self._drip(time.monotonic())
 
     def _come(self, now: float) -> None:
@@ -42,7 +42,7 @@ class Crowd:
             self._open[sock] = 0.0
             self._selector.register(sock, selectors.EVENT_READ)
 
-    def _look(self, sock, now: float) -> None:
+    def _check_connection(self, sock, now: float) -> None:
         """Handle a readable connection, which means that it was closed or rejected."""
         try:
             if sock.recv(4096):

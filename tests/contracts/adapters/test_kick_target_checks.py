@@ -39,8 +39,8 @@ def wired(nodes: NodeNetwork, **overrides: str) -> Wiring:
     return target, lower(nodes.adapter.address), oracle, right | overrides
 
 
-def whats(nodes: NodeNetwork, meant: Wiring) -> list[str]:
-    return [mismatch.subject for mismatch in find_kick_target_mismatches(lines_to(nodes), *meant)]
+def whats(nodes: NodeNetwork, wiring: Wiring) -> list[str]:
+    return [mismatch.subject for mismatch in find_kick_target_mismatches(lines_to(nodes), *wiring)]
 
 
 def redeployed(nodes: NodeNetwork, **changed: str) -> None:
@@ -115,12 +115,12 @@ def test_adapter_owner_that_is_a_plain_account_is_reported(nodes: NodeNetwork):
 def test_staking_admin_is_verified_by_revert_reason(network: Staking):
     contract_by_name = {"NodeStaking": network.staking.address, "operator": network.relay}
     at, oracle = lower(network.adapter.address), lower(network.caller.address)
-    meant = NODE_STAKING, at, oracle, contract_by_name
-    assert find_kick_target_mismatches(lines_to(network), *meant) == []
+    wiring = NODE_STAKING, at, oracle, contract_by_name
+    assert find_kick_target_mismatches(lines_to(network), *wiring) == []
 
     call = network.parameters.functions.setNodeStakingAdminAddress(network.relay)
     network.chain.send(call, sender=network.writer)
-    (mismatch,) = find_kick_target_mismatches(lines_to(network), *meant)
+    (mismatch,) = find_kick_target_mismatches(lines_to(network), *wiring)
     assert (mismatch.subject, mismatch.actual) == (
         "admin of NodeStaking",
         "Not called by the admin",

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tests.contracts.audit.tools import HERE, ROOT, forge_output, heard, program, ready
+from tests.contracts.audit.tools import HERE, ROOT, forge_output, program, ready, run_and_capture
 
 # What a contract of checks needs: how often a loop turns, how long bytes are.
 CHECKS: Mapping[str, tuple[str, ...]] = {
@@ -35,7 +35,7 @@ def main() -> int:
     failed = 0
     with ThreadPoolExecutor(os.cpu_count()) as executor:
         for contract, results in zip(CHECKS, executor.map(proven, CHECKS), strict=True):
-            wrong = [check for check, code in results.items() if code != wanted(check)]
+            wrong = [check for check, code in results.items() if code != expected_exit_code(check)]
             for check in wrong:
                 _say(f"{contract}.{check}: {_SAID.get(results[check], results[check])}")
             right = len(results) - len(wrong)
@@ -44,7 +44,7 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def wanted(check: str) -> int:
+def expected_exit_code(check: str) -> int:
     """What must come of a check: a `check_refuted_` is, or its sibling is true of nothing."""
     return REFUTED if check.startswith("check_refuted_") else HOLDS
 
@@ -60,7 +60,7 @@ def proven(contract: str) -> Mapping[str, int]:
     results_path = root / "results.json"
     # z3 comes with Halmos; other solvers would be fetched at their first use.
     options = ("--root", str(root), "--contract", contract, "--solver", "z3", "--no-status")
-    done = heard(
+    done = run_and_capture(
         [program("halmos"), *options, *CHECKS[contract], "--json-output", str(results_path)]
     )
     if not results_path.is_file():

@@ -19,13 +19,21 @@ from tests.contracts.audit.findings import (
     differences,
     rewritten,
 )
-from tests.contracts.audit.tools import BUILD, ROOT, deployed, forge_output, heard, program, ready
+from tests.contracts.audit.tools import (
+    BUILD,
+    ROOT,
+    deployed,
+    forge_output,
+    program,
+    ready,
+    run_and_capture,
+)
 
 
 def main(flags: Sequence[str]) -> int:
     """Print what differs from the baselines: of both analysers, and of where storage lies."""
     ready()
-    results = {"slither": [*found()], "solhint": [*solhint.found()]}
+    results = {"slither": [*list_findings()], "solhint": [*solhint.list_findings()]}
     if "--write" in flags:
         layouts.write(BUILD / "slither")
         text = "\n".join(rewritten(tool, results[tool]) for tool in results)
@@ -43,7 +51,7 @@ def main(flags: Sequence[str]) -> int:
     return 1 if lines else 0
 
 
-def found() -> Iterator[Finding]:
+def list_findings() -> Iterator[Finding]:
     """Yield what Slither finds.
 
     Raises:
@@ -59,7 +67,7 @@ def found() -> Iterator[Finding]:
         (root / name).symlink_to(ROOT / place)
     report_path = root / "slither.json"
     options = ("--compile-force-framework", "foundry", "--foundry-ignore-compile", "--no-fail")
-    done = heard(
+    done = run_and_capture(
         [program("slither"), str(root), *options, "--json", str(report_path)], folder=root
     )
     if not report_path.is_file():

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.contracts.audit.findings import Finding
-from tests.contracts.audit.tools import HERE, ROOT, deployed, heard, node_program
+from tests.contracts.audit.tools import HERE, ROOT, deployed, node_program, run_and_capture
 
 _SCRIPT = HERE / "node_modules" / "solhint" / "solhint.js"
 _OPENING = re.compile(
@@ -15,14 +15,14 @@ _OPENING = re.compile(
 )
 
 
-def found() -> Iterator[Finding]:
+def list_findings() -> Iterator[Finding]:
     """Yield what solhint finds, by contract and function.
 
     Raises:
         RuntimeError: it did not get to the contracts.
     """
     command = (node_program("node"), str(_SCRIPT), "--noPoster", "--disc", "--formatter", "json")
-    done = heard([*command, "--config", str(HERE / "solhint.json"), *deployed()])
+    done = run_and_capture([*command, "--config", str(HERE / "solhint.json"), *deployed()])
     begin = done.stdout.find("[")
     if begin < 0:
         raise RuntimeError(f"solhint: {done.stdout}{done.stderr}")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.audit.findings import BASELINE, Finding, baseline, differences
-from tests.contracts.audit.halmos import CHECKS, HOLDS, REFUTED, wanted
+from tests.contracts.audit.halmos import CHECKS, HOLDS, REFUTED, expected_exit_code
 from tests.contracts.audit.solhint import place
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -77,4 +77,4 @@ def test_source_line_is_mapped_to_its_contract_and_function(tmp_path):
 def test_every_check_contract_has_checks_that_hold_and_checks_that_are_refuted(name):
     text = (ROOT / f"tests/contracts/audit/checks/{name}.sol").read_text("utf-8")
     checks = re.findall(r"function (check_\w+)", text)
-    assert {wanted(check) for check in checks} == {HOLDS, REFUTED}
+    assert {expected_exit_code(check) for check in checks} == {HOLDS, REFUTED}

@@ -48,12 +48,14 @@ def run(command: Iterable[str], *, folder: Path = ROOT) -> None:
     Raises:
         RuntimeError: its exit code is not 0.
     """
-    done = heard(command, folder=folder)
+    done = run_and_capture(command, folder=folder)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(done.args)}: {done.stdout}{done.stderr}")
 
 
-def heard(command: Iterable[str], *, folder: Path = ROOT) -> "subprocess.CompletedProcess[str]":
+def run_and_capture(
+    command: Iterable[str], *, folder: Path = ROOT
+) -> "subprocess.CompletedProcess[str]":
     """Run a program whose exit code says what it found; its output is kept, by way of a file.
 
     A program of Node's ends before a pipe is empty. On the PATH are, before all others, a forge

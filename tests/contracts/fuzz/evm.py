@@ -35,7 +35,7 @@ _OUTPUT = re.compile(r"output: 0x([0-9a-f]*)")
 Argument = int | bytes | Sequence["Argument"]
 
 
-class Said(NamedTuple):
+class EmittedEvent(NamedTuple):
     """An event: its arguments as words, in the order of the ABI; dynamic ones as encoded."""
 
     name: str
@@ -46,7 +46,7 @@ class Answer(NamedTuple):
     """The result of a call: the name of its error, or None, with its events and output."""
 
     error: str | None
-    said: tuple[Said, ...] = ()
+    events: tuple[EmittedEvent, ...] = ()
     output: bytes = b""
 
 
@@ -153,18 +153,18 @@ class Machine:
         return address.lower()
 
     @property
-    def said(self) -> tuple[Said, ...]:
+    def events(self) -> tuple[EmittedEvent, ...]:
         """The events of the last call."""
         result = self._evm.result
         return tuple(self._read(log.data) for log in result.logs) if result else ()
 
-    def _read(self, log: Any) -> Said:
+    def _read(self, log: Any) -> EmittedEvent:
         (topic, *indexed), log_data = log
         name, places = self.names.events[bytes(topic)]
         topics = (int.from_bytes(word) for word in indexed)
         plain = iter(words_in(bytes(log_data)))
         ordered = [next(topics if is_indexed else plain) for is_indexed in places]
-        return Said(name, (*ordered, *plain))
+        return EmittedEvent(name, (*ordered, *plain))
 
     def call(self, caller: str, to: str, calldata: bytes, gas: int = GAS) -> Answer:
         """Send a transaction; what fails leaves nothing behind."""
@@ -172,7 +172,7 @@ class Machine:
             output = self._evm.message_call(caller, to, calldata, gas=gas)
         except RuntimeError as error:
             return Answer(self._reason(str(error)))
-        return Answer(None, self.said, bytes(output))
+        return Answer(None, self.events, bytes(output))
 
     def _reason(self, text: str) -> str:
         output = _OUTPUT.search(text)

@@ -124,7 +124,7 @@ def test_slashing_a_node_aborts_its_running_task(network: Network, first: Group)
     names = first.settle(ord("A")).names
 
     assert names.index("TaskAborted") < names.index("NodeSlashed")
-    assert network.told(running)["status"] == 11
+    assert network.read_task(running)["status"] == 11
 
 
 def test_node_in_two_contests_is_slashed_only_once(network: Network, first: Group):

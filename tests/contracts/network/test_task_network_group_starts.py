@@ -59,7 +59,7 @@ def test_all_tasks_of_group_start_together(network: Network):
         "tasks": tasks,
         "nodes": nodes,
     }
-    assert [network.told(task)["node"] for task in tasks] == nodes
+    assert [network.read_task(task)["node"] for task in tasks] == nodes
 
 
 def test_group_start_without_a_draw_block_emits_no_draw_event(network: Network):

@@ -50,7 +50,7 @@ def fastest_of(network: Network, tasks: list[bytes]) -> bytes:
     """Return the task with the least time from start to commitment, the first of equals."""
 
     def elapsed(task: bytes) -> int:
-        task_view = network.told(task)
+        task_view = network.read_task(task)
         return int(task_view["finishedAt"] - task_view["startedAt"])
 
     return min(tasks, key=elapsed)
@@ -71,7 +71,7 @@ def test_group_fee_is_split_by_points_of_commit_and_reveal_order(
     network: Network, order: tuple[int, ...], named: tuple[int, ...], reveals: tuple[int, ...]
 ):
     tasks = played(network, order, reveals=reveals)
-    fee = network.told(fastest_of(network, tasks))["fee"]
+    fee = network.read_task(fastest_of(network, tasks))["fee"]
     before = [network.owed(node) for node in network.nodes[:3]]
     receipt = compare_answers(network, [tasks[place] for place in named])
 
@@ -86,7 +86,7 @@ def test_group_fee_is_split_by_points_of_commit_and_reveal_order(
 
 def test_node_with_wrong_result_keeps_its_rank_but_gets_no_fee(network: Network):
     tasks = played(network, (0, 1, 2), "BAA")
-    fee = network.told(tasks[1])["fee"]
+    fee = network.read_task(tasks[1])["fee"]
     receipt = compare_answers(network, tasks)
 
     shared = [event.args["amount"] for event in receipt.events if event.event == "FeeShared"]
@@ -104,8 +104,8 @@ def test_payment_mode_is_fixed_at_group_creation(network: Network):
         if event.event == "FeeShared"
     ]
     assert len(shared) == 3
-    assert network.does.groupOf(network.told(tasks[0])["group"]).call()[-4] is True
-    assert network.does.groupOf(network.told(later[0])["group"]).call()[-4] is False
+    assert network.does.groupOf(network.read_task(tasks[0])["group"]).call()[-4] is True
+    assert network.does.groupOf(network.read_task(later[0])["group"]).call()[-4] is False
     assert encode_word(78) != GROUP
 
 
@@ -122,8 +122,8 @@ def test_node_timeout_shorter_than_task_timeout_applies_to_the_task(network: Net
         network.by(alice, call)
     quick, long = network.begun(alice, timeout=61), network.begun(network.nodes[1], timeout=61)
 
-    assert network.told(quick)["timeout"] == 60
-    assert network.told(long)["timeout"] == 61
+    assert network.read_task(quick)["timeout"] == 60
+    assert network.read_task(long)["timeout"] == 61
 
 
 @pytest.mark.parametrize("promised", [0, 1, 59])
@@ -134,7 +134,7 @@ def test_node_timeout_below_floor_is_raised_to_floor(network: Network, promised:
         network.by(alice, call)
     task = network.begun(alice, timeout=120)
 
-    assert network.told(task)["timeout"] == 60
+    assert network.read_task(task)["timeout"] == 60
     with pytest.raises(RevertedError, match="TooEarly"):
         network.time_out(task)
     network.submit(task, alice)
@@ -148,4 +148,4 @@ def test_node_timeout_is_raised_to_the_floor_at_task_creation(network: Network):
     for call in (network.does.pause(), network.does.setTimeout(1), network.does.resume()):
         network.by(alice, call)
     network.start(task, alice)
-    assert network.told(task)["timeout"] == 60
+    assert network.read_task(task)["timeout"] == 60

@@ -41,8 +41,8 @@ def test_probe_starts_immediately_and_is_paid_from_dispatcher_credit(network: Ne
     tasks = probe(network, nodes)
 
     assert [network.status(task) for task in tasks] == [Status.STARTED] * size
-    assert [network.told(task)["node"] for task in tasks] == nodes
-    assert {network.told(task)["fee"] for task in tasks} == {FEE}
+    assert [network.read_task(task)["node"] for task in tasks] == nodes
+    assert {network.read_task(task)["fee"] for task in tasks} == {FEE}
     assert network.owed(network.dispatcher) == ETHER - size * FEE
 
 

@@ -196,7 +196,7 @@ def test_copied_commitment_cannot_be_revealed_by_the_copying_node(
     """The always-third copier: nothing is to be seen until it has committed itself."""
     honest, copier = network.nodes[0], network.nodes[2]
     commit_all(network, tasks[:2], 7, 7)
-    copied = network.told(tasks[0])["answer"]
+    copied = network.read_task(tasks[0])["answer"]
     network.by(copier, network.does.commitAnswer(tasks[2], copied))
     network.reveal(tasks[0])
     network.reveal(tasks[1])
@@ -214,7 +214,7 @@ def test_node_that_waits_to_commit_cannot_see_answers_of_other_nodes(
     network: Network, tasks: list[bytes]
 ):
     commit_all(network, tasks[:2], 7, 7)
-    answers = [network.told(task)["answer"] for task in tasks[:2]]
+    answers = [network.read_task(task)["answer"] for task in tasks[:2]]
 
     assert encode_word(7) not in answers
     network.chain.at(network.time_limit(tasks[2]) + 1)

@@ -81,7 +81,7 @@ def test_duplicate_task_id_is_rejected(network: Network):
 
 
 @pytest.mark.parametrize(
-    ("error", "wanted"),
+    ("error", "requirement"),
     [
         ("BadKind", {"kind": 3}),
         ("BadSize", {"size": 0}),
@@ -96,10 +96,10 @@ def test_duplicate_task_id_is_rejected(network: Network):
     ],
 )
 def test_creation_of_a_task_with_invalid_parameters_is_rejected(
-    network: Network, error: str, wanted: dict[str, Any]
+    network: Network, error: str, requirement: dict[str, Any]
 ):
     with pytest.raises(RevertedError, match=error):
-        network.create(**wanted)
+        network.create(**requirement)
 
 
 def test_task_passes_through_queue_start_and_result(network: Network, alice: str):
@@ -155,7 +155,7 @@ def test_non_member_and_paused_node_get_no_task(network: Network, alice: str):
 
 
 @pytest.mark.parametrize(
-    ("error", "wanted"),
+    ("error", "requirement"),
     [
         ("WrongGpu", {"min_vram": VRAM + 1}),
         ("WrongGpu", {"required_gpu": GPU, "required_gpu_vram": VRAM + 1}),
@@ -168,14 +168,14 @@ def test_non_member_and_paused_node_get_no_task(network: Network, alice: str):
     ],
 )
 def test_start_on_incompatible_node_is_rejected(
-    network: Network, alice: str, error: str, wanted: dict[str, Any]
+    network: Network, alice: str, error: str, requirement: dict[str, Any]
 ):
     with pytest.raises(RevertedError, match=error):
-        network.begun(alice, **wanted)
+        network.begun(alice, **requirement)
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "requirement",
     [
         {"min_vram": VRAM},
         {"required_gpu": GPU, "required_gpu_vram": VRAM, "min_vram": 99},
@@ -184,9 +184,9 @@ def test_start_on_incompatible_node_is_rejected(
     ],
 )
 def test_task_that_exactly_matches_node_hardware_or_version_is_started(
-    network: Network, alice: str, wanted: dict[str, Any]
+    network: Network, alice: str, requirement: dict[str, Any]
 ):
-    assert network.status(network.begun(alice, **wanted)) is Status.STARTED
+    assert network.status(network.begun(alice, **requirement)) is Status.STARTED
 
 
 def test_only_the_assigned_node_can_answer_and_only_once(network: Network, alice: str):

@@ -318,7 +318,7 @@ class Walk:
     def release_hidden(self) -> None:
         """Release the stakes of groups without a revealed answer that were not compared."""
         for task in self.ledger.at(Status.TIMED_OUT):
-            task_view = self.network.told(task)
+            task_view = self.network.read_task(task)
             if task_view["held"] and self.does.groupOf(task_view["group"]).call()[0] != CONTESTED:
                 assert self.step(self.network.admin, self.does.endUnvalidated(task))
 
@@ -327,7 +327,7 @@ class Walk:
         for task in self.ledger.at(*WAITING):
             if self.ledger.tasks[task] not in WAITING:
                 continue
-            creator = self.network.told(task)["creator"]
+            creator = self.network.read_task(task)["creator"]
             group = self.ledger.group_of[task]
             if self.step(creator, self.does.cancelTask(task)):
                 continue

@@ -99,7 +99,7 @@ def test_new_oracle_emits_setup_events(roots: RootsOracle):
         ({"arbitrum": True}, "BadLimits"),
         ({"arbitrum": True, "limits": LIMITS | {"anchorWindow": 257}}, "BadLimits"),
     ],
-    ids=lambda given: str(given) if isinstance(given, str) else "-".join(given),
+    ids=lambda setup: str(setup) if isinstance(setup, str) else "-".join(setup),
 )
 def test_invalid_setup_is_rejected(roots: RootsOracle, changes: dict[str, Any], error: str):
     arguments = make_setup(roots.network.address, roots.chain.accounts[1:4]) | changes

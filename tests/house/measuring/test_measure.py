@@ -31,7 +31,7 @@ def give(senders):
 
 
 @pytest.fixture
-def found(tmp_path: Path) -> dict[str, str | list[str]]:
+def measurement(tmp_path: Path) -> dict[str, str | list[str]]:
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, "utf-8")
@@ -39,29 +39,29 @@ def found(tmp_path: Path) -> dict[str, str | list[str]]:
     return measured(tmp_path)
 
 
-def test_packages_and_imports_are_counted(found):
-    assert found["files in the largest folder"] == "2 (rpc)"
-    assert found["imports among files of one room"] == "1 (rpc)"
-    assert found["arrows that point upward"] == ["oracle.rpc.a -> oracle.txmgr.b"]
+def test_packages_and_imports_are_counted(measurement):
+    assert measurement["files in the largest folder"] == "2 (rpc)"
+    assert measurement["imports among files of one room"] == "1 (rpc)"
+    assert measurement["arrows that point upward"] == ["oracle.rpc.a -> oracle.txmgr.b"]
 
 
-def test_duplicates_are_counted(found):
-    assert found["RPC stacks"] == ["rpc/client.py"]
-    assert found["transaction pipelines"] == ["txmgr/sending.py"]
-    assert found["public class names used twice"] == ["Name"]
-    assert found["ABI readers"] == ["web3"]
-    assert found["files that exec"] == ["txmgr/sending.py"]
+def test_duplicates_are_counted(measurement):
+    assert measurement["RPC stacks"] == ["rpc/client.py"]
+    assert measurement["transaction pipelines"] == ["txmgr/sending.py"]
+    assert measurement["public class names used twice"] == ["Name"]
+    assert measurement["ABI readers"] == ["web3"]
+    assert measurement["files that exec"] == ["txmgr/sending.py"]
 
 
-def test_decisions_based_on_error_text_are_counted(found):
-    assert found["control by error text of our own"] == 2 * ["rpc/pool.py:4"]
+def test_decisions_based_on_error_text_are_counted(measurement):
+    assert measurement["control by error text of our own"] == 2 * ["rpc/pool.py:4"]
 
 
-def test_dangling_citation_is_counted(found):
+def test_dangling_citation_is_counted(measurement):
     cited = ["oracle/rpc/pool.py: oracle/missing.md", "oracle/rpc/pool.py: decision 7"]
-    assert found["dangling citations"] == cited
+    assert measurement["dangling citations"] == cited
 
 
-def test_page_count_excludes_decision_records(found):
-    assert found["docs by hand"] == "0 KB in 1 pages"
-    assert found["mutants"] == ["f01-a"]
+def test_page_count_excludes_decision_records(measurement):
+    assert measurement["docs by hand"] == "0 KB in 1 pages"
+    assert measurement["mutants"] == ["f01-a"]

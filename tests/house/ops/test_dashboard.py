@@ -18,7 +18,7 @@ _ENDS = re.compile(r"_(bucket|count|sum)$")
 LABELS = {name: set(labels) for name, labels in get_metric_labels().items()}
 
 
-def shown(expression: str) -> set[str]:
+def metric_names(expression: str) -> set[str]:
     return set(re.findall(r"\boracle_\w+", expression))
 
 
@@ -27,7 +27,7 @@ def test_shipped_dashboard_equals_generated_dashboard():
 
 
 def test_dashboard_shows_exactly_the_exported_metrics():
-    on_it = {_ENDS.sub("", name) for line in LINES for name in shown(line.expression)}
+    on_it = {_ENDS.sub("", name) for line in LINES for name in metric_names(line.expression)}
     assert on_it == set(LABELS)
 
 
@@ -36,7 +36,7 @@ def test_every_panel_uses_existing_labels():
         used = set(re.findall(r"\{\{(\w+)\}\}", line.legend))
         for group in re.findall(r"by \(([^)]*)\)", line.expression):
             used |= set(group.split(", "))
-        for name in shown(line.expression):
+        for name in metric_names(line.expression):
             assert used <= {"instance", "le"} | LABELS[_ENDS.sub("", name)], name
 
 

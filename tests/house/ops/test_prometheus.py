@@ -27,11 +27,11 @@ with_promtool = pytest.mark.skipif(
 )
 
 
-def promtool(*arguments: str, told: str | None = None) -> subprocess.CompletedProcess[str]:
+def promtool(*arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [shutil.which("promtool") or "promtool", *arguments],
         cwd=FOLDER,
-        input=told,
+        input=stdin,
         capture_output=True,
         text=True,
         check=False,
@@ -50,7 +50,7 @@ def test_promtool_reports_no_problem_with_any_metric():
     # What it says of a family it says only where that has a sample; some get theirs after hours.
     with fill_registry():
         exposition = generate_latest(_Sampled()).decode()
-    checked = promtool("check", "metrics", told=exposition)
+    checked = promtool("check", "metrics", stdin=exposition)
     assert checked.stdout + checked.stderr == ""
     assert checked.returncode == 0
 

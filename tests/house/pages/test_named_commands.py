@@ -88,9 +88,11 @@ def test_every_named_command_exists(commands):
     assert [problem for problem in faults if problem[2] is not None] == []
 
 
-@pytest.mark.parametrize("said", ["endpoint list", "outbox release 7 --forever", "reports show"])
-def test_missing_command_is_detected(commands, said):
-    assert fault(commands, said) is not None
+@pytest.mark.parametrize(
+    "broken_text", ["endpoint list", "outbox release 7 --forever", "reports show"]
+)
+def test_missing_command_is_detected(commands, broken_text):
+    assert fault(commands, broken_text) is not None
 
 
 def test_wrong_option_in_template_is_detected(commands):

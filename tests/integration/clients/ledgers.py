@@ -35,7 +35,7 @@ def ledger_of(database: Path) -> Ledger:
     with closing(sqlite3.connect(database)) as connection:
         connection.row_factory = sqlite3.Row
         read = {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in tables}  # noqa: S608 - our own names
-    return {name: _told(map(dict, rows)) for name, rows in read.items()}
+    return {name: _sort_rows(map(dict, rows)) for name, rows in read.items()}
 
 
 def canonical(ledger: Ledger) -> Ledger:
@@ -52,7 +52,7 @@ def orphaned(ledger: Ledger, table: str) -> list[Row]:
     return [row for row in ledger[table] if not row["canonical"]]
 
 
-def _told(rows: Iterable[Row]) -> list[Row]:
+def _sort_rows(rows: Iterable[Row]) -> list[Row]:
     return sorted((_without_hashes(row) for row in rows), key=repr)
 
 

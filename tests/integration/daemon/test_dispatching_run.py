@@ -57,7 +57,7 @@ def settings(network: Network, tmp_path: Path) -> Settings:
     }
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
+def run_json(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
     capsys.readouterr()
     # No daemon works, which `status` calls for attention.
     assert run([*map(str, arguments), "--json"]) == (arguments[0] == "status")
@@ -85,17 +85,17 @@ def test_node_is_drawn_for_task_and_task_is_started_and_verified(
     turned(network, path)
     turned(network, path)
     # Nothing but the flag, or dispatch.enabled, sends.
-    assert told(capsys, "status", "--config", path)["outbox"] == []
+    assert run_json(capsys, "status", "--config", path)["outbox"] == []
     turned(network, path, "--dispatch")
     turned(network, path, "--dispatch")
     assert network.status(task) is Status.STARTED
 
-    check = told(capsys, "select", "--verify", "0x" + task.hex(), "--config", path)
+    check = run_json(capsys, "select", "--verify", "0x" + task.hex(), "--config", path)
     assert check["verdict"] == "agrees"
     task_file = tmp_path / "task.json"
     task_file.write_text('{"kind": "sd"}')
-    assert told(capsys, "select", "--task", task_file, "--config", path)["policy"] == policy
-    facts = told(capsys, "config", "check", "--config", path)["facts"]
+    assert run_json(capsys, "select", "--task", task_file, "--config", path)["policy"] == policy
+    facts = run_json(capsys, "config", "check", "--config", path)["facts"]
     assert (
         f"policy {policy} from block 0 on, 2 waiting tasks per member, dispatcher 0x"
         in facts["dispatch"]
@@ -111,7 +111,7 @@ def test_outbox_list_shortens_task_of_start_and_outbox_show_prints_it_in_full(
     task = "0x" + network.create().hex()
     for _ in range(3):
         turned(network, path, "--dispatch")
-    (start,) = told(capsys, "outbox", "list", "--kind", "start_task", "--config", path)
+    (start,) = run_json(capsys, "outbox", "list", "--kind", "start_task", "--config", path)
     assert run(["outbox", "list", "--config", str(path)]) == 0
     text = capsys.readouterr().out
     # The number of the block folds into the next line.
@@ -119,8 +119,8 @@ def test_outbox_list_shortens_task_of_start_and_outbox_show_prints_it_in_full(
     assert "None" not in text
     assert max(map(len, text.splitlines())) <= 100
 
-    shown = told(capsys, "outbox", "show", start["id"], "--config", path)
-    check = told(capsys, "select", "--verify", task, "--config", path)
+    shown = run_json(capsys, "outbox", "show", start["id"], "--config", path)
+    check = run_json(capsys, "select", "--verify", task, "--config", path)
     recorded = check["recorded"][-1]
     assert (shown["task"], shown["node"]) == (task, recorded["node"])
     assert shown["as_of_hash"] == recorded["seed_hash"]
@@ -133,10 +133,10 @@ def test_status_and_draws_show_waiting_and_pending_tasks(
     task = "0x" + network.create().hex()
     turned(network, path)
     turned(network, path)
-    status = told(capsys, "status", "--config", path)
+    status = run_json(capsys, "status", "--config", path)
     assert (status["tasks_waiting"], status["draws_standing"]) == (1, 1)
     assert status["dispatcher"]["balance_wei"] == str(ETHER)
-    (drawn,) = told(capsys, "draws", "--config", path)["active"]
+    (drawn,) = run_json(capsys, "draws", "--config", path)["active"]
     assert (drawn["task"], drawn["seed_block"]) == (task, status["oldest_draw_block"])
     assert drawn["outcome"] is None
     assert run(["status", "--config", str(path)]) == 1
@@ -144,10 +144,10 @@ def test_status_and_draws_show_waiting_and_pending_tasks(
 
     turned(network, path, "--dispatch")
     turned(network, path)
-    listed_draws = told(capsys, "draws", "--config", path)
+    listed_draws = run_json(capsys, "draws", "--config", path)
     assert (listed_draws["active"], listed_draws["over"][0]["node"]) == ([], drawn["node"])
     assert listed_draws["over"][0]["outcome"] == "started"
-    assert told(capsys, "draws", "--last", 0, "--config", path)["over"] == []
+    assert run_json(capsys, "draws", "--last", 0, "--config", path)["over"] == []
     assert run(["draws", "--config", str(path)]) == 0
     text = capsys.readouterr().out
     assert re.search(f"{drawn['task'][:14]}… .*{drawn['node']} .* started as drawn\n", text)
@@ -160,11 +160,11 @@ def test_status_works_without_endpoint_and_reports_unknown_balance(
     settings["chain"]["endpoints"] = ["http://127.0.0.1:9"]
     path = write_config(settings, tmp_path / "config.toml")
     assert run(["migrate", "--config", str(path)]) == 0
-    account_balance = told(capsys, "status", "--config", path)["dispatcher"]
+    account_balance = run_json(capsys, "status", "--config", path)["dispatcher"]
     assert account_balance["balance_wei"] is None
     assert "no connection" in account_balance["unknown"]
     Path(settings["keys"]["dispatcher_keystore"]).write_text("nothing")
-    account_balance = told(capsys, "status", "--config", path)["dispatcher"]
+    account_balance = run_json(capsys, "status", "--config", path)["dispatcher"]
     assert "not a keystore" in account_balance["unknown"]
 
 
@@ -176,7 +176,7 @@ def test_dry_run_starts_no_task(
     network.create()
     for _ in range(3):
         turned(network, path, "--dry-run")
-    assert told(capsys, "status", "--config", path)["outbox"] == []
+    assert run_json(capsys, "status", "--config", path)["outbox"] == []
     assert run(["run", "--once", "--dry-run", "--dispatch", "--config", str(path)]) == 2
     assert "--dispatch and --dry-run: mutually exclusive" in capsys.readouterr().err
 
@@ -195,7 +195,7 @@ def test_config_check_warns_about_limits_too_low_to_start_any_task(
 ):
     settings["limits"] = {"max_cost_per_day_wei": 10**15, "max_cost_per_transaction_wei": 10**15}
     path = write_config(settings, tmp_path / "config.toml")
-    report = told(capsys, "config", "check", "--offline", "--config", path)
+    report = run_json(capsys, "config", "check", "--offline", "--config", path)
     assert [warning.partition(":")[0] for warning in report["warnings"]] == [
         "limits.max_cost_per_day_wei",
         "limits.max_cost_per_transaction_wei",
@@ -263,7 +263,7 @@ def test_missing_results_folder_is_rejected_before_any_start(
     assert json.loads(capsys.readouterr().out)["faults"] == [f"dispatch: {fault}"]
 
     (tmp_path / "results").mkdir()
-    facts = told(capsys, "config", "check", "--config", path)["facts"]
+    facts = run_json(capsys, "config", "check", "--config", path)["facts"]
     assert facts["dispatch"].endswith(f", results from {tmp_path / 'results'}")
 
 
@@ -286,11 +286,11 @@ def test_legacy_policy_starts_group_of_three_in_one_transaction(
     for _ in range(3):
         turned(network, path, "--dispatch")
     assert {network.status(task) for task in tasks} == {Status.STARTED}
-    (start,) = told(capsys, "outbox", "list", "--kind", "start_group", "--config", path)
+    (start,) = run_json(capsys, "outbox", "list", "--kind", "start_group", "--config", path)
     assert start["state"] in {"mined", "final"}
-    check = told(capsys, "select", "--verify", "all", "--config", path)
+    check = run_json(capsys, "select", "--verify", "all", "--config", path)
     assert (check["verdict"], check["started"]) == ("agrees", 3)
-    facts = told(capsys, "config", "check", "--config", path)["facts"]
+    facts = run_json(capsys, "config", "check", "--config", path)["facts"]
     assert "375000 gas each" in facts["starts"]
 
 

@@ -130,7 +130,7 @@ def in_ci(names: Iterable[str], *chosen: str) -> list[Any]:
     ]
 
 
-def left(config: Path, *command: str) -> int:
+def run_with_config(config: Path, *command: str) -> int:
     return run([*command, "--config", str(config)])
 
 
@@ -147,10 +147,10 @@ def test_run_without_endpoint_response_reports_same_error_before_and_after_first
     codes, messages = list[int](), list[str]()
     for _ in range(2):
         door.rule(*NO_ANSWERS[fault])
-        codes.append(left(path, "run", "--once", "--publish"))
+        codes.append(run_with_config(path, "run", "--once", "--publish"))
         messages.append(capsys.readouterr().err.splitlines()[-1])
         door.heal()
-        assert left(path, "run", "--once") == 0
+        assert run_with_config(path, "run", "--once") == 0
     assert codes == [1, 1], messages
     if NO_ANSWERS[fault][0] == EVERY:
         assert messages[0] == messages[1]
@@ -161,17 +161,17 @@ def test_faulty_endpoint_does_not_cause_exit_code_2(
     door: Proxy, settings: Settings, tmp_path: Path, capsys: Capture, name: str
 ):
     path = at(settings, tmp_path, door.url)
-    assert left(path, "run", "--once") == 0
+    assert run_with_config(path, "run", "--once") == 0
     with sqlite3.connect(tmp_path / "oracle.sqlite") as database:
         (node,) = database.execute("SELECT hex(address) FROM node LIMIT 1").fetchone()
     database.close()
     arguments = [part.format(node=f"0x{node.lower()}") for part in ASKING[name]]
-    without = left(path, *name.split(), *arguments)
+    without = run_with_config(path, *name.split(), *arguments)
     for fault in ("throttled", "refused", "no JSON", "null", "error"):
         door.rule(*NO_ANSWERS[fault])
         capsys.readouterr()
         door.forget()
-        code = left(path, *name.split(), *arguments)
+        code = run_with_config(path, *name.split(), *arguments)
         stderr = capsys.readouterr().err
         door.heal()
         # Of `status` the code is how all is: without an endpoint nothing goes on.
@@ -186,24 +186,24 @@ def test_empty_response_of_one_endpoint_at_start_is_not_trusted(
 ):
     door.rule(*NO_ANSWERS[fault])
     path = at(settings, tmp_path, door.url, network.url)
-    assert left(path, "run", "--once") == 0
-    assert left(path, "contract", "check", "--dev") == 0
+    assert run_with_config(path, "run", "--once") == 0
+    assert run_with_config(path, "contract", "check", "--dev") == 0
 
 
 def test_contract_is_missing_only_if_all_endpoints_report_no_code(
     door: Proxy, network: LocalNetwork, settings: Settings, tmp_path: Path
 ):
     settings["network"]["contracts"]["TaskNetwork"] = NOBODY
-    assert left(at(settings, tmp_path, network.url), "run", "--once") == 2
+    assert run_with_config(at(settings, tmp_path, network.url), "run", "--once") == 2
     path = at(settings, tmp_path, door.url, network.url)
-    assert left(path, "run", "--once") == 2
+    assert run_with_config(path, "run", "--once") == 2
     door.rule(EVERY, faults.status(503))
-    assert left(path, "run", "--once") == 1
+    assert run_with_config(path, "run", "--once") == 1
 
 
 def test_previously_indexed_contract_without_code_causes_exit_code_1(
     door: Proxy, honest: Path, settings: Settings, tmp_path: Path
 ):
-    assert left(honest, "run", "--once") == 0
+    assert run_with_config(honest, "run", "--once") == 0
     door.rule(CODE, faults.says("0x"))
-    assert left(at(settings, tmp_path, door.url), "run", "--once") == 1
+    assert run_with_config(at(settings, tmp_path, door.url), "run", "--once") == 1

@@ -49,7 +49,7 @@ def published(network, tmp_path_factory):
     return path
 
 
-def told(capsys, *arguments):
+def run_json(capsys, *arguments):
     capsys.readouterr()
     # No daemon works, which `status` calls for attention.
     assert run([*map(str, arguments), "--json"]) == (arguments[0] == "status")
@@ -62,7 +62,7 @@ def fetch_root(network, number):
 
 
 def test_run_once_sends_due_report_and_confirms_it(published, capsys):
-    status = told(capsys, "status", "--config", published)
+    status = run_json(capsys, "status", "--config", published)
 
     assert status["round"] == 1
     (push,) = status["outbox"]
@@ -72,16 +72,16 @@ def test_run_once_sends_due_report_and_confirms_it(published, capsys):
 
 @pytest.mark.slow
 def test_explain_returns_lane_that_root_on_chain_proves_for_every_node(published, network, capsys):
-    nodes = told(capsys, "nodes", "--config", published)["nodes"]
+    nodes = run_json(capsys, "nodes", "--config", published)["nodes"]
     assert len(nodes) == 12
     root = fetch_root(network, 1)
     for node in nodes:
         options = [node["node"], "--round", 1, "--config", published]
-        proof = told(capsys, "proof", *options)
+        proof = run_json(capsys, "proof", *options)
         leaf = bytes.fromhex(proof["leaf"]["encoded"][2:])
         siblings = [bytes.fromhex(text[2:]) for text in proof["proof"]]
         assert "0x" + compute_root(hash_leaf(leaf, keccak), siblings, keccak).hex() == root
-        assert told(capsys, "explain", *options)["row"]["lane"] == proof["leaf"]["lane"]
+        assert run_json(capsys, "explain", *options)["row"]["lane"] == proof["leaf"]["lane"]
 
 
 @pytest.mark.slow
@@ -96,7 +96,7 @@ def test_equivocation_counter_is_initialised_to_zero_at_start(published):
 def test_run_without_publish_sends_nothing(network, tmp_path, capsys):
     path = write_config(network.settings(tmp_path), tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(path)]) == 0
-    assert told(capsys, "status", "--config", path)["outbox"] == []
+    assert run_json(capsys, "status", "--config", path)["outbox"] == []
 
 
 @pytest.mark.nightly
@@ -151,7 +151,7 @@ def test_many_rebuilt_nonces_are_shown_in_one_row_and_listed_in_json(tmp_path, c
             uses_the_key(network)
         last = network.head()
         rebuild = ["outbox", "rebuild", "--from-chain", "--dry-run", "--config", str(path)]
-        (answer,) = told(capsys, *rebuild)
+        (answer,) = run_json(capsys, *rebuild)
         assert [entry["nonce"] for entry in answer["rebuilt"]] == list(range(21))
         assert run(rebuild) == 0
         _, row = capsys.readouterr().out.splitlines()
@@ -167,7 +167,7 @@ def goes_on_after_a_person_has_looked(path, thief, capsys):
     assert f"`qos-oracle outbox release {thief}` to resume it" in capsys.readouterr().err
     assert run(["outbox", "release", thief, *where]) == 0
     assert run(["run", "--once", "--publish", *where]) == 0
-    nonces = [intent["nonce"] for intent in told(capsys, "outbox", "list", *where)]
+    nonces = [intent["nonce"] for intent in run_json(capsys, "outbox", "list", *where)]
     assert [nonce for nonce in nonces if nonce is not None] == [0]
 
 

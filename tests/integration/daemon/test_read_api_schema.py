@@ -80,7 +80,7 @@ def schema(app) -> Any:
 
 
 @pytest.fixture(scope="module")
-def known(app, played_chain) -> Known:
+def path_values(app, played_chain) -> Known:
     """What is there, by the name of the path's parameter."""
     client = TestClient(app)
     nodes = [row["node"] for row in client.get("/v1/nodes").json()["nodes"]]
@@ -126,11 +126,15 @@ def has_wrong_checksum(body: Any) -> bool:
 
 @examples(300)
 @given(data=st.data())
-def test_responses_conform_to_openapi_schema(schema, known, data):
+def test_responses_conform_to_openapi_schema(schema, path_values, data):
     operation = data.draw(st.sampled_from(operations(schema)), label="operation")
     names = [parameter.name for parameter in operation.path_parameters]
     is_there = data.draw(st.booleans(), label="of what is there")
-    there = {name: data.draw(st.sampled_from(known[name])) for name in names} if is_there else None
+    there = (
+        {name: data.draw(st.sampled_from(path_values[name])) for name in names}
+        if is_there
+        else None
+    )
     case = data.draw(operation.as_strategy(path_parameters=there), label="case")
     answer = case.call()
     case.validate_response(answer, checks=checks_of(operation))

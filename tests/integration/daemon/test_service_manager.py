@@ -43,9 +43,13 @@ def test_watchdog_is_notified_until_worker_is_stuck(manager: socket.socket):
             [manager.recv(100) for _ in range(2)]
 
 
-@pytest.mark.parametrize("told", [{}, {"WATCHDOG_USEC": "60000", "WATCHDOG_PID": "1"}])
-def test_watchdog_of_another_process_is_not_notified(manager: socket.socket, told: dict[str, str]):
-    with report_to_systemd(lambda: None, environment(manager, **told)):
+@pytest.mark.parametrize(
+    "watchdog_settings", [{}, {"WATCHDOG_USEC": "60000", "WATCHDOG_PID": "1"}]
+)
+def test_watchdog_of_another_process_is_not_notified(
+    manager: socket.socket, watchdog_settings: dict[str, str]
+):
+    with report_to_systemd(lambda: None, environment(manager, **watchdog_settings)):
         assert manager.recv(100) == b"READY=1"
         manager.settimeout(0.2)
         with pytest.raises(TimeoutError):

@@ -97,14 +97,14 @@ def test_status_of_healthy_daemon_shows_no_condition():
 PAUSED = replace(OPEN, paused_until=5_060)
 
 
-def found(
+def find_conditions(
     report: StatusReport = WELL, chain: ChainView = SEEN, now: int = 5_060
 ) -> dict[Condition, str]:
     return dict(list_chain_findings(report, chain, SETTINGS.heartbeat_seconds, now))
 
 
 @pytest.mark.parametrize(
-    ("chain", "condition", "told"),
+    ("chain", "condition", "detail"),
     [
         (ChainView(block(101), OPEN), Condition.BEHIND, "11 blocks behind the newest, 101"),
         (
@@ -126,16 +126,16 @@ def found(
     ],
 )
 def test_condition_found_on_chain_is_reported_without_daemon(
-    chain: ChainView, condition: Condition, told: str
+    chain: ChainView, condition: Condition, detail: str
 ):
-    findings = found(chain=chain)
+    findings = find_conditions(chain=chain)
     assert list(findings) == [condition]
-    assert told in findings[condition]
+    assert detail in findings[condition]
 
 
 @pytest.mark.parametrize("chain", [ChainView(block(100), OPEN), ChainView(block(91, 5_050), OPEN)])
 def test_values_within_bounds_report_no_condition(chain: ChainView):
-    assert found(chain=chain) == {}
+    assert find_conditions(chain=chain) == {}
 
 
 def test_status_without_endpoint_shows_folded_state_and_unknown_head():
@@ -187,13 +187,13 @@ def test_paused_contract_and_unreachable_endpoints_are_reported(
         assert run(["run", "--once", "--config", path]) == 0
         pause = stage.build_call(admin, "roots/QoSRoots", "pauseFor", 600)
         stage.chain.mine_and_check_receipts(network.clock.advance(), [pause])
-        status, text = _asked(path, capsys)
+        status, text = _run_status(path, capsys)
         until = status["contract"]["paused_until"]
         assert until == network.clock.now + 600
         assert "the contract accepts no report until 2027-" in text
         assert "for 10 min of chain time" in text
         assert (status["head"], status["lag_blocks"]) == (network.head(), 1)
-    status, text = _asked(path, capsys)
+    status, text = _run_status(path, capsys)
     assert (status["head"], status["lag_blocks"], status["contract"]["round"]) == (
         None,
         None,
@@ -205,7 +205,7 @@ def test_paused_contract_and_unreachable_endpoints_are_reported(
     assert status["health"]["conditions"] == ["no_leader", "no_endpoint"]
 
 
-def _asked(path: str, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], str]:
+def _run_status(path: str, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], str]:
     capsys.readouterr()
     code = run(["status", "--config", path, "--json"])
     status = json.loads(capsys.readouterr().out)
@@ -216,14 +216,14 @@ def _asked(path: str, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any
 
 
 def test_status_without_daemon_reports_old_head():
-    assert found(now=5_000 + OLD_HEAD_SECONDS) == {}
-    assert "is 2 h old" in found(now=5_000 + 7_200)[Condition.OLD_HEAD]
+    assert find_conditions(now=5_000 + OLD_HEAD_SECONDS) == {}
+    assert "is 2 h old" in find_conditions(now=5_000 + 7_200)[Condition.OLD_HEAD]
     assert "2 h ago" in lines(now=5_000 + 7_200)["index"]
 
 
 def test_chain_head_ahead_of_local_clock_is_not_a_fault():
     assert "ahead of this machine's clock" in lines(now=1_000)["index"]
-    assert found(now=1_000) == {}
+    assert find_conditions(now=1_000) == {}
 
 
 @pytest.mark.parametrize(

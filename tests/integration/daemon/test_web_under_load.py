@@ -61,7 +61,7 @@ class Turns:
         self._last: float | None = None
         self._since, self._windows = time.monotonic(), 0.0
 
-    def look(self, metrics: str) -> None:
+    def check_progress(self, metrics: str) -> None:
         now, turned, windows = (
             time.monotonic(),
             turns_of(self._step, metrics),
@@ -106,7 +106,7 @@ def test_backfill_completes_under_http_load_without_failures(events, tmp_path):
             while running.get("/readyz").status_code != 200:
                 assert running.process.poll() is None, running.log.read_text("utf-8")
                 largest_wal = max(largest_wal, wal.stat().st_size if wal.exists() else 0)
-                turns.look(running.get("/metrics").text)
+                turns.check_progress(running.get("/metrics").text)
         finally:
             hammer.stop()
         failures = [line for line in running.lines() if line["event"] == "step_failed"]

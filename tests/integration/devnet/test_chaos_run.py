@@ -93,7 +93,7 @@ def test_interrupted_devnet_stops_chain_and_reports_remaining_folder(tmp_path):
         requests.post(chain, json={}, timeout=10)
 
 
-def told(*arguments: str) -> str:
+def run_program(*arguments: str) -> str:
     done = subprocess.run([*_PROGRAM, *arguments], capture_output=True, text=True, check=False)
     # `status` says by its code how it is.
     assert done.returncode == 0 or arguments[0] == "status", done.stderr
@@ -101,7 +101,7 @@ def told(*arguments: str) -> str:
 
 
 def answered(*arguments: str) -> Any:
-    return json.loads(told(*arguments, "--json"))
+    return json.loads(run_program(*arguments, "--json"))
 
 
 def nodes_of(config: Path) -> Any:
@@ -133,10 +133,10 @@ def test_daemon_with_lying_endpoints_reaches_true_state_of_chain(tmp_path, seed)
         last = str(answered("status", "--config", str(config))["folded"]["number"])
         # Not `--once`: the chain grows faster than a slow machine is done with it.
         follow(clean, int(last))
-        told("resync", "rewind", "--to-block", last, "--config", str(clean))
+        run_program("resync", "rewind", "--to-block", last, "--config", str(clean))
 
     daemon_export, chain_export = (
-        told("export", "--config", str(config_path), "--to", last)
+        run_program("export", "--config", str(config_path), "--to", last)
         for config_path in (config, clean)
     )
     assert daemon_export == chain_export

@@ -133,7 +133,7 @@ def test_limit_is_filled_into_every_range_error_message(ask, provider):
         (transport.build_html_fault(), 200),
         (transport.build_empty_body_fault(), 200),
     ],
-    ids=lambda one: one.name if isinstance(one, InjectedFault) else str(one),
+    ids=lambda endpoint: endpoint.name if isinstance(endpoint, InjectedFault) else str(endpoint),
 )
 def test_http_fault_replaces_json_response(ask, provider, fault, status):
     provider.faults = [fault]
@@ -152,7 +152,7 @@ def test_http_fault_replaces_json_response(ask, provider, fault, status):
         (transport.build_truncated_body_fault(), requests.exceptions.JSONDecodeError),
         (transport.build_corrupt_gzip_fault(), requests.exceptions.ContentDecodingError),
     ],
-    ids=lambda one: one.name if isinstance(one, InjectedFault) else "",
+    ids=lambda endpoint: endpoint.name if isinstance(endpoint, InjectedFault) else "",
 )
 def test_broken_body_raises_http_client_error(ask, provider, fault, error):
     provider.faults = [fault]

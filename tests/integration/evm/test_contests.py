@@ -137,7 +137,7 @@ def second_tasks(office: DispatchOffice) -> list[bytes]:
 def answer_second(office: DispatchOffice, *results: int) -> None:
     """The second group's nodes answer, and the daemon has them compared."""
     network, tasks = office.premises.network, second_tasks(office)
-    group = network.told(tasks[0])["group"]
+    group = network.read_task(tasks[0])["group"]
     for task, result in zip(tasks, results, strict=True):
         node = Web3.to_checksum_address(office.node_of(task))
         network.commit(task, node, compute_answer(group, result))
@@ -354,7 +354,7 @@ def test_contested_second_group_gets_no_further_second_group(office: DispatchOff
     judges = [Web3.to_checksum_address(office.node_of(task)) for task in second]
     groups = (
         (network.key(network.creator, GROUP), tasks),
-        (network.told(second[0])["group"], second),
+        (network.read_task(second[0])["group"], second),
     )
     for key, members in groups:
         network.by(network.admin, network.does.settleContest(key, members, encode_word(RIGHT)))
@@ -373,7 +373,7 @@ def test_silent_node_of_second_group_times_out_and_the_other_results_are_compare
     for _ in range(4):
         office.block()
     network, tasks = office.premises.network, second_tasks(office)
-    group = network.told(tasks[0])["group"]
+    group = network.read_task(tasks[0])["group"]
     for task in tasks[:2]:
         node = Web3.to_checksum_address(office.node_of(task))
         network.commit(task, node, compute_answer(group, RIGHT))

@@ -71,7 +71,7 @@ def requested(office: DispatchOffice) -> list[dict[str, Any]]:
     ]
 
 
-def asked(office: DispatchOffice) -> list[str]:
+def list_requested_nodes(office: DispatchOffice) -> list[str]:
     return sorted(str(request["node"]) for request in requested(office))
 
 
@@ -104,7 +104,7 @@ def test_task_start_sends_one_download_request_to_every_other_node_without_the_m
     for _ in range(4):
         office.block()
 
-    assert asked(office) == idle(office, task)
+    assert list_requested_nodes(office) == idle(office, task)
     assert {request["model"] for request in requested(office)} == {MODEL}
     assert (states(office), standing(office)) == (["mined"] * 2, ["open"] * 2)
     assert compute_dispatch_statistics(office.store, None).downloads_by_state == {"open": 2}
@@ -123,7 +123,7 @@ def test_download_request_is_answered_when_the_node_adds_the_model(office: Dispa
 def test_next_task_start_sends_no_second_request_to_any_node(office: DispatchOffice):
     network, first = office.premises.network, started(office)
     office.block()
-    before = asked(office)
+    before = list_requested_nodes(office)
     network.submit(first, {node.lower(): node for node in network.nodes}[office.node_of(first)])
     second = started(office)
     for _ in range(3):
@@ -131,7 +131,7 @@ def test_next_task_start_sends_no_second_request_to_any_node(office: DispatchOff
 
     # Who ran the first task has not been asked yet, if it does not run the second as well.
     runner = {node for node in idle(office, second) if node.lower() == office.node_of(first)}
-    assert asked(office) == sorted({*before, *runner})
+    assert list_requested_nodes(office) == sorted({*before, *runner})
 
 
 def test_daily_request_limit_is_respected(office: DispatchOffice):
@@ -139,7 +139,7 @@ def test_daily_request_limit_is_respected(office: DispatchOffice):
     started(office)
     for _ in range(3):
         office.block()
-    assert len(asked(office)) == 1
+    assert len(list_requested_nodes(office)) == 1
 
 
 def test_start_removed_and_restored_by_reorg_sends_each_node_only_one_request(
@@ -167,7 +167,7 @@ def test_start_removed_and_restored_by_reorg_sends_each_node_only_one_request(
     for _ in range(8):
         office.turn()
         office.mine()
-    assert asked(office) == idle(office, task)
+    assert list_requested_nodes(office) == idle(office, task)
 
 
 def test_download_requests_are_independent_of_window_size(
@@ -197,5 +197,5 @@ def test_two_daemons_with_the_same_key_send_each_node_only_one_request(
             office.turn()
             other_office.turn()
             office.mine()
-        assert asked(office) == idle(office, task)
+        assert list_requested_nodes(office) == idle(office, task)
         other_office.close()

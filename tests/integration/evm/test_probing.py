@@ -72,7 +72,7 @@ def test_node_with_task_in_window_is_not_probed(office: ProbingOffice):
 
 
 def test_probes_stay_within_window_budget(office: ProbingOffice):
-    office.probing = probing(group=False, most=2 * FEE)
+    office.probing = probing(group=False, max_fee=2 * FEE)
     office.restart()
     funded(office)
     office.begin_window()
@@ -84,7 +84,7 @@ def test_probes_stay_within_window_budget(office: ProbingOffice):
 
 
 def test_silent_probed_node_times_out_and_costs_only_the_toll(office: ProbingOffice):
-    office.probing = probing(group=False, most=FEE)
+    office.probing = probing(group=False, max_fee=FEE)
     office.restart()
     funded(office)
     office.begin_window()
@@ -112,7 +112,7 @@ def test_restart_at_every_block_repeats_no_probe(office: ProbingOffice):
 
 
 def test_waiting_probe_is_superseded_by_paid_tasks(office: ProbingOffice):
-    office.probing = probing(group=False, most=FEE)
+    office.probing = probing(group=False, max_fee=FEE)
     office.restart()
     network = office.premises.network
     office.begin_window()

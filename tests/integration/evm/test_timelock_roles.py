@@ -93,10 +93,12 @@ def test_current_timelock_role_holders_are_returned(deployed: Deployed):
     )
 
 
-@pytest.mark.parametrize("most", [1, 7, 20])
-def test_endpoint_with_small_log_range_is_queried_in_small_ranges(deployed: Deployed, most: int):
+@pytest.mark.parametrize("max_range", [1, 7, 20])
+def test_endpoint_with_small_log_range_is_queried_in_small_ranges(
+    deployed: Deployed, max_range: int
+):
     with run_faulty_endpoint(deployed.chain.url) as endpoint:
-        narrow(endpoint, most)
+        narrow(endpoint, max_range)
         roles = fetch_timelock_roles(view_of(endpoint.url), deployed.address, 0)
     assert roles.holders == deployed.held
 

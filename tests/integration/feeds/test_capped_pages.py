@@ -10,7 +10,7 @@ from hypothesis import Phase, given, settings, strategies as st
 from oracle.chain.feed.feed_client import FeedClient, FeedResponseError, FiguresClient
 from oracle.indexer.feed_polls import REREAD_ROWS, get_reread_start_id, ingest_reread
 from oracle.store.database import Store
-from tests.integration.feeds.test_two_readers import told
+from tests.integration.feeds.test_two_readers import play_step
 from tests.support.examples import examples
 from tests.support.feeds.feed_follower import FeedFollower, follow_relay
 from tests.support.feeds.relay import Relay, relay_node, serve_relay
@@ -61,13 +61,13 @@ def test_every_row_is_scored_for_any_page_cap(
     relay = Relay(page_cap=cap)
     steps = 1 + backlog + live
     for step in range(1 + backlog):
-        told(relay, step)
+        play_step(relay, step)
     with databases() as fresh, follow_relay(fresh, relay) as feed:
         for number in range(12):
             if number in restarts:
                 feed.restart()
             if number < live:
-                told(relay, 1 + backlog + number)
+                play_step(relay, 1 + backlog + number)
             feed.passes(10)
             assert_scores_are_a_prefix(feed, steps)
             assert reread_kinds(feed) == []
@@ -79,7 +79,7 @@ def test_every_row_is_scored_for_any_page_cap(
 def test_reader_behind_capped_feed_is_incomplete_and_continues_reading(store: Store):
     relay = Relay(page_cap=10)
     for step in range(30):
-        told(relay, step)
+        play_step(relay, step)
     with follow_relay(store, relay) as feed:
         feed.poll()
 
@@ -95,7 +95,7 @@ def test_reader_behind_capped_feed_is_incomplete_and_continues_reading(store: St
 def test_interrupted_reread_reports_no_vanished_row(store: Store):
     relay = Relay()
     for step in range(10):
-        told(relay, step)
+        play_step(relay, step)
     with follow_relay(store, relay) as feed:
         feed.passes(100)
         relay.page_cap = 3
@@ -108,11 +108,11 @@ def test_interrupted_reread_reports_no_vanished_row(store: Store):
 
 def test_row_settled_after_reread_is_not_reported_as_vanished(store: Store):
     relay = Relay()
-    told(relay, 0)
+    play_step(relay, 0)
     with follow_relay(store, relay) as feed:
         feed.passes(60)
         answer = feed.client.poll(0, 100)
-        told(relay, 1)
+        play_step(relay, 1)
         feed.passes(60)
 
         assert answer.is_complete
@@ -122,7 +122,7 @@ def test_row_settled_after_reread_is_not_reported_as_vanished(store: Store):
 def test_page_of_repeated_rows_is_rejected(store: Store):
     """A feed that repeats rows for ever never shows its end."""
     relay = Relay()
-    told(relay, 0)
+    play_step(relay, 0)
     with serve_relay(relay) as url, closing(FeedClient(url, "feed.url", 5.0, 1 << 16)) as client:
         last = relay.rows[-1]["id"]
         body = relay.answer("/v1/events?start=0&limit=100")

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 LAG = 7
 
 
-def told(relay: Relay, step: int) -> None:
+def play_step(relay: Relay, step: int) -> None:
     """Let something happen: groups in turn, timeouts, nodes that come and go."""
     if step == 0:
         for number in range(1, 6):
@@ -41,7 +41,7 @@ def read_both(first_reader: FeedFollower, second_reader: FeedFollower, steps: in
     """Read one relay at different moments: the second reader is `LAG` seconds late."""
     relay = first_reader.relay
     for step in range(steps):
-        told(relay, step)
+        play_step(relay, step)
         first_reader.passes(10)
         relay.now += LAG
         second_reader.poll()
@@ -98,7 +98,7 @@ def test_witness_import_produces_identical_state(store: Store, other_store: Stor
     relay, chain = Relay(), ScriptedChain()
     with follow_relay(store, relay, chain) as first_reader:
         for step in range(6):
-            told(relay, step)
+            play_step(relay, step)
             first_reader.passes(10)
         first_reader.passes(60)
         with store.read_transaction() as uow:
@@ -142,7 +142,7 @@ def test_any_polling_times_give_same_scores(moments: list[int], gaps: list[int],
     relay = Relay()
     with databases() as fresh, follow_relay(fresh, relay) as feed:
         for step, (seconds, gap) in enumerate(zip(moments, gaps, strict=True)):
-            told(relay, step)
+            play_step(relay, step)
             relay.burn(gap)
             feed.passes(seconds, every=seconds)
         feed.passes(60)

@@ -64,7 +64,7 @@ def gateway(config: Path, name: str) -> Iterator[Daemon]:
         yield running
 
 
-def asked(running: Daemon, path: str, body: object | None = None) -> requests.Response:
+def send_request(running: Daemon, path: str, body: object | None = None) -> requests.Response:
     method = "GET" if body is None else "POST"
     return requests.request(
         method, f"{running.url}{path}", headers=HEADERS, json=body, timeout=PATIENCE_SECONDS
@@ -82,22 +82,26 @@ def test_gateway_keeps_outcomes_over_restart(config: Path):
     with gateway(config, "first") as running:
         row = {"node": "well", "chain": CHAIN, "t_ms": now(), "ok": True, "latency_ms": 61.2}
         fast = {"outcomes": [{**row, "id": f"x{n}"} for n in range(30)]}
-        assert asked(running, "/v1/outcomes", fast).json() == {
+        assert send_request(running, "/v1/outcomes", fast).json() == {
             "taken": 30, "repeated": 0, "late": 0, "stored": True,
         }  # fmt: skip
-        running._until(lambda: asked(running, "/v1/checks").json()[CHAIN]["other"]["at_ms"])
-        body = asked(running, "/v1/select", {**SELECT, "prove": True, "explain": True}).json()
+        running._until(lambda: send_request(running, "/v1/checks").json()[CHAIN]["other"]["at_ms"])
+        body = send_request(
+            running, "/v1/select", {**SELECT, "prove": True, "explain": True}
+        ).json()
         assert body["left_out"] == {"other": "wrong_chain"}
         proof = body["proof"]
         code, _ = running.stop()
         assert code == 0
     with gateway(config, "second") as running:
-        body = asked(running, "/v1/nodes/well").json()
+        body = send_request(running, "/v1/nodes/well").json()
         assert (body[CHAIN]["attempts"], body[CHAIN]["median_ms"]) == (30, 61.2)
-        assert asked(running, "/v1/outcomes", fast).json()["repeated"] == 30
-        left_out = asked(running, "/v1/select", {**SELECT, "explain": True}).json()["left_out"]
+        assert send_request(running, "/v1/outcomes", fast).json()["repeated"] == 30
+        left_out = send_request(running, "/v1/select", {**SELECT, "explain": True}).json()[
+            "left_out"
+        ]
         assert left_out == {"other": "wrong_chain"}
-        epochs = asked(running, "/v1/epochs").json()["epochs"]
+        epochs = send_request(running, "/v1/epochs").json()["epochs"]
         shown = {epoch["commitment"]: epoch.get("seed") for epoch in epochs}
         # The epoch is over with the process: whoever asked can now see where its value came from.
         assert shown[proof["commitment"]] is not None
@@ -116,13 +120,13 @@ def test_second_gateway_on_same_database_is_refused(config: Path):
 def test_killed_gateway_keeps_written_outcomes(config: Path):
     with gateway(config, "first") as running:
         row = {"node": "well", "chain": CHAIN, "t_ms": now(), "ok": True, "latency_ms": 61.2}
-        asked(running, "/v1/outcomes", {"outcomes": [row]})
+        send_request(running, "/v1/outcomes", {"outcomes": [row]})
         text = "oracle_gateway_buffered_outcomes 0.0"
-        running._until(lambda: text in asked(running, "/metrics").text)
+        running._until(lambda: text in send_request(running, "/metrics").text)
         running.process.send_signal(signal.SIGKILL)
         running.process.wait(PATIENCE_SECONDS)
     with gateway(config, "second") as running:
-        assert asked(running, "/v1/nodes/well").json()[CHAIN]["attempts"] == 1
+        assert send_request(running, "/v1/nodes/well").json()[CHAIN]["attempts"] == 1
 
 
 def test_gateway_without_token_does_not_start(config: Path):

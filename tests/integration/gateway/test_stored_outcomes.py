@@ -11,7 +11,13 @@ import psycopg
 import pytest
 import requests
 
-from tests.integration.gateway.test_gateway_process import TOKEN, asked, gateway, now, starting
+from tests.integration.gateway.test_gateway_process import (
+    TOKEN,
+    gateway,
+    now,
+    send_request,
+    starting,
+)
 from tests.support.cli.daemon import PATIENCE_SECONDS, Daemon
 from tests.support.lossy_postgresql import CommitLoss, LossyProxy, lossy
 
@@ -63,7 +69,7 @@ def ids_of(body: dict[str, object]) -> set[str]:
     return {row["id"] for row in rows}
 
 
-@pytest.mark.parametrize("loss", list(CommitLoss), ids=lambda one: one.name.lower())
+@pytest.mark.parametrize("loss", list(CommitLoss), ids=lambda outcome: outcome.name.lower())
 # Few rows are inserted, many are copied.
 @pytest.mark.parametrize("rows", [3, 200])
 def test_every_outcome_answered_with_200_is_stored_once(
@@ -76,7 +82,7 @@ def test_every_outcome_answered_with_200_is_stored_once(
             body = batch(number, rows)
             if number in (1, 3):
                 proxy.lose(loss)
-            response = asked(running, "/v1/outcomes", body)
+            response = send_request(running, "/v1/outcomes", body)
             if response.status_code == 200:
                 answered |= ids_of(body)
                 assert ids_of(body) <= set(stored_ids(postgresql_url))
@@ -99,7 +105,7 @@ def repeated_when_stored(running: Daemon, body: dict[str, object]) -> int:
     answers: list[int] = []
 
     def is_stored() -> bool:
-        response: requests.Response = asked(running, "/v1/outcomes", body)
+        response: requests.Response = send_request(running, "/v1/outcomes", body)
         answers.append(response.json()["repeated"])
         return response.status_code == 200
 
@@ -116,13 +122,13 @@ def test_outcomes_return_202_while_database_is_unavailable(
         psycopg.connect(postgresql_url) as locking_connection,
     ):
         locking_connection.execute("LOCK TABLE relay_outcome")
-        response = asked(running, "/v1/outcomes", body)
+        response = send_request(running, "/v1/outcomes", body)
         assert (response.status_code, response.json()) == (
             202,
             {"taken": 3, "repeated": 0, "late": 0, "stored": False},
         )
         # It counts all the same.
-        assert asked(running, "/v1/nodes/well").json()[CHAIN]["attempts"] == 3
+        assert send_request(running, "/v1/nodes/well").json()[CHAIN]["attempts"] == 3
         locking_connection.rollback()
         assert repeated_when_stored(running, body) == 3
 
@@ -132,7 +138,7 @@ def test_gateway_that_can_no_longer_write_exits_with_failure(config: Path, postg
         running.url = running.wait_for("gateway_started")["address"]
         with psycopg.connect(postgresql_url) as database:
             database.execute("DROP TABLE relay_outcome")
-        response = asked(running, "/v1/outcomes", batch(0, 3))
+        response = send_request(running, "/v1/outcomes", batch(0, 3))
         assert (response.status_code, response.json()["stored"]) == (202, False)
         assert running.process.wait(PATIENCE_SECONDS) == 1
         assert "database writes have stopped" in running.log.read_text()

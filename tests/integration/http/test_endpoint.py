@@ -25,7 +25,7 @@ def failing(code: int, message: str) -> Fault:
     return fault
 
 
-def asked(served: Served) -> RpcError:
+def call_and_catch_error(served: Served) -> RpcError:
     """What asking for the block number ends with."""
     with pytest.raises(RpcError) as caught:
         JsonRpcClient(served.url).call("eth_blockNumber", [], Quantity)
@@ -121,7 +121,7 @@ HTML = Http(body=b"<html>Welcome</html>", headers={"Content-Type": "text/html"})
 def test_every_http_failure_is_classified(served: Served, http: Http, kind: ErrorKind):
     served.faults.append(answering(http))
 
-    assert asked(served).kind is kind
+    assert call_and_catch_error(served).kind is kind
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_every_http_failure_is_classified(served: Served, http: Http, kind: Erro
 def test_every_rpc_error_is_classified(served: Served, code: int, message: str, kind: ErrorKind):
     served.faults.append(failing(code, message))
 
-    assert asked(served).kind is kind
+    assert call_and_catch_error(served).kind is kind
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_every_rpc_error_is_classified(served: Served, code: int, message: str, 
 def test_block_limit_in_error_message_is_parsed(served: Served, message: str, blocks: int | None):
     served.faults.append(failing(-32000, message))
 
-    error = asked(served)
+    error = call_and_catch_error(served)
 
     assert (error.kind, error.max_blocks) == (ErrorKind.TOO_LARGE, blocks)
 
@@ -193,7 +193,7 @@ def test_retry_after_is_parsed_as_seconds_and_date(
 ):
     served.faults.append(answering(Http(status=429, headers=headers)))
 
-    assert asked(served).retry_after == seconds
+    assert call_and_catch_error(served).retry_after == seconds
 
 
 def test_closed_port_is_unreachable():

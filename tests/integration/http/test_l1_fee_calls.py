@@ -11,7 +11,7 @@ from tests.support.sending.proxy import proxy
 WORD = f"{5:064x}"
 
 
-def asked(kind: L1Fee) -> list[str]:
+def list_calldata(kind: L1Fee) -> list[str]:
     """The calldata of all questions that a rollup's endpoint was asked."""
     with proxy("http://127.0.0.1:9") as rollup:
         rollup.rule("eth_call", says("0x" + WORD * 6))
@@ -31,11 +31,11 @@ def by_hand(signature: str, *arguments: object) -> str:
 def test_op_stack_fee_calls_match_handwritten_calldata():
     written = b"\xff" * 180 + b"\xab\xcd"
 
-    assert asked(L1Fee.OPTIMISM) == [
+    assert list_calldata(L1Fee.OPTIMISM) == [
         by_hand("getL1Fee(bytes)", written),
         by_hand("getOperatorFee(uint256)", 21_000),
     ]
 
 
 def test_arbitrum_price_call_matches_handwritten_calldata():
-    assert asked(L1Fee.ARBITRUM) == [by_hand("getPricesInWei()")]
+    assert list_calldata(L1Fee.ARBITRUM) == [by_hand("getPricesInWei()")]

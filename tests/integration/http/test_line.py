@@ -41,10 +41,12 @@ class Endpoint:
         if isinstance(self.says, bytes):
             return self.says
         many = payload if isinstance(payload, list) else [payload]
-        answers = [{"jsonrpc": "2.0", "id": request["id"], **self._said()} for request in many]
+        answers = [
+            {"jsonrpc": "2.0", "id": request["id"], **self._build_result()} for request in many
+        ]
         return msgspec.json.encode(answers if isinstance(payload, list) else answers[0])
 
-    def _said(self) -> dict[str, Json]:
+    def _build_result(self) -> dict[str, Json]:
         return self.says if isinstance(self.says, dict) else {"result": self.says}
 
 
@@ -79,20 +81,20 @@ def standing() -> Iterator[Endpoint]:
             thread.join()
 
 
-one = pytest.fixture(standing, name="one")
+first_endpoint = pytest.fixture(standing, name="first_endpoint")
 other = pytest.fixture(standing, name="other")
 
 
 @pytest.fixture
-def line(one: Endpoint) -> Iterator[EndpointCaller]:
-    opened = caller_of(one.url)
+def line(first_endpoint: Endpoint) -> Iterator[EndpointCaller]:
+    opened = caller_of(first_endpoint.url)
     yield opened
     opened.endpoint.close()
 
 
 @pytest.fixture
-def lines(one: Endpoint, other: Endpoint) -> Iterator[PoolView]:
-    pool = pool_of(one.url, other.url)
+def lines(first_endpoint: Endpoint, other: Endpoint) -> Iterator[PoolView]:
+    pool = pool_of(first_endpoint.url, other.url)
     yield pool.create_view()
     pool.close()
 
@@ -111,13 +113,13 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda said: said["error"]["message"])
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda response: response["error"]["message"])
 def test_call_refused_by_first_endpoint_is_sent_to_next(
-    lines: PoolView, one: Endpoint, other: Endpoint, refusal: dict[str, Json]
+    lines: PoolView, first_endpoint: Endpoint, other: Endpoint, refusal: dict[str, Json]
 ):
-    one.says, other.says = refusal, "0x2a"
+    first_endpoint.says, other.says = refusal, "0x2a"
     assert lines.request("eth_call", {}, "latest") == "0x2a"
-    assert (len(one.asked), len(other.asked)) == (1, 1)
+    assert (len(first_endpoint.asked), len(other.asked)) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -137,9 +139,9 @@ def test_call_refused_by_first_endpoint_is_sent_to_next(
     ],
 )
 def test_next_endpoint_is_used_after_malformed_response_from_first(
-    lines: PoolView, one: Endpoint, other: Endpoint, status: int, body: bytes
+    lines: PoolView, first_endpoint: Endpoint, other: Endpoint, status: int, body: bytes
 ):
-    one.status, one.says, other.says = status, body, "0x2a"
+    first_endpoint.status, first_endpoint.says, other.says = status, body, "0x2a"
     assert lines.request("eth_blockNumber") == "0x2a"
     with pytest.raises(RpcError):
         lines.callers[0].request("eth_blockNumber")
@@ -154,11 +156,11 @@ REVERTS = [
 ]
 
 
-@pytest.mark.parametrize("revert", REVERTS, ids=lambda said: said["error"]["message"])
+@pytest.mark.parametrize("revert", REVERTS, ids=lambda response: response["error"]["message"])
 def test_revert_is_final_and_next_endpoint_is_not_requested(
-    lines: PoolView, one: Endpoint, other: Endpoint, revert: dict[str, Json]
+    lines: PoolView, first_endpoint: Endpoint, other: Endpoint, revert: dict[str, Json]
 ):
-    one.says = revert
+    first_endpoint.says = revert
     with pytest.raises(RevertError) as raised:
         lines.request("eth_call", {}, "latest")
     assert other.asked == []
@@ -168,32 +170,36 @@ def test_revert_is_final_and_next_endpoint_is_not_requested(
 
 
 def test_refusal_by_one_endpoint_is_reported_when_another_returns_nothing(
-    lines: PoolView, one: Endpoint, other: Endpoint
+    lines: PoolView, first_endpoint: Endpoint, other: Endpoint
 ):
-    one.says, other.says = b"", error("no such block")
+    first_endpoint.says, other.says = b"", error("no such block")
     with pytest.raises(CallRefusedError, match="no such block"):
         lines.request("eth_call", {}, "latest")
 
 
-def test_endpoint_is_not_requested_before_retry_after(one: Endpoint):
+def test_endpoint_is_not_requested_before_retry_after(first_endpoint: Endpoint):
     now = [0.0]
-    line = caller_of(one.url, clock=lambda: now[0])
-    one.status, one.headers, one.says = 429, {"Retry-After": "40"}, b"slow down"
+    line = caller_of(first_endpoint.url, clock=lambda: now[0])
+    first_endpoint.status, first_endpoint.headers, first_endpoint.says = (
+        429,
+        {"Retry-After": "40"},
+        b"slow down",
+    )
     for _ in range(3):
         with pytest.raises(RpcError):
             line.request("eth_blockNumber")
-    assert len(one.asked) == 1
+    assert len(first_endpoint.asked) == 1
 
-    now[0], one.status, one.says = 40.5, 200, "0x1"
+    now[0], first_endpoint.status, first_endpoint.says = 40.5, 200, "0x1"
     assert line.request("eth_blockNumber") == "0x1"
     line.endpoint.close()
 
 
-def test_timeouts_increase_backoff_of_endpoint(one: Endpoint):
+def test_timeouts_increase_backoff_of_endpoint(first_endpoint: Endpoint):
     now = [0.0]
-    line = caller_of(one.url, 0.05, lambda: now[0])
+    line = caller_of(first_endpoint.url, 0.05, lambda: now[0])
     rests = []
-    with one.busy:
+    with first_endpoint.busy:
         for _ in range(3):
             with pytest.raises(RpcError, match="no response in time"):
                 line.request("eth_blockNumber")
@@ -219,39 +225,47 @@ def test_backoff_is_capped_at_five_minutes():
 
 
 def test_gas_limit_error_with_any_code_is_not_treated_as_rate_limit(
-    line: EndpointCaller, one: Endpoint
+    line: EndpointCaller, first_endpoint: Endpoint
 ):
-    one.says = error("Transaction gas limit exceeds block gas limit", -32005)
+    first_endpoint.says = error("Transaction gas limit exceeds block gas limit", -32005)
     with pytest.raises(CallRefusedError):
         line.request("eth_sendRawTransaction", "0x")
     assert line.endpoint.health.backoff.get_remaining_seconds() == 0
 
 
 def test_endpoint_refusing_batches_gets_single_requests_afterwards(
-    line: EndpointCaller, one: Endpoint
+    line: EndpointCaller, first_endpoint: Endpoint
 ):
-    one.says = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no batches"}}'
+    first_endpoint.says = (
+        b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no batches"}}'
+    )
     calls = [("eth_blockNumber", ()), ("eth_chainId", ())]
     with pytest.raises(CallRefusedError, match="no batches"):
         line.request_all(calls)
-    assert len(one.asked) == 1
+    assert len(first_endpoint.asked) == 1
 
-    one.says = "0x1"
+    first_endpoint.says = "0x1"
     assert line.request_all(calls) == ["0x1", "0x1"]
-    assert [isinstance(question, dict) for question in one.asked[1:]] == [True, True]
+    assert [isinstance(question, dict) for question in first_endpoint.asked[1:]] == [True, True]
 
 
-def test_oversized_response_is_rejected(line: EndpointCaller, one: Endpoint):
+def test_oversized_response_is_rejected(line: EndpointCaller, first_endpoint: Endpoint):
     line.endpoint.client._wire.http.max_bytes = 1_000
-    one.says = "0x" + 2_000 * "0"
+    first_endpoint.says = "0x" + 2_000 * "0"
     with pytest.raises(RpcError, match="too large"):
         line.request("eth_call")
 
 
-def test_errors_and_repr_show_only_host_of_endpoint(line: EndpointCaller, one: Endpoint):
+def test_errors_and_repr_show_only_host_of_endpoint(
+    line: EndpointCaller, first_endpoint: Endpoint
+):
     texts = [repr(line)]
-    for says in (error(f"no: see {one.url}"), b"<html>", error("used up s3cretkey", 429)):
-        one.says = says
+    for says in (
+        error(f"no: see {first_endpoint.url}"),
+        b"<html>",
+        error("used up s3cretkey", 429),
+    ):
+        first_endpoint.says = says
         with pytest.raises(TransientError) as raised:
             line.request("eth_call")
         texts += [str(raised.value), repr(raised.value)]
@@ -265,21 +279,23 @@ def test_invalid_endpoint_url_is_rejected_without_being_shown():
     assert "s3cret" not in str(raised.value)
 
 
-def test_chain_id_is_requested_once_and_again_after_failure(line: EndpointCaller, one: Endpoint):
-    one.says = "0x7a69"
+def test_chain_id_is_requested_once_and_again_after_failure(
+    line: EndpointCaller, first_endpoint: Endpoint
+):
+    first_endpoint.says = "0x7a69"
     assert line.serves_chain(31337)
     assert line.serves_chain(31337)
-    assert len(one.asked) == 1
+    assert len(first_endpoint.asked) == 1
 
-    one.says = b""
+    first_endpoint.says = b""
     with pytest.raises(RpcError):
         line.request("eth_blockNumber")
-    one.says = "0x1"
+    first_endpoint.says = "0x1"
     assert not line.serves_chain(31337)
 
 
 @pytest.mark.parametrize("where", ["http://127.0.0.1:1", "http://[::1", "\xff://"])
-def test_redirect_is_not_followed(one: Endpoint, line: EndpointCaller, where: str):
-    one.status, one.headers = 302, {"Location": where}
+def test_redirect_is_not_followed(first_endpoint: Endpoint, line: EndpointCaller, where: str):
+    first_endpoint.status, first_endpoint.headers = 302, {"Location": where}
     with pytest.raises(RpcError):
         line.request("eth_chainId")

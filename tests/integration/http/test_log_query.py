@@ -20,9 +20,13 @@ from tests.support.chain.windows import (
 )
 
 
-@pytest.mark.parametrize("most", [1, 3, 7, 39])
-def test_refused_range_is_split_until_accepted(served: Served, open_source: OpenSource, most: int):
-    served.faults.append(limit_block_count(most, -32005, "query returned more than 10000 results"))
+@pytest.mark.parametrize("max_blocks", [1, 3, 7, 39])
+def test_refused_range_is_split_until_accepted(
+    served: Served, open_source: OpenSource, max_blocks: int
+):
+    served.faults.append(
+        limit_block_count(max_blocks, -32005, "query returned more than 10000 results")
+    )
 
     assert list_log_positions(
         fetch_all_windows(open_source(served), 0, 40)

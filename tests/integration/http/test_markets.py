@@ -110,7 +110,7 @@ def test_one_endpoint_can_neither_raise_the_tip_nor_stop_sending_with_its_base_f
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "required_fees"),
     [
         ("transaction underpriced: gas tip cap 1, minimum needed 3000", Fees(0, 3000)),
         ("max fee per gas less than block base fee: maxFeePerGas: 1, baseFee: 7", Fees(7, 0)),
@@ -119,5 +119,5 @@ def test_one_endpoint_can_neither_raise_the_tip_nor_stop_sending_with_its_base_f
         ("", Fees(0, 0)),
     ],
 )
-def test_fee_required_by_the_mempool_is_parsed_from_the_error(text: str, wanted: Fees):
-    assert parse_required_fees(text) == wanted
+def test_fee_required_by_the_mempool_is_parsed_from_the_error(text: str, required_fees: Fees):
+    assert parse_required_fees(text) == required_fees

@@ -10,18 +10,18 @@ from oracle.rpc.endpoints.rate_limiter import Backoff
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, NoEndpointError, RpcError
 from oracle.txmgr.client.receipts import fetch_balance
-from tests.integration.http.test_line import Endpoint, one, other
+from tests.integration.http.test_line import Endpoint, first_endpoint, other
 from tests.pools import pool_of
 
-__all__ = ["one", "other"]
+__all__ = ["first_endpoint", "other"]
 
 RAW = b"\x02signed"
 WHO = Address("0x" + 40 * "5")
 
 
 @pytest.fixture
-def pool(one: Endpoint, other: Endpoint) -> Iterator[EndpointPool]:
-    opened = pool_of(one.url, other.url)
+def pool(first_endpoint: Endpoint, other: Endpoint) -> Iterator[EndpointPool]:
+    opened = pool_of(first_endpoint.url, other.url)
     yield opened
     opened.close()
 
@@ -31,7 +31,7 @@ def methods(endpoint: Endpoint) -> list[str]:
 
 
 def test_quarantined_endpoint_is_not_queried_but_counts_for_quorum(
-    pool: EndpointPool, one: Endpoint, other: Endpoint
+    pool: EndpointPool, first_endpoint: Endpoint, other: Endpoint
 ):
     first, _ = pool
     pool.quarantine(first, "showed a false block")
@@ -43,14 +43,22 @@ def test_quarantined_endpoint_is_not_queried_but_counts_for_quorum(
         answer for _, answer in view.read_each(lambda caller: caller.request("eth_blockNumber"))
     ] == ["0x7"]
     assert [caller.name for caller in view.with_head_at_least(7).callers] == [view.callers[1].name]
-    assert (one.asked, view.quorum.size, view.with_head_at_least(7).quorum.size) == ([], 2, 2)
+    assert (first_endpoint.asked, view.quorum.size, view.with_head_at_least(7).quorum.size) == (
+        [],
+        2,
+        2,
+    )
 
 
-def test_broadcast_ignores_backoff_and_does_not_extend_it(one: Endpoint):
+def test_broadcast_ignores_backoff_and_does_not_extend_it(first_endpoint: Endpoint):
     now = [0.0]
-    pool = pool_of(one.url, clock=lambda: now[0])
+    pool = pool_of(first_endpoint.url, clock=lambda: now[0])
     (endpoint,) = pool
-    one.status, one.headers, one.says = 429, {"Retry-After": "40"}, b"slow down"
+    first_endpoint.status, first_endpoint.headers, first_endpoint.says = (
+        429,
+        {"Retry-After": "40"},
+        b"slow down",
+    )
     with pytest.raises(RpcError):
         pool.create_view().request("eth_blockNumber")
     now[0] = 30.0
@@ -58,7 +66,7 @@ def test_broadcast_ignores_backoff_and_does_not_extend_it(one: Endpoint):
     (error_by_endpoint,) = pool.broadcast([RAW])
     error = error_by_endpoint[endpoint.name]
 
-    assert methods(one) == ["eth_blockNumber", "eth_sendRawTransaction"]
+    assert methods(first_endpoint) == ["eth_blockNumber", "eth_sendRawTransaction"]
     assert error is not None
     assert error.kind is ErrorKind.THROTTLED
     assert endpoint.health.backoff.get_remaining_seconds() == 10
@@ -66,7 +74,7 @@ def test_broadcast_ignores_backoff_and_does_not_extend_it(one: Endpoint):
 
 
 def test_broadcast_goes_to_all_endpoints_except_those_on_another_chain(
-    pool: EndpointPool, one: Endpoint, other: Endpoint
+    pool: EndpointPool, first_endpoint: Endpoint, other: Endpoint
 ):
     first, second = pool
     pool.quarantine(first, "is on chain 5", is_on_other_chain=True)
@@ -74,25 +82,29 @@ def test_broadcast_goes_to_all_endpoints_except_those_on_another_chain(
 
     (error_by_endpoint,) = pool.broadcast([RAW])
 
-    assert (one.asked, methods(other)) == ([], ["eth_sendRawTransaction"])
+    assert (first_endpoint.asked, methods(other)) == ([], ["eth_sendRawTransaction"])
     assert error_by_endpoint[first.name] is not None
     assert error_by_endpoint[second.name] is None
 
 
 def test_balance_is_not_cached_and_is_requested_from_next_endpoint_after_failure(
-    pool: EndpointPool, one: Endpoint, other: Endpoint
+    pool: EndpointPool, first_endpoint: Endpoint, other: Endpoint
 ):
-    one.says, other.says = "0x10", "0x20"
+    first_endpoint.says, other.says = "0x10", "0x20"
     assert [fetch_balance(pool.create_view(), WHO) for _ in range(2)] == [16, 16]
-    assert len(one.asked) == 2
-    one.says = b"<html>"
+    assert len(first_endpoint.asked) == 2
+    first_endpoint.says = b"<html>"
     assert fetch_balance(pool.create_view(), WHO) == 32
 
 
 def test_endpoint_that_throttles_the_sender_is_not_used_by_the_indexer(
-    pool: EndpointPool, one: Endpoint, other: Endpoint
+    pool: EndpointPool, first_endpoint: Endpoint, other: Endpoint
 ):
-    one.status, one.headers, one.says = 429, {"Retry-After": "40"}, b"slow down"
+    first_endpoint.status, first_endpoint.headers, first_endpoint.says = (
+        429,
+        {"Retry-After": "40"},
+        b"slow down",
+    )
     other.says = "0x7a69"
     assert pool.create_view().request("eth_chainId") == "0x7a69"
 

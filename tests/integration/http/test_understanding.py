@@ -13,10 +13,10 @@ from oracle.txmgr.client.receipts import (
     fetch_receipt_quorum,
     is_block_reorged,
 )
-from tests.integration.http.test_line import Endpoint, one, other
+from tests.integration.http.test_line import Endpoint, first_endpoint, other
 from tests.pools import view_of
 
-__all__ = ["one", "other"]
+__all__ = ["first_endpoint", "other"]
 
 WHO = Address("0x" + 40 * "1")
 HASH = Hash("0x" + 64 * "2")
@@ -31,28 +31,28 @@ ASKED = {
 
 
 @pytest.mark.parametrize("nonsense", [None, {}, "", "0x", "many", 5, [None]])
-@pytest.mark.parametrize("asked", ["balance", "count", "counts"])
-def test_malformed_number_raises_transient_error(asked, nonsense, one: Endpoint):
-    one.says = {"result": nonsense}
+@pytest.mark.parametrize("send_request", ["balance", "count", "counts"])
+def test_malformed_number_raises_transient_error(send_request, nonsense, first_endpoint: Endpoint):
+    first_endpoint.says = {"result": nonsense}
     with pytest.raises(TransientError):
-        ASKED[asked](view_of(one.url))
+        ASKED[send_request](view_of(first_endpoint.url))
 
 
 @pytest.mark.parametrize("nonsense", [{}, {"blockNumber": None}, "0x1", 5])
-def test_malformed_receipt_raises_transient_error(nonsense, one: Endpoint):
-    one.says = {"result": nonsense}
+def test_malformed_receipt_raises_transient_error(nonsense, first_endpoint: Endpoint):
+    first_endpoint.says = {"result": nonsense}
     with pytest.raises(TransientError):
-        ASKED["receipts"](view_of(one.url))
+        ASKED["receipts"](view_of(first_endpoint.url))
 
 
-def test_next_endpoint_is_used_after_malformed_response(one: Endpoint, other: Endpoint):
-    one.says = {"result": None}
+def test_next_endpoint_is_used_after_malformed_response(first_endpoint: Endpoint, other: Endpoint):
+    first_endpoint.says = {"result": None}
     other.says = "0x10"
-    assert fetch_balance(view_of(one.url, other.url), WHO) == 16
+    assert fetch_balance(view_of(first_endpoint.url, other.url), WHO) == 16
 
 
-def test_malformed_block_confirms_neither_nonce_counts_nor_a_reorg(one: Endpoint):
-    one.says = {"result": {"number": "0x7"}}
-    lines = view_of(one.url)
+def test_malformed_block_confirms_neither_nonce_counts_nor_a_reorg(first_endpoint: Endpoint):
+    first_endpoint.says = {"result": {"number": "0x7"}}
+    lines = view_of(first_endpoint.url)
     assert fetch_counts_at_block(lines, WHO, BLOCK) == {}
     assert not is_block_reorged(lines, 7, HASH)

@@ -218,14 +218,14 @@ def test_prefetching_is_bounded(served: Served, open_source: OpenSource):
     fetch_all_windows(source, 0, 3)
     lock, highest = Lock(), 0
 
-    def look(request: Request) -> None:
+    def record_highest(request: Request) -> None:
         nonlocal highest
         if request["method"] == "eth_getLogs":
             with lock:
                 log_filter = request["params"][0]
                 highest = max(highest, int(log_filter.get("toBlock", "0x0"), 16))
 
-    served.faults.append(look)
+    served.faults.append(record_highest)
     for number in range(4, 12):
         source.fetch_window(BlockRange(number, 40), with_headers=False)
         assert highest <= number + 4

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from oracle.store.database import Store
-from tests.integration.notify.told import Told
+from tests.integration.notify.notified_daemon import NotifiedDaemon
 from tests.support.receiver import Receiver, receiving
 from tests.support.txmgr.stores import new_postgresql_store, new_sqlite_store, new_store, store
 
@@ -19,8 +19,8 @@ def receiver() -> Iterator[Receiver]:
 
 
 @pytest.fixture
-def told(store: Store, receiver: Receiver) -> Told:
+def notified_daemon(store: Store, receiver: Receiver) -> NotifiedDaemon:
     """A daemon at the head of a chain with three nodes, which tells one receiver of everything."""
-    notified_daemon = Told(store, receiver)
+    notified_daemon = NotifiedDaemon(store, receiver)
     notified_daemon.begin()
     return notified_daemon

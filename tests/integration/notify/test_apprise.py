@@ -9,7 +9,7 @@ from oracle.cli.main import run
 from oracle.errors import InputError
 from oracle.notify.apprise_target import AppriseTarget
 from oracle.notify.target import NotDeliveredError, NoticeFilter, build_test_message
-from tests.integration.notify.told import Told
+from tests.integration.notify.notified_daemon import NotifiedDaemon
 
 # Apprise asks for it where a Python still has it.
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
@@ -17,9 +17,9 @@ TOKEN = "a-token-of-the-channel"  # noqa: S105 - nobody's
 
 
 @pytest.fixture
-def address(told: Told) -> str:
+def address(notified_daemon: NotifiedDaemon) -> str:
     """Apprise's own JSON service, at the receiver; the path is a token."""
-    return f"{told.receiver.url.replace('http://', 'json://')}/{TOKEN}"
+    return f"{notified_daemon.receiver.url.replace('http://', 'json://')}/{TOKEN}"
 
 
 @pytest.fixture
@@ -41,41 +41,47 @@ def config(tmp_path: Path, sqlite_url: str, address: str) -> Path:
     return path
 
 
-def test_message_is_delivered_with_title_text_and_notice_id(told: Told, target):
+def test_message_is_delivered_with_title_text_and_notice_id(
+    notified_daemon: NotifiedDaemon, target
+):
     target.send(build_test_message(5_000))
 
-    (delivery,) = told.receiver.got
-    assert delivery.said["title"] == "QoS oracle: test"
-    assert delivery.said["message"].endswith("(#test)")
+    (delivery,) = notified_daemon.receiver.got
+    assert delivery.decoded["title"] == "QoS oracle: test"
+    assert delivery.decoded["message"].endswith("(#test)")
 
 
-def test_notices_are_delivered_in_order_and_retried_after_failure(told: Told, target):
-    told.restart([target])
-    told.begin()
-    told.receiver.statuses.append(500)
-    told.times_out("A", 3)
-    told.tell()
-    assert told.place("channel").tries == 1
+def test_notices_are_delivered_in_order_and_retried_after_failure(
+    notified_daemon: NotifiedDaemon, target
+):
+    notified_daemon.restart([target])
+    notified_daemon.begin()
+    notified_daemon.receiver.statuses.append(500)
+    notified_daemon.times_out("A", 3)
+    notified_daemon.tell()
+    assert notified_daemon.place("channel").tries == 1
 
-    told.now = told.place("channel").next_at
-    told.tell()
-    messages = [delivery.said["message"] for delivery in told.receiver.got]
+    notified_daemon.now = notified_daemon.place("channel").next_at
+    notified_daemon.tell()
+    messages = [delivery.decoded["message"] for delivery in notified_daemon.receiver.got]
     numbers = [int(text.rpartition("#")[2].rstrip(")")) for text in messages]
     assert numbers[0] == numbers[1]
     assert numbers[1:] == sorted(set(numbers))
     assert len(numbers) > 3
 
 
-def test_failed_delivery_error_hides_target_url(told: Told, target):
-    told.receiver.statuses.append(500)
+def test_failed_delivery_error_hides_target_url(notified_daemon: NotifiedDaemon, target):
+    notified_daemon.receiver.statuses.append(500)
 
     with pytest.raises(NotDeliveredError) as refused:
         target.send(build_test_message(5_000))
     assert TOKEN not in str(refused.value)
 
 
-def test_notify_test_sends_through_apprise_and_hides_target_url(config: Path, told: Told, capsys):
-    told.receiver.statuses.extend([200, 500])
+def test_notify_test_sends_through_apprise_and_hides_target_url(
+    config: Path, notified_daemon: NotifiedDaemon, capsys
+):
+    notified_daemon.receiver.statuses.extend([200, 500])
 
     assert run(["notify", "test", "-c", str(config)]) == 0
     assert run(["notify", "test", "-c", str(config), "--json"]) == 1

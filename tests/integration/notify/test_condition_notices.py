@@ -36,7 +36,7 @@ class Switch:
         self.taken.append(message)
 
 
-def told(store: Store, kinds: Sequence[str] = ()) -> list[str]:
+def list_notice_texts(store: Store, kinds: Sequence[str] = ()) -> list[str]:
     choice = NoticeFilter(frozenset(kinds))
     with store.read_transaction() as uow:
         return [
@@ -56,11 +56,11 @@ def test_condition_sends_one_notice_at_its_start_and_one_at_its_end(sqlite_url: 
                 for _ in range(3):
                     notices.write_notices(health, None)
                     clock.now += SETTLED_SECONDS
-        began, over = told(store)
+        began, over = list_notice_texts(store)
         assert began.startswith("No endpoint answers (no_endpoint): no answer for 61 s; `qos-")
         assert over == "resolved: No endpoint answers (no_endpoint)"
-        assert told(store, ["no_endpoint"]) == [began, over]
-        assert told(store, ["behind"]) == []
+        assert list_notice_texts(store, ["no_endpoint"]) == [began, over]
+        assert list_notice_texts(store, ["behind"]) == []
 
 
 def test_short_condition_sends_no_notice(sqlite_url: str):
@@ -70,14 +70,14 @@ def test_short_condition_sends_no_notice(sqlite_url: str):
         for health in (DOWN, WELL, DOWN, WELL):
             notices.write_notices(health, None)
             clock.now += SETTLED_SECONDS - 1
-        assert told(store) == []
+        assert list_notice_texts(store) == []
 
 
 def test_daemon_start_sends_notice_of_preceding_downtime(sqlite_url: str):
     with Store.open(sqlite_url, create=True) as store:
         notices = ConditionNoticeWriter(store, Clock(), lambda: 0.0)
         notices.write_notices(WELL, "2 h: the disk is full")
-        assert told(store, ["daemon_was_down"]) == [
+        assert list_notice_texts(store, ["daemon_was_down"]) == [
             "no daemon was running for 2 h: the disk is full"
         ]
 

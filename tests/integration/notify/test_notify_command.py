@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 
 from oracle.cli.main import run
-from tests.integration.notify.told import SECRET, Told
+from tests.integration.notify.notified_daemon import SECRET, NotifiedDaemon
 
 
 @pytest.fixture
-def config(tmp_path: Path, sqlite_url: str, told: Told) -> Path:
+def config(tmp_path: Path, sqlite_url: str, notified_daemon: NotifiedDaemon) -> Path:
     secret, path = tmp_path / "secret", tmp_path / "oracle.toml"
     secret.write_bytes(SECRET)
     path.write_text(
         f'[database]\nurl = "{sqlite_url}"\n'
         '[chain]\nid = 31337\nendpoints = ["http://127.0.0.1:1"]\n'
         f'[network]\ncontracts = {{ TaskNetwork = "0x{1:040x}" }}\n'
-        f'[[notify]]\nname = "ours"\nurl = "{told.receiver.url}"\n'
+        f'[[notify]]\nname = "ours"\nurl = "{notified_daemon.receiver.url}"\n'
         f'secret_file = "{secret}"\nallow_private = true\n',
         "utf-8",
     )
@@ -26,15 +26,19 @@ def config(tmp_path: Path, sqlite_url: str, told: Told) -> Path:
     return path
 
 
-def test_successful_delivery_to_target_is_reported(config: Path, told: Told, capsys):
+def test_successful_delivery_to_target_is_reported(
+    config: Path, notified_daemon: NotifiedDaemon, capsys
+):
     assert run(["notify", "test", "-c", str(config)]) == 0
 
     assert capsys.readouterr().out == "ours: delivered\n"
-    assert told.receiver.kinds == ["test"]
+    assert notified_daemon.receiver.kinds == ["test"]
 
 
-def test_failed_delivery_is_reported_with_reason_and_exit_code_1(config: Path, told: Told, capsys):
-    told.receiver.statuses.append(401)
+def test_failed_delivery_is_reported_with_reason_and_exit_code_1(
+    config: Path, notified_daemon: NotifiedDaemon, capsys
+):
+    notified_daemon.receiver.statuses.append(401)
 
     assert run(["notify", "test", "-c", str(config), "--json"]) == 1
 
@@ -42,11 +46,13 @@ def test_failed_delivery_is_reported_with_reason_and_exit_code_1(config: Path, t
     assert answer["error"].endswith("HTTP status 401; expected 2xx")
 
 
-def test_dry_run_lists_targets_and_sends_nothing(config: Path, told: Told, capsys):
+def test_dry_run_lists_targets_and_sends_nothing(
+    config: Path, notified_daemon: NotifiedDaemon, capsys
+):
     assert run(["notify", "test", "-c", str(config), "--dry-run"]) == 0
 
     assert capsys.readouterr().out == "dry run, nothing sent; a message would go to: ours\n"
-    assert told.receiver.got == []
+    assert notified_daemon.receiver.got == []
 
 
 def test_secret_readable_by_others_is_rejected(config: Path, capsys):

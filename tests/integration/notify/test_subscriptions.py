@@ -24,7 +24,7 @@ from oracle.notify.subscriptions import (
     find_target_fault,
 )
 from tests.integration.notify.mailbox import receiving_mail
-from tests.integration.notify.told import Told
+from tests.integration.notify.notified_daemon import NotifiedDaemon
 from tests.support import histories
 from tests.support.api import IndexedHistory
 from tests.support.examples import examples
@@ -42,31 +42,39 @@ SETTINGS = SubscriberSettings(TERMS, None, max_failing_days=1, allow_private=Tru
 class Owner:
     """The owner of the node `A`, as a client of the read API of a daemon."""
 
-    told: Told
+    notified_daemon: NotifiedDaemon
     nonce: int = 0
     client: TestClient = field(init=False)
 
     def __post_init__(self) -> None:
-        self.told.now = 1_800_000_000.0
-        self.told.receiver.returns_challenge = True
-        source = IndexedHistory(self.told.store, self.told.follower.folder.rules).source
-        intake = SubscriptionIntake(self.told.store, TERMS, lambda: self.told.now)
+        self.notified_daemon.now = 1_800_000_000.0
+        self.notified_daemon.receiver.returns_challenge = True
+        source = IndexedHistory(
+            self.notified_daemon.store, self.notified_daemon.follower.folder.rules
+        ).source
+        intake = SubscriptionIntake(
+            self.notified_daemon.store, TERMS, lambda: self.notified_daemon.now
+        )
         source = replace(source, subscriptions=intake)
         self.client = TestClient(create_read_api(source, streams=ApiSection()))
         self.restart()
 
     def restart(self, settings: SubscriberSettings = SETTINGS) -> None:
         """Go on as another process would."""
-        self.told.restart([])
-        self.told.notifier.subscribers = SubscriberDeliveries(
-            settings, self.told.store, lambda: self.told.now
+        self.notified_daemon.restart([])
+        self.notified_daemon.notifier.subscribers = SubscriberDeliveries(
+            settings, self.notified_daemon.store, lambda: self.notified_daemon.now
         )
 
     def build_body(self, action: str, *, signer: Any = OWNER, **fields: Any) -> dict[str, Any]:
         self.nonce += 1
         data = self.client.get("/v1/subscriptions").json()["typed_data"]
         data["message"] |= {"service": SITE, "node": NODE, "action": action}
-        data["message"] |= {"nonce": self.nonce, "deadline": int(self.told.now) + 60, **fields}
+        data["message"] |= {
+            "nonce": self.nonce,
+            "deadline": int(self.notified_daemon.now) + 60,
+            **fields,
+        }
         signed = signer.sign_message(encode_typed_data(full_message=data))
         body: dict[str, Any] = data["message"] | {"signature": f"0x{signed.signature.hex()}"}
         return body
@@ -75,7 +83,7 @@ class Owner:
         return self.client.post("/v1/subscriptions", json=self.build_body(action, **fields))
 
     def subscribe(self, **fields: Any) -> Any:
-        fields = {"channel": "webhook", "target": self.told.receiver.url} | fields
+        fields = {"channel": "webhook", "target": self.notified_daemon.receiver.url} | fields
         return self.request("subscribe", **fields)
 
     @property
@@ -84,59 +92,59 @@ class Owner:
 
 
 @pytest.fixture
-def owner(told: Told, monkeypatch: pytest.MonkeyPatch) -> Owner:
+def owner(notified_daemon: NotifiedDaemon, monkeypatch: pytest.MonkeyPatch) -> Owner:
     make_address = histories.node_address
     monkeypatch.setattr(
         histories, "node_address", lambda name: NODE if name == "mine" else make_address(name)
     )
-    told.chain.mine(*histories.History().joins("mine").events)
-    told.tell()
-    told.receiver.got.clear()
-    return Owner(told)
+    notified_daemon.chain.mine(*histories.History().joins("mine").events)
+    notified_daemon.tell()
+    notified_daemon.receiver.got.clear()
+    return Owner(notified_daemon)
 
 
 def test_subscriber_gets_only_notices_of_own_node_after_confirmation(owner: Owner):
     created = owner.subscribe(kinds="timed_out,excluded").json()
-    owner.told.times_out("mine")
-    owner.told.tell()
-    owner.told.times_out("A")
-    owner.told.times_out("mine")
-    owner.told.tell()
+    owner.notified_daemon.times_out("mine")
+    owner.notified_daemon.tell()
+    owner.notified_daemon.times_out("A")
+    owner.notified_daemon.times_out("mine")
+    owner.notified_daemon.tell()
 
-    confirmation, *deliveries = owner.told.receiver.got
-    assert confirmation.said["kind"] == "confirm"
-    assert [delivery.said["kind"] for delivery in deliveries] == ["timed_out", "excluded"]
-    assert {delivery.said["node"] for delivery in deliveries} == {NODE}
+    confirmation, *deliveries = owner.notified_daemon.receiver.got
+    assert confirmation.decoded["kind"] == "confirm"
+    assert [delivery.decoded["kind"] for delivery in deliveries] == ["timed_out", "excluded"]
+    assert {delivery.decoded["node"] for delivery in deliveries} == {NODE}
     assert len(created["secret"]) == 64
     assert owner.states == ["active"]
 
 
 def test_subscriber_gets_each_notice_once_across_restart_and_failures(owner: Owner):
     owner.subscribe()
-    owner.told.tell()
-    owner.told.receiver.statuses.extend([500, 500])
-    owner.told.times_out("mine", 2)
-    owner.told.tell()
+    owner.notified_daemon.tell()
+    owner.notified_daemon.receiver.statuses.extend([500, 500])
+    owner.notified_daemon.times_out("mine", 2)
+    owner.notified_daemon.tell()
     owner.restart()
     for _ in range(3):
-        owner.told.now += 3600
-        owner.told.tell()
+        owner.notified_daemon.now += 3600
+        owner.notified_daemon.tell()
 
-    accepted = owner.told.receiver.ids[3:]
+    accepted = owner.notified_daemon.receiver.ids[3:]
     assert accepted == sorted(set(accepted), key=int)
-    assert set(owner.told.receiver.ids[1:3]) == {accepted[0]}
+    assert set(owner.notified_daemon.receiver.ids[1:3]) == {accepted[0]}
     assert len(accepted) >= 3
 
 
 def test_webhook_that_does_not_return_challenge_gets_nothing_else(owner: Owner):
-    owner.told.receiver.returns_challenge = False
+    owner.notified_daemon.receiver.returns_challenge = False
     owner.subscribe()
-    owner.told.times_out("mine")
+    owner.notified_daemon.times_out("mine")
     for _ in range(10):
-        owner.told.now += 600
-        owner.told.tell()
+        owner.notified_daemon.now += 600
+        owner.notified_daemon.tell()
 
-    assert set(owner.told.receiver.kinds) == {"confirm"}
+    assert set(owner.notified_daemon.receiver.kinds) == {"confirm"}
     (entry,) = owner.request("list").json()["subscriptions"]
     assert entry["state"] == "ended"
     assert "challenge" in entry["reason"]
@@ -172,7 +180,9 @@ def test_request_that_is_not_valid_or_not_signed_by_node_is_refused(owner: Owner
 
 
 def test_request_cannot_be_repeated(owner: Owner):
-    body = owner.build_body("subscribe", channel="webhook", target=owner.told.receiver.url)
+    body = owner.build_body(
+        "subscribe", channel="webhook", target=owner.notified_daemon.receiver.url
+    )
     statuses = [owner.client.post("/v1/subscriptions", json=body).status_code for _ in range(2)]
     assert statuses == [200, 403]
     assert owner.states == ["new"]
@@ -180,18 +190,18 @@ def test_request_cannot_be_repeated(owner: Owner):
 
 def test_owner_ends_own_subscription_and_gets_nothing_more(owner: Owner):
     created = owner.subscribe().json()["created"]
-    owner.told.tell()
+    owner.notified_daemon.tell()
     assert owner.request("unsubscribe", target=created).status_code == 200
-    owner.told.times_out("mine")
-    owner.told.tell()
-    assert owner.told.receiver.kinds == ["confirm"]
+    owner.notified_daemon.times_out("mine")
+    owner.notified_daemon.tell()
+    assert owner.notified_daemon.receiver.kinds == ["confirm"]
     assert owner.states == ["ended"]
 
 
 def test_link_in_message_ends_subscription_without_key(owner: Owner):
     owner.subscribe()
-    owner.told.tell()
-    link = owner.told.receiver.got[0].said["unsubscribe"]
+    owner.notified_daemon.tell()
+    link = owner.notified_daemon.receiver.got[0].decoded["unsubscribe"]
     assert link.startswith(f"{SITE}/subscriptions/")
     path = urlsplit(link).path
 
@@ -221,26 +231,26 @@ def test_same_target_gets_few_confirmations_a_day(owner: Owner):
 
 def test_subscriber_that_fails_for_days_is_removed_with_reason(owner: Owner):
     owner.subscribe()
-    owner.told.tell()
-    owner.told.times_out("mine")
-    owner.told.receiver.statuses.extend([500] * 100)
+    owner.notified_daemon.tell()
+    owner.notified_daemon.times_out("mine")
+    owner.notified_daemon.receiver.statuses.extend([500] * 100)
     for _ in range(60):
-        owner.told.now += 3600
-        owner.told.tell()
+        owner.notified_daemon.now += 3600
+        owner.notified_daemon.tell()
 
     (entry,) = owner.request("list").json()["subscriptions"]
     assert entry["state"] == "ended"
     assert "HTTP status 500" in entry["reason"]
-    assert len(owner.told.receiver.got) == 1 + SETTINGS.max_tries
+    assert len(owner.notified_daemon.receiver.got) == 1 + SETTINGS.max_tries
 
 
 def test_private_address_gets_no_challenge_unless_operator_allows_it(owner: Owner):
     owner.restart(replace(SETTINGS, allow_private=False))
     owner.subscribe()
     for _ in range(10):
-        owner.told.now += 3600
-        owner.told.tell()
-    assert owner.told.receiver.got == []
+        owner.notified_daemon.now += 3600
+        owner.notified_daemon.tell()
+    assert owner.notified_daemon.receiver.got == []
     (entry,) = owner.request("list").json()["subscriptions"]
     assert "not public" in entry["reason"]
     # The owner cannot change the operator's settings.
@@ -249,20 +259,20 @@ def test_private_address_gets_no_challenge_unless_operator_allows_it(owner: Owne
 
 def test_secret_parts_of_target_appear_nowhere(owner: Owner, capfd, caplog):
     token = "kickout-token-of-the-owner"  # noqa: S105 - nobody's
-    target = f"{owner.told.receiver.url}/{token}"
-    owner.told.receiver.statuses.extend([500] * 20)
+    target = f"{owner.notified_daemon.receiver.url}/{token}"
+    owner.notified_daemon.receiver.statuses.extend([500] * 20)
     # The daemon writes warnings of libraries, and nothing below (telemetry/logging_setup.py).
     with caplog.at_level(logging.WARNING):
         shown = [owner.subscribe(target=target).text]
         for _ in range(10):
-            owner.told.now += 3600
-            owner.told.tell()
+            owner.notified_daemon.now += 3600
+            owner.notified_daemon.tell()
         shown.append(owner.request("list").text)
-    with owner.told.store.read_transaction() as uow:
+    with owner.notified_daemon.store.read_transaction() as uow:
         shown += [repr(entry) for entry in uow.subscriptions.list_for_node(NODE)]
         shown += [str(progress) for progress in uow.notices.list_progress()]
     text = json.dumps(shown) + caplog.text + "".join(capfd.readouterr())
-    assert len(owner.told.receiver.got) > 2
+    assert len(owner.notified_daemon.receiver.got) > 2
     assert token not in text
 
 
@@ -272,21 +282,21 @@ def test_mail_address_gets_notices_after_confirmation_by_its_link(owner: Owner, 
         url = f"mailto://127.0.0.1:{mailbox.port}?from=qos@mailbox.test&to=operator@mailbox.test"
         owner.restart(replace(SETTINGS, mail_url=url))
         owner.subscribe(channel="mail", target="owner@example.net")
-        owner.told.times_out("mine")
-        owner.told.tell()
+        owner.notified_daemon.times_out("mine")
+        owner.notified_daemon.tell()
         assert (len(mailbox.mails), owner.states) == (1, ["unconfirmed"])
 
         (link,) = re.findall(rf"{SITE}(/subscriptions/\w+/\w+)", mailbox.texts[0])
         assert owner.client.post(f"{link}/confirm").status_code == 200
-        owner.told.times_out("mine")
-        owner.told.tell()
+        owner.notified_daemon.times_out("mine")
+        owner.notified_daemon.tell()
     assert len(mailbox.mails) > 1
     assert all(NODE in text and link in text for text in mailbox.texts)
     assert set(mailbox.recipients) == {"owner@example.net"}
 
     # The server of the mails is gone, so Apprise warns.
-    owner.told.times_out("mine")
-    owner.told.tell()
+    owner.notified_daemon.times_out("mine")
+    owner.notified_daemon.tell()
     assert caplog.text
     assert "owner@example.net" not in caplog.text
 

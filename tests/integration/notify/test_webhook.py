@@ -16,16 +16,16 @@ from oracle.notify import webhook
 from oracle.notify.apprise_target import AppriseTarget
 from oracle.notify.target import NotDeliveredError, NoticeFilter, build_test_message
 from oracle.notify.webhook import Webhook, WebhookEndpoint, is_public_address
-from tests.integration.notify.told import SECRET, Told
+from tests.integration.notify.notified_daemon import SECRET, NotifiedDaemon
 from tests.support.examples import examples
 
 MESSAGE = build_test_message(7)
 
 
-def test_message_is_signed_with_id_and_send_time(told: Told):
-    told.webhook().send(MESSAGE)
+def test_message_is_signed_with_id_and_send_time(notified_daemon: NotifiedDaemon):
+    notified_daemon.webhook().send(MESSAGE)
 
-    (delivery,) = told.receiver.got
+    (delivery,) = notified_daemon.receiver.got
     signed = b"%s.%d." % (delivery.headers["X-QoS-Id"].encode(), 5000) + delivery.body
     expected = "v1=" + hmac.new(SECRET, signed, hashlib.sha256).hexdigest()
     assert delivery.headers["X-QoS-Timestamp"] == "5000"
@@ -33,20 +33,22 @@ def test_message_is_signed_with_id_and_send_time(told: Told):
 
 
 @pytest.mark.parametrize("status", [301, 307, 400, 410, 500])
-def test_non_success_response_is_failure_and_redirects_are_not_followed(told: Told, status: int):
-    told.receiver.statuses.append(status)
+def test_non_success_response_is_failure_and_redirects_are_not_followed(
+    notified_daemon: NotifiedDaemon, status: int
+):
+    notified_daemon.receiver.statuses.append(status)
 
     with pytest.raises(NotDeliveredError, match=f"HTTP status {status}"):
-        told.webhook().send(MESSAGE)
+        notified_daemon.webhook().send(MESSAGE)
 
-    assert len(told.receiver.got) == 1
+    assert len(notified_daemon.receiver.got) == 1
 
 
-def test_webhook_to_private_address_is_rejected_unless_allowed(told: Told):
+def test_webhook_to_private_address_is_rejected_unless_allowed(notified_daemon: NotifiedDaemon):
     with pytest.raises(NotDeliveredError, match="an address that is not public"):
-        told.webhook(private=False).send(MESSAGE)
+        notified_daemon.webhook(private=False).send(MESSAGE)
 
-    assert told.receiver.got == []
+    assert notified_daemon.receiver.got == []
 
 
 NAME = "hook.example.test"
@@ -71,10 +73,10 @@ def resolving(monkeypatch: pytest.MonkeyPatch, *answers: str) -> list[str]:
 
 
 def test_hostname_that_resolves_to_private_address_after_check_gets_no_message(
-    told: Told, monkeypatch: pytest.MonkeyPatch
+    notified_daemon: NotifiedDaemon, monkeypatch: pytest.MonkeyPatch
 ):
     resolved_addresses = resolving(monkeypatch, PUBLIC, "127.0.0.1")
-    url = told.receiver.url.replace("127.0.0.1", NAME)
+    url = notified_daemon.receiver.url.replace("127.0.0.1", NAME)
     address = WebhookEndpoint(url, SECRET, timeout_seconds=0.3)
 
     with pytest.raises(NotDeliveredError) as raised:
@@ -82,20 +84,20 @@ def test_hostname_that_resolves_to_private_address_after_check_gets_no_message(
 
     # The check passed, and the connection to that very address failed.
     assert "an address that is not public" not in str(raised.value)
-    assert told.receiver.got == []
+    assert notified_daemon.receiver.got == []
     assert resolved_addresses == [PUBLIC]
 
 
 def test_message_is_sent_to_checked_address_with_original_host_header(
-    told: Told, monkeypatch: pytest.MonkeyPatch
+    notified_daemon: NotifiedDaemon, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(webhook, "is_public_address", lambda address: address == "127.0.0.1")
     resolved_addresses = resolving(monkeypatch, "127.0.0.1", PUBLIC)
-    url = told.receiver.url.replace("127.0.0.1", NAME)
+    url = notified_daemon.receiver.url.replace("127.0.0.1", NAME)
 
-    told.webhook(private=False, url=url).send(MESSAGE)
+    notified_daemon.webhook(private=False, url=url).send(MESSAGE)
 
-    (delivery,) = told.receiver.got
+    (delivery,) = notified_daemon.receiver.got
     assert delivery.headers["Host"] == urlsplit(url).netloc
     assert resolved_addresses == ["127.0.0.1"]
 

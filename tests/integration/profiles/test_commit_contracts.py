@@ -36,7 +36,7 @@ def network(deployed: CommitNetwork) -> Iterator[CommitNetwork]:
         yield fresh
 
 
-def said(receipt: Receipt, *names: str) -> list[str]:
+def format_events(receipt: Receipt, *names: str) -> list[str]:
     """The events in short, `TaskStarted 2 0` for task and round; all, or those of these names."""
     return [
         _short(event.event, event.args)
@@ -91,7 +91,7 @@ def test_logs_of_task_with_three_equal_results_match_vector(network: CommitNetwo
     vector = sequence("a-01")
     # Rounds of a start stand in one call, each with arguments of its own.
     assert logged(receipts) == vector
-    assert said(receipts[0]) == [
+    assert format_events(receipts[0]) == [
         "TaskPending 1",
         *(f"TaskStarted 1 {place}" for place in range(3)),
     ]
@@ -141,7 +141,7 @@ def test_two_error_reports_against_one_commitment_slash_one_node_and_abort_task(
     job = begun(network)
     network.commit(job, 1)
     network.report_error(job, 0, 2)
-    assert said(network.mine()[-1])[2:] == [
+    assert format_events(network.mine()[-1])[2:] == [
         "TaskAborted 1 Task error reported",
         "NodeSlashed",
         "TaskNodeSlashed 1",
@@ -173,7 +173,7 @@ def test_cancellation_after_success_without_upload_aborts_task(network: CommitNe
     network.cancel(job)
     (receipt,) = network.mine()
     cancelled = [event.args["nodeAddress"].lower() for event in receipt.events[1:]]
-    assert said(receipt)[0] == "TaskAborted 1 Task Cancelled"
+    assert format_events(receipt)[0] == "TaskAborted 1 Task Cancelled"
     assert cancelled == [job.parts[1].node, job.parts[2].node]
 
 
@@ -190,7 +190,7 @@ def test_waiting_task_may_be_cancelled_by_anyone(network: CommitNetwork):
     begun(network)
     waiting = network.create()
     network.cancel(waiting, sender=network.stranger)
-    assert [said(receipt) for receipt in network.mine()] == [
+    assert [format_events(receipt) for receipt in network.mine()] == [
         ["TaskPending 2"],
         ["TaskAborted 2 Task Cancelled"],
     ]
@@ -200,7 +200,10 @@ def test_cheapest_waiting_task_is_evicted(network: CommitNetwork):
     begun(network)
     for fee in (3, 2, 5):
         network.create(fee)
-    assert said(network.mine()[-1]) == ["TaskAborted 3 Task fee is too low", "TaskPending 4"]
+    assert format_events(network.mine()[-1]) == [
+        "TaskAborted 3 Task fee is too low",
+        "TaskPending 4",
+    ]
 
 
 def test_logs_of_cancelled_task_and_next_started_task_are_interleaved(network: CommitNetwork):
@@ -209,7 +212,7 @@ def test_logs_of_cancelled_task_and_next_started_task_are_interleaved(network: C
     network.mine()
     network.later(900)
     network.cancel(first)
-    assert said(network.mine()[-1]) == [
+    assert format_events(network.mine()[-1]) == [
         "TaskAborted 1 Task Cancelled",
         "TaskNodeCancelled 1",
         "TaskNodeCancelled 1",
@@ -223,8 +226,8 @@ def test_waiting_task_starts_when_third_node_joins(network: CommitNetwork):
     network.create()
     network.join(network.nodes[3])
     receipts = network.mine()
-    assert said(receipts[1]) == ["TaskPending 1"]
-    assert said(receipts[2]) == [f"TaskStarted 1 {place}" for place in range(3)]
+    assert format_events(receipts[1]) == ["TaskPending 1"]
+    assert format_events(receipts[2]) == [f"TaskStarted 1 {place}" for place in range(3)]
 
 
 def test_node_with_no_points_left_is_kicked_out_before_its_part_of_task_ends(
@@ -237,7 +240,7 @@ def test_node_with_no_points_left_is_kicked_out_before_its_part_of_task_ends(
         network.later(900)
         network.cancel(job)
         (receipt,) = network.mine()
-    assert said(receipt)[-2:] == ["NodeKickedOut", "TaskNodeCancelled 2"]
+    assert format_events(receipt)[-2:] == ["NodeKickedOut", "TaskNodeCancelled 2"]
     # The other two were free before: the order of becoming free is the order of the next start.
     assert network.status_of(job.parts[2].node) == 0
 

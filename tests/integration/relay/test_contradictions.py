@@ -92,7 +92,7 @@ def test_stake_never_held_on_chain_is_reported(steps: list[tuple[int, int]], pla
 
 
 @pytest.mark.parametrize(
-    ("unstaked", "found"),
+    ("unstaked", "expected"),
     [
         ([], [(1, "kick_without_unstake")]),
         ([(START + 100 + PATIENCE // 2, 0)], []),
@@ -103,12 +103,12 @@ def test_stake_never_held_on_chain_is_reported(steps: list[tuple[int, int]], pla
     ],
 )
 def test_kicked_out_node_must_unstake_within_patience(
-    unstaked: list[tuple[int, int]], found: list[tuple[int, str]]
+    unstaked: list[tuple[int, int]], expected: list[tuple[int, str]]
 ):
     kick = seen([row(1, "NodeKickedOut")], [START + 100])
     chain = ChainStakes(LATE, {NODE: sorted([(START - 1000, 5), *unstaked])})
 
-    assert kinds(kick, chain) == found
+    assert kinds(kick, chain) == expected
 
 
 def test_kickouts_before_first_poll_are_judged_by_all_earlier_stakes():

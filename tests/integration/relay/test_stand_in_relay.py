@@ -47,7 +47,7 @@ def client(watched: WatchedRelay) -> Iterator[FeedClient]:
         yield feed_client
 
 
-def said(relay: StandInRelay, target: str) -> Any:
+def get_data(relay: StandInRelay, target: str) -> Any:
     answer = relay.handle_get(target)
     assert answer.status == 200
     body = json.loads(answer.body)
@@ -56,7 +56,7 @@ def said(relay: StandInRelay, target: str) -> Any:
 
 
 def test_event_page_begins_after_start_id_and_ids_ascend(relay: StandInRelay):
-    rows = said(relay, "/v1/events?start=7&limit=20")
+    rows = get_data(relay, "/v1/events?start=7&limit=20")
 
     assert [row["id"] for row in rows] == list(range(8, 28))
     assert set(rows[0]) == ROW
@@ -64,7 +64,7 @@ def test_event_page_begins_after_start_id_and_ids_ascend(relay: StandInRelay):
 
 
 def test_default_page_has_fifty_rows(relay: StandInRelay):
-    assert len(said(relay, "/v1/events")) == 50
+    assert len(get_data(relay, "/v1/events")) == 50
 
 
 def test_event_type_filter_returns_500_like_the_real_relay(relay: StandInRelay):
@@ -79,7 +79,9 @@ def test_malformed_number_returns_validation_error(relay: StandInRelay):
 
 
 def test_node_list_pages_start_at_one(relay: StandInRelay):
-    pages = [said(relay, f"/v2/network/nodes/data?page={page}&page_size=4") for page in (1, 2, 3)]
+    pages = [
+        get_data(relay, f"/v2/network/nodes/data?page={page}&page_size=4") for page in (1, 2, 3)
+    ]
 
     assert [len(page) for page in pages] == [4, 4, 1]
     assert set(pages[0][0]) == FIGURES
@@ -87,7 +89,7 @@ def test_node_list_pages_start_at_one(relay: StandInRelay):
 
 
 def test_unknown_node_has_status_zero(relay: StandInRelay):
-    assert said(relay, "/v1/node/0x" + "99" * 20)["status"] == 0
+    assert get_data(relay, "/v1/node/0x" + "99" * 20)["status"] == 0
 
 
 def test_task_starts_of_last_hour_are_listed(relay: StandInRelay, history: RelayHistory):

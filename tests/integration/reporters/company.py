@@ -162,13 +162,13 @@ class Company:
         assert len(pushes) - len(accepted) == failed, pushes
         return accepted
 
-    def check_bytes(self, *members: Member, least: int) -> None:
+    def check_bytes(self, *members: Member, min_shared: int) -> None:
         """Every period that any two of them share says the same, to the bit."""
         books = [member.reports() for member in members or self.members]
         for place, reports in enumerate(books):
             for other_reports in books[place + 1 :]:
                 shared = reports.keys() & other_reports.keys()
-                assert len(shared) >= least
+                assert len(shared) >= min_shared
                 assert {period: reports[period] for period in shared} == {
                     period: other_reports[period] for period in shared
                 }

@@ -46,6 +46,6 @@ def test_lying_reporter_is_named_by_both_other_reporters_and_its_reports_never_l
         assert "round 1 on the chain has another root" in held["reason"]
     assert any("another root" in reason for reason in liar.readiness()["reasons"])
     three.check_digests(a, b)
-    three.check_bytes(a, b, least=5)
+    three.check_bytes(a, b, min_shared=5)
     for accepted in three.check_rounds():
         assert accepted.digest not in liar.digests(accepted.round or 0)

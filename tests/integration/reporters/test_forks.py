@@ -106,4 +106,4 @@ def apart(three: Company, doors: list[Proxy]) -> None:
     assert c.digests(last) == a.digests(last) == b.digests(last)
     assert c.why_waiting() == ""
     assert not alone & {push.digest for push in three.check_rounds()}
-    three.check_bytes(least=5)
+    three.check_bytes(min_shared=5)

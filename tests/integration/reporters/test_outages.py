@@ -32,7 +32,7 @@ def test_rounds_continue_without_one_reporter_and_after_transmitter_is_killed(
 
     assert last == three.round
     three.check_digests()
-    three.check_bytes(least=3)
+    three.check_bytes(min_shared=3)
 
 
 def test_reporter_stopped_for_one_round_sends_nothing_twice_and_catches_up(
@@ -55,6 +55,6 @@ def test_reporter_stopped_for_one_round_sends_nothing_twice_and_catches_up(
 
     assert last > passed > number
     three.check_digests()
-    three.check_bytes(least=5)
+    three.check_bytes(min_shared=5)
     for member in three.members:
         member.until_ready()

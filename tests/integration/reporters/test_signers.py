@@ -39,7 +39,7 @@ def test_report_planned_before_signers_change_is_not_stuck_and_next_round_uses_n
         for accepted in three.check_rounds():
             for member in remaining_members:
                 assert accepted.digest in member.digests(accepted.round or 0), member.name
-        three.check_bytes(least=5)
+        three.check_bytes(min_shared=5)
         for member in remaining_members:
             assert gone.signer not in member.why_waiting()
             assert len(member.lines("statement_from_unknown_signer", signer=gone.signer)) <= 1

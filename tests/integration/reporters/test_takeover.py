@@ -60,7 +60,7 @@ def played(three: Company, standby: Member) -> None:
 
     assert last == number + 1
     three.check_digests(standby, b, c)
-    three.check_bytes(b, c, standby, least=5)
+    three.check_bytes(b, c, standby, min_shared=5)
     # One leads after the other with the same key, and each round is signed once.
     accepted = three.check_rounds()
     assert {accepted_push.sender for accepted_push in accepted} == {a.transmitter}

@@ -14,7 +14,7 @@ def test_three_daemons_agree_on_digests_and_every_round_is_sent_once(three: Comp
     three.caught_up()
 
     three.check_digests()
-    three.check_bytes(least=5)
+    three.check_bytes(min_shared=5)
     # Each indexes in its own windows, as the logs show; the machine decides when.
     assert len({daemon.windows() for daemon in three.members}) > 1
     for rank, member in enumerate(three.members):

@@ -80,23 +80,26 @@ def until_it_fails(indexer: Indexer) -> tuple[list[object], TransientError]:
 
 @pytest.mark.nightly
 @settings(examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(skipped=gaps, manner=manners, fork=forks)
+@given(skipped=gaps, fetch_mode=manners, fork=forks)
 def test_same_rows_are_stored_at_any_window_size_despite_skipped_heights(
-    skipping: Callable[[int], Skipping], skipped: Sequence[int], manner: Manner, fork: Fork | None
+    skipping: Callable[[int], Skipping],
+    skipped: Sequence[int],
+    fetch_mode: Manner,
+    fork: Fork | None,
 ):
-    world = skipping(manner.endpoints)
+    world = skipping(fetch_mode.endpoints)
     for provider in world.chain.providers:
-        provider.tag_targets = provider.tag_targets if manner.has_tags else {}
+        provider.tag_targets = provider.tag_targets if fetch_mode.has_tags else {}
     world.grow(skipped)
-    indexer = world.indexer(manner.blocks, start_block=manner.start)
+    indexer = world.indexer(fetch_mode.blocks, start_block=fetch_mode.start)
     stored = world.read(indexer)
     if fork is not None:
         world.grow(fork.gaps, on=world.part(fork.depth))
         stored = world.read(indexer)
-    at_once = world.indexer(start_block=manner.start)
+    at_once = world.indexer(start_block=fetch_mode.start)
 
     assert stored == world.read(at_once)
-    assert indexer.canonical_logs() == at_once.canonical_logs() == world.logs(manner.start)
+    assert indexer.canonical_logs() == at_once.canonical_logs() == world.logs(fetch_mode.start)
     assert indexer.gaps() == []
 
 

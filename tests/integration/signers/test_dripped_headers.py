@@ -70,22 +70,22 @@ def given_up(ask: Callable[[], object]) -> type[BaseException] | None:
     """What an asking ends with; None: it does not end."""
     ends: list[type[BaseException]] = []
 
-    def asked() -> None:
+    def make_request() -> None:
         try:
             ask()
         except BaseException as error:  # noqa: BLE001  whatever it is, it is compared
             ends.append(type(error))
 
-    thread = threading.Thread(target=asked, daemon=True)
+    thread = threading.Thread(target=make_request, daemon=True)
     thread.start()
     thread.join(PATIENCE)
     return ends[0] if ends else None
 
 
-@pytest.mark.parametrize("who", ASKS)
-def test_request_is_aborted_when_response_headers_never_end(who: str):
+@pytest.mark.parametrize("service", ASKS)
+def test_request_is_aborted_when_response_headers_never_end(service: str):
     with dripping() as url:
-        ended = given_up(lambda: ASKS[who](url))
+        ended = given_up(lambda: ASKS[service](url))
     assert ended is not None
     assert issubclass(ended, TransientError)
 

@@ -105,14 +105,14 @@ def test_signer_that_requires_client_certificate_signs_nothing_without_it(
     assert host.asked == []
 
 
-@pytest.mark.parametrize("who", ["somebody else", "the system"])
+@pytest.mark.parametrize("server_identity", ["somebody else", "the system"])
 def test_untrusted_signer_receives_no_request(
-    host: RemoteHost, authority: Pair, tmp_path: Path, who: str
+    host: RemoteHost, authority: Pair, tmp_path: Path, server_identity: str
 ):
     # It would take our certificate: only we mind its own.
     client_pair = made(tmp_path, "ours", authority)
     wire = {"certificate": client_pair.certificate, "certificate_key": client_pair.key}
-    if who == "somebody else":
+    if server_identity == "somebody else":
         wire["ca_file"] = made(tmp_path, "stranger").certificate
     with pytest.raises(TransientError, match="TLS failed"):
         RemoteSigner(host.place(**wire)).sign_transaction(CALL)

@@ -37,12 +37,12 @@ def host() -> Iterator[RemoteHost]:
 WRONG_STATEMENTS = {
     "another key": Wrong(key="0x" + "02" * 32),
     "another statement": Wrong(
-        fields=lambda whole: {**whole, "message": {**whole["message"], "deadline": 4}}
+        fields=lambda answer: {**answer, "message": {**answer["message"], "deadline": 4}}
     ),
     "another contract": Wrong(
-        fields=lambda whole: {
-            **whole,
-            "domain": {**whole["domain"], "verifyingContract": "0x" + 40 * "8"},
+        fields=lambda answer: {
+            **answer,
+            "domain": {**answer["domain"], "verifyingContract": "0x" + 40 * "8"},
         }
     ),
     "the high s": Wrong(result=high_s),

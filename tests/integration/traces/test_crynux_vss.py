@@ -61,7 +61,7 @@ def as_true(task: Task) -> TrueTask:
 def members_of(follower: Follower) -> dict[str, list[TrueMember]]:
     """Every group that we closed, as the truth tells of it."""
     members_by_group = {}
-    for group in shown(follower)["groups"]:
+    for group in replay_export(follower)["groups"]:
         members_by_group[group["group"]] = [
             # What an aborted member took is not compared: it has no rank.
             TrueMember(
@@ -72,7 +72,7 @@ def members_of(follower: Follower) -> dict[str, list[TrueMember]]:
     return members_by_group
 
 
-def shown(follower: Follower) -> dict[str, list[dict[str, Any]]]:
+def replay_export(follower: Follower) -> dict[str, list[dict[str, Any]]]:
     """What `replay` prints of what `export` wrote."""
     with follower.store.read_transaction() as uow:
         lines = list(export_events(uow, follower.folder.reader, BlockRange(0, HEAD)))
@@ -150,7 +150,7 @@ def test_recorded_chain_has_no_anomaly_or_dead_letter(followed: Follower):
         calls = list(uow.calls.iterate_between(0, HEAD))
 
     assert followed.folder.reader.decode_rows(logs, calls).dead_letters == []
-    assert shown(followed)["anomalies"] == []
+    assert replay_export(followed)["anomalies"] == []
 
 
 def test_recorded_chain_has_timeouts_but_no_incident(followed: Follower):
@@ -213,7 +213,7 @@ def test_scores_equal_reference_implementation(followed: Follower):
 
     expected = Reference().run(events, events[-1]["time"])
 
-    printed = shown(followed)
+    printed = replay_export(followed)
     assert printed["nodes"] == expected["nodes"]
     assert printed["groups"] == expected["groups"]
     assert expected["odd"] == []

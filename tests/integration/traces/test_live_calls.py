@@ -49,7 +49,7 @@ def follow(tmp_path: Path) -> Iterator[Follow]:
         yield open_one
 
 
-def shown(provider: Provider, follower: Follower, head: Block) -> None:
+def index_to(provider: Provider, follower: Follower, head: Block) -> None:
     provider.head = head
     follower.index()
 
@@ -97,7 +97,7 @@ def test_call_reverted_or_moved_by_fork_takes_effect_as_on_canonical_chain(
     third = tree.mine(
         [sent(THIRD, JOIN, nonce=73), sent(ONE, JOIN, nonce=71, succeeded=False)], second
     )
-    shown(provider, follower, third)
+    index_to(provider, follower, third)
 
     assert first.tx_hashes[1] == second.tx_hashes[0]
     assert memberships(follower) == {OTHER: "member", THIRD: "member"}
@@ -118,7 +118,7 @@ def test_call_reverted_or_moved_by_fork_takes_effect_as_on_canonical_chain(
     assert digest(follower) == digest(fresh)
 
     # And back: the first fork is the longer one again.
-    shown(provider, follower, tree.mine_empty_blocks(3, first))
+    index_to(provider, follower, tree.mine_empty_blocks(3, first))
     assert memberships(follower) == {ONE: "member", THIRD: "member"}
     fresh = follow(provider)
     fresh.index()
@@ -138,7 +138,7 @@ def test_undecodable_call_becomes_dead_letter_and_is_orphaned_with_its_block(
 
     assert letters(follower) == [(-1, "join")]
     assert memberships(follower) == {THIRD: "member"}
-    shown(provider, follower, tree.mine_empty_blocks(2, base))
+    index_to(provider, follower, tree.mine_empty_blocks(2, base))
     assert letters(follower) == []
     assert letters(follower, canonical=False) == [(-1, "join")]
 
@@ -162,8 +162,8 @@ def test_watched_calls_are_read_among_other_transactions_of_block(
         sent(OTHER, QUIT),
     ]
 
-    shown(provider, follower, tree.mine(block))
-    shown(provider, follower, tree.mine_empty_blocks(FINALITY + 2))
+    index_to(provider, follower, tree.mine(block))
+    index_to(provider, follower, tree.mine_empty_blocks(FINALITY + 2))
 
     nodes = follower.nodes()
     assert memberships(follower) == {ONE: "member", OTHER: "quit"}

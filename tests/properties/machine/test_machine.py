@@ -90,7 +90,7 @@ class Machine(RuleBasedStateMachine):
         self.world.restart(first)
 
     @rule(now=st.integers(0, 9))
-    def rest(self, now: int) -> None:
+    def quiesce_sometimes(self, now: int) -> None:
         # Seldom: it takes as long as everything else together.
         if now == 0:
             self.world.quiesce()

@@ -52,13 +52,13 @@ class Served:
         answers = []
         for part in parts:
             self.asked.append((part["method"], part["params"]))
-            answer = self._one(part)
+            answer = self._answer_request(part)
             if isinstance(answer, Http):
                 return answer
             answers.append(answer)
         return Http(body=b"[" + b",".join(answers) + b"]" if request is parts else answers[0])
 
-    def _one(self, request: Request) -> bytes | Http:
+    def _answer_request(self, request: Request) -> bytes | Http:
         try:
             for fault in self.faults:
                 answer = fault(request)

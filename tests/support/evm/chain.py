@@ -209,9 +209,9 @@ class Chain:
             raise RuntimeError(f"{sent} is in no block")
         if raw["status"] == "0x0":
             raise self._reason(sent)
-        return Receipt(raw, [event for log in raw["logs"] for event in self._said(log)])
+        return Receipt(raw, [event for log in raw["logs"] for event in self._decode_log(log)])
 
-    def _said(self, log: dict[str, Any]) -> list[DecodedEvent]:
+    def _decode_log(self, log: dict[str, Any]) -> list[DecodedEvent]:
         address = Web3.to_checksum_address(log["address"])
         event = self._events.get(address, {}).get(bytes(HexBytes(log["topics"][0])))
         if event is None:

@@ -203,12 +203,12 @@ class Network:
 
     def time_limit(self, task: bytes) -> int:
         """Return the last second in which the node's answer counts."""
-        task_fields = self.told(task)
+        task_fields = self.read_task(task)
         return int(task_fields["startedAt"] + task_fields["timeout"])
 
     # --- books ---
 
-    def told(self, task: bytes) -> dict[str, Any]:
+    def read_task(self, task: bytes) -> dict[str, Any]:
         """Return the contract's record of a task, by field name."""
         return self._named("taskOf", task)
 
@@ -241,7 +241,7 @@ class Network:
         return int(self.chain.rpc("eth_getBalance", at, "latest"), 16)
 
     def status(self, task: bytes) -> Status:
-        return Status(self.told(task)["status"])
+        return Status(self.read_task(task)["status"])
 
     def standing(self, node: str) -> Standing:
         return Standing(self.node(node)["standing"])

@@ -24,9 +24,9 @@ def alter_log(busy: AChain, place: int = 0) -> Block:
     """Let an endpoint change one block's log; return the block."""
     at = find_block_with_log(busy)
 
-    def other(log: dict[str, Any]) -> None:
+    def change_data(log: dict[str, Any]) -> None:
         if is_log(at)(log):
             log["data"] = log["data"][:-2] + "99"
 
-    add_fault(busy, log_faults.build_every_log_changed_fault("other data", other), place)
+    add_fault(busy, log_faults.build_every_log_changed_fault("other data", change_data), place)
     return at

@@ -50,12 +50,12 @@ def kms_server() -> Iterator[Kms]:
 
 
 def _digests_only(sign: Any) -> Any:
-    def asked(self: Any) -> str:
+    def sign_digest(self: Any) -> str:
         assert self._get_param("MessageType") == "DIGEST", "a digest would be hashed once more"
         assert self._get_param("SigningAlgorithm") == "ECDSA_SHA_256"
         return str(sign(self))
 
-    return asked
+    return sign_digest
 
 
 def _signed(self: Any, message: bytes, signing_algorithm: str) -> bytes:

@@ -25,7 +25,7 @@ class ByName:
     name: str = "by_name"
     version: int = 1
     seen: list[DomainEvent] = field(default_factory=list)
-    asked: list[Task] = field(default_factory=list)
+    judged_tasks: list[Task] = field(default_factory=list)
 
     def create_follower(self) -> "ByName":
         return self
@@ -34,7 +34,7 @@ class ByName:
         self.seen.append(event)
 
     def judge_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
-        self.asked.append(task)
+        self.judged_tasks.append(task)
         by_node = {node_address(name): weight for name, weight in self.weights.items()}
         return [
             self._verdict(address, policy_input, by_node.get(address, 1))
@@ -62,9 +62,9 @@ class Bench:
         history: History,
         rules: Rules = CRYNUX,
         policy: ByName | None = None,
-        asked: MeasurementPlan | None = None,
+        plan: MeasurementPlan | None = None,
         blocks: tuple[int, int | None] = (0, None),
     ) -> Measurement:
         self.kept = write_history(history.events, self.folder / "events", *blocks)
         column = SystemColumn("under test", rules, "by_name")
-        return measure_system(column, policy or ByName(), self.kept, asked or MeasurementPlan())
+        return measure_system(column, policy or ByName(), self.kept, plan or MeasurementPlan())

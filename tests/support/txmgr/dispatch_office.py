@@ -211,7 +211,7 @@ class DispatchOffice(Office):
 
     def node_of(self, task: bytes) -> str:
         """Return the node that runs a task, according to the contract."""
-        return str(self.premises.network.told(task)["node"]).lower()
+        return str(self.premises.network.read_task(task)["node"]).lower()
 
 
 def key_of(task: bytes) -> TaskKey:

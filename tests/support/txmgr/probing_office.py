@@ -11,9 +11,9 @@ from tests.support.txmgr.dispatch_office import DispatchOffice
 WINDOW, FEE = 3_600, ETHER // 100
 
 
-def probing(*, group: bool = True, most: int = 6 * FEE) -> ProbeSettings:
+def probing(*, group: bool = True, max_fee: int = 6 * FEE) -> ProbeSettings:
     order = ProbeOrder(TaskKind.SD, (), size=1, timeout=TIMEOUT, fee=FEE)
-    return ProbeSettings(WINDOW, most, group, order)
+    return ProbeSettings(WINDOW, max_fee, group, order)
 
 
 class ProbingOffice(DispatchOffice):

@@ -58,7 +58,7 @@ BOTH = {"task": T, "node": N}
 
 
 @pytest.mark.parametrize(
-    ("said", "event"),
+    ("unmined_log", "event"),
     [
         (
             encode_network_log(
@@ -159,9 +159,9 @@ BOTH = {"task": T, "node": N}
     ids=lambda value: type(value).__name__ if not isinstance(value, UnminedLog) else "",
 )
 def test_every_network_event_maps_to_domain_event(
-    reader: EventReader, said: UnminedLog, event: DomainEvent
+    reader: EventReader, unmined_log: UnminedLog, event: DomainEvent
 ):
-    assert reader.decode_rows([to_mined_log(said)], []).events == [event]
+    assert reader.decode_rows([to_mined_log(unmined_log)], []).events == [event]
 
 
 def test_only_listed_node_or_task_events_of_the_network_are_ignored(reader: EventReader):

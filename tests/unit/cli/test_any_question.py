@@ -84,10 +84,10 @@ def quoted(text: str) -> str:
 
 
 @examples(150)
-@given(asked=st.data())
-def test_api_never_returns_undeclared_status(client, asked):
-    method, path, operation = asked.draw(st.sampled_from(operations(client)), label="operation")
-    place = path_with(path, asked.draw(st.lists(anything, min_size=3, max_size=3), label="parts"))
+@given(data=st.data())
+def test_api_never_returns_undeclared_status(client, data):
+    method, path, operation = data.draw(st.sampled_from(operations(client)), label="operation")
+    place = path_with(path, data.draw(st.lists(anything, min_size=3, max_size=3), label="parts"))
     names = [
         parameter["name"]
         for parameter in operation.get("parameters", ())
@@ -95,10 +95,9 @@ def test_api_never_returns_undeclared_status(client, asked):
     ]
     query_strategy = st.dictionaries(st.sampled_from([*names, "strange"]), anything, max_size=4)
     query = {
-        name: value.encode("utf-8", "replace")
-        for name, value in asked.draw(query_strategy).items()
+        name: value.encode("utf-8", "replace") for name, value in data.draw(query_strategy).items()
     }
-    body = {"json": asked.draw(body_of(client))} if "requestBody" in operation else {}
+    body = {"json": data.draw(body_of(client))} if "requestBody" in operation else {}
     answer = client.request(method.upper(), place, params=query, **body)
     assert answer.status_code in PROMISED, (place, query, body, answer.text)
     assert "json" in answer.headers["content-type"]

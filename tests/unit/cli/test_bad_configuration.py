@@ -128,7 +128,7 @@ def test_error_for_invalid_rule_change_names_the_setting(
 
 
 @pytest.mark.parametrize(
-    ("told", "complaint"),
+    ("expected_error", "complaint"),
     [
         (("web", {"certificate": "x.pem"}), "web.certificate and web.certificate_key: set both"),
         (
@@ -144,8 +144,10 @@ def test_error_for_invalid_rule_change_names_the_setting(
         (("web", {"header_timeout_seconds": 0}), "web.header_timeout_seconds: Input should be"),
     ],
 )
-def test_error_for_invalid_listener_setting_names_it(capsys, sound, tmp_path, told, complaint):
-    section, changed = told
+def test_error_for_invalid_listener_setting_names_it(
+    capsys, sound, tmp_path, expected_error, complaint
+):
+    section, changed = expected_error
     sound["web"] = {"port": 8080}
     sound[section] = sound.get(section, {}) | changed
     assert complaint in run_refused_command(

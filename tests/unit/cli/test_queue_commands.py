@@ -68,7 +68,7 @@ def legacy_figure() -> History:
     return history
 
 
-def told(capsys, *arguments):
+def run_json(capsys, *arguments):
     assert run(["queue", *PRICES, *map(str, arguments), "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
@@ -79,7 +79,7 @@ def order_of(answer):
 
 def test_tasks_of_each_queue_group_are_sorted_by_value(capsys, events):
     values: dict[tuple[int, str | None], list[str]] = {}
-    for entry in told(capsys, "--events", events)["entries"]:
+    for entry in run_json(capsys, "--events", events)["entries"]:
         group = entry["queue_group"]
         integer_part = entry["value"].partition(".")[0]
         values.setdefault((group["vram"], group["gpu"]), []).append(integer_part)
@@ -105,7 +105,7 @@ def test_queue_groups_are_sorted_by_memory_then_card_and_any_card_comes_last(cap
 
 
 def test_running_task_is_not_in_queue(capsys, events):
-    answer = told(capsys, "--events", events)
+    answer = run_json(capsys, "--events", events)
 
     assert answer["waiting"] == 12
     assert task_key("0") not in order_of(answer)
@@ -113,7 +113,7 @@ def test_running_task_is_not_in_queue(capsys, events):
 
 
 def test_freed_node_takes_the_best_queue_head_it_can_run(capsys, events):
-    offer = told(capsys, "--events", events, "--node", node_address("N"))["offer"]
+    offer = run_json(capsys, "--events", events, "--node", node_address("N"))["offer"]
 
     # Heads 30, 30 and 20: of equal ones the older, which asked for the very card.
     assert offer["takes"] == task_key("4080 a")
@@ -127,7 +127,7 @@ def test_freed_node_takes_the_best_queue_head_it_can_run(capsys, events):
 
 def test_paused_node_takes_no_task(capsys, tmp_path):
     events = write_events(tmp_path, figure().pauses("B"))
-    offer = told(capsys, "--events", events, "--node", node_address("B"))["offer"]
+    offer = run_json(capsys, "--events", events, "--node", node_address("B"))["offer"]
 
     assert offer["why_not"] == "paused"
     assert offer["takes"] is None
@@ -136,13 +136,13 @@ def test_paused_node_takes_no_task(capsys, tmp_path):
 def test_node_takes_no_second_task_of_same_group(capsys, tmp_path):
     history = History().joins("A").creates("1", "2", of="g", fee=9).creates("3", fee=5)
     events = write_events(tmp_path, history.starts("1", "A"))
-    offer = told(capsys, "--events", events, "--node", node_address("A"))["offer"]
+    offer = run_json(capsys, "--events", events, "--node", node_address("A"))["offer"]
 
     assert offer["takes"] == task_key("3")
 
 
 def test_queue_over_capacity_drops_the_least_valuable_tasks_next(capsys, events):
-    capacity = told(capsys, "--events", events, "--alpha", "5.5")["capacity"]
+    capacity = run_json(capsys, "--events", events, "--alpha", "5.5")["capacity"]
 
     # floor(5.5 * 2 members) = 11, and twelve wait already.
     assert capacity["max_tasks"] == 11
@@ -154,7 +154,7 @@ def test_queue_over_capacity_drops_only_whole_groups_without_started_tasks(capsy
     history = History().joins("A", gpu_vram=8).creates("1", "2", of="g", fee=1)
     history.creates("3", fee=9).creates("4", "5", of="h", fee=5).starts("4", "A")
     events = write_events(tmp_path, history)
-    answer = told(capsys, "--events", events, "--alpha", "1")
+    answer = run_json(capsys, "--events", events, "--alpha", "1")
 
     assert order_of(answer) == [task_key("3"), task_key("5"), task_key("1"), task_key("2")]
     assert answer["capacity"] == {
@@ -177,7 +177,9 @@ def test_queue_tables_fit_terminal_width(capsys, events):
 
 def test_freed_node_under_legacy_policy_takes_task_with_two_partner_nodes(capsys, tmp_path):
     events = write_events(tmp_path, legacy_figure())
-    answer = told(capsys, "--policy", "legacy", "--events", events, "--node", node_address("A"))
+    answer = run_json(
+        capsys, "--policy", "legacy", "--events", events, "--node", node_address("A")
+    )
     offer = answer["offer"]
 
     groups = {head["task"]: head["queue_group"] for head in offer["heads"]}
@@ -228,7 +230,7 @@ def test_incomplete_group_is_not_offered(capsys, tmp_path, policy):
     """The daemon's line is empty: a group of three of which one task was created cannot start."""
     history = History().joins("A", "B", "C", gpu_vram=24).creates("1", of="g", fee=9, group_size=3)
     arguments = ("--policy", policy, "--events", write_events(tmp_path, history))
-    answer = told(capsys, *arguments, "--node", node_address("A"))
+    answer = run_json(capsys, *arguments, "--node", node_address("A"))
 
     assert (answer["waiting"], answer["entries"]) == (0, [])
     assert answer["left_out"] == [task_key("1")]
@@ -246,7 +248,7 @@ def test_pocket_policies_offer_first_task_that_fits_node(capsys, tmp_path, polic
     ):
         history.creates(name, fee=fee, min_vram=vram)
     arguments = ("--policy", policy, "--events", write_events(tmp_path, history))
-    answer = told(capsys, *arguments, "--node", node_address("N"))
+    answer = run_json(capsys, *arguments, "--node", node_address("N"))
     offer = answer["offer"]
 
     assert order_of(answer) == [task_key(name) for name in ("large", "best", "next", "small")]
@@ -291,7 +293,7 @@ def test_download_request_is_shown_until_the_node_has_the_model(capsys, tmp_path
         history.is_asked_to_download(name, "\x1b[2Jbase")
     history.adds_model("B", "\x1b[2Jbase").after(60)
     events = write_events(tmp_path, history.joins("D"))
-    (download,) = told(capsys, "--events", events)["downloads"]
+    (download,) = run_json(capsys, "--events", events)["downloads"]
 
     assert (download["node"], download["state"]) == (node_address("A"), "open")
     assert run(["queue", *PRICES, "--events", str(events)]) == 0

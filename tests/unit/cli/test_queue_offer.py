@@ -20,7 +20,7 @@ from tests.support.examples import examples
 from tests.support.histories import group_key, node_address
 from tests.support.office import RULES
 from tests.support.txmgr.dispatch_office import PRICING, settings
-from tests.unit.systems.legacy.networks import RULES as LEGACY_RULES, member, wanted
+from tests.unit.systems.legacy.networks import RULES as LEGACY_RULES, member, waiting_task
 
 CARDS = [("T4", 16), ("RTX 4090", 24), (None, None)]
 MODELS = [(), ("base:a",)]
@@ -93,7 +93,7 @@ def made_tasks(number: int, order: Mapping[str, Any]) -> list[Task]:
     if size:
         values |= {"group": group_key(f"g{number}"), "group_size": 3}
     tasks = [
-        wanted(f"{number}.{place}", **values, created_at=Position(number + 1, 0, place))
+        waiting_task(f"{number}.{place}", **values, created_at=Position(number + 1, 0, place))
         for place in range(size or 1)
     ]
     for task in tasks:

@@ -22,7 +22,7 @@ CHOSEN = (
 )
 
 
-def told(capsys, *arguments):
+def run_json(capsys, *arguments):
     assert run([*arguments, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
@@ -33,7 +33,7 @@ def printed(capsys, *arguments):
 
 
 def test_every_rule_set_is_listed_with_its_source(capsys):
-    rule_sets = told(capsys, "rules", "list")
+    rule_sets = run_json(capsys, "rules", "list")
     assert [rule_set["name"] for rule_set in rule_sets] == list(get_systems())
     table = printed(capsys, "rules", "list")
     assert all(rule_set["name"] in table and rule_set["source"] in table for rule_set in rule_sets)
@@ -64,7 +64,7 @@ def test_rules_loaded_from_their_shown_json_give_identical_scores(capsys, tmp_pa
     assert as_file == printed(capsys, *replay, name, *changes)
 
     backtest = ("backtest", "--events", str(events), "--rules", str(file))
-    compared = told(capsys, *backtest, "--rules", "crynux")
+    compared = run_json(capsys, *backtest, "--rules", "crynux")
     assert [system["name"] for system in compared["systems"]] == ["mine.json", "crynux"]
 
 
@@ -77,14 +77,14 @@ def test_changed_rule_is_shown_beside_published_value(capsys):
 
 def test_published_rule_sets_are_listed_with_sha256(capsys):
     sha256_by_name = {
-        rule_set["name"]: rule_set["sha256"] for rule_set in told(capsys, "rules", "list")
+        rule_set["name"]: rule_set["sha256"] for rule_set in run_json(capsys, "rules", "list")
     }
     assert sha256_by_name["relay"] == identify_rules(build_rules("relay")).sha256
     assert sha256_by_name["legacy"] is sha256_by_name["article"] is None
 
 
 def test_unpublished_legacy_values_must_be_chosen(capsys, tmp_path):
-    shown = told(capsys, "rules", "show", "legacy")
+    shown = run_json(capsys, "rules", "show", "legacy")
     assert {rule for rule, value in shown["legacy"].items() if value is None} == {
         pair.partition("=")[0].removeprefix("legacy.") for pair in CHOSEN
     } | {"window_seconds"}

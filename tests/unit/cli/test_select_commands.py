@@ -36,11 +36,11 @@ def events(tmp_path):
 
 
 @pytest.fixture
-def asked(tmp_path):
+def task_path(tmp_path):
     return write_task(tmp_path, min_vram=16, models=["base"], version=[3, 0, 0], kind="sd")
 
 
-def told(capsys, *arguments):
+def run_json(capsys, *arguments):
     assert run(["select", *map(str, arguments), "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
@@ -54,8 +54,10 @@ def by_node(answer):
     return {row["node"]: row for row in answer["nodes"]}
 
 
-def test_every_member_is_listed_as_candidate_or_with_ineligibility_reason(capsys, events, asked):
-    rows = by_node(told(capsys, "--task", asked, "--events", events))
+def test_every_member_is_listed_as_candidate_or_with_ineligibility_reason(
+    capsys, events, task_path
+):
+    rows = by_node(run_json(capsys, "--task", task_path, "--events", events))
 
     assert {name: rows[node_address(name)]["why_not"] for name in "ABCDE"} == {
         "A": None,
@@ -68,8 +70,8 @@ def test_every_member_is_listed_as_candidate_or_with_ineligibility_reason(capsys
     assert rows[node_address("C")]["chance"] is None
 
 
-def test_candidate_shows_parts_of_its_probability(capsys, events, asked):
-    answer = told(capsys, "--task", asked, "--events", events)
+def test_candidate_shows_parts_of_its_probability(capsys, events, task_path):
+    answer = run_json(capsys, "--task", task_path, "--events", events)
     rows = by_node(answer)
 
     # S = 1 and 1/2, QoS of a new node 1/2, M = 1.7 for a model on disk: W = 1.7/3 and 1.7/4.
@@ -84,8 +86,8 @@ def test_candidate_shows_parts_of_its_probability(capsys, events, asked):
     assert rows[node_address("B")]["chance"] == "0.428571428571428571"
 
 
-def test_seed_determines_drawn_node(capsys, events, asked):
-    answer = told(capsys, "--task", asked, "--events", events, "--seed", SEED)
+def test_seed_determines_drawn_node(capsys, events, task_path):
+    answer = run_json(capsys, "--task", task_path, "--events", events, "--seed", SEED)
 
     digest = sha256(bytes.fromhex(SEED[2:]) + bytes(32)).digest()
     x = int.from_bytes(digest, "big") % 991666666666666666
@@ -101,15 +103,15 @@ def test_seed_determines_drawn_node(capsys, events, asked):
     assert by_node(answer)[first]["drawn"] == 1
 
 
-def test_select_without_seed_draws_no_node(capsys, events, asked):
-    answer = told(capsys, "--task", asked, "--events", events)
+def test_select_without_seed_draws_no_node(capsys, events, task_path):
+    answer = run_json(capsys, "--task", task_path, "--events", events)
 
     assert answer["seed"] is None
     assert answer["draws"] == []
 
 
-def test_more_draws_than_candidates_are_reported(capsys, events, asked):
-    text = printed(capsys, "--task", asked, "--events", events, "--seed", SEED, "--draws", "3")
+def test_more_draws_than_candidates_are_reported(capsys, events, task_path):
+    text = printed(capsys, "--task", task_path, "--events", events, "--seed", SEED, "--draws", "3")
 
     assert "3 draws were requested; there are no more candidates" in text
 
@@ -120,22 +122,22 @@ def test_nodes_with_task_of_same_group_are_ineligible(capsys, tmp_path):
     group_key = "0x" + "67".rjust(64, "0")
     task_file = write_task(tmp_path, group=group_key)
 
-    rows = by_node(told(capsys, "--task", task_file, "--events", events))
+    rows = by_node(run_json(capsys, "--task", task_file, "--events", events))
 
     assert rows[node_address("A")]["why_not"] == "taken"
     assert rows[node_address("B")]["candidate"]
 
 
-def test_at_option_selects_as_of_an_earlier_time(capsys, events, asked):
-    answer = told(capsys, "--task", asked, "--events", events, "--at", "1005")
+def test_at_option_selects_as_of_an_earlier_time(capsys, events, task_path):
+    answer = run_json(capsys, "--task", task_path, "--events", events, "--at", "1005")
 
     assert answer["as_of"] == {"block": 1, "time": 1005}
     assert by_node(answer)[node_address("C")]["why_not"] == "models_not_on_disk"
     assert node_address("F") in by_node(answer)
 
 
-def test_select_table_fits_terminal_and_matches_json(capsys, events, asked):
-    text = printed(capsys, "--task", asked, "--events", events, "--seed", SEED)
+def test_select_table_fits_terminal_and_matches_json(capsys, events, task_path):
+    text = printed(capsys, "--task", task_path, "--events", events, "--seed", SEED)
 
     assert max(map(len, text.splitlines())) <= 100
     assert f"{node_address('A')}      1  0.571428  1.000000  0.500000  1.700000  0.566666" in text
@@ -147,30 +149,30 @@ def test_exported_task_is_read_from_stdin(capsys, events, monkeypatch):
     line = network().creates("7", min_vram=16).events[-1]
     stdin = io.TextIOWrapper(io.BytesIO(event_to_json(line).encode()))
     monkeypatch.setattr(sys, "stdin", stdin)
-    answer = told(capsys, "--task", "-", "--events", events)
+    answer = run_json(capsys, "--task", "-", "--events", events)
 
     stated = {name: value for name, value in answer["task"].items() if value is not None}
     assert stated == {"task": task_key("7"), "min_vram": 16, "models": []}
 
 
-def test_changed_rules_are_named_in_header_and_json(capsys, events, asked):
-    options = ["--task", asked, "--events", events]
+def test_changed_rules_are_named_in_header_and_json(capsys, events, task_path):
+    options = ["--task", task_path, "--events", events]
     changes = ["--set", "tau_seconds=900", "--set", "weight_floor=0.02"]
-    assert told(capsys, *options)["changed"] == {}
-    answer = told(capsys, *options, *changes)
+    assert run_json(capsys, *options)["changed"] == {}
+    answer = run_json(capsys, *options, *changes)
     assert answer["changed"] == {"tau_seconds": "900", "weight_floor": "0.02"}
 
     head = printed(capsys, *options, *changes).splitlines()[:3]
     assert head[2] == "changed: tau_seconds=900, weight_floor=0.02"
 
 
-def test_node_with_zero_weight_can_be_drawn_if_weight_floor_is_set(capsys, tmp_path, asked):
+def test_node_with_zero_weight_can_be_drawn_if_weight_floor_is_set(capsys, tmp_path, task_path):
     history = network().joins("G", stake=0, models=("base",), **CARD)
-    options = ["--task", asked, "--events", write_events(tmp_path, history)]
+    options = ["--task", task_path, "--events", write_events(tmp_path, history)]
 
-    bare = by_node(told(capsys, *options, "--set", "weight_floor=0"))
+    bare = by_node(run_json(capsys, *options, "--set", "weight_floor=0"))
     assert bare[node_address("G")]["chance"] == "0.000000000000000000"
-    assert by_node(told(capsys, *options))[node_address("G")]["weight"] == "10000000000000000"
+    assert by_node(run_json(capsys, *options))[node_address("G")]["weight"] == "10000000000000000"
     floor = ["--set", "weight_floor=-1"]
     assert "must be a decimal" in run_refused_command(capsys, "select", *options, *floor)
 
@@ -182,7 +184,7 @@ def test_legacy_policy_draws_three_nodes_with_the_same_card(capsys, tmp_path):
     task_file = write_task(tmp_path, kind="llm", min_vram=8)
     options = ["--task", task_file, "--events", events, "--policy", "legacy-equal", "--seed", SEED]
 
-    answer = told(capsys, *options)
+    answer = run_json(capsys, *options)
     rows = by_node(answer)
 
     assert {draw["node"] for draw in answer["draws"]} == {node_address(name) for name in "ABC"}
@@ -195,17 +197,17 @@ def test_legacy_policy_draws_three_nodes_with_the_same_card(capsys, tmp_path):
     )
 
 
-def test_missing_legacy_weights_are_rejected(capsys, events, asked):
+def test_missing_legacy_weights_are_rejected(capsys, events, task_path):
     line = run_refused_command(
-        capsys, "select", "--task", asked, "--events", events, "--policy", "legacy"
+        capsys, "select", "--task", task_path, "--events", events, "--policy", "legacy"
     )
     assert "legacy.vram_weight" in line
     assert "\n" not in line
 
 
-def test_pocket_policy_shows_tickets_of_every_candidate(capsys, events, asked):
-    options = ["--task", asked, "--events", events, "--policy", "pocket"]
-    answer = told(capsys, *options)
+def test_pocket_policy_shows_tickets_of_every_candidate(capsys, events, task_path):
+    options = ["--task", task_path, "--events", events, "--policy", "pocket"]
+    answer = run_json(capsys, *options)
 
     assert answer["policy"] == "article"
     assert {row["node"]: row["weight"] for row in answer["nodes"] if row["candidate"]} == {
@@ -218,9 +220,9 @@ def test_pocket_policy_shows_tickets_of_every_candidate(capsys, events, asked):
     assert max(map(len, text.splitlines())) <= 100
 
 
-def test_scarce_model_is_suggested_to_other_nodes_for_download(capsys, tmp_path, asked):
+def test_scarce_model_is_suggested_to_other_nodes_for_download(capsys, tmp_path, task_path):
     history = network().joins("G", "H", stake=TOKENS, **CARD)
-    answer = told(capsys, "--task", asked, "--events", write_events(tmp_path, history))
+    answer = run_json(capsys, "--task", task_path, "--events", write_events(tmp_path, history))
 
     # Of the nodes that could run it and lack it, by weight; equal ones by address.
     assert answer["predownload"] == [
@@ -233,10 +235,10 @@ def test_scarce_model_is_suggested_to_other_nodes_for_download(capsys, tmp_path,
     ]
 
 
-def test_drawn_node_counts_as_busy_in_download_suggestions(capsys, tmp_path, asked):
+def test_drawn_node_counts_as_busy_in_download_suggestions(capsys, tmp_path, task_path):
     history = network().joins("G", stake=TOKENS, **CARD)
-    options = ["--task", asked, "--events", write_events(tmp_path, history), "--seed", SEED]
-    assert told(capsys, *options)["predownload"] == [
+    options = ["--task", task_path, "--events", write_events(tmp_path, history), "--seed", SEED]
+    assert run_json(capsys, *options)["predownload"] == [
         {
             "model": "base",
             "holders": 1,
@@ -287,9 +289,9 @@ def test_invalid_task_is_rejected_with_the_reason(capsys, tmp_path, events, cont
         (["--policy", ""], "unknown policy ''"),
     ],
 )
-def test_invalid_options_are_rejected(capsys, events, asked, options, why):
+def test_invalid_options_are_rejected(capsys, events, task_path, options, why):
     assert why in run_refused_command(
-        capsys, "select", "--task", asked, "--events", events, *options
+        capsys, "select", "--task", task_path, "--events", events, *options
     )
 
 
@@ -303,9 +305,9 @@ def test_missing_task_option_is_rejected(capsys, events):
     assert "--task" in run_refused_command(capsys, "select", "--events", events)
 
 
-def test_control_characters_in_options_are_escaped(capsys, events, asked):
+def test_control_characters_in_options_are_escaped(capsys, events, task_path):
     for option in ("a\x1b[2J=1", "a\x1b[2J"):
         line = run_refused_command(
-            capsys, "select", "--task", asked, "--events", events, "--set", option
+            capsys, "select", "--task", task_path, "--events", events, "--set", option
         )
         assert r"a\x1b[2J" in line

@@ -14,7 +14,7 @@ from tests.support.histories import History
 HISTORY_LAG_SECONDS = 61
 
 
-class Asked:
+class CacheClient:
     """A cache over a history; each answer says how many were made before it."""
 
     def __init__(self, indexed: IndexedHistory, most_bytes: int = 10_000) -> None:
@@ -27,11 +27,11 @@ class Asked:
         self.cache = AnswerCache(source, most_bytes, lambda: self.act, lambda: self.time)
 
     def get(self, path: str = "/", tag: str = "") -> Response:
-        response = self.asked(path, tag, AnswerFlights(1))
+        response = self.get_response(path, tag, AnswerFlights(1))
         assert response is not None
         return response
 
-    def asked(self, path: str, tag: str, flights: AnswerFlights) -> Response | None:
+    def get_response(self, path: str, tag: str, flights: AnswerFlights) -> Response | None:
         scope = {"type": "http", "method": "GET", "path": path, "query_string": b""}
         headers = [(b"if-none-match", tag.encode()), (b"accept-encoding", b"gzip")]
         request = Request({**scope, "headers": headers, "server": ("here", 80)})
@@ -60,87 +60,92 @@ def indexed(sqlite_url):
 
 
 @pytest.fixture
-def asked(indexed) -> Asked:
-    return Asked(indexed)
+def client(indexed) -> CacheClient:
+    return CacheClient(indexed)
 
 
-def test_response_is_cached_while_index_is_unchanged(asked: Asked):
-    assert [asked.says(), asked.says(), asked.says("/nodes"), asked.says()] == ["1", "1", "2", "1"]
+def test_response_is_cached_while_index_is_unchanged(client: CacheClient):
+    assert [client.says(), client.says(), client.says("/nodes"), client.says()] == [
+        "1",
+        "1",
+        "2",
+        "1",
+    ]
 
 
-def test_new_block_at_head_invalidates_cached_response(asked: Asked):
-    before = asked.get()
-    asked.moves()
-    after = asked.get(tag=before.headers["etag"])
+def test_new_block_at_head_invalidates_cached_response(client: CacheClient):
+    before = client.get()
+    client.moves()
+    after = client.get(tag=before.headers["etag"])
     assert (before.body, after.body, after.status_code) == (b"1", b"2", 200)
 
 
-def test_halt_or_new_demo_act_invalidates_cached_response(asked: Asked):
-    asked.says()
-    with asked.indexed.store.transaction() as uow:
+def test_halt_or_new_demo_act_invalidates_cached_response(client: CacheClient):
+    client.says()
+    with client.indexed.store.transaction() as uow:
         uow.halts.open_halt(
             "finality_violation", "block 9 changed", since_block=9, since_time=1_000
         )
-    assert asked.says() == "2"
-    asked.act = DemoAct("Act 2", "A node fails.")
-    assert [asked.says(), asked.says()] == ["3", "3"]
+    assert client.says() == "2"
+    client.act = DemoAct("Act 2", "A node fails.")
+    assert [client.says(), client.says()] == ["3", "3"]
 
 
-def test_response_is_cached_for_ten_seconds_during_backfill(asked: Asked):
-    asked.indexed.now += HISTORY_LAG_SECONDS
-    first = asked.get()
-    asked.moves()
-    asked.time += 9.999
-    assert asked.says() == "1"
-    assert asked.get(tag=first.headers["etag"]).status_code == 304
-    asked.time += 0.001
-    assert asked.get(tag=first.headers["etag"]).body == b"2"
+def test_response_is_cached_for_ten_seconds_during_backfill(client: CacheClient):
+    client.indexed.now += HISTORY_LAG_SECONDS
+    first = client.get()
+    client.moves()
+    client.time += 9.999
+    assert client.says() == "1"
+    assert client.get(tag=first.headers["etag"]).status_code == 304
+    client.time += 0.001
+    assert client.get(tag=first.headers["etag"]).body == b"2"
 
 
-def test_response_cached_during_backfill_expires_at_head(asked: Asked):
-    now = asked.indexed.now
-    asked.indexed.now += HISTORY_LAG_SECONDS
-    asked.says()
-    asked.indexed.now = now
-    asked.time += 10
-    assert asked.says() == "2"
+def test_response_cached_during_backfill_expires_at_head(client: CacheClient):
+    now = client.indexed.now
+    client.indexed.now += HISTORY_LAG_SECONDS
+    client.says()
+    client.indexed.now = now
+    client.time += 10
+    assert client.says() == "2"
 
 
-def test_fresh_response_is_served_only_during_backfill(asked: Asked):
+def test_fresh_response_is_served_only_during_backfill(client: CacheClient):
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []}
-    asked.says()
-    assert asked.cache.get_fresh_response(scope) is None
-    asked.indexed.now += HISTORY_LAG_SECONDS
-    asked.says()
-    fresh = asked.cache.get_fresh_response(scope)
+    client.says()
+    assert client.cache.get_fresh_response(scope) is None
+    client.indexed.now += HISTORY_LAG_SECONDS
+    client.says()
+    fresh = client.cache.get_fresh_response(scope)
     assert fresh is not None
-    assert fresh.body == asked.get().body
-    assert asked.cache.get_fresh_response({**scope, "query_string": b"page=2"}) is None
-    asked.time += 10
-    assert asked.cache.get_fresh_response(scope) is None
+    assert fresh.body == client.get().body
+    assert client.cache.get_fresh_response({**scope, "query_string": b"page=2"}) is None
+    client.time += 10
+    assert client.cache.get_fresh_response(scope) is None
 
 
-def test_non_200_response_is_not_cached(asked: Asked):
-    asked.status = 300
-    assert [asked.says(), asked.says()] == ["1", "2"]
+def test_non_200_response_is_not_cached(client: CacheClient):
+    client.status = 300
+    assert [client.says(), client.says()] == ["1", "2"]
 
 
-def test_only_cached_responses_are_served_while_no_request_slot_is_free(asked: Asked):
-    assert asked.says() == "1"
+def test_only_cached_responses_are_served_while_no_request_slot_is_free(client: CacheClient):
+    assert client.says() == "1"
     full = AnswerFlights(0)
-    assert asked.asked("/nodes", "", full) is None
-    assert asked.asked("/", "", full) is not None
+    assert client.get_response("/nodes", "", full) is None
+    assert client.get_response("/", "", full) is not None
 
 
 def test_least_recently_used_response_is_evicted(indexed):
     # Each takes three bytes for its question and one for its answer.
-    cached_client = Asked(indexed, most_bytes=12)
+    cached_client = CacheClient(indexed, most_bytes=12)
     for path in ("/a", "/b", "/c", "/a", "/d"):
         cached_client.says(path)
     assert [cached_client.says(path) for path in ("/c", "/a", "/d", "/b")] == ["3", "1", "4", "5"]
 
 
-def test_only_long_responses_are_gzipped(asked: Asked):
-    assert "content-encoding" not in asked.get().headers
-    asked.made = 10**1_200
-    assert asked.get("/nodes").headers["content-encoding"] == "gzip"
+def test_only_long_responses_are_gzipped(client: CacheClient):
+    assert "content-encoding" not in client.get().headers
+    client.made = 10**1_200
+    assert client.get("/nodes").headers["content-encoding"] == "gzip"

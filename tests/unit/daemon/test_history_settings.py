@@ -27,10 +27,10 @@ def test_process_executor_worker_count_is_positive():
     assert resolve_worker_count(HistorySection(executor="processes")) >= 1
 
 
-@pytest.mark.parametrize("said", [{"workers": 2}, {"stage": "segments"}])
-def test_worker_settings_with_inline_executor_are_rejected(said):
+@pytest.mark.parametrize("message", [{"workers": 2}, {"stage": "segments"}])
+def test_worker_settings_with_inline_executor_are_rejected(message):
     with pytest.raises(ValidationError, match="has no workers"):
-        HistorySection.model_validate({"executor": "inline", **said})
+        HistorySection.model_validate({"executor": "inline", **message})
 
 
 def test_dask_executor_has_three_workers_by_default():
@@ -39,13 +39,13 @@ def test_dask_executor_has_three_workers_by_default():
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         {"executor": "dask"},
         {"executor": "processes", "scheduler": "tcp://10.0.0.7:8786"},
         {"executor": "dask", "scheduler": "tcp://user:word@10.0.0.7:8786"},
     ],
 )
-def test_scheduler_without_dask_or_with_credentials_is_rejected(said):
+def test_scheduler_without_dask_or_with_credentials_is_rejected(message):
     with pytest.raises(ValidationError, match="scheduler"):
-        HistorySection.model_validate(said)
+        HistorySection.model_validate(message)

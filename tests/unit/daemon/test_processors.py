@@ -66,9 +66,9 @@ def test_quota_applies_in_container_whose_control_group_is_mounted_as_root(
     assert count_usable_processors(groups, own) == 1
 
 
-@pytest.mark.parametrize("said", ["", "max", "max 100000", "0 0", "x y", "100000", "-5 100000"])
-def test_unreadable_quota_is_ignored(tmp_path: Path, said: str):
-    (tmp_path / "cpu.max").write_text(said)
+@pytest.mark.parametrize("content", ["", "max", "max 100000", "0 0", "x y", "100000", "-5 100000"])
+def test_unreadable_quota_is_ignored(tmp_path: Path, content: str):
+    (tmp_path / "cpu.max").write_text(content)
     own = tmp_path / "own"
     own.write_text("0::/\n")
 

@@ -12,7 +12,7 @@ FIRST, SECOND = "0x" + "11" * 32, "0x" + "22" * 32
 SENDER = "0x" + "5e" * 20
 
 
-def said(word: int = 0, address: str = SPEAKER, topic: str = FIRST) -> FakeLog:
+def make_log(word: int = 0, address: str = SPEAKER, topic: str = FIRST) -> FakeLog:
     return FakeLog(address, (topic, f"0x{word:064x}"), f"0x{word:064x}")
 
 
@@ -20,7 +20,7 @@ def grown(blocks: int = 5) -> BlockTree:
     """Each block says two things in one transaction; its number is what they say."""
     tree = BlockTree()
     for number in range(1, blocks + 1):
-        logs = (said(number), said(number, topic=SECOND))
+        logs = (make_log(number), make_log(number, topic=SECOND))
         tree.mine([Tx(SENDER, SPEAKER, "0x12345678", logs=logs)])
     return tree
 

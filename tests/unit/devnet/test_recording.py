@@ -41,7 +41,7 @@ def tree():
     return grown()
 
 
-def asked(provider, tree):
+def list_answers(provider, tree):
     """All that can be asked of a chain."""
     questions: list[tuple[str, list[object]]] = [
         ("eth_getLogs", WHOLE),
@@ -64,7 +64,9 @@ def asked(provider, tree):
 @pytest.mark.parametrize("name", ["chain.jsonl", "chain.jsonl.gz"])
 def test_full_recording_reproduces_chain_responses(tmp_path, tree, name):
     path = written(tmp_path / name, lines(tree, kinds=["block", "tx", "receipt"]))
-    assert asked(read_recording(path).create_provider(), tree) == asked(Provider(tree), tree)
+    assert list_answers(read_recording(path).create_provider(), tree) == list_answers(
+        Provider(tree), tree
+    )
 
 
 def test_receipts_are_rebuilt_from_transactions_and_logs(tmp_path, tree):

@@ -14,11 +14,11 @@ from oracle.chain.proofs.receipts import (
 )
 from oracle.chain.proofs.transactions_root import SignedTransaction, compute_transactions_root
 from tests.support.examples import examples
-from tests.unit.devnet.networks import SENDER, SPEAKER, grown, said
+from tests.unit.devnet.networks import SENDER, SPEAKER, grown, make_log
 
-words = st.binary(min_size=32, max_size=32).map(lambda one: "0x" + one.hex())
-addresses = st.binary(min_size=20, max_size=20).map(lambda one: "0x" + one.hex())
-contents = st.binary(max_size=100).map(lambda one: "0x" + one.hex())
+words = st.binary(min_size=32, max_size=32).map(lambda case: "0x" + case.hex())
+addresses = st.binary(min_size=20, max_size=20).map(lambda case: "0x" + case.hex())
+contents = st.binary(max_size=100).map(lambda case: "0x" + case.hex())
 things = st.builds(FakeLog, addresses, st.lists(words, max_size=4).map(tuple), contents)
 txs = st.builds(
     Tx,
@@ -75,16 +75,16 @@ def test_two_empty_blocks_with_same_parent_differ():
 
 def test_transaction_mined_again_keeps_its_hash():
     tree = BlockTree()
-    first = tree.mine_logs(said(1))
+    first = tree.mine_logs(make_log(1))
     again = tree.mine(
-        [Tx(SENDER, SPEAKER, logs=(said(0),)), *first.txs], parent_block=tree.genesis
+        [Tx(SENDER, SPEAKER, logs=(make_log(0),)), *first.txs], parent_block=tree.genesis
     )
     assert again.tx_hashes[1] == first.tx_hashes[0]
     assert again.logs[1]["logIndex"] != first.logs[0]["logIndex"]
 
 
 def test_failed_transaction_emits_no_logs():
-    block = BlockTree().mine([Tx(SENDER, SPEAKER, logs=(said(1),), succeeded=False)])
+    block = BlockTree().mine([Tx(SENDER, SPEAKER, logs=(make_log(1),), succeeded=False)])
     assert block.logs == []
     assert block.receipts[0]["status"] == "0x0"
 

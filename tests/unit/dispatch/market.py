@@ -65,7 +65,7 @@ class Market:
         self.made += 1
         size = self.random.choice([None, 2, 3])
         name = self.random.choice([None, f"g{self.made}", f"g{self.random.randrange(self.made)}"])
-        order_fields = self._asked()
+        order_fields = self._draw_requirement()
         for number in range(self.random.choice([1, 2, 3])):
             yield network_events.TaskCreated(
                 AT,
@@ -77,7 +77,7 @@ class Market:
                 **order_fields,
             )
 
-    def _asked(self) -> dict[str, Any]:
+    def _draw_requirement(self) -> dict[str, Any]:
         card, memory = self.random.choice(CARDS)
         return {
             "required_gpu": self.random.choice([None, None, None, card]),

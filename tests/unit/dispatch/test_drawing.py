@@ -89,11 +89,11 @@ def test_arming_many_tasks_does_not_check_nodes_one_by_one(
     kinds = [replace(a_task(f"{n}"), models=(f"base:{n}",)) for n in range(1000)]
     checked_nodes: list[Node] = []
 
-    def look(node: Node, requirement: Requirement) -> IneligibilityReason | None:
+    def check_node(node: Node, requirement: Requirement) -> IneligibilityReason | None:
         checked_nodes.append(node)
         return find_misfit_reason(node, requirement)
 
-    monkeypatch.setattr(candidate_pool, "find_misfit_reason", look)
+    monkeypatch.setattr(candidate_pool, "find_misfit_reason", check_node)
     drawer = BlockDrawer(settings())
     drawer.restore_plan(
         Seen([a_node(f"{n}", running=running) for n in range(9)], kinds), at(1), {}

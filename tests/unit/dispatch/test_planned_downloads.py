@@ -55,7 +55,7 @@ class Ledger:
         self.history.creates(name, models=(MODEL,)).starts(name, on)
         self.end_block(name)
 
-    def wanted(self) -> list[str]:
+    def list_planned(self) -> list[str]:
         with self.store.read_transaction() as uow:
             return _names(uow)
 
@@ -77,32 +77,32 @@ def ledger(opened: Store) -> Ledger:
 
 def test_task_start_plans_downloads_for_nodes_lacking_model(ledger: Ledger):
     ledger.end_block()
-    assert ledger.wanted() == []
+    assert ledger.list_planned() == []
     ledger.starts("1", "A")
-    assert ledger.wanted() == ["B", "C", "D"]
+    assert ledger.list_planned() == ["B", "C", "D"]
 
 
 def test_planned_download_is_not_planned_again(ledger: Ledger):
     ledger.starts("1", "A")
     ledger.starts("2", "B")
     # Who ran the first task is the only one left.
-    assert ledger.wanted() == ["B", "C", "D", "A"]
+    assert ledger.list_planned() == ["B", "C", "D", "A"]
 
 
 def test_no_download_is_planned_for_node_that_has_model_or_request_or_has_quit(ledger: Ledger):
     ledger.starts("1", "A")
     ledger.history.adds_model("B", MODEL).is_asked_to_download("C", MODEL).quits("D")
     ledger.end_block()
-    assert ledger.wanted() == []
+    assert ledger.list_planned() == []
 
 
 def test_planned_download_expires_after_30_minutes(ledger: Ledger):
     ledger.starts("1", "A")
     ledger.history.after(PLANNED_DOWNLOAD_SECONDS - 24, blocks=1)
     ledger.end_block()
-    assert ledger.wanted() == ["B", "C", "D"]
+    assert ledger.list_planned() == ["B", "C", "D"]
     ledger.end_block()
-    assert ledger.wanted() == []
+    assert ledger.list_planned() == []
 
 
 def test_rewind_removes_plans_of_later_blocks(ledger: Ledger):
@@ -117,4 +117,4 @@ def test_rewind_removes_plans_of_later_blocks(ledger: Ledger):
 def test_zero_budget_plans_no_downloads(opened: Store):
     ledger = Ledger(opened, ModelSpread(per_day=0))
     ledger.starts("1", "A")
-    assert ledger.wanted() == []
+    assert ledger.list_planned() == []

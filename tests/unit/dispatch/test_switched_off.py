@@ -75,7 +75,7 @@ class Play:
             self.answers()
             for name in [name for name, tasks in groups.items() if self.is_settled(tasks)]:
                 self.judged(name, groups.pop(name))
-        self.rest(REST)
+        self.wait(REST)
 
     def drawn(self) -> None:
         """End a block, and start in the next one who was drawn."""
@@ -99,11 +99,11 @@ class Play:
                 self.network.history.submits(name)
         silent = [name for name in self.open() if self.runs[name] == OFF]
         if silent:
-            self.rest(LIMIT)
+            self.wait(LIMIT)
             for name in silent:
                 self.network.history.times_out(name)
 
-    def rest(self, seconds: int) -> None:
+    def wait(self, seconds: int) -> None:
         self.drawn()
         self.network.history.time += seconds
 

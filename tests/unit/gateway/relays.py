@@ -15,22 +15,22 @@ NODES = tuple(f"node-{number}" for number in range(6))
 T0 = 1_700_000_000_000
 
 
-def told(
+def make_outcome(
     node: str,
     t: int = T0,
     latency: float = 100.0,
     kind: OutcomeKind = OutcomeKind.OK,
     *,
     session: str = "s",
-    told_id: str | None = None,
+    outcome_id: str | None = None,
 ) -> ReportedOutcome:
     served = BLAME_BY_KIND[kind] is Blame.SUCCESS
     outcome = RelayOutcome(Address(node), CHAIN, t, kind, latency if served else 0.0)
-    return ReportedOutcome(outcome, session, told_id)
+    return ReportedOutcome(outcome, session, outcome_id)
 
 
 def failed(node: str, t: int = T0) -> ReportedOutcome:
-    return told(node, t, kind=OutcomeKind.TIMEOUT)
+    return make_outcome(node, t, kind=OutcomeKind.TIMEOUT)
 
 
 def seeded(hooks: SelectorHooks | None = None) -> SelectorHooks:
@@ -44,8 +44,8 @@ def selector(**rules: int) -> SessionSelector:
     return SessionSelector(GatewayRules(**rules), hooks=seeded())  # type: ignore[arg-type]
 
 
-def asking(*candidates: str, session: str = "s", most: int = 1) -> SelectionRequest:
-    return SelectionRequest(CHAIN, session, candidates or NODES, most)
+def asking(*candidates: str, session: str = "s", max_nodes: int = 1) -> SelectionRequest:
+    return SelectionRequest(CHAIN, session, candidates or NODES, max_nodes)
 
 
 def histories() -> st.SearchStrategy[list[ReportedOutcome]]:
@@ -59,7 +59,7 @@ def histories() -> st.SearchStrategy[list[ReportedOutcome]]:
     return st.lists(outcome_rows, max_size=60).map(
         lambda rows: [
             # No session ends that is asked about.
-            told(node, T0 + t, ms, kind, session="another")
+            make_outcome(node, T0 + t, ms, kind, session="another")
             for t, node, ms, kind in sorted(rows)
         ]
     )

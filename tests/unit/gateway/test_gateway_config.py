@@ -84,8 +84,8 @@ def test_secrets_are_hidden_in_repr_and_log(tmp_path: Path):
         "sqlite:///gateway.db", f"postgresql://me:{TOKEN}@db/gateway"
     )
     config = read_gateway_config(written(tmp_path, text))
-    shown = f"{config!r} {config} {config.checks!r} {config.database!r}"
-    assert TOKEN not in shown
+    read_guide_block = f"{config!r} {config} {config.checks!r} {config.database!r}"
+    assert TOKEN not in read_guide_block
     assert TOKEN not in redact_secrets(f"it said {TOKEN} there")
 
 
@@ -98,11 +98,11 @@ def test_token_file_takes_precedence_over_environment_variable(tmp_path: Path):
     assert TOKEN not in redact_secrets(TOKEN)
 
 
-@pytest.mark.parametrize("told", ["", "short", "fifteen letters", "a b" * 10, "\u00e9" * 20])
-def test_error_for_invalid_token_does_not_contain_the_token(told: str):
+@pytest.mark.parametrize("message", ["", "short", "fifteen letters", "a b" * 10, "\u00e9" * 20])
+def test_error_for_invalid_token_does_not_contain_the_token(message: str):
     with pytest.raises(InputError, match=TOKEN_VARIABLE) as error:
-        read_token(GatewaySection(), {TOKEN_VARIABLE: told})
-    assert not told or told not in str(error.value)
+        read_token(GatewaySection(), {TOKEN_VARIABLE: message})
+    assert not message or message not in str(error.value)
 
 
 def test_world_readable_token_file_is_rejected(tmp_path: Path):
@@ -113,26 +113,26 @@ def test_world_readable_token_file_is_rejected(tmp_path: Path):
         read_token(GatewaySection(token_file=path), {})
 
 
-def shown(language: str) -> str:
+def read_guide_block(language: str) -> str:
     """What the guide shows in a block that begins with this."""
     blocks = re.findall(r"(?:^    .*\n|^\n)+", GUIDE.read_text("utf-8"), re.MULTILINE)
     return next(dedent(block) for block in blocks if block.strip().startswith(language))
 
 
 def test_documented_settings_are_valid(tmp_path: Path):
-    config = read_gateway_config(written(tmp_path, shown("[gateway]")))
+    config = read_gateway_config(written(tmp_path, read_guide_block("[gateway]")))
     assert config.policy == type(config.policy)()
     assert set(config.checks["0021"].urls) == {"node-1", "node-2"}
 
 
 def test_example_program_in_documentation_selects_a_node(capsys: pytest.CaptureFixture[str]):
-    exec(shown("from gateway"), {})  # noqa: S102  of our own page
+    exec(read_guide_block("from gateway"), {})  # noqa: S102  of our own page
     assert capsys.readouterr().out.strip() in {"['node-1']", "['node-2']"}
 
 
 def test_example_function_in_documentation_reproduces_the_draw():
     names: dict[str, Any] = {}
-    exec(shown("from hashlib"), names)  # noqa: S102  of our own page
+    exec(read_guide_block("from hashlib"), names)  # noqa: S102  of our own page
     session_selector = selector()
     session_selector.add_outcomes([failed("node-0")], T0)
     for _ in range(20):

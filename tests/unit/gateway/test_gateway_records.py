@@ -6,7 +6,7 @@ from gateway.gateway_records import GatewayRecords, TooManyRecordsError
 from gateway.gateway_rules import GatewayRules
 from oracle.systems.pocket.parameters import PORTAL_API_HEAD
 from oracle.systems.pocket.relay_outcomes import OutcomeKind
-from tests.unit.gateway.relays import CHAIN, T0, failed, told
+from tests.unit.gateway.relays import CHAIN, T0, failed, make_outcome
 
 
 def records(**rules: int) -> GatewayRecords:
@@ -19,19 +19,19 @@ def attempts(of: GatewayRecords, node: str, now: int = T0) -> int:
 
 def test_duplicate_outcome_counts_once_within_ten_minutes():
     gateway_records = records()
-    reported_outcome = told("a", told_id="x")
+    reported_outcome = make_outcome("a", outcome_id="x")
     assert gateway_records.add_outcomes([reported_outcome, reported_outcome], T0)[0] == (1, 1, 0)
-    repeated = reported_outcome._replace(outcome=told("a", T0 + 599_999).outcome)
+    repeated = reported_outcome._replace(outcome=make_outcome("a", T0 + 599_999).outcome)
     assert gateway_records.add_outcomes([repeated], T0 + 599_999)[0] == (0, 1, 0)
-    assert gateway_records.add_outcomes([told("a", T0 + 600_000, told_id="x")], T0 + 600_000)[
-        0
-    ] == (1, 0, 0)
+    assert gateway_records.add_outcomes(
+        [make_outcome("a", T0 + 600_000, outcome_id="x")], T0 + 600_000
+    )[0] == (1, 0, 0)
 
 
 def test_outcome_older_than_window_is_ignored():
     gateway_records = records()
     counts, stored = gateway_records.add_outcomes(
-        [told("a", T0 - 300_000), told("b", T0 - 299_999)], T0
+        [make_outcome("a", T0 - 300_000), make_outcome("b", T0 - 299_999)], T0
     )
     assert counts == (1, 0, 1)
     assert [reported_outcome.outcome.node for reported_outcome in stored] == ["b"]
@@ -39,7 +39,7 @@ def test_outcome_older_than_window_is_ignored():
 
 def test_outcome_slightly_ahead_of_clock_is_stored_with_current_time():
     gateway_records = records()
-    _, stored = gateway_records.add_outcomes([told("a", T0 + 4_000)], T0)
+    _, stored = gateway_records.add_outcomes([make_outcome("a", T0 + 4_000)], T0)
     assert [reported_outcome.outcome.t_ms for reported_outcome in stored] == [T0]
     assert attempts(gateway_records, "a") == 1
 
@@ -53,7 +53,7 @@ def test_outcome_slightly_ahead_of_clock_is_stored_with_current_time():
 )  # fmt: skip
 def test_outcomes_not_caused_by_node_are_not_counted(kind: OutcomeKind):
     gateway_records = records()
-    gateway_records.add_outcomes([told("a", kind=kind)], T0)
+    gateway_records.add_outcomes([make_outcome("a", kind=kind)], T0)
     assert attempts(gateway_records, "a") == 0
     assert not gateway_records.is_failing(CHAIN, "a", T0)
 
@@ -61,9 +61,9 @@ def test_outcomes_not_caused_by_node_are_not_counted(kind: OutcomeKind):
 @pytest.mark.parametrize(
     ("rules", "batch"),
     [
-        ({"max_nodes": 2}, [told("a"), told("b"), told("c")]),
-        ({"max_outcomes": 2}, [told("a"), told("a"), told("a")]),
-        ({"max_ids": 2}, [told("a", told_id=str(n)) for n in range(3)]),
+        ({"max_nodes": 2}, [make_outcome("a"), make_outcome("b"), make_outcome("c")]),
+        ({"max_outcomes": 2}, [make_outcome("a"), make_outcome("a"), make_outcome("a")]),
+        ({"max_ids": 2}, [make_outcome("a", outcome_id=str(n)) for n in range(3)]),
     ],
 )
 def test_batch_beyond_capacity_is_rejected_entirely(rules, batch):
@@ -78,7 +78,7 @@ def test_capacity_is_freed_when_outcomes_expire():
     gateway_records = records(max_nodes=2, max_outcomes=2, max_ids=2)
     for minutes in (0, 11, 22):
         t = T0 + minutes * 60_000
-        batch = [told(f"{minutes}-{n}", t, told_id=f"{minutes}-{n}") for n in range(2)]
+        batch = [make_outcome(f"{minutes}-{n}", t, outcome_id=f"{minutes}-{n}") for n in range(2)]
         assert gateway_records.add_outcomes(batch, t)[0].taken == 2
 
 

@@ -15,7 +15,7 @@ from gateway.request_bodies import (
 )
 from oracle.systems.pocket.relay_outcomes import OutcomeKind
 from tests.support.examples import examples
-from tests.unit.gateway.relays import T0, told
+from tests.unit.gateway.relays import T0, make_outcome
 
 GOOD = {"node": "a", "chain": "0021", "session": "s", "t_ms": T0, "ok": True, "latency_ms": 100}
 ASKED = {"chain": "0021", "session": "s", "candidates": ["a", "b"]}
@@ -36,8 +36,8 @@ def refused(sent: bytes) -> dict[str, object]:
 def test_valid_batch_is_decoded():
     late = {**GOOD, "ok": False, "latency_ms": 3_000, "kind": "timeout", "id": "x"}
     assert parse_outcomes(body(GOOD, late), T0, 5_000) == [
-        told("a"),
-        told("a", kind=OutcomeKind.TIMEOUT, told_id="x"),
+        make_outcome("a"),
+        make_outcome("a", kind=OutcomeKind.TIMEOUT, outcome_id="x"),
     ]
 
 

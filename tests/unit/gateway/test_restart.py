@@ -18,7 +18,7 @@ from oracle.errors import TransientError
 from oracle.store.database import Store
 from oracle.systems.pocket.relay_outcomes import OutcomeKind
 from tests.support.examples import examples
-from tests.unit.gateway.relays import CHAIN, NODES, T0, asking, failed, histories, told
+from tests.unit.gateway.relays import CHAIN, NODES, T0, asking, failed, histories, make_outcome
 
 NOW = T0 + 400_000
 
@@ -89,9 +89,11 @@ def test_restarts_do_not_change_tickets(
 
 def test_duplicate_outcome_is_recognised_after_restart(opened: Store, clock: Clock):
     before = service(opened, clock)
-    before.add_outcomes([told("node-0", told_id="x")])
+    before.add_outcomes([make_outcome("node-0", outcome_id="x")])
     before.writer.write_queued_records()
-    assert service(opened, clock).add_outcomes([told("node-0", told_id="x")]).repeated == 1
+    assert (
+        service(opened, clock).add_outcomes([make_outcome("node-0", outcome_id="x")]).repeated == 1
+    )
 
 
 def test_failed_check_is_restored_after_restart(opened: Store, clock: Clock):
@@ -114,11 +116,13 @@ def test_previous_seeds_are_published_after_restart(opened: Store, clock: Clock)
 
 def test_expired_outcomes_are_removed_from_database(opened: Store, clock: Clock):
     gateway_service = service(opened, clock)
-    gateway_service.add_outcomes([told("node-0"), told("node-1", kind=OutcomeKind.EXHAUSTED)])
+    gateway_service.add_outcomes(
+        [make_outcome("node-0"), make_outcome("node-1", kind=OutcomeKind.EXHAUSTED)]
+    )
     gateway_service.writer.write_queued_records()
     for minutes, left in ((11, ["node-1"]), (61, [])):
         clock.now = T0 + minutes * 60_000
-        gateway_service.add_outcomes([told("node-2", clock.now)])
+        gateway_service.add_outcomes([make_outcome("node-2", clock.now)])
         gateway_service.writer.write_queued_records()
         with opened.read_transaction() as uow:
             stored_nodes = [
@@ -151,13 +155,13 @@ class AwayStore:
 def test_outcomes_during_database_failure_are_written_later(opened: Store, clock: Clock):
     away = AwayStore(opened)
     gateway_service = service(away, clock)  # type: ignore[arg-type]
-    gateway_service.add_outcomes([told("node-0")])
+    gateway_service.add_outcomes([make_outcome("node-0")])
     away.is_away = True
     gateway_service.add_outcomes([failed("node-1")])
     gateway_service.writer.write_queued_records()
     assert reason(gateway_service) == "the disk is full"
     away.is_away = False
-    gateway_service.add_outcomes([told("node-2")])
+    gateway_service.add_outcomes([make_outcome("node-2")])
     gateway_service.writer.write_queued_records()
     assert reason(gateway_service) is None
     with opened.read_transaction() as uow:

@@ -29,9 +29,9 @@ from tests.unit.gateway.relays import (
     asking,
     failed,
     histories,
+    make_outcome,
     seeded,
     selector,
-    told,
 )
 
 NOW = T0 + 400_000
@@ -46,7 +46,7 @@ def test_draws_match_reference_selector(history: list[ReportedOutcome], max_node
         plain.record_outcome(reported_outcome.outcome)
         session_selector.add_outcomes([reported_outcome], reported_outcome.outcome.t_ms)
 
-    done = session_selector.select_nodes(asking(most=max_nodes), NOW)
+    done = session_selector.select_nodes(asking(max_nodes=max_nodes), NOW)
 
     ranking = plain.rank_nodes(CHAIN, map(Address, NODES), NOW)
     expected_nodes = pick_nodes(
@@ -71,7 +71,7 @@ def repeated(done: NodeSelection) -> str:
 def test_draw_is_reproducible_from_seed_session_and_counter():
     session_selector = selector()
     session_selector.add_outcomes(
-        [told(node, latency=100.0 * n) for n, node in enumerate(NODES, 1)], T0
+        [make_outcome(node, latency=100.0 * n) for n, node in enumerate(NODES, 1)], T0
     )
     done = [session_selector.select_nodes(asking(), T0) for _ in range(50)]
     assert [selection.nodes for selection in done] == [[repeated(selection)] for selection in done]
@@ -81,7 +81,7 @@ def test_draw_is_reproducible_from_seed_session_and_counter():
 def test_faster_node_is_selected_in_proportion_to_its_tickets():
     # docs/explanation/pocket.md: 0.1 s and 0.2 s are 10 and 8 tickets.
     session_selector = selector()
-    session_selector.add_outcomes([told("fast"), told("slow", latency=200.0)], T0)
+    session_selector.add_outcomes([make_outcome("fast"), make_outcome("slow", latency=200.0)], T0)
     won = Counter(
         session_selector.select_nodes(asking("fast", "slow"), T0).nodes[0] for _ in range(9_000)
     )
@@ -90,7 +90,7 @@ def test_faster_node_is_selected_in_proportion_to_its_tickets():
 
 def test_failed_node_is_not_selected_for_six_seconds():
     session_selector = selector(ranking_ms=0)
-    session_selector.add_outcomes([failed("a"), told("b")], T0)
+    session_selector.add_outcomes([failed("a"), make_outcome("b")], T0)
     for later, drawn in ((0, {"b"}), (5_999, {"b"}), (6_000, {"a", "b"})):
         selected_nodes = {
             session_selector.select_nodes(asking("a", "b"), T0 + later).nodes[0]
@@ -143,7 +143,7 @@ def test_ranking_cache_size_is_limited():
 @pytest.mark.parametrize("kind", [OutcomeKind.EXHAUSTED, OutcomeKind.SESSION_INVALID])
 def test_ended_session_excludes_node_only_for_that_session(kind: OutcomeKind):
     session_selector = selector(ranking_ms=0)
-    session_selector.add_outcomes([told("a", kind=kind, session="over")], T0)
+    session_selector.add_outcomes([make_outcome("a", kind=kind, session="over")], T0)
     over = session_selector.get_ranking(asking("a", "b", session="over"), T0)
     assert over.ranking.left_out == {"a": "session_ended"}
     assert (
@@ -197,7 +197,7 @@ def test_passed_check_restores_node_and_is_stored():
         on_passed_checks=lambda chain, nodes, now: stored.append((chain, list(nodes), now))
     )
     session_selector = SessionSelector(GatewayRules(ranking_ms=0), hooks=seeded(hooks))
-    session_selector.add_outcomes([failed("a"), told("b")], T0)
+    session_selector.add_outcomes([failed("a"), make_outcome("b")], T0)
 
     session_selector.record_passed_checks(CHAIN, ["a", "b", "never heard of"], T0 + 3_000)
 

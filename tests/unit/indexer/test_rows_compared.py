@@ -40,7 +40,7 @@ def store(new_sqlite_store: NewStore) -> Iterator[Store]:
         yield opened
 
 
-def said(logs: list[Log], calls: list[Call]) -> BlockWindow:
+def make_window(logs: list[Log], calls: list[Call]) -> BlockWindow:
     last = BlockRef(9, make_hash(9), make_hash(8), 99)
     return BlockWindow(BlockRange(0, 9), make_hash(0), last, [], logs, calls)
 
@@ -71,7 +71,7 @@ def other_value(column: Column[Any], row: Any) -> object:
 
 
 def differs(uow: UnitOfWork) -> RowDiff:
-    return compare_rows(uow, said([A_LOG], [A_CALL]))
+    return compare_rows(uow, make_window([A_LOG], [A_CALL]))
 
 
 def test_identical_rows_do_not_differ(store: Store):
@@ -82,13 +82,13 @@ def test_identical_rows_do_not_differ(store: Store):
 @pytest.mark.parametrize("name", [field.name for field in fields(Log)])
 def test_log_with_changed_field_differs(store: Store, name: str):
     with store.read_transaction() as uow:
-        assert compare_rows(uow, said([changed(A_LOG, name)], [A_CALL]))
+        assert compare_rows(uow, make_window([changed(A_LOG, name)], [A_CALL]))
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Call)])
 def test_call_with_changed_field_differs(store: Store, name: str):
     with store.read_transaction() as uow:
-        assert compare_rows(uow, said([A_LOG], [changed(A_CALL, name)]))
+        assert compare_rows(uow, make_window([A_LOG], [changed(A_CALL, name)]))
 
 
 # Whatever a row is made of, but by what its parts find each other.
@@ -144,7 +144,7 @@ def test_log_with_any_wrong_field_is_repaired(store: Store, name: str):
 
 
 def test_stored_block_missing_from_headers_of_window_is_reported_as_conflict(store: Store):
-    window = said([], [])
+    window = make_window([], [])
     linked = replace(window, headers=[BlockRef(4, make_hash(4), make_hash(3), 48), window.last])
 
     with store.read_transaction() as uow:
@@ -160,4 +160,4 @@ def test_window_above_newest_block_is_not_compared(store: Store):
         store.read_transaction() as uow,
         pytest.raises(TransientError, match="a reorg is in progress"),
     ):
-        check_same_chain(uow, cursor, said([], []))
+        check_same_chain(uow, cursor, make_window([], []))

@@ -139,15 +139,15 @@ def test_grid_column_equal_to_another_compared_system_is_rejected():
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["luck=1"], "luck: no such rule in crynux .available: .*penalty, .*weight_floor"),
         (["=1"], "must be key=value"),
         (["boost=1", "boost=2"], "crynux: the key boost is given twice"),
     ],
 )
-def test_invalid_change_of_a_system_is_rejected(words, said):
-    with pytest.raises(ValueError, match=said):
+def test_invalid_change_of_a_system_is_rejected(words, message):
+    with pytest.raises(ValueError, match=message):
         SystemBase.find_by_name("crynux").with_changes(words)
 
 
@@ -192,7 +192,7 @@ def test_grid_in_toml_can_have_dotted_names_and_several_rule_sets():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{", "invalid JSON"),
         ("[" * 100_000, "nested too deeply"),
@@ -206,13 +206,13 @@ def test_grid_in_toml_can_have_dotted_names_and_several_rule_sets():
         ('{"rules": "crynux", "set": {"penalty": [[[]]]}, "more": 1}', "more: no such key"),
     ],
 )
-def test_malformed_grid_is_rejected(text, said):
-    with pytest.raises(ValueError, match=said):
+def test_malformed_grid_is_rejected(text, message):
+    with pytest.raises(ValueError, match=message):
         grid(text)
 
 
 @pytest.mark.parametrize(
-    ("names", "changes", "said"),
+    ("names", "changes", "message"),
     [
         (("crynux", "crynux"), (), "crynux is given twice"),
         (("crynux",), ("fairness=1",), "fairness: no such rule in crynux"),
@@ -224,8 +224,8 @@ def test_malformed_grid_is_rejected(text, said):
         (("legacy",), (), "legacy"),
     ],
 )
-def test_invalid_comparison_is_rejected(names, changes, said):
-    with pytest.raises(ValueError, match=said):
+def test_invalid_comparison_is_rejected(names, changes, message):
+    with pytest.raises(ValueError, match=message):
         columns(*names, changes=changes)
 
 

@@ -201,7 +201,7 @@ def test_illegal_start_is_not_counted(bench):
 
 def test_only_sampled_starts_are_judged_but_all_are_counted(bench):
     history = History().joins("A", "B").starts("1", "A").starts("2", "B").aborts("1").aborts("2")
-    spread = bench.measure(history, asked=MeasurementPlan(chosen_starts=frozenset({1}))).spread
+    spread = bench.measure(history, plan=MeasurementPlan(chosen_starts=frozenset({1}))).spread
     assert spread.expected == {node_address("B"): CHANCE_UNIT}
     assert spread.actual == {node_address("A"): 1, node_address("B"): 1}
 
@@ -225,7 +225,7 @@ def test_nodes_that_are_members_or_run_tasks_are_present(bench):
 def test_scores_at_an_instant_include_all_events_of_that_time(bench):
     history = History().joins("A").starts("1", "A").after(10).times_out("1").after(10).quits("A")
     over_time = bench.measure(
-        history, asked=MeasurementPlan(instants=(1009, 1010, 1020))
+        history, plan=MeasurementPlan(instants=(1009, 1010, 1020))
     ).scores_over_time
     assert over_time == {node_address("A"): (UNIT // 2, 15 * UNIT // 100, None)}
 

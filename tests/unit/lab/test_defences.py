@@ -4,7 +4,7 @@ import pytest
 
 from lab.closed_loop.players import ATTACKER
 from oracle.domain.fixed_point import UNIT
-from tests.support.loops import found, network
+from tests.support.loops import network, simulate_strategy
 
 # Long enough for pools to fill.
 LONG = {"tasks": 3000}
@@ -13,8 +13,8 @@ LONGER = {"tasks": 7000, "nodes": 20}
 
 
 def test_commit_reveal_reduces_the_gain_from_copying():
-    hidden = found("copy", "crynux", network())
-    revealed = found("copy", "crynux", network("commit_reveal=false"))
+    hidden = simulate_strategy("copy", "crynux", network())
+    revealed = simulate_strategy("copy", "crynux", network("commit_reveal=false"))
     assert revealed.task_ratio > 2 * hidden.task_ratio
     assert hidden.gain < revealed.gain
 
@@ -23,24 +23,26 @@ def test_commit_reveal_reduces_the_gain_from_copying():
 def test_instant_error_strategy_gets_more_tasks_when_errors_rank_by_time():
     loop = network("error_is_slashed=false", tasks=1500)
     every = "crynux ranked_answers=all error_rank"
-    last = found("instant-error", f"{every}=last", loop)
-    as_reported = found("instant-error", f"{every}=as_reported", loop)
+    last = simulate_strategy("instant-error", f"{every}=last", loop)
+    as_reported = simulate_strategy("instant-error", f"{every}=as_reported", loop)
     assert as_reported.task_ratio > last.task_ratio + UNIT // 4
 
 
 @pytest.mark.slow
 def test_leaving_and_rejoining_brings_no_gain_without_a_reliability_reset():
     loop = network("rejoin_delay=1", **LONG)
-    unhealed = found("leave-and-return", "crynux rejoin_heals=false", loop)
-    healed = found("leave-and-return", "crynux rejoin_heals=true", loop)
+    unhealed = simulate_strategy("leave-and-return", "crynux rejoin_heals=false", loop)
+    healed = simulate_strategy("leave-and-return", "crynux rejoin_heals=true", loop)
     assert healed.task_ratio > unhealed.task_ratio
     assert unhealed.gain <= UNIT // 10
 
 
 @pytest.mark.slow
 def test_revalidation_reduces_slashing_of_honest_nodes():
-    alone = found("collusion", "crynux", network("revalidation=false", tasks=3000, nodes=30))
-    again = found("collusion", "crynux", network(tasks=3000, nodes=30))
+    alone = simulate_strategy(
+        "collusion", "crynux", network("revalidation=false", tasks=3000, nodes=30)
+    )
+    again = simulate_strategy("collusion", "crynux", network(tasks=3000, nodes=30))
     assert alone.slashed_good_node_count > 0
     assert again.slashed_good_node_count < alone.slashed_good_node_count
 
@@ -48,8 +50,8 @@ def test_revalidation_reduces_slashing_of_honest_nodes():
 @pytest.mark.slow
 def test_trap_groups_are_profitable_only_without_floors_and_tolls():
     every = "crynux ranked_answers=all"
-    free = found("trap-groups", every, network("floors=false", "tolls=false", **LONG))
-    paid = found("trap-groups", every, network(**LONG))
+    free = simulate_strategy("trap-groups", every, network("floors=false", "tolls=false", **LONG))
+    paid = simulate_strategy("trap-groups", every, network(**LONG))
     assert free.gain > UNIT // 4 > UNIT // 10 > paid.gain
     assert free.kicked_good_node_count > 0
     assert free.loss_per_harm is not None
@@ -63,8 +65,8 @@ def test_most_kickouts_caused_by_a_single_creator_are_held():
     loop = network("floors=false", "tolls=false", "veto_delay=600", **LONG)
     every = "crynux ranked_answers=all"
     single_creator, many = (
-        found("trap-groups", every, loop),
-        found("trap-groups-many", every, loop),
+        simulate_strategy("trap-groups", every, loop),
+        simulate_strategy("trap-groups-many", every, loop),
     )
     assert single_creator.held_good_kickout_count > single_creator.kicked_good_node_count
     assert many.kicked_good_node_count > single_creator.kicked_good_node_count
@@ -73,15 +75,15 @@ def test_most_kickouts_caused_by_a_single_creator_are_held():
 @pytest.mark.slow
 def test_trap_groups_cause_no_kickouts_under_crynux():
     loop = network("floors=false", "tolls=false", "veto_delay=600", **LONG)
-    trap = found("trap-groups", "crynux", loop)
+    trap = simulate_strategy("trap-groups", "crynux", loop)
     assert (trap.kicked_good_node_count, trap.held_good_kickout_count) == (0, 0)
 
 
 @pytest.mark.slow
 def test_silent_node_is_drawn_more_often_with_a_weight_floor():
     loop = network(tasks=1500, load=25)
-    without = found("silent", "crynux weight_floor=0", loop)
-    floored = found("silent", "crynux weight_floor=0.05", loop)
+    without = simulate_strategy("silent", "crynux weight_floor=0", loop)
+    floored = simulate_strategy("silent", "crynux weight_floor=0.05", loop)
     assert without.task_ratio < UNIT // 20
     assert floored.task_ratio > 2 * without.task_ratio
 
@@ -90,8 +92,8 @@ def test_silent_node_is_drawn_more_often_with_a_weight_floor():
 @pytest.mark.nightly
 def test_quitting_during_pending_kickout_does_not_avoid_it():
     free = ("veto_delay=600", "rejoin_delay=1", "quit_is_kickout=false")
-    bound = found("kickout-wash", "crynux", network("veto_delay=600", **LONGER))
-    unbound = found("kickout-wash", "crynux", network(*free, **LONGER))
+    bound = simulate_strategy("kickout-wash", "crynux", network("veto_delay=600", **LONGER))
+    unbound = simulate_strategy("kickout-wash", "crynux", network(*free, **LONGER))
     assert bound.removed_node_count > 0
     assert unbound.removed_node_count == 0
     assert unbound.task_ratio > bound.task_ratio
@@ -101,7 +103,10 @@ def test_quitting_during_pending_kickout_does_not_avoid_it():
 @pytest.mark.nightly
 def test_new_address_after_kickout_earns_less_than_honest_node():
     loop = network("veto_delay=600", **LONGER)
-    anew, honest = found("new-address", "crynux", loop), found("silent", "crynux", loop)
+    anew, honest = (
+        simulate_strategy("new-address", "crynux", loop),
+        simulate_strategy("silent", "crynux", loop),
+    )
     assert anew.task_ratio > UNIT
     assert anew.removed_node_count > 0
     profit = anew.earnings - anew.expenses
@@ -113,8 +118,8 @@ def test_new_address_after_kickout_earns_less_than_honest_node():
 @pytest.mark.nightly
 def test_garbage_first_strategy_is_profitable_only_when_every_answer_ranks():
     loop = network(tasks=6000)
-    ranked = found("garbage-first-lapsed", "crynux ranked_answers=all", loop)
-    judged = found("garbage-first-lapsed", "crynux", loop)
+    ranked = simulate_strategy("garbage-first-lapsed", "crynux ranked_answers=all", loop)
+    judged = simulate_strategy("garbage-first-lapsed", "crynux", loop)
     assert ranked.task_ratio > judged.task_ratio + UNIT // 2
     assert ranked.gain > 0 > judged.gain
     assert judged.removed_node_count > ranked.removed_node_count == 0

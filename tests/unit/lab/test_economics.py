@@ -37,7 +37,7 @@ def test_hosting_cost_is_proportional_to_time():
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"tol": "1"}, "tol: no such parameter"),
         ({"tolls": "maybe"}, "tolls: must be true or false"),
@@ -45,6 +45,6 @@ def test_hosting_cost_is_proportional_to_time():
         ({"base_fee": "1.5"}, "base_fee: must be a whole number"),
     ],
 )
-def test_error_for_an_invalid_network_setting_names_it(changes, said):
-    with pytest.raises(ValueError, match=said):
+def test_error_for_an_invalid_network_setting_names_it(changes, message):
+    with pytest.raises(ValueError, match=message):
         Economics().with_changes(changes)

@@ -34,7 +34,7 @@ def test_distance_for_a_goal_is_the_weighted_mean_of_its_measures():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("luck", "unknown measure 'luck'"),
         ("gini,gini", "gini: this measure is given twice"),
@@ -42,8 +42,8 @@ def test_distance_for_a_goal_is_the_weighted_mean_of_its_measures():
         ("gini=0.5", "gini: the weight must be"),
     ],
 )
-def test_error_for_an_invalid_goal_names_it(text, said):
-    with pytest.raises(ValueError, match=said):
+def test_error_for_an_invalid_goal_names_it(text, message):
+    with pytest.raises(ValueError, match=message):
         Goal.parse(text)
 
 

@@ -12,7 +12,7 @@ from lab.closed_loop.running.loop_state import LoopState
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.incidents.incident import Incident
 from oracle.systems.registry import list_rule_sets
-from tests.support.loops import column, found
+from tests.support.loops import column, simulate_strategy
 
 LIMIT = 10
 LOOP = LoopPlan(tasks=4000)
@@ -57,7 +57,7 @@ def test_faked_outage_is_marked_but_holds_no_kickout_and_gains_nothing(monkeypat
 
     monkeypatch.setattr(closed_loop, "summarize_loop", summarize_and_keep_incidents)
     gated = "crynux kick_incident_share=0.2"
-    finding = found("fake-outage", gated, LoopPlan(tasks=10_000))
+    finding = simulate_strategy("fake-outage", gated, LoopPlan(tasks=10_000))
     (incident,) = [entry for loop_incidents in incidents for entry in loop_incidents.values()]
     assert incident.is_network_outage
     assert finding.gain < 0

@@ -86,7 +86,7 @@ def with_column(name, values):
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "said"),
+    ("name", "values", "message"),
     [
         ("node", ["0x" + "a" * 40, "0x" + "A" * 40], "node must be 0x and 40 hex digits"),
         ("node", ["0x" + "a" * 40, None], "node of task_started is missing"),
@@ -94,8 +94,8 @@ def with_column(name, values):
         ("stake", ["much", None], "much"),
     ],
 )
-def test_invalid_event_row_is_rejected(name, values, said):
-    with pytest.raises(InputError, match=said):
+def test_invalid_event_row_is_rejected(name, values, message):
+    with pytest.raises(InputError, match=message):
         list(decode_batch(with_column(name, values)))
 
 

@@ -33,7 +33,7 @@ from tests.support.examples import examples
 from tests.support.histories import History, node_address
 
 
-def told(history: History, rules: Rules = CRYNUX, later: int = 0) -> Explanation:
+def explain_after(history: History, rules: Rules = CRYNUX, later: int = 0) -> Explanation:
     """Explain the node A some seconds after a history, from its fold alone."""
     fold = Fold(rules)
     fold.fold_events(history.events)
@@ -73,7 +73,9 @@ def told(history: History, rules: Rules = CRYNUX, later: int = 0) -> Explanation
 def standing(history: History, rules: Rules = CRYNUX, later: int = 0) -> NodeSummary:
     """Return what is said of A, as if its place were known."""
     return replace(
-        build_node_summary_from_explanation(told(history, rules, later)), place=2, members=12
+        build_node_summary_from_explanation(explain_after(history, rules, later)),
+        place=2,
+        members=12,
     )
 
 
@@ -112,7 +114,7 @@ def test_headline_names_majority_rank():
     history = raced(3, 3, 3, 1)
     summary = standing(history)
     assert format_headline(summary) == "Third of three in three of its last four tasks."
-    assert [cost.cause for cost in find_score_costs(told(history), summary)] == [
+    assert [cost.cause for cost in find_score_costs(explain_after(history), summary)] == [
         "third of three in 3 of 4"
     ]
 
@@ -133,7 +135,7 @@ def test_exclusion_headline_shows_remaining_time():
 
 
 def test_exclusion_ends_at_announced_time():
-    explanation = told(raced(1, 0, 0, 0))
+    explanation = explain_after(raced(1, 0, 0, 0))
     back = compute_exclusion_end_time(explanation.node.base, explanation.node.since, CRYNUX)
     assert is_excluded(explanation.node, back - 1, CRYNUX)
     assert not is_excluded(explanation.node, back, CRYNUX)
@@ -176,7 +178,7 @@ def test_every_state_has_valid_sentences_and_consistent_reasons(rules, ranks, la
     )
     if departure != "stays":
         getattr(history, departure)("A")
-    explanation = told(history, rules, later)
+    explanation = explain_after(history, rules, later)
     as_said = standing(history, rules, later)
     for sentence in filter(
         None, (format_headline(as_said), format_details(as_said), format_improvement(as_said))

@@ -20,7 +20,7 @@ DOUBTING = change_rules(least_timeout_seconds=60)
 
 
 @pytest.fixture
-def told(new_sqlite_store):
+def explain(new_sqlite_store):
     """Explain the node A after a history."""
 
     def explaining(history: History, rules=CRYNUX) -> Explanation:
@@ -40,20 +40,20 @@ def text_of(explanation: Explanation) -> str:
     return "\n".join(explained(explanation, DEFAULT_TOKEN))
 
 
-def test_error_ranked_behind_slower_result_is_labelled(told):
+def test_error_ranked_behind_slower_result_is_labelled(explain):
     history = History().joins("A", "B").creates("1", "2", creator=node_address("C"))
     history.starts("1", "A").starts("2", "B").after(1).reports_error("1").after(9).submits("2")
-    explanation = told(history.closes("g", "1", "2"))
+    explanation = explain(history.closes("g", "1", "2"))
     assert "score 5 (rank 2 of 10 s, 1 s (an error))" in text_of(explanation)
     (entry,) = explanation_json(explanation)["pool"]["entries"]
     assert (entry["error_reported"], entry["others"][0]["error_reported"]) == (True, False)
     assert entry["creator"] == node_address("C")
 
 
-def test_void_timeout_is_explained_and_recovery_continues_across_it(told):
+def test_void_timeout_is_explained_and_recovery_continues_across_it(explain):
     history = History().joins("A").starts("0", "A").times_out("0")
     history.creates("1", timeout=5).starts("1", "A").after(600).times_out("1")
-    explanation = told(history.after(1200).starts("2", "A").times_out("2"), DOUBTING)
+    explanation = explain(history.after(1200).starts("2", "A").times_out("2"), DOUBTING)
     text = text_of(explanation)
     assert "timeout void at block 2 (the task's limit of 5 s is below 60 s)" in text
     assert f"task {task_key('1')}" in text
@@ -67,16 +67,16 @@ def test_void_timeout_is_explained_and_recovery_continues_across_it(told):
     assert changes[2]["before"] == changes[2]["after"] != format_decimal(UNIT)
 
 
-def test_member_with_void_timeout_is_not_shown_as_possible_member(told):
+def test_member_with_void_timeout_is_not_shown_as_possible_member(explain):
     history = History().joins("A", "B", "C").creates("1", "2", "3", timeout=59)
     history.starts("1", "A").starts("2", "B").starts("3", "C").after(1).submits("1").submits("2")
     history.after(1).times_out("3").closes("g", "1", "2", "3")
-    (entry,) = explanation_json(told(history, DOUBTING))["pool"]["entries"]
+    (entry,) = explanation_json(explain(history, DOUBTING))["pool"]["entries"]
     others = {member["node"]: (member["rank"], member["possible"]) for member in entry["others"]}
     assert others == {node_address("B"): (2, False), node_address("C"): (None, False)}
 
 
-def test_creators_are_counted_and_held_kickout_is_explained(told):
+def test_creators_are_counted_and_held_kickout_is_explained(explain):
     history = History().joins("A", "B")
     for n in range(50):
         names = (f"{n} a", f"{n} b", f"{n} c")
@@ -84,7 +84,7 @@ def test_creators_are_counted_and_held_kickout_is_explained(told):
         history.starts(names[0], "A").starts(names[1], "B").starts(names[2], "E")
         history.after(1).submits(names[1]).submits(names[2])
         history.closes(f"group {n}", *names)
-    explanation = told(history)
+    explanation = explain(history)
     text, answer = text_of(explanation), explanation_json(explanation)
     assert "Creators of these tasks: 2; max scores from one creator: 49" in text
     hold_reason = "49 of its 50 scores come from one creator's tasks (of 2 creators)"
@@ -97,26 +97,26 @@ def test_creators_are_counted_and_held_kickout_is_explained(told):
         history.creates(*names, creator=node_address("E"))
         history.starts(names[0], "A").starts(names[1], "B").starts(names[2], "E")
         history.after(1).submits(names[1]).submits(names[2]).closes(f"later {n}", *names)
-    later = told(history)
+    later = explain(history)
     assert "max scores from one creator: 48" in text_of(later)
     assert explanation_json(later)["held"] == hold_reason
     assert (answer["pool"]["creators"], answer["pool"]["most_of_one_creator"]) == (2, 49)
 
 
-def test_wrong_answer_is_labelled_beside_its_score(told):
+def test_wrong_answer_is_labelled_beside_its_score(explain):
     history = History().joins("A", "B", "C")
     for name in "ABC":
         history.starts(name, name)
     for name in "ABC":
         history.after(1).submits(name)
-    text = text_of(told(history.judges("g", *"ABC", right="BC", wrong="A")))
+    text = text_of(explain(history.judges("g", *"ABC", right="BC", wrong="A")))
     assert "no rank, 1 s, answer rejected; the others: 2 s, 3 s" in text
 
 
-def test_download_requests_are_listed_with_their_state(told):
+def test_download_requests_are_listed_with_their_state(explain):
     history = History().joins("A").is_asked_to_download("A", "late")
     history.after(1000).is_asked_to_download("A", "done").adds_model("A", "done")
-    explanation = told(history.after(1000).is_asked_to_download("A", "soon"))
+    explanation = explain(history.after(1000).is_asked_to_download("A", "soon"))
     states = {
         download["model"]: download["state"]
         for download in explanation_json(explanation)["downloads"]
@@ -125,13 +125,13 @@ def test_download_requests_are_listed_with_their_state(told):
     text = text_of(explanation)
     assert "Download requests of the last day:" in text
     assert "late, " in text
-    assert text_of(told(History().joins("A"))).count("Download requests") == 0
+    assert text_of(explain(History().joins("A"))).count("Download requests") == 0
 
 
-def test_paused_node_shows_pause_time_despite_later_requests(told):
+def test_paused_node_shows_pause_time_despite_later_requests(explain):
     history = History().joins("A").after(60).pauses("A")
     since = format_time(history.time)
-    explanation = told(history.after(60).starts("1", "A").asks_to_quit("A").after(60))
+    explanation = explain(history.after(60).starts("1", "A").asks_to_quit("A").after(60))
     assert (
         format_headline(build_node_summary_from_explanation(explanation))
         == f"Paused by its owner since {since}."

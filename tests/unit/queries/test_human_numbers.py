@@ -20,7 +20,7 @@ from oracle.queries.text.text_tables import format_fact, format_table, shorten_h
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "text"),
     [
         (0, "0 s"),
         (89, "89 s"),
@@ -34,8 +34,8 @@ from oracle.queries.text.text_tables import format_fact, format_table, shorten_h
         (12 * 86_400 + 7_200, "12 days"),
     ],
 )
-def test_span_is_formatted_in_suitable_unit(seconds: int, said: str):
-    assert format_duration(seconds) == said
+def test_span_is_formatted_in_suitable_unit(seconds: int, text: str):
+    assert format_duration(seconds) == text
 
 
 @given(time=st.integers(0, 1 << 34), now=st.integers(0, 1 << 34))

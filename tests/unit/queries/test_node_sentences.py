@@ -54,7 +54,7 @@ def calm_but(**changes: Any) -> NodeSummary:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "expected"),
     [
         ({}, "First of three in all of its last three tasks."),
         ({"ranks": (3, 3, 1, 3, None)}, ("Third of three in three of its last five tasks, "
@@ -74,8 +74,8 @@ def calm_but(**changes: Any) -> NodeSummary:
          "Kicked out: its last 50 tasks brought 1.74 points on average."),
     ],
 )  # fmt: skip
-def test_headline_matches_node_standing(changes, said):
-    assert format_headline(calm_but(**changes)) == said
+def test_headline_matches_node_standing(changes, expected):
+    assert format_headline(calm_but(**changes)) == expected
 
 
 def test_improvement_text_of_excluded_node_begins_with_its_waiting_time():

@@ -14,7 +14,7 @@ NAMES = [f"node {n}" for n in range(40)]
 
 
 @pytest.fixture
-def known(store):
+def filled_store(store):
     """A database with forty nodes and a task."""
     fold = Fold(CRYNUX)
     fold.fold_events(History().joins(*NAMES).creates("1").events)
@@ -23,9 +23,9 @@ def known(store):
     return store
 
 
-def test_shortest_unique_prefix_resolves_to_node(known):
+def test_shortest_unique_prefix_resolves_to_node(filled_store):
     addresses = {node_address(name) for name in NAMES}
-    with known.read_transaction() as uow:
+    with filled_store.read_transaction() as uow:
         for address in addresses:
             for digits in range(3, 43):
                 begun = address[:digits]
@@ -37,21 +37,24 @@ def test_shortest_unique_prefix_resolves_to_node(known):
                     assert begun in str(refused.value)
 
 
-def test_abbreviated_key_with_dots_is_accepted_in_any_letter_case(known):
-    with known.read_transaction() as uow:
+def test_abbreviated_key_with_dots_is_accepted_in_any_letter_case(filled_store):
+    with filled_store.read_transaction() as uow:
         assert find_task(uow, f"{task_key('1')[:10]}…") == task_key("1")
         assert find_task(uow, f"0x{task_key('1')[2:10].upper()}...") == task_key("1")
         assert find_task(uow, task_key("1")) == task_key("1")
 
 
 @pytest.mark.parametrize("wrong", ["", "0x", "abc", "0xg", "0x" + "1" * 41, "0x1\n", "1"])
-def test_malformed_address_prefix_is_rejected(known, wrong):
-    with known.read_transaction() as uow, pytest.raises(InputError, match="40 hex digits"):
+def test_malformed_address_prefix_is_rejected(filled_store, wrong):
+    with filled_store.read_transaction() as uow, pytest.raises(InputError, match="40 hex digits"):
         find_node(uow, wrong)
 
 
-def test_unmatched_prefix_is_rejected(known):
-    with known.read_transaction() as uow, pytest.raises(InputError, match="no known task starts"):
+def test_unmatched_prefix_is_rejected(filled_store):
+    with (
+        filled_store.read_transaction() as uow,
+        pytest.raises(InputError, match="no known task starts"),
+    ):
         find_task(uow, "0x" + "e" * 20)
 
 

@@ -15,7 +15,7 @@ from tests.support.histories import History, change_rules, group_key, node_addre
 from tests.support.reference import Reference
 
 
-def told(history, rules=CRYNUX, close=None, at=None):
+def replay(history, rules=CRYNUX, close=None, at=None):
     lines = [event_to_json(event) for event in history.events]
     return json.loads(replay_events(lines, rules, close, at))
 
@@ -40,7 +40,7 @@ def worked_example():
 
 
 def test_documented_replay_example_is_exact():
-    printed = told(worked_example())
+    printed = replay(worked_example())
 
     assert printed["rules"] == "crynux"
     assert printed["as_of"] == {"block": 90, "time": 2000}
@@ -84,7 +84,7 @@ def test_documented_replay_example_is_exact():
 
 
 def test_replay_keys_follow_documented_order():
-    printed = told(worked_example())
+    printed = replay(worked_example())
     assert list(printed) == ["rules", "as_of", "nodes", "groups", "anomalies"]
     assert list(printed["nodes"][0])[:4] == ["node", "status", "task_scores", "sum"]
     assert list(printed["groups"][0]["members"][0]) == ["task", "node", "rank", "elapsed", "score"]
@@ -94,7 +94,7 @@ def test_replay_keys_follow_documented_order():
 def test_nodes_are_sorted_by_address_and_groups_by_closing_order():
     history = History().joins("C", "A", "B").starts("1", "C").submits("1")
     history.starts("2", "B").submits("2").closes("z", "2").closes("a", "1")
-    printed = told(history)
+    printed = replay(history)
     assert [row["node"] for row in printed["nodes"]] == [
         node_address("A"),
         node_address("B"),
@@ -104,13 +104,13 @@ def test_nodes_are_sorted_by_address_and_groups_by_closing_order():
 
 
 def test_node_that_never_joined_is_printed_as_unknown():
-    (row,) = told(History().starts("1", "A"))["nodes"]
+    (row,) = replay(History().starts("1", "A"))["nodes"]
     assert (row["status"], row["qos"], row["excluded"]) == ("unknown", None, False)
 
 
 def test_group_without_ranked_member_has_no_scores():
     history = History().starts("1", "A").after(4).submits("1").aborts("1").closes("g", "1", "2")
-    (row,) = told(history)["groups"]
+    (row,) = replay(history)["groups"]
     assert row["scored"] is False
     assert row["members"] == [
         {
@@ -125,7 +125,7 @@ def test_group_without_ranked_member_has_no_scores():
 
 
 def test_replay_at_time_omits_later_events():
-    printed = told(worked_example(), at=1500)
+    printed = replay(worked_example(), at=1500)
     assert printed["as_of"] == {"block": 70, "time": 1500}
     assert printed["anomalies"] == []
     # 1 - 0.7 e^(-100/1800)
@@ -140,14 +140,14 @@ def test_replay_without_end_time_folds_every_event_even_if_time_decreases(steps,
         history.closes(f"g{number}", str(number))
     fold = Fold(CRYNUX)
     fold.fold_events(history.events)
-    nodes = {row["node"]: row for row in told(history)["nodes"]}
+    nodes = {row["node"]: row for row in replay(history)["nodes"]}
     assert {address: row["count"] for address, row in nodes.items()} == {
         address: len(state.pool) for address, state in fold.ledger.nodes.items()
     }
 
 
 def test_replay_before_first_event_is_empty():
-    printed = told(worked_example(), at=5)
+    printed = replay(worked_example(), at=5)
     assert printed["as_of"] == {"block": None, "time": 5}
     assert (printed["nodes"], printed["groups"], printed["anomalies"]) == ([], [], [])
 
@@ -157,23 +157,23 @@ def test_replay_accepts_terminal_as_close_option():
     history.starts("1", "A").starts("2", "B").starts("3", "C")
     history.after(1).submits("1").after(1).submits("2").succeeds("1").is_refunded("2")
     history.times_out("3")
-    assert told(history)["groups"] == []
-    (row,) = told(history, close="terminal")["groups"]
+    assert replay(history)["groups"] == []
+    (row,) = replay(history, close="terminal")["groups"]
     assert [member["score"] for member in row["members"]] == [10, 5, 0]
     with pytest.raises(ValueError, match="close: must be one of"):
-        told(history, close="now")
+        replay(history, close="now")
 
 
 def test_replay_uses_and_names_given_rules():
     history = History().joins("A").starts("1", "A").times_out("1")
-    bases = [told(history, rules)["nodes"][0]["reliability_base"] for rules in (CRYNUX, RELAY)]
+    bases = [replay(history, rules)["nodes"][0]["reliability_base"] for rules in (CRYNUX, RELAY)]
     assert bases == ["0.300000000000000000", "0.950000000000000000"]
-    assert told(history, change_rules(name="ours"))["rules"] == "ours"
+    assert replay(history, change_rules(name="ours"))["rules"] == "ours"
 
 
 def test_integers_above_2_53_are_printed_as_strings():
     history = go_to(History().joins("A"), 2**53 + 1, 2**60).pauses("A")
-    assert told(history)["as_of"] == {"block": str(2**53 + 1), "time": str(2**60)}
+    assert replay(history)["as_of"] == {"block": str(2**53 + 1), "time": str(2**60)}
 
 
 def test_invalid_file_raises_error_with_line_and_field():
@@ -190,7 +190,7 @@ def test_full_pool_replay_matches_reference_implementation():
     history.quits("B").after(77).joins("B")
     lines = [event_to_json(event) for event in history.events]
     expected = Reference().run([json.loads(line) for line in lines], history.time)
-    printed = told(history)
+    printed = replay(history)
 
     assert printed["nodes"] == expected["nodes"]
     assert printed["groups"] == expected["groups"]

@@ -14,14 +14,14 @@ from oracle.rpc.replies import (
 )
 
 
-@pytest.mark.parametrize("given", [7, "7", 7.0])
-def test_response_id_is_accepted_as_number_or_string(given: object):
-    assert matches_request_id(given, 7, is_error=False)
+@pytest.mark.parametrize("returned_id", [7, "7", 7.0])
+def test_response_id_is_accepted_as_number_or_string(returned_id: object):
+    assert matches_request_id(returned_id, 7, is_error=False)
 
 
-@pytest.mark.parametrize("given", [8, "8", 7.5, True, "", "0x7", [7], {}])
-def test_mismatched_response_id_is_rejected(given: object):
-    assert not matches_request_id(given, 7, is_error=True)
+@pytest.mark.parametrize("returned_id", [8, "8", 7.5, True, "", "0x7", [7], {}])
+def test_mismatched_response_id_is_rejected(returned_id: object):
+    assert not matches_request_id(returned_id, 7, is_error=True)
 
 
 @pytest.mark.parametrize("is_error", [True, False])

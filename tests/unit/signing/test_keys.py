@@ -173,13 +173,23 @@ def test_secrets_are_not_shown_in_repr_errors_or_logs(
     copies.keystore.write_text(files.keystore.read_text().replace('"mac": "', '"mac": "00'))
     with pytest.raises(InputError) as failure:
         unlock_keystore(*copies)
-    shown = [repr(signer), str(signer), f"{signer!r}", caplog.text, *_said(failure.value)]
+    shown = [
+        repr(signer),
+        str(signer),
+        f"{signer!r}",
+        caplog.text,
+        *_list_error_texts(failure.value),
+    ]
     assert not [text for text in shown if key in text or password in text]
     assert not hasattr(signer, "__dict__")
 
 
-def _said(error: BaseException | None) -> list[str]:
+def _list_error_texts(error: BaseException | None) -> list[str]:
     """Every word of an exception and of what it came from."""
     if error is None or error.__suppress_context__:
         return [repr(error)]
-    return [repr(error), *_said(error.__cause__), *_said(error.__context__)]
+    return [
+        repr(error),
+        *_list_error_texts(error.__cause__),
+        *_list_error_texts(error.__context__),
+    ]

@@ -27,7 +27,7 @@ def covered(
     return CoverageInterval(first, last, level, endpoint)
 
 
-def told(room: CoverageRepository) -> list[tuple[int, int, VerificationLevel, str]]:
+def list_spans_in(room: CoverageRepository) -> list[tuple[int, int, VerificationLevel, str]]:
     return [
         (interval.first, interval.last, interval.level, interval.endpoint)
         for interval in room.list_spans(ASKED.id)
@@ -38,7 +38,7 @@ def test_adjacent_windows_with_the_same_level_merge_into_one_interval(store: Sto
     with store.transaction() as uow:
         for first in range(0, 50, 10):
             uow.coverage.store_span(ASKED.id, covered(first, first + 9))
-        assert told(uow.coverage) == [(0, 49, VerificationLevel.SEAMED, A)]
+        assert list_spans_in(uow.coverage) == [(0, 49, VerificationLevel.SEAMED, A)]
         assert uow.coverage.list_gaps(ASKED.id, 0, 49) == []
 
 
@@ -61,7 +61,7 @@ def test_verification_level_is_raised_only_where_it_is_lower(store: Store):
         uow.coverage.store_span(ASKED.id, covered(0, 9))
         uow.coverage.store_span(ASKED.id, covered(10, 19, VerificationLevel.PROVEN))
         uow.coverage.raise_level(ASKED.id, BlockRange(5, 30), VerificationLevel.PINNED, B)
-        assert told(uow.coverage) == [
+        assert list_spans_in(uow.coverage) == [
             (0, 4, VerificationLevel.SEAMED, A),
             (5, 9, VerificationLevel.PINNED, B),
             (10, 19, VerificationLevel.PROVEN, A),
@@ -121,7 +121,7 @@ def test_delete_above_block_applies_to_every_scope(store: Store):
         uow.coverage.store_span(ASKED.id, covered(0, 29))
         uow.coverage.store_span(MORE.id, covered(20, 29))
         uow.coverage.delete_above(10)
-        assert told(uow.coverage) == [(0, 10, VerificationLevel.SEAMED, A)]
+        assert list_spans_in(uow.coverage) == [(0, 10, VerificationLevel.SEAMED, A)]
         assert uow.coverage.list_spans(MORE.id) == []
 
 
@@ -129,7 +129,7 @@ def test_coverage_of_unnamed_scope_is_assigned_to_first_named_scope(store: Store
     with store.transaction() as uow:
         uow.coverage.store_span(UNNAMED_SCOPE_ID, covered(3, 9, VerificationLevel.NOTHING, ""))
         uow.coverage.set_scope(ASKED)
-        assert told(uow.coverage) == [(3, 9, VerificationLevel.NOTHING, "")]
+        assert list_spans_in(uow.coverage) == [(3, 9, VerificationLevel.NOTHING, "")]
         uow.coverage.set_scope(MORE)
         assert uow.coverage.list_spans(MORE.id) == []
         uow.coverage.set_scope(ASKED)

@@ -30,7 +30,7 @@ def amount(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 @quick
 @pytest.mark.usefixtures("amount")
-@given(rows=st.lists(samples.nodes, max_size=4, unique_by=lambda each: each.address))
+@given(rows=st.lists(samples.nodes, max_size=4, unique_by=lambda saved_task: saved_task.address))
 def test_nodes_round_trip(store: Store, rows: list[Node]):
     with store.transaction() as uow:
         uow.nodes.save(rows)
@@ -40,7 +40,7 @@ def test_nodes_round_trip(store: Store, rows: list[Node]):
 
 @quick
 @pytest.mark.usefixtures("amount")
-@given(rows=st.lists(samples.tasks, max_size=4, unique_by=lambda each: each.key))
+@given(rows=st.lists(samples.tasks, max_size=4, unique_by=lambda saved_task: saved_task.key))
 def test_tasks_round_trip(store: Store, rows: list[Task]):
     with store.transaction() as uow:
         uow.tasks.save(rows)
@@ -48,12 +48,12 @@ def test_tasks_round_trip(store: Store, rows: list[Task]):
     assert task_by_key == {row.key: row for row in rows}
 
 
-@given(said=samples.words)
-def test_chain_text_is_stored_without_nul_and_round_trips(said: str):
-    stored = escape_nul(said)
+@given(text=samples.words)
+def test_chain_text_is_stored_without_nul_and_round_trips(text: str):
+    stored = escape_nul(text)
     assert stored is not None
     assert "\x00" not in stored
-    assert unescape_nul(stored) == said
+    assert unescape_nul(stored) == text
 
 
 def test_oversized_number_is_stored_as_maximum(store: Store):

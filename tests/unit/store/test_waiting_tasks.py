@@ -18,7 +18,7 @@ from tests.unit.store.folding import forget_everything
 from tests.unit.store.samples import address, group_key, task, task_key
 
 quick = examples(30)
-rows_of_tasks = st.lists(samples.tasks, max_size=6, unique_by=lambda each: each.key)
+rows_of_tasks = st.lists(samples.tasks, max_size=6, unique_by=lambda stored_task: stored_task.key)
 # Few groups, so that some are shared.
 groups = st.none() | st.integers(1, 3).map(group_key)
 

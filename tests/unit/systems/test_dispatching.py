@@ -240,8 +240,8 @@ Scene = tuple[list[tuple[int, int]], list[tuple[int, int]]]
 scenes = st.lists(
     st.tuples(
         # Waiting tasks with their fees, and free nodes with their weights.
-        st.lists(st.tuples(st.integers(1, 8), st.integers(0, 3)), unique_by=lambda one: one[0]),
-        st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), unique_by=lambda one: one[0]),
+        st.lists(st.tuples(st.integers(1, 8), st.integers(0, 3)), unique_by=lambda case: case[0]),
+        st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), unique_by=lambda case: case[0]),
     ),
     min_size=1,
     max_size=8,

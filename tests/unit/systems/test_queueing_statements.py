@@ -266,7 +266,7 @@ UP_TO_TEN = [
 
 
 @pytest.mark.parametrize(
-    ("holders", "others", "asked"), [*UP_TO_TEN, (0, 4, {"base": 4}), (0, 0, {})]
+    ("holders", "others", "requested"), [*UP_TO_TEN, (0, 4, {"base": 4}), (0, 0, {})]
 )
-def test_downloads_of_scarce_model_are_requested_to_reach_ten_holders(holders, others, asked):
-    assert asked_with(holders, others) == asked
+def test_downloads_of_scarce_model_are_requested_to_reach_ten_holders(holders, others, requested):
+    assert asked_with(holders, others) == requested

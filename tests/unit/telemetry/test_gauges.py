@@ -24,7 +24,7 @@ def as_before():
     integrity_metrics.publish_statistics(IntegrityStatistics())
 
 
-def shown(name: str, **labels: str) -> float | None:
+def get_sample(name: str, **labels: str) -> float | None:
     return REGISTRY.get_sample_value(f"oracle_{name}", labels)
 
 
@@ -36,11 +36,14 @@ def test_lag_gauges_show_distance_of_fold_from_head():
     watch, final = DaemonHealth(JobLiveness(lambda: 0.0)), block(1, 1)
     watch.record_folded_block(block(90, 1_000))
     watch.record_heads(Heads(latest=block(99, 1_301), final=final, safe=None))
-    assert (shown("lag_seconds"), shown("lag_blocks")) == (301, 9)
-    assert (shown("block_number", state="head"), shown("block_number", state="final")) == (99, 1)
+    assert (get_sample("lag_seconds"), get_sample("lag_blocks")) == (301, 9)
+    assert (
+        get_sample("block_number", state="head"),
+        get_sample("block_number", state="final"),
+    ) == (99, 1)
     watch.record_folded_block(block(99, 1_301))
     watch.record_heads(Heads(latest=block(99, 1_301), final=final, safe=None))
-    assert (shown("lag_seconds"), shown("lag_blocks")) == (0, 0)
+    assert (get_sample("lag_seconds"), get_sample("lag_blocks")) == (0, 0)
 
 
 def test_statistics_gauges_show_kickouts_and_dispatch():
@@ -48,23 +51,26 @@ def test_statistics_gauges_show_kickouts_and_dispatch():
     metrics.publish_statistics(
         IndexStatistics(kickouts={"due": 2}, round_age=7, balance_wei=5, dispatch=dispatch)
     )
-    assert shown("kickouts", state="due") == 2
-    assert (shown("round_age_seconds"), shown("transmitter_balance_wei")) == (7, 5)
-    assert (shown("draws_oldest_blocks"), shown("dispatcher_balance_wei")) == (21, 9 * 10**15)
+    assert get_sample("kickouts", state="due") == 2
+    assert (get_sample("round_age_seconds"), get_sample("transmitter_balance_wei")) == (7, 5)
+    assert (get_sample("draws_oldest_blocks"), get_sample("dispatcher_balance_wei")) == (
+        21,
+        9 * 10**15,
+    )
 
 
 def test_outbox_gauges_show_live_calls_and_abandoned_statements():
     stats = OutboxStatistics(kickouts={"live": 2, "executed": 1}, abandoned_statements=3)
     outbox_metrics.publish_outbox_stats(stats)
-    assert shown("kickout_calls", state="live") == 2
-    assert shown("quorum_statements_abandoned") == 3
+    assert get_sample("kickout_calls", state="live") == 2
+    assert get_sample("quorum_statements_abandoned") == 3
 
 
 def test_held_and_disputed_reports_have_separate_gauges():
     sanity_gate.update_hold_metrics([ReportHold(7, "too much", {}, 1, None, None)])
-    assert (shown("report_held"), shown("report_disputed")) == (1, 0)
+    assert (get_sample("report_held"), get_sample("report_disputed")) == (1, 0)
 
 
 def test_integrity_gauges_show_uncovered_blocks_and_dead_letters():
     integrity_metrics.publish_statistics(IntegrityStatistics(uncovered_blocks=5, dead_letters=2))
-    assert (shown("uncovered_blocks"), shown("dead_letters")) == (5, 2)
+    assert (get_sample("uncovered_blocks"), get_sample("dead_letters")) == (5, 2)

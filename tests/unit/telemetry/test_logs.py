@@ -130,7 +130,7 @@ def test_server_url_loses_user_and_password():
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("text", "expected"),
     [
         ("http://127.0.0.1:8545: no answer", "http://127.0.0.1:8545: no answer"),
         ("https://a.example.org#2: no answer", "https://a.example.org#2: no answer"),
@@ -138,8 +138,8 @@ def test_server_url_loses_user_and_password():
         ("see http://[docs for more", "see http://[redacted] for more"),
     ],
 )
-def test_url_in_text_keeps_host_and_port(said, told):
-    assert redact_secrets(said) == told
+def test_url_in_text_keeps_host_and_port(text, expected):
+    assert redact_secrets(text) == expected
 
 
 def test_registered_secret_in_host_name_is_redacted():

@@ -12,7 +12,7 @@ def as_before():
     metrics.publish_statistics(None)
 
 
-def shown(statistics):
+def render_lines(statistics):
     metrics.publish_statistics(statistics)
     return metrics.render_metrics().decode().splitlines()
 
@@ -25,7 +25,7 @@ def test_missing_statistics_show_no_node_counts():
 
 
 def test_counts_carry_their_labels():
-    lines = shown(
+    lines = render_lines(
         IndexStatistics(nodes={"available": 3, "paused": 1}, outbox={("push", "live"): 2})
     )
 
@@ -34,7 +34,7 @@ def test_counts_carry_their_labels():
 
 
 def test_distribution_counts_every_member_once():
-    lines = shown(IndexStatistics(qos=count_shares((0.0, 0.05, 0.5, 1.0))))
+    lines = render_lines(IndexStatistics(qos=count_shares((0.0, 0.05, 0.5, 1.0))))
 
     assert 'oracle_qos_ratio_bucket{le="0.0"} 1.0' in lines
     assert 'oracle_qos_ratio_bucket{le="0.1"} 2.0' in lines
@@ -45,12 +45,12 @@ def test_distribution_counts_every_member_once():
 
 
 def test_distribution_may_decrease():
-    shown(IndexStatistics(qos=count_shares((1.0, 1.0))))
-    assert "oracle_qos_ratio_count 1.0" in shown(IndexStatistics(qos=count_shares((0.3,))))
+    render_lines(IndexStatistics(qos=count_shares((1.0, 1.0))))
+    assert "oracle_qos_ratio_count 1.0" in render_lines(IndexStatistics(qos=count_shares((0.3,))))
 
 
 def test_missing_value_is_not_shown_as_zero():
-    names = {line.split()[0] for line in shown(IndexStatistics())}
+    names = {line.split()[0] for line in render_lines(IndexStatistics())}
     assert "oracle_round_age_seconds" not in names
     assert "oracle_transmitter_balance_wei" not in names
     assert "oracle_excluded_nodes" in names

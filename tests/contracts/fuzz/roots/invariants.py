@@ -47,7 +47,7 @@ class Moment(NamedTuple):
         return self.now <= head.pushed_at + max_age + head.held
 
     def events(self, name: str) -> Iterator[tuple[int, ...]]:
-        return (event.words for event in self.answer.said if event.name == name)
+        return (event.words for event in self.answer.events if event.name == name)
 
 
 class Accusation(NamedTuple):

@@ -10,8 +10,8 @@ from tests.contracts.fuzz.evm import (
     HISTORY,
     HISTORY_CODE,
     ConstructorError,
+    EmittedEvent,
     Machine,
-    Said,
     as_address,
     as_int,
 )
@@ -36,7 +36,7 @@ class Start:
     machine: Machine
     place: Place
     state: State
-    said: tuple[Said, ...]
+    events: tuple[EmittedEvent, ...]
     errors: tuple[str, ...]
 
 
@@ -63,7 +63,7 @@ def deploy_contracts(chosen: Random) -> Start:
     place = _draw_ends(chosen, place, state)
     errors = [_try_wrong_oracle(chosen, machine, place, state)]
     oracle = machine.deploy("roots/QoSRoots", _setup(state, place))
-    said = machine.said
+    events = machine.events
     errors += _try_wrong_modules(machine, oracle, place)
     shares = (place.fall_share, place.big_fall, place.max_rounds)
     words = machine.deploy("roots/QoSWords", oracle, *shares)
@@ -72,7 +72,7 @@ def deploy_contracts(chosen: Random) -> Start:
     _send(machine, network, "setOracle", place.oracle)
     canceller = as_int(machine.view(timelock, "CANCELLER_ROLE")[0].to_bytes(32).hex())
     _send(machine, timelock, "grantRole", canceller, place.oracle)
-    return Start(machine, place, state, said, tuple(errors))
+    return Start(machine, place, state, events, tuple(errors))
 
 
 def _send(machine: Machine, to: str, name: str, *arguments: int) -> None:

@@ -56,7 +56,7 @@ class RootsWalk:
         self.steps: list[Step] = []
         self.ends: Counter[str] = Counter()
         self.met: Counter[str] = Counter(start.errors)
-        self.received = Counter(event.name for event in start.said)
+        self.received = Counter(event.name for event in start.events)
         self._last = self._read(())
 
     @property
@@ -113,13 +113,13 @@ class RootsWalk:
         expected = find_refusal(self.place, self.state, step)
         answer = self._send(step)
         self.ends[answer.error or f"{step.name}: done"] += 1
-        self.received.update(event.name for event in answer.said)
+        self.received.update(event.name for event in answer.events)
         is_starved = step.gas < GAS and answer.error in _STARVED
         assert answer.error == expected or is_starved, f"{answer.error} instead of {expected}"
         if answer.error is None:
             expected_events = accept(self.place, self.state, step)
-            assert list(answer.said) == expected_events, (
-                f"emitted {answer.said} instead of {expected_events}"
+            assert list(answer.events) == expected_events, (
+                f"emitted {answer.events} instead of {expected_events}"
             )
         before, after = self._last, self._read(_nodes_of(step))
         self._compare(after)
@@ -144,8 +144,8 @@ class RootsWalk:
         else:
             caller = as_address(step.caller)
             answer = self._machine.call(caller, as_address(to), calldata, step.gas)
-        said = tuple(event for event in answer.said if event.name not in _OF_THE_TIMELOCK)
-        return answer._replace(said=said)
+        events = tuple(event for event in answer.events if event.name not in _OF_THE_TIMELOCK)
+        return answer._replace(events=events)
 
     def _address_of(self, step: Step) -> int:
         place = self.place

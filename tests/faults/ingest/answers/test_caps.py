@@ -68,11 +68,11 @@ def cut_off(indexer: Indexer, place: int = 0) -> float:
 
 @pytest.mark.parametrize("alone", [True, False], ids=["alone", "beside an honest one"])
 @pytest.mark.parametrize("headers", [true, no_blooms, no_roots])
-@pytest.mark.parametrize("most", CAPS)
+@pytest.mark.parametrize("max_logs", CAPS)
 def test_log_cap_of_endpoint_causes_no_missing_logs_whatever_headers_are_trusted(
-    crowded: AChain, open_indexer: OpenIndexer, most: int, headers: Headers, *, alone: bool
+    crowded: AChain, open_indexer: OpenIndexer, max_logs: int, headers: Headers, *, alone: bool
 ):
-    cap(crowded, most, headers)
+    cap(crowded, max_logs, headers)
     indexer = open_indexer(*crowded.urls[: 1 if alone else 2], reports=False)
 
     indexer.index()
@@ -84,9 +84,9 @@ def test_log_cap_of_endpoint_causes_no_missing_logs_whatever_headers_are_trusted
     assert cut_off(indexer) > 0
 
 
-@pytest.mark.parametrize("most", CAPS)
+@pytest.mark.parametrize("max_logs", CAPS)
 def test_log_cap_is_detected_by_splitting_when_receipts_and_block_hashes_are_unavailable(
-    a_chain: AChain, open_indexer: OpenIndexer, most: int
+    a_chain: AChain, open_indexer: OpenIndexer, max_logs: int
 ):
     for number in range(30):
         a_chain.say(encode_task_created_log(number))
@@ -95,7 +95,7 @@ def test_log_cap_is_detected_by_splitting_when_receipts_and_block_hashes_are_una
     indexer = open_indexer(a_chain.urls[0], reports=False)
     indexer.source.set_verification(MINIMAL_POLICY, Calibration(indexer.clock))
     first = a_chain.head.number - (FINALITY + 2) - 29
-    cap(a_chain, most)
+    cap(a_chain, max_logs)
     add_fault(a_chain, reject_block_hash_filters())
 
     logs = fetch_all_logs(indexer.source, first, a_chain.head.number)

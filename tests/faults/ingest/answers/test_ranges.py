@@ -66,11 +66,11 @@ def test_case_30_silent_cap_at_any_number_is_detected_on_repetition(
     assert [(log.block_hash, log.index) for log in [*first.logs, *later_logs]] == a_chain.logs()
 
 
-@pytest.mark.parametrize("most", [5, 7, 30])
+@pytest.mark.parametrize("limit", [5, 7, 30])
 def test_case_31_range_with_too_many_results_is_split_and_each_log_is_read_once(
-    history: Indexer, a_chain: AChain, most: int
+    history: Indexer, a_chain: AChain, limit: int
 ):
-    a_chain.provider.faults.append(message_faults.build_result_limit_fault(most))
+    a_chain.provider.faults.append(message_faults.build_result_limit_fault(limit))
 
     history.index()
 

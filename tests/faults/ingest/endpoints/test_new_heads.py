@@ -58,10 +58,10 @@ def woken(
     """Return an event that is set at each notice of the websocket, which is already subscribed."""
     woken, tracker = Event(), indexer.source.tracker
 
-    def look() -> PolledHead:
+    def read_polled_head() -> PolledHead:
         return PolledHead(tracker.newest_number, tracker.block_seconds)
 
-    wakeups = NewHeadSubscription(line.url, woken.set, look, clock, check_seconds=0.02)
+    wakeups = NewHeadSubscription(line.url, woken.set, read_polled_head, clock, check_seconds=0.02)
     until_the_end.callback(wakeups.stop)
     wakeups.start()
     until(lambda: line.subscription_count == 1)

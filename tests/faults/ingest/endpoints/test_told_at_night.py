@@ -36,7 +36,7 @@ def asking(chain: AChain, folder: Path) -> Iterator[tuple[Config, ChainSource]]:
         yield loaded_config, source
 
 
-def asked(opened: tuple[Config, ChainSource], folded: int) -> ChainView:
+def read_chain_view(opened: tuple[Config, ChainSource], folded: int) -> ChainView:
     with open_fresh_endpoints(*opened) as endpoints:
         return fetch_chain_view(endpoints, None, folded)
 
@@ -49,7 +49,7 @@ def test_stalled_endpoint_does_not_determine_chain_head(a_chain: AChain, tmp_pat
     stand_still(a_chain, 0)
     a_chain.quiet(3)
     with asking(a_chain, tmp_path) as opened:
-        head_status = asked(opened, a_chain.head.number)
+        head_status = read_chain_view(opened, a_chain.head.number)
 
     assert head_status.head is not None
     assert head_status.head.number == a_chain.head.number
@@ -58,8 +58,8 @@ def test_stalled_endpoint_does_not_determine_chain_head(a_chain: AChain, tmp_pat
 def test_chain_head_is_unknown_when_all_endpoints_are_far_behind(a_chain: AChain, tmp_path: Path):
     number = a_chain.head.number
     with asking(a_chain, tmp_path) as opened:
-        near = asked(opened, number + READY_WITHIN_BLOCKS)
-        far = asked(opened, number + READY_WITHIN_BLOCKS + 1)
+        near = read_chain_view(opened, number + READY_WITHIN_BLOCKS)
+        far = read_chain_view(opened, number + READY_WITHIN_BLOCKS + 1)
 
     assert near.head is not None
     assert (far.head, far.unknown_reason) == (
@@ -72,7 +72,7 @@ def test_unknown_chain_head_reports_throttling_error_of_endpoints(a_chain: AChai
     for provider in a_chain.providers:
         provider.faults.append(transport_faults.build_429_fault(3_600))
     with asking(a_chain, tmp_path) as opened:
-        head_status = asked(opened, a_chain.head.number)
+        head_status = read_chain_view(opened, a_chain.head.number)
 
     assert head_status.head is None
     assert head_status.unknown_reason is not None
@@ -86,11 +86,11 @@ def test_commands_do_not_query_endpoint_proven_wrong(
     path = proven_wrong(a_chain, tmp_path, a_chain.urls[:1])
     liar, honest = a_chain.providers
 
-    def look() -> None:
+    def run_command() -> None:
         run([command, "--config", str(path)])
 
-    assert count_requests(liar, look) == 0
-    assert count_requests(honest, look) > 0
+    assert count_requests(liar, run_command) == 0
+    assert count_requests(honest, run_command) > 0
     assert f"{a_chain.urls[0]}" in capsys.readouterr().out
 
 
@@ -99,10 +99,10 @@ def test_status_reports_no_endpoint_when_all_were_proven_wrong(
 ):
     path = proven_wrong(a_chain, tmp_path, a_chain.urls)
 
-    def look() -> None:
+    def run_command() -> None:
         assert run(["status", "--config", str(path)]) == Severity.DOWN
 
-    assert [count_requests(provider, look) for provider in a_chain.providers] == [0, 0]
+    assert [count_requests(provider, run_command) for provider in a_chain.providers] == [0, 0]
     output = " ".join(capsys.readouterr().out.split())
     assert "NO-ENDPOINT" in output
     assert "the lag is unknown:" in output

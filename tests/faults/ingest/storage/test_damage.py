@@ -44,23 +44,25 @@ def damages(connection: Connection, table: Table, chance: random.Random) -> Iter
     rows = connection.execute(select(table)).all()
     for row in chance.sample(rows, min(ROWS_EACH, len(rows))):
         key = [column == getattr(row, column.name) for column in table.primary_key.columns]
-        yield from _one(connection, delete(table).where(*key), f"{table.name}: row deleted")
+        yield from _apply_statement(
+            connection, delete(table).where(*key), f"{table.name}: row deleted"
+        )
         for column in table.columns:
             if column.primary_key or (table.name, column.name) in UNREAD_COLUMNS:
                 continue
-            changed = update(table).where(*key).values({column.name: other(row, column)})
-            yield from _one(connection, changed, f"{table.name}.{column.name} changed")
+            changed = update(table).where(*key).values({column.name: change_value(row, column)})
+            yield from _apply_statement(connection, changed, f"{table.name}.{column.name} changed")
     if rows and table is not raw_checksum:
         values = dict(zip(table.columns.keys(), chance.choice(rows), strict=True))
         name = next(iter(table.primary_key.columns)).name
         for column in table.primary_key.columns:
-            values[column.name] = other(chance.choice(rows), column)
-        yield from _one(
+            values[column.name] = change_value(chance.choice(rows), column)
+        yield from _apply_statement(
             connection, insert(table).values(values), f"{table.name}: row added {name}"
         )
 
 
-def _one(connection: Connection, statement, what: str) -> Iterator[str]:
+def _apply_statement(connection: Connection, statement, what: str) -> Iterator[str]:
     savepoint = connection.begin_nested()
     try:
         connection.execute(statement)
@@ -71,7 +73,7 @@ def _one(connection: Connection, statement, what: str) -> Iterator[str]:
     savepoint.rollback()
 
 
-def other(row, column):
+def change_value(row, column):
     value = getattr(row, column.name)
     if isinstance(column.type, Boolean):
         return not value

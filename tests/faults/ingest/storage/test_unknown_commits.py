@@ -19,7 +19,9 @@ from tests.support.ingest.endpoints import follow_until_idle
 from tests.support.ingest.indexer import in_ranges
 from tests.support.lossy_postgresql import CommitLoss, LossyProxy, lossy
 
-LOSS = pytest.mark.parametrize("loss", list(CommitLoss), ids=lambda one: one.name.lower())
+LOSS = pytest.mark.parametrize(
+    "loss", list(CommitLoss), ids=lambda connection: connection.name.lower()
+)
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ def proxied(postgresql_url: str) -> Iterator[tuple[LossyProxy, str]]:
 @pytest.mark.parametrize(
     "losses",
     [*product(CommitLoss, repeat=1), *product(CommitLoss, repeat=2)],
-    ids=lambda losses: " then ".join(one.name.lower() for one in losses),
+    ids=lambda losses: " then ".join(connection.name.lower() for connection in losses),
 )
 def test_index_is_correct_whatever_happened_to_lost_commits(
     a_chain: AChain,

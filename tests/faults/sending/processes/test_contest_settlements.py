@@ -113,7 +113,7 @@ def answer(network: Network, work: Work, lies: set[int]) -> None:
     """Let a group's nodes commit and reveal; the members at the positions `lies` give one lie."""
     for place, task in enumerate(work.tasks):
         result = GARBAGE if place in lies else work.result
-        node = network.told(task)["node"]
+        node = network.read_task(task)["node"]
         network.commit(task, node, compute_answer(work.key, result))
     for task in work.tasks:
         network.reveal(task)
@@ -148,7 +148,7 @@ def second_group(network: Network, work: Work) -> Work | None:
 
 
 def nodes_of(network: Network, work: Work) -> list[str]:
-    return [str(network.told(task)["node"]) for task in work.tasks]
+    return [str(network.read_task(task)["node"]) for task in work.tasks]
 
 
 def standings(network: Network, work: Work) -> list[Standing]:

@@ -52,7 +52,7 @@ def signed_transactions(url: str) -> int:
     return int(row[0])
 
 
-@pytest.mark.parametrize("loss", list(CommitLoss), ids=lambda one: one.name.lower())
+@pytest.mark.parametrize("loss", list(CommitLoss), ids=lambda connection: connection.name.lower())
 def test_push_sends_one_transaction_whichever_commit_response_is_lost(
     premises: Premises,
     fresh_chain: Chain,

@@ -12,7 +12,7 @@ from tests.support.office import Office
 from tests.unit.store import later
 
 
-def left(office: Office) -> str:
+def close_office(office: Office) -> str:
     """Close the office, and return the URL of its database."""
     office.close()
     office.store.close()
@@ -24,7 +24,7 @@ def upgraded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Offic
     """Return a function that closes the office, and migrates its database to a later release."""
 
     def upgrade(office: Office) -> str:
-        url = left(office)
+        url = close_office(office)
         later.release(monkeypatch, later.written(tmp_path))
         assert migrate(url).age is SchemaAge.OLDER
         return url

@@ -57,7 +57,7 @@ def test_flooding_signer_is_accepted_immediately_if_it_agrees_and_later_otherwis
     first.index()
     _say(liar, range(MOST))
     first.repeat(plan_push)
-    own_statement = _ours(three.first)
+    own_statement = _get_own_statement(three.first)
     # Time passes by our own clock alone.
     now = three.chain.time
     first.context = replace(first.context, clock=lambda: now + SETTINGS.ttl_seconds // 2)
@@ -72,7 +72,7 @@ def test_flooding_signer_is_accepted_immediately_if_it_agrees_and_later_otherwis
     assert len(_kept(three.first, liar)) == MOST + 2
 
 
-def _ours(reporter: Reporter) -> SignedStatement:
+def _get_own_statement(reporter: Reporter) -> SignedStatement:
     with reporter.office.store.read_transaction() as uow:
         (statement,) = uow.statements.list_for_round(reporter.office.premises.address, 1)
     return statement

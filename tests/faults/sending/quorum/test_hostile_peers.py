@@ -40,9 +40,11 @@ class PeerExchange:
     peer: Signer
     stranger: Signer
     answer: Answer = (404, b"", {})
-    asked: list[str] = field(default_factory=list)
+    requested_paths: list[str] = field(default_factory=list)
 
-    def told(self, statement: ReportStatement, domain: Domain, signer: Signer) -> ReportMessage:
+    def sign_message(
+        self, statement: ReportStatement, domain: Domain, signer: Signer
+    ) -> ReportMessage:
         """Return a genuinely signed statement in the form of `/v1/report/1`."""
         (own_message,) = self.board.get_statements(1)
         assert isinstance(own_message, ReportMessage)
@@ -103,7 +105,7 @@ class PeerExchange:
 
 
 @pytest.fixture
-def asked(
+def peer_exchange(
     premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
 ) -> Iterator[PeerExchange]:
     """Yield a reporter that has signed round 1; our key and another one form the quorum of two."""
@@ -116,7 +118,7 @@ def _open_exchange(premises: Premises, store: Store, folder: Path) -> Iterator[P
 
     def answer(path: str) -> Answer:
         if opened:
-            opened[0].asked.append(path)
+            opened[0].requested_paths.append(path)
         return opened[0].answer if opened else (404, b"", {})
 
     with door(answer) as url:
@@ -137,49 +139,64 @@ def _open_exchange(premises: Premises, store: Store, folder: Path) -> Iterator[P
 
 
 def _sign_good_message(exchange: PeerExchange) -> ReportMessage:
-    return exchange.told(exchange.statement(), exchange.domain, exchange.peer)
+    return exchange.sign_message(exchange.statement(), exchange.domain, exchange.peer)
 
 
 Telling = Callable[[PeerExchange], ReportMessage]
 REPLAYED: dict[str, Telling] = {
-    "of another chain": lambda one: one.told(
-        one.statement(), replace(one.domain, chain_id=1), one.peer
+    "of another chain": lambda exchange: exchange.sign_message(
+        exchange.statement(), replace(exchange.domain, chain_id=1), exchange.peer
     ),
-    "of another contract": lambda one: one.told(
-        one.statement(), replace(one.domain, contract=Address("0x" + 40 * "9")), one.peer
+    "of another contract": lambda exchange: exchange.sign_message(
+        exchange.statement(),
+        replace(exchange.domain, contract=Address("0x" + 40 * "9")),
+        exchange.peer,
     ),
-    "of another round": lambda one: one.told(
-        replace(one.statement(), round=2), one.domain, one.peer
+    "of another round": lambda exchange: exchange.sign_message(
+        replace(exchange.statement(), round=2), exchange.domain, exchange.peer
     ),
-    "of a signer of yesterday": lambda one: one.told(one.statement(), one.domain, one.stranger),
-    "with another's name": lambda one: msgspec.structs.replace(
-        one.told(one.statement(), one.domain, one.stranger), signer=one.peer.address
+    "of a signer of yesterday": lambda exchange: exchange.sign_message(
+        exchange.statement(), exchange.domain, exchange.stranger
     ),
-    "with its digest alone": lambda one: msgspec.structs.replace(
-        one.told(replace(one.statement(), config=HASH), one.domain, one.peer),
-        digest=one.statement().compute_digest(one.domain),
+    "with another's name": lambda exchange: msgspec.structs.replace(
+        exchange.sign_message(exchange.statement(), exchange.domain, exchange.stranger),
+        signer=exchange.peer.address,
+    ),
+    "with its digest alone": lambda exchange: msgspec.structs.replace(
+        exchange.sign_message(
+            replace(exchange.statement(), config=HASH), exchange.domain, exchange.peer
+        ),
+        digest=exchange.statement().compute_digest(exchange.domain),
     ),
 }
 
 
 @pytest.mark.parametrize("what", REPLAYED)
-def test_replayed_signature_is_neither_counted_nor_stored(asked: PeerExchange, what: str):
-    asked.hears(REPLAYED[what](asked))
-    assert asked.turns() == []
-    assert asked.asked
-    assert asked.kept() == []
-    assert asked.office.intents() == []
+def test_replayed_signature_is_neither_counted_nor_stored(peer_exchange: PeerExchange, what: str):
+    peer_exchange.hears(REPLAYED[what](peer_exchange))
+    assert peer_exchange.turns() == []
+    assert peer_exchange.requested_paths
+    assert peer_exchange.kept() == []
+    assert peer_exchange.office.intents() == []
 
-    asked.hears(REPLAYED[what](asked), _sign_good_message(asked))
-    assert asked.turns() == ["push planned"]
-    assert asked.kept() == [asked.peer.address]
+    peer_exchange.hears(REPLAYED[what](peer_exchange), _sign_good_message(peer_exchange))
+    assert peer_exchange.turns() == ["push planned"]
+    assert peer_exchange.kept() == [peer_exchange.peer.address]
 
 
-def test_signature_under_another_configuration_is_stored_but_not_counted(asked: PeerExchange):
-    asked.hears(asked.told(replace(asked.statement(), config=HASH), asked.domain, asked.peer))
-    assert "push planned" not in asked.turns()
-    assert asked.kept() == [asked.peer.address]
-    assert asked.office.intents() == []
+def test_signature_under_another_configuration_is_stored_but_not_counted(
+    peer_exchange: PeerExchange,
+):
+    peer_exchange.hears(
+        peer_exchange.sign_message(
+            replace(peer_exchange.statement(), config=HASH),
+            peer_exchange.domain,
+            peer_exchange.peer,
+        )
+    )
+    assert "push planned" not in peer_exchange.turns()
+    assert peer_exchange.kept() == [peer_exchange.peer.address]
+    assert peer_exchange.office.intents() == []
 
 
 def _list_malformed_responses(exchange: PeerExchange) -> dict[str, Answer]:
@@ -200,37 +217,41 @@ def _list_malformed_responses(exchange: PeerExchange) -> dict[str, Answer]:
     }
 
 
-def test_malformed_response_is_ignored_and_next_response_is_counted(asked: PeerExchange):
-    for answer in _list_malformed_responses(asked).values():
-        asked.answer = answer
-        assert asked.turns() == []
-        assert asked.kept() == []
-    asked.hears(_sign_good_message(asked))
-    assert asked.turns() == ["push planned"]
+def test_malformed_response_is_ignored_and_next_response_is_counted(peer_exchange: PeerExchange):
+    for answer in _list_malformed_responses(peer_exchange).values():
+        peer_exchange.answer = answer
+        assert peer_exchange.turns() == []
+        assert peer_exchange.kept() == []
+    peer_exchange.hears(_sign_good_message(peer_exchange))
+    assert peer_exchange.turns() == ["push planned"]
 
 
-def test_own_statement_returned_by_peer_is_not_counted_as_a_second_signature(asked: PeerExchange):
+def test_own_statement_returned_by_peer_is_not_counted_as_a_second_signature(
+    peer_exchange: PeerExchange,
+):
     # The same one that we hold: a peer that shows us ourselves.
-    (own_message,) = asked.board.get_statements(1)
-    asked.hears(own_message, own_message)
-    assert asked.turns() == []
-    assert asked.kept() == []
-    assert asked.office.intents() == []
+    (own_message,) = peer_exchange.board.get_statements(1)
+    peer_exchange.hears(own_message, own_message)
+    assert peer_exchange.turns() == []
+    assert peer_exchange.kept() == []
+    assert peer_exchange.office.intents() == []
 
 
-def test_board_shows_only_own_statements(asked: PeerExchange):
-    asked.hears(_sign_good_message(asked))
-    assert asked.turns() == ["push planned"]
-    shown = asked.board.get_statements(1)
+def test_board_shows_only_own_statements(peer_exchange: PeerExchange):
+    peer_exchange.hears(_sign_good_message(peer_exchange))
+    assert peer_exchange.turns() == ["push planned"]
+    shown = peer_exchange.board.get_statements(1)
     assert [message.signer for message in shown] == [
-        asked.office.context.sender_account.signer.address
+        peer_exchange.office.context.sender_account.signer.address
     ]
     # And not twice, however often it is shown.
-    statement = asked.statement()
-    with asked.office.store.read_transaction() as uow:
-        (signed,) = uow.statements.list_for_round(asked.domain.contract, 1)
+    statement = peer_exchange.statement()
+    with peer_exchange.office.store.read_transaction() as uow:
+        (signed,) = uow.statements.list_for_round(peer_exchange.domain.contract, 1)
     publish_statement(
-        asked.office.quorum,
-        replace(build_report_record(asked.office.quorum, statement), signature=signed.signature),
+        peer_exchange.office.quorum,
+        replace(
+            build_report_record(peer_exchange.office.quorum, statement), signature=signed.signature
+        ),
     )
-    assert len(asked.board.get_statements(1)) == 1
+    assert len(peer_exchange.board.get_statements(1)) == 1

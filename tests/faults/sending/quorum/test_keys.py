@@ -137,12 +137,12 @@ def test_case_f70_unavailable_signer_leaves_state_unchanged(guarded: Guarded):
 OTHER = "0x" + "77" * 32
 WRONG_TRANSACTIONS = {
     "another key": Wrong(key=OTHER),
-    "another nonce": Wrong(fields=lambda asked: {**asked, "nonce": "0x63"}),
-    "another contract": Wrong(fields=lambda asked: {**asked, "to": "0x" + 40 * "8"}),
-    "ether along": Wrong(fields=lambda asked: {**asked, "value": "0x1"}),
-    "another call": Wrong(fields=lambda asked: {**asked, "data": asked["data"] + "00"}),
-    "a higher fee": Wrong(fields=lambda asked: {**asked, "maxFeePerGas": hex(10**15)}),
-    "another chain": Wrong(fields=lambda asked: {**asked, "chainId": "0x1"}),
+    "another nonce": Wrong(fields=lambda request: {**request, "nonce": "0x63"}),
+    "another contract": Wrong(fields=lambda request: {**request, "to": "0x" + 40 * "8"}),
+    "ether along": Wrong(fields=lambda request: {**request, "value": "0x1"}),
+    "another call": Wrong(fields=lambda request: {**request, "data": request["data"] + "00"}),
+    "a higher fee": Wrong(fields=lambda request: {**request, "maxFeePerGas": hex(10**15)}),
+    "another chain": Wrong(fields=lambda request: {**request, "chainId": "0x1"}),
     "garbage": Wrong(result=lambda _: "0x02c0"),
 }
 
@@ -188,7 +188,7 @@ def test_case_f70_signer_that_signed_wrong_transaction_is_retried_only_after_ope
 WRONG_STATEMENTS = {
     "another key": Wrong(key=OTHER),
     "another round": Wrong(
-        fields=lambda whole: {**whole, "message": {**whole["message"], "round": 99}}
+        fields=lambda signature: {**signature, "message": {**signature["message"], "round": 99}}
     ),
     "the high s": Wrong(result=high_s),
 }

@@ -55,7 +55,7 @@ def at_once(office: Office, size: int) -> Ping:
     return kind
 
 
-def wanted(office: Office, exclusive_key: str | None = None) -> list[str]:
+def plan_pings(office: Office, exclusive_key: str | None = None) -> list[str]:
     account = office.context.account
     names = [f"ping={number}" for number in range(COUNT)]
     with office.context.write_transaction() as uow:
@@ -78,7 +78,7 @@ def test_registered_call_kind_is_sent_confirmed_and_closed_in_any_batch_size(
     sqlite_office: Office, size: int
 ):
     office = sqlite_office
-    kind, names = at_once(office, size), wanted(office)
+    kind, names = at_once(office, size), plan_pings(office)
     office.index()
     steps = office.repeat(next_step)
     # Each batch is made ready, gets its nonces, is signed and sent.
@@ -101,7 +101,7 @@ def test_registered_call_kind_is_sent_confirmed_and_closed_in_any_batch_size(
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_call_dropped_by_its_kind_leaves_no_nonce_gap(sqlite_office: Office, size: int):
     office = sqlite_office
-    kind, names = at_once(office, size), wanted(office)
+    kind, names = at_once(office, size), plan_pings(office)
     office.index()
     while office.states("ping").count("assigned") == 0:
         assert next_step(office.context, office.source.fetch_heads()) is not None
@@ -122,7 +122,7 @@ def test_calls_of_one_exclusive_key_are_sent_one_after_another(sqlite_office: Of
     """An operator who releases a held call makes it planned next to its successor."""
     office = sqlite_office
     at_once(office, size)
-    wanted(office, exclusive_key="ping")
+    plan_pings(office, exclusive_key="ping")
     for _ in range(COUNT):
         office.index()
         office.repeat(next_step)
@@ -136,7 +136,7 @@ def test_calls_of_one_exclusive_key_are_sent_one_after_another(sqlite_office: Of
 def test_second_call_of_exclusive_key_waits_with_reason(sqlite_office: Office, size: int):
     office = sqlite_office
     at_once(office, size)
-    wanted(office, exclusive_key="ping")
+    plan_pings(office, exclusive_key="ping")
     office.index()
     while office.states("ping").count("ready") == 0:
         assert next_step(office.context, office.source.fetch_heads()) is not None
@@ -150,7 +150,7 @@ def test_second_call_of_exclusive_key_waits_with_reason(sqlite_office: Office, s
 
 def test_unregistered_call_kind_is_not_sent(sqlite_office: Office):
     office = sqlite_office
-    wanted(office)
+    plan_pings(office)
     office.index()
     with pytest.raises(FatalError, match="call kind ping is not registered"):
         office.repeat(next_step)

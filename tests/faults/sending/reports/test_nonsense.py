@@ -11,7 +11,7 @@ HUGE = hex(1 << 80)
 
 
 @pytest.mark.parametrize(
-    ("field", "told"),
+    ("field", "figures"),
     [
         ("gasUsed", HUGE),
         ("gasUsed", "-0x1"),
@@ -22,11 +22,11 @@ HUGE = hex(1 << 80)
     ],
 )
 def test_receipt_with_impossible_figures_is_ignored(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy], field: str, told: str
+    proxied_office: Office, proxies: tuple[Proxy, Proxy], field: str, figures: str
 ):
     def forged(_: Question, answer: Answer) -> Answer:
         receipt = answer.get("result")
-        return answer if receipt is None else {**answer, "result": {**receipt, field: told}}
+        return answer if receipt is None else {**answer, "result": {**receipt, field: figures}}
 
     office = proxied_office
     proxies[0].rule("eth_getTransactionReceipt", Fault(answer=forged))

@@ -92,7 +92,7 @@ def test_urgent_report_behind_push_triggers_earlier_fee_bump(
 
 
 @pytest.mark.parametrize(
-    ("words", "told", "wanted"),
+    ("words", "error_message", "required_fee"),
     [
         ("replacement transaction underpriced", "underpriced_replacement", 0),
         ("FeeTooLowToCompete", "underpriced_replacement", 0),
@@ -104,7 +104,11 @@ def test_urgent_report_behind_push_triggers_earlier_fee_bump(
     ],
 )
 def test_case_f09_refused_replacement_is_followed_by_bump_at_fee_required_by_pool(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy], words: str, told: str, wanted: int
+    proxied_office: Office,
+    proxies: tuple[Proxy, Proxy],
+    words: str,
+    error_message: str,
+    required_fee: int,
 ):
     office = proxied_office
     send_unmined_push(office)
@@ -116,14 +120,14 @@ def test_case_f09_refused_replacement_is_followed_by_bump_at_fee_required_by_poo
     mine_expensive_blocks(office, 5 * GWEI, 3)
     office.tick()
     refused = list_attempts(office)[1]
-    assert refused.last_error_class == told
-    assert wanted == 0 or list_attempt_fees(office)[1][1] < wanted
+    assert refused.last_error_class == error_message
+    assert required_fee == 0 or list_attempt_fees(office)[1][1] < required_fee
 
     # Taking it for sent would mean three more blocks of waiting.
     mine_expensive_blocks(office, 5 * GWEI)
     office.tick()
     assert is_accepted_replacement(list_attempt_fees(office)[1], list_attempt_fees(office)[2])
-    assert list_attempt_fees(office)[2][1] >= wanted
+    assert list_attempt_fees(office)[2][1] >= required_fee
 
     # None of the fee bumps is in a pool: the first is what lands. Anvil forgets what is too cheap.
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))

@@ -220,9 +220,9 @@ def test_foreign_transaction_is_detected_without_historical_state(
     assert foreign_hash in (get_only_intent(office).error_text or "")
 
 
-@pytest.mark.parametrize("told", ["of another", "of no key", "without it"])
+@pytest.mark.parametrize("reported", ["of another", "of no key", "without it"])
 def test_transaction_not_shown_by_second_endpoint_does_not_pause_sender(
-    proxied_office: Office, proxies: Proxies, told: str
+    proxied_office: Office, proxies: Proxies, reported: str
 ):
     office = proxied_office
     foreign_hash = stolen(office)
@@ -231,7 +231,7 @@ def test_transaction_not_shown_by_second_endpoint_does_not_pause_sender(
         "of no key": lambda transaction: transaction.update(r="0x1", s="0x1"),
         "without it": lambda transaction: transaction.update({"from": "0x" + "11" * 20}),
     }
-    proxies[1].rule(BLOCK, _changed(foreign_hash, forged[told]))
+    proxies[1].rule(BLOCK, _changed(foreign_hash, forged[reported]))
     for _ in range(3):
         office.mine()
         office.tick()

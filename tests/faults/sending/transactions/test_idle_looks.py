@@ -19,7 +19,7 @@ __all__ = ["chain", "dear", "fresh_chain", "fresh_stage", "office", "premises"]
 
 RECEIPT = "eth_getTransactionReceipt"
 AT_ONCE = 4
-DOWN = Fault(forwards=False, wire=lambda _told: Reply(None))
+DOWN = Fault(forwards=False, wire=lambda _request: Reply(None))
 
 
 def started(office: DispatchOffice, many: int) -> None:

@@ -220,7 +220,7 @@ def test_nodes_expelled_by_the_previous_oracle_stay_expelled_in_its_replacement(
 
 
 @pytest.mark.parametrize(
-    ("told", "fault"),
+    ("message", "fault"),
     [
         ([], "VssTaskAdapter: these contract addresses are missing: QOS"),
         (["--contract", "QOS"], "must be NAME=0x…"),
@@ -234,9 +234,9 @@ def test_nodes_expelled_by_the_previous_oracle_stay_expelled_in_its_replacement(
     ],
 )
 def test_invalid_adapter_is_rejected_in_one_line(
-    unwatched: Unwatched, capsys: pytest.CaptureFixture[str], told: list[str], fault: str
+    unwatched: Unwatched, capsys: pytest.CaptureFixture[str], message: list[str], fault: str
 ):
-    assert run(deploy(unwatched, *told, config=unwatched.config())) == 2
+    assert run(deploy(unwatched, *message, config=unwatched.config())) == 2
     stderr = capsys.readouterr().err
     assert fault in stderr
     assert stderr.count("\n") == 1
@@ -250,11 +250,11 @@ def test_fake_timelock_and_pending_admin_are_reported(
     timelock, oracle = landed["timelock"]["address"], landed["address"]
     check = ["contract", "check", "--json", "--config", unwatched.config(oracle)]
 
-    def found() -> set[str]:
+    def list_findings() -> set[str]:
         assert run(check) == 2
         return {finding["subject"] for finding in json.loads(capsys.readouterr().out)}
 
-    before = found()
+    before = list_findings()
     assert not before & {"code of the timelock", "pending admin"}
     chain = unwatched.network.chain
     chain.make_request("anvil_setBalance", timelock, hex(10 * ETHER))
@@ -264,12 +264,12 @@ def test_fake_timelock_and_pending_admin_are_reported(
     tx_hash = chain.make_request("eth_sendTransaction", sent)
     until(partial(chain.make_request, "eth_getTransactionReceipt", tx_hash), "the receipt")
     assert chain.make_request("eth_getTransactionReceipt", tx_hash)["status"] == "0x1"
-    assert found() == before | {"pending admin"}
+    assert list_findings() == before | {"pending admin"}
 
     # It returns the same delay, and who knows what else it does.
     code = chain.make_request("eth_getCode", timelock, "latest")
     chain.make_request("anvil_setCode", timelock, code + "00")
-    assert found() == before | {"pending admin", "code of the timelock"}
+    assert list_findings() == before | {"pending admin", "code of the timelock"}
 
 
 def test_additional_timelock_proposers_are_reported(
@@ -280,7 +280,7 @@ def test_additional_timelock_proposers_are_reported(
     timelock, stranger = landed["timelock"]["address"], "0x" + "5" * 40
     check = ["contract", "check", "--json", "--config", unwatched.config(landed["address"])]
 
-    def found(*options: str) -> dict[str, str]:
+    def list_findings(*options: str) -> dict[str, str]:
         assert run([*check, *options]) == 2
         named = {
             finding["subject"]: finding["actual"]
@@ -293,15 +293,15 @@ def test_additional_timelock_proposers_are_reported(
         unwatched.network.chain.make_request("evm_increaseTime", DEFAULT_DELAY)
         unwatched.send(timelock, call.encode_execute_call())
 
-    assert set(found()) == {"canceller of the timelock"}
+    assert set(list_findings()) == {"canceller of the timelock"}
     run_through_timelock(build_canceller_grant(timelock, landed["address"]))
-    assert found() == {}
+    assert list_findings() == {}
     grant = encode_call(TIMELOCK, "grantRole", ROLE_ID_BY_NAME["proposer"], stranger)
     run_through_timelock(TimelockedCall(timelock, grant))
     both = sorted([unwatched.owner, stranger])
-    assert found() == {"proposers of the timelock": ", ".join(both)}
-    assert found("--proposers", unwatched.owner) == {"proposer of the timelock": stranger}
-    assert found("--proposers", ",".join(both)) == {}
+    assert list_findings() == {"proposers of the timelock": ", ".join(both)}
+    assert list_findings("--proposers", unwatched.owner) == {"proposer of the timelock": stranger}
+    assert list_findings("--proposers", ",".join(both)) == {}
 
 
 def test_deployment_without_a_required_contract_address_sends_nothing(

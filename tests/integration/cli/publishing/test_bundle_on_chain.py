@@ -191,35 +191,35 @@ OMISSIONS: dict[str, tuple[str, str, Callable[[ReaderEvidence], ReaderEvidence]]
     "contract-not-entered": (
         "Oracle contract",
         "consistent",
-        lambda given: replace(given, anchor={**given.anchor, "contract": None}),
+        lambda document: replace(document, anchor={**document.anchor, "contract": None}),
     ),
     "chain-not-entered": (
         "Oracle contract",
         "consistent",
-        lambda given: replace(given, anchor={**given.anchor, "chain_id": None}),
+        lambda document: replace(document, anchor={**document.anchor, "chain_id": None}),
     ),
     "network-contracts-not-entered": (
         "Network contracts",
         "partial",
-        lambda given: replace(given, anchor={**given.anchor, "network_contracts": []}),
+        lambda document: replace(document, anchor={**document.anchor, "network_contracts": []}),
     ),
     "configuration-left-out": (
         "Rules",
         "partial",
-        lambda given: forge(given, change_round(configuration=None)),
+        lambda document: forge(document, change_round(configuration=None)),
     ),
     "time-left-out": (
         "All events",
         "partial",
-        lambda given: forge(given, change_round(as_of_time=None)),
+        lambda document: forge(document, change_round(as_of_time=None)),
     ),
     "event-of-no-log": (
         "Contents",
         "partial",
-        lambda given: replace(forge(given, detach_creation), events=None),
+        lambda document: replace(forge(document, detach_creation), events=None),
     ),
-    "another-profile": ("Profile", "wrong", lambda given: forge(given, change_profile)),
-    "no-events-in-file": ("All events", "partial", lambda given: replace(given, events=[])),
+    "another-profile": ("Profile", "wrong", lambda document: forge(document, change_profile)),
+    "no-events-in-file": ("All events", "partial", lambda document: replace(document, events=[])),
 }
 
 

@@ -219,7 +219,7 @@ def test_deployment_without_confirmation_or_with_dry_run_sends_nothing(
 
 
 @pytest.mark.parametrize(
-    ("told", "fault"),
+    ("expected_error", "fault"),
     [
         (["--admin", "0x12"], "not an address; expected 0x and 40 hex digits"),
         (["--admin", ADMIN, "--limit", "kick_below"], "must be NAME=NUMBER"),
@@ -239,8 +239,8 @@ def test_deployment_without_confirmation_or_with_dry_run_sends_nothing(
         ),
     ],
 )
-def test_invalid_deployment_is_rejected_in_one_line(config, capsys, told, fault):
-    assert run(["contract", "deploy", "--dev", "--config", str(config), *told]) == 2
+def test_invalid_deployment_is_rejected_in_one_line(config, capsys, expected_error, fault):
+    assert run(["contract", "deploy", "--dev", "--config", str(config), *expected_error]) == 2
     stderr = capsys.readouterr().err
     assert fault in stderr
     assert stderr.count("\n") == 1

@@ -13,7 +13,7 @@ from tests.support.faulty_endpoint import run_faulty_endpoint
 from tests.support.signing.remote_signer import RemoteHost, Wrong, served
 
 
-def told(capsys, code, *arguments):
+def run_command(capsys, code, *arguments):
     capsys.readouterr()
     assert run([*map(str, arguments)]) == code
     return capsys.readouterr()
@@ -22,7 +22,7 @@ def told(capsys, code, *arguments):
 @pytest.mark.slow
 def test_new_key_is_owner_only_and_never_overwritten(capsys, tmp_path):
     files = tmp_path / "new" / "signer.json", tmp_path / "new" / "signer.password"
-    out, advice = told(capsys, 0, "keys", "create", *files)
+    out, advice = run_command(capsys, 0, "keys", "create", *files)
     key = unlock_keystore(*files)
 
     assert KeySigner(key).address == out.strip()
@@ -30,13 +30,13 @@ def test_new_key_is_owner_only_and_never_overwritten(capsys, tmp_path):
     assert "back up both files now" in advice
     assert key.hex() not in out + advice
     before = [path.read_bytes() for path in files]
-    assert "already exists" in told(capsys, 2, "keys", "create", *files).err
+    assert "already exists" in run_command(capsys, 2, "keys", "create", *files).err
     assert [path.read_bytes() for path in files] == before
 
 
 def test_dry_run_of_keys_create_writes_nothing(capsys, tmp_path):
     files = tmp_path / "signer.json", tmp_path / "signer.password"
-    answer = told(capsys, 0, "keys", "create", *files, "--dry-run", "--json").out
+    answer = run_command(capsys, 0, "keys", "create", *files, "--dry-run", "--json").out
     assert json.loads(answer)["address"] is None
     assert not list(tmp_path.iterdir())
 
@@ -44,7 +44,7 @@ def test_dry_run_of_keys_create_writes_nothing(capsys, tmp_path):
 def test_keystore_and_password_in_same_file_are_rejected(capsys, tmp_path):
     assert (
         "use two different paths"
-        in told(capsys, 2, "keys", "create", tmp_path / "k", tmp_path / "k").err
+        in run_command(capsys, 2, "keys", "create", tmp_path / "k", tmp_path / "k").err
     )
 
 
@@ -52,7 +52,7 @@ def test_keys_show_lists_configured_keys_with_their_location(capsys, settings, t
     settings["keys"]["dispatcher_env"] = "THERE_IS_NO_SUCH_VARIABLE"
     path = write_config(settings, tmp_path / "config.toml")
 
-    captured = told(capsys, 2, "keys", "show", "--config", path, "--json")
+    captured = run_command(capsys, 2, "keys", "show", "--config", path, "--json")
 
     rows = json.loads(captured.out)
     assert [row["role"] for row in rows] == ["signer", "transmitter", "dispatcher"]
@@ -60,7 +60,7 @@ def test_keys_show_lists_configured_keys_with_their_location(capsys, settings, t
     assert rows[0]["address"].startswith("0x")
     assert "variable THERE_IS_NO_SUCH_VARIABLE is not set" in rows[2]["fault"]
     assert "cannot be used: dispatcher" in captured.err
-    text = told(capsys, 2, "keys", "show", "--config", path).out
+    text = run_command(capsys, 2, "keys", "show", "--config", path).out
     assert any(
         line.startswith("dispatcher: ") and "THERE_IS_NO_SUCH_VARIABLE" in line
         for line in text.splitlines()
@@ -68,7 +68,7 @@ def test_keys_show_lists_configured_keys_with_their_location(capsys, settings, t
 
 
 def checks(capsys, code, path, *options):
-    captured = told(capsys, code, "selftest", "--config", path, "--json", *options)
+    captured = run_command(capsys, code, "selftest", "--config", path, "--json", *options)
     return {row["check"]: row for row in json.loads(captured.out)}
 
 
@@ -95,7 +95,7 @@ def test_same_key_for_two_roles_is_reported(capsys, settings, tmp_path):
     for part in ("keystore", "password_file"):
         keys[f"transmitter_{part}"] = keys[f"signer_{part}"]
     path = write_config(settings, tmp_path / "config.toml")
-    captured = told(capsys, 2, "keys", "show", "--config", path)
+    captured = run_command(capsys, 2, "keys", "show", "--config", path)
     assert "signer and transmitter have the same key (0x" in captured.err
     check_results = checks(capsys, 1, path, "--offline")
     assert not check_results["keys apart"]["passed"]
@@ -111,7 +111,7 @@ def test_address_of_remote_signer_is_reported_as_taken_from_the_configuration(
     path = write_config(settings, tmp_path / "config.toml")
     assert (
         "signer: address taken from the configuration"
-        in told(capsys, 0, "keys", "show", "--config", path).out
+        in run_command(capsys, 0, "keys", "show", "--config", path).out
     )
 
 
@@ -121,7 +121,7 @@ def test_selftest_reports_every_fault(capsys, network, settings, tmp_path):
     # An empty database, an endpoint of nowhere, and a guard that signs with another key.
     settings["chain"]["endpoints"] = [network.url, "http://127.0.0.1:1/a-key-in-the-path"]
     address = json.loads(
-        told(
+        run_command(
             capsys,
             0,
             "keys",
@@ -159,12 +159,12 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("said", FAULTS)
-def test_invalid_key_settings_are_reported_without_showing_key(capsys, sound, tmp_path, said):
-    sound["keys"] = FAULTS[said]
+@pytest.mark.parametrize("message", FAULTS)
+def test_invalid_key_settings_are_reported_without_showing_key(capsys, sound, tmp_path, message):
+    sound["keys"] = FAULTS[message]
     path = write_config(sound, tmp_path / "config.toml")
-    error = told(capsys, 2, "status", "--config", path).err
-    assert said in error
+    error = run_command(capsys, 2, "status", "--config", path).err
+    assert message in error
     assert ("ab" * 32) not in error.lower()
 
 

@@ -83,10 +83,13 @@ def test_call_is_held_and_released_with_actor_in_journal(act: Act, url: str, cap
     assert state(url, 1) is IntentState.HELD
     capsys.readouterr()
     assert act("show", 1, "--json") == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert (shown["reason"], shown["waits_for"]) == ("not tonight", "an operator")
-    assert "`outbox release 1`" in shown["what_to_do"]
-    assert shown["journal"][-1]["actor"] == getpass.getuser()
+    read_printed_json = json.loads(capsys.readouterr().out)
+    assert (read_printed_json["reason"], read_printed_json["waits_for"]) == (
+        "not tonight",
+        "an operator",
+    )
+    assert "`outbox release 1`" in read_printed_json["what_to_do"]
+    assert read_printed_json["journal"][-1]["actor"] == getpass.getuser()
 
     assert act("release", 1, "--json") == 0
     assert json.loads(capsys.readouterr().out)["did"] == "released"
@@ -188,7 +191,7 @@ def test_list_and_show_report_sent_call_completely(act: Act, capsys):
 @pytest.mark.parametrize("pasted", ["0x" + 64 * "1", "0x1", "0x11111…", "0x" + 64 * "1" + "..."])
 def test_call_is_selected_by_transaction_hash(act: Act, capsys, pasted: str):
     assert act("show", pasted, "--json") == 0
-    assert shown(capsys)["id"] == 2
+    assert read_printed_json(capsys)["id"] == 2
     assert act("cancel", pasted) == 2
     assert "cancel intent 2 irreversibly" in capsys.readouterr().err
     # Bumped is what waits for a block, and 0x2… waits for none.
@@ -208,7 +211,7 @@ def test_ambiguous_transaction_hash_prefix_is_rejected(act: Act, url: str, capsy
     stderr = capsys.readouterr().err
     assert f"0x1: ambiguous transaction prefix; matches: {twin}, 0x1111" in stderr
     assert act("show", "0x11", "--json") == 0
-    assert shown(capsys)["id"] == 2
+    assert read_printed_json(capsys)["id"] == 2
 
 
 def test_replaced_call_and_paused_sender_are_reported_separately(act: Act, url: str, capsys):
@@ -219,7 +222,7 @@ def test_replaced_call_and_paused_sender_are_reported_separately(act: Act, url: 
         outbox.slots.replace_call(slot, named(uow, 1), 60, NOW)
         outbox.accounts.pause(ME, PauseKind.FUNDS, "0 wei", NOW)
     assert act("show", 2, "--json") == 0
-    assert "or intent 1, which uses its nonce" in shown(capsys)["waits_for"]
+    assert "or intent 1, which uses its nonce" in read_printed_json(capsys)["waits_for"]
     for arguments in (("bump", 2), ("cancel", 2, "--dry-run"), ("cancel", 2, "--yes")):
         assert act(*arguments) == 2
         stderr = capsys.readouterr().err
@@ -231,7 +234,7 @@ def test_replaced_call_and_paused_sender_are_reported_separately(act: Act, url: 
         uow.outbox.slots.store_attempt(slot, call, AttemptReason.REPLACEMENT, NOW)
         uow.outbox.slots.record_send(slot, uow.outbox.slots.list_attempts(slot)[-1], 61, None, NOW)
     assert act("show", 1, "--json") == 0
-    heir = shown(capsys)
+    heir = read_printed_json(capsys)
     assert "its sender, which is paused (funds): 0 wei" in heir["waits_for"]
     assert "not bumped: send ether to" in heir["what_to_do"]
 
@@ -247,10 +250,13 @@ def test_call_that_landed_without_effect_cannot_be_released(act: Act, url: str, 
         details: dict[str, str | int | None] = {"error_class": "missing_effect"}
         uow.outbox.intents.change_state(named(uow, 2), IntentState.HELD, NOW, details)
     assert act("show", 2, "--json") == 0
-    assert "find out why, then `outbox cancel 2 --yes` closes it" in shown(capsys)["what_to_do"]
+    assert (
+        "find out why, then `outbox cancel 2 --yes` closes it"
+        in read_printed_json(capsys)["what_to_do"]
+    )
     assert act("release", 2) == 2
 
 
-def shown(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+def read_printed_json(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     answer: dict[str, Any] = json.loads(capsys.readouterr().out)
     return answer

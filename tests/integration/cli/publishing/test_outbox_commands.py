@@ -97,7 +97,7 @@ def test_explanation_of_round_references_its_transaction(busy: LocalNetwork, pub
     command, explanation = next(
         (candidate, candidate_explanation)
         for candidate in commands
-        if (candidate_explanation := _told(candidate, capsys))["sent"] is not None
+        if (candidate_explanation := _run_json(candidate, capsys))["sent"] is not None
     )
 
     sent = explanation["sent"]
@@ -112,7 +112,7 @@ def test_explanation_of_round_references_its_transaction(busy: LocalNetwork, pub
     assert sent["transaction"] in text
 
 
-def _told(command, capsys):
+def _run_json(command, capsys):
     assert run([*command, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 

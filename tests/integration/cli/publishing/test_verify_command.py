@@ -34,7 +34,7 @@ class Played:
     forecast: dict[str, str]
 
 
-def told(capsys, config, key, code):
+def run_verify(capsys, config, key, code):
     assert run(["select", "--verify", key, "--config", str(config), "--json"]) == code
     return json.loads(capsys.readouterr().out)
 
@@ -115,14 +115,14 @@ def drawn_node(config: Path, key: str) -> str:
 
 
 def test_verify_passes_for_a_task_started_by_its_drawn_node(played, capsys):
-    check = told(capsys, played.config, played.keys[DRAWN], 0)
+    check = run_verify(capsys, played.config, played.keys[DRAWN], 0)
 
     assert check["verdict"] == "agrees"
     assert check["started_by"] == played.forecast[DRAWN] == check["draws"][-1]["node"]
 
 
 def test_draw_is_reproducible_by_hand_from_output(played, capsys):
-    check = told(capsys, played.config, played.keys[DRAWN], 0)
+    check = run_verify(capsys, played.config, played.keys[DRAWN], 0)
     draw = check["draws"][-1]
 
     told_hash, key = in_bytes(draw["seed_hash"]), in_bytes(check["task"])
@@ -139,14 +139,14 @@ def test_draw_is_reproducible_by_hand_from_output(played, capsys):
 
 
 def test_verify_reports_a_task_started_by_another_node(played, capsys):
-    check = told(capsys, played.config, played.keys[DEFIED], 1)
+    check = run_verify(capsys, played.config, played.keys[DEFIED], 1)
 
     assert check["verdict"] == "differs"
     assert check["draws"][-1]["node"] == played.forecast[DEFIED] != check["started_by"]
 
 
 def test_waiting_task_shows_drawn_node(played, capsys):
-    check = told(capsys, played.config, played.keys[WAITING], 2)
+    check = run_verify(capsys, played.config, played.keys[WAITING], 2)
 
     assert check["verdict"] == "waiting"
     assert check["started_by"] is None
@@ -186,7 +186,7 @@ def test_policy_with_memory_uses_stored_events(played, capsys, tmp_path):
 
 
 def test_all_tasks_are_verified_in_one_pass(played, capsys):
-    check = told(capsys, played.config, "all", 1)
+    check = run_verify(capsys, played.config, "all", 1)
 
     assert (check["verdict"], check["started"], check["agree"]) == ("differs", 2, 1)
     (differing,) = check["differ"]

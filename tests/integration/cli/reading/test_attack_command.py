@@ -73,7 +73,7 @@ def test_html_page_is_one_file_without_external_resources(capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((), "no system to attack is given; choose one with --rules"),
         (("--rules", "article"), "does not score groups"),
@@ -82,8 +82,8 @@ def test_html_page_is_one_file_without_external_resources(capsys, tmp_path):
         (("--rules", "crynux", "--nodes", "2"), "--nodes: must be 3 to"),
     ],
 )
-def test_invalid_arguments_are_rejected_in_one_line(capsys, arguments, said):
-    assert said in refused(capsys, "attack", *arguments)
+def test_invalid_arguments_are_rejected_in_one_line(capsys, arguments, message):
+    assert message in refused(capsys, "attack", *arguments)
 
 
 def test_closed_loop_compares_systems_without_history(capsys):
@@ -108,7 +108,7 @@ def test_search_reports_trials_and_best_parameters(capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--search", "tau_seconds=900"), "--search requires --closed-loop"),
         (("--closed-loop", "--search", "tau=900"), "tau: no such rule"),
@@ -124,5 +124,5 @@ def test_search_reports_trials_and_best_parameters(capsys):
         ),
     ],
 )
-def test_invalid_closed_loop_arguments_are_rejected_in_one_line(capsys, arguments, said):
-    assert said in refused(capsys, "backtest", "--rules", "crynux", *SMALL, *arguments)
+def test_invalid_closed_loop_arguments_are_rejected_in_one_line(capsys, arguments, message):
+    assert message in refused(capsys, "backtest", "--rules", "crynux", *SMALL, *arguments)

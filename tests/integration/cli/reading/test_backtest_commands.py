@@ -270,7 +270,7 @@ def test_block_range_limits_counted_events(capsys, file):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected_error"),
     [
         ([], "no system to compare is given"),
         (["--rules", "fair"], "unknown rule set 'fair'"),
@@ -290,8 +290,8 @@ def test_block_range_limits_counted_events(capsys, file):
         (["--rules", "crynux", "--draws", "-1"], "--draws"),
     ],
 )
-def test_invalid_input_is_reported_in_one_line(capsys, file, arguments, said):
-    assert said in refused(capsys, "--events", file, *arguments)
+def test_invalid_input_is_reported_in_one_line(capsys, file, arguments, expected_error):
+    assert expected_error in refused(capsys, "--events", file, *arguments)
 
 
 def test_empty_or_missing_file_is_rejected(capsys, tmp_path):

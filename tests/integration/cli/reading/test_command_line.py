@@ -197,12 +197,12 @@ def test_full_disk_on_output_prints_one_line(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("asked", ["--version", "rules list --json"])
-def test_closed_output_pipe_prints_nothing(asked):
+@pytest.mark.parametrize("arguments", ["--version", "rules list --json"])
+def test_closed_output_pipe_prints_nothing(arguments):
     """As `head` does that has its line: the pipe is there, and nobody reads from it."""
     read, written = os.pipe()
     os.close(read)
-    command = [sys.executable, "-m", "oracle", *asked.split()]
+    command = [sys.executable, "-m", "oracle", *arguments.split()]
     ended = subprocess.run(command, stdout=written, stderr=subprocess.PIPE, check=False)
     os.close(written)
     assert (ended.returncode, ended.stderr) == (main.BROKEN_PIPE_EXIT_CODE, b"")

@@ -42,23 +42,23 @@ def halted(sound, tmp_path: Path, sqlite_url: str) -> Path:
     return write_config(sound, tmp_path / "config.toml")
 
 
-def told(capsys, *arguments: object):
+def run_json(capsys, *arguments: object):
     assert run([*map(str, arguments), "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
 def test_halt_list_shows_block_and_both_hashes(halted: Path, capsys):
-    (halt,) = told(capsys, "halt", "list", "--config", halted)
+    (halt,) = run_json(capsys, "halt", "list", "--config", halted)
 
     assert halt["active"]
     assert (halt["block"], halt["our_hash"], halt["their_hash"]) == (22, OURS, THEIRS)
 
 
 def test_clearing_a_halt_stores_the_operator_and_the_reason(halted: Path, capsys):
-    answer = told(capsys, "halt", "clear", "--reason", "ticket 12", "--config", halted)
+    answer = run_json(capsys, "halt", "clear", "--reason", "ticket 12", "--config", halted)
 
     assert answer == {"halt": FINALITY_VIOLATION, "cleared": True, "reason": "ticket 12"}
-    (halt,) = told(capsys, "halt", "list", "--config", halted)
+    (halt,) = run_json(capsys, "halt", "list", "--config", halted)
     assert not halt["active"]
     assert halt["cleared_reason"] == "ticket 12"
     assert "operator" in halt["cleared_by"]
@@ -71,7 +71,7 @@ def test_halt_is_not_cleared_without_reason(halted: Path, capsys, reason: str):
     line = run_refused_command(capsys, "halt", "clear", "--reason", reason, "--config", halted)
 
     assert "--reason: must not be empty" in line
-    (halt,) = told(capsys, "halt", "list", "--config", halted)
+    (halt,) = run_json(capsys, "halt", "list", "--config", halted)
     assert halt["active"]
 
 
@@ -81,7 +81,7 @@ def test_dry_run_clears_no_halt(halted: Path, capsys):
     assert run(arguments) == 0
 
     assert "would be cleared" in capsys.readouterr().out
-    (halt,) = told(capsys, "halt", "list", "--config", halted)
+    (halt,) = run_json(capsys, "halt", "list", "--config", halted)
     assert halt["active"]
 
 

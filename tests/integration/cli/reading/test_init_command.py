@@ -19,7 +19,7 @@ pytestmark = pytest.mark.evm
 Capture = pytest.CaptureFixture[str]
 
 
-def told(network: LocalNetwork, folder: Path) -> list[str]:
+def init_arguments(network: LocalNetwork, folder: Path) -> list[str]:
     """Return every flag that it needs."""
     contract = f"TaskNetwork={network.stage.network}"
     return [
@@ -41,7 +41,7 @@ def first_block_with_code(network: LocalNetwork) -> int:
 def test_written_configuration_indexes_entire_network(
     network: LocalNetwork, tmp_path: Path, capsys: Capture
 ):
-    assert run(told(network, tmp_path)) == 0
+    assert run(init_arguments(network, tmp_path)) == 0
     written = capsys.readouterr()
     assert "fit" in written.err
     assert "Next:" in written.out
@@ -54,7 +54,7 @@ def test_written_configuration_indexes_entire_network(
 
 
 def test_start_block_and_finality_are_detected(network: LocalNetwork, tmp_path: Path):
-    assert run(told(network, tmp_path)) == 0
+    assert run(init_arguments(network, tmp_path)) == 0
     path = tmp_path / "config.toml"
     chain = tomllib.loads(path.read_text("utf-8"))["chain"]
     assert (chain["id"], chain["endpoints"]) == (31337, [network.url])
@@ -97,7 +97,7 @@ def test_endpoint_without_historical_state_leaves_start_block_to_operator(
         without_states_below(door, network.head() - 5)
         pruned = [
             door.url if argument == network.url else argument
-            for argument in told(network, tmp_path)
+            for argument in init_arguments(network, tmp_path)
         ]
         assert run([*pruned, "--dry-run"]) == 0
     written = capsys.readouterr().out
@@ -112,7 +112,7 @@ def test_single_endpoint_with_historical_state_is_sufficient(
 ):
     with proxy(network.url) as door:
         without_states_below(door, network.head() - 5)
-        flags = told(network, tmp_path)
+        flags = init_arguments(network, tmp_path)
         place = flags.index("--endpoint")
         flags[place:place] = ["--endpoint", door.url]
         assert run([*flags, "--dry-run"]) == 0
@@ -124,7 +124,7 @@ def test_existing_configuration_is_not_overwritten(
     network: LocalNetwork, tmp_path: Path, capsys: Capture
 ):
     (tmp_path / "config.toml").write_text("mine", "utf-8")
-    assert "already exists" in run_refused_command(capsys, *told(network, tmp_path))
+    assert "already exists" in run_refused_command(capsys, *init_arguments(network, tmp_path))
     assert (tmp_path / "config.toml").read_text("utf-8") == "mine"
 
 
@@ -142,7 +142,7 @@ def test_existing_configuration_is_not_overwritten(
 def test_invalid_options_are_rejected_before_writing(
     network: LocalNetwork, tmp_path: Path, capsys: Capture, changed: list[str], why: str
 ):
-    assert run([*told(network, tmp_path), *changed]) == 2
+    assert run([*init_arguments(network, tmp_path), *changed]) == 2
     # What was found before stands above it.
     assert why in capsys.readouterr().err.splitlines()[-1]
     assert not (tmp_path / "config.toml").exists()

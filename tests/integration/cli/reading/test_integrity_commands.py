@@ -52,7 +52,7 @@ def config(chain: AChain, tmp_path: Path) -> str:
     return str(path)
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
+def run_json(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
     capsys.readouterr()
     assert run([*arguments, "--json"]) == code
     return json.loads(capsys.readouterr().out)
@@ -61,7 +61,7 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> 
 def test_complete_index_has_no_gap_and_reports_verification_levels(
     config: str, chain: AChain, capsys: pytest.CaptureFixture[str]
 ):
-    report = told(capsys, "resync", "gaps", "--config", config)
+    report = run_json(capsys, "resync", "gaps", "--config", config)
 
     assert (report["from"], report["to"]) == (0, chain.head.number)
     assert sum(report["levels"].values()) == chain.head.number + 1
@@ -76,7 +76,7 @@ def test_gaps_command_exits_with_1_when_the_index_has_a_gap(
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
     with Store.open(url) as store, store.transaction() as uow:
         uow.coverage.delete_above(20)
-    report = told(capsys, "resync", "gaps", "--config", config, code=1)
+    report = run_json(capsys, "resync", "gaps", "--config", config, code=1)
     assert [gap["from"] for gap in report["unread"]] == [21]
 
 
@@ -91,12 +91,12 @@ def test_lost_log_row_is_found_without_the_chain(
 ):
     assert change(tmp_path, "DELETE FROM log_row WHERE id = (SELECT min(id) FROM log_row)") == 1
 
-    report = told(capsys, "resync", "gaps", "--config", config, code=1)
+    report = run_json(capsys, "resync", "gaps", "--config", config, code=1)
     assert len(report["damaged"]) == 1
     assert run(["resync", "gaps", "--config", config]) == 1
     assert capsys.readouterr().out.endswith("GAPS\n")
     # A fold of damaged rows proves nothing about the state.
-    verified = told(capsys, "resync", "verify", "--half", "state", "--config", config, code=1)
+    verified = run_json(capsys, "resync", "verify", "--half", "state", "--config", config, code=1)
     assert (len(verified["damaged"]), verified["state"]) == (1, None)
     assert run(["resync", "verify", "--half", "state", "--config", config]) == 1
     assert "repair the stored logs first" in capsys.readouterr().out
@@ -108,10 +108,10 @@ def test_lost_log_row_is_repaired_from_the_chain(
     assert change(tmp_path, "DELETE FROM log_row WHERE id = (SELECT min(id) FROM log_row)") == 1
     command = ["resync", "verify", "--half", "logs", "--from", "0", "--config", config]
 
-    report = told(capsys, *command, code=1)
+    report = run_json(capsys, *command, code=1)
     assert (len(report["missing"]), report["state"]) == (1, None)
-    told(capsys, *command, "--repair")
-    told(capsys, "resync", "gaps", "--config", config)
+    run_json(capsys, *command, "--repair")
+    run_json(capsys, "resync", "gaps", "--config", config)
 
 
 def test_changed_state_row_is_found_by_its_half_of_verify(
@@ -120,11 +120,11 @@ def test_changed_state_row_is_found_by_its_half_of_verify(
     count = change(tmp_path, "UPDATE node SET base = base + 7")
     assert count > 0
 
-    report = told(capsys, "resync", "verify", "--half", "state", "--config", config, code=1)
+    report = run_json(capsys, "resync", "verify", "--half", "state", "--config", config, code=1)
     assert len(report["state"]["differing"]) == count
     assert run(["resync", "verify", "--half", "state", "--config", config]) == 1
     assert f"in {count} rows" in capsys.readouterr().out
-    told(capsys, "resync", "verify", "--half", "logs", "--from", "0", "--config", config)
+    run_json(capsys, "resync", "verify", "--half", "logs", "--from", "0", "--config", config)
 
 
 def test_verify_reports_endpoint_and_differences(
@@ -137,14 +137,14 @@ def test_verify_reports_endpoint_and_differences(
     second = chain.urls[1]
     arguments = ["resync", "verify", "--from", "0", "--to", "39", "--endpoint", second]
 
-    report = told(capsys, *arguments, "--config", config, "--dry-run", code=1)
+    report = run_json(capsys, *arguments, "--config", config, "--dry-run", code=1)
 
     assert report["endpoints"] == [second]
     assert [(row["block"], row["log"]) for row in report["missing"]] == [(lost.block, lost.index)]
     assert report["repaired"] is None
-    repaired = told(capsys, *arguments, "--config", config, "--repair")
+    repaired = run_json(capsys, *arguments, "--config", config, "--repair")
     assert repaired["repaired"]["block"] == chain.head.number
-    assert told(capsys, *arguments, "--config", config)["missing"] == []
+    assert run_json(capsys, *arguments, "--config", config)["missing"] == []
 
 
 @pytest.mark.parametrize(
@@ -167,11 +167,11 @@ def test_invalid_verify_arguments_are_rejected_in_one_line(
 def test_dead_letters_are_listed_and_retried(
     config: str, chain: AChain, capsys: pytest.CaptureFixture[str]
 ):
-    (letter,) = told(capsys, "resync", "dead-letters", "list", "--config", config)
+    (letter,) = run_json(capsys, "resync", "dead-letters", "list", "--config", config)
     assert (letter["block"], letter["name"]) == (31, "TaskCreated")
     assert run(["resync", "dead-letters", "list", "--config", config]) == 0
     assert "TaskCreated" in capsys.readouterr().out
-    retried = told(capsys, "resync", "dead-letters", "retry", "--config", config, code=1)
+    retried = run_json(capsys, "resync", "dead-letters", "retry", "--config", config, code=1)
     assert (retried["readable"], len(retried["left"])) == ([], 1)
 
 
@@ -181,9 +181,9 @@ def test_recorded_fixture_replays_to_same_state(
     path = tmp_path / "fixture.jsonl.gz"
     export = ["export", "--fixture", str(path), "--config", config]
 
-    assert told(capsys, *export, "--dry-run")["lines"] is None
+    assert run_json(capsys, *export, "--dry-run")["lines"] is None
     assert not path.exists()
-    assert told(capsys, *export)["to"] == chain.head.number
+    assert run_json(capsys, *export)["to"] == chain.head.number
     assert run(export) == 2  # It is there already.
 
     provider = read_recording(path).create_provider()

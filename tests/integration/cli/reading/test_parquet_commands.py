@@ -51,15 +51,15 @@ def test_backtest_of_parquet_equals_backtest_of_json_lines(indexed, exported, ca
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--parquet", "out", "--from", "3"], "cannot be combined with --from, --to or --fixture"),
         (["--recent"], "--recent: requires --parquet"),
     ],
 )
-def test_incompatible_options_are_rejected(indexed, capsys, arguments, said):
+def test_incompatible_options_are_rejected(indexed, capsys, arguments, message):
     assert run(["export", "--config", str(indexed), *arguments]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_missing_pyarrow_is_reported_with_install_command(indexed, capsys, tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ from tests.support.cli.local_network import write_config
 pytestmark = pytest.mark.evm
 
 
-def told(capsys, *arguments):
+def run_json(capsys, *arguments):
     """The JSON that a command prints."""
     # No daemon works, which `status` calls for attention.
     assert run([*map(str, arguments), "--json"]) == (arguments[0] == "status")
@@ -29,7 +29,7 @@ def printed(capsys, *arguments):
 
 @pytest.mark.main_path
 def test_status_reports_indexed_block_and_nodes(indexed, capsys):
-    status = told(capsys, "status", "--config", indexed)
+    status = run_json(capsys, "status", "--config", indexed)
 
     assert status["chain_id"] == 31337
     assert status["folded"]["number"] >= 50
@@ -43,7 +43,7 @@ def test_status_of_empty_database_suggests_run(config, capsys):
 
 
 def test_nodes_are_sorted_by_descending_score(indexed, capsys):
-    nodes = told(capsys, "nodes", "--config", indexed)["nodes"]
+    nodes = run_json(capsys, "nodes", "--config", indexed)["nodes"]
 
     assert len(nodes) == 12
     scores = [Decimal(node["qos"]) for node in nodes]
@@ -59,8 +59,8 @@ def test_nodes_table_has_one_line_with_the_full_address_per_node(indexed, capsys
 
 
 def test_explanation_adds_up_to_score(indexed, capsys):
-    for node in told(capsys, "nodes", "--config", indexed)["nodes"]:
-        explanation = told(capsys, "explain", node["node"], "--config", indexed)
+    for node in run_json(capsys, "nodes", "--config", indexed)["nodes"]:
+        explanation = run_json(capsys, "explain", node["node"], "--config", indexed)
         entries = explanation["pool"]["entries"]
 
         assert [entry["score"] for entry in entries] == explanation["pool"]["scores"]
@@ -72,8 +72,8 @@ def test_explanation_adds_up_to_score(indexed, capsys):
 
 
 def test_every_entry_references_its_transaction_and_log(indexed, network, capsys):
-    best = told(capsys, "nodes", "--config", indexed)["nodes"][0]["node"]
-    explanation = told(capsys, "explain", best, "--config", indexed)
+    best = run_json(capsys, "nodes", "--config", indexed)["nodes"][0]["node"]
+    explanation = run_json(capsys, "explain", best, "--config", indexed)
 
     for entry in [*explanation["pool"]["entries"], *explanation["reliability"]["changes"]]:
         receipt = network.stage.chain.make_request(
@@ -84,11 +84,11 @@ def test_every_entry_references_its_transaction_and_log(indexed, network, capsys
 
 
 def test_explanation_of_earlier_block_excludes_later_entries(indexed, capsys):
-    best = told(capsys, "nodes", "--config", indexed)["nodes"][0]["node"]
-    now = told(capsys, "explain", best, "--config", indexed)
+    best = run_json(capsys, "nodes", "--config", indexed)["nodes"][0]["node"]
+    now = run_json(capsys, "explain", best, "--config", indexed)
     block = now["pool"]["entries"][2]["block"]
 
-    then = told(capsys, "explain", best, "--at", block, "--config", indexed)
+    then = run_json(capsys, "explain", best, "--at", block, "--config", indexed)
 
     assert then["as_of"]["number"] == block
     assert then["pool"]["entries"] == [
@@ -98,8 +98,8 @@ def test_explanation_of_earlier_block_excludes_later_entries(indexed, capsys):
 
 
 def test_text_output_contains_the_numbers_of_the_json_output(indexed, capsys):
-    worst = told(capsys, "nodes", "--config", indexed)["nodes"][-1]["node"]
-    explanation = told(capsys, "explain", worst, "--config", indexed)
+    worst = run_json(capsys, "nodes", "--config", indexed)["nodes"][-1]["node"]
+    explanation = run_json(capsys, "explain", worst, "--config", indexed)
     text = printed(capsys, "explain", worst, "--full", "--config", indexed)
 
     assert explanation["row"]["long_term"] in text
@@ -108,7 +108,7 @@ def test_text_output_contains_the_numbers_of_the_json_output(indexed, capsys):
 
 
 def test_explanation_starts_with_score_and_sorts_costs(indexed, capsys):
-    worst = told(capsys, "nodes", "--config", indexed)["nodes"][-1]
+    worst = run_json(capsys, "nodes", "--config", indexed)["nodes"][-1]
     first, *other_lines = printed(
         capsys, "explain", worst["node"][:12], "--config", indexed
     ).splitlines()
@@ -123,7 +123,7 @@ def test_explanation_starts_with_score_and_sorts_costs(indexed, capsys):
 
 
 def test_ambiguous_node_prefix_exits_with_2_and_lists_matches(indexed, capsys):
-    nodes = [node["node"] for node in told(capsys, "nodes", "--config", indexed)["nodes"]]
+    nodes = [node["node"] for node in run_json(capsys, "nodes", "--config", indexed)["nodes"]]
     shared = next(
         node[:3]
         for node in nodes
@@ -136,8 +136,8 @@ def test_ambiguous_node_prefix_exits_with_2_and_lists_matches(indexed, capsys):
 
 
 def test_advice_prints_the_numbers_of_its_json(indexed, capsys):
-    for row in told(capsys, "nodes", "--config", indexed)["nodes"]:
-        advice = told(capsys, "advice", row["node"], "--config", indexed)
+    for row in run_json(capsys, "nodes", "--config", indexed)["nodes"]:
+        advice = run_json(capsys, "advice", row["node"], "--config", indexed)
         text = printed(capsys, "advice", row["node"], "--config", indexed)
         what_if = advice["what_if"]
         if row["state"] == "selectable":
@@ -159,8 +159,8 @@ def test_advice_for_an_unknown_node_exits_with_2(indexed, capsys):
 @pytest.mark.slow
 def test_entry_shows_the_group_members_it_was_compared_with(indexed, capsys):
     member_count = 0
-    for node in told(capsys, "nodes", "--config", indexed)["nodes"]:
-        explanation = told(capsys, "explain", node["node"], "--config", indexed)
+    for node in run_json(capsys, "nodes", "--config", indexed)["nodes"]:
+        explanation = run_json(capsys, "explain", node["node"], "--config", indexed)
         text = printed(capsys, "explain", node["node"], "--full", "--config", indexed)
         for entry in explanation["pool"]["entries"]:
             group = [entry, *entry["others"]]
@@ -185,7 +185,7 @@ def test_every_recovery_shown_can_be_recomputed(indexed, capsys):
         r"recovered in (\d+) s: 1 - \(1 - ([\d.]+)\) x exp\(-(\d+) / 1800\) = (.+)"
     )
     recoveries = []
-    for node in told(capsys, "nodes", "--config", indexed)["nodes"]:
+    for node in run_json(capsys, "nodes", "--config", indexed)["nodes"]:
         recoveries += healing.findall(
             printed(capsys, "explain", node["node"], "--full", "--config", indexed)
         )
@@ -200,7 +200,7 @@ def test_every_recovery_shown_can_be_recomputed(indexed, capsys):
 def test_timeout_shows_its_penalty_factor(indexed, capsys):
     text = "".join(
         printed(capsys, "explain", node["node"], "--full", "--config", indexed)
-        for node in told(capsys, "nodes", "--config", indexed)["nodes"]
+        for node in run_json(capsys, "nodes", "--config", indexed)["nodes"]
     )
     cuts = re.findall(r"([\d.]+) -> ([\d.]+) timed out at block \d+ \(x 0\.3\)", text)
     assert cuts
@@ -208,7 +208,7 @@ def test_timeout_shows_its_penalty_factor(indexed, capsys):
 
 
 def test_config_check_reports_facts_of_valid_configuration(config, capsys):
-    report = told(capsys, "config", "check", "--config", config)
+    report = run_json(capsys, "config", "check", "--config", config)
 
     assert report["faults"] == []
     settings = {"profile", "contracts", "rules", "rules hash", "database", "keys"}
@@ -218,9 +218,9 @@ def test_config_check_reports_facts_of_valid_configuration(config, capsys):
 
 
 def test_config_check_of_default_configuration_has_no_warnings(config, indexed, capsys):
-    report = told(capsys, "config", "check", "--config", config)
+    report = run_json(capsys, "config", "check", "--config", config)
     assert report["warnings"] == []
-    assert told(capsys, "config", "check", "--offline", "--config", indexed)["warnings"] == []
+    assert run_json(capsys, "config", "check", "--offline", "--config", indexed)["warnings"] == []
 
 
 def test_config_check_warns_of_period_longer_than_any_exclusion(settings, tmp_path, capsys):
@@ -241,5 +241,5 @@ def test_config_check_warns_of_transmitter_without_funds(settings, tmp_path, cap
     }
     path = write_config(settings, tmp_path / "config.toml")
 
-    report = told(capsys, "config", "check", "--config", path)
+    report = run_json(capsys, "config", "check", "--config", path)
     assert f"the transmitter {poor} has no ether: nothing can be sent" in report["warnings"]

@@ -30,7 +30,7 @@ def config(network, database, tmp_path):
     return write_config(network.settings(tmp_path), tmp_path / "config.toml")
 
 
-def told(capsys, *arguments, code=0):
+def run_json(capsys, *arguments, code=0):
     assert run(["resync", *map(str, arguments), "--json"]) == code
     return json.loads(capsys.readouterr().out)
 
@@ -50,7 +50,7 @@ def changed(database, statement, *values):
 def test_rebuild_of_unchanged_database_finds_no_difference(config, database, capsys):
     before = state(database)
 
-    answer = told(capsys, "rebuild", "--config", config)
+    answer = run_json(capsys, "rebuild", "--config", config)
 
     assert answer["same_state"]
     assert answer["logs"] == before[2]
@@ -75,7 +75,7 @@ def test_rebuild_repairs_changed_rows_and_exits_with_1(config, database, capsys)
 def test_rebuild_lists_periods_whose_report_it_cannot_reproduce(config, database, capsys):
     assert changed(database, "UPDATE report SET deadline = deadline + 1") > 0
 
-    answer = told(capsys, "rebuild", "--config", config, code=1)
+    answer = run_json(capsys, "rebuild", "--config", config, code=1)
 
     assert answer["same_state"]
     assert len(answer["differing_periods"]) == answer["reports"]
@@ -85,7 +85,7 @@ def test_rebuild_lists_periods_whose_report_it_cannot_reproduce(config, database
 def test_rewind_and_run_restore_previous_state(config, database, capsys, back, way):
     head, digest, logs = state(database)
 
-    answer = told(capsys, "rewind", "--to-block", head - back, "--config", config)
+    answer = run_json(capsys, "rewind", "--to-block", head - back, "--config", config)
 
     assert (answer["by"], answer["snapshot_block"]) == (way, None)
     assert state(database)[0] == head - back
@@ -94,7 +94,7 @@ def test_rewind_and_run_restore_previous_state(config, database, capsys, back, w
     assert state(database)[0] >= head
     if state(database)[0] == head:
         assert state(database) == (head, digest, logs)
-    assert told(capsys, "rebuild", "--config", config)["same_state"]
+    assert run_json(capsys, "rebuild", "--config", config)["same_state"]
 
 
 def test_backfill_restores_missing_logs(config, database, capsys):
@@ -104,7 +104,7 @@ def test_backfill_restores_missing_logs(config, database, capsys):
     gone = changed(database, one_block, head - 10)
     assert gone
 
-    answer = told(capsys, "backfill", "--from", 0, "--to", head, "--config", config)
+    answer = run_json(capsys, "backfill", "--from", 0, "--to", head, "--config", config)
 
     assert len(answer["missing_logs"]) == gone
     assert state(database) == (head, digest, logs)
@@ -170,7 +170,7 @@ def test_rebuild_sends_no_request_to_any_endpoint(network, database, tmp_path, c
     settings["chain"]["endpoints"] = ["http://127.0.0.1:1"]
     offline = write_config(settings, tmp_path / "offline.toml")
 
-    assert told(capsys, "rebuild", "--config", offline)["same_state"]
+    assert run_json(capsys, "rebuild", "--config", offline)["same_state"]
 
 
 def test_rebuild_of_an_empty_database_is_rejected(settings, tmp_path, capsys):

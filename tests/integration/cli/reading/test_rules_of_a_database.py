@@ -16,7 +16,7 @@ pytestmark = pytest.mark.evm
 CRYNUX, RELAY = "crynux version 3 (ea527e3ad706)", "relay version 2 (995edd6c9121)"
 
 
-def told(capsys, *arguments):
+def run_json(capsys, *arguments):
     """The JSON that a command prints; the exit code of `status` is the health of the daemon."""
     healthy = {0, 1} if "status" in arguments else {0}
     assert run([*map(str, arguments), "--json"]) in healthy
@@ -71,12 +71,12 @@ def test_rebuilt_database_reports_new_rules(copied, tmp_path, capsys):
     assert run(["resync", "rebuild", "--config", str(path)]) == 1
     capsys.readouterr()
 
-    rules = told(capsys, "status", "--config", path)["rules"]
+    rules = run_json(capsys, "status", "--config", path)["rules"]
     assert (rules["name"], rules["version"]) == ("relay", 2)
-    page = told(capsys, "nodes", "--config", path)
+    page = run_json(capsys, "nodes", "--config", path)
     assert page["as_of"]["rules"] == "relay 2"
     best = page["nodes"][0]
-    explanation = told(capsys, "explain", best["node"], "--config", path)
+    explanation = run_json(capsys, "explain", best["node"], "--config", path)
     assert (explanation["rules"], explanation["rules_sha256"]) == ("relay", rules["sha256"])
     assert explanation["pool"]["entries"]
     assert all(entry["rules"] == rules for entry in explanation["pool"]["entries"])
@@ -87,11 +87,11 @@ def test_config_check_reports_changes_to_rule_set(copied, tmp_path, capsys):
     copied["rules"] = {"set": "relay", "change": {"tau_seconds": 900, "penalty": "0.5"}}
     path = write_config(copied, tmp_path / "config.toml")
 
-    fact = told(capsys, "config", "check", "--offline", "--config", path)["facts"]["rules"]
+    fact = run_json(capsys, "config", "check", "--offline", "--config", path)["facts"]["rules"]
     assert fact.startswith("relay version 2 (")
     assert ", changed: tau_seconds = 900, penalty = 0.5; " in fact
 
     copied["rules"] = {"set": "relay"}
     path = write_config(copied, path)
-    fact = told(capsys, "config", "check", "--offline", "--config", path)["facts"]["rules"]
+    fact = run_json(capsys, "config", "check", "--offline", "--config", path)["facts"]["rules"]
     assert "relay version 2 (995edd6c9121), as published; " in fact

@@ -30,7 +30,7 @@ def wrong(number: int, of: int, issuer: str = CREATOR, status: int = 4) -> FeedR
     return abort(number, of, **args)
 
 
-def found(rows: list[FeedRow], scores: Mapping[int, str]) -> list[list[int]]:
+def list_group_members(rows: list[FeedRow], scores: Mapping[int, str]) -> list[list[int]]:
     """The members of each group, by number."""
     groups = find_groups(sorted(rows, key=lambda feed_row: feed_row.id), handed_in(scores)).groups
     return [[int(feed_row.task, 16) for feed_row in group.rows] for group in groups]
@@ -52,7 +52,7 @@ def test_winner_and_its_refunds_form_group_in_row_order():
         row(44, "TaskEndGroupRefund", 6),
         row(97, "TaskEndGroupSuccess", 7),
     ]
-    assert found(rows, ALIKE) == [[7, 5, 6]]
+    assert list_group_members(rows, ALIKE) == [[7, 5, 6]]
 
 
 def test_invalidated_result_keeps_its_place_before_winner():
@@ -67,11 +67,15 @@ def test_invalidated_result_keeps_its_place_before_winner():
 
 
 def test_single_task_forms_no_group():
-    assert found([row(1, "TaskValidated", 7), row(2, "TaskEndSuccess", 7)], ALIKE) == []
+    assert (
+        list_group_members([row(1, "TaskValidated", 7), row(2, "TaskEndSuccess", 7)], ALIKE) == []
+    )
 
 
 def test_two_finishers_form_group_of_two():
-    assert found([row(1, "TaskValidated", 7), row(2, "TaskEndGroupRefund", 5)], ALIKE) == [[7, 5]]
+    assert list_group_members(
+        [row(1, "TaskValidated", 7), row(2, "TaskEndGroupRefund", 5)], ALIKE
+    ) == [[7, 5]]
 
 
 def test_refund_joins_group_with_same_result():
@@ -81,7 +85,10 @@ def test_refund_joins_group_with_same_result():
         row(3, "TaskEndGroupRefund", 5),
         row(4, "TaskEndGroupRefund", 9),
     ]
-    assert found(rows, {7: "0xaa", 5: "0xaa", 8: "0xbb", 9: "0xbb"}) == [[7, 5], [8, 9]]
+    assert list_group_members(rows, {7: "0xaa", 5: "0xaa", 8: "0xbb", 9: "0xbb"}) == [
+        [7, 5],
+        [8, 9],
+    ]
 
 
 def test_adjacent_groups_with_equal_results_are_ambiguous():
@@ -99,26 +106,26 @@ def test_adjacent_groups_with_equal_results_are_ambiguous():
 def test_full_group_leaves_refunds_with_equal_results_to_the_next_group():
     rows = [row(1, "TaskValidated", 1), row(4, "TaskValidated", 4)]
     rows += [row(number, "TaskEndGroupRefund", number) for number in (2, 3, 5, 6)]
-    assert found(rows, dict.fromkeys(range(1, 7), "0xaa")) == [[1, 2, 3], [4, 5, 6]]
+    assert list_group_members(rows, dict.fromkeys(range(1, 7), "0xaa")) == [[1, 2, 3], [4, 5, 6]]
 
 
 def test_similar_image_hashes_match_within_bit_threshold():
     rows = [row(1, "TaskValidated", 7), row(2, "TaskEndGroupRefund", 5)]
     first = "0x" + "00" * 16
-    assert found(rows, {7: first, 5: "0x" + "0f" + "00" * 15}) == [[7, 5]]
-    assert found(rows, {7: first, 5: "0x" + "1f" + "00" * 15}) == []
+    assert list_group_members(rows, {7: first, 5: "0x" + "0f" + "00" * 15}) == [[7, 5]]
+    assert list_group_members(rows, {7: first, 5: "0x" + "1f" + "00" * 15}) == []
 
 
 def test_rows_distant_in_id_or_time_form_no_group():
     refund = row(2, "TaskEndGroupRefund", 5)
-    assert found([row(1, "TaskValidated", 7, seen=90), refund], ALIKE) == []
+    assert list_group_members([row(1, "TaskValidated", 7, seen=90), refund], ALIKE) == []
     late = row(10, "TaskEndGroupRefund", 5)
-    assert found([row(1, "TaskValidated", 7), late], ALIKE) == []
+    assert list_group_members([row(1, "TaskValidated", 7), late], ALIKE) == []
 
 
 def test_three_invalidated_results_of_same_creator_form_group():
     rows = [wrong(1, 7), wrong(2, 5, status=3), wrong(3, 6), wrong(4, 8, issuer=OTHER)]
-    assert found(rows, {}) == [[7, 5, 6]]
+    assert list_group_members(rows, {}) == [[7, 5, 6]]
 
 
 def test_four_invalidated_results_of_same_creator_are_ambiguous():
@@ -129,7 +136,7 @@ def test_four_invalidated_results_of_same_creator_are_ambiguous():
 
 def test_group_timeout_forms_group_with_single_finisher():
     args = {"abort_reason": 5, "last_status": 4, "abort_issuer": CREATOR}
-    assert found([abort(1, 7, **args)], {}) == [[7]]
+    assert list_group_members([abort(1, 7, **args)], {}) == [[7]]
 
 
 def test_result_submitted_after_row_is_ignored():
@@ -140,7 +147,7 @@ def test_result_submitted_after_row_is_ignored():
 
 
 def test_two_invalidated_results_of_same_creator_form_group():
-    assert found([wrong(1, 7), wrong(2, 5, status=3)], {7: "0xaa"}) == [[7, 5]]
+    assert list_group_members([wrong(1, 7), wrong(2, 5, status=3)], {7: "0xaa"}) == [[7, 5]]
 
 
 def test_two_equal_invalidated_results_form_no_group():
@@ -166,22 +173,22 @@ def test_invalidated_result_joins_adjacent_group():
     ]
     between = [*rows, row(3, "TaskStarted", 9)]
     alike = {1: "0xaa", 2: "0xaa", 4: "0xbb", 5: "0xcc", 6: "0xcc"}
-    assert found(between, alike) == [[1, 2], [4, 5, 6]]
-    assert found(rows, alike) == []
+    assert list_group_members(between, alike) == [[1, 2], [4, 5, 6]]
+    assert list_group_members(rows, alike) == []
 
 
 KINDS = st.sampled_from(["TaskValidated", "TaskEndGroupRefund", "TaskEndInvalidated", "wrong"])
 
 
 @given(
-    said=st.lists(st.tuples(KINDS, st.integers(1, 4), st.booleans()), max_size=150),
+    row_specs=st.lists(st.tuples(KINDS, st.integers(1, 4), st.booleans()), max_size=150),
     cut=st.integers(0, 150),
 )
 def test_split_stream_yields_same_groups_as_full_stream(
-    said: list[tuple[str, int, bool]], cut: int
+    row_specs: list[tuple[str, int, bool]], cut: int
 ):
     rows, scores, number = [], {}, 0
-    for kind, step, is_alike in said:
+    for kind, step, is_alike in row_specs:
         number += step
         feed_row = wrong(number, number) if kind == "wrong" else row(number, kind, number)
         rows.append(feed_row)

@@ -18,7 +18,7 @@ def released() -> dict[str, Any]:
     return abi
 
 
-def told(signature: AbiSignature) -> tuple[str, list[tuple[str, bool]]]:
+def describe_signature(signature: AbiSignature) -> tuple[str, list[tuple[str, bool]]]:
     return signature.text, [
         (parameter.abi_type, parameter.indexed) for parameter in signature.inputs
     ]
@@ -47,7 +47,7 @@ def test_profile_events_match_released_topics_and_indexed_inputs(
     }
 
     read = {
-        (contract.name, speech.signature.digest, str(told(speech.signature)))
+        (contract.name, speech.signature.digest, str(describe_signature(speech.signature)))
         for contract in load_profile(name, options).contracts.values()
         for speech in contract.events
     }

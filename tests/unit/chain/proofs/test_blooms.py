@@ -16,8 +16,8 @@ from tests.support.examples import examples
 
 TRANSFER = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 SPEAKER = "0x5fbdb2315678afecb367f032d93f642f64180aa3"
-addresses = st.binary(min_size=20, max_size=20).map(lambda one: "0x" + one.hex())
-topics = st.binary(min_size=32, max_size=32).map(lambda one: "0x" + one.hex())
+addresses = st.binary(min_size=20, max_size=20).map(lambda case: "0x" + case.hex())
+topics = st.binary(min_size=32, max_size=32).map(lambda case: "0x" + case.hex())
 logs = st.lists(st.builds(FakeLog, addresses, st.lists(topics, max_size=4).map(tuple)), max_size=8)
 
 

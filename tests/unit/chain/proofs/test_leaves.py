@@ -13,9 +13,9 @@ from tests.support.examples import examples
 
 KEY = "0x" + "01" * 32
 ZEROS = "0x" + "00" * 32
-hashes = st.binary(min_size=32, max_size=32).map(lambda one: "0x" + one.hex())
-addresses = st.binary(min_size=20, max_size=20).map(lambda one: "0x" + one.hex())
-contents = st.binary(max_size=80).map(lambda one: "0x" + one.hex())
+hashes = st.binary(min_size=32, max_size=32).map(lambda case: "0x" + case.hex())
+addresses = st.binary(min_size=20, max_size=20).map(lambda case: "0x" + case.hex())
+contents = st.binary(max_size=80).map(lambda case: "0x" + case.hex())
 logs = st.fixed_dictionaries(
     {"address": addresses, "topics": st.lists(hashes, max_size=4), "data": contents}
 )
@@ -24,7 +24,7 @@ receipts = st.fixed_dictionaries(
         "type": st.integers(0, 4).map(hex),
         "status": st.sampled_from(["0x0", "0x1"]),
         "cumulativeGasUsed": st.integers(1, 2**40).map(hex),
-        "logsBloom": st.binary(min_size=256, max_size=256).map(lambda one: "0x" + one.hex()),
+        "logsBloom": st.binary(min_size=256, max_size=256).map(lambda case: "0x" + case.hex()),
         "logs": st.lists(logs, max_size=3),
     }
 )
@@ -34,7 +34,7 @@ def octets(written):
     return bytes.fromhex(written[2:])
 
 
-def whole(written):
+def to_bytes_from_hex(written):
     number = int(written, 16)
     return number.to_bytes((number.bit_length() + 7) // 8, "big")
 
@@ -44,7 +44,10 @@ def leaf_by_library(receipt):
         [octets(log["address"]), [octets(topic) for topic in log["topics"]], octets(log["data"])]
         for log in receipt["logs"]
     ]
-    outcome, gas = whole(receipt["status"]), whole(receipt["cumulativeGasUsed"])
+    outcome, gas = (
+        to_bytes_from_hex(receipt["status"]),
+        to_bytes_from_hex(receipt["cumulativeGasUsed"]),
+    )
     body = rlp.encode([outcome, gas, octets(receipt["logsBloom"]), encoded_logs])
     kind = int(receipt["type"], 16)
     return bytes([kind]) + body if kind else body
@@ -89,7 +92,7 @@ def test_receipts_root_matches_library():
     ]
     tree = HexaryTrie({}, prune=True)
     for place, receipt in enumerate(block):
-        tree[rlp.encode(whole(hex(place)))] = leaf_by_library(receipt)
+        tree[rlp.encode(to_bytes_from_hex(hex(place)))] = leaf_by_library(receipt)
     assert (
         compute_receipts_root([proven(block_receipt) for block_receipt in block])
         == "0x" + tree.root_hash.hex()
@@ -120,7 +123,7 @@ def test_log_data_with_odd_number_of_hex_digits_is_rejected():
 def test_pre_byzantium_receipt_encodes_state_root():
     receipt: dict[str, object] = {"status": None, "cumulativeGasUsed": "0x5208", "logs": []}
     root = "0x" + "7e" * 32
-    expected = rlp.encode([octets(root), whole("0x5208"), bytes(256), []])
+    expected = rlp.encode([octets(root), to_bytes_from_hex("0x5208"), bytes(256), []])
     assert proven(receipt, root=root).encode_leaf() == expected
 
 

@@ -9,7 +9,7 @@ from oracle.chain.proofs.rlp import RlpItem, encode_rlp
 from tests.support.examples import examples
 
 nested = st.recursive(
-    st.binary(max_size=70) | st.integers(0, 2**256), lambda one: st.lists(one, max_size=6)
+    st.binary(max_size=70) | st.integers(0, 2**256), lambda case: st.lists(case, max_size=6)
 )
 
 

@@ -13,7 +13,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import compute_reliability
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 from tests.support.histories import History, change_rules, fold_history, fold_node, node_address
-from tests.unit.domain.scoring.test_groups import NAMES, of_three, told
+from tests.unit.domain.scoring.test_groups import NAMES, list_ranked_members, of_three
 
 
 def failed_first():
@@ -23,16 +23,20 @@ def failed_first():
 
 
 def test_instant_error_ranks_below_results():
-    assert told(failed_first()) == [(1, 2, 10), (3, 1, 2), (2, 3, 5)]
+    assert list_ranked_members(failed_first()) == [(1, 2, 10), (3, 1, 2), (2, 3, 5)]
 
 
 def test_relay_ranks_instant_error_first():
-    assert told(failed_first(), RELAY) == [(2, 2, 5), (1, 1, 10), (3, 3, 2)]
+    assert list_ranked_members(failed_first(), RELAY) == [(2, 2, 5), (1, 1, 10), (3, 3, 2)]
 
 
 def test_errors_alone_rank_by_time():
     history = of_three().after(1).reports_error("2").after(1).reports_error("1").after(9)
-    assert told(history.closes("g", *NAMES)) == [(2, 2, 5), (1, 1, 10), (None, None, 0)]
+    assert list_ranked_members(history.closes("g", *NAMES)) == [
+        (2, 2, 5),
+        (1, 1, 10),
+        (None, None, 0),
+    ]
 
 
 @given(st.permutations(NAMES), st.sets(st.sampled_from(NAMES)))
@@ -41,7 +45,7 @@ def test_errors_rank_after_results_by_time(order, failing):
     for name in order:
         history.after(1)
         (history.reports_error if name in failing else history.submits)(name)
-    ranks = dict(zip(NAMES, told(history.closes("g", *NAMES)), strict=True))
+    ranks = dict(zip(NAMES, list_ranked_members(history.closes("g", *NAMES)), strict=True))
     results = [name for name in order if name not in failing]
     errors = [name for name in order if name in failing]
     assert sorted(NAMES, key=lambda name: ranks[name][0]) == results + errors
@@ -63,7 +67,11 @@ def impossible(limit):
 
 def test_timeout_of_task_with_too_short_limit_costs_neither_score_nor_reliability():
     fold, changes = fold_history(impossible(59), DOUBTING)
-    assert told(impossible(59), DOUBTING) == [(None, None, None), (None, None, None), (1, 1, 10)]
+    assert list_ranked_members(impossible(59), DOUBTING) == [
+        (None, None, None),
+        (None, None, None),
+        (1, 1, 10),
+    ]
     victims = [fold.ledger.nodes[node_address(name)] for name in "AB"]
     assert [(victim.pool, victim.base, victim.since) for victim in victims] == 2 * [
         (b"", UNIT, 1000)

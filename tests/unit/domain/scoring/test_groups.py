@@ -30,7 +30,7 @@ def of_three(of=None):
     return history.starts("1", "A").starts("2", "B").starts("3", "C")
 
 
-def told(history, rules=ALL):
+def list_ranked_members(history, rules=ALL):
     """Each member of the one group as (rank, elapsed, score)."""
     _, changes = fold_history(history, rules)
     (result,) = changes.results
@@ -43,14 +43,16 @@ def rules_broken(history, rules=ALL):
 
 def test_fastest_three_score_10_5_2():
     history = of_three().after(7).submits("3").after(1).submits("1").after(1).submits("2")
-    assert told(history.closes("g", *NAMES)) == [(2, 8, 5), (3, 9, 2), (1, 7, 10)]
+    assert list_ranked_members(history.closes("g", *NAMES)) == [(2, 8, 5), (3, 9, 2), (1, 7, 10)]
 
 
 def test_ranks_beyond_the_score_table_get_its_last_score():
     history = of_three().starts("4", "D").starts("5", "E")
     for name in ("1", "2", "3", "4", "5"):
         history.after(1).submits(name)
-    assert [score for _, _, score in told(history.closes("g", *NAMES, "4", "5"))] == [
+    assert [
+        score for _, _, score in list_ranked_members(history.closes("g", *NAMES, "4", "5"))
+    ] == [
         10,
         5,
         2,
@@ -62,39 +64,43 @@ def test_ranks_beyond_the_score_table_get_its_last_score():
 def test_tie_is_won_by_the_task_created_first():
     history = History().creates("2", "1").starts("1", "A").starts("2", "B")
     history.after(5).submits("1").submits("2").closes("g", "1", "2")
-    assert told(history) == [(2, 5, 5), (1, 5, 10)]
+    assert list_ranked_members(history) == [(2, 5, 5), (1, 5, 10)]
 
 
 def test_tie_of_unseen_tasks_is_won_by_the_task_started_first():
     history = History().starts("2", "B").starts("1", "A").after(5).submits("1").submits("2")
-    assert told(history.closes("g", "1", "2")) == [(2, 5, 5), (1, 5, 10)]
+    assert list_ranked_members(history.closes("g", "1", "2")) == [(2, 5, 5), (1, 5, 10)]
 
 
 def test_running_member_scores_0():
     history = of_three().after(4).submits("1").closes("g", *NAMES)
-    assert told(history) == [(1, 4, 10), (None, None, 0), (None, None, 0)]
+    assert list_ranked_members(history) == [(1, 4, 10), (None, None, 0), (None, None, 0)]
 
 
 def test_member_aborted_after_submission_scores_0_without_rank():
     history = of_three().after(4).submits("1").after(1).submits("2").aborts("1")
-    assert told(history.closes("g", *NAMES)) == [(None, 4, 0), (1, 5, 10), (None, None, 0)]
+    assert list_ranked_members(history.closes("g", *NAMES)) == [
+        (None, 4, 0),
+        (1, 5, 10),
+        (None, None, 0),
+    ]
 
 
 def test_member_aborted_after_close_keeps_score():
     history = of_three().after(4).submits("1").closes("g", *NAMES).aborts("1")
-    assert told(history)[0] == (1, 4, 10)
+    assert list_ranked_members(history)[0] == (1, 4, 10)
 
 
 def test_invalidated_result_keeps_score_of_its_rank():
     history = of_three().after(1).submits("1").is_invalidated("1").is_slashed("A")
     history.after(1).submits("2").closes("g", *NAMES)
-    assert told(history)[:2] == [(1, 1, 10), (2, 2, 5)]
+    assert list_ranked_members(history)[:2] == [(1, 1, 10), (2, 2, 5)]
     assert fold_history(history, ALL)[0].ledger.nodes[node_address("A")].pool == bytes([10])
 
 
 def test_unstarted_member_gets_no_score():
     history = History().creates(*NAMES).starts("1", "A").after(3).submits("1").aborts("2")
-    assert told(history.closes("g", *NAMES)) == [
+    assert list_ranked_members(history.closes("g", *NAMES)) == [
         (1, 3, 10),
         (None, None, None),
         (None, None, None),
@@ -104,14 +110,14 @@ def test_unstarted_member_gets_no_score():
 
 def test_unseen_member_gets_no_score_and_is_listed_as_anomaly():
     history = History().starts("1", "A").after(3).submits("1").closes("g", "1", "2")
-    assert told(history) == [(1, 3, 10), (None, None, None)]
+    assert list_ranked_members(history) == [(1, 3, 10), (None, None, None)]
     assert rules_broken(history) == ["group_names_unseen_task"]
 
 
 def test_group_without_ranked_member_adds_no_scores():
     history = of_three().after(9).times_out("1").times_out("2").closes("g", *NAMES)
     fold, changes = fold_history(history, ALL)
-    assert told(history) == 3 * [(None, None, None)]
+    assert list_ranked_members(history) == 3 * [(None, None, None)]
     assert not changes.results[0].scored
     assert changes.scores == []
     assert all(member.pool == b"" for member in fold.ledger.nodes.values())
@@ -143,7 +149,7 @@ def test_group_that_names_a_task_twice_is_ignored():
 
 def test_elapsed_time_is_never_negative():
     history = History().starts("1", "A").after(-5).submits("1").closes("g", "1")
-    assert told(history) == [(1, 0, 10)]
+    assert list_ranked_members(history) == [(1, 0, 10)]
     assert rules_broken(history) == ["time_fell"]
 
 
@@ -172,7 +178,7 @@ def test_group_closes_when_last_member_ends():
 
     history.after(1).times_out("3")
     _, changes = fold_history(history, TERMINAL)
-    assert told(history, TERMINAL) == [(1, 1, 10), (2, 2, 5), (None, None, 0)]
+    assert list_ranked_members(history, TERMINAL) == [(1, 1, 10), (2, 2, 5), (None, None, 0)]
     assert changes.results[0].closed_at == history.events[-1].at
     assert changes.results[0].group == group_key("g")
 
@@ -193,7 +199,7 @@ def test_task_created_after_group_close_changes_nothing():
     history = of_three(of="g").after(1).submits("1").submits("2").submits("3")
     history.succeeds("1").is_refunded("2").is_refunded("3")
     history.creates("4", of="g").starts("4", "A").after(1).submits("4").succeeds("4")
-    assert len(told(history, TERMINAL)) == 3
+    assert len(list_ranked_members(history, TERMINAL)) == 3
 
 
 # What the relay does
@@ -202,15 +208,19 @@ def test_task_created_after_group_close_changes_nothing():
 def test_relay_scores_timed_out_but_not_aborted_members():
     history = of_three().after(1).submits("1").aborts("2").times_out("3").closes("g", *NAMES)
     _, changes = fold_history(history, RELAY)
-    assert told(history, RELAY) == [(1, 1, 10), (None, None, 0), (None, None, 0)]
+    assert list_ranked_members(history, RELAY) == [(1, 1, 10), (None, None, 0), (None, None, 0)]
     assert {entry.node for entry in changes.scores} == {node_address("A"), node_address("C")}
 
 
 def test_relay_scores_no_member_of_a_group_with_creator_validation_timeout():
     history = of_three().after(1).submits("1").submits("2")
     history.aborts("2", AbortReason.CREATOR_VALIDATION_TIMEOUT).closes("g", *NAMES)
-    assert told(history, RELAY) == [(None, 1, None), (None, 1, None), (None, None, None)]
-    assert told(history, ALL)[0] == (1, 1, 10)
+    assert list_ranked_members(history, RELAY) == [
+        (None, 1, None),
+        (None, 1, None),
+        (None, None, None),
+    ]
+    assert list_ranked_members(history, ALL)[0] == (1, 1, 10)
 
 
 def test_restart_without_later_scores_changes_no_score():

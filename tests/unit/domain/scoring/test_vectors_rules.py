@@ -55,23 +55,25 @@ RELAY_PROFILE = the_vector("profiles/relay_head")
 
 
 @pytest.mark.parametrize(
-    ("said", "rules"),
+    ("document", "rules"),
     [(SEED_PROFILE, CRYNUX), (SEED_PROFILE, CRYNUX_DOCS), (RELAY_PROFILE, RELAY)],
 )
-def test_rule_sets_match_their_vector_profiles(said, rules):
+def test_rule_sets_match_their_vector_profiles(document, rules):
     numbers = json.loads(rules.to_json())
 
-    assert list(rules.rank_scores) == said["task_scores"]
-    assert (rules.absent_score, rules.q_max) == (said["abort_score"], said["q_max"])
-    assert rules.pool_size == said["pool_size"] == said["kickout_min_samples"]
-    assert rules.new_node_long_term == units(said["new_node_q_long_norm"].split()[0])
-    assert rules.zero_mean_is_new is ("q_long == 0" in said["new_node_q_long_norm"])
-    assert numbers["penalty"] == said["penalty_factor"]
-    assert numbers["boost"] == said["success_boost"]
-    assert numbers["first_penalty"] == said.get("first_timeout_penalty_factor")
-    assert numbers["exclude_enter"] == said.get("exclude_enter_below", said.get("exclude_below"))
-    leave = said.get("exclude_exit_at_or_above", numbers["exclude_enter"])
+    assert list(rules.rank_scores) == document["task_scores"]
+    assert (rules.absent_score, rules.q_max) == (document["abort_score"], document["q_max"])
+    assert rules.pool_size == document["pool_size"] == document["kickout_min_samples"]
+    assert rules.new_node_long_term == units(document["new_node_q_long_norm"].split()[0])
+    assert rules.zero_mean_is_new is ("q_long == 0" in document["new_node_q_long_norm"])
+    assert numbers["penalty"] == document["penalty_factor"]
+    assert numbers["boost"] == document["success_boost"]
+    assert numbers["first_penalty"] == document.get("first_timeout_penalty_factor")
+    assert numbers["exclude_enter"] == document.get(
+        "exclude_enter_below", document.get("exclude_below")
+    )
+    leave = document.get("exclude_exit_at_or_above", numbers["exclude_enter"])
     assert numbers["exclude_exit"] == leave
-    assert rules.tau_seconds == 60 * said["tau_minutes"]
-    assert rules.kickout_below == units(said["kickout_threshold"])
-    assert numbers["rejoin_floor"] == said["rejoin"].get("q_long_norm_floor")
+    assert rules.tau_seconds == 60 * document["tau_minutes"]
+    assert rules.kickout_below == units(document["kickout_threshold"])
+    assert numbers["rejoin_floor"] == document["rejoin"].get("q_long_norm_floor")

@@ -98,9 +98,9 @@ def test_event_times_are_non_decreasing(indexed):
     assert times == sorted(times)
 
 
-@pytest.mark.parametrize("most", [1, 2, 7])
-def test_paged_feed_returns_each_event_once(indexed, most):
-    assert all_of(indexed, most) == all_of(indexed)
+@pytest.mark.parametrize("page_size", [1, 2, 7])
+def test_paged_feed_returns_each_event_once(indexed, page_size):
+    assert all_of(indexed, page_size) == all_of(indexed)
 
 
 def test_feed_from_newest_cursor_returns_no_events(indexed):
@@ -173,8 +173,8 @@ def test_halt_is_reported_when_it_begins_and_when_it_ends(indexed):
     assert [feed_event.event.kind for feed_event in read(indexed, over.cursor_after)] == ["halted"]
 
 
-@pytest.mark.parametrize("most", [1, 2, 3, 500])
-def test_every_halt_is_reported_exactly_once_at_any_page_size(indexed, most):
+@pytest.mark.parametrize("page_size", [1, 2, 3, 500])
+def test_every_halt_is_reported_exactly_once_at_any_page_size(indexed, page_size):
     with open_snapshot(indexed.source) as snapshot:
         place = find_newest_cursor(snapshot)
     for _ in range(6):
@@ -182,7 +182,7 @@ def test_every_halt_is_reported_exactly_once_at_any_page_size(indexed, most):
         cleared(indexed)
     halted(indexed)
     kinds = []
-    while page := read(indexed, place, most):
+    while page := read(indexed, place, page_size):
         kinds += [feed_event.event.kind for feed_event in page]
         place = page[-1].cursor_after
     assert kinds == [*["halted", "halt_cleared"] * 6, "halted"]
@@ -218,10 +218,10 @@ def test_every_round_is_reported_exactly_once_even_beyond_the_query_limit(store,
     times = [1_100] * 9 + list(range(1_101, 1_121)) + [5_000] * 4 + [9_000]
     with_rounds(indexed, times)
     monkeypatch.setattr(event_feed, "_MAX_ROUNDS", 3)
-    for most in (1, 4, 500):
+    for page_size in (1, 4, 500):
         numbers = [
             int(event.text.split()[1])
-            for event in all_of(indexed, most)
+            for event in all_of(indexed, page_size)
             if event.kind == "report_accepted"
         ]
         assert numbers == list(range(2, 2 + len(times)))
@@ -239,7 +239,7 @@ def test_event_stream_reports_halt_without_new_blocks(indexed):
     """No cursor moves then, which is what all streams together look for."""
     streams = EventStreams(indexed.source, ApiSection())
 
-    async def told() -> list[list[bytes]]:
+    async def read_after_changes() -> list[list[bytes]]:
         place = await streams.get_newest_cursor()
         kinds: list[list[bytes]] = []
         for act in (lambda _: None, halted, cleared):
@@ -252,7 +252,7 @@ def test_event_stream_reports_halt_without_new_blocks(indexed):
             place = batch.after
         return kinds
 
-    assert run_coroutine(told()) == [[], [b"halted"], [b"halt_cleared"]]
+    assert run_coroutine(read_after_changes()) == [[], [b"halted"], [b"halt_cleared"]]
 
 
 def test_database_is_read_once_for_all_listeners(indexed):
@@ -264,13 +264,13 @@ def test_database_is_read_once_for_all_listeners(indexed):
 
     streams = EventStreams(replace(indexed.source, clock=counted), ApiSection())
 
-    async def told() -> int:
+    async def read_after_changes() -> int:
         place = await streams.get_newest_cursor()
         await streams.check_for_change()
         await streams.read_events_after(place)
         reads.clear()
 
-        async def heard() -> int:
+        async def count_halts() -> int:
             await streams.wait_for_change(streams.epoch, 60)
             return (
                 (await streams.read_events_after(place))
@@ -278,7 +278,7 @@ def test_database_is_read_once_for_all_listeners(indexed):
                 .count(b"event: halted")
             )
 
-        listeners = [asyncio.create_task(heard()) for _ in range(50)]
+        listeners = [asyncio.create_task(count_halts()) for _ in range(50)]
         await asyncio.sleep(0)
         halted(indexed)
         await streams.check_for_change()
@@ -286,7 +286,7 @@ def test_database_is_read_once_for_all_listeners(indexed):
         return len(reads)
 
     # One look whether anything has moved, and one at what came.
-    assert run_coroutine(told()) == 2
+    assert run_coroutine(read_after_changes()) == 2
 
 
 def test_halt_begin_and_end_change_etag(indexed):

@@ -141,13 +141,13 @@ def indexed(store):
     )
 
 
-def asked(indexed, **query):
+def query_history(indexed, **query):
     with open_snapshot(indexed.source) as snapshot:
         return build_node_history(snapshot, node_address("A"), HistoryQuery(**query))
 
 
 def test_newest_history_point_matches_current_qos(indexed):
-    history = asked(indexed)
+    history = query_history(indexed)
     with indexed.store.read_transaction() as uow:
         stored_node, cursor = (
             uow.nodes.get_many([node_address("A")])[node_address("A")],
@@ -160,22 +160,22 @@ def test_newest_history_point_matches_current_qos(indexed):
 
 
 def test_timeout_marks_include_exclusion_end(indexed):
-    marks = asked(indexed).marks
+    marks = query_history(indexed).marks
     assert [mark.cause for mark in marks].count("timed_out") == 3
     assert marks[-1].back_at is None or marks[-1].back_at > marks[-1].time
     assert any(mark.back_at is not None for mark in marks)
 
 
 def test_history_is_limited_to_requested_number_of_points(indexed):
-    history = asked(indexed, points=12)
+    history = query_history(indexed, points=12)
     assert (len(history.rows) <= 12, history.thinned) == (True, True)
 
 
 def test_history_starts_when_node_first_appears(indexed):
-    history = asked(indexed, first=0)
+    history = query_history(indexed, first=0)
     assert history.first == history.rows[0][0] == 1_000
 
 
 def test_reversed_time_span_is_rejected(indexed):
     with pytest.raises(RequestError, match="expected `from` before `to`"):
-        asked(indexed, first=1_050, last=1_010)
+        query_history(indexed, first=1_050, last=1_010)

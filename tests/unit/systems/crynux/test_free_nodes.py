@@ -84,11 +84,11 @@ def test_free_nodes_equal_the_result_of_checking_every_node(
 def test_only_newly_freed_nodes_are_rechecked_for_a_task_that_fitted_none(monkeypatch):
     checked_nodes: list[Node] = []
 
-    def look(node: Node, requirement: Any) -> IneligibilityReason | None:
+    def check_node(node: Node, requirement: Any) -> IneligibilityReason | None:
         checked_nodes.append(node)
         return find_misfit_reason(node, requirement)
 
-    monkeypatch.setattr(free_nodes, "find_misfit_reason", look)
+    monkeypatch.setattr(free_nodes, "find_misfit_reason", check_node)
     free, requirement = FreeNodes(CRYNUX, CRYNUX_WEIGHTING), build_requirement(a_task(min_vram=40))
     for number in range(40):
         free.update_node(a_node(f"{number}", gpu_vram=8))

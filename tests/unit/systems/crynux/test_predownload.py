@@ -22,7 +22,7 @@ MODEL = "base:a"
 MINUTES = 60
 
 
-def asked(nodes: list[Node], task: Task | None = None, **more: int) -> list[Predownload]:
+def plan(nodes: list[Node], task: Task | None = None, **more: int) -> list[Predownload]:
     planned_task = task or a_task(models=(MODEL,))
     return plan_predownloads(
         planned_task, a_policy_input(nodes), CRYNUX_WEIGHTING, ModelSpread(**more)
@@ -69,22 +69,22 @@ def test_predownload_targets_fit_task_and_lack_scarce_model(nodes, task):
 def test_model_with_three_available_holders_needs_no_predownload():
     holders = [a_node(name, models=(MODEL,)) for name in "ABC"]
     target = a_node("D")
-    assert asked([*holders, target]) == []
+    assert plan([*holders, target]) == []
     for change in ({"running": 1}, {"paused": True}, {"base": UNIT // 20}):
         fewer = [*holders[:2], replace(holders[2], **change), target]
-        assert asked(fewer) == [Predownload(MODEL, 2, 0, (node_address("D"),))]
+        assert plan(fewer) == [Predownload(MODEL, 2, 0, (node_address("D"),))]
 
 
 def test_nodes_are_selected_by_weight_until_target_count_is_reached():
     nodes = [a_node(f"{n:02}", stake=n * UNIT) for n in range(20)]
-    ((_, _, _, names),) = asked(nodes)
+    ((_, _, _, names),) = plan(nodes)
     assert names == tuple(node_address(f"{n}") for n in range(19, 9, -1))
-    ((_, _, _, names),) = asked(nodes, target_nodes=2)
+    ((_, _, _, names),) = plan(nodes, target_nodes=2)
     assert len(names) == 2
 
 
 def test_busy_node_is_selected_for_predownload():
-    assert asked([a_node("A", running=1)]) == [Predownload(MODEL, 0, 0, (node_address("A"),))]
+    assert plan([a_node("A", running=1)]) == [Predownload(MODEL, 0, 0, (node_address("A"),))]
 
 
 def test_reserved_node_is_not_selected_for_predownload():
@@ -98,20 +98,20 @@ def test_reserved_node_is_not_selected_for_predownload():
 
 def test_open_request_counts_as_pending_holder():
     nodes = [a_node("A", downloads=(request(29),)), a_node("B"), a_node("C")]
-    assert asked(nodes, target_nodes=2) == [Predownload(MODEL, 0, 1, (node_address("B"),))]
+    assert plan(nodes, target_nodes=2) == [Predownload(MODEL, 0, 1, (node_address("B"),))]
 
 
 def test_unanswered_request_is_not_repeated_within_24_hours():
     silent = a_node("A", downloads=(request(31),))
-    assert asked([silent]) == [Predownload(MODEL, 0, 0, ())]
+    assert plan([silent]) == [Predownload(MODEL, 0, 0, ())]
     long_ago = replace(silent, downloads=(request(DOWNLOAD_HISTORY_SECONDS // MINUTES),))
-    assert asked([long_ago]) == [Predownload(MODEL, 0, 0, (node_address("A"),))]
+    assert plan([long_ago]) == [Predownload(MODEL, 0, 0, (node_address("A"),))]
 
 
 def test_requests_per_node_and_day_are_limited():
     busy = a_node("A", downloads=(request(50, model="x"), request(40, model="y")))
     task = a_task(models=(MODEL, "lora:c"))
-    ((_, _, _, first), (_, _, _, second)) = asked([busy], task, per_node_per_day=3)
+    ((_, _, _, first), (_, _, _, second)) = plan([busy], task, per_node_per_day=3)
     assert (first, second) == ((node_address("A"),), ())
 
 
@@ -120,14 +120,14 @@ def test_total_requests_per_day_are_limited(per_day, before):
     nodes = [a_node(f"{n:02}") for n in range(12)]
     for requested_node in nodes[:before]:
         requested_node.downloads = (request(100, model="x"),)
-    ((_, _, _, names),) = asked(nodes, per_day=per_day, target_nodes=12)
+    ((_, _, _, names),) = plan(nodes, per_day=per_day, target_nodes=12)
     assert len(names) == min(12, max(0, per_day - before))
 
 
 def test_each_model_is_evaluated_separately():
     task = a_task(models=("lora:c", MODEL, "lora:c"))
     nodes = [a_node("A", models=(MODEL,)), a_node("B")]
-    assert asked(nodes, task) == [
+    assert plan(nodes, task) == [
         Predownload("lora:c", 0, 0, (node_address("A"), node_address("B"))),
         Predownload(MODEL, 1, 0, (node_address("B"),)),
     ]
@@ -135,7 +135,7 @@ def test_each_model_is_evaluated_separately():
 
 def test_unfit_node_is_not_selected_for_predownload():
     misfit = [a_node("A", gpu_vram=8)]
-    assert asked(misfit, a_task(models=(MODEL,), min_vram=9)) == [Predownload(MODEL, 0, 0, ())]
+    assert plan(misfit, a_task(models=(MODEL,), min_vram=9)) == [Predownload(MODEL, 0, 0, ())]
 
 
 def test_request_state_is_open_answered_or_unanswered():

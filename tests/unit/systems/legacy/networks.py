@@ -83,7 +83,7 @@ def policy_input_of(
     )
 
 
-def wanted(name: str = "t", *, gpt: bool = False, **values: Any) -> Task:
+def waiting_task(name: str = "t", *, gpt: bool = False, **values: Any) -> Task:
     """A task that waits; `gpt` or Stable Diffusion."""
     new_task = create_task(task_key(name))
     new_task.kind = TaskKind.LLM if gpt else TaskKind.SD

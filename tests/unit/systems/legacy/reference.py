@@ -66,7 +66,7 @@ class Reference:
 
     def leave(self, event: Event) -> None:
         node = self.node(event["node"])
-        self.look(node, event["time"])
+        self.update_window(node, event["time"])
         node["was_due"] = self.is_low(node["here"])
         node["status"] = event["type"].removeprefix("node_")
         node["spans"][-1][1] = event["time"]
@@ -116,7 +116,7 @@ class Reference:
 
     def shown_tasks(self) -> list[Event]:
         silent = {"rank": None, "score": None}
-        shown = []
+        describe_node = []
         for task in self.ended:
             nodes = []
             for part in task["parts"]:
@@ -126,12 +126,12 @@ class Reference:
                 total = part["commitment"]["score"] + part["disclosure"]["score"]
                 row["score"] = total if task["scored"] else None
                 nodes.append(row)
-            shown.append({"task": task["task"], "nodes": nodes, "scored": task["scored"]})
-        return shown
+            describe_node.append({"task": task["task"], "nodes": nodes, "scored": task["scored"]})
+        return describe_node
 
     def shown_nodes(self, time: int) -> dict[str, Event]:
         for node in self.nodes.values():
-            self.look(node, time)
+            self.update_window(node, time)
         members = [node for node in self.nodes.values() if node["status"] == "member"]
         vram = max((node.get("gpu_vram", 0) for node in members), default=0)
         longest = max((node.get("timeout", 0) for node in members), default=0)
@@ -140,9 +140,9 @@ class Reference:
         for node in members:
             self.compare(node, (vram, longest, best))
             merits += node["Q"] * node["online"]
-        return {address: self.shown(node, merits) for address, node in self.nodes.items()}
+        return {address: self.describe_node(node, merits) for address, node in self.nodes.items()}
 
-    def look(self, node: Event, time: int) -> None:
+    def update_window(self, node: Event, time: int) -> None:
         node["now"] = max(node["latest"], self.window(time))
         scores = [score for window, score in node["scores"] if window == node["now"]]
         node["here"], begun = scores, self.begun(node["now"])
@@ -170,7 +170,7 @@ class Reference:
         values = [node["R"], node["P"], node["B"] or 0]
         node["Q"] = sum(a * b // ONE for a, b in zip(weights, values, strict=True))
 
-    def shown(self, node: Event, merits: int) -> Event:
+    def describe_node(self, node: Event, merits: int) -> Event:
         is_member = node["status"] == "member"
         row: Event = {name: digits(node[name]) if is_member else None for name in "RPBQ"}
         share = node["Q"] * node["online"] * ONE // (merits or 1) if is_member else None

@@ -27,7 +27,7 @@ from oracle.systems.legacy.trio_selection import compute_submission_speeds
 from oracle.systems.weighted_draw import IndexDraw, draw_indexes, draw_nodes
 from tests.support.examples import examples
 from tests.support.histories import node_address
-from tests.unit.systems.legacy.networks import cards, member, policy_input_of, scored, wanted
+from tests.unit.systems.legacy.networks import cards, member, policy_input_of, scored, waiting_task
 
 FIGURE = {
     ("RTX 4090", 24): 3,
@@ -73,7 +73,7 @@ def test_nodes_are_grouped_by_card_and_video_memory():
 
 def test_gpt_task_needs_three_nodes_with_same_card():
     candidate_groups = find_candidate_groups(
-        wanted(gpt=True, min_vram=16), policy_input_of(cards(FIGURE))
+        waiting_task(gpt=True, min_vram=16), policy_input_of(cards(FIGURE))
     )
     assert list(candidate_groups.groups) == [
         CardGroup(16, "RTX 3080"),
@@ -87,9 +87,11 @@ def test_gpt_task_needs_three_nodes_with_same_card():
 
 
 def test_other_task_takes_any_three_nodes_with_enough_memory():
-    candidate_groups = find_candidate_groups(wanted(min_vram=16), policy_input_of(cards(FIGURE)))
+    candidate_groups = find_candidate_groups(
+        waiting_task(min_vram=16), policy_input_of(cards(FIGURE))
+    )
     assert (list(candidate_groups.groups), candidate_groups.candidate_count) == ([None], 13)
-    few = find_candidate_groups(wanted(), policy_input_of(cards({("RTX 4090", 24): 2})))
+    few = find_candidate_groups(waiting_task(), policy_input_of(cards({("RTX 4090", 24): 2})))
     assert (few.groups, set(few.reason_by_node.values())) == ({}, {"too_few_candidates"})
 
 
@@ -97,7 +99,9 @@ def test_ineligible_nodes_have_legacy_reasons():
     nodes = cards({("RTX 4090", 24): 6})
     nodes[0].running, nodes[1].paused = 1, True
     nodes += [member("x"), member("y", gpu_name="RTX 4090"), member("z", gpu_vram=24)]
-    candidate_groups = find_candidate_groups(wanted(gpt=True), policy_input_of(nodes, taken=["2"]))
+    candidate_groups = find_candidate_groups(
+        waiting_task(gpt=True), policy_input_of(nodes, taken=["2"])
+    )
     assert candidate_groups.candidate_count == 3
     assert candidate_groups.reason_by_node == {
         node_address("0"): "busy",
@@ -111,14 +115,14 @@ def test_ineligible_nodes_have_legacy_reasons():
 
 def test_task_without_enough_candidates_is_not_assigned():
     policy_input = policy_input_of(cards({("RTX 4090", 24): 2, ("RTX 3090", 24): 2}))
-    assert LEGACY_POLICY.choose_nodes(wanted(gpt=True), policy_input, SEED32) is None
-    assert LEGACY_POLICY.choose_nodes(wanted(), policy_input, SEED32) is not None
+    assert LEGACY_POLICY.choose_nodes(waiting_task(gpt=True), policy_input, SEED32) is None
+    assert LEGACY_POLICY.choose_nodes(waiting_task(), policy_input, SEED32) is not None
 
 
 @given(st.binary(min_size=32, max_size=32), st.booleans())
 def test_three_distinct_candidates_are_chosen_and_for_gpt_all_of_the_same_card(seed, gpt):
     nodes = cards(FIGURE)
-    task, policy_input = wanted(gpt=gpt, min_vram=16), policy_input_of(nodes)
+    task, policy_input = waiting_task(gpt=gpt, min_vram=16), policy_input_of(nodes)
     chosen = chosen_for(task, policy_input, seed)
     addresses = {node_draw.node for node_draw in chosen.nodes}
     assert len(addresses) == 3
@@ -133,7 +137,7 @@ def chances_to_run(sizes, monkeypatch):
     """Enumerate every draw there is, each once: which nodes run the task, how often."""
     groups = {(f"card {n}", 24): size for n, size in enumerate(sizes)}
     nodes = cards(groups)
-    policy_input, task = policy_input_of(nodes), wanted(gpt=True)
+    policy_input, task = policy_input_of(nodes), waiting_task(gpt=True)
     candidate_groups = find_candidate_groups(task, policy_input)
     chances: dict[str, Fraction] = defaultdict(Fraction)
     for lot in range(sum(sizes)):
@@ -166,7 +170,7 @@ def test_equal_policy_gives_equal_weights(gpt):
     nodes = cards({("RTX 4090", 24): 3, ("RTX 3090", 24): 7})
     scored(nodes[0], 1, 1)
     scored(nodes[5], 20, 1)
-    weights = weights_of(wanted(gpt=gpt), policy_input_of(nodes), LEGACY_EQUAL_POLICY)
+    weights = weights_of(waiting_task(gpt=gpt), policy_input_of(nodes), LEGACY_EQUAL_POLICY)
     assert len(weights) == 10
     assert max(weights.values()) - min(weights.values()) <= 1
     assert UNIT - 10 <= sum(weights.values()) <= UNIT
@@ -176,7 +180,7 @@ def test_nodes_within_card_group_are_drawn_by_speed():
     nodes = cards({("RTX 4090", 24): 3, ("RTX 3090", 24): 3})
     for candidate, total in zip(nodes, (20, 10, 0), strict=False):
         scored(candidate, total, 1)
-    verdict_by_node = verdicts_of(wanted(gpt=True), policy_input_of(nodes))
+    verdict_by_node = verdicts_of(waiting_task(gpt=True), policy_input_of(nodes))
     assert [verdict_by_node[candidate.address].weight for candidate in nodes] == [
         UNIT // 2 * 2 // 3,
         UNIT // 2 // 3,
@@ -195,8 +199,8 @@ def test_nodes_within_card_group_are_drawn_by_speed():
 
 def test_nodes_are_drawn_equally_when_all_have_zero_speed():
     nodes = [scored(candidate, 0, 1) for candidate in cards({("RTX 4090", 24): 4})]
-    assert set(weights_of(wanted(), policy_input_of(nodes)).values()) == {UNIT // 4}
-    assert len(chosen_for(wanted(), policy_input_of(nodes)).nodes) == 3
+    assert set(weights_of(waiting_task(), policy_input_of(nodes)).values()) == {UNIT // 4}
+    assert len(chosen_for(waiting_task(), policy_input_of(nodes)).nodes) == 3
 
 
 def test_speed_uses_score_pool_instead_of_window_under_other_rules():
@@ -213,7 +217,7 @@ def test_speed_uses_score_pool_instead_of_window_under_other_rules():
 def test_draws_are_reproducible_from_seed():
     """The group by a seed of its own, the nodes as any draw: anybody can repeat it."""
     nodes = cards(FIGURE)
-    chosen = chosen_for(wanted(gpt=True), policy_input_of(nodes))
+    chosen = chosen_for(waiting_task(gpt=True), policy_input_of(nodes))
     of_groups = sha256(SEED32 + b"card group").digest()
     # RTX 4070, RTX 3080, RTX 4080, RTX 4090: the smallest video memory first, then by name.
     lot = next(draw_indexes([5, 3, 4, 3], bytearray(b"\1" * 4), of_groups, 1))
@@ -226,7 +230,7 @@ def test_draws_are_reproducible_from_seed():
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=5), st.booleans())
 def test_every_member_has_verdict_and_weights_sum_to_1(counts, gpt):
     nodes = cards({(f"card {n}", 8): count for n, count in enumerate(counts)})
-    verdict_by_node = verdicts_of(wanted(gpt=gpt), policy_input_of(nodes))
+    verdict_by_node = verdicts_of(waiting_task(gpt=gpt), policy_input_of(nodes))
     assert list(verdict_by_node) == sorted(member_node.address for member_node in nodes)
     weights = [
         verdict.weight for verdict in verdict_by_node.values() if verdict.weight is not None

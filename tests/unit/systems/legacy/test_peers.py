@@ -46,9 +46,9 @@ def test_legacy_score_without_peers_is_rejected():
     assert compute_node_qos(member("A", membership=Membership.QUIT), 0, RULES) is None
 
 
-@pytest.mark.parametrize(("vram", "most", "size"), [(None, 24, 0), (0, 0, 0), (24, 24, UNIT)])
-def test_unknown_or_zero_video_memory_counts_as_zero(vram, most, size):
-    assert compute_vram_share(vram, PopulationMaxima(most, 0, 0)) == size
+@pytest.mark.parametrize(("vram", "max_vram", "size"), [(None, 24, 0), (0, 0, 0), (24, 24, UNIT)])
+def test_unknown_or_zero_video_memory_counts_as_zero(vram, max_vram, size):
+    assert compute_vram_share(vram, PopulationMaxima(max_vram, 0, 0)) == size
 
 
 @pytest.mark.parametrize(

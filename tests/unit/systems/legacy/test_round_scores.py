@@ -246,7 +246,7 @@ def test_rules_mixing_both_systems_are_rejected(changes, complaint):
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "alternative"),
     [
         ({"kickout_below": 3}, "^kickout_below: set legacy.kickout_below"),
         ({"pool_size": 30}, "^pool_size: .*legacy.window_seconds .*legacy.kickout_tasks"),
@@ -258,6 +258,6 @@ def test_rules_mixing_both_systems_are_rejected(changes, complaint):
         ({"least_timeout_seconds": 9}, "^least_timeout_seconds: .*legacy.least_timeout_seconds"),
     ],
 )
-def test_error_for_rule_without_effect_under_legacy_names_the_alternative(changes, told):
-    with pytest.raises(ValueError, match=told):
+def test_error_for_rule_without_effect_under_legacy_names_the_alternative(changes, alternative):
+    with pytest.raises(ValueError, match=alternative):
         replace(RULES, **changes)

@@ -15,7 +15,7 @@ from oracle.systems.legacy.trio_line import TaskGroup
 from tests.support.document.legacy_queue import LegacyQueue, list_combinations
 from tests.support.examples import examples
 from tests.support.histories import node_address, task_key
-from tests.unit.systems.legacy.networks import cards, member, wanted
+from tests.unit.systems.legacy.networks import cards, member, waiting_task
 
 
 def fee_of(waiting):
@@ -27,7 +27,9 @@ def queue_of(*tasks):
 
 
 def costs(fee, vram, *, gpt=False, block=1, **values):
-    priced_task = wanted(f"{fee}/{vram}/{gpt}/{block}", gpt=gpt, fee=fee, min_vram=vram, **values)
+    priced_task = waiting_task(
+        f"{fee}/{vram}/{gpt}/{block}", gpt=gpt, fee=fee, min_vram=vram, **values
+    )
     priced_task.created_at = Position(block, 0, 0)
     return priced_task
 

@@ -17,7 +17,7 @@ from tests.support.document.legacy_queue import LegacyQueue, merge_group_into_ta
 from tests.support.histories import node_address
 from tests.support.txmgr.dispatch_office import PRICING, settings
 from tests.support.vectors import the_vector
-from tests.unit.systems.legacy.networks import RULES, cards, member, scored, wanted
+from tests.unit.systems.legacy.networks import RULES, cards, member, scored, waiting_task
 
 LEGACY = settings(policy="legacy", rules=RULES)
 
@@ -30,7 +30,7 @@ def trio(name: str, *, fee: int = 1, at: int = 1, **task_fields: object) -> list
     """A group of three, created one after the other in block `at`."""
     creation_fields = {"group": group(name), "fee": fee, **task_fields}
     return [
-        wanted(f"{name}{n}", created_at=Position(at, 0, n), **creation_fields)  # type: ignore[arg-type]
+        waiting_task(f"{name}{n}", created_at=Position(at, 0, n), **creation_fields)  # type: ignore[arg-type]
         for n in range(3)
     ]
 
@@ -106,7 +106,7 @@ def test_remainder_of_group_never_starts():
 
 
 def test_task_without_group_or_in_a_group_of_four_never_starts():
-    alone, four = wanted("a"), [*trio("f"), wanted("f4", group=group("f"))]
+    alone, four = waiting_task("a"), [*trio("f"), waiting_task("f4", group=group("f"))]
     tasks = [alone, *four]
     assert build_trio_queue(tasks, tasks, PRICING.compute_value) == []
     assert {task.key for task in find_unstartable_tasks(tasks, tasks)} == {
@@ -115,7 +115,7 @@ def test_task_without_group_or_in_a_group_of_four_never_starts():
 
 
 def test_queue_counts_group_once_with_all_fees():
-    tasks = [*trio("g", fee=2, at=4), *trio("h")[:2], wanted("a")]
+    tasks = [*trio("g", fee=2, at=4), *trio("h")[:2], waiting_task("a")]
     (entry,) = build_trio_queue(tasks, tasks, PRICING.compute_value)
     queued = merge_group_into_task(entry)
     assert (queued.fee, queued.group) == (6, group("g"))

@@ -30,7 +30,7 @@ from tests.unit.systems.legacy.networks import (
     member,
     rules_with,
     scored,
-    wanted,
+    waiting_task,
 )
 
 
@@ -176,7 +176,7 @@ def test_three_free_rtx_4090_nodes_take_the_task_shown_in_the_figure():
     for group, fees in FIGURE["groups"].items():
         kind, vram = group.removesuffix("GB").split("/")
         tasks += [
-            wanted(f"{group} {fee}", gpt=kind == "GPT", min_vram=int(vram), fee=fee)
+            waiting_task(f"{group} {fee}", gpt=kind == "GPT", min_vram=int(vram), fee=fee)
             for fee in fees
         ]
     queue = LegacyQueue(lambda queued_task: Fraction(queued_task.fee or 0), tasks)
@@ -194,7 +194,7 @@ def test_three_free_rtx_4090_nodes_take_the_task_shown_in_the_figure():
 
 def test_contract_queue_vector_matches_if_value_is_fee_per_size():
     tasks = [
-        wanted(f"{n}", fee=task_fields["fee"], size=task_fields["cap"])
+        waiting_task(f"{n}", fee=task_fields["fee"], size=task_fields["cap"])
         for n, task_fields in enumerate(PRICES["tasks"])
     ]
     queue = LegacyQueue(

@@ -67,7 +67,7 @@ class Gateway:
         if log["good"] + log["bad"] > 20:
             log["weighted"] = fixed(median + 0.3 * p90)
 
-    def look(self, node: str, now: float) -> dict[str, Any]:
+    def compute_stats(self, node: str, now: float) -> dict[str, Any]:
         log = self.get(f"{node} log", now)
         failing = self.get(f"{node} failing", now) == "true"
         stats = {"node": node, "n": 0, "rate": 1.0, "median": 0.0, "weighted": 0.0}
@@ -85,7 +85,7 @@ class Gateway:
 
     def picks(self, nodes: list[str], now: float) -> list[Seen]:
         """Rank the nodes: name, attempts, rate, median, weighted, failing, tickets."""
-        logs = [self.look(node, now) for node in nodes]
+        logs = [self.compute_stats(node, now) for node in nodes]
         logs.sort(key=lambda log: log["weighted"])
         factor, before, picked = 10, 0.0, []
         for log in logs:

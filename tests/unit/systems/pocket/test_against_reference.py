@@ -42,7 +42,7 @@ def ms(now: float) -> int:
     return round(now * 1000)
 
 
-def ours(memory: PortalMemory, now: float, params: PortalParameters) -> list[Seen]:
+def compute_own_rows(memory: PortalMemory, now: float, params: PortalParameters) -> list[Seen]:
     nodes = [Address(name) for name in NODES]
     ranking = rank_nodes([memory.compute_stats(node, ms(now)) for node in nodes], params)
     memory.evaluate_nodes(nodes, ms(now))
@@ -69,7 +69,9 @@ class Both:
     def step(self, now: float, what: str, name: str, value: float | None, times: int) -> None:
         node = Address(name)
         if what == "evaluate":
-            assert ours(self.memory, now, self.params) == self.gateway.picks(list(NODES), now)
+            assert compute_own_rows(self.memory, now, self.params) == self.gateway.picks(
+                list(NODES), now
+            )
         elif what == "flag":
             self.memory.set_flag(node, ms(now) + 300_000, flag=bool(value))
             self.gateway.put(f"{name} failing", str(bool(value)).lower(), now + 300)

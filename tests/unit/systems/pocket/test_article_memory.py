@@ -69,8 +69,8 @@ def test_stats_match_outcomes_of_last_five_minutes(outcomes, later, asks):
 
 
 @examples(60)
-@given(outcomes=_outcomes, asked=st.lists(st.integers(0, 10**7), max_size=5))
-def test_computing_stats_does_not_change_later_stats(outcomes, asked):
+@given(outcomes=_outcomes, query_times=st.lists(st.integers(0, 10**7), max_size=5))
+def test_computing_stats_does_not_change_later_stats(outcomes, query_times):
     quiet, asking, now = ArticleMemory(ARTICLE), ArticleMemory(ARTICLE), 0
     for gap, latency in outcomes:
         now += gap
@@ -78,7 +78,7 @@ def test_computing_stats_does_not_change_later_stats(outcomes, asked):
             memory.record_failure(A, now) if latency is None else memory.record_success(
                 A, latency, now
             )
-        for time in asked:
+        for time in query_times:
             asking.compute_stats(A, time)
     assert asking.compute_stats(A, now) == quiet.compute_stats(A, now)
 

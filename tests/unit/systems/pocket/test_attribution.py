@@ -19,7 +19,7 @@ from tests.support.random_histories import any_events, any_histories
 
 WELL = (Ending.SUCCEEDED, Ending.REFUNDED)
 FAULT = (Ending.INVALIDATED, Ending.TIMED_OUT)
-Said = tuple[str, Address, float | None]
+OutcomeRow = tuple[str, Address, float | None]
 
 
 def parts(ledger: WorkingSet, key: TaskKey) -> dict[Address, tuple[int, Any, Ending | None]]:
@@ -36,9 +36,9 @@ def parts(ledger: WorkingSet, key: TaskKey) -> dict[Address, tuple[int, Any, End
     return part_by_node
 
 
-def by_the_fold(events: list[DomainEvent]) -> list[Said]:
+def by_the_fold(events: list[DomainEvent]) -> list[OutcomeRow]:
     """What the fold makes of a history, told as outcomes."""
-    fold, notes, times = Fold(CRYNUX), list[Said](), dict[Position, int]()
+    fold, notes, times = Fold(CRYNUX), list[OutcomeRow](), dict[Position, int]()
     for event in events:
         times[event.at] = event.time
         key = getattr(event, "task", None)
@@ -52,18 +52,18 @@ def by_the_fold(events: list[DomainEvent]) -> list[Said]:
                 notes.append(("assigned", node, None))
             elif ending is not before[node][2]:
                 stopped = event.time if answered is None else times[answered]
-                notes.append(told(node, ending, max(0, stopped - started)))
+                notes.append(expected_outcome(node, ending, max(0, stopped - started)))
     return notes
 
 
-def told(node: Address, ending: Ending | None, seconds: int) -> Said:
+def expected_outcome(node: Address, ending: Ending | None, seconds: int) -> OutcomeRow:
     if ending in WELL:
         return "succeeded", node, float(seconds)
     return ("failed" if ending in FAULT else "released"), node, None
 
 
-def by_us(events: list[DomainEvent]) -> list[Said]:
-    tasks, notes = TaskTracker(), list[Said]()
+def by_us(events: list[DomainEvent]) -> list[OutcomeRow]:
+    tasks, notes = TaskTracker(), list[OutcomeRow]()
     for event in events:
         if isinstance(event, network_events.TaskCreated):
             tasks.record_creation(event)
@@ -73,11 +73,11 @@ def by_us(events: list[DomainEvent]) -> list[Said]:
         elif isinstance(event, Answer):
             tasks.record_answer(event)
         elif isinstance(event, Terminal):
-            notes += [_said(outcome) for outcome in tasks.record_ending(event)]
+            notes += [_describe_outcome(outcome) for outcome in tasks.record_ending(event)]
     return notes
 
 
-def _said(outcome: RelayOutcome) -> Said:
+def _describe_outcome(outcome: RelayOutcome) -> OutcomeRow:
     if outcome.kind is OutcomeKind.OK:
         return "succeeded", outcome.node, outcome.latency_ms / 1000
     ending = "failed" if outcome.kind is OutcomeKind.TIMEOUT else "released"

@@ -59,10 +59,10 @@ def policy_input(history: History, *reserved_names: str) -> PolicyInput:
 
 
 def judged(
-    history: History, policy: SelectionPolicy = ARTICLE, asked: Task = SD
+    history: History, policy: SelectionPolicy = ARTICLE, judged_task: Task = SD
 ) -> dict[str, CandidateVerdict]:
     """The verdicts as the history stands, by the names of the nodes."""
-    verdicts = followed(history, policy).judge_candidates(asked, policy_input(history))
+    verdicts = followed(history, policy).judge_candidates(judged_task, policy_input(history))
     return {bytes.fromhex(v.node[2:]).lstrip(b"\0").decode(): v for v in verdicts}
 
 
@@ -203,7 +203,7 @@ def test_second_join_of_a_member_keeps_its_history():
 def test_task_kinds_are_scored_separately():
     history = misses(joined("A", "B"), "A", times=60)
     llm = replace(SD, kind=TaskKind.LLM)
-    assert judged(history, asked=llm)["A"].weight == 10
+    assert judged(history, judged_task=llm)["A"].weight == 10
 
 
 def test_task_created_again_keeps_its_kind():
@@ -250,7 +250,7 @@ def test_failing_node_is_flagged_only_when_a_task_starts():
     assert judged(history, MEANT)["A"].parts["reason"] == "untested"
 
 
-def told(follower: PocketFollower, now: int) -> dict[str, object]:
+def list_memories(follower: PocketFollower, now: int) -> dict[str, object]:
     """What its memories say of every node; of the portal's, each record."""
     nodes = [node_address(name) for name in "ABCDEFGHIJ"]
     return {
@@ -276,7 +276,7 @@ def test_replay_equals_incremental_evaluation(events: list[DomainEvent], cut, po
     for event in events[cut:]:
         replaying.apply_event(event)
     last = max((event.time for event in events), default=0)
-    assert told(asking, last) == told(replaying, last)
+    assert list_memories(asking, last) == list_memories(replaying, last)
 
 
 @EACH

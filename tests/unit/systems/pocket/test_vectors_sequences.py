@@ -25,7 +25,7 @@ def ms(seconds: float) -> int:
     return round(seconds * 1000)
 
 
-def told(memory: PortalMemory, event: Vector) -> None:
+def apply_event(memory: PortalMemory, event: Vector) -> None:
     node, time = Address(event["node"]), ms(event["t"])
     match event["event"]:
         case "succeeded":
@@ -80,7 +80,7 @@ def test_history_evaluation_matches_upstream(vector: Vector, profile: str):
     evaluations = []
     for event in vector["events"]:
         if event["event"] != "evaluate":
-            told(memory, event)
+            apply_event(memory, event)
             continue
         ranking = evaluated(memory, nodes, ms(event["t"]), profile)
         evaluations.append(seen(memory, ranking, event["t"], nodes))

@@ -18,7 +18,7 @@ SECRET = b"a secret of sixteen"
 
 
 @dataclass
-class Told:
+class NotifiedDaemon:
     store: Store
     receiver: Receiver
     now: float = 5_000.0
