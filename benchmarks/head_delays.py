@@ -95,7 +95,7 @@ def measure_delays(mode: str, block_count: int, block_seconds: float) -> Delays:
             if mode == "websocket"
             else None
         )
-        chain.quiet(WARM_UP, seconds=max(1, round(block_seconds)))
+        chain.mine_empty(WARM_UP, seconds=max(1, round(block_seconds)))
         running = stack.enter_context(run_daemon(write_daemon_config(chain, folder, websocket)))
         running.wait_until_ready()
         running.url = running.wait_for("daemon_started")["api"]

@@ -98,7 +98,7 @@ class Life:
         place = None if submission is None else self.random.randrange(_DEEPEST_FORK, self.step)
         for number in range(self.step):
             if self._mine(on, submission if number == place else None) is None:
-                self.chain.quiet(1)
+                self.chain.mine_empty(1)
                 return False
             on = None
         self.chain.show(self.chain.head)

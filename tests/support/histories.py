@@ -65,19 +65,19 @@ class History:
         self.events.append(replace(event, at=at, time=self.time))
         return self
 
-    def says(self, kind: type[DomainEvent], /, **values: Any) -> Self:
+    def emits(self, kind: type[DomainEvent], /, **values: Any) -> Self:
         return self.adds(kind(at=Position(0, 0, 0), time=0, **values))
 
     def joins(self, *names: str, **values: Any) -> Self:
         for name in names:
-            self.says(network_events.NodeJoined, node=node_address(name), **values)
+            self.emits(network_events.NodeJoined, node=node_address(name), **values)
         return self
 
     def updates(self, name: str, **values: Any) -> Self:
-        return self.says(network_events.NodeUpdated, node=node_address(name), **values)
+        return self.emits(network_events.NodeUpdated, node=node_address(name), **values)
 
     def adds_model(self, name: str, model: str) -> Self:
-        return self.says(network_events.ModelAdded, node=node_address(name), model=model)
+        return self.emits(network_events.ModelAdded, node=node_address(name), model=model)
 
     def is_asked_to_download(self, name: str, model: str, until: int = 0) -> Self:
         download_fields = {
@@ -85,67 +85,67 @@ class History:
             "model": model,
             "until": until or self.time + 1800,
         }
-        return self.says(DownloadRequested, **download_fields)
+        return self.emits(DownloadRequested, **download_fields)
 
     def pauses(self, name: str) -> Self:
-        return self.says(network_events.NodePaused, node=node_address(name))
+        return self.emits(network_events.NodePaused, node=node_address(name))
 
     def resumes(self, name: str) -> Self:
-        return self.says(network_events.NodeResumed, node=node_address(name))
+        return self.emits(network_events.NodeResumed, node=node_address(name))
 
     def quits(self, name: str) -> Self:
-        return self.says(network_events.NodeQuit, node=node_address(name))
+        return self.emits(network_events.NodeQuit, node=node_address(name))
 
     def asks_to_pause(self, name: str) -> Self:
-        return self.says(network_events.NodePauseAsked, node=node_address(name))
+        return self.emits(network_events.NodePauseAsked, node=node_address(name))
 
     def asks_to_quit(self, name: str) -> Self:
-        return self.says(network_events.NodeQuitAsked, node=node_address(name))
+        return self.emits(network_events.NodeQuitAsked, node=node_address(name))
 
     def is_slashed(self, name: str) -> Self:
-        return self.says(network_events.NodeSlashed, node=node_address(name))
+        return self.emits(network_events.NodeSlashed, node=node_address(name))
 
     def is_kicked_out(self, name: str) -> Self:
-        return self.says(network_events.NodeKickedOut, node=node_address(name))
+        return self.emits(network_events.NodeKickedOut, node=node_address(name))
 
     def creates(self, *names: str, of: str | None = None, **values: Any) -> Self:
         key = None if of is None else group_key(of)
         for name in names:
-            self.says(network_events.TaskCreated, task=task_key(name), group=key, **values)
+            self.emits(network_events.TaskCreated, task=task_key(name), group=key, **values)
         return self
 
     def queues(self, name: str) -> Self:
-        return self.says(network_events.TaskQueued, task=task_key(name))
+        return self.emits(network_events.TaskQueued, task=task_key(name))
 
     def starts(self, name: str, on: str, *, place: int | None = None) -> Self:
         self._runs[name] = on
-        return self.says(
+        return self.emits(
             network_events.TaskStarted, task=task_key(name), node=node_address(on), round=place
         )
 
     def submits(self, name: str, by: str | None = None) -> Self:
         runner = node_address(by or self._runs.get(name, "nobody"))
-        return self.says(network_events.TaskSubmitted, task=task_key(name), node=runner)
+        return self.emits(network_events.TaskSubmitted, task=task_key(name), node=runner)
 
     def reports_error(self, name: str, by: str | None = None) -> Self:
         runner = node_address(by or self._runs.get(name, "nobody"))
-        return self.says(network_events.TaskErrorReported, task=task_key(name), node=runner)
+        return self.emits(network_events.TaskErrorReported, task=task_key(name), node=runner)
 
     def commits(self, name: str, by: str) -> Self:
-        return self.says(
+        return self.emits(
             network_events.ResultCommitted, task=task_key(name), node=node_address(by)
         )
 
     def discloses(self, name: str, by: str) -> Self:
-        return self.says(
+        return self.emits(
             network_events.ResultDisclosed, task=task_key(name), node=node_address(by)
         )
 
     def is_paid(self, name: str, by: str, fee: int) -> Self:
-        return self.says(FeeShared, task=task_key(name), node=node_address(by), fee=fee)
+        return self.emits(FeeShared, task=task_key(name), node=node_address(by), fee=fee)
 
     def validates(self, name: str) -> Self:
-        return self.says(network_events.TaskValidated, task=task_key(name))
+        return self.emits(network_events.TaskValidated, task=task_key(name))
 
     def succeeds(self, name: str, by: str | None = None) -> Self:
         return self._ends(network_events.TaskSucceeded, name, by)
@@ -174,10 +174,10 @@ class History:
 
     def _ends(self, kind: type[DomainEvent], name: str, by: str | None, **values: Any) -> Self:
         runner = None if by is None else node_address(by)
-        return self.says(kind, task=task_key(name), node=runner, **values)
+        return self.emits(kind, task=task_key(name), node=runner, **values)
 
     def closes(self, name: str, *tasks: str) -> Self:
-        return self.says(
+        return self.emits(
             network_events.GroupValidated,
             group=group_key(name),
             tasks=tuple(task_key(t) for t in tasks),

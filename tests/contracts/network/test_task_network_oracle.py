@@ -46,7 +46,7 @@ class Watched:
     def bob(self) -> str:
         return self.network.nodes[1]
 
-    def says(self, function: str, *values: object) -> None:
+    def set_oracle(self, function: str, *values: object) -> None:
         self.network.chain.send(getattr(self.oracle.functions, function)(*values))
 
     def score(self, function: str, *values: object) -> None:
@@ -82,7 +82,7 @@ def watched(pair: Watched, chain: Chain) -> Watched:
 
 
 def test_quit_during_veto_period_becomes_kickout(watched: Watched):
-    watched.says("setPending", watched.bob, True)
+    watched.set_oracle("setPending", watched.bob, True)
     left = watched.quit()
 
     event = left.only("NodeKickedOut")
@@ -98,7 +98,7 @@ def test_pending_quit_becomes_kickout_when_a_kick_is_proposed_before_it_ends(wat
     network = watched.network
     task = network.submitted(watched.bob)
     watched.quit()
-    watched.says("setPending", watched.bob, True)
+    watched.set_oracle("setPending", watched.bob, True)
 
     ended = network.by(network.creator, network.does.validateTask(task))
     assert "NodeQuit" not in ended.names
@@ -108,9 +108,9 @@ def test_pending_quit_becomes_kickout_when_a_kick_is_proposed_before_it_ends(wat
 def test_node_with_pending_quit_still_quits_after_kick_proposal_is_cleared(watched: Watched):
     network = watched.network
     task = network.submitted(watched.bob)
-    watched.says("setPending", watched.bob, True)
+    watched.set_oracle("setPending", watched.bob, True)
     watched.quit()
-    watched.says("setPending", watched.bob, False)
+    watched.set_oracle("setPending", watched.bob, False)
 
     network.by(network.creator, network.does.validateTask(task))
     assert network.standing(watched.bob) is Standing.QUIT
@@ -121,7 +121,7 @@ def test_quit_and_kickout_in_the_same_block_result_in_kickout(
     watched: Watched, *, quits_first: bool
 ):
     network, chain = watched.network, watched.network.chain
-    watched.says("setPending", watched.bob, True)
+    watched.set_oracle("setPending", watched.bob, True)
     to = network.contract.address
     acts = [
         chain.request(network.does.quit(), sender=watched.bob),
@@ -136,7 +136,7 @@ def test_quit_and_kickout_in_the_same_block_result_in_kickout(
 def test_low_gas_limit_does_not_bypass_kickout_on_quit(watched: Watched):
     """The question cannot be starved so that leaving still succeeds."""
     network, chain = watched.network, watched.network.chain
-    watched.says("setPending", watched.bob, True)
+    watched.set_oracle("setPending", watched.bob, True)
     quit_ = chain.request(network.does.quit(), sender=watched.bob)
     for gas in (*range(24_000, 60_000, 1_500), *range(60_000, 200_000, 8_000)):
         with chain.undone():
@@ -146,8 +146,8 @@ def test_low_gas_limit_does_not_bypass_kickout_on_quit(watched: Watched):
 
 @pytest.mark.parametrize("mood", UNWELL, ids=lambda mood: mood.name.lower())
 def test_failing_oracle_does_not_prevent_return_of_stake(watched: Watched, mood: Mood):
-    watched.says("setPending", watched.bob, True)
-    watched.says("setMood", mood)
+    watched.set_oracle("setPending", watched.bob, True)
+    watched.set_oracle("setMood", mood)
 
     assert watched.quit().names == ["NodeQuit", "StakeReturned", "Credited"]
     assert watched.network.owed(watched.bob) == MIN_STAKE
@@ -155,7 +155,7 @@ def test_failing_oracle_does_not_prevent_return_of_stake(watched: Watched, mood:
 
 def test_replaced_oracle_can_no_longer_kick_or_block_a_quit(watched: Watched):
     network = watched.network
-    watched.says("setPending", watched.bob, True)
+    watched.set_oracle("setPending", watched.bob, True)
     another = network.chain.deploy("testing/PlainOracle").address
     network.by(network.admin, network.does.setOracle(another))
 
@@ -181,8 +181,8 @@ def test_task_cannot_be_started_on_a_node_that_the_scores_exclude(watched: Watch
 def test_without_scores_task_cannot_be_started_on_an_expelled_node_only(watched: Watched):
     network = watched.network
     task = network.create()
-    watched.says("setExcluded", network.nodes[0], True)
-    watched.says("setExpelled", watched.bob, True)
+    watched.set_oracle("setExcluded", network.nodes[0], True)
+    watched.set_oracle("setExpelled", watched.bob, True)
 
     with pytest.raises(RevertedError, match="NotSelectable"):
         network.start(task, watched.bob)
@@ -210,8 +210,8 @@ def test_failing_scores_do_not_prevent_task_start(watched: Watched, mood: Mood):
 
 @pytest.mark.parametrize("mood", UNWELL, ids=lambda mood: mood.name.lower())
 def test_failing_oracle_does_not_prevent_task_start(watched: Watched, mood: Mood):
-    watched.says("setExpelled", watched.bob, True)
-    watched.says("setMood", mood)
+    watched.set_oracle("setExpelled", watched.bob, True)
+    watched.set_oracle("setMood", mood)
 
     task = watched.network.begun(watched.bob)
     assert watched.network.status(task) is Status.STARTED

@@ -93,7 +93,7 @@ NO_ANSWERS = {
     "null": (EVERY, faults.null()),
     "error": (EVERY, faults.error("internal error")),
     "null for a call": (CALL, faults.null()),
-    "nothing for a call": (CALL, faults.says("0x")),
+    "nothing for a call": (CALL, faults.respond_with("0x")),
     "null for code": (CODE, faults.null()),
 }
 
@@ -205,5 +205,5 @@ def test_previously_indexed_contract_without_code_causes_exit_code_1(
     door: Proxy, honest: Path, settings: Settings, tmp_path: Path
 ):
     assert run_with_config(honest, "run", "--once") == 0
-    door.rule(CODE, faults.says("0x"))
+    door.rule(CODE, faults.respond_with("0x"))
     assert run_with_config(at(settings, tmp_path, door.url), "run", "--once") == 1

@@ -28,7 +28,7 @@ class Site:
         self.chain = AChain(until_the_end)
         self.chain.serve()
         self.chain.serve()
-        self.chain.quiet(3)
+        self.chain.mine_empty(3)
         self.relay = Relay(now=int(time.clock_gettime(time.CLOCK_REALTIME)))
         self.url = until_the_end.enter_context(serve_relay(self.relay))
         self.folder = folder
@@ -46,7 +46,7 @@ class Site:
         """Turn the relay's clock, and mine a block of half the time that passes."""
         block = self.relay.now + seconds // 2
         self.relay.now += seconds
-        self.chain.quiet(1, seconds=block - self.chain.head.time)
+        self.chain.mine_empty(1, seconds=block - self.chain.head.time)
 
 
 @pytest.fixture

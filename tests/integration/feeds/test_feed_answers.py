@@ -59,7 +59,7 @@ def test_unordered_rows_are_rejected_and_not_stored(store: Store):
 def test_oversized_page_is_requested_in_halves(store: Store):
     relay = Relay()
     for _ in range(60):
-        relay.say("DownloadModel", relay_node(1), model_id="x" * 2_000)
+        relay.emit("DownloadModel", relay_node(1), model_id="x" * 2_000)
     relay.joins(2)
     with follow_relay(store, relay) as feed:
         feed.passes(60)
@@ -70,7 +70,7 @@ def test_oversized_page_is_requested_in_halves(store: Store):
 
 def test_row_larger_than_response_limit_is_reported(store: Store):
     relay = Relay()
-    relay.say("DownloadModel", relay_node(1), model_id="x" * 100_000)
+    relay.emit("DownloadModel", relay_node(1), model_id="x" * 100_000)
     with (
         follow_relay(store, relay) as feed,
         pytest.raises(TransientError, match="max_response_mib"),

@@ -198,7 +198,7 @@ def test_malformed_row_is_stored_as_bad_row_and_not_folded(store: Store):
 
 def test_unknown_row_kind_is_stored_without_fault(store: Store):
     relay = Relay()
-    relay.say("NodeTeleported", relay_node(1), where="mars")
+    relay.emit("NodeTeleported", relay_node(1), where="mars")
     relay.joins(2)
     with follow_relay(store, relay) as feed:
         feed.passes(60)

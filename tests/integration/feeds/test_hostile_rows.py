@@ -221,7 +221,7 @@ def test_arbitrary_row_is_rejected_or_stored_and_process_continues(
     for number in (1, 2, 3):
         relay.joins(number)
     for row, args, is_plain in made:
-        relay.say("NodeJoin", relay_node(1))
+        relay.emit("NodeJoin", relay_node(1))
         named = {"task_id_commitment": row["task_id_commitment"]} if is_plain else {}
         relay.rows[-1] |= row | {"args": json.dumps(named | args)}
     with databases() as fresh, follow_relay(fresh, relay) as feed:

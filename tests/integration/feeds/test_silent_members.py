@@ -198,7 +198,7 @@ def test_partial_streams_derive_same_scores_as_full_stream(
 ):
     stream, relay = Stream(), Relay(page_cap=7)
     for number in range(NODES):
-        stream.say(
+        stream.emit(
             "NodeJoin", make_node_address(number), "", node_address=make_node_address(number)
         )
     with databases() as fresh, follow_relay(fresh, relay) as feed:

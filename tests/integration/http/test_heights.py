@@ -6,7 +6,7 @@ import pytest
 
 from oracle.rpc.rpc_errors import RpcError
 from tests.pools import caller_of
-from tests.support.sending.faults import Fault, answer_dropped, says
+from tests.support.sending.faults import Fault, answer_dropped, respond_with
 from tests.support.sending.proxy import Proxy, proxy
 
 HEIGHT = "eth_blockNumber"
@@ -49,5 +49,5 @@ def test_height_is_requested_again_after_failure(endpoint: Proxy):
 
 def folded_to(endpoint: Proxy, height: int) -> None:
     endpoint.heal()
-    height_fault: Fault = says(hex(height))
+    height_fault: Fault = respond_with(hex(height))
     endpoint.rule(HEIGHT, height_fault)

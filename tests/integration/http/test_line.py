@@ -24,7 +24,7 @@ class Endpoint:
 
     def __init__(self) -> None:
         self.url = ""
-        self.says: Json = "0x1"
+        self.response: Json = "0x1"
         self.status = 200
         self.headers: dict[str, str] = {}
         self.asked: list[Json] = []
@@ -38,8 +38,8 @@ class Endpoint:
             return self._body(payload)
 
     def _body(self, payload: Json) -> bytes:
-        if isinstance(self.says, bytes):
-            return self.says
+        if isinstance(self.response, bytes):
+            return self.response
         many = payload if isinstance(payload, list) else [payload]
         answers = [
             {"jsonrpc": "2.0", "id": request["id"], **self._build_result()} for request in many
@@ -47,7 +47,7 @@ class Endpoint:
         return msgspec.json.encode(answers if isinstance(payload, list) else answers[0])
 
     def _build_result(self) -> dict[str, Json]:
-        return self.says if isinstance(self.says, dict) else {"result": self.says}
+        return self.response if isinstance(self.response, dict) else {"result": self.response}
 
 
 def standing() -> Iterator[Endpoint]:
@@ -117,7 +117,7 @@ REFUSALS = [
 def test_call_refused_by_first_endpoint_is_sent_to_next(
     lines: PoolView, first_endpoint: Endpoint, other: Endpoint, refusal: dict[str, Json]
 ):
-    first_endpoint.says, other.says = refusal, "0x2a"
+    first_endpoint.response, other.response = refusal, "0x2a"
     assert lines.request("eth_call", {}, "latest") == "0x2a"
     assert (len(first_endpoint.asked), len(other.asked)) == (1, 1)
 
@@ -141,7 +141,7 @@ def test_call_refused_by_first_endpoint_is_sent_to_next(
 def test_next_endpoint_is_used_after_malformed_response_from_first(
     lines: PoolView, first_endpoint: Endpoint, other: Endpoint, status: int, body: bytes
 ):
-    first_endpoint.status, first_endpoint.says, other.says = status, body, "0x2a"
+    first_endpoint.status, first_endpoint.response, other.response = status, body, "0x2a"
     assert lines.request("eth_blockNumber") == "0x2a"
     with pytest.raises(RpcError):
         lines.callers[0].request("eth_blockNumber")
@@ -160,7 +160,7 @@ REVERTS = [
 def test_revert_is_final_and_next_endpoint_is_not_requested(
     lines: PoolView, first_endpoint: Endpoint, other: Endpoint, revert: dict[str, Json]
 ):
-    first_endpoint.says = revert
+    first_endpoint.response = revert
     with pytest.raises(RevertError) as raised:
         lines.request("eth_call", {}, "latest")
     assert other.asked == []
@@ -172,7 +172,7 @@ def test_revert_is_final_and_next_endpoint_is_not_requested(
 def test_refusal_by_one_endpoint_is_reported_when_another_returns_nothing(
     lines: PoolView, first_endpoint: Endpoint, other: Endpoint
 ):
-    first_endpoint.says, other.says = b"", error("no such block")
+    first_endpoint.response, other.response = b"", error("no such block")
     with pytest.raises(CallRefusedError, match="no such block"):
         lines.request("eth_call", {}, "latest")
 
@@ -180,7 +180,7 @@ def test_refusal_by_one_endpoint_is_reported_when_another_returns_nothing(
 def test_endpoint_is_not_requested_before_retry_after(first_endpoint: Endpoint):
     now = [0.0]
     line = caller_of(first_endpoint.url, clock=lambda: now[0])
-    first_endpoint.status, first_endpoint.headers, first_endpoint.says = (
+    first_endpoint.status, first_endpoint.headers, first_endpoint.response = (
         429,
         {"Retry-After": "40"},
         b"slow down",
@@ -190,7 +190,7 @@ def test_endpoint_is_not_requested_before_retry_after(first_endpoint: Endpoint):
             line.request("eth_blockNumber")
     assert len(first_endpoint.asked) == 1
 
-    now[0], first_endpoint.status, first_endpoint.says = 40.5, 200, "0x1"
+    now[0], first_endpoint.status, first_endpoint.response = 40.5, 200, "0x1"
     assert line.request("eth_blockNumber") == "0x1"
     line.endpoint.close()
 
@@ -227,7 +227,7 @@ def test_backoff_is_capped_at_five_minutes():
 def test_gas_limit_error_with_any_code_is_not_treated_as_rate_limit(
     line: EndpointCaller, first_endpoint: Endpoint
 ):
-    first_endpoint.says = error("Transaction gas limit exceeds block gas limit", -32005)
+    first_endpoint.response = error("Transaction gas limit exceeds block gas limit", -32005)
     with pytest.raises(CallRefusedError):
         line.request("eth_sendRawTransaction", "0x")
     assert line.endpoint.health.backoff.get_remaining_seconds() == 0
@@ -236,7 +236,7 @@ def test_gas_limit_error_with_any_code_is_not_treated_as_rate_limit(
 def test_endpoint_refusing_batches_gets_single_requests_afterwards(
     line: EndpointCaller, first_endpoint: Endpoint
 ):
-    first_endpoint.says = (
+    first_endpoint.response = (
         b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no batches"}}'
     )
     calls = [("eth_blockNumber", ()), ("eth_chainId", ())]
@@ -244,14 +244,14 @@ def test_endpoint_refusing_batches_gets_single_requests_afterwards(
         line.request_all(calls)
     assert len(first_endpoint.asked) == 1
 
-    first_endpoint.says = "0x1"
+    first_endpoint.response = "0x1"
     assert line.request_all(calls) == ["0x1", "0x1"]
     assert [isinstance(question, dict) for question in first_endpoint.asked[1:]] == [True, True]
 
 
 def test_oversized_response_is_rejected(line: EndpointCaller, first_endpoint: Endpoint):
     line.endpoint.client._wire.http.max_bytes = 1_000
-    first_endpoint.says = "0x" + 2_000 * "0"
+    first_endpoint.response = "0x" + 2_000 * "0"
     with pytest.raises(RpcError, match="too large"):
         line.request("eth_call")
 
@@ -260,12 +260,12 @@ def test_errors_and_repr_show_only_host_of_endpoint(
     line: EndpointCaller, first_endpoint: Endpoint
 ):
     texts = [repr(line)]
-    for says in (
+    for response in (
         error(f"no: see {first_endpoint.url}"),
         b"<html>",
         error("used up s3cretkey", 429),
     ):
-        first_endpoint.says = says
+        first_endpoint.response = response
         with pytest.raises(TransientError) as raised:
             line.request("eth_call")
         texts += [str(raised.value), repr(raised.value)]
@@ -282,15 +282,15 @@ def test_invalid_endpoint_url_is_rejected_without_being_shown():
 def test_chain_id_is_requested_once_and_again_after_failure(
     line: EndpointCaller, first_endpoint: Endpoint
 ):
-    first_endpoint.says = "0x7a69"
+    first_endpoint.response = "0x7a69"
     assert line.serves_chain(31337)
     assert line.serves_chain(31337)
     assert len(first_endpoint.asked) == 1
 
-    first_endpoint.says = b""
+    first_endpoint.response = b""
     with pytest.raises(RpcError):
         line.request("eth_blockNumber")
-    first_endpoint.says = "0x1"
+    first_endpoint.response = "0x1"
     assert not line.serves_chain(31337)
 
 

@@ -16,7 +16,7 @@ from oracle.txmgr.client.fee_quote import (
     parse_required_fees,
 )
 from tests.pools import pool_of
-from tests.support.sending.faults import Fault, error, says
+from tests.support.sending.faults import Fault, error, respond_with
 from tests.support.sending.proxy import Proxy, proxy
 
 GWEI = 10**9
@@ -37,7 +37,9 @@ def two() -> Iterator[tuple[Proxy, Proxy, PoolView]]:
 
 
 def history(base_fee: int, *tips: int) -> Fault:
-    return says({"baseFeePerGas": ["0x1", hex(base_fee)], "reward": [[hex(tip)] for tip in tips]})
+    return respond_with(
+        {"baseFeePerGas": ["0x1", hex(base_fee)], "reward": [[hex(tip)] for tip in tips]}
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,12 +48,12 @@ def history(base_fee: int, *tips: int) -> Fault:
         history(10**30),
         history(-1),
         history(GWEI, 10**30),
-        says({}),
-        says(None),
-        says("no"),
-        says({"baseFeePerGas": []}),
-        says({"baseFeePerGas": ["x"]}),
-        says({"baseFeePerGas": ["0x1"], "reward": [5]}),
+        respond_with({}),
+        respond_with(None),
+        respond_with("no"),
+        respond_with({"baseFeePerGas": []}),
+        respond_with({"baseFeePerGas": ["x"]}),
+        respond_with({"baseFeePerGas": ["0x1"], "reward": [5]}),
     ],
 )
 def test_endpoint_with_invalid_fee_history_is_skipped(
@@ -88,14 +90,14 @@ def test_endpoint_without_fee_history_uses_newest_block(
 ):
     for endpoint in two[:2]:
         endpoint.rule(HISTORY, error("the method eth_feeHistory does not exist", -32601))
-        endpoint.rule(BLOCK, says({"baseFeePerGas": hex(2 * GWEI)}))
+        endpoint.rule(BLOCK, respond_with({"baseFeePerGas": hex(2 * GWEI)}))
     assert fetch_fee_market(two[2], CAPS) == FeeMarket(2 * GWEI, CAPS.min_tip)
 
 
 def test_chain_without_base_fee_raises_transient_error(two: tuple[Proxy, Proxy, PoolView]):
     for endpoint in two[:2]:
         endpoint.rule(HISTORY, error("the method eth_feeHistory does not exist", -32601))
-        endpoint.rule(BLOCK, says({"number": "0x1"}))
+        endpoint.rule(BLOCK, respond_with({"number": "0x1"}))
     with pytest.raises(TransientError):
         fetch_fee_market(two[2], CAPS)
 

@@ -36,7 +36,7 @@ def test_quarantined_endpoint_is_not_queried_but_counts_for_quorum(
     first, _ = pool
     pool.quarantine(first, "showed a false block")
     view = pool.create_view()
-    other.says = "0x7"
+    other.response = "0x7"
 
     assert view.request_first([("eth_blockNumber", ())]) == ["0x7"]
     assert [
@@ -54,7 +54,7 @@ def test_broadcast_ignores_backoff_and_does_not_extend_it(first_endpoint: Endpoi
     now = [0.0]
     pool = pool_of(first_endpoint.url, clock=lambda: now[0])
     (endpoint,) = pool
-    first_endpoint.status, first_endpoint.headers, first_endpoint.says = (
+    first_endpoint.status, first_endpoint.headers, first_endpoint.response = (
         429,
         {"Retry-After": "40"},
         b"slow down",
@@ -90,22 +90,22 @@ def test_broadcast_goes_to_all_endpoints_except_those_on_another_chain(
 def test_balance_is_not_cached_and_is_requested_from_next_endpoint_after_failure(
     pool: EndpointPool, first_endpoint: Endpoint, other: Endpoint
 ):
-    first_endpoint.says, other.says = "0x10", "0x20"
+    first_endpoint.response, other.response = "0x10", "0x20"
     assert [fetch_balance(pool.create_view(), WHO) for _ in range(2)] == [16, 16]
     assert len(first_endpoint.asked) == 2
-    first_endpoint.says = b"<html>"
+    first_endpoint.response = b"<html>"
     assert fetch_balance(pool.create_view(), WHO) == 32
 
 
 def test_endpoint_that_throttles_the_sender_is_not_used_by_the_indexer(
     pool: EndpointPool, first_endpoint: Endpoint, other: Endpoint
 ):
-    first_endpoint.status, first_endpoint.headers, first_endpoint.says = (
+    first_endpoint.status, first_endpoint.headers, first_endpoint.response = (
         429,
         {"Retry-After": "40"},
         b"slow down",
     )
-    other.says = "0x7a69"
+    other.response = "0x7a69"
     assert pool.create_view().request("eth_chainId") == "0x7a69"
 
     def name_of(endpoint: object) -> str:

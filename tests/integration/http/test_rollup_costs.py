@@ -8,7 +8,7 @@ from oracle.errors import TransientError
 from oracle.rpc.fanout import PoolView
 from oracle.txmgr.client.l1_fees import L1Fee, fetch_l1_fee, fetch_operator_fee
 from tests.pools import view_of
-from tests.support.sending.faults import Fault, answer_dropped, error, says
+from tests.support.sending.faults import Fault, answer_dropped, error, respond_with
 from tests.support.sending.proxy import Proxy, proxy
 
 CALL = "eth_call"
@@ -31,7 +31,7 @@ def lines_to(*proxies: Proxy) -> PoolView:
 
 
 def word(number: int) -> Fault:
-    return says(f"0x{number:064x}")
+    return respond_with(f"0x{number:064x}")
 
 
 def test_single_endpoint_neither_raises_nor_lowers_l1_fee(
@@ -55,7 +55,7 @@ def test_single_endpoint_neither_raises_nor_lowers_l1_fee(
 
 
 @pytest.mark.parametrize(
-    "silence", [answer_dropped(), error("rate limit exceeded"), word(2**255), says("0x")]
+    "silence", [answer_dropped(), error("rate limit exceeded"), word(2**255), respond_with("0x")]
 )
 def test_endpoint_without_l1_fee_response_is_skipped(three: tuple[Proxy, ...], silence: Fault):
     honest, silent, _ = three

@@ -33,26 +33,26 @@ ASKED = {
 @pytest.mark.parametrize("nonsense", [None, {}, "", "0x", "many", 5, [None]])
 @pytest.mark.parametrize("send_request", ["balance", "count", "counts"])
 def test_malformed_number_raises_transient_error(send_request, nonsense, first_endpoint: Endpoint):
-    first_endpoint.says = {"result": nonsense}
+    first_endpoint.response = {"result": nonsense}
     with pytest.raises(TransientError):
         ASKED[send_request](view_of(first_endpoint.url))
 
 
 @pytest.mark.parametrize("nonsense", [{}, {"blockNumber": None}, "0x1", 5])
 def test_malformed_receipt_raises_transient_error(nonsense, first_endpoint: Endpoint):
-    first_endpoint.says = {"result": nonsense}
+    first_endpoint.response = {"result": nonsense}
     with pytest.raises(TransientError):
         ASKED["receipts"](view_of(first_endpoint.url))
 
 
 def test_next_endpoint_is_used_after_malformed_response(first_endpoint: Endpoint, other: Endpoint):
-    first_endpoint.says = {"result": None}
-    other.says = "0x10"
+    first_endpoint.response = {"result": None}
+    other.response = "0x10"
     assert fetch_balance(view_of(first_endpoint.url, other.url), WHO) == 16
 
 
 def test_malformed_block_confirms_neither_nonce_counts_nor_a_reorg(first_endpoint: Endpoint):
-    first_endpoint.says = {"result": {"number": "0x7"}}
+    first_endpoint.response = {"result": {"number": "0x7"}}
     lines = view_of(first_endpoint.url)
     assert fetch_counts_at_block(lines, WHO, BLOCK) == {}
     assert not is_block_reorged(lines, 7, HASH)

@@ -59,7 +59,7 @@ class CommitDaemon:
         assert run(["run", "--once", "--config", self.config]) == 0
         self.capsys.readouterr()
 
-    def says(self, *command: str) -> str:
+    def read_output(self, *command: str) -> str:
         """What a command prints."""
         self.capsys.readouterr()
         assert run([*command, "--config", self.config]) == 0
@@ -72,4 +72,4 @@ class CommitDaemon:
 
     def events(self) -> list[Row]:
         """Everything that the chain said in our words, as `export` writes it."""
-        return [json.loads(line) for line in self.says("export").splitlines()]
+        return [json.loads(line) for line in self.read_output("export").splitlines()]

@@ -116,21 +116,21 @@ class Ledger:
         """What follows happens in this transaction."""
         self._at = at
 
-    def say(self, event: str, **values: Any) -> None:
+    def emit(self, event: str, **values: Any) -> None:
         at = self._at
         place = {"block": at.block, "tx": at.tx, "log": len(self.lines), "time": at.time}
         self.lines.append({"type": event, **place, **values})
 
     def _say_of(self, event: str, job: Job, part: Part | None = None, **values: Any) -> None:
         node = {} if part is None else {"node": part.node}
-        self.say(event, task=key(job), **node, **values)
+        self.emit(event, task=key(job), **node, **values)
 
     # --- nodes ---
 
     def join(self, node: str, gpu: str, vram: int) -> None:
         member = self.members.setdefault(node, Member())
         member.gpu, member.vram = gpu, vram
-        self.say("node_joined", node=node, gpu_name=gpu, gpu_vram=vram)
+        self.emit("node_joined", node=node, gpu_name=gpu, gpu_vram=vram)
         self._becomes_available(node)
 
     def pause(self, node: str) -> None:
@@ -141,7 +141,7 @@ class Ledger:
         self._takes_effect(node, "paused")
 
     def resume(self, node: str) -> None:
-        self.say("node_resumed", node=node)
+        self.emit("node_resumed", node=node)
         self._becomes_available(node)
 
     def quit(self, node: str) -> None:
@@ -153,7 +153,7 @@ class Ledger:
 
     def _takes_effect(self, node: str, request: str) -> None:
         self._leave(node, request)
-        self.say(f"node_{request}", node=node)
+        self.emit(f"node_{request}", node=node)
 
     def _becomes_available(self, node: str) -> None:
         self.members[node].status = "available"
@@ -179,7 +179,7 @@ class Ledger:
         member.job = None
         if sum(member.points) <= KICKOUT_THRESHOLD:
             self._leave(part.node, "kicked_out")
-            self.say("node_kicked_out", node=part.node)
+            self.emit("node_kicked_out", node=part.node)
         elif member.request is not None:
             self._takes_effect(part.node, member.request)
         else:
@@ -287,7 +287,7 @@ class Ledger:
     def _slash(self, job: Job, part: Part) -> None:
         self._ends(job, part, "invalidated")
         self._leave(part.node, "slashed")
-        self.say("node_slashed", node=part.node)
+        self.emit("node_slashed", node=part.node)
         self._say_of("task_invalidated", job, part)
 
     @staticmethod

@@ -127,7 +127,7 @@ def assert_scored(daemon: CommitDaemon) -> None:
     assert {(f"0x{r['task'].hex()}", f"0x{r['node'].hex()}", r["score"]) for r in rows} == scored
     assert len(rows) == len(scored)
     shown = reference.shown_nodes(daemon.network.chain.time)
-    for row in json.loads(daemon.says("nodes", "--json"))["nodes"]:
+    for row in json.loads(daemon.read_output("nodes", "--json"))["nodes"]:
         expected = shown[row["node"]]
         legacy = row["legacy"]
         # A node that is no member is compared with nobody.
@@ -190,7 +190,7 @@ def test_rebuild_from_raw_rows_produces_same_state(network: CommitNetwork, daemo
     tables = ("task", "node", "score", "anomaly")
     before = [daemon.rows(table) for table in tables]
 
-    rebuild_report = json.loads(daemon.says("resync", "rebuild", "--json"))
+    rebuild_report = json.loads(daemon.read_output("resync", "rebuild", "--json"))
 
     assert rebuild_report["same_state"] is True
     assert [daemon.rows(table) for table in tables] == before
@@ -219,9 +219,9 @@ def test_omitted_calls_are_restored_by_backfill(network: CommitNetwork, daemon: 
         daemon.catch_up()
     before = daemon.rows("call"), daemon.rows("node")
 
-    planned = json.loads(daemon.says("resync", "backfill", *span, "--dry-run"))
+    planned = json.loads(daemon.read_output("resync", "backfill", *span, "--dry-run"))
     assert (daemon.rows("call"), daemon.rows("node")) == before
-    restored = json.loads(daemon.says("resync", "backfill", *span))
+    restored = json.loads(daemon.read_output("resync", "backfill", *span))
 
     for answer in (planned, restored):
         assert [row["block"] for row in answer["missing_calls"]] == 3 * [joined]
@@ -232,6 +232,6 @@ def test_omitted_calls_are_restored_by_backfill(network: CommitNetwork, daemon: 
 def test_commit_profile_config_is_valid_under_legacy_rules(
     network: CommitNetwork, daemon: CommitDaemon
 ):
-    check_report = json.loads(daemon.says("config", "check", "--json"))
+    check_report = json.loads(daemon.read_output("config", "check", "--json"))
     assert check_report["faults"] == []
     assert not [warning for warning in check_report["warnings"] if "rules.set" in warning]

@@ -50,19 +50,19 @@ class Staked:
             "log": {"format": "json"},
         }
         write_config(written, self.folder / "config.toml")
-        self.says("run", "--once")
+        self.read_output("run", "--once")
 
-    def says(self, *command: str) -> str:
+    def read_output(self, *command: str) -> str:
         assert run([*command, "--config", str(self.folder / "config.toml")]) == 0
         return self.capsys.readouterr().out
 
     def statuses(self) -> dict[str, str]:
-        rows: list[dict[str, Any]] = json.loads(self.says("nodes", "--json"))["nodes"]
+        rows: list[dict[str, Any]] = json.loads(self.read_output("nodes", "--json"))["nodes"]
         return {row["node"]: row["status"] for row in rows}
 
     def stakes(self) -> dict[str, int]:
         """What was said of each node's stake last."""
-        events = map(json.loads, self.says("export").splitlines())
+        events = map(json.loads, self.read_output("export").splitlines())
         return {
             event["node"]: int(event["stake"])
             for event in events

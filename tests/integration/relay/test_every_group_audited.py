@@ -45,7 +45,7 @@ def history_of(books: Callable[[Sequence[int | None]], Pools]) -> RelayHistory:
         nodes = range(3 * number, 3 * number + 3)
         tasks = range(6 * number, 6 * number + 6)
         for node in nodes:
-            stream.say(
+            stream.emit(
                 "NodeJoin", make_node_address(node), "", node_address=make_node_address(node)
             )
         stream.play_group(nodes, tasks[:3], "AAA", agreed)

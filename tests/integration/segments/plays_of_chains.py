@@ -59,10 +59,10 @@ def denied_by_one(world: World) -> Indexer:
 
 def gap_denied(world: World) -> Indexer:
     """The same in a gap of blocks in which nothing happened."""
-    world.chain.quiet(40)
+    world.chain.mine_empty(40)
     indexer = world.read(world.indexer())
     world.expected = world.chain.head
-    world.chain.quiet(60, on=world.chain.back(FINALITY + 10))
+    world.chain.mine_empty(60, on=world.chain.back(FINALITY + 10))
     return world.read(indexer)
 
 
@@ -98,25 +98,25 @@ def forked_while_reading(world: World) -> Indexer:
 
 
 def into_an_empty_height(world: World) -> Indexer:
-    world.chain.quiet(3)
+    world.chain.mine_empty(3)
     indexer = world.read(world.indexer())
-    world.chain.say(build_unknown_join(), on=world.chain.back(3))
+    world.chain.emit(build_unknown_join(), on=world.chain.back(3))
     world.chain.live(_MORE)
     return world.read(indexer)
 
 
 def only_event_gone(world: World) -> Indexer:
-    world.chain.say(build_unknown_join())
+    world.chain.emit(build_unknown_join())
     indexer = world.read(world.indexer())
-    world.chain.quiet(1, on=world.chain.back(1))
-    world.chain.quiet(_MORE)
+    world.chain.mine_empty(1, on=world.chain.back(1))
+    world.chain.mine_empty(_MORE)
     return world.read(indexer)
 
 
 def included_again(world: World) -> Indexer:
-    first = world.chain.say(build_unknown_join())
+    first = world.chain.emit(build_unknown_join())
     indexer = world.read(world.indexer())
-    between = world.chain.quiet(1, on=world.chain.back(1))
+    between = world.chain.mine_empty(1, on=world.chain.back(1))
     paused = build_transaction(encode_network_log("NodePaused", node=address(0xF00)))
     world.chain.show(world.chain.tree.mine([paused, *first.txs], between))
     world.chain.live(_MORE)
@@ -189,7 +189,7 @@ def said_in_history(*emitted_logs: FakeLog) -> Play:
 
     def play(world: World) -> Indexer:
         for log in emitted_logs:
-            world.chain.say(log)
+            world.chain.emit(log)
             world.chain.live(4)
         world.chain.live(_MORE)
         return world.read(world.indexer())

@@ -28,7 +28,7 @@ def long_chain() -> Iterator[AChain]:
         chain = AChain(until_the_end)
         chain.serve()
         chain.live(300)
-        chain.quiet(MIN_WORKER_BLOCKS)
+        chain.mine_empty(MIN_WORKER_BLOCKS)
         chain.live(60)
         yield chain
 

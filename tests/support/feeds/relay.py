@@ -40,7 +40,7 @@ class Relay:
     asked: list[str] = field(default_factory=list)
     page_cap: int | None = None
 
-    def say(self, kind: str, node_: str = "", task_: str = "", **args: object) -> int:
+    def emit(self, kind: str, node_: str = "", task_: str = "", **args: object) -> int:
         """Append a row and return its id."""
         row = {
             "id": self.next_id,
@@ -58,7 +58,7 @@ class Relay:
         self.next_id += ids
 
     def joins(self, number: int) -> int:
-        return self.say(
+        return self.emit(
             "NodeJoin", relay_node(number), node_address=relay_node(number), network="x"
         )
 
@@ -72,7 +72,7 @@ class Relay:
         return self._of_runner(kind, task_, by)
 
     def aborts(self, task_: int, reason: int, status: int) -> int:
-        return self.say(
+        return self.emit(
             "TaskEndAborted",
             CREATOR,
             relay_task(task_),
@@ -83,7 +83,7 @@ class Relay:
         )
 
     def leaves(self, kind: str, number: int) -> int:
-        return self.say(kind, relay_node(number), node_address=relay_node(number), network="x")
+        return self.emit(kind, relay_node(number), node_address=relay_node(number), network="x")
 
     def group(self, tasks: Mapping[int, int], score: str = "0xaa") -> None:
         """Run a complete group.
@@ -102,7 +102,7 @@ class Relay:
 
     def _of_runner(self, kind: str, task_: int, by: int, **args: object) -> int:
         named = {"task_id_commitment": relay_task(task_), "selected_node": relay_node(by)}
-        return self.say(kind, relay_node(by), relay_task(task_), **named, **args)
+        return self.emit(kind, relay_node(by), relay_task(task_), **named, **args)
 
     def answer(self, path: str) -> tuple[int, bytes]:
         """Answer a request as the relay does."""

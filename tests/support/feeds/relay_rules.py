@@ -113,13 +113,13 @@ class Stream:
     rows: list[tuple[int, str, str, str, str]] = field(default_factory=list)
     next_id: int = 1
 
-    def say(self, kind: str, node: str, task: str, **args: object) -> None:
+    def emit(self, kind: str, node: str, task: str, **args: object) -> None:
         self.rows.append((self.next_id, kind, node, task, json.dumps(args)))
         self.next_id += 1
 
     def abort(self, task: int, reason: int, status: int, issuer: str) -> None:
         args = {"abort_reason": reason, "last_status": status, "abort_issuer": issuer}
-        self.say("TaskEndAborted", issuer, make_task_key(task), **args)
+        self.emit("TaskEndAborted", issuer, make_task_key(task), **args)
 
     def play_group(
         self, nodes: Sequence[int], tasks: Sequence[int], outcomes: Sequence[str], end: ClosedGroup
@@ -128,7 +128,7 @@ class Stream:
         members = list(zip(nodes, tasks, outcomes, strict=True))
         for node, task, outcome in members:
             if outcome != "Q":
-                self.say("TaskStarted", make_node_address(node), make_task_key(task))
+                self.emit("TaskStarted", make_node_address(node), make_task_key(task))
         for node, task, outcome in members:
             self._answer(node, task, outcome)
         for _, task, outcome in members:
@@ -139,13 +139,13 @@ class Stream:
 
     def _answer(self, node: int, task: int, outcome: str) -> None:
         if outcome == "E":
-            self.say("TaskErrorReported", make_node_address(node), make_task_key(task))
+            self.emit("TaskErrorReported", make_node_address(node), make_task_key(task))
         elif outcome in FINISHED:
             score = "0x" + outcome.lower() * 64
-            self.say("TaskScoreReady", make_node_address(node), make_task_key(task), score=score)
+            self.emit("TaskScoreReady", make_node_address(node), make_task_key(task), score=score)
 
     def _close(self, node: int, task: int, outcome: str, closing: str | int | None) -> None:
         if isinstance(closing, str):
-            self.say(closing, make_node_address(node), make_task_key(task))
+            self.emit(closing, make_node_address(node), make_task_key(task))
         elif closing is not None:
             self.abort(task, closing, 3 if outcome == "E" else 4, CREATOR)

@@ -83,11 +83,11 @@ class AChain:
             log["topics"][:1] == [topic] for block in get_branch(head) for log in block.logs
         )
 
-    def say(self, *logs: FakeLog, on: Block | None = None) -> Block:
+    def emit(self, *logs: FakeLog, on: Block | None = None) -> Block:
         """Mine one block with these logs, each in its own transaction."""
         return self.show(self.tree.mine([build_transaction(log) for log in logs], on))
 
-    def quiet(self, blocks: int, on: Block | None = None, seconds: int = 12) -> Block:
+    def mine_empty(self, blocks: int, on: Block | None = None, seconds: int = 12) -> Block:
         """Mine empty blocks."""
         return self.show(self.tree.mine_empty_blocks(blocks, on, seconds))
 

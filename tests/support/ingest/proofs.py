@@ -36,8 +36,8 @@ def add_provable_blocks(chain: AChain, blocks: int = 60) -> list[Block]:
         task_tx = Tx(ANYBODY, NETWORK, logs=(encode_task_created_log(10_000 + number),))
         network_blocks.append(chain.show(chain.tree.mine([task_tx, FOREIGN, FAILED])))
         chain.show(chain.tree.mine([FOREIGN]))
-        chain.quiet(1)
-    chain.quiet(FINALITY + 2)
+        chain.mine_empty(1)
+    chain.mine_empty(FINALITY + 2)
     return network_blocks
 
 

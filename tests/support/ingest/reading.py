@@ -20,8 +20,8 @@ from tests.support.ingest.speaking import encode_task_created_log
 def add_busy_blocks(a_chain: AChain) -> AChain:
     """Add enough blocks with logs to prove the chain's blooms and roots."""
     for number in range(2 * REQUIRED_SAMPLES):
-        a_chain.say(encode_task_created_log(1_000 + number))
-    a_chain.quiet(FINALITY + 2)
+        a_chain.emit(encode_task_created_log(1_000 + number))
+    a_chain.mine_empty(FINALITY + 2)
     return a_chain
 
 

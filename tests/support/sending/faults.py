@@ -127,14 +127,14 @@ def error(text: str, code: int = -32000, *, forwards: bool = False) -> Fault:
     return Fault(forwards=forwards, answer=lambda request, _: _error(request, text, code))
 
 
-def says(result: object) -> Fault:
+def respond_with(result: object) -> Fault:
     """Return a fault that returns this result, whatever the chain's is."""
     return Fault(forwards=False, answer=lambda request, _: _result(request, result))
 
 
 def null() -> Fault:
     """Return a fault that returns null, as for a missing receipt or block."""
-    return says(None)
+    return respond_with(None)
 
 
 def wrong_id() -> Fault:
@@ -153,7 +153,7 @@ def moved_by(steps: int) -> Fault:
 
 def another_chain(chain_id: int) -> Fault:
     """Return a fault that returns this chain id; use it for `eth_chainId`."""
-    return says(hex(chain_id))
+    return respond_with(hex(chain_id))
 
 
 # --- views of the chain ---

@@ -37,7 +37,7 @@ class CacheClient:
         request = Request({**scope, "headers": headers, "server": ("here", 80)})
         return self.cache.get_or_make_response(request, self._make, flights)
 
-    def says(self, path: str = "/") -> str:
+    def get_text(self, path: str = "/") -> str:
         return bytes(self.get(path).body).decode()
 
     def _make(self) -> CachedResponse:
@@ -65,7 +65,12 @@ def client(indexed) -> CacheClient:
 
 
 def test_response_is_cached_while_index_is_unchanged(client: CacheClient):
-    assert [client.says(), client.says(), client.says("/nodes"), client.says()] == [
+    assert [
+        client.get_text(),
+        client.get_text(),
+        client.get_text("/nodes"),
+        client.get_text(),
+    ] == [
         "1",
         "1",
         "2",
@@ -81,14 +86,14 @@ def test_new_block_at_head_invalidates_cached_response(client: CacheClient):
 
 
 def test_halt_or_new_demo_act_invalidates_cached_response(client: CacheClient):
-    client.says()
+    client.get_text()
     with client.indexed.store.transaction() as uow:
         uow.halts.open_halt(
             "finality_violation", "block 9 changed", since_block=9, since_time=1_000
         )
-    assert client.says() == "2"
+    assert client.get_text() == "2"
     client.act = DemoAct("Act 2", "A node fails.")
-    assert [client.says(), client.says()] == ["3", "3"]
+    assert [client.get_text(), client.get_text()] == ["3", "3"]
 
 
 def test_response_is_cached_for_ten_seconds_during_backfill(client: CacheClient):
@@ -96,7 +101,7 @@ def test_response_is_cached_for_ten_seconds_during_backfill(client: CacheClient)
     first = client.get()
     client.moves()
     client.time += 9.999
-    assert client.says() == "1"
+    assert client.get_text() == "1"
     assert client.get(tag=first.headers["etag"]).status_code == 304
     client.time += 0.001
     assert client.get(tag=first.headers["etag"]).body == b"2"
@@ -105,18 +110,18 @@ def test_response_is_cached_for_ten_seconds_during_backfill(client: CacheClient)
 def test_response_cached_during_backfill_expires_at_head(client: CacheClient):
     now = client.indexed.now
     client.indexed.now += HISTORY_LAG_SECONDS
-    client.says()
+    client.get_text()
     client.indexed.now = now
     client.time += 10
-    assert client.says() == "2"
+    assert client.get_text() == "2"
 
 
 def test_fresh_response_is_served_only_during_backfill(client: CacheClient):
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []}
-    client.says()
+    client.get_text()
     assert client.cache.get_fresh_response(scope) is None
     client.indexed.now += HISTORY_LAG_SECONDS
-    client.says()
+    client.get_text()
     fresh = client.cache.get_fresh_response(scope)
     assert fresh is not None
     assert fresh.body == client.get().body
@@ -127,11 +132,11 @@ def test_fresh_response_is_served_only_during_backfill(client: CacheClient):
 
 def test_non_200_response_is_not_cached(client: CacheClient):
     client.status = 300
-    assert [client.says(), client.says()] == ["1", "2"]
+    assert [client.get_text(), client.get_text()] == ["1", "2"]
 
 
 def test_only_cached_responses_are_served_while_no_request_slot_is_free(client: CacheClient):
-    assert client.says() == "1"
+    assert client.get_text() == "1"
     full = AnswerFlights(0)
     assert client.get_response("/nodes", "", full) is None
     assert client.get_response("/", "", full) is not None
@@ -141,8 +146,13 @@ def test_least_recently_used_response_is_evicted(indexed):
     # Each takes three bytes for its question and one for its answer.
     cached_client = CacheClient(indexed, most_bytes=12)
     for path in ("/a", "/b", "/c", "/a", "/d"):
-        cached_client.says(path)
-    assert [cached_client.says(path) for path in ("/c", "/a", "/d", "/b")] == ["3", "1", "4", "5"]
+        cached_client.get_text(path)
+    assert [cached_client.get_text(path) for path in ("/c", "/a", "/d", "/b")] == [
+        "3",
+        "1",
+        "4",
+        "5",
+    ]
 
 
 def test_only_long_responses_are_gzipped(client: CacheClient):

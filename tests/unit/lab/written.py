@@ -26,7 +26,7 @@ class History:
         self._logs: dict[int, int] = {}
         self._groups = 0
 
-    def say(self, event: str, *, at: int | None = None, **fields: object) -> None:
+    def emit(self, event: str, *, at: int | None = None, **fields: object) -> None:
         """Add an event; `at` in seconds, now where it is left out."""
         block = ((self.now if at is None else at) - START) // BLOCK_SECONDS
         log = self._logs.get(block, 0)
@@ -37,7 +37,7 @@ class History:
     def join(self, *names: str) -> None:
         """Let nodes join, alike in everything."""
         for name in names:
-            self.say(
+            self.emit(
                 "node_joined",
                 node=node(name),
                 stake="400000000000000000000",
@@ -52,7 +52,7 @@ class History:
         event = "task_created"
         version = [1, 0, 0]
         requirements = {"fee": "1000", "min_vram": 8, "models": [MODEL], "version": version}
-        self.say(event, at=None, task=task, group=group, size=1, kind="sd", **requirements)
+        self.emit(event, at=None, task=task, group=group, size=1, kind="sd", **requirements)
 
     def group(self, order: list[str], silent: tuple[str, ...] = ()) -> None:
         """Run a validation group: `order` by speed, fastest first; the silent time out."""
@@ -63,26 +63,26 @@ class History:
         for name in members:
             self.create(task=tasks[name], group=group)
         for name in members:
-            self.say("task_started", task=tasks[name], node=node(name))
+            self.emit("task_started", task=tasks[name], node=node(name))
         for name, seconds in zip(order, SPEEDS, strict=False):
-            self.say("task_submitted", at=self.now + seconds, task=tasks[name], node=node(name))
+            self.emit("task_submitted", at=self.now + seconds, task=tasks[name], node=node(name))
         closing = self.now + TIMEOUT + BLOCK_SECONDS
         for name in silent:
-            self.say("task_timed_out", at=closing, task=tasks[name], node=node(name))
+            self.emit("task_timed_out", at=closing, task=tasks[name], node=node(name))
         ordered = [tasks[name] for name in members]
-        self.say("group_validated", at=closing, group=group, tasks=ordered)
+        self.emit("group_validated", at=closing, group=group, tasks=ordered)
         for name in order:
-            self.say("task_succeeded", at=closing, task=tasks[name])
+            self.emit("task_succeeded", at=closing, task=tasks[name])
 
     def single(self, name: str) -> None:
         """Run a task outside of any group, while everybody is free."""
         self._groups += 1
         task = key(f"single {self._groups}")
         self.create(task=task)
-        self.say("task_started", task=task, node=node(name))
+        self.emit("task_started", task=task, node=node(name))
         done = self.now + BLOCK_SECONDS
-        self.say("task_submitted", at=done, task=task, node=node(name))
-        self.say("task_succeeded", at=done, task=task)
+        self.emit("task_submitted", at=done, task=task, node=node(name))
+        self.emit("task_succeeded", at=done, task=task)
 
     def wait(self, seconds: int) -> None:
         """Let time pass."""
@@ -178,7 +178,7 @@ def washing() -> History:
         history.wait(72)
         history.group(["good"], silent=("honest", "washer"))
     history.wait(72)
-    history.say("node_quit", node=node("washer"))
+    history.emit("node_quit", node=node("washer"))
     history.wait(BLOCK_SECONDS)
     history.join("washer")
     history.wait(BLOCK_SECONDS)
@@ -199,16 +199,16 @@ def instant_error() -> History:
         for name in members:
             history.create(task=tasks[name], group=key(f"group {number}"))
         for name in members:
-            history.say("task_started", task=tasks[name], node=node(name))
-        history.say("task_error_reported", task=tasks["hasty"], node=node("hasty"))
+            history.emit("task_started", task=tasks[name], node=node(name))
+        history.emit("task_error_reported", task=tasks["hasty"], node=node("hasty"))
         for name, seconds in zip(("good", "fine"), (12, 24), strict=True):
             at = history.now + seconds
-            history.say("task_submitted", at=at, task=tasks[name], node=node(name))
+            history.emit("task_submitted", at=at, task=tasks[name], node=node(name))
         closing, ordered = history.now + TIMEOUT, [tasks[name] for name in members]
-        history.say("group_validated", at=closing, group=key(f"group {number}"), tasks=ordered)
+        history.emit("group_validated", at=closing, group=key(f"group {number}"), tasks=ordered)
         for name in ("good", "fine"):
-            history.say("task_succeeded", at=closing, task=tasks[name])
-        history.say("task_aborted", at=closing, task=tasks["hasty"], reason="error_reported")
+            history.emit("task_succeeded", at=closing, task=tasks[name])
+        history.emit("task_aborted", at=closing, task=tasks["hasty"], reason="error_reported")
     return history
 
 

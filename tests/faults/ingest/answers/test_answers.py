@@ -34,7 +34,7 @@ def clock() -> VirtualClock:
 @pytest.fixture
 def history(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
     """Return an indexer that has read nothing; its chain is final except for the end."""
-    a_chain.quiet(FINALITY)
+    a_chain.mine_empty(FINALITY)
     return open_indexer(a_chain.urls[0], clock=clock, reports=False)
 
 
@@ -61,7 +61,7 @@ def test_case_22_ten_new_blocks_are_read_in_order(a_chain: AChain, open_indexer:
 
 
 def test_case_22_long_gap_is_read_in_bounded_windows(a_chain: AChain, open_indexer: OpenIndexer):
-    a_chain.quiet(350)
+    a_chain.mine_empty(350)
     a_chain.provider.tag_targets = {}
     indexer = open_indexer(a_chain.urls[0], finality=1_000)
 
@@ -81,7 +81,7 @@ def test_case_24_logs_from_lagging_node_are_rejected_instead_of_being_read_as_em
     indexer = open_indexer(a_chain.urls[0], clock=clock)
     indexer.index()
     lagging = Provider(a_chain.tree, a_chain.head)
-    block = a_chain.say(encode_task_created_log(1))
+    block = a_chain.emit(encode_task_created_log(1))
     # As often as a block that is not there yet is asked for in place.
     other_node = log_faults.build_foreign_logs_fault(lagging, times=3)
     a_chain.provider.faults.append(other_node)
@@ -101,7 +101,7 @@ def test_case_24_empty_logs_requested_by_number_are_checked_against_a_later_head
     indexer = open_indexer(a_chain.urls[0], clock=clock)
     indexer.index()
     lagging = Provider(a_chain.tree, a_chain.head)
-    block = a_chain.say(encode_task_created_log(1))
+    block = a_chain.emit(encode_task_created_log(1))
     later = FaultLimits(methods=block_faults.HEADER_METHODS, times=1, when=after_logs(a_chain))
     a_chain.provider.faults += [
         log_faults.build_foreign_logs_fault(
@@ -143,7 +143,7 @@ def test_case_25_endpoint_returning_empty_logs_for_unknown_block_is_detected(
 ):
     """The endpoint loses the newest block between the request for the head and the logs."""
     source = open_indexer(a_chain.urls[0], clock=clock).source
-    block = a_chain.say(encode_task_created_log(1))
+    block = a_chain.emit(encode_task_created_log(1))
     a_chain.provider.faults.append(log_faults.build_empty_unknown_block_fault())
     a_chain.provider.keeps_orphans = False
     source.fetch_heads()
@@ -156,7 +156,7 @@ def test_case_25_endpoint_returning_empty_logs_for_unknown_block_is_detected(
 def test_case_26_headers_and_logs_of_different_forks_never_mix(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    block = a_chain.say(encode_task_created_log(1))
+    block = a_chain.emit(encode_task_created_log(1))
     fork = Provider(
         a_chain.tree, a_chain.tree.mine(block.txs, parent_block=block.parent, seconds=13)
     )

@@ -79,7 +79,7 @@ def test_block_exceeding_log_limit_is_proven_by_its_receipts(
         indexer.index()
     before = splits("one block's receipts")
     block = burst(busy, LOGS // 10, 10)
-    busy.quiet(FINALITY + 2 if final else 0)
+    busy.mine_empty(FINALITY + 2 if final else 0)
 
     indexer.index()
 
@@ -94,7 +94,7 @@ def test_block_exceeding_log_limit_is_proven_by_its_receipts(
 def test_batch_limit_is_restored_after_burst(busy: AChain, open_indexer: OpenIndexer):
     indexer = limited(open_indexer(busy.urls[0], reports=False))
     burst(busy, LOGS // 10, 10)
-    busy.quiet(FINALITY + 2)
+    busy.mine_empty(FINALITY + 2)
     (endpoint,) = list_endpoints(indexer)
     usual = endpoint.client.batch_limit
 

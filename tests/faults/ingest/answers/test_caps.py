@@ -48,9 +48,9 @@ def no_roots(provider: Provider) -> None:
 def crowded(a_chain: AChain) -> AChain:
     """Return a chain of blocks with up to nine logs, some adjacent and some far apart."""
     for number in range(40):
-        a_chain.say(*build_logs(number % 10))
-        a_chain.quiet(number % 3)
-    a_chain.quiet(FINALITY + 2)
+        a_chain.emit(*build_logs(number % 10))
+        a_chain.mine_empty(number % 3)
+    a_chain.mine_empty(FINALITY + 2)
     return a_chain
 
 
@@ -76,8 +76,8 @@ def test_log_cap_of_endpoint_causes_no_missing_logs_whatever_headers_are_trusted
     indexer = open_indexer(*crowded.urls[: 1 if alone else 2], reports=False)
 
     indexer.index()
-    crowded.say(*build_logs(8))
-    crowded.say(*build_logs(2))
+    crowded.emit(*build_logs(8))
+    crowded.emit(*build_logs(2))
     indexer.index()
 
     assert indexer.canonical_logs() == crowded.logs()
@@ -89,8 +89,8 @@ def test_log_cap_is_detected_by_splitting_when_receipts_and_block_hashes_are_una
     a_chain: AChain, open_indexer: OpenIndexer, max_logs: int
 ):
     for number in range(30):
-        a_chain.say(encode_task_created_log(number))
-    a_chain.quiet(FINALITY + 2)
+        a_chain.emit(encode_task_created_log(number))
+    a_chain.mine_empty(FINALITY + 2)
     a_chain.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
     indexer = open_indexer(a_chain.urls[0], reports=False)
     indexer.source.set_verification(MINIMAL_POLICY, Calibration(indexer.clock))
@@ -154,8 +154,8 @@ def test_range_requests_of_omitting_endpoint_are_replaced_by_block_hash_requests
 ):
     """No limit is reached: a range lacks logs that the single blocks have."""
     for number in range(30):
-        a_chain.say(encode_task_created_log(number))
-    a_chain.quiet(FINALITY + 2)
+        a_chain.emit(encode_task_created_log(number))
+    a_chain.mine_empty(FINALITY + 2)
     capability_store = Kept()
     late = hex(a_chain.head.number - 40)
     add_fault(
@@ -178,10 +178,10 @@ def test_lowered_log_cap_of_endpoint_is_detected(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """The earlier size of a response does not show the current cap; no logs are served by hash."""
-    a_chain.say(*build_logs(60))
+    a_chain.emit(*build_logs(60))
     for _ in range(120):
-        a_chain.say(*build_logs(4))
-    a_chain.quiet(FINALITY + 2)
+        a_chain.emit(*build_logs(4))
+    a_chain.mine_empty(FINALITY + 2)
     no_roots(a_chain.provider)
     indexer = open_indexer(a_chain.urls[0], reports=False, clock=clock)
     indexer.source.set_verification(MINIMAL_POLICY, Calibration(clock))
@@ -203,7 +203,7 @@ def test_block_exceeding_log_cap_without_receipts_is_not_proven(
     crowded: AChain, open_indexer: OpenIndexer
 ):
     """Nothing can prove the missing logs."""
-    block = crowded.say(*build_logs(9))
+    block = crowded.emit(*build_logs(9))
     crowded.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
     cap(crowded, 4)
     source = open_indexer(crowded.urls[0]).source

@@ -36,7 +36,7 @@ def test_case_27_omitted_logs_of_block_are_detected_by_bloom(
 ):
     indexer = open_indexer(busy.urls[0])
     indexer.index()
-    block = busy.say(encode_task_created_log(1))
+    block = busy.emit(encode_task_created_log(1))
     lie = add_fault(busy, log_faults.build_omitted_logs_fault(times=1))
 
     indexer.index()
@@ -51,7 +51,7 @@ def test_case_27_log_omission_is_detected_by_second_endpoint_when_receipts_are_d
     indexer = open_indexer(*busy.urls, clock=clock)
     indexer.source.set_verification(VerificationPolicy(receipts=False), Calibration(clock))
     indexer.index()
-    block = busy.say(encode_task_created_log(1))
+    block = busy.emit(encode_task_created_log(1))
     add_fault(busy, log_faults.build_omitted_logs_fault())
 
     indexer.index()
@@ -67,7 +67,7 @@ def test_case_27_log_omitted_by_both_urls_of_one_provider_is_detected_by_another
     indexer = open_indexer(*urls, clock=clock)
     indexer.source.set_verification(VerificationPolicy(receipts=False), Calibration(clock))
     indexer.index()
-    block = busy.say(encode_task_created_log(1))
+    block = busy.emit(encode_task_created_log(1))
     add_fault(busy, log_faults.build_omitted_logs_fault())
 
     indexer.index()
@@ -78,10 +78,10 @@ def test_case_27_log_omitted_by_both_urls_of_one_provider_is_detected_by_another
 def test_case_28_log_omitted_from_range_is_recovered_from_receipts_and_counted(
     busy: AChain, open_indexer: OpenIndexer
 ):
-    block = busy.say(
+    block = busy.emit(
         encode_task_created_log(1), encode_task_created_log(2), encode_task_created_log(3)
     )
-    busy.quiet(FINALITY + 2)
+    busy.mine_empty(FINALITY + 2)
     add_fault(busy, log_faults.build_omitted_range_logs_fault(is_log(block, 1)))
     indexer = open_indexer(*busy.urls, reports=False)
 
@@ -94,7 +94,7 @@ def test_case_28_log_omitted_from_range_is_recovered_from_receipts_and_counted(
 
 
 def test_case_28_unfinalized_blocks_are_requested_by_hash(busy: AChain, open_indexer: OpenIndexer):
-    block = busy.say(encode_task_created_log(1))
+    block = busy.emit(encode_task_created_log(1))
     add_fault(busy, log_faults.build_omitted_range_logs_fault())
     source = open_indexer(busy.urls[0]).source
     source.set_verification(VerificationPolicy(head=VerificationLevel.PINNED))
@@ -108,8 +108,8 @@ def test_case_28_unfinalized_blocks_are_requested_by_hash(busy: AChain, open_ind
 def test_case_28_rereading_by_hash_finds_log_omitted_from_range(
     busy: AChain, open_indexer: OpenIndexer
 ):
-    block = busy.say(encode_task_created_log(1))
-    busy.say(encode_task_created_log(2))
+    block = busy.emit(encode_task_created_log(1))
+    busy.emit(encode_task_created_log(2))
     add_fault(busy, log_faults.build_omitted_range_logs_fault(is_log(block)))
     source = open_indexer(busy.urls[0]).source
     source.set_verification(MINIMAL_POLICY)
@@ -126,8 +126,8 @@ def test_case_28_rereading_by_hash_finds_log_omitted_from_range(
 
 
 def test_case_29_missing_log_is_restored_before_fold(busy: AChain, open_indexer: OpenIndexer):
-    block = busy.say(*(encode_task_created_log(number) for number in range(5)))
-    busy.quiet(FINALITY + 2)
+    block = busy.emit(*(encode_task_created_log(number) for number in range(5)))
+    busy.mine_empty(FINALITY + 2)
     honest = open_indexer(busy.urls[1], reports=False)
     honest.index()
     lie = add_fault(busy, log_faults.build_omitted_logs_fault(is_log(block, 2)))
@@ -144,10 +144,10 @@ def test_case_29_missing_log_is_restored_before_fold(busy: AChain, open_indexer:
 def test_case_29_block_whose_only_log_was_omitted_is_proven_on_reread(
     busy: AChain, open_indexer: OpenIndexer
 ):
-    block = busy.say(encode_task_created_log(1))
+    block = busy.emit(encode_task_created_log(1))
     # Of others: nothing in it makes us look.
     busy.show(busy.tree.mine([Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))]))
-    busy.quiet(FINALITY + 2)
+    busy.mine_empty(FINALITY + 2)
     add_fault(busy, log_faults.build_omitted_logs_fault(is_log(block)))
     source = open_indexer(busy.urls[0]).source
 
@@ -200,8 +200,8 @@ def test_case_51_proxy_caching_an_orphaned_block_is_outvoted_by_synced_endpoint(
     indexer = open_indexer(*busy.urls)
     indexer.index()
     tip = indexer.cursor
-    busy.say(encode_task_created_log(1), on=busy.back(1))
-    busy.quiet(3)
+    busy.emit(encode_task_created_log(1), on=busy.back(1))
+    busy.mine_empty(3)
 
     name = indexer.source.list_endpoint_names()[0]
     ((_, block, head),) = indexer.source.fetch_witnesses(tip[0], excluded_endpoint=name)

@@ -37,7 +37,7 @@ class OfLength:
 def test_case_67_blocks_read_for_only_some_topics_remain_a_gap(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
-    a_chain.quiet(FINALITY)
+    a_chain.mine_empty(FINALITY)
     indexer = open_indexer(a_chain.urls[0], reports=False)
     now = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
     old_scope = IngestScope.create([NETWORK], now.topics[1:])

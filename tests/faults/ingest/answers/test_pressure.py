@@ -25,7 +25,7 @@ IMPATIENT = (
 
 
 def test_case_71_slow_fold_limits_prefetched_windows(a_chain: AChain, open_indexer: OpenIndexer):
-    a_chain.quiet(HISTORY)
+    a_chain.mine_empty(HISTORY)
     indexer = open_indexer(a_chain.urls[0])
     last = indexer.source.fetch_heads().final.number
 

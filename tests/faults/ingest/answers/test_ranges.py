@@ -29,7 +29,7 @@ def clock() -> VirtualClock:
 @pytest.fixture
 def history(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
     """Return an indexer that has read nothing; its chain is final except for the end."""
-    a_chain.quiet(FINALITY)
+    a_chain.mine_empty(FINALITY)
     return open_indexer(a_chain.urls[0], clock=clock, reports=False)
 
 
@@ -38,8 +38,8 @@ def history(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> 
 
 def test_case_30_silent_cap_at_round_number_is_detected(history: Indexer, a_chain: AChain):
     for _ in range(16):
-        a_chain.say(*build_logs(10))
-    a_chain.quiet(FINALITY)
+        a_chain.emit(*build_logs(10))
+    a_chain.mine_empty(FINALITY)
     cap = log_faults.build_capped_logs_fault(100)
     a_chain.provider.faults.append(cap)
 
@@ -55,8 +55,8 @@ def test_case_30_silent_cap_at_any_number_is_detected_on_repetition(
     """There are no receipts that could prove anything."""
     history.source.set_verification(MINIMAL_POLICY, Calibration(clock))
     for _ in range(16):
-        a_chain.say(*build_logs(10))
-    a_chain.quiet(FINALITY)
+        a_chain.emit(*build_logs(10))
+    a_chain.mine_empty(FINALITY)
     first = history.source.fetch_window(BlockRange(0, 30), with_headers=False)
     a_chain.provider.faults.append(log_faults.build_capped_logs_fault(len(first.logs)))
     last = a_chain.head.number
@@ -82,8 +82,8 @@ def test_case_31_range_with_too_many_results_is_split_and_each_log_is_read_once(
 def test_case_32_oversized_block_is_read_from_its_receipts(
     history: Indexer, a_chain: AChain, receipts: str, *, final: bool
 ):
-    a_chain.say(*build_logs(12))
-    a_chain.quiet(FINALITY if final else 0)
+    a_chain.emit(*build_logs(12))
+    a_chain.mine_empty(FINALITY if final else 0)
     a_chain.provider.faults.append(message_faults.build_result_limit_fault(10))
     if receipts == "of a transaction":
         a_chain.provider.unsupported.add("eth_getBlockReceipts")
@@ -96,8 +96,8 @@ def test_case_32_oversized_block_is_read_from_its_receipts(
 def test_case_32_oversized_block_without_receipts_is_reported_and_retried(
     history: Indexer, a_chain: AChain
 ):
-    block = a_chain.say(*build_logs(12))
-    a_chain.quiet(FINALITY)
+    block = a_chain.emit(*build_logs(12))
+    a_chain.mine_empty(FINALITY)
     a_chain.provider.faults.append(message_faults.build_result_limit_fault(10))
     a_chain.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
 
@@ -163,7 +163,7 @@ def limited(max_logs: int, error_message: ErrorMessage) -> InjectedFault:
 def test_case_35_range_with_unexplained_error_is_requested_from_another_endpoint(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    a_chain.quiet(FINALITY)
+    a_chain.mine_empty(FINALITY)
     indexer = open_indexer(*a_chain.urls, clock=clock, reports=False)
     a_chain.provider.faults.append(message_faults.build_range_limit_fault(3, UNKNOWN_MESSAGE))
 
@@ -176,7 +176,7 @@ def test_case_35_range_with_unexplained_error_is_requested_from_another_endpoint
 def test_case_35_range_with_unexplained_error_at_every_endpoint_is_split(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    a_chain.quiet(FINALITY)
+    a_chain.mine_empty(FINALITY)
     indexer = open_indexer(*a_chain.urls, clock=clock, reports=False)
     for provider in a_chain.providers:
         provider.faults.append(message_faults.build_range_limit_fault(3, UNKNOWN_MESSAGE))
@@ -200,7 +200,7 @@ def test_case_36_range_limit_with_changed_error_text_is_detected_by_halving(
         )
     ]
     a_chain.live(30)
-    a_chain.quiet(FINALITY)
+    a_chain.mine_empty(FINALITY)
     history.restart()
 
     follow_until_idle(history, clock)

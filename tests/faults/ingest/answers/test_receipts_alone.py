@@ -29,10 +29,10 @@ LEAST = verifier.MIN_NONEMPTY_BLOCKS
 def dense(a_chain: AChain) -> AChain:
     """Return a chain of blocks with two of our logs each, and a few empty blocks."""
     for number in range(LEAST + FULL):
-        a_chain.say(encode_task_created_log(2 * number), encode_task_created_log(2 * number + 1))
-    a_chain.quiet(EMPTY)
-    a_chain.say(encode_task_created_log(10_000))
-    a_chain.quiet(FINALITY + 2)
+        a_chain.emit(encode_task_created_log(2 * number), encode_task_created_log(2 * number + 1))
+    a_chain.mine_empty(EMPTY)
+    a_chain.emit(encode_task_created_log(10_000))
+    a_chain.mine_empty(FINALITY + 2)
     return a_chain
 
 
@@ -96,8 +96,8 @@ def test_endpoint_omitting_logs_causes_no_missing_logs_when_receipts_are_read(
 def test_logs_are_requested_when_bloom_excludes_block(dense: AChain, open_indexer: OpenIndexer):
     """The block's receipts would not be read, because a request for logs costs less."""
     dense.show(dense.tree.mine([Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))]))
-    dense.say(encode_task_created_log(20_000))
-    dense.quiet(FINALITY + 2)
+    dense.emit(encode_task_created_log(20_000))
+    dense.mine_empty(FINALITY + 2)
     blocks = the_end(dense)
     source = learned(open_indexer(dense.urls[0]).source)
 

@@ -74,7 +74,7 @@ def followed(
 
 def test_audit_repairs_log_omitted_by_removed_endpoint(a_chain: AChain, open_indexer: OpenIndexer):
     a_chain.live(40)
-    a_chain.quiet(FINALITY + WINDOW)
+    a_chain.mine_empty(FINALITY + WINDOW)
     omit_one_log(a_chain)
     a_chain.serve()
     a_chain.show(a_chain.head)
@@ -94,8 +94,8 @@ def test_audit_denies_logs_fabricated_by_auditor_beyond_proof_limit(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     add_busy_blocks(a_chain)
-    quiet = [a_chain.quiet(1) for _ in range(60)]
-    a_chain.quiet(FINALITY + WINDOW)
+    quiet = [a_chain.mine_empty(1) for _ in range(60)]
+    a_chain.mine_empty(FINALITY + WINDOW)
     indexer = open_indexer(*a_chain.urls, reports=False)
     indexer.index()
     before = indexer.canonical_logs()
@@ -112,7 +112,7 @@ def test_case_26_logs_of_another_fork_are_rejected_even_without_receipt_proofs(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     a_chain.live(40)
-    a_chain.quiet(FINALITY + WINDOW)
+    a_chain.mine_empty(FINALITY + WINDOW)
     for provider in a_chain.providers:
         provider.faults.append(block_faults.build_wrong_receipts_root_fault())
     here, _ = a_chain.logs()[20]
@@ -158,7 +158,7 @@ def test_case_50_pruned_history_is_not_read_as_empty_in_small_windows(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     a_chain.live(60)
-    a_chain.quiet(FINALITY + WINDOW)
+    a_chain.mine_empty(FINALITY + WINDOW)
     for provider in a_chain.providers:
         provider.faults += [
             block_faults.build_wrong_receipts_root_fault(),
@@ -176,7 +176,7 @@ def test_case_50_history_pruned_within_window_is_not_read_as_empty(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     a_chain.live(60)
-    a_chain.quiet(FINALITY + WINDOW)
+    a_chain.mine_empty(FINALITY + WINDOW)
     for provider in a_chain.providers:
         provider.faults += [
             block_faults.build_wrong_receipts_root_fault(),
@@ -192,7 +192,7 @@ def test_case_50_history_pruned_within_window_is_not_read_as_empty(
 
 def test_indexing_does_not_wait_for_late_auditor(a_chain: AChain, open_indexer: OpenIndexer):
     a_chain.live(40)
-    a_chain.quiet(FINALITY + WINDOW)
+    a_chain.mine_empty(FINALITY + WINDOW)
     omit_one_log(a_chain)
     indexer = open_indexer(*a_chain.urls, reports=False)
     set_verification_policy(indexer, MINIMAL_POLICY)

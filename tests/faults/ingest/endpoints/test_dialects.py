@@ -48,7 +48,7 @@ def opened(
     chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock, *, is_alone: bool
 ) -> tuple[Indexer, Provider]:
     """Return an indexer, and its last endpoint; unless `is_alone`, a dead endpoint precedes it."""
-    chain.quiet(FINALITY)
+    chain.mine_empty(FINALITY)
     urls = chain.urls[1:] if is_alone else chain.urls
     chain.providers[0].faults.append(transport_faults.build_http_status_fault(502))
     return open_indexer(*urls, clock=clock, reports=False), chain.providers[1]
@@ -91,7 +91,7 @@ def test_refused_range_is_split_until_accepted(
 def test_run_once_succeeds_when_endpoint_reports_its_time_limit(
     a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str], row: ProviderMessage
 ):
-    a_chain.quiet(FINALITY)
+    a_chain.mine_empty(FINALITY)
     site = Site(a_chain, tmp_path, capsys)
     error_message = ErrorMessage(row.code, row.example)
     a_chain.provider.faults.append(message_faults.build_range_limit_fault(BLOCKS, error_message))

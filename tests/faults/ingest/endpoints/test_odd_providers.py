@@ -251,7 +251,7 @@ def test_log_timestamp_is_taken_from_header_and_mismatch_is_counted(
     a_chain: AChain, open_indexer: OpenIndexer, written: str, *, history: bool
 ):
     if history:
-        a_chain.quiet(FINALITY)
+        a_chain.mine_empty(FINALITY)
     a_chain.provider.faults.append(
         log_faults.build_log_field_fault("blockTimestamp", TIMES[written])
     )
@@ -271,7 +271,7 @@ def test_log_timestamp_is_taken_from_header_and_mismatch_is_counted(
 def test_block_hash_mismatch_error_contains_both_hashes(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
-    a_chain.quiet(FINALITY)
+    a_chain.mine_empty(FINALITY)
     wrong = "0x" + "ab" * 32
     a_chain.provider.faults.append(log_faults.build_log_field_fault("blockHash", wrong))
     indexer = open_indexer(a_chain.urls[0], reports=False)

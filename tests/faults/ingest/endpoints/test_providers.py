@@ -145,7 +145,7 @@ def test_case_20_single_stalled_endpoint_does_not_mark_chain_as_stalled(
     a_chain.following.remove(a_chain.provider)
 
     for _ in range(20):
-        a_chain.quiet(1)
+        a_chain.mine_empty(1)
         clock.advance(15)
         assert not pair.source.fetch_heads().stalled
 
@@ -265,7 +265,7 @@ def test_case_57_slow_endpoint_is_replaced_by_fast_endpoint_without_lag(
     began = clock()
     lags = []
     while clock() - began < 1_200:
-        a_chain.quiet(1)
+        a_chain.mine_empty(1)
         pair.step()
         lags.append(a_chain.head.number - pair.cursor[0])
         clock.advance(24)

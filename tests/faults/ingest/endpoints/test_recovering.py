@@ -41,11 +41,11 @@ def test_fork_watch_closes_when_the_only_endpoint_reverts_its_fork(
 ):
     original_head = a_chain.head
     clock.advance(40)
-    a_chain.quiet(depth + 2, on=a_chain.back(depth))
+    a_chain.mine_empty(depth + 2, on=a_chain.back(depth))
     assert alone.step() is None
     assert alone.ingest.fork_watch.is_pending()
 
-    a_chain.show(a_chain.quiet(new_blocks, on=original_head) if new_blocks else original_head)
+    a_chain.show(a_chain.mine_empty(new_blocks, on=original_head) if new_blocks else original_head)
     for _ in range(3):
         clock.advance(40)
         alone.index()
@@ -64,7 +64,7 @@ def test_final_block_fabricated_by_one_endpoint_is_discarded_after_one_minute(
     liar.head = a_chain.tree.mine_empty_blocks(300, a_chain.back(3), 12)
     assert indexer.source.fetch_heads().final.number > honest_head.number
 
-    a_chain.show(a_chain.quiet(5, on=honest_head))
+    a_chain.show(a_chain.mine_empty(5, on=honest_head))
     if dies:
         liar.faults.append(faults.build_http_status_fault(503))
     with pytest.raises(TransientError, match="below the final block"):

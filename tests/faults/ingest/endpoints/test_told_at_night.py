@@ -47,7 +47,7 @@ def stand_still(chain: AChain, nth: int) -> None:
 
 def test_stalled_endpoint_does_not_determine_chain_head(a_chain: AChain, tmp_path: Path):
     stand_still(a_chain, 0)
-    a_chain.quiet(3)
+    a_chain.mine_empty(3)
     with asking(a_chain, tmp_path) as opened:
         head_status = read_chain_view(opened, a_chain.head.number)
 
@@ -140,5 +140,5 @@ def test_chain_stall_is_reported_until_next_block(
     (first, *_) = refresh_endpoint_views(indexer.source, nowhere)
     assert first.state == "stalled: no new block for 900 s"
 
-    a_chain.quiet(1)
+    a_chain.mine_empty(1)
     assert not stalled()

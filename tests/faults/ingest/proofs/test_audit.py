@@ -74,7 +74,7 @@ def omit_one_log(a_chain: AChain) -> int:
 def fooled(a_chain: AChain, open_indexer: OpenIndexer) -> tuple[Indexer, int]:
     """Return an indexer that proved nothing and lacks a log, and the number of the log's block."""
     a_chain.live(40)
-    a_chain.quiet(FINALITY + WINDOW)
+    a_chain.mine_empty(FINALITY + WINDOW)
     block = omit_one_log(a_chain)
     indexer = open_indexer(*a_chain.urls, reports=False)
     set_verification_policy(indexer, MINIMAL_POLICY)
@@ -111,7 +111,7 @@ def test_case_28_log_omitted_from_ranges_is_detected_by_audit_endpoint(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     a_chain.live(40)
-    a_chain.quiet(FINALITY + WINDOW)
+    a_chain.mine_empty(FINALITY + WINDOW)
     number, index = a_log_of_the_network(a_chain)
     here = (hex(number), hex(index))
     a_chain.provider.faults.append(
@@ -141,7 +141,7 @@ def test_case_29_audit_result_is_denied_when_auditor_omits_logs(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     a_chain.live(40)
-    a_chain.quiet(FINALITY + WINDOW)
+    a_chain.mine_empty(FINALITY + WINDOW)
     indexer = open_indexer(*a_chain.urls, reports=False)
     indexer.index()
     before = indexer.digest()

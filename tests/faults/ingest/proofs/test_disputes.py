@@ -17,7 +17,7 @@ MADE_UP = {"receiptsRoot": "0x" + "00" * 32, "transactionsRoot": "0x" + "00" * 3
 @pytest.fixture
 def disputed(a_chain: AChain) -> int:
     """Return the block, on a chain that proves nothing, whose log the first endpoint hides."""
-    block = a_chain.say(encode_task_created_log(1))
+    block = a_chain.emit(encode_task_created_log(1))
     a_chain.live(40)
     for provider in a_chain.providers:
         provider.faults += [

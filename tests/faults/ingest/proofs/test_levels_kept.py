@@ -125,7 +125,7 @@ def test_case_49_receipts_falsified_by_two_endpoints_are_refused_while_third_is_
     for place in LIARS:
         add_fault(busy, block_faults.build_changed_receipts_fault("doubled", doubled_logs), place)
     silent = silence(busy, 2)
-    busy.say(encode_task_created_log(1))
+    busy.emit(encode_task_created_log(1))
 
     for _ in range(5):
         with pytest.raises(TransientError):
@@ -250,7 +250,7 @@ def test_case_49_unsupported_headers_do_not_block_indexing_while_a_provider_is_s
     silence(busy, 2)
 
     clock.advance(RETRY_SECONDS + 1)
-    busy.say(encode_task_created_log(1))
+    busy.emit(encode_task_created_log(1))
     follow_until_idle(indexer, clock)
 
     assert read_feature_metric("receipts_root") == -1

@@ -44,7 +44,7 @@ def test_daemon_continues_after_repair_of_an_omitted_round(
         )
         if number == 2:
             add_fault(chain, log_faults.build_omitted_logs_fault(is_log(block)))
-        chain.quiet(FINALITY + 1)
+        chain.mine_empty(FINALITY + 1)
         exit_codes.append(run(["run", "--once", *settings]))
         if number == 2:
             # From now on the endpoint is honest.

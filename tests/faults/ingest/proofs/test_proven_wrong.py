@@ -126,7 +126,7 @@ def test_endpoint_is_proven_wrong_only_after_repeated_header_contradictions(
     indexer = learned(open_indexer(*busy.urls, reports=False))
     indexer.index()
     with_other_receipts(busy, times)
-    busy.say(encode_task_created_log(1))
+    busy.emit(encode_task_created_log(1))
 
     indexer.index()
 

@@ -80,7 +80,7 @@ def test_case_48_valid_bloom_is_trusted_and_raises_level(busy: AChain, open_inde
 def system_receipt(a_chain: AChain) -> InjectedFault:
     """Return a fault that adds the receipt of something that is no transaction of the block."""
     extra = a_chain.head.receipts
-    some = a_chain.say(encode_task_created_log(9_999)).receipts[0] if not extra else extra[0]
+    some = a_chain.emit(encode_task_created_log(9_999)).receipts[0] if not extra else extra[0]
 
     def with_one(receipts: list[Json]) -> list[Json]:
         more = {**some, "transactionIndex": hex(len(receipts)), "logs": []}
@@ -125,7 +125,7 @@ def test_case_49_receipts_contradicting_trusted_root_are_rejected_and_the_level_
     receipts_fault = system_receipt(busy)
     for place in (0, 1):
         add_fault(busy, receipts_fault, place)
-    busy.say(encode_task_created_log(1))
+    busy.emit(encode_task_created_log(1))
 
     with pytest.raises(TransientError, match="no endpoint can prove the block"):
         indexer.step()
@@ -141,7 +141,7 @@ def test_case_49_false_receipts_of_one_endpoint_do_not_lower_level(
     indexer.index()
     add_fault(busy, system_receipt(busy))
     for number in range(5):
-        busy.say(encode_task_created_log(number))
+        busy.emit(encode_task_created_log(number))
         indexer.index()
 
     assert (
@@ -160,7 +160,7 @@ def test_case_49_the_only_responding_endpoint_does_not_lower_the_level(
     indexer.index()
     add_fault(busy, system_receipt(busy))
     silent = add_fault(busy, transport_faults.build_http_status_fault(500), 1)
-    block = busy.say(encode_task_created_log(1))
+    block = busy.emit(encode_task_created_log(1))
 
     with pytest.raises(TransientError):
         indexer.source.fetch_window(BlockRange(block.number, block.number), with_headers=True)
@@ -181,7 +181,7 @@ def test_case_49_lowered_level_is_retried_after_one_hour(
     busy.provider.faults.remove(wrong_root)
 
     clock.advance(RETRY_SECONDS + 1)
-    busy.say(encode_task_created_log(1))
+    busy.emit(encode_task_created_log(1))
     indexer.index()
 
     assert read_feature_metric("receipts_root") == 1

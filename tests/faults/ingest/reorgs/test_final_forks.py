@@ -122,7 +122,7 @@ def test_case_51_endpoint_on_own_fork_is_outvoted_before_its_blocks_are_final(
         read()
     forker = Forker(a_chain, liar, depth)
     for number in range(_BLOCKS):
-        a_chain.say(encode_task_created_log(80_000 + number))
+        a_chain.emit(encode_task_created_log(80_000 + number))
         forker.grow()
         if indexer is not None or number in {0, _BLOCKS - 1}:
             read()
@@ -160,7 +160,7 @@ def test_case_05_nothing_is_finalized_while_two_providers_disagree(
     confirmed = site.final()
     forker = Forker(a_chain, liar, 3)
     for number in range(_BLOCKS):
-        a_chain.say(encode_task_created_log(80_000 + number))
+        a_chain.emit(encode_task_created_log(80_000 + number))
     forker.grow(_BLOCKS)
 
     exit_codes = [site.once(0, 1)[0] for _ in range(2)]
@@ -191,7 +191,7 @@ def test_case_05_blocks_unconfirmed_by_second_provider_wait_for_finality(
     confirmed = final_of(indexer)
     (silent,) = silence(a_chain, 1)
     for number in range(_BLOCKS):
-        a_chain.say(encode_task_created_log(number))
+        a_chain.emit(encode_task_created_log(number))
         clock.advance(12)
         step_on(indexer, a_chain, clock)
 
@@ -199,7 +199,7 @@ def test_case_05_blocks_unconfirmed_by_second_provider_wait_for_finality(
     heads = indexer.ingest.heads
     a_chain.providers[1].faults.remove(silent)
     clock.advance(120)
-    a_chain.quiet(1)
+    a_chain.mine_empty(1)
     step_on(indexer, a_chain, clock)
 
     assert waiting == confirmed
@@ -224,7 +224,7 @@ def test_case_51_fork_followed_while_others_are_silent_is_abandoned_when_they_re
     for fault, place in zip(silent, (1, 2), strict=True):
         a_chain.providers[place].faults.remove(fault)
     clock.advance(120)
-    a_chain.quiet(3)
+    a_chain.mine_empty(3)
     step_on(indexer, a_chain, clock)
 
     assert (followed, final) == (forker.head.hash, 0)
@@ -270,7 +270,7 @@ def test_confirming_final_blocks_costs_one_header_per_block(
     before = len(a_chain.providers[1].received_requests)
 
     for _ in range(20):
-        a_chain.quiet(1)
+        a_chain.mine_empty(1)
         clock.advance(1)
         step_on(indexer, a_chain, clock)
 
@@ -286,7 +286,7 @@ def test_safe_block_counts_only_when_confirmed_by_second_provider(
     indexer = open_indexer(*a_chain.urls, clock=clock)
     indexer.ingest.confirms_safe = True
     step_on(indexer, a_chain, clock)
-    a_chain.quiet(1)
+    a_chain.mine_empty(1)
     clock.advance(12)
     step_on(indexer, a_chain, clock)
     heads = indexer.ingest.heads
@@ -296,7 +296,7 @@ def test_safe_block_counts_only_when_confirmed_by_second_provider(
     assert agreed == a_chain.head.number - 2
     silence(a_chain, 1)
     for _ in range(4):
-        a_chain.quiet(1)
+        a_chain.mine_empty(1)
         clock.advance(12)
         step_on(indexer, a_chain, clock)
 

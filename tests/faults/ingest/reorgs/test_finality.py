@@ -68,7 +68,7 @@ def test_case_04_final_block_denied_by_two_endpoints_sets_halt(indexer: Indexer,
     assert halt.evidence.their_hash == a_chain.back(other_head.number - 22, other_head).hash
     assert violation() == 1
     # No automatic data loss: not now, not as the other chain grows, not after a restart.
-    a_chain.quiet(5, on=other_head)
+    a_chain.mine_empty(5, on=other_head)
     assert indexer.index() == []
     indexer.restart()
     assert indexer.index() == []
@@ -200,7 +200,7 @@ def test_case_05_endpoint_denying_final_block_is_quarantined_at_start(
 
 def test_case_16_final_block_without_logs_is_identified_by_hash(indexer: Indexer, a_chain: AChain):
     indexer.index()
-    quiet = a_chain.quiet(40)
+    quiet = a_chain.mine_empty(40)
     indexer.index()
     with indexer.store.read_transaction() as uow:
         cursor = uow.cursor.get()
@@ -209,7 +209,7 @@ def test_case_16_final_block_without_logs_is_identified_by_hash(indexer: Indexer
     assert (cursor.final_number, cursor.final_hash) == (final.number, final.hash)
 
     # The fork lies in the empty gap, far above the last block with an event.
-    a_chain.quiet(20, on=a_chain.back(FINALITY + 10, quiet))
+    a_chain.mine_empty(20, on=a_chain.back(FINALITY + 10, quiet))
     done = indexer.index()
 
     assert [step.is_active for step in done if isinstance(step, HaltChanged)] == [True]

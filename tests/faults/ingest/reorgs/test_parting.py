@@ -28,7 +28,7 @@ def test_case_04_rewind_removes_all_blocks_of_old_chain(
     indexer = open_indexer(*a_chain.urls, url=database_url)
     # Ours is silent from block 30 on; of what lies below final we know no hashes there.
     fork = a_chain.head
-    a_chain.quiet(QUIET)
+    a_chain.mine_empty(QUIET)
     indexer.index()
     last = a_chain.live(QUIET + 20, on=fork)
     (halted,) = indexer.index()
@@ -49,7 +49,7 @@ def test_case_04_rewind_removes_all_blocks_of_old_chain(
 
 
 def test_case_04_rewind_on_unchanged_chain_needs_no_stored_hash(indexer: Indexer, a_chain: AChain):
-    a_chain.quiet(QUIET)
+    a_chain.mine_empty(QUIET)
     indexer.index()
 
     rewind(indexer, 30 + QUIET // 2)
@@ -85,7 +85,7 @@ def test_stalled_endpoint_on_fork_is_reported_until_it_resumes(
     a_chain.following.remove(still)
     with capture_logs() as log_lines:
         for _ in range(150):
-            a_chain.quiet(1, on=a_chain.back(2) if moves.head is still.head else None)
+            a_chain.mine_empty(1, on=a_chain.back(2) if moves.head is still.head else None)
             with suppress(TransientError):
                 indexer.index()
             clock.advance(1.0)

@@ -24,7 +24,7 @@ from tests.support.traffic import address
 
 
 def test_case_01_single_block_reorg_is_rolled_back_once(indexer: Indexer, a_chain: AChain):
-    a_chain.say(build_unknown_join())
+    a_chain.emit(build_unknown_join())
     indexer.index()
     before = count(metrics.REORGS)
     a_chain.live(1, on=a_chain.back(1))
@@ -66,7 +66,7 @@ def test_case_03_reorg_deeper_than_one_batch_is_undone_from_stored_headers(
         provider.tag_targets = {"safe": 2, "finalized": 240}
     indexer = open_indexer(*a_chain.urls, finality=240)
     a_chain.live(60)
-    a_chain.quiet(160)
+    a_chain.mine_empty(160)
     a_chain.live(20)
     indexer.index()
     a_chain.live(210, on=a_chain.back(205))
@@ -150,10 +150,10 @@ def test_case_09_reorg_visible_one_block_later_is_detected_by_parent_hash(
 def test_case_10_event_added_to_empty_height_by_reorg_is_applied(
     indexer: Indexer, a_chain: AChain
 ):
-    a_chain.quiet(3)
+    a_chain.mine_empty(3)
     indexer.index()
-    a_chain.say(build_unknown_join(), on=a_chain.back(3))
-    a_chain.quiet(2)
+    a_chain.emit(build_unknown_join(), on=a_chain.back(3))
+    a_chain.mine_empty(2)
 
     indexer.index()
 
@@ -167,11 +167,11 @@ def test_case_11_the_only_event_of_a_block_is_removed_with_the_block(
 ):
     without = open_indexer(*a_chain.urls)
     without.index()
-    gone = a_chain.say(build_unknown_join())
+    gone = a_chain.emit(build_unknown_join())
     indexer.index()
     with indexer.store.read_transaction() as uow:
         assert NEWCOMER in uow.nodes.get_many([NEWCOMER])
-    a_chain.quiet(1, on=a_chain.back(1))
+    a_chain.mine_empty(1, on=a_chain.back(1))
 
     indexer.index()
     without.index()
@@ -187,10 +187,10 @@ def test_case_11_the_only_event_of_a_block_is_removed_with_the_block(
 def test_case_12_transaction_included_again_after_reorg_counts_once(
     indexer: Indexer, a_chain: AChain
 ):
-    first = a_chain.say(build_unknown_join())
+    first = a_chain.emit(build_unknown_join())
     indexer.index()
     # The same transaction, one block later and behind another one.
-    between = a_chain.quiet(1, on=a_chain.back(1))
+    between = a_chain.mine_empty(1, on=a_chain.back(1))
     paused = build_transaction(encode_network_log("NodePaused", node=address(0xF00)))
     again = a_chain.tree.mine([paused, *first.txs], between)
     a_chain.show(again)

@@ -61,7 +61,7 @@ def test_case_72_stop_during_backfill_is_in_time_and_ends_at_a_window_boundary(
     for provider in a_chain.providers:
         provider.faults = [
             build_range_limit_fault(3),
-            build_callback_fault(lambda _: a_chain.quiet(3)),
+            build_callback_fault(lambda _: a_chain.mine_empty(3)),
         ]
     with run_daemon(path) as running:
         running.wait_for("step_completed", did="indexed")

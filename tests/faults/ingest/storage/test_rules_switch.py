@@ -43,7 +43,7 @@ class Following:
     indexer: Indexer
 
     def set_rules(self, rules_hash: Hash) -> None:
-        self.chain.say(encode_oracle_log("RulesSet", rulesHash=rules_hash))
+        self.chain.emit(encode_oracle_log("RulesSet", rulesHash=rules_hash))
         self.indexer.index()
 
     def fold_preview(self, rules: Rules = NEXT) -> ShadowFold:

@@ -33,7 +33,7 @@ TERMINAL = replace(CRYNUX, name="terminal", close="terminal")
 @pytest.fixture
 def settled(indexed: Indexer, a_chain: AChain) -> Indexer:
     """A database whose newest block is final up to its last event."""
-    a_chain.quiet(2 * FINALITY)
+    a_chain.mine_empty(2 * FINALITY)
     indexed.index()
     return indexed
 

@@ -76,10 +76,10 @@ def learned(indexer: Indexer) -> Indexer:
 def test_case_63_undecodable_logs_are_kept_and_decoded_after_upgrade(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
-    a_chain.say(
+    a_chain.emit(
         changed(encode_network_log("NodeQuit", node=node_address(1))), encode_task_created_log(901)
     )
-    a_chain.say(changed(encode_task_created_log(902)))
+    a_chain.emit(changed(encode_task_created_log(902)))
     last = a_chain.live(6)
     indexer = open_indexer(*a_chain.urls)
 
@@ -105,12 +105,12 @@ def test_case_63_dead_letter_is_orphaned_with_its_block(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     base = a_chain.head
-    a_chain.say(changed(encode_task_created_log(902)))
+    a_chain.emit(changed(encode_task_created_log(902)))
     indexer = open_indexer(*a_chain.urls)
     indexer.index()
     assert len(list_open_dead_letters(indexer.store)) == 1
 
-    a_chain.quiet(3, on=base)
+    a_chain.mine_empty(3, on=base)
     indexer.index()
 
     assert list_open_dead_letters(indexer.store) == []
@@ -143,7 +143,7 @@ def asked_for_logs(a_chain: AChain, since: int) -> list[tuple[set[str], set[str]
 def test_case_67_only_logs_of_new_contracts_and_new_events_are_read(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
-    a_chain.quiet(FINALITY)
+    a_chain.mine_empty(FINALITY)
     indexer = open_indexer(a_chain.urls[0], reports=False)
     now = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
     submitted = encode_network_log(
@@ -185,7 +185,7 @@ def test_case_67_calls_of_a_known_contract_are_read_for_indexed_blocks(
     watched, caller = "0x12345678", create_account(1)
     call = Tx(caller, NETWORK, watched + "07")
     called = a_chain.show(a_chain.tree.mine([call, Tx(caller, NETWORK, "0x87654321")]))
-    a_chain.quiet(FINALITY)
+    a_chain.mine_empty(FINALITY)
     indexer = open_indexer(a_chain.urls[0], reports=False)
     indexer.index()
     now = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
@@ -204,7 +204,7 @@ def test_case_67_calls_of_a_known_contract_are_read_for_indexed_blocks(
 def test_case_67_interrupted_scope_backfill_resumes_at_last_block(
     a_chain: AChain, open_indexer: OpenIndexer, monkeypatch: pytest.MonkeyPatch
 ):
-    a_chain.quiet(FINALITY)
+    a_chain.mine_empty(FINALITY)
     monkeypatch.setattr("oracle.indexer.audit.scope_backfill.CHUNK", 7)
     indexer = open_indexer(a_chain.urls[0], reports=False)
     now = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
@@ -238,15 +238,15 @@ def test_case_68_future_start_block_is_reported_and_waited_for(
     with pytest.raises(TransientError, match=rf"block {start} does.*newest.* {start - 5}"):
         indexer.index()
 
-    a_chain.quiet(4)
-    a_chain.say(encode_task_created_log(700))
-    a_chain.quiet(2)
+    a_chain.mine_empty(4)
+    a_chain.emit(encode_task_created_log(700))
+    a_chain.mine_empty(2)
     indexer.index()
     assert indexer.canonical_logs() == a_chain.logs()[-1:]
 
 
 def test_case_68_start_block_at_head_is_included(a_chain: AChain, open_indexer: OpenIndexer):
-    head = a_chain.say(encode_task_created_log(700))
+    head = a_chain.emit(encode_task_created_log(700))
     indexer = open_indexer(*a_chain.urls, start_block=head.number)
 
     indexer.index()

@@ -22,7 +22,7 @@ from tests.integration.evm.test_kicking import bad_pool
 from tests.support.cli.local_network import Settings, write_config
 from tests.support.office import CHAIN_ID, FINALITY, RULES, SETTINGS, Office
 from tests.support.sending.by_hand import list_database_rows
-from tests.support.sending.faults import says
+from tests.support.sending.faults import respond_with
 from tests.support.sending.in_flight import GWEI
 from tests.support.sending.proxy import SEND, Proxy
 from tests.support.signing.remote_signer import RemoteHost, served
@@ -232,7 +232,7 @@ def test_deployment_above_cost_limit_is_rejected_in_dry_run_too(
 ):
     site.settings["limits"] = {"max_cost_per_transaction_wei": 1}
     fees = {"oldestBlock": "0x0", "baseFeePerGas": [hex(GWEI)], "reward": [["0x0"]]}
-    site.endpoint.rule("eth_feeHistory", says(fees))
+    site.endpoint.rule("eth_feeHistory", respond_with(fees))
     complaints = []
     for flag in ("--dry-run", "--yes"):
         arguments = words_of_deploy(flag)

@@ -9,7 +9,7 @@ from eth_utils.crypto import keccak
 
 from tests.support.office import CAPS, RULES, Office
 from tests.support.sending.by_hand import Operator
-from tests.support.sending.faults import Answer, Fault, Question, error, says
+from tests.support.sending.faults import Answer, Fault, Question, error, respond_with
 from tests.support.sending.in_flight import (
     BY_BLOCKS,
     GWEI,
@@ -57,7 +57,7 @@ def gas_has_risen(office: Office, proxies: Proxies) -> None:
     mine_expensive_blocks(office, 4 * GWEI, 10)
     more = list_attempts(office)[0].signed.gas_limit * 2
     for proxy in proxies:
-        proxy.rule(_ESTIMATE, says(hex(more)))
+        proxy.rule(_ESTIMATE, respond_with(hex(more)))
 
 
 def gas_has_risen_beyond_the_limit(office: Office, proxies: Proxies) -> None:
@@ -82,7 +82,7 @@ def it_would_fail_by_now(office: Office, proxies: Proxies) -> None:
 def it_was_refused_for_its_gas(office: Office, proxies: Proxies) -> None:
     for proxy in proxies:
         proxy.rule(SEND, error("intrinsic gas too low: gas 90000, minimum needed 91000"), times=1)
-        proxy.rule(_ESTIMATE, says(hex(90_000)))
+        proxy.rule(_ESTIMATE, respond_with(hex(90_000)))
     office.period()
     office.tick()
     assert list_attempts(office)[0].last_error_class == "intrinsic"

@@ -11,7 +11,15 @@ from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import AccountContext, StepResult
 from tests.support.evm.chain import Chain
 from tests.support.office import Office
-from tests.support.sending.faults import Answer, Fault, Question, answer_dropped, null, says, stale
+from tests.support.sending.faults import (
+    Answer,
+    Fault,
+    Question,
+    answer_dropped,
+    null,
+    respond_with,
+    stale,
+)
 from tests.support.sending.in_flight import list_attempts, list_slots
 from tests.support.sending.proxy import EVERY, SEND, Proxy
 
@@ -134,8 +142,10 @@ def stands_here(endpoint: Proxy, chain: Chain, sent: str) -> None:
         of_tag = response.get("result") if tag in {"safe", "finalized"} else None
         return {**response, "result": of_tag or {**blocks, **named}.get(tag)}
 
-    endpoint.rule("eth_blockNumber", says(hex(head)))
+    endpoint.rule("eth_blockNumber", respond_with(hex(head)))
     endpoint.rule("eth_getBlockByNumber", Fault(answer=block))
-    endpoint.rule(RECEIPT, says(receipt), when=lambda request: request["params"][0] == sent)
+    endpoint.rule(
+        RECEIPT, respond_with(receipt), when=lambda request: request["params"][0] == sent
+    )
     endpoint.rule(RECEIPT, null())
-    endpoint.rule(SEND, says(sent))
+    endpoint.rule(SEND, respond_with(sent))

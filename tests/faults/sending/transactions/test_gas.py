@@ -6,7 +6,7 @@ from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.budget import compute_gas_limit
 from oracle.txmgr.client.fee_quote import compute_floor_gas
 from tests.support.office import Office
-from tests.support.sending.faults import Answer, Fault, Question, error, says
+from tests.support.sending.faults import Answer, Fault, Question, error, respond_with
 from tests.support.sending.in_flight import get_only_intent, list_attempts, list_slots
 from tests.support.sending.proxy import SEND, Proxy
 
@@ -39,7 +39,7 @@ def test_case_f24_push_out_of_gas_is_sent_again_with_fresh_estimate(
 ):
     office = proxied_office
     for proxy in proxies:
-        proxy.rule(_ESTIMATE, says(hex(30_000)))
+        proxy.rule(_ESTIMATE, respond_with(hex(30_000)))
     office.period()
     office.tick()
     office.mine()
@@ -93,7 +93,7 @@ def test_case_f28_intrinsic_gas_refusal_leads_to_attempt_with_more_gas(
         proxy.rule(
             SEND, error("intrinsic gas too low: gas 400000, minimum needed 410000"), times=1
         )
-        proxy.rule(_ESTIMATE, says(hex(400_000)))
+        proxy.rule(_ESTIMATE, respond_with(hex(400_000)))
     office.period()
     office.tick()
     assert list_attempts(office)[0].last_error_class == "intrinsic"
@@ -121,7 +121,7 @@ def test_absurd_estimate_of_single_endpoint_does_not_delay_push(
     proxied_office: Office, proxies: tuple[Proxy, Proxy], place: int, absurd: int
 ):
     office = proxied_office
-    proxies[place].rule(_ESTIMATE, says(hex(absurd)))
+    proxies[place].rule(_ESTIMATE, respond_with(hex(absurd)))
     office.pushed()
     # With too little it would have failed, with too much it would still wait.
     assert 50_000 < (get_only_intent(office).gas_limit or 0) < 10**6

@@ -14,7 +14,7 @@ from oracle.txmgr.budget import (
 )
 from oracle.txmgr.context import SendSettings
 from tests.support.office import CAPS, ETHER, Office
-from tests.support.sending.faults import says
+from tests.support.sending.faults import respond_with
 from tests.support.sending.in_flight import (
     GWEI,
     get_only_intent,
@@ -208,8 +208,8 @@ def test_push_is_sent_when_only_a_stalled_endpoint_reports_insufficient_balance(
     )
 
     head = chain.block
-    proxies[place].rule("eth_blockNumber", says(hex(head)))
-    proxies[place].rule("eth_getBalance", says("0x1"))
+    proxies[place].rule("eth_blockNumber", respond_with(hex(head)))
+    proxies[place].rule("eth_getBalance", respond_with("0x1"))
     chain.rpc("anvil_setBalance", sender, hex(ETHER))
     mine_expensive_blocks(office, GWEI, 5)
     office.tick()
@@ -223,8 +223,8 @@ def test_gas_price_of_stalled_endpoint_does_not_block_push(
     office, chain = proxied_office, proxied_office.premises.chain
     # Within the cap of a fee, and beyond what a transaction may cost.
     dear = {"baseFeePerGas": [hex(CAPS.fee_per_gas - 1)], "reward": []}
-    proxies[place].rule("eth_blockNumber", says(hex(chain.block)))
-    proxies[place].rule("eth_feeHistory", says(dear))
+    proxies[place].rule("eth_blockNumber", respond_with(hex(chain.block)))
+    proxies[place].rule("eth_feeHistory", respond_with(dear))
     office.restart(caps=replace(CAPS, cost_per_transaction=CAPS.fee_per_gas * 100_000))
     office.mine(5)
     office.pushed()

@@ -21,7 +21,15 @@ from oracle.txmgr.rebuild_from_chain import plan_outbox_rebuild
 from tests.faults.sending.conftest import OpenProxy
 from tests.support.office import FINALITY, Office
 from tests.support.sending.background_calls import get_pause_kind
-from tests.support.sending.faults import Answer, Fault, Question, moved_by, null, says, status
+from tests.support.sending.faults import (
+    Answer,
+    Fault,
+    Question,
+    moved_by,
+    null,
+    respond_with,
+    status,
+)
 from tests.support.sending.in_flight import (
     GWEI,
     get_only_intent,
@@ -95,10 +103,10 @@ def claim_mined(office: Office, liar: Proxy, honest: Proxy) -> None:
     assert receipt["status"] == "0x1"
     chain.rpc("anvil_reorg", 3, [])
     for proxy in (liar, honest):
-        proxy.rule(SEND, says(receipt["transactionHash"]))
+        proxy.rule(SEND, respond_with(receipt["transactionHash"]))
     block = chain.rpc("eth_getBlockByNumber", hex(office.premises.built_at), False)
     place = {"blockNumber": block["number"], "blockHash": block["hash"]}
-    liar.rule(RECEIPT, says({**receipt, **place}))
+    liar.rule(RECEIPT, respond_with({**receipt, **place}))
 
 
 def claim(lie: str, office: Office, liar: Proxy, honest: Proxy) -> None:
@@ -204,7 +212,7 @@ def test_l1_fee_reported_twice_by_one_provider_is_not_taken_as_median(
     office, lines = outnumbered_office, outnumbered_office.context.sender_account.pool_view
     code = build_price_oracle_code(L1_FEE, None)
     office.premises.chain.rpc("anvil_setCode", GAS_PRICE_ORACLE, code)
-    liar.rule("eth_call", says("0x" + (1000 * L1_FEE).to_bytes(32, "big").hex()))
+    liar.rule("eth_call", respond_with("0x" + (1000 * L1_FEE).to_bytes(32, "big").hex()))
     assert fetch_l1_fee(lines, L1Fee.OPTIMISM, "0x", 21_000) == L1_FEE
 
 
@@ -320,7 +328,7 @@ def test_account_is_not_enrolled_when_only_one_of_two_providers_reports_no_sends
     outnumbered_office: Office, liar: Proxy, honest: Proxy, new_sqlite_store: NewStore
 ):
     office = outnumbered_office
-    liar.rule(COUNT, says("0x0"))
+    liar.rule(COUNT, respond_with("0x0"))
     honest.rule(COUNT, status(503))
     with new_sqlite_store() as fresh:
         context = replace(office.context, store=prepare_empty_store(office, fresh))
@@ -339,7 +347,7 @@ def test_account_is_enrolled_when_both_endpoints_of_the_only_provider_report_no_
 ):
     office = sqlite_office
     office.restart(urls=two_urls_of(liar))
-    liar.rule(COUNT, says("0x0"))
+    liar.rule(COUNT, respond_with("0x0"))
     with new_sqlite_store() as fresh:
         context = replace(office.context, store=prepare_empty_store(office, fresh))
         reconcile_nonces(context)

@@ -147,7 +147,7 @@ def test_new_account_is_enrolled_when_two_endpoints_report_zero_nonce(
     office = proxied_office
     proxies[1].rule(COUNT, faults.status(503), times=1)
     for proxy in proxies:
-        proxy.rule(COUNT, faults.says("0x0"))
+        proxy.rule(COUNT, faults.respond_with("0x0"))
     with new_sqlite_store() as fresh:
         context = replace(office.context, store=prepare_empty_store(office, fresh))
         with pytest.raises(TransientError, match="another provider reports the same"):

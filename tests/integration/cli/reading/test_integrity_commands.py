@@ -39,8 +39,8 @@ def chain() -> Iterator[AChain]:
         served_chain.serve()
         served_chain.serve()
         served_chain.live(30)
-        served_chain.say(replace(encode_task_created_log(901), data="0x"))
-        served_chain.quiet(FINALITY + 1)
+        served_chain.emit(replace(encode_task_created_log(901), data="0x"))
+        served_chain.mine_empty(FINALITY + 1)
         yield served_chain
 
 

@@ -20,7 +20,9 @@ def rows_of(outcomes: Sequence[str], closed: ClosedGroup) -> list[FeedRow]:
     """Return what the relay writes about three nodes that join, one group, and nobody else."""
     stream = Stream()
     for place in range(3):
-        stream.say("NodeJoin", make_node_address(place), "", node_address=make_node_address(place))
+        stream.emit(
+            "NodeJoin", make_node_address(place), "", node_address=make_node_address(place)
+        )
     stream.play_group((0, 1, 2), (0, 1, 2), outcomes, closed)
     return [FeedRow(*row) for row in stream.rows]
 

@@ -16,7 +16,7 @@ VECTORS = the_vector("derivation/dv-03 Gen A timed-out nodes from cancelTask")["
 
 def cancels(history: History, *names: str) -> History:
     for name in names:
-        history.says(TaskCancelled, task=task_key("1"), node=node_address(name))
+        history.emits(TaskCancelled, task=task_key("1"), node=node_address(name))
     return history
 
 
@@ -88,7 +88,7 @@ def test_cancellation_after_three_distinct_results_times_out_no_node():
 
 
 def test_cancellation_of_unassigned_task_aborts_it():
-    history = History().creates("1").says(TaskCancelled, task=task_key("1"))
+    history = History().creates("1").emits(TaskCancelled, task=task_key("1"))
     cancelled_task = task_after(history)
     assert (cancelled_task.ending, cancelled_task.abort_reason) == (
         Ending.ABORTED,
@@ -97,7 +97,7 @@ def test_cancellation_of_unassigned_task_aborts_it():
 
 
 def test_cancellation_without_node_ends_no_run():
-    history = three("AB").says(TaskCancelled, task=task_key("1"))
+    history = three("AB").emits(TaskCancelled, task=task_key("1"))
     _, changes = fold_history(history)
     assert (endings(history), changes.anomalies) == ("---", [])
 
@@ -110,7 +110,7 @@ def test_cancellation_without_node_ends_no_run():
         (cancels(three(), "A", "A"), "after_terminal"),
         (cancels(three().aborts("1"), "A"), "after_terminal"),
         (
-            History().creates("1").aborts("1").says(TaskCancelled, task=task_key("1")),
+            History().creates("1").aborts("1").emits(TaskCancelled, task=task_key("1")),
             "after_terminal",
         ),
         (cancels(History().joins("A").starts("1", "A"), "A"), "not_of_this_generation"),

@@ -12,7 +12,7 @@ from tests.support.histories import History, fold_history, node_address, task_ke
 def answered(*, frees: bool | None, kind: type = network_events.TaskSubmitted) -> History:
     """A member that was given task 1 and has answered it."""
     history = History().joins("A").starts("1", "A").after(5)
-    return history.says(kind, task=task_key("1"), node=node_address("A"), frees=frees)
+    return history.emits(kind, task=task_key("1"), node=node_address("A"), frees=frees)
 
 
 def status(history: History) -> str:
@@ -35,7 +35,7 @@ def test_task_end_frees_its_node_once():
 
 def test_revealed_error_does_not_free_node_again():
     history = answered(frees=True).starts("2", "A")
-    history.says(
+    history.emits(
         network_events.TaskErrorReported, task=task_key("1"), node=node_address("A"), frees=True
     )
     assert status(history) == "busy"
@@ -46,9 +46,9 @@ def test_pending_quit_takes_effect_when_submission_frees_node():
         History()
         .joins("A")
         .starts("1", "A")
-        .says(network_events.NodeQuitAsked, node=node_address("A"))
+        .emits(network_events.NodeQuitAsked, node=node_address("A"))
     )
-    history.says(
+    history.emits(
         network_events.TaskSubmitted, task=task_key("1"), node=node_address("A"), frees=True
     )
     fold, _ = fold_history(history)
@@ -64,7 +64,7 @@ def test_running_count_equals_the_number_of_unfinished_tasks(steps):
         if what == "s":
             history.starts(name, "A")
         elif what == "f":
-            history.says(
+            history.emits(
                 network_events.TaskSubmitted,
                 task=task_key(name),
                 node=node_address("A"),

@@ -22,7 +22,7 @@ class Network:
         self.members: set[str] = set()
         self.tasks: dict[str, list[Event]] = {}
 
-    def say(self, name: str, **values: Any) -> None:
+    def emit(self, name: str, **values: Any) -> None:
         where = {"block": self.block, "tx": 0, "log": len(self.lines), "time": self.time}
         self.lines.append({"type": name, **where, **values})
 
@@ -46,13 +46,13 @@ class Network:
             "timeout": self.draw(st.none() | st.integers(0, 400)),
         }
         known_fields = {key: value for key, value in card_fields.items() if value is not None}
-        self.say("node_joined", node=node, **known_fields)
+        self.emit("node_joined", node=node, **known_fields)
 
     def leave(self) -> None:
         node = self.draw(st.sampled_from(sorted(self.members)))
         self.members.discard(node)
         event_type = self.draw(st.sampled_from(["node_quit", "node_slashed", "node_kicked_out"]))
-        self.say(event_type, node=node)
+        self.emit(event_type, node=node)
 
     def start(self) -> None:
         self.made += 1
@@ -61,7 +61,7 @@ class Network:
         nodes = self.draw(st.permutations(NODES))[:count]
         self.tasks[key] = [{"node": node, "stage": 0} for node in nodes]
         for place, node in enumerate(nodes):
-            self.say("task_started", task=key, node=node, round=place)
+            self.emit("task_started", task=key, node=node, round=place)
 
     def answer(self) -> None:
         key = self.draw(st.sampled_from(sorted(self.tasks)))
@@ -74,17 +74,17 @@ class Network:
         else:
             name = ["result_committed", "result_disclosed"][part["stage"]]
             part["stage"] += 1
-        self.say(name, task=key, node=part["node"])
+        self.emit(name, task=key, node=part["node"])
 
     def end(self) -> None:
         key = self.draw(st.sampled_from(sorted(self.tasks)))
         event_type = self.draw(st.sampled_from(TERMINALS))
         if self.draw(st.booleans()):
-            self.say(event_type, task=key)
+            self.emit(event_type, task=key)
             del self.tasks[key]
             return
         part = self.draw(st.sampled_from(self.tasks[key]))
-        self.say(event_type, task=key, node=part["node"])
+        self.emit(event_type, task=key, node=part["node"])
         self.tasks[key].remove(part)
         if not self.tasks[key]:
             del self.tasks[key]

@@ -25,10 +25,10 @@ def three(commits: str, discloses: str, errors: str = "", accepted: str = "") ->
         history.after(1).discloses("1", name)
     if accepted:
         history.validates("1").succeeds("1", by=accepted)
-    history.after(900).says(TaskCancelled, task=task_key("1"))
+    history.after(900).emits(TaskCancelled, task=task_key("1"))
     for name in "ABC":
         if name != accepted:
-            history.says(TaskCancelled, task=task_key("1"), node=node_address(name))
+            history.emits(TaskCancelled, task=task_key("1"), node=node_address(name))
     return history
 
 

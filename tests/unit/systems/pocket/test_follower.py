@@ -164,8 +164,8 @@ def test_node_with_unknown_stake_is_not_a_candidate_under_article():
 
 def test_millisecond_times_are_used_for_durations():
     history = joined("A").creates("t", kind=TaskKind.SD)
-    history.says(TaskStarted, task=task_key("t"), node=node_address("A"))
-    history.after(1).says(TaskSubmitted, task=task_key("t"), node=node_address("A"))
+    history.emits(TaskStarted, task=task_key("t"), node=node_address("A"))
+    history.after(1).emits(TaskSubmitted, task=task_key("t"), node=node_address("A"))
     history.succeeds("t")
     start, end = history.events[-3].time * 1000 + 950, history.events[-2].time * 1000 + 80
     history.events[-3] = replace(history.events[-3], time_ms=start)
