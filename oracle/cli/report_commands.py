@@ -1,4 +1,4 @@
-"""The `report` commands: show, release, verify and diff; `push` is in report_push.
+"""The `report` commands show, release, verify and diff; `push` and `signers` have own modules.
 
 `show` recomputes the report of a period, and `verify` an accepted round. Both compare the result
 with the original. `diff` compares the leaves of a report with another reporter's.
@@ -20,6 +20,7 @@ from oracle.cli.options import (
     print_model,
 )
 from oracle.cli.report_push import push
+from oracle.cli.report_signers import show_signers
 from oracle.cli.write_session import open_write_session
 from oracle.daemon.compose import Index, check_index_chain, open_index
 from oracle.daemon.records import Records, open_folded_records, open_records
@@ -160,6 +161,7 @@ def _format_lane(lane: int) -> str:
 
 
 report.command(epilog="Example: qos-oracle report push --yes")(push)
+report.command("signers", epilog="Example: qos-oracle report signers --round 12")(show_signers)
 
 
 @report.command("release", epilog="Example: qos-oracle report release 29764920")

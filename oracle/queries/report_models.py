@@ -1,6 +1,7 @@
 """Answers about reports (as cut, recomputed, or held) and rounds, for `--json` and HTTP alike."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
 from operator import attrgetter
 
 from pydantic import Field, JsonValue
@@ -24,6 +25,17 @@ from oracle.store.report_repository import StoredReport
 
 # A report that came too late may have an as-of block that has left the chain since.
 _TOO_LATE = ("missed", "superseded")
+
+
+class SignatureState(StrEnum):
+    """How a reporter's statement compares to that of most signers."""
+
+    AGREES = "agrees"
+    DIFFERS = "differs"
+    NOT_SIGNED = "not signed"
+    NO_RESPONSE = "no response"
+    INVALID = "invalid response"
+    UNKNOWN_SIGNER = "unknown signer"
 
 
 class ReportLane(ApiModel):
@@ -110,6 +122,32 @@ class ReleasedReport(HeldReport):
     """A held report that an operator released, or would release in a dry run."""
 
     released: bool = Field(description="False: a dry run.")
+
+
+class RoundSignature(ApiModel):
+    """What one reporter signed for a round, or why its statement is unknown."""
+
+    reporter: str = Field(
+        description="`this reporter`, a peer's address, or `received earlier` from a peer that "
+        "does not respond now; empty for a signer of the contract whose statement nobody has."
+    )
+    state: SignatureState
+    signer: AddressText | None = Field(description="null if the reporter sent no statement.")
+    as_of: int | None = Field(description="The block that the statement speaks of.")
+    root: HashText | None
+    config: HashText | None = Field(
+        description="Digest of contract, signers, quorum and rules for which it was signed."
+    )
+
+
+class RoundSignatures(ApiModel):
+    """The statements of all reporters about a round, compared with each other."""
+
+    round: int
+    is_accepted: bool = Field(description="Whether the contract accepted this round.")
+    quorum: int = Field(description="The number of signatures that the contract needs.")
+    agreeing: int = Field(description="The largest number of signers that signed the same digest.")
+    signatures: list[RoundSignature]
 
 
 class RoundEntry(ApiModel):

@@ -179,7 +179,7 @@ def _store_signatures(
     stored_count, since = 0, context.account_context.stamp.at - context.settings.ttl_seconds
     with context.account_context.write_transaction() as uow:
         for host, message in messages:
-            record = _build_record(message)
+            record = build_signed_statement(message)
             is_over_limit = (
                 uow.peer_statements.count_received_since(record, since) >= MAX_STATEMENTS
             )
@@ -192,7 +192,8 @@ def _store_signatures(
     return stored_count
 
 
-def _build_record(message: ReportMessage) -> SignedStatement:
+def build_signed_statement(message: ReportMessage) -> SignedStatement:
+    """Return the statement of a genuine message."""
     return SignedStatement(
         chain_id=message.chain_id,
         contract=Address(message.contract),

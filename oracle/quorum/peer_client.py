@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
+from enum import StrEnum
 
 from typing_extensions import override
 
@@ -21,6 +22,15 @@ _BACKOFF_FACTOR, _MAX_BACKOFF_SECONDS = 10, 60.0
 # Multiples of the fetch interval after which a settled round is fetched again, once for each, and
 # the maximum number of tracked rounds.
 _RETRY_INTERVALS, _MAX_ENTRIES = (10, 30), 64
+
+
+class PeerResult(StrEnum):
+    """The result of a request to a peer; a label of `oracle_quorum_peer_responses_total`."""
+
+    GENUINE = "good"
+    FORGED = "forged"
+    MALFORMED = "bad"
+    NO_RESPONSE = "none"
 
 
 class Peer:
@@ -75,17 +85,22 @@ class Peer:
 
     def fetch_statements(self, round_number: int) -> list[ReportMessage]:
         """Return the peer's genuine statements about a round, and count the response."""
+        result, statements = self.fetch_response(round_number)
+        quorum_metrics.PEER_ANSWERS.labels(self.name, result).inc()
+        return statements
+
+    def fetch_response(self, round_number: int) -> tuple[PeerResult, list[ReportMessage]]:
+        """Return the result of a request, and the peer's genuine statements about a round."""
         try:
             body = self._fetch_body(round_number)
             statements = [] if body is None else decode_statements(body)
         except RpcError:
-            return self._count_response("none", [])
+            return PeerResult.NO_RESPONSE, []
         except ValueError:
-            return self._count_response("bad", [])
+            return PeerResult.MALFORMED, []
         genuine = [statement for statement in statements if is_genuine(statement)]
-        return self._count_response(
-            "good" if len(genuine) == len(statements) else "forged", genuine
-        )
+        is_genuine_response = len(genuine) == len(statements)
+        return PeerResult.GENUINE if is_genuine_response else PeerResult.FORGED, genuine
 
     def _fetch_body(self, round_number: int) -> bytes | None:
         """Return the response body, or None if the peer has no statement about the round.
@@ -103,10 +118,6 @@ class Peer:
         if answer.is_truncated:
             raise ValueError(f"the response is larger than {_MAX_BYTES} bytes")
         return answer.body
-
-    def _count_response(self, result: str, statements: list[ReportMessage]) -> list[ReportMessage]:
-        quorum_metrics.PEER_ANSWERS.labels(self.name, result).inc()
-        return statements
 
 
 class PeerClients:
@@ -197,7 +208,7 @@ class PeerClients:
         statements: list[tuple[str, ReportMessage]] = []
         for peer, answer in requests:
             if answer is None or not answer.done():
-                quorum_metrics.PEER_ANSWERS.labels(peer.name, "none").inc()
+                quorum_metrics.PEER_ANSWERS.labels(peer.name, PeerResult.NO_RESPONSE).inc()
             else:
                 statements += [(peer.name, statement) for statement in answer.result()]
         return statements

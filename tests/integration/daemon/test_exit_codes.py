@@ -37,6 +37,7 @@ ASKING = {
     "kickout veto": ["{node}"],
     "outbox rebuild": ["--from-chain", "--dry-run"],
     "report push": ["--dry-run"],
+    "report signers": [],
     "report verify": ["1"],
     "resync backfill": ["--from", "0", "--to", "20"],
     "resync gaps": [],

@@ -76,6 +76,7 @@ CALLED = {
     "report push": ["--dry-run"],
     "report release": [],
     "report show": [],
+    "report signers": [],
     "report verify": ["1"],
     "resync backfill": ["--from", "0", "--to", "5"],
     "resync dead-letters list": [],

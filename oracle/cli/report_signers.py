@@ -1,0 +1,191 @@
+"""`report signers`: asks every reporter what it signed for a round, and compares the answers."""
+
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from typing import Annotated
+
+import typer
+
+from oracle.bindings.qos_roots import RootsContract, RootsStatus
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_model
+from oracle.daemon.compose import open_checked_chain
+from oracle.daemon.config.loader import Config
+from oracle.daemon.records import open_records
+from oracle.daemon.senders import get_oracle_address, open_report_account
+from oracle.domain.ids import Address, Hash
+from oracle.queries.report_models import RoundSignature, RoundSignatures, SignatureState
+from oracle.queries.text.text_tables import WIDE_TABLE_WIDTH, print_table, shorten_hash
+from oracle.quorum.collector import build_signed_statement
+from oracle.quorum.peer_client import Peer, PeerResult
+from oracle.quorum.wire_format import ReportMessage
+from oracle.store.database import Store
+from oracle.store.outbox.records import SignedStatement
+
+_OWN_NAME, _STORED_NAME = "this reporter", "received earlier"
+_STATE_BY_RESULT = {
+    PeerResult.GENUINE: SignatureState.NOT_SIGNED,
+    PeerResult.FORGED: SignatureState.INVALID,
+    PeerResult.MALFORMED: SignatureState.INVALID,
+    PeerResult.NO_RESPONSE: SignatureState.NO_RESPONSE,
+}
+
+
+def show_signers(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    round_number: Annotated[
+        int | None,
+        typer.Option(
+            "--round", min=1, metavar="N", help="Round. Default: the one that is signed next."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show which reporters signed a round, which are missing, and which differ.
+
+    Asks the contract for its signers, and every peer in `[reporters]` for its statement. Exit code
+    1 if a statement differs.
+    """
+    settings = load_config(config)
+    get_oracle_address(settings)
+    with open_records(settings) as records, open_checked_chain(settings) as chain:
+        account = open_report_account(settings, chain)
+        status = RootsContract(account.pool_view, account.domain.contract).get_status()
+        number = round_number or status.head.round + 1
+        comparison = _compare_statements(settings, records.store, status, number)
+    if as_json:
+        print_model(comparison)
+    else:
+        _print_comparison(comparison)
+    if any(entry.state is SignatureState.DIFFERS for entry in comparison.signatures):
+        raise typer.Exit(1)
+
+
+def _compare_statements(
+    config: Config, store: Store, status: RootsStatus, number: int
+) -> RoundSignatures:
+    statements, silent = _collect_statements(config, store, number)
+    signers_by_digest = defaultdict[Hash, set[Address]](set)
+    for _, statement in statements:
+        if statement.signer in status.signers:
+            signers_by_digest[statement.digest].add(statement.signer)
+    # Of two digests that as many signers signed, the first is this reporter's.
+    agreed = max(signers_by_digest, key=lambda key: len(signers_by_digest[key]), default=None)
+    known_signers = {statement.signer for _, statement in statements}
+    return RoundSignatures(
+        round=number,
+        is_accepted=number <= status.head.round,
+        quorum=status.head.quorum,
+        agreeing=0 if agreed is None else len(signers_by_digest[agreed]),
+        signatures=[
+            *(_build_entry(name, entry, status, agreed) for name, entry in statements),
+            *silent,
+            *(
+                _build_silent_entry("", SignatureState.NOT_SIGNED, signer)
+                for signer in status.signers
+                if signer not in known_signers
+            ),
+        ],
+    )
+
+
+def _collect_statements(
+    config: Config, store: Store, number: int
+) -> tuple[list[tuple[str, SignedStatement]], list[RoundSignature]]:
+    """Return the newest statement of each reporter, and the entries of those without any."""
+    contract = get_oracle_address(config)
+    with store.read_transaction() as uow:
+        own = uow.statements.list_for_round(contract, number)
+        received = uow.peer_statements.list_for_round(contract, number)
+    live = [statement for statement in own if statement.expiry_reason is None]
+    statements = [(_OWN_NAME, live[0])] if live else []
+    silent = [] if live else [_build_silent_entry(_OWN_NAME, SignatureState.NOT_SIGNED)]
+    for name, result, messages in _fetch_messages(config, number):
+        newest_by_signer = {
+            message.signer: (name, build_signed_statement(message))
+            for message in reversed(messages)
+            if (message.chain_id, message.contract, message.round)
+            == (config.chain.id, contract, number)
+        }
+        statements += newest_by_signer.values()
+        if not newest_by_signer:
+            silent.append(_build_silent_entry(name, _STATE_BY_RESULT[result]))
+    known_signers = {statement.signer for _, statement in statements}
+    received_by_signer = {entry.signer: entry for entry in reversed(received)}
+    statements += [
+        (_STORED_NAME, statement)
+        for signer, statement in received_by_signer.items()
+        if signer not in known_signers
+    ]
+    return statements, silent
+
+
+def _fetch_messages(
+    config: Config, number: int
+) -> list[tuple[str, PeerResult, list[ReportMessage]]]:
+    section = config.reporters
+    with ExitStack() as stack:
+        peers = [
+            stack.enter_context(closing(Peer(url, section.timeout_seconds, section.http_access)))
+            for url in section.peers
+        ]
+        if not peers:
+            return []
+        with ThreadPoolExecutor(len(peers)) as executor:
+            responses = executor.map(lambda peer: peer.fetch_response(number), peers)
+            return [
+                (peer.name, *response) for peer, response in zip(peers, responses, strict=True)
+            ]
+
+
+def _build_entry(
+    name: str, statement: SignedStatement, status: RootsStatus, agreed: Hash | None
+) -> RoundSignature:
+    state = SignatureState.AGREES if statement.digest == agreed else SignatureState.DIFFERS
+    if statement.signer not in status.signers:
+        state = SignatureState.UNKNOWN_SIGNER
+    return RoundSignature(
+        reporter=name,
+        state=state,
+        signer=statement.signer,
+        as_of=statement.as_of_block,
+        root=statement.root,
+        config=statement.config,
+    )
+
+
+def _build_silent_entry(
+    name: str, state: SignatureState, signer: Address | None = None
+) -> RoundSignature:
+    return RoundSignature(
+        reporter=name, state=state, signer=signer, as_of=None, root=None, config=None
+    )
+
+
+def _print_comparison(comparison: RoundSignatures) -> None:
+    accepted = "accepted" if comparison.is_accepted else "not accepted yet"
+    typer.echo(
+        f"round {comparison.round}, {accepted}: {comparison.agreeing} signers agree, "
+        f"{comparison.quorum} needed"
+    )
+    print_table(
+        ("reporter", "signer", "state", "as of block", "root", "configuration"),
+        [
+            [
+                entry.reporter or "no peer in [reporters]",
+                _shorten(entry.signer),
+                entry.state.value,
+                "-" if entry.as_of is None else str(entry.as_of),
+                _shorten(entry.root),
+                _shorten(entry.config),
+            ]
+            for entry in comparison.signatures
+        ],
+        left_columns=("reporter", "signer", "state", "root", "configuration"),
+        width=WIDE_TABLE_WIDTH,
+    )
+
+
+def _shorten(hash_or_address: str | None) -> str:
+    return "-" if hash_or_address is None else shorten_hash(hash_or_address)
