@@ -199,7 +199,7 @@ function main(args) {
     if (!check) write(one);
     console.log(`${relative(ROOT, one.path)} ${one.what}${check ? "" : ": done"}`);
   }
-  if (!found.length) console.log("abi/ is what the sources say");
+  if (!found.length) console.log("abi/ matches the sources");
   return check && found.length ? 1 : 0;
 }
 

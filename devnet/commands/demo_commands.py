@@ -75,11 +75,11 @@ def _run_demo(
 
     Exit code 0 only if a contract verifies the proof of every node's score, if every score equals
     the one that an independent process computes from the chain's logs, and if an account without
-    any role kicked the bad node out and the node withdrew its stake. The timeouts of an
-    application that fails must be marked by an incident, and the objection that the bad node signs
-    and posts must be brought on chain and refuted. The objection of a node whose tasks are all of
-    one application must be supported by the check and accepted by the operator. With --waves,
-    these are checked only if they are reached.
+    any role kicked the bad node out and the node withdrew its stake. An incident must mark the
+    timeouts of a failing application, and the objection that the bad node signs and posts must be
+    submitted on chain and refuted. The check must support the objection of a node that only runs
+    tasks of one application, and the operator must accept it. With --waves, these are checked only
+    if they are reached.
 
     With --system crynux-docs, the same network follows exactly the rules of Crynux's published
     page.

@@ -183,7 +183,7 @@ def accuse(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Accuse a due node by its leaf in the last round, after confirmation.
+    """Accuse a due node with its leaf in the last round, after confirmation.
 
     Anyone may send this call. The kickout can be executed after the veto delay.
     """

@@ -313,11 +313,11 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
 ) -> None:
     """Show which members can get a task, with reasons and odds.
 
-    Reads the database or a file of events; sends and writes nothing. With --seed nodes are also
-    drawn, as the network would draw them; --set changes numbers of the rules and of the policy.
-    With --verify an on-chain draw is recomputed and compared. Exit codes with --verify: 0 the
-    drawn node started the task, 1 another node did, 2 nothing to compare; `all` compares every
-    task in one pass and exits with 1 if any differs.
+    Reads the database or a file of events; sends and writes nothing. With --seed, nodes are also
+    drawn, as the network would draw them; --set overrides values of the rules or the policy. With
+    --verify, an on-chain draw is recomputed and compared. Exit codes with --verify: 0 the drawn
+    node started the task, 1 another node did, 2 nothing to compare; `all` compares every task in
+    one pass and exits with 1 if any differs.
     """
     if verify is not None:
         _check_no_other_options(task, policy, seed, draws, changes, at_time, events)

@@ -64,7 +64,7 @@ def restore(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Replace the database by a backup; the daemon and its standbys must be stopped.
+    """Replace the database with a backup; the daemon and its standbys must be stopped.
 
     The backup is checked first. The replaced SQLite database is kept beside the new one. A
     PostgreSQL database must be empty; its client program `pg_restore` is needed.

@@ -55,7 +55,7 @@ _AtBlockOption = Annotated[
         "--at",
         metavar="BLOCK",
         min=0,
-        help="Block to explain the score at. Default: the last folded block.",
+        help="Block at which the score is explained. Default: the last folded block.",
     ),
 ]
 _RoundOption = Annotated[

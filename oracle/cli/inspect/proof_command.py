@@ -46,7 +46,7 @@ _RoundOption = Annotated[
         "--round",
         metavar="R",
         min=1,
-        help="Round to prove the score in. Default: the newest accepted round.",
+        help="Round in which the score is proven. Default: the newest accepted round.",
     ),
 ]
 

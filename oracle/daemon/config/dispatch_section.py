@@ -168,7 +168,7 @@ def _to_exact_fractions(seconds_by_kind: Mapping[Kind, Decimal]) -> dict[TaskKin
 
 class ProbingSection(Section):
     # Whether a system task is started for each member that had no task in the window. The
-    # dispatcher pays for it from its purse in the network contract.
+    # dispatcher pays for it from its balance in the network contract.
     enabled: bool = False
     # The length of a window, in seconds of block time.
     window_seconds: int = Field(default=86_400, ge=60)

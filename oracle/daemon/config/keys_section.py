@@ -111,7 +111,7 @@ class KeysSection(Section):
     kms_endpoint: _Url | None = None
     # Client certificate (PEM) for remote signers (mTLS).
     remote_certificate: Path | None = None
-    # The key of `keys.remote_certificate` (PEM, mode 600).
+    # Private key of `keys.remote_certificate` (PEM, mode 600).
     remote_certificate_key: Path | None = None
     # Trusted certificate authorities of remote signers (PEM); by default, the system's
     # authorities.

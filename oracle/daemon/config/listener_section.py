@@ -26,7 +26,7 @@ class ListenerSection(Section):
     host: str = "127.0.0.1"
     # Certificate chain (PEM), with which the listener serves https instead of http.
     certificate: Path | None = None
-    # The key of `certificate` (PEM, mode 600).
+    # Private key of `certificate` (PEM, mode 600).
     certificate_key: Path | None = None
     # Certificate authorities of clients (PEM): only clients with a certificate get a response
     # (mTLS).

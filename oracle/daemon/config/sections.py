@@ -194,7 +194,7 @@ class ReportersSection(Section):
     peers: SecretUrls = Field(default=(), max_length=64)
     # Client certificate (PEM) for peers that require mTLS.
     certificate: Path | None = None
-    # The key of `reporters.certificate` (PEM, mode 600).
+    # Private key of `reporters.certificate` (PEM, mode 600).
     certificate_key: Path | None = None
     # Trusted certificate authorities of the peers (PEM); by default, the system's authorities.
     ca_file: Path | None = None

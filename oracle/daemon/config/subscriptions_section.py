@@ -19,8 +19,8 @@ class SubscriptionsSection(Section):
     # Whether owners may subscribe to the notices of their node, by a signature of the node's key.
     # Requires `subscriptions.site`.
     enabled: bool = False
-    # The address of your pages, as owners enter it (`https://qos.example.org`). It begins the
-    # links in messages, and is part of the text that owners sign.
+    # The address of your pages, as owners enter it (`https://qos.example.org`). Links in messages
+    # begin with it, and it is part of the text that owners sign.
     site: str | None = None
     # The mail server for mails to owners, as a URL of Apprise
     # (`mailtos://user:password@smtp.example.org?from=qos@example.org`). By default, owners can
