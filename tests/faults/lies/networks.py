@@ -293,7 +293,7 @@ def _make_code(contract: str) -> str:
     return str(artifact["deployedBytecode"])
 
 
-# First topics and functions of what the second network says that an index must know.
+# First topics and functions of the second network that an index must decode.
 _EVENTS = (
     "TaskQueued(bytes32)",
     "TaskStarted(bytes32,address)",
@@ -331,7 +331,7 @@ VSS = Network(
     "crynux-vss",
     {"VSSTask": TASKS, "Node": NODES},
     Watched((TASKS, NODES), _TOPICS, tuple("0x" + keccak(text=f)[:4].hex() for f in _FUNCTIONS)),
-    # Whoever checks the code looks for the topics in it.
+    # The code check looks for the topics in it.
     dict.fromkeys((TASKS, NODES), "0x" + "".join(topic[2:] for topic in _TOPICS)),
     _encode_in_calldata,
 )

@@ -82,7 +82,7 @@ def test_case_24_logs_from_lagging_node_are_rejected_instead_of_being_read_as_em
     indexer.index()
     lagging = Provider(a_chain.tree, a_chain.head)
     block = a_chain.emit(encode_task_created_log(1))
-    # As often as a block that is not there yet is asked for in place.
+    # The number of immediate retries for a block that does not exist yet.
     other_node = log_faults.build_foreign_logs_fault(lagging, times=3)
     a_chain.provider.faults.append(other_node)
 

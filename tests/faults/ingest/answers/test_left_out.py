@@ -113,7 +113,7 @@ def test_case_28_rereading_by_hash_finds_log_omitted_from_range(
     add_fault(busy, log_faults.build_omitted_range_logs_fault(is_log(block)))
     source = open_indexer(busy.urls[0]).source
     source.set_verification(MINIMAL_POLICY)
-    # One of a few windows is read by hash as well; this one, and not the next.
+    # Some windows are also read by hash; this one is, the next one is not.
     source.fetch_window(BlockRange(0, 5), with_headers=False)
     part = BlockRange(block.number - 20, block.number + 1)
 
@@ -145,7 +145,7 @@ def test_case_29_block_whose_only_log_was_omitted_is_proven_on_reread(
     busy: AChain, open_indexer: OpenIndexer
 ):
     block = busy.emit(encode_task_created_log(1))
-    # Of others: nothing in it makes us look.
+    # Only foreign logs: no reason to fetch the block.
     busy.show(busy.tree.mine([Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))]))
     busy.mine_empty(FINALITY + 2)
     add_fault(busy, log_faults.build_omitted_logs_fault(is_log(block)))

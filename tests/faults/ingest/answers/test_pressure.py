@@ -17,7 +17,7 @@ from tests.support.ingest.daemons import config
 
 HOUR = 3600.0
 HISTORY = 6_000
-# Gives up writing soon: while it waits, its lease runs out on a slow machine.
+# A short write timeout: on a slow machine the lease would expire during the wait.
 IMPATIENT = (
     "-c",
     "import oracle.store.engine as e, oracle.cli.main as c; e.BUSY_SECONDS = 0.2; c.main()",
@@ -38,7 +38,7 @@ def test_case_71_slow_fold_limits_prefetched_windows(a_chain: AChain, open_index
         if request.method == "eth_getLogs"
     ]
     assert max(blocks[1] for blocks in block_ranges if blocks) < HISTORY / 2
-    # Taking the next response lets one more be read.
+    # Each response taken permits one further read.
     before = a_chain.provider.count_requests("eth_getLogs")
     indexer.source.fetch_window(BlockRange(first.range.last + 1, last), with_headers=False)
     until_nothing_is_read()

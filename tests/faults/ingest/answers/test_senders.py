@@ -182,7 +182,7 @@ def test_false_sender_is_counted_against_endpoint(tree: BlockTree, open_source: 
     read(source, block.number)
 
     name = source.list_endpoint_names()[0]
-    # It was asked about the block alone once more, to be proven wrong.
+    # The endpoint was queried once more, about this block alone, to prove it wrong.
     assert read_metric("oracle_verify_failures_total", check="sender", endpoint=name) == 2
 
 

@@ -21,7 +21,7 @@ pytestmark = needs_compiler
 
 DAY = 86_400
 # The lease's loop does nothing from a moment on, at a threshold that a test can wait for.
-# A daemon whose index turn hangs once a file is there, at a threshold that a test can wait for.
+# A daemon whose index step hangs once a file exists, with a threshold short enough for a test.
 HANGING = """
 import pathlib, threading
 import oracle.daemon.scheduler as scheduler, oracle.daemon.index_job as index_job
@@ -56,7 +56,7 @@ def test_daemon_follows_chain_after_clock_step(
         assert running.get("/livez").status_code == 200
 
 
-# A job of which the first tick sets the wall clock back; the third one ends the program.
+# A job whose first tick sets the wall clock back; the third tick ends the program.
 TICKING = """
 import os, pathlib, struct, threading, time
 from oracle.daemon.scheduler import Job, JobLiveness, run_jobs
@@ -105,7 +105,7 @@ def test_standby_takes_over_from_leader_with_stuck_loop(a_chain: AChain, tmp_pat
 
         started_event = standby.wait_for("daemon_started")
 
-        # It ends by itself, in a way in which a supervisor starts it anew.
+        # The daemon exits with a code after which a supervisor restarts it.
         assert leader.process.wait(60) == 1
         assert "the daemon's worker has made no progress for" in leader.log.read_text("utf-8")
         standby.url = started_event["web"]
@@ -121,7 +121,7 @@ def test_standby_takes_over_expired_lease_after_clock_is_stepped_back(
         leader.wait_until_ready()
         url = settings(a_chain, tmp_path)["database"]["url"]
         with Store.open(url, create=True) as store, store.transaction() as uow:
-            # A holder that renews no more, and of which no kernel reports whether it lives.
+            # A holder that no longer renews, and whose state no kernel can report.
             leader.process.kill()
             leader.process.wait()
             before = uow.lease.get_state()

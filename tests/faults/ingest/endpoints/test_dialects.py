@@ -23,7 +23,7 @@ from tests.support.ingest.indexer import FINALITY, Indexer
 from tests.support.ingest.proofs import Site
 from tests.support.ingest.reading import list_log_ranges
 
-# How many blocks, and how many logs, the endpoint takes at once.
+# The endpoint's limits of blocks and of logs per request.
 BLOCKS, LOGS = 3, 4
 
 
@@ -83,7 +83,7 @@ def test_refused_range_is_split_until_accepted(
 
     assert indexer.canonical_logs() == a_chain.logs()
     assert list_log_ranges(provider)
-    # No tick fails: a run that ends at the first failure comes to its end.
+    # No tick fails, so a run that stops at the first failure completes.
     assert waited == 0
 
 
@@ -280,5 +280,5 @@ def test_refused_batch_is_sent_as_single_requests(
     assert indexer.canonical_logs() == a_chain.logs()
     assert len(answers) == 2
     assert list_endpoints(indexer)[-1].client.batch_limit == 1
-    # It was tried and halved a few times, not for each batch.
+    # The batch was halved a few times, not once per batch.
     assert 0 < fault.hit_count <= 10

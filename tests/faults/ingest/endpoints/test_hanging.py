@@ -138,6 +138,6 @@ def test_indexing_does_not_wait_for_contract_counters_from_hanging_endpoint(
     assert jobs.check_counters() is None
     gate.set()
     step = until(jobs.check_counters)
-    # As of the block at which it was asked, whatever came in since.
+    # As of the block of the request, regardless of later blocks.
     assert (step["did"], step["block"]) == ("compared counters", at)
     assert jobs.check_counters() is None

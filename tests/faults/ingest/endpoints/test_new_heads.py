@@ -110,7 +110,7 @@ def test_case_55_websocket_backs_off_for_five_minutes_after_two_failures(
     line.is_silent = False
 
     clock.advance(PAUSE_SECONDS - 1)
-    # It looks fifty times a second.
+    # It polls fifty times a second.
     assert not woken.wait(0.2)
     assert line.subscription_count == 2
     clock.advance(1)

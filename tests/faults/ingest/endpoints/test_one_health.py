@@ -31,7 +31,7 @@ health.READY_WITHIN_SECONDS = 2.0
 main()
 """
 
-# The lease cannot be renewed once a file is there, as on a full disk.
+# The lease cannot be renewed once a file exists, as on a full disk.
 FULL_DISK = """
 import pathlib
 import oracle.daemon.lease_keeper as keeper, oracle.store.lease_repository as leases

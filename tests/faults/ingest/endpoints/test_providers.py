@@ -115,7 +115,7 @@ def test_case_19_endpoint_with_finalized_above_latest_is_skipped_and_counted(
     assert after == before + 1
 
 
-# --- the chain stands still ---
+# --- the chain stalls ---
 
 
 def test_case_20_chain_without_new_block_for_one_hour_is_stalled_until_next_block(
@@ -225,7 +225,7 @@ def test_case_54_preferred_endpoint_is_used_within_one_minute_of_recovery(
         clock.advance(1)
         by_second.append(get_serving_index(pair))
 
-    # It must have been good for a while, and then it is preferred, once and for all.
+    # It is preferred again, permanently, once it has been healthy for a while.
     assert by_second[0] == 1
     assert by_second[-1] == 0
     assert by_second == sorted(by_second, reverse=True)
@@ -270,7 +270,7 @@ def test_case_57_slow_endpoint_is_replaced_by_fast_endpoint_without_lag(
         lags.append(a_chain.head.number - pair.cursor[0])
         clock.advance(24)
 
-    # Of twenty minutes it had less than a tenth.
+    # It was used for less than a tenth of twenty minutes.
     assert 8 * slow.hit_count < 120
     assert max(lags) == 0
     assert get_serving_index(pair) == 1

@@ -140,7 +140,7 @@ def test_run_once_fails_and_counts_suspect_blocks_until_they_are_confirmed(
     before = suspects()
     assert before == busy.head.number + 1
     for _ in range(2):
-        # They are read again before anything else, because no endpoint that returned them is left.
+        # They are read again first, because no usable endpoint has returned them.
         code, output = run_command(capsys, "run", "--once", *at)
         assert (code, f"{busy.urls[0]}: quarantined: proven wrong" in output) == (1, True)
         assert f"{busy.urls[1]}: unreachable: HTTP 503" in output

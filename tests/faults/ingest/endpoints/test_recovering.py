@@ -104,7 +104,7 @@ def test_gateway_timeout_on_small_batch_is_not_retried_individually(
 
     with pytest.raises(RpcError, match=ErrorKind.SLOW):
         alone.source.fetch_heads()
-    # Three requests in one batch, and none is repeated one by one.
+    # Three requests in one batch; none is repeated individually.
     assert a_chain.provider.faults[0].hit_count == 3
 
 

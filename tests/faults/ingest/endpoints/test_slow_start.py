@@ -81,7 +81,7 @@ def test_endpoint_sending_one_byte_at_a_time_does_not_delay_start_with_other_end
     check_endpoints(pool, reader, grace_seconds=0.2)
     workers = {pool.run_with_endpoint(lambda endpoint: endpoint.name) for _ in range(3)}
 
-    # Its one response is still under way, and no step has waited for it.
+    # Its only response is still pending, and no step has waited for it.
     assert (dripping.asked, dripping.is_over.is_set()) == (1, False)
     assert workers == {a_chain.urls[0]}
     pool.close()

@@ -156,7 +156,7 @@ def test_case_40_late_response_is_requested_again_and_counted_once(
     finally:
         gate.set()
 
-    # Well before the server lets go of it, or an endpoint is given its usual twenty seconds.
+    # Well before the server closes the connection, and before the usual timeout of twenty seconds.
     assert (held.hit_count, time.monotonic() - began < 15) == (1, True)
     assert indexer.canonical_logs() == a_chain.logs()
 
@@ -254,7 +254,7 @@ def test_case_43_refused_batch_size_is_reduced_permanently(
     assert follow_until_idle(indexer, clock) == 0
     assert indexer.canonical_logs() == a_chain.logs()
     assert list_endpoints(indexer)[0].client.batch_limit <= 7
-    # It was tried and halved a few times, not for each batch.
+    # The batch was halved a few times, not once per batch.
     assert 0 < refusal.hit_count <= 7
 
 

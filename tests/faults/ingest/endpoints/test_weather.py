@@ -28,7 +28,7 @@ from tests.support.traffic import Traffic
 
 # --- how fast we are ---
 
-# Below a tenth of a second what is left is a matter of `Retry-After` alone.
+# Below a tenth of a second, the time depends only on `Retry-After`.
 _LATENCY, _POLL = 0.2, 1.0
 _HISTORY, _AT_THE_HEAD = 300, 60
 
@@ -78,7 +78,7 @@ def test_indexing_keeps_at_least_one_third_of_its_speed_with_unreliable_endpoint
     assert fair / foul >= 1 / 3
 
 
-# --- what is asked again ---
+# --- repeated requests ---
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_unavailable_endpoint_gets_at_most_one_request_per_tick(
     for _ in range(5):
         turn()
 
-    # A batch of one, and of each turn one question.
+    # Batches of one request, and one request per step.
     assert count_requests(a_chain.provider, turn) <= 1
 
 

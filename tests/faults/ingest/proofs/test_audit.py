@@ -119,7 +119,7 @@ def test_case_28_log_omitted_from_ranges_is_detected_by_audit_endpoint(
             lambda log: (log["blockNumber"], log["logIndex"]) == here
         )
     )
-    # Or it would be found out by itself.
+    # Otherwise the omission would be detected without an audit.
     a_chain.provider.faults.append(reject_block_hash_filters())
     indexer = open_indexer(*a_chain.urls, reports=False)
     set_verification_policy(indexer, MINIMAL_POLICY)
@@ -130,7 +130,7 @@ def test_case_28_log_omitted_from_ranges_is_detected_by_audit_endpoint(
 
     assert [audit.at_fault for audit in audits if audit.difference] == [name_of(indexer, 0)]
     assert indexer.canonical_logs() == a_chain.logs()
-    # It is not preferred any more: the other one gives the next window.
+    # It is no longer preferred: the other endpoint serves the next window.
     a_chain.live(1)
     before = a_chain.provider.count_requests("eth_getLogs")
     assert [step for step in indexer.index() if isinstance(step, CommittedWindow)]

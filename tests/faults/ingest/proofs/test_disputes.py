@@ -62,7 +62,7 @@ def test_dispute_ends_after_operator_verifies_blocks_with_chosen_endpoint(
     blocks = ["--from", str(disputed), "--to", str(disputed)]
     verify = ["resync", "verify", *blocks, "--level", "seamed", "--config", str(settings)]
 
-    # The first endpoint is asked, which has not got the log: what stands here stays in doubt.
+    # The first endpoint is queried and lacks the log, so the stored row stays disputed.
     assert run(verify) == 1
     assert once(settings, capsys)[0] == 1
     assert run([*verify, "--endpoint", a_chain.urls[1], "--repair"]) == 0

@@ -69,7 +69,7 @@ def suspect_blocks(indexer: Indexer) -> int:
         return uow.facts.quarantine.count_suspect_blocks(indexer.folder.scope.id)
 
 
-# --- what is proof ---
+# --- what proves an endpoint wrong ---
 
 
 def test_endpoint_proven_to_omit_logs_is_no_longer_queried(
@@ -84,7 +84,7 @@ def test_endpoint_proven_to_omit_logs_is_no_longer_queried(
         f"had other logs or calls than the receipts of block {at}"
     ]
     assert (wrong(fooled), set(fooled.source.get_proven_wrong_endpoints())) == ({liar}, {liar})
-    # Also what is no whole window, up to our newest block, is asked about at once, oldest first.
+    # Incomplete windows up to the newest block are audited at once, too, oldest first.
     assert [audit.blocks.first for audit in audits] == sorted(
         audit.blocks.first for audit in audits
     )
@@ -145,7 +145,7 @@ def test_auditor_is_proven_wrong_only_after_repeated_omissions(
 
     audits = list(audited(indexer, Auditor(window_blocks=at.number + 1)))
 
-    # What is left out once may be found by the second way in which a range is read.
+    # Logs that were omitted once may be returned by the second kind of range query.
     assert {audit.outcome for audit in audits if audit.difference} <= {"denied"}
     auditor = indexer.source.list_endpoint_names()[1]
     assert set(indexer.source.get_proven_wrong_endpoints()) == ({auditor} if is_out else set())
@@ -167,7 +167,7 @@ def test_audit_without_proofs_quarantines_no_endpoint_and_reports_unproven(
     assert indexer.source.get_proven_wrong_endpoints() == {}
 
 
-# --- what follows ---
+# --- consequences ---
 
 
 def test_verify_without_named_endpoint_skips_endpoints_proven_wrong(busy: AChain, fooled: Indexer):

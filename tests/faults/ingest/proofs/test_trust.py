@@ -36,7 +36,7 @@ def busy(a_chain: AChain) -> AChain:
     return add_busy_blocks(a_chain)
 
 
-# --- what headers are worth ---
+# --- which headers prove something ---
 
 
 @pytest.mark.parametrize(

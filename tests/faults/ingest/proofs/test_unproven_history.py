@@ -53,7 +53,7 @@ def test_agreement_of_second_endpoint_satisfies_required_level(worthless: AChain
     assert site.once(0)[0] == 1
 
     assert site.once(0, 1) == (0, "")
-    # What was witnessed once stays so.
+    # Witnessed blocks stay witnessed.
     assert site.once(0) == (0, "")
 
 

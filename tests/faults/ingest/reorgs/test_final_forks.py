@@ -26,10 +26,10 @@ from tests.support.ingest.speaking import build_transaction, encode_task_created
 ALL = (0, 1, 2)
 # Just below the final block, above it, and nearly the whole chain.
 DEPTHS = (FINALITY + 4, 3, 24)
-# Long enough for everything that the fork holds to become final, were it believed.
+# Long enough for the whole fork to become final if the daemon trusted it.
 _BLOCKS = FINALITY + 6
 Cell = tuple[int, int, str, str]
-# The first is the one that CI plays.
+# CI runs the first one.
 MATRIX = [
     pytest.param(cell, id="-".join(map(str, cell)))
     for cell in product(ALL, DEPTHS, ("head", "history"), ("daemon", "once"))

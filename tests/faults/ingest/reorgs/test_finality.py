@@ -27,7 +27,7 @@ from tests.support.txmgr.office_fixtures import (
 __all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"]
 
 POLL = 24.0
-# One that no look at the chain opens again.
+# A halt that no check of the chain opens again.
 ANOTHER = "for_a_test"
 
 
@@ -137,7 +137,7 @@ def test_case_04_nothing_is_sent_during_halt(sqlite_office: Office):
     assert office.tick() == []
     assert office.intents() == []
 
-    # What was planned before is neither signed nor sent, and what was sent not sent again.
+    # Calls planned before are neither signed nor sent, and sent calls are not sent again.
     with office.store.transaction() as uow:
         uow.halts.clear(ANOTHER, cleared())
     office.tick()

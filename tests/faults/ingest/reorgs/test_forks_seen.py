@@ -108,7 +108,7 @@ def test_case_51_proxy_caching_an_orphaned_block_is_outvoted(
     )
     a_chain.provider.faults.append(by_number)
     indexer.index()
-    # What it is asked, it keeps.
+    # The endpoint caches every response.
     indexer.source.fetch_witnesses(a_chain.head.number)
     a_chain.live(3, on=a_chain.back(1))
 

@@ -11,7 +11,7 @@ from tests.support.ingest.dumping import dump
 from tests.support.ingest.indexer import Indexer
 from tests.support.traffic import Traffic
 
-# Who read a block and how well it was proven, and which forks were seen on the way.
+# Which endpoint a block was read from, its level, and the forks that were seen meanwhile.
 HOW_IT_CAME = {"coverage", "verified_block", "reorg_log", "halt"}
 
 
@@ -53,7 +53,7 @@ def test_case_70_blocks_arriving_during_backfill_are_neither_lost_nor_duplicated
 
     done: list[IngestResult] = []
     while arriving.hit_count < 40 or indexer.cursor[1] != a_chain.head.hash:
-        # What is known of the head is old.
+        # The known head is outdated.
         clock.advance(5)
         done += indexer.index()
 

@@ -92,7 +92,7 @@ def test_kickout_is_not_signed_before_samples_show_what_the_headers_prove(sqlite
     office.source.set_verification(VerificationPolicy(), Calibration())
     assert office.source.get_max_allowed_level() is VerificationLevel.PINNED
 
-    # The tick takes the samples; the next ones verify the blocks.
+    # This tick takes the samples; the next ticks verify the blocks.
     assert [step.action for step in office.repeat(plan_push)] == ["report missed"]
     assert "not yet verified to PROVEN" in str(office.quorum.missing.evidence_reason)
     assert office.source.get_max_allowed_level() is VerificationLevel.PROVEN
@@ -180,7 +180,7 @@ def forget_the_evidence(office: Office, snapshot: str) -> None:
     height = chain.block
     chain.rpc("evm_revert", snapshot)
     below = chain.block
-    # In which node 2 is not the last one.
+    # A history in which node 2 is not the last node.
     group(office, 77, (2, 0, 1))
     office.mine(height - chain.block + 2)
     office.index()

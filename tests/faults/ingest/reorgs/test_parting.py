@@ -26,7 +26,8 @@ def test_case_04_rewind_removes_all_blocks_of_old_chain(
     a_chain: AChain, open_indexer: OpenIndexer, database_url: str
 ):
     indexer = open_indexer(*a_chain.urls, url=database_url)
-    # Ours is silent from block 30 on; of what lies below final we know no hashes there.
+    # The indexed fork has no logs from block 30 on; hashes below the final block are not stored
+    # there.
     fork = a_chain.head
     a_chain.mine_empty(QUIET)
     indexer.index()
@@ -90,7 +91,7 @@ def test_stalled_endpoint_on_fork_is_reported_until_it_resumes(
                 indexer.index()
             clock.advance(1.0)
 
-    # No side can be proven right: nothing is undone, and a warning is repeated while it lasts.
+    # Neither side can be proven right: nothing is undone, and a warning is repeated meanwhile.
     assert indexer.cursor == (still.head.number, still.head.hash)
     held = indexer.ingest.fork_watch.get_long_dispute(clock())
     assert held is not None

@@ -189,7 +189,7 @@ def test_case_12_transaction_included_again_after_reorg_counts_once(
 ):
     first = a_chain.emit(build_unknown_join())
     indexer.index()
-    # The same transaction, one block later and behind another one.
+    # The same transaction, one block later and after another transaction.
     between = a_chain.mine_empty(1, on=a_chain.back(1))
     paused = build_transaction(encode_network_log("NodePaused", node=address(0xF00)))
     again = a_chain.tree.mine([paused, *first.txs], between)

@@ -49,7 +49,8 @@ def test_case_62_restored_backup_recognises_sent_kickout_and_does_not_repeat_it(
         with pytest.raises(InputError, match="it is an old copy"):
             office.restart(store=yesterdays)
         assert premises.nonce == sent
-        # As it says: with another key nothing of what is on chain can be taken for unsent.
+        # As the message advises: with another key, no transaction on chain can be mistaken for
+        # unsent.
         office.restart(premises=with_another_transmitter(premises, tmp_path))
         before = kinds(office)
         office.until_final()

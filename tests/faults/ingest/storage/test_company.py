@@ -37,7 +37,7 @@ def test_case_60_overtaken_writer_commits_nothing(
     indexer.index()
     other_indexer = open_indexer(*a_chain.urls, url=indexer.url)
     a_chain.live(4)
-    # While the first one waits for its logs, the other takes the same blocks in.
+    # While the first daemon waits for its logs, the other one ingests the same blocks.
     a_chain.provider.faults = [
         build_callback_fault(
             lambda _: other_indexer.index(), times=1, methods=frozenset({"eth_getLogs"})

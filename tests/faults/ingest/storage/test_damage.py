@@ -26,7 +26,7 @@ from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.indexer import Indexer
 
 RAW = (log_row, log_block, log_source, call, raw_checksum)
-# What SQLite and PostgreSQL would refuse, or what nothing reads.
+# Columns whose damage SQLite and PostgreSQL would reject, or that nothing reads.
 UNREAD_COLUMNS = {("score", "rule_set")}
 ROWS_EACH = 3
 

@@ -111,7 +111,7 @@ def test_case_61_indexing_continues_from_an_older_database_copy_in_the_same_proc
         source.backup(copy)
     begun.index()
 
-    # Behind the back of what the process remembers of the newer one.
+    # Bypasses the process's cached state of the newer database.
     remembered, ingest = begun.folder, begun.ingest
     begun.url = f"sqlite:///{stale}"
     begun.restart()
@@ -173,7 +173,8 @@ def test_opening_sqlite_store_a_second_time_preserves_locks_of_the_first_opening
             uow.bookmarks.set("written", "1")
         Store.open(url).close()
 
-        # The last one to close deletes the log; another process is not, while we are here.
+        # The last connection to close deletes the log; while this one is open, another process
+        # does not.
         subprocess.run([sys.executable, "-c", _LOOKS_ONCE, str(path)], check=True)
 
         assert path.with_name(path.name + "-wal").exists()

@@ -11,7 +11,7 @@ from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
 from tests.support.ingest.indexer import Indexer
 
-# What must have been come to, in this order (docs/explanation/ingest.md#commit and
+# The points that must be reached, in this order (docs/explanation/ingest.md#commit and
 # docs/explanation/reorgs.md).
 COMMIT = (
     "begin",
@@ -155,7 +155,7 @@ def test_case_59_kill_between_fold_and_cursor_update_causes_no_double_fold(
     a_chain.live(12)
     before = dump(mortal_url)
 
-    # What was folded is written, the cursor is not moved yet.
+    # The folded rows are written, but the cursor has not moved yet.
     life = bearing.index(a_chain.urls, mortal_url, "CursorRepository.move_to")
 
     assert life.died_at == "CursorRepository.move_to"

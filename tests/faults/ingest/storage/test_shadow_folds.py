@@ -126,7 +126,7 @@ def test_fold_that_is_interrupted_and_continued_equals_an_unbroken_one(
             unbroken = fold_state_up_to(uow, stage.reader, rules, last_block).fold
         assert node_rows(shadow) == sorted(map(encode_node_row, unbroken.ledger.nodes.values()))
         assert shadow.fold.last == unbroken.last
-        # Blocks above the final one change; what was folded stays.
+        # Blocks above the final one change; the folded state stays.
         a_chain.live(15, on=a_chain.back(3))
         indexed.index()
     assert continued == 3

@@ -108,7 +108,7 @@ def test_fold_from_snapshot_equals_fold_from_start(
     used = check_every_block(indexed.store, source, a_chain.head.number)
     assert len(used) > 2
 
-    # A reorganisation of what is not final, and more blocks.
+    # A reorg of the non-final blocks, and more blocks.
     a_chain.live(20, on=a_chain.back(5))
     indexed.index()
     all_made(source)

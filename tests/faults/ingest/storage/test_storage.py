@@ -46,7 +46,7 @@ def mended(indexer: Indexer) -> list[ScopeBackfillResult]:
     return done
 
 
-# --- 63: what cannot be read ---
+# --- 63: unreadable rows ---
 
 
 class Learned(EventReader):
@@ -287,7 +287,7 @@ def test_case_74_state_of_another_version_is_refolded_without_chain_requests(
     indexer.index()
     before = indexer.digest()
     with indexer.store.transaction() as uow:
-        # What the older version had made of it.
+        # The result of the older version.
         uow.nodes.save(
             [
                 replace(node_state, base=node_state.base // 2)

@@ -13,7 +13,7 @@ from tests.support.evm.fixtures import fresh_chain
 from tests.support.office import Office
 from tests.support.sending.rounds import get_contract_error
 
-# Here the `finalized` block lies sixty-four under the head: there is room for a fork.
+# Here the `finalized` block is sixty-four below the head, which leaves room for a fork.
 __all__ = ["fresh_chain"]
 
 FINAL = 65

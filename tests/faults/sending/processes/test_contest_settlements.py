@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
 NODES = 12
 GARBAGE = 666
-# Blocks in which the daemon does whatever is its turn.
+# Blocks in which the daemon does whatever is due.
 MAX_BLOCKS = 120
 
 
@@ -191,7 +191,7 @@ def test_two_contests_are_settled_in_window_despite_daemon_restarts(
 
     for second in seconds:
         answer(network, second, set())
-    # The storage also delivers what the liars answered: no verdict is opened by it.
+    # The storage also delivers the liars' answers; they open no verdict.
     for work in contests:
         deliver(results, work.tasks[0], GARBAGE)
     deliver(results, seconds[0].tasks[2], contests[0].result)
@@ -220,7 +220,7 @@ def test_two_contests_are_settled_in_window_despite_daemon_restarts(
     assert {network.node(node)["open"] for node in honest} == {0}
     assert sum(network.owed(node) for node in {*honest}) >= 2 * FEE
     assert network.owed(network.treasury) == 2 * (MIN_STAKE - TOLL)
-    # All of it within the window: after its end no node is slashed.
+    # All within the window: after its end no node is slashed.
     first, last = (
         int(network.chain.rpc("eth_getBlockByNumber", block, False)["timestamp"], 16)
         for block in ("0x1", "latest")

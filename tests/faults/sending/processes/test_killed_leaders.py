@@ -35,7 +35,7 @@ def test_killed_leader_is_replaced_immediately(
         killed.wait_for("daemon_started")
         killed.process.kill()
         killed.process.wait()
-    # For longer than any machine takes to start another one.
+    # Longer than any machine takes to start another daemon.
     held = _hold_for_an_hour(url)
     with start_daemon(path, *options) as following:
         assert following.wait_for("stale_lease_taken_over")["holder"] == held.holder

@@ -20,7 +20,7 @@ from tests.support.sending import faults
 from tests.support.sending.proxy import SEND, proxy
 
 PATIENCE = 120
-# What one says who was overtaken; the other, where it stood for longer than it may.
+# The messages of a leader that lost its lease, and of one that stalled for too long.
 LOST = ("has taken over the lease", "the lease could not be renewed")
 
 
@@ -197,7 +197,7 @@ def test_case_f47_sigterm_stops_daemon_in_time_and_releases_lease(
 
         gate.release()
         assert (code, seconds < STOP_SECONDS) == (0, True)
-        # A turn that was left alone may say a last word.
+        # An abandoned step may still log one line.
         assert any(
             line["event"] == "process_stopped" and line["by"] == "SIGTERM"
             for line in stopped.lines()
@@ -227,7 +227,7 @@ def test_idle_leader_stops_when_its_lease_is_taken_over(
     with start_daemon(config(resting, tmp_path / "one", url)) as leader:
         leader.wait_for("daemon_started")
         with Store.open(url) as store, store.transaction() as uow:
-            # At once: the leader may renew it any moment.
+            # Immediately, because the leader may renew the lease at any moment.
             uow.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))
             assert uow.lease.acquire("somebody", 3600) is not None
         assert leader.process.wait(PATIENCE) == 1

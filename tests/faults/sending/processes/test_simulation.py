@@ -92,7 +92,7 @@ def test_reservation_above_budget_violates_simulation_invariant_i10(
 ):
     monkeypatch.setattr(fee_bump, "compute_nonce_budget", lambda *_: 10**30)
     monkeypatch.setattr(unconfirmed, "find_tightest_limit", lambda *_: (10**30, "nothing"))
-    # Not in every world: it takes an account balance that is just too small.
+    # Not in every world, because the account balance must be just too small.
     worlds = [replace(SETTINGS["dear tips"], rounds=1, call_cap=3)] * 6
     faults = [
         fault for seed, world in enumerate(worlds) for fault in play(world, seed, empty).faults

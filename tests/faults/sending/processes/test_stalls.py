@@ -191,6 +191,7 @@ def check_ends(office: Office, succession: Succession, stall: Stall, stop: Stop)
     assert heir is not None, where
     assert heir.epoch == office.epoch + 1, where
     assert "taken over the lease" in str(succession.ended), where
-    # Inside a write: SQLite's others wait for it, PostgreSQL's end it.
+    # Inside a write: With SQLite other writers wait for the stalled one; with PostgreSQL they
+    # terminate it.
     assert (succession.kept_out > 0) == stop.is_inside, where
     assert (succession.met != []) == (stop.is_inside and not stop.is_waiting), where

@@ -32,12 +32,12 @@ from tests.support.sending.proxy import EVERY, Proxy, proxy
 pytestmark = pytest.mark.timeout(900)
 
 TAKEOVERS = 5
-# A moment lies so long after a question at most: longer than any write takes.
+# The maximum delay of a moment after a request, longer than any write takes.
 _AFTER_SECONDS = 0.03
 _LOOK_SECONDS = 0.05
-# Far more than it takes to get past a write that it was stopped in.
+# Far more than needed to complete a write in which it was stopped.
 _MOST_LOOKS = 1000
-# What one says who was overtaken; the other, where it stood for longer than it may.
+# The messages of a leader that lost its lease, and of one that stalled for too long.
 _LOST = ("has taken over the lease", "the lease could not be renewed")
 
 
@@ -102,7 +102,8 @@ def test_case_f41_standby_replaces_leaders_stopped_at_random_and_each_round_land
     ):
         request_count = questions_of_a_round(company, seats[0], store)
         for number in range(TAKEOVERS):
-            # Not for secrets: other moments on the other engine, the same ones each time.
+            # Not for secrets: the moments differ between the engines, and are the same in each
+            # run.
             chance = random.Random(f"{url[:6]} {number}")  # noqa: S311
             leading, heir = seats
             leading.stopped_after(

@@ -20,7 +20,7 @@ from tests.support.sending.journals import find_journal_gaps
 from tests.support.sending.phases import run_push
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.postgres]
-# Each loss ends one tick; what follows is a few more.
+# Each loss ends one tick; a few more ticks follow.
 _TICKS = 6
 
 

@@ -38,7 +38,7 @@ TOLD = ReportMessage(
 CROWD = 60
 
 
-# The longest that it may take to turn a crowd away; who waits for the lock waits longer.
+# The maximum time to reject a crowd; waiting for the lock would take longer.
 PATIENCE = 60
 
 
@@ -55,7 +55,7 @@ class Door:
             if time.monotonic() > until:
                 return False
             time.sleep(0.01)
-        # Turned away at once, not when they had waited long enough.
+        # Rejected at once, not after a timeout.
         texts = [future.result().text for future in self.asked if future.done()]
         return all("too many requests are waiting" in text for text in texts)
 
@@ -89,7 +89,7 @@ def locked_door(postgresql_url: str) -> Iterator[Door]:
 def test_case_f73_requests_are_answered_while_database_is_blocked(locked_door: Door, path: str):
     assert locked_door.turns_away()
     assert requests.get(locked_door.url + path, timeout=PATIENCE).status_code == 200
-    # They did not have to wait for it: the crowd still does.
+    # These requests did not wait for the lock; the crowd still does.
     assert not all(future.done() for future in locked_door.asked)
 
 

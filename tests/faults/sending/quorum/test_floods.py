@@ -41,7 +41,7 @@ def test_stored_statements_are_limited_for_signer_that_keeps_changing_its_statem
         first.repeat(plan_push)
     assert len(_kept(three.first, liar)) == MOST
 
-    # Those of another are kept as before, and a round is brought.
+    # Another reporter's statements are kept as before, and a round is pushed.
     second.tick()
     first.tick()
     first.mine()

@@ -229,7 +229,7 @@ def test_malformed_response_is_ignored_and_next_response_is_counted(peer_exchang
 def test_own_statement_returned_by_peer_is_not_counted_as_a_second_signature(
     peer_exchange: PeerExchange,
 ):
-    # The same one that we hold: a peer that shows us ourselves.
+    # The reporter's own statement, returned by a peer.
     (own_message,) = peer_exchange.board.get_statements(1)
     peer_exchange.hears(own_message, own_message)
     assert peer_exchange.turns() == []
@@ -244,7 +244,7 @@ def test_board_shows_only_own_statements(peer_exchange: PeerExchange):
     assert [message.signer for message in shown] == [
         peer_exchange.office.context.sender_account.signer.address
     ]
-    # And not twice, however often it is shown.
+    # It is counted once, however often it is returned.
     statement = peer_exchange.statement()
     with peer_exchange.office.store.read_transaction() as uow:
         (signed,) = uow.statements.list_for_round(peer_exchange.domain.contract, 1)

@@ -18,7 +18,7 @@ from tests.support.office import CHAIN_ID, Office
 from tests.support.sending.proxy import SEND, Proxy
 from tests.support.signing.remote_signer import Policy, RemoteHost, Wrong, high_s, served
 
-# As long as one test waits in vain; all others wait until a busy machine has answered.
+# The timeout that one test waits for; in all others a busy machine responds before.
 SECONDS = 0.5
 
 
@@ -172,7 +172,7 @@ def test_case_f70_signer_that_signed_wrong_transaction_is_retried_only_after_ope
         office.tick()
     guarded.transmitter.wrong = Wrong()
 
-    # Neither time nor another process: its account is paused, and the daemon goes on.
+    # Neither time nor a restart ends it: the account is paused, and the daemon continues.
     office.context.sender_account.payer_backoff.reset()
     office.tick()
     office.restart()
@@ -204,12 +204,12 @@ def test_case_f70_unrequested_statement_is_never_stored(guarded: Guarded, what: 
 
 def test_case_f70_signer_that_signed_wrong_statement_is_retried_after_backoff(guarded: Guarded):
     office, nonce = guarded.office, guarded.office.premises.nonce
-    # Its rest ends when the test says so.
+    # The test ends the backoff.
     office.context.sender_account.signer_backoff = Backoff(lambda: 0.0)
     guarded.signer.wrong = WRONG_STATEMENTS["another key"]
     with pytest.raises(TransientError, match="the request is repeated in"):
         office.tick()
-    # All else of the turn goes on meanwhile.
+    # The rest of the step continues meanwhile.
     for _ in range(3):
         office.tick()
     assert (len(guarded.signer.asked), guarded.statements()) == (1, 0)
@@ -226,7 +226,7 @@ def test_case_f70_transaction_refused_by_signer_policy_is_not_sent(guarded: Guar
     guarded.transmitter.policy = Policy(CHAIN_ID, contract, frozenset({"0x00000000"}))
     with pytest.raises(TransientError, match="another function"):
         office.tick()
-    # It says so, and is not asked every second.
+    # The failure is reported, and the signer is not requested every second.
     for _ in range(3):
         office.tick()
     pause = guarded.pause()
@@ -236,7 +236,7 @@ def test_case_f70_transaction_refused_by_signer_policy_is_not_sent(guarded: Guar
 
     (_, (transaction,)) = guarded.transmitter.asked[-1]
     guarded.transmitter.policy = Policy(CHAIN_ID, contract, frozenset({transaction["data"][:10]}))
-    # No operator has to release it.
+    # It ends without an operator's release.
     office.context.sender_account.payer_backoff.reset()
     lands(guarded, nonce)
     assert guarded.pause() is None

@@ -63,7 +63,7 @@ def test_pending_push_is_replaced_by_report_signed_under_new_signers(sqlite_offi
     office, mine = sqlite_office, sqlite_office.context.sender_account.signer
     send_unmined_push(office)
     nonce = get_only_intent(office).nonce
-    # The same signers, named anew: another configuration, under which nothing is signed yet.
+    # The same signers are set again: a new configuration, under which nothing is signed yet.
     named_in_a_dear_block(office, mine)
     office.tick()
     old, fresh = office.intents()

@@ -92,7 +92,7 @@ def test_case_f66_round_is_pushed_with_two_signatures_and_disagreeing_signer_is_
     three.tick()
 
     assert three.premises.round == 1
-    # By who sent it, and by who only signed.
+    # In the databases of the transmitter and of the signer.
     assert disagreements(liar) == before + 2
     with three.first.office.store.read_transaction() as uow:
         statements = uow.peer_statements.list_for_round(
@@ -107,7 +107,7 @@ def test_signer_that_disagrees_late_is_reported_by_all_other_reporters(three: Co
     liar.is_down = True
     before = disagreements(liar)
     three.round()
-    # Its window is older than the round: it sees the period's end, and nothing after it.
+    # Its window is older than the round: it ends at the end of the period.
     liar.is_down = False
     statement = contradicting_statement(three.first)
     signature = liar.office.context.sender_account.signer.sign_statement(
@@ -117,7 +117,7 @@ def test_signer_that_disagrees_late_is_reported_by_all_other_reporters(three: Co
     publish_statement(liar.office.quorum, replace(record, signature=signature))
     liar.is_down = True
     for reporter in (three.first, signing):
-        # The two looks that were left were taken in the round.
+        # The two remaining checks were made during the round.
         assert reporter.office.quorum.peers is not None
         reporter.office.quorum.peers._refetches_by_round.clear()
         reporter.tick()
@@ -152,7 +152,7 @@ def test_use_of_own_key_by_another_process_is_reported_and_nothing_else_is_signe
     signature = context.sender_account.signer.sign_statement(
         statement, context.sender_account.domain
     )
-    # Another process with this key shows it.
+    # Another process with this key publishes the statement.
     publish_statement(other_reporter.office.quorum, replace(record, signature=signature))
     first.tick()
 
@@ -168,7 +168,7 @@ def test_reporter_without_stored_period_reports_no_disagreement(three: Company):
     before = [disagreements(reporter) for reporter in three.reporters]
     three.period()
     three.tick()
-    # History, for who comes now: its reports are not cut.
+    # For a reporter that starts now this is history, so its reports are not cut.
     late.office.index()
     with late.office.store.transaction() as uow:
         uow.reports._connection.execute(delete(report))
@@ -193,7 +193,7 @@ def test_equivocation_of_signer_is_reported(three: Company):
     three.period()
     twice.tick()
     (first_message,) = twice.board.get_statements(1)
-    # Its key signs other words too, in another process whose database knows of nothing.
+    # Its key also signs another statement, in a process with an empty database.
     context = twice.office.context
     with twice.office.store.read_transaction() as uow:
         report = uow.reports.list_due()[0].report
@@ -265,10 +265,10 @@ def test_missing_quorum_stops_sending_and_raises_gauge(three: Company):
     assert gate.reason.startswith("disagreement")
     assert liar.signer in gate.reason
     assert three.first.office.intents() == []
-    # It does not look wrong; it lacks a quorum.
+    # The report is plausible, but it lacks a quorum.
     assert gauges() == (0, 1)
 
-    # Whatever lands later ends it.
+    # The next accepted round ends it.
     three.chain.later(2 * SETTINGS.ttl_seconds)
     three.chain.mine()
     three.round(restarting=True)

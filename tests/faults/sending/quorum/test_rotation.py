@@ -50,7 +50,8 @@ def test_account_change_during_a_push_leaves_only_that_push_unfinished(
     changed(office, tmp_path)
     office.period()
     office.tick()
-    # Its transaction lands as well: it is in the pool, and no other sends the same round again.
+    # Its transaction lands as well, because it is in the pool; no other transmitter sends the
+    # round again.
     office.mine()
     assert office.premises.round == 1
     office.pushed()

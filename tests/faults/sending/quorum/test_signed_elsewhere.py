@@ -58,7 +58,7 @@ def test_report_signed_elsewhere_with_own_key_is_logged_once_and_starts_embargo(
     assert "setSigners" in str(line["act"])
     assert counted() == before + 1
 
-    # Across a restart too, until what was signed elsewhere can land no more.
+    # Across a restart too, until the foreign statement can no longer land.
     office.restart()
     embargoed_until = int(str(line["embargoed_until"]))
     for _ in range(30):

@@ -127,7 +127,8 @@ def test_case_f61_second_statement_for_round_is_refused_and_counted(office: Offi
     assert sign_once(quorum, statement, record, standing) is None
     assert refused() == before + 1
     assert list_signed_statements(office, 1) == [first]
-    # A signer that signed all the same could not store it, and no other would see it.
+    # A signer that signed anyway could not store the statement, and no other reporter would see
+    # it.
     with pytest.raises(IntegrityError), office.context.write_transaction() as uow:
         uow.statements.add(replace(record, signature=bytes(65)), office.context.stamp)
 
@@ -159,7 +160,7 @@ def test_signed_report_not_sent_before_deadline_is_missed(
         new_sqlite_store() as second_store,
         run_company(premises, [first_store, second_store], tmp_path) as pair,
     ):
-        # It only signs, and no transmitter sends.
+        # This reporter only signs, and no transmitter sends.
         second = pair.others[0].office
         pair.period()
         second.tick()
@@ -205,7 +206,7 @@ def test_assigned_nonce_is_released_when_another_push_is_pending(
     second.index()
     while second.states() != ["assigned"]:
         assert next_step(second.context, second.source.fetch_heads()) is not None
-    # Within one turn of the second's.
+    # Within one step of the second transmitter.
     first.repeat(next_step)
     second.repeat(next_step)
     (push,) = second.intents()

@@ -119,8 +119,8 @@ def words(site: Site, command: str) -> list[str]:
 def test_case_f71_dry_run_sends_nothing_and_uses_no_key(
     site: Site, command: str, capsys: pytest.CaptureFixture[str]
 ):
-    # 2: the node is not due yet, which the dry run is asked for to say.
-    # And 1 is how it is where no daemon works.
+    # 2: the node is not due yet, as the dry run reports.
+    # 1: no daemon is running.
     codes = {"kickout accuse": {0, 2}, "status": {1}}.get(command, {0})
     assert site.run(*words(site, command)) in codes, capsys.readouterr().err
     assert (site.sent, site.signed) == (0, 0)

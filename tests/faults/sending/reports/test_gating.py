@@ -99,7 +99,7 @@ def test_case_f51_mass_drop_is_held_until_operator_releases_it(sqlite_office: Of
     dropped(office)
     before = signatures(office)
 
-    # The one that is held does not keep the turn: the next is examined, and no better.
+    # The held report does not block the schedule: the next one is examined, and held as well.
     assert [step.action for step in office.tick()] == ["report held", "report held"]
     assert (signatures(office), held()) == (before, 2)
     with office.store.read_transaction() as uow:
@@ -142,7 +142,7 @@ def test_case_f51_report_after_released_report_is_checked_again(
     assert newest.period - first.period >= SETTINGS.ttl_seconds // SETTINGS.period_seconds
     assert office.premises.round == 1
 
-    # Even where it comes too late itself, later ones are compared with it.
+    # Later reports are compared with it even if it lands too late itself.
     with office.context.write_transaction() as uow:
         release_held_report(uow, newest.period, office.context.stamp)
     next_turn(office)

@@ -48,7 +48,7 @@ def test_contract_state_is_exported_as_metrics(sqlite_office: Office):
 
     admin, does = premises.network.admin, premises.oracle.functions
     for call in (does.setPauser(admin), does.pauseFor(600)):
-        # Another test's blocks may have been dear.
+        # Another test may have left a high base fee.
         premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", "0x0")
         premises.chain.send(call, sender=admin)
     assert counted(office, "oracle_report_contract_paused_until") == premises.chain.time + 600
@@ -75,7 +75,7 @@ def test_budget_metrics_are_updated_while_nothing_is_sent(sqlite_office: Office)
     )
     assert counted(office, "oracle_txmgr_nonce_gap", account="transmitter") == 0
 
-    # It may land at any time; once it has, the window passes by itself.
+    # It may land at any time; afterwards the window passes without further action.
     mine_expensive_blocks(office, GWEI, 2)
     office.tick()
     assert office.states() == ["mined"]

@@ -33,7 +33,7 @@ def test_pause_lifted_early_is_noticed_by_push_within_one_period(
         "Paused",
     )
     chain.send(does.resume(), sender=admin)
-    # It is not asked for in every block.
+    # The contract's state is not requested in every block.
     assert admit_calls(office.context, office.source.fetch_heads()) is None
 
     chain.later(SETTINGS.period_seconds)
@@ -55,7 +55,7 @@ def test_push_reverted_by_pause_is_sent_again_after_pause_ends(
     _paused_before_it_in_its_block(office)
     office.tick()
     assert (office.states(), list_slots(office)[0].succeeded) == (["mined"], False)
-    # While it lasts nothing is tried.
+    # Nothing is tried during the pause.
     office.mine(blocks)
     office.tick()
     assert office.states() == [fate]

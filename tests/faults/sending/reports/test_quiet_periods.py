@@ -85,7 +85,7 @@ def test_report_of_quiet_period_with_unproven_blocks_is_held_and_next_report_lan
 
     period(office, tasks=0)
     assert (len(held_periods(office)), office.premises.round) == (1, before)
-    # It stays quiet, as at night: that is usual now, and the held report has not kept the turn.
+    # The network stays quiet, as at night: this is usual now, and the held report blocks no other.
     period(office, before=0, tasks=0)
     assert (len(held_periods(office)), office.premises.round) == (1, before + 1)
     period(office, before=0, tasks=0)

@@ -59,7 +59,7 @@ def test_case_f39_call_is_not_simulated_at_its_as_of_block(
     office.pushed()
     chain.at(chain.time // length * length + 2 * length - 1)
     chain.mine()
-    # The first block of the next period is the newest: a report is cut as of the one before.
+    # The newest block begins the next period, so a report is cut as of the block before it.
     office.mine()
     office.tick()
     assert office.reports()[-1][0] == "due"

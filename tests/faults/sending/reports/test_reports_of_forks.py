@@ -9,7 +9,7 @@ from tests.support.sending.rounds import (
     plan_round,
 )
 
-# Here the `finalized` block lies sixty-four under the head: there is room for a fork.
+# Here the `finalized` block is sixty-four below the head, which leaves room for a fork.
 __all__ = ["fresh_chain"]
 
 ANOTHER_MINER = "0x" + "0f" * 20
@@ -20,7 +20,7 @@ def forked(office: Office, snapshot: str) -> None:
     chain = office.premises.chain
     height = chain.block
     chain.rpcs(("anvil_dropAllTransactions",), ("evm_revert", snapshot))
-    # Its blocks are others even where they come at the same second.
+    # Its blocks differ even if their timestamps are equal.
     chain.rpc("anvil_setCoinbase", ANOTHER_MINER)
     chain.later(7)
     while chain.block <= height:
@@ -63,7 +63,7 @@ def test_case_f34_report_on_reorged_round_is_refused_and_signed_again(office: Of
     office.tick()
     assert office.premises.round == 1
 
-    # The same round comes next, on top of another one.
+    # The same round follows, on top of another round.
     assert get_contract_error(office, push.request.calldata) != "WrongRound"
     office.period()
     land_round(office)

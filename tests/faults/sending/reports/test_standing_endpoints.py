@@ -87,7 +87,8 @@ def test_receipt_on_fork_of_one_endpoint_does_not_prevent_landing(
     proxied_office: Office, proxies: tuple[Proxy, Proxy], place: int
 ):
     office, chain = proxied_office, proxied_office.premises.chain
-    # The fork stays above the final block: below it, two endpoints that differ stop the index.
+    # The fork stays above the final block, because two endpoints that differ below it stop the
+    # indexer.
     office.restart(finality=64)
     office.period()
     office.tick()

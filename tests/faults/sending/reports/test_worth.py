@@ -19,7 +19,7 @@ HEARTBEAT = 3600
 def patient_office(sqlite_office: Office) -> Office:
     """Return an office after round 1; a new report is worth one gwei at once, and more later."""
     office = sqlite_office
-    # What an earlier test made dear stays so.
+    # An earlier test's base fee persists.
     mine_expensive_blocks(office, 0)
     office.pushed()
     office.until_final()

@@ -110,7 +110,7 @@ def test_rollup_data_fee_is_included_in_reserved_cost(sqlite_office: Office):
     office.mine()
     office.tick()
     office.until_final()
-    # Gas is free here; what is left does not pay for the data of the next.
+    # Gas is free here; the remaining balance does not pay for the next call's data.
     office.period()
     office.tick()
     assert office.intents()[-1].error_class == "funds"

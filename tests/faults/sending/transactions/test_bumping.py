@@ -123,13 +123,14 @@ def test_case_f09_refused_replacement_is_followed_by_bump_at_fee_required_by_poo
     assert refused.last_error_class == error_message
     assert required_fee == 0 or list_attempt_fees(office)[1][1] < required_fee
 
-    # Taking it for sent would mean three more blocks of waiting.
+    # If it counted as sent, the next bump would follow three blocks later.
     mine_expensive_blocks(office, 5 * GWEI)
     office.tick()
     assert is_accepted_replacement(list_attempt_fees(office)[1], list_attempt_fees(office)[2])
     assert list_attempt_fees(office)[2][1] >= required_fee
 
-    # None of the fee bumps is in a pool: the first is what lands. Anvil forgets what is too cheap.
+    # None of the fee bumps is in a pool, so the first transaction lands. Anvil drops transactions
+    # that are too cheap.
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     office.premises.chain.rpc("eth_sendRawTransaction", "0x" + first.hex())
     office.mine()
@@ -148,7 +149,7 @@ def test_case_f12_fee_bumps_stop_at_cap_and_push_lands_after_base_fee_falls(
     office.restart(caps=replace(CAPS, fee_per_gas=cap))
     send_unmined_push(office)
     for _ in range(20):
-        # Always a little more than we offer, up to ten times what it was.
+        # Always a little more than the daemon offers, up to ten times the initial fee.
         mine_expensive_blocks(office, min(list_attempt_fees(office)[-1][0] + 1, 10 * GWEI))
         office.tick()
     assert all(
@@ -164,7 +165,7 @@ def test_case_f12_fee_bumps_stop_at_cap_and_push_lands_after_base_fee_falls(
     office.tick()
     assert (len(list_attempts(office)), proxies[0].count(SEND) > before) == (many, True)
 
-    # Anvil has forgotten it: it takes it from us again.
+    # Anvil has dropped the transaction and accepts it again.
     mine_expensive_blocks(office, 5 * GWEI, 2)
     office.tick()
     mine_expensive_blocks(office, 5 * GWEI)

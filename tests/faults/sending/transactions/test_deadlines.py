@@ -38,7 +38,7 @@ def test_push_with_one_block_left_is_not_signed_and_report_is_missed(
     assert push.error_text == "its deadline is in 1 s, but landing may take 2 s"
     assert push.error_class == "deadline"
     assert ("missed", push.error_text) in office.reports()
-    # What would have reverted was never paid for; the next report goes as ever.
+    # The call that would have reverted cost nothing; the next report is sent as usual.
     office.mine(3)
     office.tick()
     office.pushed()
@@ -87,7 +87,7 @@ def test_no_fee_bump_is_signed_after_deadline_margin(sqlite_office: Office):
     office = sqlite_office
     send_unmined_push(office, replace(BY_BLOCKS, bump_blocks=3))
     chain = office.premises.chain
-    # Long due for a fee bump; but one block before its end.
+    # A fee bump is long due, but the deadline is one block away.
     for seconds in (5, 4, 3, 2, 1):
         chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
         at_before_deadline(office, seconds)

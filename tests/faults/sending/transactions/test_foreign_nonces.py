@@ -30,7 +30,7 @@ def test_case_f16_foreign_nonce_pauses_sender_once_final(proxied_office: Office,
     send_foreign_transaction(office, 50 * GWEI)
     office.mine()
     office.tick()
-    # It may be reorged out again.
+    # The transaction may be reorged out again.
     assert (office.states(), get_pause_kind(office)) == (["live"], None)
 
     office.mine(FINALITY)

@@ -89,7 +89,7 @@ def test_case_f28_intrinsic_gas_refusal_leads_to_attempt_with_more_gas(
 ):
     office = proxied_office
     for proxy in proxies:
-        # Both endpoints estimate what their pools refuse.
+        # The estimates of both endpoints are too low for their own pools.
         proxy.rule(
             SEND, error("intrinsic gas too low: gas 400000, minimum needed 410000"), times=1
         )
@@ -123,7 +123,7 @@ def test_absurd_estimate_of_single_endpoint_does_not_delay_push(
     office = proxied_office
     proxies[place].rule(_ESTIMATE, respond_with(hex(absurd)))
     office.pushed()
-    # With too little it would have failed, with too much it would still wait.
+    # With less gas it would have failed, with more it would still be waiting.
     assert 50_000 < (get_only_intent(office).gas_limit or 0) < 10**6
     assert list_slots(office)[0].succeeded
 

@@ -118,7 +118,7 @@ def test_used_nonce_is_not_bumped_while_receipts_are_hidden(
     office = proxied_office
     office.context = replace(office.context, send_settings=BY_BLOCKS)
     pushed_unseen(office, *proxies)
-    # Blocks that would be too dear for it, were it not in one.
+    # Blocks that would be too expensive for the transaction if it were not mined already.
     mine_expensive_blocks(office, 50 * GWEI, 12)
     office.tick()
     assert (office.states()[0], len(list_attempts(office))) == ("live", 1)
@@ -254,7 +254,7 @@ def test_transaction_fabricated_by_the_only_endpoint_does_not_pause_sender(
     office.tick()
     (sent,) = list_attempts(office)
     only_one.rule(RECEIPT, null())
-    # Ours, but for what it pays.
+    # The daemon's transaction with another value.
     only_one.rule(
         BLOCK, _changed(sent.signed.tx_hash, lambda transaction: transaction.update(value="0x1"))
     )

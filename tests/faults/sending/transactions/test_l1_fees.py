@@ -28,7 +28,7 @@ from tests.support.sending.rollups import add_receipt_fields, build_price_oracle
 from tests.support.txmgr.operator_acts import cancel_intent
 
 L1_FEE = 7 * 10**15
-# What the operator of a rollup takes for a unit of gas.
+# The rollup operator's fee per unit of gas.
 OF_OPERATOR = 10**9
 OP_STACK = replace(BY_BLOCKS, l1_fee=L1Fee.OPTIMISM)
 
@@ -159,7 +159,7 @@ def test_huge_l1_fee_of_single_endpoint_does_not_use_up_the_budget(
     proxied_office: Office, proxies: tuple[Proxy, Proxy], liar: int
 ):
     office = proxied_office
-    # So little that what was reserved holds it.
+    # Small enough for the reserved amount.
     send_unmined_push(office)
     of_a_rollup((proxies[1 - liar],), l1Fee=hex(1000))
     add_receipt_fields(proxies[liar], l1Fee=hex(10**24), effectiveGasPrice=hex(10**24))

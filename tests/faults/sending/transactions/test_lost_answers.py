@@ -106,7 +106,7 @@ def test_case_f05_library_sends_once_and_forced_retry_is_harmless(
     office.tick()
     assert [proxy.count(SEND) for proxy in proxies] == [1, 1]
 
-    # A library that retries by itself: the bytes are the same, and the pool says so.
+    # A library that retries: the bytes are the same, and the pool reports a known transaction.
     for proxy in proxies:
         proxy.heal()
         proxy.rule(SEND, answer_dropped(), times=1)
@@ -213,7 +213,7 @@ def test_case_f26_retry_after_of_endpoint_is_respected(proxied_office: Office, p
     clock.now += 29
     office.tick()
     assert first.count("eth_getTransactionReceipt") == request_count
-    # The other one is asked meanwhile.
+    # The other endpoint is queried meanwhile.
     assert second_proxy.count("eth_getTransactionReceipt") > 0
 
     clock.now += 2

@@ -32,7 +32,7 @@ def test_case_f22_insufficient_funds_for_live_push_pause_sender_without_new_atte
 ):
     chain, sender = office.premises.chain, office.context.account.address
     send_unmined_push(office)
-    # The pool forgets it, and then there is nothing to pay it with.
+    # The pool drops the transaction, and the balance no longer pays for it.
     mine_expensive_blocks(office, 5 * GWEI)
     chain.rpc("anvil_setBalance", sender, "0x1")
     mine_expensive_blocks(office, GWEI)
@@ -67,7 +67,7 @@ def test_case_f29_no_new_nonce_is_opened_when_budget_is_spent_but_open_nonce_is_
     mine_expensive_blocks(office, 5 * GWEI, 3)
     office.tick()
 
-    # The open one took what the day allowed, and no wei more; the other waits, visibly.
+    # The open transaction used the daily limit to the wei; the other call waits, visibly.
     live, waiting = office.intents()
     assert (live.state.value, len(list_attempts(office))) == ("live", 2)
     limit = list_attempts(office)[1].signed.gas_limit
@@ -221,7 +221,7 @@ def test_gas_price_of_stalled_endpoint_does_not_block_push(
     proxied_office: Office, proxies: tuple[Proxy, Proxy], place: int
 ):
     office, chain = proxied_office, proxied_office.premises.chain
-    # Within the cap of a fee, and beyond what a transaction may cost.
+    # Within the fee cap, but above the cost limit of a transaction.
     dear = {"baseFeePerGas": [hex(CAPS.fee_per_gas - 1)], "reward": []}
     proxies[place].rule("eth_blockNumber", respond_with(hex(chain.block)))
     proxies[place].rule("eth_feeHistory", respond_with(dear))
@@ -245,7 +245,7 @@ def test_budget_counts_open_nonces_at_any_age_and_mined_nonces_from_their_landin
             Budget.from_outbox(uow, later, 0).remaining
             == (CAPS.cost_per_hour or CAPS.cost_per_day) - own
         )
-        # What it holds itself is not in its own way.
+        # A call's own reservation does not count against it.
         assert compute_nonce_budget(uow, later, slot) == CAPS.cost_per_transaction
 
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))

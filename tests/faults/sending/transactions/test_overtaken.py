@@ -68,7 +68,7 @@ def test_foreign_pause_replaces_temporary_funds_pause(
     office.period()
     turns(office, jobs)
     assert (get_pause_kind(office), list_slots(office)) == (PauseKind.FOREIGN, [])
-    # Why it rested before stays known, whatever the thief does next.
+    # The earlier reason of the pause is kept, whatever the thief does next.
     use_nonce_elsewhere(office)
     jobs.reconcile_nonces()
     reason = reason_of(office)
@@ -170,7 +170,7 @@ def test_foreign_use_of_open_nonce_and_next_nonce_is_reported_and_neither_is_reu
     turns(office, jobs)
     assert office.states() == ["held"]
     jobs.reconcile_nonces()
-    # One of the two was ours to use.
+    # One of the two nonces belonged to the daemon.
     assert FOREIGN._value.get() == before + 2
     assert "has used nonces up to 2, this database gave out only those below 2" in reason_of(
         office

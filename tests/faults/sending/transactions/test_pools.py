@@ -104,7 +104,7 @@ def test_accepted_attempt_is_resent_after_its_fee_bump_was_refused(
     mine_expensive_blocks(office, 10 * GWEI, 3)
     office.tick()
     assert list_attempts(office)[1].last_error_class == "cap"
-    # The node was started anew: its pool is empty.
+    # The node was restarted, so its pool is empty.
     office.premises.chain.rpc("anvil_dropAllTransactions")
     mine_expensive_blocks(office, GWEI, 2)
     office.tick()

@@ -16,7 +16,7 @@ from tests.support.sending.proxy import SEND, Proxy
 
 Proxies = tuple[Proxy, Proxy]
 
-# Nothing is signed anew: the bytes that there are have to wait.
+# No new signature: the stored bytes have to wait.
 ONE_ATTEMPT = SendSettings(max_attempts=1)
 BLOCKS = 32
 
@@ -38,7 +38,7 @@ def wait_for_blocks(office: Office, blocks: int) -> tuple[list[int], list[StepRe
 @pytest.mark.parametrize(
     ("answer", "error_class"),
     [
-        # As good as sent, which it was: no change.
+        # Counts as sent, as before: no change.
         ("already known", None),
         ("nonce too low", "nonce_too_low"),
         ("transaction underpriced", "underpriced"),
@@ -56,7 +56,7 @@ def test_transaction_with_unchanged_response_is_resent_less_often_and_logged_onc
         proxy.rule(SEND, error(answer))
     sent_after, steps = wait_for_blocks(office, BLOCKS)
 
-    # A refusal of what was accepted is a change: logged, and followed by the shortest wait.
+    # A refusal after an acceptance is a change: it is logged, and the shortest wait follows.
     is_refused = error_class is not None
     assert sent_after == ([2, 4, 8, 16, 24, 32] if is_refused else [2, 6, 14, 22, 30])
     assert len(steps) == int(is_refused), steps

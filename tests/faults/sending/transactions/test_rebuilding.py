@@ -51,7 +51,7 @@ def test_nonce_dropped_from_pool_after_rebuild_is_filled_with_noop(
         context = restart_with_refused_store(office, prepare_empty_store(office, fresh))
         store_rebuild_plan(office, context, plan_outbox_rebuild(context, 1000))
         office.restart(store=fresh)
-        # It waits: nothing is wrong.
+        # It only waits; there is no fault.
         assert plan_outbox_rebuild(office.context, 1000).is_empty
 
         chain.rpc("anvil_dropTransaction", lost)
@@ -108,7 +108,7 @@ def test_call_on_nonce_used_by_lost_database_is_superseded_without_pause(
     while office.states() != ["assigned"]:
         assert next_step(office.context, office.source.fetch_heads()) is not None
     with copy_database(office, tmp_path) as copy:
-        # The lost one signs for the nonce and sends; the copy has given it out, and no more.
+        # The lost database signed and sent the nonce; the copy had only assigned it.
         office.tick()
         office.mine(FINALITY + 1)
         office.restart(store=copy)

@@ -55,7 +55,7 @@ def test_case_f25_revert_is_reported_with_contract_error_once_final(
     reverted = office.intents()[0]
     assert (reverted.state.value, reverted.error_class) == ("reverted", "WrongRound")
     assert reverted.error_text == "WrongRound(2, 1)"
-    # The rival brought our report: the chain has it.
+    # The rival pushed the same report, so it is on chain.
     assert ("landed", None) in office.reports()
 
 
@@ -190,7 +190,7 @@ def test_case_f38_push_stays_mined_when_its_receipt_is_missing_at_a_single_endpo
     office.tick()
     assert office.states() == ["mined"]
 
-    # The other one is gone for a while: what is left is silence and a null.
+    # The other endpoint is down for a while: one is silent and one returns null.
     proxies[1 - place].rule(RECEIPT, Fault(answer=overloaded))
     office.mine(3)
     office.tick()

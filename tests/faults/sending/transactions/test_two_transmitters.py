@@ -18,11 +18,11 @@ from tests.support.sending.proxy import proxy
 from tests.support.sending.reporters import create_second_transmitter, run_company
 from tests.support.txmgr.stores import NewStore
 
-# A period is three blocks, and a head start of seconds alone is over with the next one.
+# A period is three blocks; a head start in seconds alone ends with the next block.
 BLOCK_SECONDS = 20
-# So many rounds, and after so many blocks they must have landed; and so many for one kickout.
+# The number of rounds, the maximum blocks until they land, and the maximum for one kickout.
 ROUNDS, MOST_BLOCKS, BLOCKS_OF_A_KICKOUT = 10, 200, 60
-# For a call to be noticed, signed and in a block, where every other look comes a block late.
+# Blocks for a call to be noticed, signed and mined, if every second check is one block late.
 BLOCKS_AHEAD = 5
 
 
@@ -59,7 +59,7 @@ def test_two_transmitters_on_fast_chain_never_pay_for_same_round(
     while premises.round < round_before + ROUNDS:
         assert premises.chain.block < began + MOST_BLOCKS, f"round {premises.round}"
         for office in chance.sample(pair, len(pair)):
-            # Else it looks a block later.
+            # Otherwise the check is one block late.
             if chance.random() < 0.6:
                 office.tick()
         block(premises.chain)
@@ -75,7 +75,7 @@ def test_push_whose_delay_is_over_still_waits_for_the_head_start_blocks(
     for office in (first, second, first):
         office.index()
         office.repeat(plan_push)
-    # The first is late by three blocks, and its push by one more.
+    # The first transmitter is three blocks late, and its push one more.
     for _ in range(3):
         block(chain)
         second.tick()
@@ -98,7 +98,7 @@ def test_kickout_is_accused_and_executed_by_one_of_two_transmitters(
     for _ in range(BLOCKS_OF_A_KICKOUT):
         if standing(first).name == "KICKED_OUT":
             break
-        # Both look at every block, the second first: nothing of the first is there yet.
+        # Both check every block, the second one first, before the first has sent anything.
         for office in (second, first):
             office.tick()
         block(chain)
@@ -150,7 +150,7 @@ def test_first_transmitter_yields_round_to_pending_push_of_another(
             office.index()
             office.repeat(plan_push)
         second.repeat(next_step)
-        # It was away for so long that the second has sent.
+        # It was down until the second transmitter sent the call.
         first.repeat(next_step)
         (push,) = first.intents()
         assert (push.state.value, push.error_class) == ("planned", "yielded")
