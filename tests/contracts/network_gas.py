@@ -40,7 +40,7 @@ class Meter:
     def forget(self) -> None:
         self.found = {}
 
-    # --- what is played ---
+    # --- scenarios ---
 
     def members(self) -> None:
         network = self.network

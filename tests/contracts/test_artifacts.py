@@ -45,7 +45,7 @@ def test_fresh_compilation_equals_committed_artifacts():
 @pytest.mark.nightly
 def test_build_check_reports_missing_stale_and_orphaned_artifacts(copy: Path):
     missing = build(copy, "--check")
-    # The timelock's source is OpenZeppelin's, and not among the copied ones.
+    # The timelock's source is in OpenZeppelin's package, not among the copied sources.
     expected_lines = [
         f"abi/{name}.json is missing" for name in ("IKickTarget", "TimelockController")
     ]

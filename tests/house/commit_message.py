@@ -10,9 +10,9 @@ from pathlib import Path
 
 MAX_CHARACTERS = 72
 SHAPE = re.compile(r"(?P<area>[a-z][\w./-]*(?:, [a-z][\w./-]*)*): (?P<summary>\S.*)")
-# Messages that git writes by itself.
+# Messages that git generates.
 WRITTEN_BY_GIT = ("Merge ", 'Revert "', "fixup! ", "squash! ", "amend! ")
-# Imperatives whose end looks like that of another form.
+# Imperatives whose ending resembles another verb form.
 IMPERATIVES = frozenset(
     [
         "access",

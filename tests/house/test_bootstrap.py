@@ -67,7 +67,7 @@ def test_failure_of_all_methods_prints_install_hint(monkeypatch, capsys, checkou
 
 def test_missing_network_is_reported_and_leaves_nothing(monkeypatch, capsys, checkout):
     remove_pip(monkeypatch)
-    use_index(Index(address="http://127.0.0.1:9/simple"), monkeypatch)  # nobody listens there
+    use_index(Index(address="http://127.0.0.1:9/simple"), monkeypatch)  # no server there
 
     assert bootstrap.main(["demo"]) == 1
 

@@ -233,7 +233,7 @@ def test_second_set_up_waits_for_processes_of_killed_set_up(tmp_path):
         wait_until(begun.exists)
         first.kill()
         first.wait()
-        # What it started has its end of the pipe, and waits for a line.
+        # The child process inherited the pipe and waits for a line.
         outputs = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         with started([sys.executable, "-c", SECOND], **outputs) as second:
             assert second.stderr

@@ -12,9 +12,9 @@ _LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE}
 ROOT = Path(__file__).resolve().parents[2]
 MAX_LINES = 600
 LEAST_WORDS = 3
-# CONTRIBUTING.md: a thing without a room is a thing not understood yet.
+# CONTRIBUTING.md, rule 9: no package without a subject.
 DRAWERS = {"utils", "util", "common", "helpers", "helper", "base", "types", "misc", "shared"}
-# A path of somebody's machine: of a home, or of this very checkout.
+# A local path: a home folder, or this checkout.
 MACHINES = re.compile(rf"/(?:home|Users)/[a-z]\w*/|/root/|{re.escape(str(ROOT))}/")
 
 
@@ -80,7 +80,7 @@ def test_no_file_contains_machine_name():
 def test_lock_files_contain_no_registry_url():
     for path in tracked("**package-lock.json", "constraints/*.txt"):
         text = path.read_text("utf-8")
-        # Where a package asks for money, or lives, is no place that it is fetched from.
+        # Funding and home page addresses of packages are not download locations.
         fetched = re.sub(r'"(?:url|homepage)": "[^"]*"', "", text)
         assert '"resolved"' not in fetched
         assert "://" not in fetched

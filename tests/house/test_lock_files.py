@@ -89,7 +89,7 @@ def test_oldest_pip_installs_lock_despite_later_releases(tmp_path, pip):
 @pytest.mark.parametrize("pip", [NEWEST], ids=["newest"])
 def test_newest_pip_installs_lock_despite_later_releases(tmp_path, pip, index):
     assert_lock_is_installed(tmp_path, pip[0])
-    # The resolver was not asked: of nothing that is not pinned was there a question.
+    # The resolver was not called, because every requirement is pinned.
     assert not [path for path in index.paths if "unheard" in path]
 
 

@@ -34,7 +34,7 @@ def test_every_mutant_applies_and_uses_no_undefined_name(tmp_path: Path):
             copy = tmp_path / mutant.name / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, copy)
-    # One process for all patches: hundreds take seconds.
+    # One process checks all patches, because hundreds of processes take seconds.
     patches = "".join(
         re.sub(r"^(---|\+\+\+) (a|b)/", rf"\1 \2/{mutant.name}/", text, flags=re.MULTILINE)
         for mutant in MUTANTS

@@ -22,7 +22,7 @@ def test_missing_compiler_is_reported_once_and_set_up_continues(monkeypatch, cap
     bootstrap.prepare_native_code(environment)
     bootstrap.prepare_native_code(environment)
 
-    # One that was compiled from other sources does not stay.
+    # A build from other sources is replaced.
     assert [command[-1] for command in commands] == ["qos-oracle-native"]
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("native code not installed (no C compiler")

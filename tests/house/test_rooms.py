@@ -101,7 +101,7 @@ def _subclasses(kind: type[object]) -> Iterator[type[object]]:
         yield from _subclasses(subclass)
 
 
-# Where a library tells its errors apart by words alone (decision 0144).
+# Places where a library's errors differ only in their text (decision 0144).
 READ_BY_WORDS = {
     "oracle/signing/keystore.py: unlock_keystore",
     "oracle/store/db_errors.py: _translate_sqlite_error",

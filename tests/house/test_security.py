@@ -39,7 +39,7 @@ _INVARIANT = re.compile(r"`(tests/contracts/fuzz/[\w/]+\.py)::(check_\w+)`")
 _CHECKED = re.compile(r"`contract check`: `([^`]+)`")
 _TARGET = re.compile(r"`make (\w+)")
 _DUTY = re.compile(r"(?<!\*)\*[^*]+\*(?!\*)")
-# Where `contract check` says what it compares.
+# The text of `contract check` about its comparisons.
 _CHECKS = "\n".join(
     path.read_text("utf-8") for path in sorted((ROOT / "oracle" / "bindings").rglob("*.py"))
 )
@@ -119,7 +119,7 @@ def test_systemd_unit_has_hardening_options():
         "RestartPreventExitStatus=2",
     }
     assert required_lines <= set(uow)
-    # Of another process systemd does not ask which exit code forbids to start again.
+    # systemd applies RestartPreventExitStatus only to the main process.
     assert not [line for line in uow if line.startswith("ExecStartPre")]
 
 

@@ -4,7 +4,7 @@ import ast
 
 from tests.house.product import ROOT, list_nodes, parse_sources
 
-# Ways to be told of a signal that this house does not use.
+# Kinds of signal handling that this codebase does not use.
 STRANGE = {"sigwait", "setitimer", "alarm", "add_signal_handler", "pthread_kill"}
 
 

@@ -21,8 +21,8 @@ from typing import NamedTuple
 from tests.house.product import PACKAGES, ROOT, list_nodes, parse_package
 
 BASELINE = Path(__file__).with_name("vocabulary.json")
-# A name of these words alone does not say what it holds: they are participles of speech, pronouns,
-# quantities and metaphors.
+# A name made only of these words does not describe its content: they are participles of speech,
+# pronouns, quantities and metaphors.
 _EMPTY = (
     "told said asked found given wanted known made seen one ones each other others rest whole all "
     "place manner look turn word words ours theirs mine why how way thing got did done"

@@ -84,7 +84,7 @@ def tried(rows: Sequence[Statement], folder: Path, jobs: int) -> Fallen:
             tests_by_place.setdefault(place, set()).update(node_ids(row))
     unmodified_tree = copied(folder / "whole")
     with _Testers(jobs) as testers, ThreadPoolExecutor(max_workers=jobs) as pool:
-        # What is red anyway shows nothing.
+        # Tests that fail anyway show nothing.
         green = testers.green(sorted(set().union(*tests_by_place.values())), unmodified_tree)
 
         def test_place(place: Place) -> set[str] | str:

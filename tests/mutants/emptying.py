@@ -14,7 +14,7 @@ from tests.house.product import ROOT
 from tests.mutants.patches import Mutant
 
 _EMPTY = 'if "PYTEST_CURRENT_TEST" in __import__("os").environ: return'
-# A field keeps its place in the row, and says nothing.
+# A field keeps its position in the row, without a value.
 _SILENT = """
 
 def _silent(real):

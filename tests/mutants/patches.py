@@ -8,7 +8,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
-# What a run finds is made anew by whoever wants it; git does not keep it.
+# Results of a run are not in git; run the mutants again to get them.
 BUILD = ROOT / "build"
 REPORT = BUILD / "reliability.md"
 
@@ -64,7 +64,7 @@ def of_the_change() -> list[Mutant]:
     At most six, from all over: a change that touches many is looked at by the night.
     """
     command = ["git", "diff", "--name-only", "HEAD~1"]
-    # A clone of one commit knows no other.
+    # A shallow clone has only one commit.
     completed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     changed = {*completed.stdout.splitlines()}
     touched_mutants = [

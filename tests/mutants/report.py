@@ -128,5 +128,5 @@ def _plain(text: str) -> str:
 
 
 def _lines(parts: Sequence[str]) -> str:
-    # One beside the other in two columns: each on a line of its own.
+    # Two columns, with one entry per line.
     return "<br>".join(parts)

@@ -195,7 +195,7 @@ class _Trial:
             with self._tester() as tester:
                 red = tester.run_tests(tree, mutant.tests, _RED_SECONDS, *ONE_ENGINE)
                 if not all(red.of(test) for test in mutant.tests):
-                    # One of them needs the other engine.
+                    # Some test needs the other database engine.
                     red = tester.run_tests(tree, mutant.tests, _RED_SECONDS)
         finally:
             shutil.rmtree(tree, ignore_errors=True)

@@ -16,7 +16,7 @@ PASSED, FAILED = 0, 1
 _TEST_SECONDS = 300
 # A test that cannot even be run for want of a name notices nothing.
 _BROKEN = ("ImportError", "ModuleNotFoundError", "SyntaxError", "IndentationError", "NameError")
-# Nor does one that a busy machine kept from ending.
+# Nor does a run that a busy machine kept from finishing.
 _LATE = "Failed: Timeout"
 _OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=short")
 # pytest would see to the asserts of libraries that are loaded already.
@@ -82,7 +82,7 @@ class Tester:
 
     def run_tests(self, tree: Path, tests: Iterable[str], seconds: int, *options: str) -> Ran:
         """Run these tests in a tree, the slow ones too, for at most so many seconds."""
-        # Several testers may run in one tree.
+        # Several test processes may use one tree.
         junit_file, output_file = (
             tree / f"told-{self._server.pid}.{end}" for end in ("xml", "txt")
         )

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-# What takes long to load and holds nothing that a patch changes.
+# Modules that load slowly and that no patch changes.
 LIBRARIES = (
     "_hypothesis_pytestplugin",
     "_sqlite3",
@@ -57,7 +57,7 @@ def main() -> None:
             _say(child)
             _, status = os.waitpid(child, 0)
         except BaseException:
-            # Nobody waits for it any more.
+            # No process waits for it any longer.
             with suppress(ProcessLookupError):
                 os.killpg(child, signal.SIGKILL)
             raise

@@ -9,9 +9,9 @@ from pathlib import Path
 from tests.house.product import PACKAGES
 from tests.mutants.patches import ROOT, Mutant, applied
 
-# What a checkout holds beside what git knows.
+# Files of a checkout that are not in git.
 _LINKED = ("node_modules", ".venv")
-# What a run of tests leaves behind.
+# Files that a test run creates.
 _LEFT = shutil.ignore_patterns(".hypothesis", "told-*")
 # Contracts without their guards, by the hash of all that they are compiled from: a compiler takes
 # longer than the tests.
@@ -55,7 +55,7 @@ def mutated(mutant: Mutant, unmodified_tree: Path, place: Path) -> str | None:
         return fault
     for name in mutant.patched:
         path = place / name
-        # Python knows a source by its second and its size: both may be as they were.
+        # Python identifies a source by modification second and size, and both may be unchanged.
         for old in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
             old.unlink()
     return _built(mutant, place)

@@ -31,7 +31,7 @@ from tests.support.rounds import build_accepted_round
 
 # Of a hundred questions, how many are spoiled, by the endpoint; the last one is the best.
 _PER_CENT = (25.0, 10.0, 3.0)
-# Limits that a client remembers for a day, or for good, after one error.
+# Limits that a client keeps for a day, or permanently, after one error.
 _LASTING = {"another chain", "short ranges", "few results", "small batches"}
 _DEEPEST_FORK = 6
 # The line that ends the chain, wherever it is.

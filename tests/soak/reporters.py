@@ -42,7 +42,7 @@ from tests.support.postgresql import Server, find_programs
 # step of the chain is not yet behind the anchor window.
 _HISTORY, _STEP, _LOGS_A_BLOCK = 0.1, ANCHOR_WINDOW // 2, 120
 _RESTART_SHARE, _ABSENCE_SHARE = 0.01, 0.05
-# Seconds of the endpoints' clock that pass where nothing could be read.
+# Seconds by which the endpoints' clock advances if nothing could be read.
 _REST_SECONDS = 5.0
 
 
@@ -266,7 +266,7 @@ def main() -> int:
         "--minutes", type=float, default=inf, help="end of the chain, at the latest"
     )
     options = parser.parse_args()
-    # What is on stdout is for programs.
+    # stdout is for programs.
     logging_setup.configure_logging("json", "warning")
     with (
         tempfile.TemporaryDirectory(prefix="reporters-") as folder,

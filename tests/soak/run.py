@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Full early, so that what grows later is not SQLite's.
 _CACHE_KIB = 8_192
 _WARM = 1 / 3
-# Seconds of the endpoints' clock that pass where nothing could be read.
+# Seconds by which the endpoints' clock advances if nothing could be read.
 _REST = 5.0
 
 

@@ -52,7 +52,7 @@ def test_kickout_gas_grows_with_the_number_of_models(
     assert costs == sorted(costs)
     gas_per_model = (gas[100] - gas[10]) // 90
     assert 40_000 < gas_per_model < 90_000
-    # The default is enough for a node as they are, and not for one that has been made dear.
+    # The default suffices for an ordinary node, but not for one with artificially high costs.
     assert gas[25] < GAS["VssTaskAdapter"] < gas[100]
 
 
@@ -62,5 +62,5 @@ def test_kickout_that_exceeds_the_gas_limit_is_refused_without_effect(chain: Cha
     receipt = nodes.kick(account)
     assert receipt.names == ["Refused"]
     assert nodes.status(account) == AVAILABLE
-    # The task contract is where it was: the network works.
+    # The task contract is restored, so the network works.
     nodes.rest(nodes.work())

@@ -12,7 +12,7 @@ from tests.support.evm.chain import encode_calldata
 
 pytestmark = pytest.mark.evm
 
-# EIP-7702: an account whose code is this and an address runs the code of that address.
+# EIP-7702: an account whose code is this prefix and an address runs that address's code.
 DELEGATED = "0xef0100"
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.contracts.audit.tools import HERE, ROOT, forge_output, program, ready, run_and_capture
 
-# What a contract of checks needs: how often a loop turns, how long bytes are.
+# Options per check contract: loop iterations and lengths of bytes.
 CHECKS: Mapping[str, tuple[str, ...]] = {
     "LanesCheck": ("--loop", "16"),
     "PackedLanesCheck": (),
@@ -58,7 +58,7 @@ def proven(contract: str) -> Mapping[str, int]:
     source = HERE / "checks" / f"{contract}.sol"
     root = forge_output(f"halmos-{contract}", [str(source.relative_to(ROOT))], "--code")
     results_path = root / "results.json"
-    # z3 comes with Halmos; other solvers would be fetched at their first use.
+    # z3 is included in Halmos; other solvers would be downloaded at their first use.
     options = ("--root", str(root), "--contract", contract, "--solver", "z3", "--no-status")
     done = run_and_capture(
         [program("halmos"), *options, *CHECKS[contract], "--json-output", str(results_path)]

@@ -59,7 +59,7 @@ def list_findings() -> Iterator[Finding]:
     """
     root = forge_output("slither", deployed())
     (root / "foundry.toml").write_text("[profile.default]\n", "utf-8")
-    # It looks for the sources where the compiler's names of them lead.
+    # Slither looks for sources at the paths that the compiler reports.
     for name, place in (
         ("contracts", "contracts"),
         ("@openzeppelin", "node_modules/@openzeppelin"),

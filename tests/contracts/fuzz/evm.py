@@ -15,12 +15,12 @@ from pyrevm import EVM, AccountInfo, BlockEnv
 
 from tests.support.evm.artifacts import load_artifact
 
-# What a caller gives unless it wants to starve a call.
+# Gas of a call, unless the caller wants to starve it.
 GAS = 12_000_000
 DEPLOYER = "0x" + "d0" * 20
 ARB_SYS = "0x" + "00" * 19 + "64"
 
-# EIP-2935: the history contract as every chain with Prague has it, and who writes to it.
+# EIP-2935: the history contract of every chain with Prague, and the account that writes to it.
 HISTORY = "0x0000f90827f1c53a10cb7a02335b175320002935"
 HISTORY_CODE = bytes.fromhex(
     "3373fffffffffffffffffffffffffffffffffffffffe14604657602036036042575f35600143038111604257"

@@ -25,8 +25,8 @@ CALLS_OF_A_WALK = 500
 
 
 ARTIFACTS = ("roots/QoSRoots", "roots/QoSWords", "roots/QoSChallenge")
-# Names that no walk comes to: of OpenZeppelin's EIP712, which our constant name and version never
-# come to. NotRegistered is the error of a view, which each reading expects.
+# Errors that no walk can cause: those of OpenZeppelin's EIP712, which need other names or
+# versions. NotRegistered is the error of a view, which each reading expects.
 UNREACHED = frozenset(
     {"InvalidShortString", "StringTooLong", "EIP712DomainChanged", "NotRegistered"}
 )

@@ -2,6 +2,6 @@
 
 from tests.contracts.fuzz.signing import Signatures
 
-# What a walk does beside calling: wait; remember a place; go back to it, as a reorg does.
+# Actions of a walk besides calls: wait, save a state, and return to it, as a reorg does.
 WAIT, MARK, REORG = "wait", "mark", "reorg"
 UNSIGNED = Signatures(())

@@ -15,9 +15,9 @@ from tests.support.evm.network import Network, Status
 pytestmark = pytest.mark.evm
 
 ARB_SYS = "0x" + 38 * "0" + "64"
-# EIP-2935: what knows the blocks beyond the last 256.
+# EIP-2935: the contract that returns hashes of blocks beyond the last 256.
 HISTORY = "0x0000F90827F1C53a10cb7A02335B175320002935"
-# Where the double's blocks begin.
+# The first block number of the double.
 ARBITRUM = 1_000_000
 
 
@@ -112,7 +112,7 @@ def test_draw_is_accepted_only_while_its_block_hash_is_available(network: Networ
 
 def test_start_of_a_task_drawn_from_a_reorged_block_is_rejected(brittle: Network):
     chain, task = brittle.chain, brittle.create()
-    # Something that the reorg takes away: an empty block would come back with the same hash.
+    # A transaction that the reorg removes; an empty block would get the same hash again.
     brittle.create()
     seed = block(chain)
     chain.rpc("anvil_reorg", 1, [])

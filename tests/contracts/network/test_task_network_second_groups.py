@@ -41,7 +41,7 @@ def first(network: Network) -> Group:
     return Group(network, network.creator, encode_word(1), network.nodes[:3])
 
 
-# --- what a second group is ---
+# --- definition of a second group ---
 
 
 def test_second_group_must_use_other_nodes_than_first_group(network: Network, first: Group):
@@ -106,7 +106,7 @@ def test_contested_group_can_have_only_one_second_group(network: Network, first:
     for key in (first.key, network.key(network.dispatcher, SECOND)):
         with pytest.raises(RevertedError, match="NotContested"):
             order_second_group(network, key, encode_word(3), network.nodes[3:6])
-    # What is refused leaves the purse as it was, but for what filled it.
+    # A refused call does not change the credit, except for the amount just funded.
     assert network.owed(network.dispatcher) == held + 2 * 3 * ETHER
 
 

@@ -45,7 +45,7 @@ def pair(fresh_chain: Chain) -> tuple[Network, Contract]:
     network = Network.deployed(fresh_chain)
     oracle = fresh_chain.deploy("testing/PlainOracle")
     network.by(network.admin, network.does.setOracle(oracle.address))
-    # Nodes that left or were kicked out rejoin soon, so that there is always a node to act.
+    # Nodes that left or were kicked out rejoin soon, so that some node can always act.
     network.change(rejoin=60, cool_down=60)
     return network, oracle
 
@@ -81,7 +81,7 @@ class Walk:
         self.network.chain.later(seconds)
         self.network.chain.mine()
 
-    # --- What brings the work on ---
+    # --- Steps that advance tasks ---
 
     def join(self) -> None:
         self.wait(20)
@@ -206,7 +206,7 @@ class Walk:
             self.step(self.network.admin, self.does.timeOutTask(task))
         self.compare()
 
-    # --- What gets in the way ---
+    # --- Steps that disturb tasks ---
 
     def request(self) -> None:
         act = self.chance.choice(["pause", "resume", "quit", "addStake"])
@@ -257,7 +257,7 @@ class Walk:
         act = getattr(self.does, self.chance.choice([*acts, "timeOutTask", "reportError"]))
         self.step(self.chance.choice(self.network.chain.accounts), act(self.some(*Status)))
 
-    # --- What must be true ---
+    # --- Invariants ---
 
     def moves(self) -> list[Callable[[], None]]:
         work = [self.join, self.create, self.start, self.start, self.answer, self.reveal]

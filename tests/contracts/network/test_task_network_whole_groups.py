@@ -176,7 +176,7 @@ def test_second_timeout_in_a_group_of_three_prevents_start_of_its_last_task(netw
         network.start(tasks[2], network.nodes[2])
 
 
-# --- what a group without a verdict costs ---
+# --- costs of a group without a verdict ---
 
 
 @pytest.mark.parametrize(("answers", "tolls"), [("AB", 2), ("A-", 2), ("ABC", 3), ("Ae-", 3)])

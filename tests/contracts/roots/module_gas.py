@@ -146,7 +146,7 @@ class Meter:
         returned = call.call({"gas": 1_000_000}, block_identifier="latest")
         return int(returned[0] if isinstance(returned, list | tuple) else returned)
 
-    # --- what is measured ---
+    # --- measurements ---
 
     def measure_reads(self, leaves: UniformLeaves) -> None:
         count = len(leaves)

@@ -62,7 +62,7 @@ def test_history_contract_provides_hashes_up_to_the_widest_anchor_window(
     first = replace(aged.report(ROOT), as_of=as_of, as_of_hash=stored_hash)
     with pytest.raises(RevertedError, match=rf"Reorged\({as_of}, "):
         aged.push(first)
-    # That attempt made a block: the window went on by one.
+    # The attempt mined a block, so the window moved by one.
     second = replace(first, as_of=as_of + 1)
     slot = f"0x{second.as_of % 8_191:064x}"
     aged.chain.rpc("anvil_setStorageAt", HISTORY, slot, "0x" + stored_hash.hex())

@@ -105,7 +105,7 @@ def test_case_f59_refusal_keeps_the_node_expelled_until_a_retry_succeeds(roots: 
     roots.by_network("setRefuses", False)
     assert roots.retry(SEAT).names == KICKED
     assert roots.kick(SEAT)["state"] == EXPELLED
-    # A retry takes nothing from the bucket.
+    # A retry uses no token of the bucket.
     assert roots.read("bucket")[0] == 1
 
 

@@ -197,7 +197,7 @@ def test_quit_while_accused_becomes_a_kickout(town: Town):
     assert "NodeQuit" not in left.names
     with pytest.raises(RevertedError, match="KickedOut"):
         town.rejoin(town.ann)
-    # The network has nothing left to do; the oracle expels the node all the same.
+    # The network has nothing to do, but the oracle still expels the node.
     assert town.oracle.execute(ANN).names == ["KickExecuted"]
     assert town.weight(town.ann) == 0
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 SHORT_LINES = 40
 LONG_PAGE_BYTES = 20 * 1024
-# Rooms of endpoints that we serve ourselves, and of signers, which are no endpoints of a chain.
+# Packages of our own HTTP servers, and of signers, which are no endpoints of a chain.
 _OTHER_PROTOCOLS = {"demo", "fakechain", "devnet", "signing", "signers"}
 _READS_TEXT = ("startswith", "endswith")
-# Where nothing but words tells: a library raises a bare error, a vendor answers in prose.
+# Places where only the text identifies an error: a library's generic error, a vendor's message.
 _FOREIGN_TEXT = {"store/failures.py", "publisher/keys.py", "signing/keystore.py"}
 _CITED = re.compile(r"(?<![\w./-])(?:[\w.-]+/)*[\w-]+\.md\b")
 _NUMBERED = re.compile(r"\b[Dd]ecision \d{1,2}\b")

@@ -37,7 +37,7 @@ CASES = (
         {'oracle_health_condition{condition="low_disk"}': "1x20"},
         {
             'oracle_health_condition{condition="gap"}': "1x20",
-            # Active for ten minutes, and gone again.
+            # Active for ten minutes, then inactive.
             'oracle_health_condition{condition="held"}': "1x10 0x10",
             'oracle_health_condition{condition="behind"}': "0x20",
         },
@@ -116,7 +116,7 @@ CASES = (
     _case("OracleBlocksUncovered", "oracle_uncovered_blocks", "5x20", "5x5 0x15", 15),
     AlertCase(
         "OracleRereadStuck",
-        # That new ones come in is no progress.
+        # New ones do not count as progress.
         {"oracle_blocks_below_level": "900x5 400x20 410x20"},
         {
             'oracle_blocks_below_level{instance="slow"}': "900x20 899x25",
@@ -163,7 +163,7 @@ CASES = (
         {
             'oracle_download_requests{state="unanswered"}': "5x10",
             'oracle_download_requests{state="answered"}': "5x10",
-            # So few say nothing of the nodes.
+            # So few tasks are no evidence about the nodes.
             'oracle_download_requests{instance="few",state="unanswered"}': "3x10",
             'oracle_download_requests{instance="few",state="answered"}': "0x10",
         },
@@ -310,5 +310,5 @@ CASES = (
     AlertCase("OracleWatchdog", {}, {}),
 )
 
-# Nothing keeps it from firing: that it stops is what is heard.
+# It always fires; its absence is the alarm.
 ALWAYS = frozenset({"OracleWatchdog"})

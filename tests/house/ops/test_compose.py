@@ -13,7 +13,7 @@ COMPOSE = (ROOT / "compose.yaml").read_text("utf-8")
 SERVICES = set(re.findall(r"^  ([a-z]+):$", COMPOSE.split("\nvolumes:")[0], re.MULTILINE))
 MOUNTED = re.findall(r"^      - \./([^:\n]+):", COMPOSE, re.MULTILINE)
 FILES = {name: (ROOT / name).read_text("utf-8") for name in ("compose.yaml", "Dockerfile")}
-# What an operator writes, and what `make docs` builds.
+# Files written by an operator, or built by `make docs`.
 MADE = {"config/local.toml", "keys", "build/site"}
 
 
@@ -91,7 +91,7 @@ def test_every_service_is_sandboxed_and_has_memory_and_cpu_limits(service: str):
     assert "    <<: *contained\n" in body
     assert re.search(r"^    mem_limit: \d+[mg]$", body, re.MULTILINE)
     assert re.search(r"^    cpus: \d\.\d$", body, re.MULTILINE)
-    # Nothing takes back what the anchor sets.
+    # No service overrides the settings of the anchor.
     assert not re.search(r"read_only: false|cap_add|privileged: true", body)
 
 

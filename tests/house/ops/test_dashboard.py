@@ -14,7 +14,7 @@ from tests.house.pages.test_documents import ALERTS, RULES
 SHIPPED = Path(__file__).resolve().parents[3] / "ops" / "grafana" / "qos-oracle.json"
 LINES = [line for row in ROWS for panel in row.panels for line in panel.lines]
 _ENDS = re.compile(r"_(bucket|count|sum)$")
-# What the registry itself says, also of metrics that nothing was counted for yet.
+# The registry's own metrics, including those without samples.
 LABELS = {name: set(labels) for name, labels in get_metric_labels().items()}
 
 

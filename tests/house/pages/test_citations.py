@@ -11,17 +11,17 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 KINDS = {".py", ".sol", ".md", ".toml", ".yml", ".yaml", ".mjs", ".sh", ".patch", ""}
-# What is not ours to check, and (below) this file, which has examples of what is wrong.
+# Third-party files, and (below) this file, which contains wrong examples.
 APART = ("node_modules/", "CHANGELOG.md", "AGENTS.md")
-# Archived decisions are not edited, so that what they cite may be gone.
+# Archived decisions are not edited, so their references may be outdated.
 ARCHIVED = "docs/archive/"
-# Tests of checks like these: what they name is not there, on purpose.
+# Tests of such checks, which deliberately name missing files.
 SELF = (
     "tests/house/pages/test_citations.py",
     "tests/house/measuring/test_measure.py",
     "tests/house/test_vocabulary.py",
 )
-# Pages that a make target writes, by what git is told to ignore.
+# Pages that a make target writes, as listed in .gitignore.
 MADE = tuple(
     line.strip("/")
     for line in (ROOT / ".gitignore").read_text("utf-8").splitlines()

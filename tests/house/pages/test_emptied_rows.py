@@ -27,7 +27,7 @@ EMPTIED = [
 def test_emptying_a_cited_function_makes_tests_of_its_row_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    # Ours: those that are started would be empty while they load their modules.
+    # Only functions of this process: subprocesses would run emptied code while they load modules.
     monkeypatch.delenv("PYTEST_CURRENT_TEST")
     sample = ROWS[::SAMPLED]
     assert len(sample) > 3

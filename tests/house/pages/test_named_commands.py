@@ -38,7 +38,7 @@ def named() -> list[tuple[str, str]]:
     """Return every command that is named, with the file that names it first."""
     path_by_command: dict[str, str] = {}
     for path, text in texts():
-        # Python joins what stands in two strings, one below the other.
+        # Python concatenates adjacent string literals.
         joined = re.sub(r'"\s*\n\s*f?"', "", text) if path.endswith(".py") else text
         for match in NAMED.finditer(joined):
             command_line = re.split("[#|>]", next(group for group in match.groups() if group))[

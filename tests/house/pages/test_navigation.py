@@ -12,7 +12,7 @@ PAGES = {
     for path in DOCS.rglob("*.md")
     if not path.is_relative_to(DOCS / "archive")
 }
-# A page, or a folder that stands for all of its pages (ops/docs/site_navigation.py).
+# A page, or a folder that represents all of its pages (ops/docs/site_navigation.py).
 ENTRY = re.compile(r"^ +- (?:.+: )?([\w./-]+(?:\.md|/))$", re.MULTILINE)
 # Pages that the build adds (ops/docs/site_links.py).
 ADDED = "repository/"

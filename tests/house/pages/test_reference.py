@@ -17,7 +17,7 @@ from tests.house.product import list_nodes, parse_sources
 COMMITTED = Path(__file__).resolve().parents[3] / "docs" / "reference"
 LEAST_WORDS = 3
 _LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
-# Event names that are handed on: what a call of these functions is given is one.
+# Functions whose argument is passed on as an event name.
 _HANDED_ON = {"RepeatedWarning": 0, "_record_conflict": 2}
 
 

@@ -32,7 +32,7 @@ _QUEUE = (
     *("--unit", "sd=1", "--unit", "llm=1", "--unit", "sd_ft=1"),
 )
 _GATEWAY = "tests/integration/gateway/test_gateway_process.py"
-# `import oracle_native` fails as it does where the package is not installed.
+# `import oracle_native` fails as if the package were not installed.
 _HIDDEN_NATIVE = 'raise ImportError("hidden by make fidelity-runs")\n'
 
 # By the path of a file: its lines that a process executed.

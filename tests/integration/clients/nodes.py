@@ -25,7 +25,7 @@ from tests.support.evm.anvil import run_anvil
 FOLDER = Path(__file__).parent
 START_TIME = 1_800_000_000
 CHAIN_ID = 31337
-# What Anvil and Hardhat take where nothing else is said.
+# The default mnemonic of Anvil and Hardhat.
 MNEMONIC = "test test test test test test test test test test test junk"
 # Room for a whole wave of transactions, each with more gas than it needs.
 BLOCK_GAS = 1_000_000_000
@@ -38,7 +38,7 @@ def an_anvil() -> Iterator[str]:
     """Anvil's URL."""
     flags = ["--no-mining", "--chain-id", CHAIN_ID, "--accounts", ACCOUNTS]
     flags += ["--timestamp", START_TIME, "--gas-limit", BLOCK_GAS]
-    # `finalized` is two blocks under the head, so that our own depth decides here as well.
+    # `finalized` is two blocks below the head, so that the configured depth decides here as well.
     flags += ["--slots-in-an-epoch", 1]
     with run_anvil(*map(str, flags)) as url:
         yield url
@@ -51,7 +51,7 @@ def a_hardhat() -> Iterator[str]:
         "START_TIME": str(START_TIME),
         "ACCOUNTS": str(ACCOUNTS),
         "BLOCK_GAS": str(BLOCK_GAS),
-        # It would ask on the terminal, else.
+        # Otherwise it would prompt on the terminal.
         "HARDHAT_DISABLE_TELEMETRY_PROMPT": "true",
     }
     port = str(find_free_port())

@@ -252,7 +252,7 @@ FORGERIES: dict[str, tuple[str, Callable[[Bundle], object]]] = {
         lambda bundle: bundle["events"].append({"type": "constructor", "block": 1, "log": 1}),
     ),
 }
-# What is left out is not wrong, but is reported as not checked.
+# Missing parts are not wrong, but are reported as not checked.
 OPEN_FORGERIES = {"evidence-missing"}
 
 

@@ -48,7 +48,7 @@ def test_websocket_triggers_immediate_index_step(a_chain: AChain, settings, tmp_
         settings["chain"] |= {"websocket": websocket.url, "poll_seconds": 300.0}
         with run_daemon(write_config(settings, tmp_path / "config.toml")) as running:
             running.wait_for_block(a_chain.head.number)
-            # A head that comes before it listens is told to nobody.
+            # A head before the subscription reaches no subscriber.
             until(lambda: websocket.subscription_count == 1, "a subscription")
             for _ in range(3):
                 a_chain.live(1)

@@ -60,7 +60,7 @@ def test_draw_script_selects_same_nodes_as_oracle(cases):
         seed = compute_draw_seed(Hash(block), TaskKey(task))
         pairs = [(Address(name), weight) for name, weight in weighted.items()]
         gone: set[Address] = set()
-        # Of tasks that are drawn for together each takes its node away from those after it.
+        # If tasks are drawn together, each drawn node is no candidate for the later tasks.
         for counter, drawn in enumerate(draw_nodes(pairs, seed, 3)):
             left = [{"node": name, "weight": str(n)} for name, n in pairs if name not in gone]
             draw_requests.append(

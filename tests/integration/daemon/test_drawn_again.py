@@ -80,7 +80,7 @@ def test_every_draw_is_reproduced_by_api_and_can_be_verified_by_hand(config):
             answer["x"],
             answer["total"],
         )
-    # Who has a task is no candidate for the next one.
+    # A node with a task is no candidate for the next one.
     assert len({len(answer["candidates"]) for answer in answers}) > 1
     assert f"/v1/draws/{recorded[0].task}/again?seed_block={recorded[0].seed_block}" in page
 

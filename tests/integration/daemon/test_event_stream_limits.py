@@ -35,7 +35,7 @@ def served(indexed: IndexedHistory, api: ApiSection) -> Iterator[str]:
 
 
 def opened(url: str, client: str) -> requests.Response:
-    # A proxy on this machine names the client that it asks for.
+    # A proxy on this machine passes the client's address.
     headers = {"X-Forwarded-For": client}
     return requests.get(f"{url}/v1/events", headers=headers, stream=True, timeout=PATIENCE_SECONDS)
 
@@ -62,7 +62,7 @@ def test_client_at_stream_limit_is_rejected_and_others_are_served(indexed):
     ):
         for address in ("192.0.2.1", "2001:db8::1", "2001:db8::2"):
             assert held.enter_context(opened(url, address)).status_code == 200
-        # One IPv6 network of 64 bits is one client.
+        # An IPv6 /64 network is one client.
         assert held.enter_context(opened(url, "2001:db8::3")).status_code == 200
         refused = held.enter_context(opened(url, "2001:db8::4"))
         assert (refused.status_code, refused.json()["title"]) == (429, "Too Many Requests")

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.evm, pytest.mark.slow]
 NOBODY = "0x" + "9" * 40
 Capture = pytest.CaptureFixture[str]
 CALL, CODE = "eth_call", "eth_getCode"
-# By command: how it is called where it asks an endpoint.
+# By command: the arguments with which it queries an endpoint.
 ASKING = {
     "config check": [],
     "contract check": ["--dev"],
@@ -83,7 +83,7 @@ SILENT = {
     "rules preview",
     *("rules announce", "rules history", "rules list", "rules show", "select"),
 }
-# What an endpoint may say that is no answer.
+# Invalid responses of an endpoint.
 NO_ANSWERS = {
     # For longer than `run --once` has patience.
     "throttled": (EVERY, faults.status(429, retry_after=3600)),
@@ -175,7 +175,7 @@ def test_faulty_endpoint_does_not_cause_exit_code_2(
         code = run_with_config(path, *name.split(), *arguments)
         stderr = capsys.readouterr().err
         door.heal()
-        # Of `status` the code is how all is: without an endpoint nothing goes on.
+        # The exit code of `status` is the health: without an endpoint there is no progress.
         allowed = {0, 1, 2} if name == "status" else {0, 1}
         # Whoever was not asked is not the reason.
         assert code in allowed or (code == without and not door.asked), (fault, stderr)

@@ -23,7 +23,7 @@ from tests.support.cli.local_network import write_config
 
 pytestmark = pytest.mark.slow
 
-# What `daemon` lets Python run, under a limit.
+# The program that `daemon` runs, with a limit.
 FEW = (
     "-c",
     """
@@ -34,7 +34,7 @@ runpy.run_module("oracle", run_name="__main__")
 )
 MOST_LOG_BYTES = 2**20
 LONG_SECONDS = 600
-# Of one processor, that five thousand slow clients may take of ours.
+# The maximum share of one processor that five thousand slow clients may use.
 MOST_SHARE = 0.3
 
 
@@ -159,7 +159,7 @@ def test_5000_slow_clients_block_neither_livez_nor_indexing(tmp_path: Path):
         f"indexing alone {alone}, among {among}; log {log_bytes} bytes; /livez in ms, "
         f"median, 99 %, worst: alone {in_ms(usual)}, {len(answers)} times among {in_ms(answers)}"
     )
-    # What is slow is slow without a crowd, too: others use this machine.
+    # Compared with the time without a crowd, because other programs use this machine.
     assert statistics.median(answers) < max(0.1, 5 * statistics.median(usual))
     # The crowd works on the same processors, so the clock says little of us: what it costs us is
     # a share of one of them.

@@ -106,7 +106,7 @@ def test_use_of_key_by_another_program_pauses_sender_but_not_daemon(tmp_path, ca
     with run_local_network(tmp_path / "keys") as network:
         network.play(3)
         settings = network.settings(tmp_path)
-        # Gas is too dear for us: no nonce of ours is given out.
+        # Gas is too expensive, so no nonce is assigned.
         settings["limits"]["max_fee_per_gas_wei"] = 1
         path = write_config(settings, tmp_path / "config.toml")
         with run_daemon(path, "--publish", program=ATTENTIVE) as running:
@@ -121,7 +121,7 @@ def test_use_of_key_by_another_program_pauses_sender_but_not_daemon(tmp_path, ca
             running.wait_for_text(
                 "/metrics", 'oracle_txmgr_paused{account="transmitter",kind="foreign"} 1.0'
             )
-            # All else goes on.
+            # Everything else continues.
             network.mine(3)
             running.wait_for_block(network.head())
             assert running.get("/v1/operations").json()["folded"]["number"] == network.head()
@@ -133,7 +133,7 @@ def test_use_of_key_by_another_program_pauses_sender_but_not_daemon(tmp_path, ca
             again.wait_for_text("/readyz", f"PAUSED-SENDER: {thief} sends nothing (foreign)")
             assert again.stop()[0] == 0
 
-        # Nothing of ours went out, and nothing will before a person has looked.
+        # Nothing was sent, and nothing will be sent before an operator's review.
         assert (
             network.stage.chain.make_request("eth_getTransactionCount", thief, "latest") == "0x1"
         )

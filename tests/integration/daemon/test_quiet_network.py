@@ -109,7 +109,7 @@ def test_after_log_spam_ends_one_report_is_held_and_later_reports_land(
     # Logs that stop coming are no reason to hold a report.
     assert held_reports(running) == 0
 
-    # Nobody orders any more, and a node leaves: of that there is something to report.
+    # No more tasks are ordered, and a node leaves, which has to be reported.
     leaver = next(iter(network.stage.nodes.values()))
     network.stage.chain.mine(
         network.clock.advance(), [network.stage.build_call(leaver, "TaskNetwork", "quit")]

@@ -141,7 +141,7 @@ def test_responses_conform_to_openapi_schema(schema, path_values, data):
     if is_there and operation.path != ENDLESS and not case.query:
         allowed = {200, 300}
         if operation.path.endswith("/again"):
-            # The settings of this server draw nobody.
+            # This server's settings draw no node.
             allowed = {404}
         elif operation.path == "/v1/objections" and operation.method == "post":
             # No kickout is due, and nothing is signed.

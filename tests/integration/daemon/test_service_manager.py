@@ -39,7 +39,7 @@ def test_watchdog_is_notified_until_worker_is_stuck(manager: socket.socket):
         stuck.append("the daemon's worker has made no progress")
         manager.settimeout(0.5)
         with pytest.raises(TimeoutError):
-            # One may have been on its way.
+            # One keep-alive may have been in transit.
             [manager.recv(100) for _ in range(2)]
 
 

@@ -92,7 +92,7 @@ def test_event_stream_resumes_after_last_event_id(server):
 def test_event_stream_delivers_new_events(server, indexed, history):
     with listening(server) as answer:
         frames = events_of(answer)
-        # The place where it begins, so that nothing before it is told.
+        # The stream's first cursor, so that no earlier event is sent.
         assert next(frame for frame in frames if "id" in frame)
         done = len(history.events)
         history.after(30).starts("late", "B").after(9).times_out("late")

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.postgres
 @pytest.fixture
 def history() -> History:
     history = History()
-    # At the head, and not in history, where an answer is given for a while.
+    # At the head, because during backfill a response is cached for a while.
     history.time = int(unix_seconds())
     return history.joins("A", "B").scores("A", 10, 0, 0).scores("B", 5)
 

@@ -17,7 +17,7 @@ from oracle.daemon.web.http_server import serve_app
 from oracle.telemetry.service_metrics import HTTP_REFUSED, RefusalReason
 from tests.support.slow_clients import BEGINNING
 
-# Only who is never answered waits for so long.
+# Only a client that never gets a response waits this long.
 PATIENCE_SECONDS = 60
 KEPT = b"GET /livez HTTP/1.1\r\nHost: here\r\n\r\n"
 WHOLE = KEPT.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
@@ -52,7 +52,7 @@ def all_of(sock: socket.socket) -> bytes:
         while part := sock.recv(65_536):
             parts.append(part)
     except ConnectionResetError:
-        # Sent away before all that it said was read.
+        # Rejected before its whole request was read.
         pass
     return b"".join(parts)
 
@@ -74,7 +74,7 @@ def test_complete_request_is_answered_among_incomplete_requests():
         crowd = [held.enter_context(connected(url, BEGINNING)) for _ in range(200)]
         for _ in range(5):
             assert requests.get(f"{url}/livez", timeout=PATIENCE_SECONDS).json() == "alive"
-        # Those who came first made room; nobody was told a word.
+        # The oldest connections were closed without a response.
         assert [all_of(connection) for connection in crowd[:100]] == 100 * [b""]
         assert refused("address") >= before + 100
 

@@ -15,7 +15,7 @@ from tests.support.leaks import watch
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
-# Anvil asks nobody for it.
+# Anvil ignores the token.
 TOKEN = "a-token-that-nobody-sees"  # noqa: S105 - a test's own
 
 

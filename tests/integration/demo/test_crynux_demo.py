@@ -68,5 +68,5 @@ def test_relay_demo_completes_and_relay_is_audited(monkeypatch, capsys):
     assert code == 0
     assert len(summary["nodes"]) == 9
     assert any(node["zeros"] for node in summary["nodes"])
-    # A bound of one or two possible zeros, and no more.
+    # The bound allows for at most two possible zeros.
     assert all(node["highest"] - node["lowest"] < 0.1 for node in summary["nodes"])

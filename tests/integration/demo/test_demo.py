@@ -15,11 +15,11 @@ from devnet.demo.stage import STAKE
 from oracle.cli.main import run
 from tests.integration.demo.lossy_endpoint import losing_one_group
 
-# A play takes ten seconds and more; together they are most of the slow suite.
+# A demo takes ten seconds or more; together they take most of the slow suite.
 pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(1500)]
 
 LIAR = (sys.executable, str(Path(__file__).with_name("liar.py")))
-# A few waves say whether scores are right; only the whole show gets to the kickout.
+# A few waves show whether scores are right; only the complete demo reaches the kickout.
 SHORT = 2
 
 

@@ -11,7 +11,7 @@ from oracle.errors import FatalError
 def test_free_ports_are_unique():
     ports = [anvil.find_free_port() for _ in range(3)]
     assert len(set(ports)) == len(ports)
-    # From here on Linux gives them out to whoever takes any.
+    # From here on, Linux assigns ports to programs that request any free port.
     assert max(ports) < 32_768
 
 

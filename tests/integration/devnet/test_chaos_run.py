@@ -45,14 +45,14 @@ def devnet(folder: Path, *options: str) -> Iterator[Devnet]:
             while not (lines and "Ctrl-C" in lines[-1]):
                 lines.append(running.stderr.readline())
                 assert lines[-1], lines
-            # Its pipe must not fill up: it tells of each fault.
+            # The pipe must not fill up, because each fault is printed.
             reading.start()
             chain = next(line for line in lines if line.startswith("chain ")).split()[3]
             yield Devnet(chain.rstrip(","), folder / "devnet.toml")
         finally:
             running.send_signal(signal.SIGINT)
             running.wait(_PATIENCE_SECONDS)
-            # The pipe is closed under nobody who still reads it.
+            # The pipe is closed only after its reader has ended.
             if reading.ident is not None:
                 reading.join(_PATIENCE_SECONDS)
 
@@ -95,7 +95,7 @@ def test_interrupted_devnet_stops_chain_and_reports_remaining_folder(tmp_path):
 
 def run_program(*arguments: str) -> str:
     done = subprocess.run([*_PROGRAM, *arguments], capture_output=True, text=True, check=False)
-    # `status` says by its code how it is.
+    # The exit code of `status` is the health.
     assert done.returncode == 0 or arguments[0] == "status", done.stderr
     return done.stdout
 
@@ -140,7 +140,7 @@ def test_daemon_with_lying_endpoints_reaches_true_state_of_chain(tmp_path, seed)
         for config_path in (config, clean)
     )
     assert daemon_export == chain_export
-    # Twelve join, and want tasks done; how many are is for the machine to say.
+    # Twelve nodes join and run tasks; the number of tasks depends on the machine's speed.
     assert len(daemon_export.splitlines()) > 20
     assert nodes_of(config) == nodes_of(clean)
 

@@ -174,7 +174,7 @@ def test_node_with_a_garbage_result_is_slashed_by_the_daemons_second_group(
     assert {network.status(task) for task in second} == {Status.SUCCEEDED, Status.REFUNDED}
     assert len(office.states(END_SECOND_GROUP)) == 1
 
-    # Whoever knows the result proves it: here an honest node of the first group.
+    # Any account that knows the result can settle: here an honest node of the first group.
     key = network.key(network.creator, GROUP)
     call = network.does.settleContest(key, tasks, encode_word(RIGHT))
     network.by(first[1], call)

@@ -220,7 +220,7 @@ def test_start_without_draw_is_detected(office: DispatchOffice):
     network = office.premises.network
     network.by(network.admin, network.does.setDispatcher(network.dispatcher))
     task = network.create()
-    # In the very next block, whose hash is to draw.
+    # In the next block, whose hash seeds the draw.
     network.start(task, network.nodes[0])
     office.index()
 
@@ -234,7 +234,7 @@ def test_start_drawn_on_reorged_block_reverts_and_is_drawn_again(
     network, chain = office.premises.network, office.premises.chain
     task = network.create()
     office.turn()
-    # The seed block: what is in it goes with the reorg, so that it gets another hash.
+    # The seed block contains a transaction that the reorg removes, so it gets another hash.
     network.by(network.nodes[0], network.does.addModel("sdxl"))
     office.turn()
     assert office.start_states() == ["live"]
@@ -261,7 +261,7 @@ def test_draw_removed_and_restored_by_reorg_is_started_once(office: DispatchOffi
     office.index()
     time = chain.time + 10
     draws = []
-    # One fork, another, and the first one again: the same block by the same time.
+    # One fork, another one, and the first again: equal times give the same block.
     for seconds in (0, 1, 0):
         fork = chain.rpc("evm_snapshot")
         chain.at(time + seconds)

@@ -82,7 +82,7 @@ def test_drawn_node_gets_task_and_draw_is_reproducible(office: DispatchOffice, p
     task = runs(office)
     drawing = last_draw(office, task)
     assert drawing.node == office.node_of(task)
-    # Nobody has done anything yet.
+    # No node has run a task yet.
     assert [candidate.weight for candidate in drawing.candidates] == [10, 10, 10]
 
 

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow
 
 __all__ = ["chain", "dear", "fresh_chain", "fresh_stage", "office", "premises"]
 
-# Far deeper than any of these tests goes.
+# Far deeper than in any of these tests.
 _NEVER = 1000
 
 

@@ -52,7 +52,7 @@ def test_every_step_of_push_is_journaled(sqlite_office: Office):
 def test_next_round_does_not_wait_for_finality_of_the_previous_round(sqlite_office: Office):
     office = sqlite_office
     office.pushed()
-    # A node that leaves gives the next report something to say.
+    # A node leaves, so that the next report has a change.
     office.premises.network.by(
         office.premises.network.nodes[0], office.premises.network.does.quit()
     )

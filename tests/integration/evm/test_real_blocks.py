@@ -22,12 +22,12 @@ from tests.support.evm.chain import Chain
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
-# The first of Anvil's accounts, of the mnemonic that everybody knows.
+# Anvil's first account, from its public mnemonic.
 KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
 # Logs its input with two topics, the block's number and the gas left.
 SPEAKER = "0x36600060003743" + "5a366000a200"
 FAILING = "0xfe"
-# The newest type of transaction that each knows.
+# The newest transaction type that each client supports.
 FORKS = {"london": 2, "shanghai": 2, "cancun": 3, "prague": 4, "osaka": 4}
 
 
@@ -93,7 +93,7 @@ SIGNED: dict[str, Any] = {
 }
 
 
-# It takes seconds: made once.
+# Created once, because it takes seconds.
 @lru_cache
 def _with_blob() -> str:
     sent = {**SIGNED, "type": 3, "nonce": 0, "maxFeePerBlobGas": 10**10}

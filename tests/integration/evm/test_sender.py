@@ -19,10 +19,10 @@ from tests.support.faulty_endpoint import Fault, run_faulty_endpoint
 __all__ = ["chain", "fresh_chain"]
 
 SEND = "eth_sendRawTransaction"
-# Nothing that a chain would take: what matters is what the endpoints make of it.
+# Not a valid transaction: the test is about the endpoints' responses.
 RAW = bytes.fromhex("02c0")
 
-# By client, as its own source or the client itself words it.
+# By client, with the message from its source or its response.
 WORDS = {
     "geth": [
         ("already known", SendOutcome.ALREADY),
@@ -259,7 +259,7 @@ def test_every_endpoint_receives_the_transaction_once(fresh_chain: Chain):
         second_endpoint.faults[SEND] = "txpool is full"
         sent = send_raw_transaction(pool_of(first_endpoint.url, second_endpoint.url), RAW)
         assert (first_endpoint.seen, second_endpoint.seen) == ([SEND], [SEND])
-    # What somebody said tells more than silence.
+    # A response is more informative than a missing one.
     assert sent.outcome is SendOutcome.POOL
 
 

@@ -61,7 +61,7 @@ def test_task_started_on_another_node_is_reported_as_differing(office: DispatchO
     office.index()
     drawn = office.standing()
     (stranger,) = [node for node in network.nodes[:3] if node.lower() not in drawn.values()]
-    # Somebody else dispatches now, who keeps one draw only.
+    # Another dispatcher takes over, and follows only one of the draws.
     network.by(network.admin, network.does.setDispatcher(network.dispatcher))
     network.start(followed, Web3.to_checksum_address(drawn[key_of(followed)]))
     network.start(defied_task, stranger)

@@ -95,7 +95,7 @@ def test_slow_feed_delays_indexing_of_chain_but_loses_no_rows(store: Store):
         feed.passes(20)
         with store.read_transaction() as uow:
             before = uow.cursor.get()
-        # Nothing is answered for a while; the chain goes on.
+        # The feed does not respond for a while; the chain continues.
         feed.chain.mine_many(5)
         feed.catch_up()
         with store.read_transaction() as uow:

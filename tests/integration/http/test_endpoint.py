@@ -106,7 +106,7 @@ HTML = Http(body=b"<html>Welcome</html>", headers={"Content-Type": "text/html"})
         (Http(body=b'{"jsonrpc":"2.0","id":1,"result":"0x1'), ErrorKind.CUT),
         (Http(body=b'{"jsonrpc":"2.0"', promised=500), ErrorKind.CUT),
         (Http(status=302, headers={"Location": "http://127.0.0.1:1"}), ErrorKind.UNREACHABLE),
-        # The library reads where to, though nobody goes there.
+        # The library parses the redirect target, but does not follow it.
         (Http(status=302, headers={"Location": "http://[::1"}), ErrorKind.UNREACHABLE),
         (Http(status=302, headers={"Location": "\xff://"}), ErrorKind.UNREACHABLE),
         (Http(status=401), ErrorKind.REFUSED),

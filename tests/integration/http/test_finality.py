@@ -81,5 +81,5 @@ def test_updating_final_block_costs_at_most_four_requests(served: tuple[Provider
     count_before = len(served[0].received_requests)
 
     assert final(served, tree.last_mined, finality, before).number == before.number + 1
-    # The newest, what the depth says, the next one, and the one after it.
+    # The newest block, the one at the finality depth, and the two after it.
     assert len(served[0].received_requests) - count_before <= 4

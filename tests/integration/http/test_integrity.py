@@ -130,7 +130,7 @@ def test_every_final_block_is_audited_once_in_full_windows(follower: Follower):
         (audit_result.source_endpoint, audit_result.auditor, audit_result.outcome)
         for audit_result in audit_results
     } == {("first", "second", "equal")}
-    # The next process goes on where it was.
+    # The next process continues there.
     assert audit_all(follower, Auditor(window_blocks=20)) == []
     mined(Traffic(8).blocks(10), follower.chain)
     follower.catch_up()
@@ -159,7 +159,7 @@ def test_old_windows_are_sampled_deterministically_by_final_block(follower: Foll
     for final in range(100, 2_100):
         at = replace(cursor, final_number=final, final_hash=Hash(f"0x{final:064x}"))
         blocks = auditor.sample_window(at, 0)
-        # One final block is asked for once.
+        # Each final block is requested once.
         assert auditor.sample_window(at, 0) is None
         if blocks is not None:
             chosen[final] = blocks

@@ -207,7 +207,7 @@ def test_timeouts_increase_backoff_of_endpoint(first_endpoint: Endpoint):
             with pytest.raises(RpcError, match="backoff"):
                 line.request("eth_blockNumber")
             now[0] += line.endpoint.health.backoff.get_remaining_seconds()
-    # 1, 2 and 4 s, of which half is drawn by lot.
+    # 1, 2 and 4 s, half of which is random.
     assert [
         0.5 <= backoff_seconds / 2**place <= 1 for place, backoff_seconds in enumerate(rests)
     ] == 3 * [True]
@@ -220,7 +220,7 @@ def test_backoff_is_capped_at_five_minutes():
     assert backoff.get_remaining_seconds() == 300
     backoff.reset()
     backoff.start(None)
-    # Half of it is drawn by lot.
+    # Half of it is random.
     assert backoff.get_remaining_seconds() == 0.5
 
 

@@ -31,7 +31,7 @@ SIGNER = KeySigner(b"\x01" * 32)
 DOMAIN = Domain(31337, Address("0x" + 40 * "a"))
 HASH = Hash("0x" + 64 * "b")
 Answer = tuple[int, bytes, dict[str, str]]
-# Longer than a busy machine takes for an answer.
+# Longer than a busy machine takes to respond.
 SECONDS = 60.0
 
 
@@ -203,7 +203,7 @@ def dripping() -> Iterator[str]:
 
         def drip() -> None:
             connection, _ = listening.accept()
-            # Whoever has waited long enough hangs up.
+            # The client closes the connection after its timeout.
             with connection, suppress(OSError):
                 connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
                 while not until.wait(0.05):

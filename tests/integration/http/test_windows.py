@@ -246,7 +246,7 @@ def test_prefetch_failure_is_raised_when_its_window_is_fetched(
                 raise MemoryRpcError(-32000, "header not found")
 
     served.faults.append(fault)
-    # The window of block 18 is under way already; what comes before it is served all the same.
+    # The window of block 18 is already being fetched; earlier windows are served first.
     windows = [source.fetch_window(BlockRange(8, 40), with_headers=False)]
     windows += fetch_all_windows(source, windows[-1].range.last + 1, 15)
     with pytest.raises(TransientError, match="not there yet"):

@@ -55,7 +55,7 @@ def played(folder: Path, module: str, *arguments: str) -> subprocess.CompletedPr
         **os.environ,
         "PYTHONPATH": os.pathsep.join((str(folder), str(ROOT))),
         "LD_PRELOAD": of_compiler("libasan.so"),
-        # Python keeps what it has to the end; its own allocator would hide what is out of place.
+        # Python frees memory late, and its own allocator would hide invalid accesses.
         "ASAN_OPTIONS": "detect_leaks=0",
         "PYTHONMALLOC": "malloc",
     }

@@ -51,7 +51,7 @@ def test_condition_sends_one_notice_at_its_start_and_one_at_its_end(sqlite_url: 
     with Store.open(sqlite_url, create=True) as store:
         for health in (DOWN, WELL):
             for _ in range(3):
-                # A restart between two looks tells nothing twice.
+                # A restart between two checks repeats no notice.
                 notices = ConditionNoticeWriter(store, clock, lambda: 1_800_000_000.0)
                 for _ in range(3):
                     notices.write_notices(health, None)

@@ -294,7 +294,7 @@ def test_mail_address_gets_notices_after_confirmation_by_its_link(owner: Owner, 
     assert all(NODE in text and link in text for text in mailbox.texts)
     assert set(mailbox.recipients) == {"owner@example.net"}
 
-    # The server of the mails is gone, so Apprise warns.
+    # The mail server is down, so Apprise logs a warning.
     owner.notified_daemon.times_out("mine")
     owner.notified_daemon.tell()
     assert caplog.text

@@ -37,7 +37,7 @@ def test_timeouts_and_the_resulting_exclusion_send_notices_in_order(
 
 
 def test_history_before_first_start_sends_no_notices(notified_daemon: NotifiedDaemon):
-    # `begin` folded three joins before it listened; nothing of that time was said.
+    # `begin` folded three joins before the target existed, so they caused no notices.
     assert notified_daemon.receiver.got == []
 
 

@@ -52,7 +52,7 @@ def test_webhook_to_private_address_is_rejected_unless_allowed(notified_daemon: 
 
 
 NAME = "hook.example.test"
-# Public, and nobody answers there: the anycast address of 6to4 relays, which are gone (RFC 7526).
+# A public address without a server: the anycast address of the abolished 6to4 relays (RFC 7526).
 PUBLIC = "192.88.99.1"
 
 

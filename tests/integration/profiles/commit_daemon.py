@@ -40,7 +40,7 @@ class CommitDaemon:
             "database": {"url": f"sqlite:///{self.database}"},
             "chain": {
                 "id": CHAIN_ID,
-                # Two names of one node: a fork is believed where two endpoints tell of it.
+                # Two names of one node, because a fork needs two endpoints that report it.
                 "endpoints": [url, url.replace("127.0.0.1", "localhost")],
                 "finality_depth": 4,
             },

@@ -130,7 +130,7 @@ def assert_scored(daemon: CommitDaemon) -> None:
     for row in json.loads(daemon.read_output("nodes", "--json"))["nodes"]:
         expected = shown[row["node"]]
         legacy = row["legacy"]
-        # A node that is no member is compared with nobody.
+        # A non-member is not compared with other nodes.
         assert (legacy["Q"] is None) is (expected["Q"] is None)
         if legacy["Q"] is not None:
             assert {name: legacy[name] for name in expected.keys() & legacy.keys()} == {

@@ -99,7 +99,7 @@ def test_kickout_without_unstaking_is_reported_and_makes_audit_fail(site: Site, 
     (contradiction,) = json.loads(printed.out)["contradictions"]["found"]
     assert (contradiction["kind"], contradiction["row"]) == ("kick_without_unstake", kick.id)
     assert "1 rows contradict" in printed.err
-    # Nobody knows yet whether the chain follows.
+    # It is still open whether the chain follows.
     site.audit("--patience", str(2 * PATIENCE))
     printed = capsys.readouterr()
     contradictions = json.loads(printed.out)["contradictions"]

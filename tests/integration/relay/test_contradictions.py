@@ -117,7 +117,7 @@ def test_kickouts_before_first_poll_are_judged_by_all_earlier_stakes():
     assert kinds(kick, ChainStakes(LATE, {NODE: [(START, 5)]})) == [(1, "kick_without_unstake")]
     stakes = [(START, 5), (START + 1, 0), (START + 2, 7)]
     assert kinds(kick, ChainStakes(LATE, {NODE: stakes})) == []
-    # Who never had a stake on this chain has none to lose.
+    # A node that never had a stake on this chain has none to lose.
     assert kinds(kick, ChainStakes(LATE, {})) == []
 
 

@@ -96,7 +96,7 @@ class Member:
             for part in ("keystore", "password_file")
         }
         doors = {
-            # It is watched as closely as the machine lets us.
+            # Checked as often as the machine permits.
             section: {"port": port, "requests_per_second": 10_000}
             for section, port in (("web", self.port), ("statements", self._shows_at))
         }
@@ -168,14 +168,14 @@ class Member:
         for door in self._doors:
             door.close()
 
-    # --- what it says ---
+    # --- its log ---
 
     def lines(self, event: str | None = None, **facts: Any) -> list[dict[str, Any]]:
         """Its log since it was started last, one document a line; those with these facts."""
         assert event is None or event in LOG_EVENTS
         if not self.log.exists():
             return []
-        # What it is writing just now is no line yet.
+        # The line that is being written is incomplete.
         written = self.log.read_text("utf-8", errors="replace").split("\n")[:-1]
         entries = [json.loads(line) for line in written if line.startswith("{")]
         return [
@@ -227,7 +227,7 @@ class Member:
                     return float(sample.value)
         return 0.0
 
-    # --- what it waits for ---
+    # --- waiting ---
 
     def until(self, is_so: Any, what: str) -> None:
         """Wait for something of its own; it has to live meanwhile."""
@@ -276,7 +276,7 @@ class Member:
         last_lines = self.log.read_text("utf-8").splitlines()[-25:] if self.log.exists() else []
         return "\n".join([f"--- {self.name}, up: {self.is_up}", *last_lines])
 
-    # --- what it keeps ---
+    # --- its database ---
 
     @property
     def database(self) -> str:

@@ -58,7 +58,7 @@ def is_of_a_tag(request: Question) -> bool:
 def test_reporter_on_fork_is_isolated_and_rejoins_with_same_digests(
     network: LocalNetwork, tmp_path: Path, empty_postgresql_url: str
 ):
-    # Two endpoints, which agree: a fork is believed at once.
+    # Two endpoints that agree, so a fork is accepted at once.
     with proxy(network.url) as first_proxy, proxy(network.url) as second_proxy:
         doors = [first_proxy, second_proxy]
         for door in doors:

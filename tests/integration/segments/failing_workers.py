@@ -9,7 +9,7 @@ from typing_extensions import override
 from oracle.chain.segments.process_pool import ProcessPool, WorkerDiedError
 from oracle.chain.segments.segment_request import SegmentPlan, SegmentRequest
 
-# What becomes of an answer; `bytes` of another request come as the second.
+# The fate of an answer; `bytes` of another request come as the second.
 Change = Callable[[bytes, bytes], bytes]
 
 

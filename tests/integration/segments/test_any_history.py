@@ -81,7 +81,7 @@ def is_through(indexer: Indexer, calls: int) -> bool:
     except Died:
         return False
     finally:
-        # Its workers end with it; what it has staged stays where it is.
+        # Its workers end with it; staged segments are kept.
         indexer.pool.close()
         indexer.store.close()
     return True

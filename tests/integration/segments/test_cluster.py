@@ -92,7 +92,7 @@ def test_abandoned_cluster_worker_is_stopped_and_replaced(
 
         assert future.cancelled()
         until(lambda: pid not in client.run(os.getpid, on_error="ignore").values())
-    # What the new one says is not the point: nothing is known of the chain yet.
+    # The new worker's answer does not matter, because nothing is known about the chain yet.
     assert decode_answer(pool.submit(order).result(60), order).number == order.number
 
 

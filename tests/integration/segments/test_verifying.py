@@ -69,7 +69,7 @@ def test_workers_verify_same_blocks_despite_faulty_endpoint(
 
     verify_result = verified(together, VerificationLevel.PROVEN)
 
-    # Who is asked instead is told as well.
+    # The message also names the endpoint that is used instead.
     assert replace(verify_result, endpoints=()) == replace(expected, endpoints=())
     assert together.digest() == alone.digest()
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 ADDRESS = Address("0x" + 40 * "1")
 CALL = TransactionRequest(31337, 7, ADDRESS, "0x", 21_000, Fees(9, 2))
 SECONDS = 0.3
-# Hundreds of times as long: of what hangs, not of what is slow.
+# Hundreds of times as long: the limit of a hanging request, not of a slow one.
 PATIENCE = 120.0
 ASKS: dict[str, Callable[[str], object]] = {
     "a signer": lambda url: RemoteSigner(

@@ -109,7 +109,7 @@ def test_signer_that_requires_client_certificate_signs_nothing_without_it(
 def test_untrusted_signer_receives_no_request(
     host: RemoteHost, authority: Pair, tmp_path: Path, server_identity: str
 ):
-    # It would take our certificate: only we mind its own.
+    # It would accept the client's certificate; only the client rejects the server's.
     client_pair = made(tmp_path, "ours", authority)
     wire = {"certificate": client_pair.certificate, "certificate_key": client_pair.key}
     if server_identity == "somebody else":

@@ -12,7 +12,7 @@ from typing import Any
 
 Event = dict[str, Any]
 
-# First topic -> our word, and whether a node follows the task
+# First topic -> event type, and whether a node follows the task
 # (docs/explanation/crynux.md#the-recorded-chain).
 _LOGS = {
     "0x24d242f18ee31f8680a00041d1cc841752e13001a3a9a67f5c7562ba5fe67b2b": ("task_queued", False),

@@ -63,7 +63,7 @@ def members_of(follower: Follower) -> dict[str, list[TrueMember]]:
     members_by_group = {}
     for group in replay_export(follower)["groups"]:
         members_by_group[group["group"]] = [
-            # What an aborted member took is not compared: it has no rank.
+            # An aborted member's time is not compared, because it has no rank.
             TrueMember(
                 row["task"], row["node"], row["elapsed"] if row["rank"] else None, row["rank"]
             )
@@ -168,7 +168,7 @@ def test_recorded_nodes_match_final_state(followed: Follower):
     for row in truth.rows("node_final"):
         node = nodes[row["address"].lower()]
         assert status(node) == row["status"]
-        # The contract forgets a node that quits; we keep what it had.
+        # The contract deletes a node that quits; the index keeps its row.
         if row["status"] != "Quit":
             assert (node.gpu_name, node.gpu_vram, node.version, node.stake, set(node.models)) == (
                 row["gpu"],

@@ -117,7 +117,7 @@ def test_call_reverted_or_moved_by_fork_takes_effect_as_on_canonical_chain(
     fresh.index()
     assert digest(follower) == digest(fresh)
 
-    # And back: the first fork is the longer one again.
+    # Back again: the first fork is the longer one.
     index_to(provider, follower, tree.mine_empty_blocks(3, first))
     assert memberships(follower) == {ONE: "member", THIRD: "member"}
     fresh = follow(provider)

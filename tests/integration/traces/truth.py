@@ -59,7 +59,7 @@ def _task(row: Row) -> TrueTask:
         outcome,
         row["end_time"],
         row["end_block"],
-        # What a timeout claims is not kept.
+        # The claims of a timeout are not stored.
         _WORDS[row["abort_reason"]] if outcome == "aborted" else None,
     )
 

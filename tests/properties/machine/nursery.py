@@ -38,7 +38,7 @@ class Countdown:
         if self.points[-1:] == [point]:
             return
         if self._die_at in {len(self.points), point}:
-            # What the pipe takes at once.
+            # The size of an atomic write to a pipe.
             os.write(self._told, json.dumps({"died_at": point[:200]}).encode())
             os.kill(os.getpid(), signal.SIGKILL)
         self.points.append(point)

@@ -17,7 +17,7 @@ _EXAMPLES = int(os.environ.get("QOS_ORACLE_MACHINE_EXAMPLES", "8"))
 _STEPS = int(os.environ.get("QOS_ORACLE_MACHINE_STEPS", "30"))
 
 _endpoint = st.integers(0, 2)
-# How often we look after something happened to the chain.
+# The number of checks after a change of the chain.
 _steps = st.sampled_from((0, 2, 3))
 
 
@@ -91,7 +91,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(now=st.integers(0, 9))
     def quiesce_sometimes(self, now: int) -> None:
-        # Seldom: it takes as long as everything else together.
+        # Rarely, because it takes as long as everything else together.
         if now == 0:
             self.world.quiesce()
             self.world.check()

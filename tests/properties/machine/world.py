@@ -58,7 +58,7 @@ class World:
     def close(self) -> None:
         self._until_the_end.close()
 
-    # --- what happens to the chain ---
+    # --- changes of the chain ---
 
     def mine(self, blocks: int, seconds: int) -> None:
         self.chain.live(blocks, seconds=seconds)
@@ -74,7 +74,7 @@ class World:
     def _is_final(self) -> None:
         self.final = max(self.final, self.chain.head.number - FINALITY)
 
-    # --- what happens to endpoints ---
+    # --- changes of endpoints ---
 
     def stay(self, provider: Provider) -> None:
         """It shows what it shows now, and nothing newer, until it comes back."""
@@ -116,7 +116,7 @@ class World:
     def heal(self, provider: Provider) -> None:
         provider.faults = []
 
-    # --- what happens to us ---
+    # --- changes of the daemon ---
 
     def step(self) -> bool:
         """Return whether there was anything to do."""
@@ -173,7 +173,7 @@ class World:
                 )
                 uow.outbox.intents.add(request, Stamp(cursor.time if cursor else 0, 1))
 
-    # --- what must hold ---
+    # --- invariants ---
 
     def quiesce(self) -> None:
         """Let everything be well again, and us come to the end of our work."""

@@ -98,7 +98,7 @@ def test_leader_loses_lease_only_after_twenty_seconds_without_renewal(moody: Moo
 
     with pytest.raises(FatalError, match="not be renewed for 20 s: the database is away"):
         lead()
-    # Left alone: it runs out by the database's clock.
+    # Without a renewal it expires by the database's clock.
     assert holder(moody) == "one"
 
 

@@ -268,7 +268,7 @@ def test_job_woken_repeatedly_while_running_runs_once_more():
             for _ in range(10):
                 waker.wake_job("slow")
         elif len(turned) == 2:
-            # Were there a third turn it would come at once.
+            # A third run would follow at once.
             threading.Timer(0.2, stop.set).start()
 
     run_jobs([Job("slow", 600, turn)], stop, JobLiveness(time.monotonic), waker)

@@ -27,7 +27,7 @@ def test_seed_is_committed_before_its_first_draw(times: list[int]):
     committed: set[str] = set()
     for t in times:
         epoch, _ = draw_seeds.reserve_counters(1, T0 + t)
-        # The very first epoch can only be told of when it begins.
+        # The first epoch can only be published when it begins.
         assert epoch.commitment in committed or len(written) <= 2 or epoch.start == T0 + t
         past, open_epochs = draw_seeds.list_ended_and_open_epochs(T0 + t)
         committed |= {listed_epoch.commitment for listed_epoch in open_epochs}

@@ -71,7 +71,7 @@ def test_fork_of_any_depth_ends_in_same_state_as_fresh_index(
 
 
 @pytest.mark.slow
-# Two minutes where nobody else works.
+# Two minutes on an idle machine.
 @pytest.mark.timeout(900)
 @settings(PATIENT, max_examples=200)
 @FORKS

@@ -97,7 +97,7 @@ def fresh_dump(new_store: NewStore, chain: ScriptedChain, rules: Rules) -> list[
 
 
 @pytest.mark.slow
-# Where others work on the machine too.
+# Generous, because other programs may use the machine.
 @pytest.mark.timeout(900)
 @examples(10)
 @given(
@@ -175,7 +175,7 @@ def test_rewind_ignores_snapshots_of_previous_fork(store: Store, new_store: NewS
         make_snapshots(follower)
         rewind(follower, 30)
         fork_from(follower, 30, Traffic(8).blocks(70))
-        # Nobody has made a snapshot of this fork yet.
+        # No snapshot of this fork exists yet.
         rewound = rewind(follower, DEEP)
 
     assert rewound.snapshot is not None

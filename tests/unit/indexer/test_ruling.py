@@ -79,7 +79,7 @@ def test_database_of_version_1_is_rejected_with_rebuild_hint(store: Store):
     with store.transaction() as uow:
         old_rule_set = folded_by_version_1(uow)
         assert get_bound_rules(uow) == old_rule_set
-        # Its text is of other fields: nobody takes it for rules of today.
+        # Its text has other fields, so it cannot be mistaken for current rules.
         assert uow.rule_sets.get_rules(old_rule_set.sha256) is None
         with pytest.raises(InputError) as refused:
             check_bound_rules(uow, CRYNUX)

@@ -26,7 +26,7 @@ GROUPS = 50
 TRAP_SECONDS = 1
 
 
-# A trap needs more than half of a group: a lone answer scores nobody.
+# A trap needs more than half of a group, because a lone answer gives no score.
 RUNNERS = ("victim", "other victim", "own", "own too", "own as well")
 
 
@@ -177,5 +177,5 @@ def test_creator_recorded_after_kickout_became_due_does_not_change_the_evidence(
         evidence_fields, later, _ = told_of(store, history)
     assert early.text == later.text
     assert {entry["creator"] for entry in evidence_fields["entries"]} == {None}
-    # Nobody knows whose they are: that is one creator.
+    # Their creators are unknown, which counts as one creator.
     assert evidence_fields["most_of_one_creator"] == GROUPS

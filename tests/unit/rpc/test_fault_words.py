@@ -94,7 +94,7 @@ def test_block_limit_is_parsed_from_provider_message(words: str, blocks: int | N
         ),
         ("Try with this block range [0x3E8, 0x7d0].", (1_000, 2_000)),
         ("this block range should work: [0x0, 0x3e7]", (0, 999)),
-        # Nonsense is handed on as it is: whoever asked knows what it asked for.
+        # Invalid values are passed on unchanged; the caller knows what it requested.
         ("retry with the range 20-10", (20, 10)),
         ("query returned more than 10000 results", None),
     ],

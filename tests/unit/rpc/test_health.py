@@ -120,7 +120,7 @@ def test_limited_bucket_admits_at_most_its_rate(history):
             rate = token_bucket.rate
             if token_bucket.get_wait_seconds() == 0 and rate < math.inf:
                 token_bucket.take_tokens(event)
-                # Rates only grow while nobody refuses, by half a call a second in a second.
+                # Without refusals, rates grow by half a call per second each second.
                 owed = event - max(1.0, rate)
                 assert token_bucket.get_wait_seconds() <= max(0.0, event / rate)
                 assert owed <= 0 or token_bucket.get_wait_seconds() > 0

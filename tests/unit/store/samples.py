@@ -90,7 +90,7 @@ def task(number: int, **values: Any) -> Task:
 
 whole = st.integers(0, 2**63 - 1)
 amounts = st.integers(0, 2**256 - 1)
-# What a chain may say: anything that is Unicode, NUL and backslash included.
+# Possible text from a chain: any Unicode, including NUL and backslash.
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(
     ["\x00", "\\0", "\\\\", "a\\\x00b", "\\"]
 )

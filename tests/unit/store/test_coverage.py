@@ -177,7 +177,7 @@ def test_coverage_matches_last_written_values(store: Store, steps: list[object])
         for n in range(interval.first, interval.last + 1)
     }
     assert coverage_by_block == expected
-    # As few rows as can say it.
+    # The minimum number of rows.
     assert all(
         (interval.last + 1, interval.level, interval.endpoint)
         != (next_interval.first, next_interval.level, next_interval.endpoint)
@@ -202,7 +202,7 @@ def test_gaps_are_blocks_without_coverage(
             uow.coverage.store_span(
                 ASKED.id, CoverageInterval(first, first + more, level, endpoint)
             )
-            # Another scope's are not ours.
+            # Rows of another scope do not count.
             uow.coverage.store_span(
                 MORE.id, CoverageInterval(first + 5, first + 5 + more, level, endpoint)
             )
@@ -212,7 +212,7 @@ def test_gaps_are_blocks_without_coverage(
             gaps = uow.coverage.list_gaps(ASKED.id, first, last)
             gap_blocks = [number for gap in gaps for number in range(gap.first, gap.last + 1)]
             assert gap_blocks == sorted(set(range(first, last + 1)) - read)
-            # None lies beside another one.
+            # No two intervals are adjacent.
             assert all(
                 lower_gap.last + 1 < upper_gap.first for lower_gap, upper_gap in pairwise(gaps)
             )

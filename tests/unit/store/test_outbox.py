@@ -266,7 +266,7 @@ def test_daily_cost_includes_paid_and_reserved_amounts(store: Store):
         uow.outbox.slots.record_receipt(slot, attempt, RECEIPT, NOW)
         live(uow.outbox, kick("k1"), "e")
         assert uow.outbox.slots.sum_committed_wei(ME, NOW.at) == 630_000 + COST
-        # What is open may be paid at any time.
+        # Open transactions may still cost ether at any time.
         assert uow.outbox.slots.sum_committed_wei(ME, NOW.at + 1) == COST
         assert uow.outbox.slots.sum_reserved_wei(ME) == COST
 

@@ -92,7 +92,7 @@ def test_another_call_with_the_same_nonce_can_be_mined_after_reorg(store: Store)
         outbox.slots.record_receipt(slot_of(outbox, slot.nonce), first, RECEIPT, NOW)
         assert named(outbox, slot.intent_id).state is IntentState.MINED
         assert named(outbox, heir.id).state is IntentState.SUPERSEDED
-        # And back again: who won in the end has lost to nobody.
+        # Back again: the final winner has no rival.
         outbox.slots.revert_to_live(slot_of(outbox, slot.nonce), NOW)
         outbox.slots.record_receipt(slot_of(outbox, slot.nonce), second, RECEIPT, NOW)
         won, lost = named(outbox, heir.id), named(outbox, slot.intent_id)

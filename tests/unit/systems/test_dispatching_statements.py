@@ -80,7 +80,7 @@ def taken_by(queue: TaskQueue, name: str) -> str | None:
     )
 
 
-# Who is a candidate
+# Candidates
 
 
 def test_task_without_requirements_has_all_free_members_as_candidates():

@@ -177,7 +177,7 @@ def test_node_without_task_in_window_has_no_speed():
     assert not factors(history, "idle").tally.tasks
 
 
-# What the scores are for
+# Uses of the scores
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def verdicts(history: History) -> dict[str, CandidateVerdict]:
     }
 
 
-# Who is in the session
+# Session members
 
 
 def test_only_eligible_nodes_are_ranked():

@@ -106,7 +106,7 @@ def settled(town: Dispatch) -> dict[str, str]:
     return town.goes_on() or town.goes_on()
 
 
-# The queue and who takes from it
+# The queue, and nodes that take tasks from it
 
 
 def test_task_without_candidate_waits():
@@ -164,7 +164,7 @@ def test_freed_node_is_drawn_for_the_most_valuable_task_that_fits_its_card(freed
     assert settled(town) == {taken: freed}
 
 
-# Who is drawn
+# Draws
 
 
 def drawn_for(build: Callable[[History], object], times: int = 64) -> set[str]:

@@ -68,7 +68,7 @@ def candidates(history: History) -> set[str]:
     return {name for name, verdict in verdicts(history).items() if verdict.weight is not None}
 
 
-# Who is a candidate
+# Candidates
 
 
 def test_nodes_of_finished_task_are_candidates_again():

@@ -17,7 +17,7 @@ from tests.contracts.fuzz.roots.state import ACCUSED, EXPELLED, Place
 from tests.contracts.fuzz.roots.step import Step
 from tests.contracts.fuzz.roots.trees import HELD, ZERO_QOS, Contents, read_leaf
 
-# What a pause of the oracle stops, and what a pause of kickouts stops.
+# Calls that a pause of kickouts stops, and those that a pause of the oracle stops.
 OF_KICKOUTS = {"accuse", "executeKick", "retryKick"}
 STOPPED = {"push", *OF_KICKOUTS}
 

@@ -154,7 +154,7 @@ def describe_difference(expected: Seen, actual: Seen) -> str | None:
     return "; ".join(parts) or None
 
 
-# --- what a consumer reads of one node ---
+# --- a consumer's reads of one node ---
 
 
 def describe_node_difference(

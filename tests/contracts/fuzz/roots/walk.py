@@ -34,7 +34,7 @@ from tests.contracts.fuzz.step import MARK, REORG, WAIT
 
 # Events of the timelock that carry no state of the oracle.
 _OF_THE_TIMELOCK = {"CallScheduled", "CallExecuted", "CallSalt", "Cancelled"}
-# What a call with too little gas for the target may end with.
+# The possible errors of a call with too little gas for the target.
 _STARVED = {"NotEnoughGas", "halt"}
 
 
@@ -105,7 +105,7 @@ class RootsWalk:
         self._machine.turn(self.state.number, self.state.time)
         if step.name == "push" and self.place.has_history and not self.place.is_arbitrum:
             report: Any = step.arguments[0]
-            # The chain remembers every block; the one that is asked for will do.
+            # The chain keeps every block hash; only the requested one is needed.
             if NEAR < self.state.number - report[2] <= FAR:
                 self._machine.remember(report[2], true_hash(report[2], is_arbitrum=False))
 
@@ -182,7 +182,7 @@ class RootsWalk:
         network = as_address(self.place.network)
         (active,) = self._machine.view(network, "activeCount")
         assert active == len(self.state.members)
-        # The views of one node, another one each time.
+        # The views of one node, a different one each time.
         node = 1 + self.calls % (NODES - 1)
         wrong = describe_node_difference(self._machine, self.place, self.state, node)
         assert wrong is None, wrong

@@ -178,7 +178,7 @@ def test_deployment_of_replacement_oracle_reports_how_to_hand_over_the_role(
     assert run(deploy(unwatched, *options, config=unwatched.config())) == 0
     first = json.loads(capsys.readouterr().out)
     config = unwatched.config(first["address"])
-    # What was never read may hold an expulsion.
+    # Blocks that were never read may contain an expulsion.
     assert run(["migrate", "--config", config]) == 0
     assert run(deploy(unwatched, *options, "--replace", config=config)) == 2
     assert "the database is empty" in capsys.readouterr().err
@@ -266,7 +266,7 @@ def test_fake_timelock_and_pending_admin_are_reported(
     assert chain.make_request("eth_getTransactionReceipt", tx_hash)["status"] == "0x1"
     assert list_findings() == before | {"pending admin"}
 
-    # It returns the same delay, and who knows what else it does.
+    # It returns the same delay, but its other behaviour is unknown.
     code = chain.make_request("eth_getCode", timelock, "latest")
     chain.make_request("anvil_setCode", timelock, code + "00")
     assert list_findings() == before | {"pending admin", "code of the timelock"}

@@ -18,7 +18,7 @@ from tests.support.sending.proxy import Proxy, proxy
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
 CALL = "eth_call"
-# Each loop that asks contracts turns twice a second, and not once in minutes.
+# Each loop that calls contracts runs twice a second instead of once in minutes.
 OFTEN = (
     "-c",
     """
@@ -87,7 +87,7 @@ def goes_on_without_calls(
     running.wait_for_text("/readyz", "publish: ")
     assert running.get("/readyz").status_code == 503
     assert running.get("/livez").status_code == 200
-    # The index asks no contract.
+    # The index job calls no contract.
     running.wait_for_block(network.head())
     before = turns(running)
     until(lambda: all(turns(running)[loop] > before[loop] + 1 for loop in LOOPS), "every loop")
@@ -125,7 +125,7 @@ def test_running_daemon_survives_null_eth_call_responses_before_first_round(
 ):
     with run_daemon(config, "--publish", program=OFTEN) as running:
         running.wait_for_block(network.head())
-        # Nobody has a score, so no report has anything to send, until the first wave is over.
+        # No node has a score before the end of the first wave, so no report is sent.
         goes_on_without_calls(network, door, running, waves=2)
         assert round_of(network) == 0
         door.heal()

@@ -194,7 +194,7 @@ def test_call_is_selected_by_transaction_hash(act: Act, capsys, pasted: str):
     assert read_printed_json(capsys)["id"] == 2
     assert act("cancel", pasted) == 2
     assert "cancel intent 2 irreversibly" in capsys.readouterr().err
-    # Bumped is what waits for a block, and 0x2… waits for none.
+    # Only a pending transaction can be bumped, and 0x2… is not pending.
     assert act("bump", "0x2") == 2
     assert "intent 3 cannot be bumped: it is held" in capsys.readouterr().err
 

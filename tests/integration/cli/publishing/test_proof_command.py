@@ -43,7 +43,7 @@ def published(network, tmp_path_factory):
     assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
     network.mine(1)
     assert run(["run", "--once", "--config", str(path)]) == 0
-    # What happens after the round does not change its proofs.
+    # Later events do not change the round's proofs.
     network.play(1)
     assert run(["run", "--once", "--config", str(path)]) == 0
     return str(path)

@@ -64,7 +64,7 @@ def test_missing_log_is_reported_as_differing_leaf(settings, tmp_path, capsys):
     spoiled = copied(settings, tmp_path)
     path = spoiled["database"]["url"].removeprefix("sqlite:///")
     with sqlite3.connect(path) as connection:
-        # What happened in the last third of the blocks that the round speaks of.
+        # Events in the last third of the round's blocks.
         connection.execute(
             "delete from log_row where id >> 24 <= (select as_of from accepted_round) "
             "and id >> 24 > (select as_of * 2 / 3 from accepted_round)"

@@ -52,7 +52,7 @@ def test_json_contains_plan_and_every_run(capsys):
 def test_gain_above_limit_exits_with_1(capsys):
     arguments = ("attack", "--rules", "crynux", "--strategy", "fake-alone", *SMALL)
     assert printed(capsys, *arguments, "--limit", "5")[0] == 0
-    # Free for the attacker, dear for the others.
+    # Free for the attacker, expensive for the others.
     trap = ("attack", "--rules", "crynux", "--strategy", "skip-groups", *SMALL, "--limit", "0")
     network = ("--network", "gpu_second=100000000")
     code, out, _ = printed(capsys, *trap, *network)

@@ -19,7 +19,7 @@ from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.state import create_node
 from oracle.store.database import Store
 
-# The most modules, ours and others', that a command may bring: some above what it brings today.
+# The maximum number of modules that a command may import: slightly more than today.
 _BARE = 170
 _OF_THE_BOOKS = 640
 _OF_THE_APP = 1_380
@@ -51,7 +51,7 @@ from oracle.cli.main import run
 assert run(sys.argv[1:]) == 0
 print(*sys.modules)
 """
-# What a list of nodes does not read, and the packages that only other commands need.
+# Modules that a list of nodes does not need, and packages that only other commands need.
 _UNREAD_BY_NODES = (
     *("rich", "oracle.domain.fold", "oracle.domain.incidents", "oracle.chain.source"),
     *("oracle.store.outbox", "oracle.store.history_repository", "oracle.store.report_repository"),
@@ -78,7 +78,7 @@ def test_version_imports_no_slow_library():
 def test_nodes_command_imports_no_chain_or_contract_module():
     modules = modules_of("nodes")
 
-    # Who asks for JSON draws no table.
+    # With --json, no table is rendered.
     assert not modules & {*_SLOW_LIBRARIES, "oracle.chain.source", "oracle.bindings", "rich"}
     assert len(modules) <= _OF_THE_BOOKS
 

@@ -53,7 +53,7 @@ CHANGING = {
     "outbox release",
     "keys create",
 }
-# What they send, or end for good, cannot be taken back: a person is asked.
+# Commands with irreversible effects, which ask for confirmation.
 ASKING = {
     "report push",
     "kickout accuse",
@@ -126,7 +126,7 @@ def test_state_changing_commands_have_dry_run():
 
 
 def test_only_irreversible_commands_require_confirmation():
-    # `init` asks for what it does not know.
+    # `init` prompts for missing values.
     assert {name for name in COMMANDS if "--yes" in options(name)} - {"init"} == ASKING
 
 
@@ -212,10 +212,10 @@ def test_closed_output_pipe_prints_nothing(arguments):
 def test_output_pipe_closed_after_first_line_prints_nothing(tmp_path):
     events = tmp_path / "events.jsonl"
     joined = '{"type":"node_joined","block":%d,"log":0,"time":%d,"node":"0x%040x"}\n'
-    # What is said of them is more than a pipe holds.
+    # Their output is larger than a pipe's buffer.
     events.write_text("".join(joined % (number, number, number) for number in range(1, 1_000)))
     command = [sys.executable, "-m", "oracle", "replay", str(events)]
-    # Without a buffer Python takes a write that was cut short for a whole one.
+    # Without a buffer, Python treats a short write as complete.
     buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
     with subprocess.Popen(
         command, env=buffered, stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -153,7 +153,7 @@ def test_readyz_reports_why_indexing_is_blocked(sqlite_url: str):
 
         watch.record_heads(heads)
         clock.now += READY_WITHIN_SECONDS + 1
-        # The same look once more is no newer one.
+        # A repeated check of the same block is not newer.
         watch.record_heads(heads)
         assert reasons(store, watch)[0].startswith(
             "NO-ENDPOINT: no endpoint has shown the head for 61 s"

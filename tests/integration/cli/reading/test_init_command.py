@@ -61,7 +61,7 @@ def test_start_block_and_finality_are_detected(network: LocalNetwork, tmp_path: 
     assert chain["start_block"] == first_block_with_code(network)
     # Anvil has a websocket at the same address.
     assert chain["websocket"] == network.url.replace("http", "ws", 1)
-    # Anvil says itself what is final.
+    # Anvil reports finality itself.
     assert (chain["finality_depth"], chain["finality_seconds"]) == (12, 0)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
@@ -143,7 +143,7 @@ def test_invalid_options_are_rejected_before_writing(
     network: LocalNetwork, tmp_path: Path, capsys: Capture, changed: list[str], why: str
 ):
     assert run([*init_arguments(network, tmp_path), *changed]) == 2
-    # What was found before stands above it.
+    # Earlier findings are printed above it.
     assert why in capsys.readouterr().err.splitlines()[-1]
     assert not (tmp_path / "config.toml").exists()
 

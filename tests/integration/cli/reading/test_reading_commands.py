@@ -117,7 +117,7 @@ def test_explanation_starts_with_score_and_sorts_costs(indexed, capsys):
     assert any("12th of 12 nodes." in line for line in other_lines)
     costs = [float(line.split()[0]) for line in other_lines if re.match(r" *-\d", line)]
     assert costs == sorted(costs)
-    # Each is rounded down by itself.
+    # Each value is rounded down separately.
     assert abs(float(worst["qos"]) - sum(costs) - 1) < 0.01 * (len(costs) + 1)
     assert any(worst["node"] in line for line in other_lines)
 

@@ -141,7 +141,7 @@ def test_export_replays_to_scores_shown_by_daemon(capsys, indexed, tmp_path):
     assert run(["export", "--config", str(indexed)]) == 0
     exported = tmp_path / "exported.jsonl"
     exported.write_text(capsys.readouterr().out)
-    # Nobody works on it, which is worth a look.
+    # No daemon is running, which needs attention.
     assert run(["status", "--config", str(indexed), "--json"]) == Severity.ATTENTION
     time = printed(capsys)["folded"]["time"]
     assert run(["nodes", "--config", str(indexed), "--json"]) == 0

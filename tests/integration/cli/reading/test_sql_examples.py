@@ -14,7 +14,7 @@ from tests.support.txmgr.follower import Follower, mined
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "how-to" / "ask-the-database.md"
 EXAMPLE = re.compile(r"^## ([^\n]+)\n\n```sql\n(.+?);\n```", re.MULTILINE | re.DOTALL)
 EXAMPLES = dict(EXAMPLE.findall(PAGE.read_text("utf-8")))
-# What this history has nothing of.
+# Examples for which this history has no rows.
 EMPTY = {"Which notifications were sent, and where?"}
 
 

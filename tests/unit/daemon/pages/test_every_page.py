@@ -21,7 +21,7 @@ from tests.support.draws import create_draw
 from tests.support.histories import History, node_address, task_key
 from tests.support.indexed_rounds import accuse, index_with_rounds
 
-# What a stranger may call a card: an element, an attribute, and a text that turns around.
+# Hostile GPU names: an element, an attribute, and a right-to-left override.
 NASTY = "<img src=x onerror=alert(1)>\"\u202e'&"
 WITHOUT_PARTS = sorted(path for path in PAGES if "{" not in path and path != "/search")
 

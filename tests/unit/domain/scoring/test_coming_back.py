@@ -83,7 +83,7 @@ def test_kickout_while_due_clears_pool_and_restores_reliability_on_rejoin():
         history.time,
     )
     assert not is_kickout_due(rejoined_node, CRYNUX)
-    # Once: the next way out and in is an ordinary one.
+    # Only once: the next quit and join are ordinary.
     history.scores("A", 2).is_kicked_out("A").joins("A")
     assert fold_node(history, "A").pool == bytes([2])
 

@@ -202,7 +202,7 @@ def test_task_created_after_group_close_changes_nothing():
     assert len(list_ranked_members(history, TERMINAL)) == 3
 
 
-# What the relay does
+# The relay's rules
 
 
 def test_relay_scores_timed_out_but_not_aborted_members():

@@ -102,7 +102,7 @@ def test_group_that_times_out_completely_leaves_the_means_unchanged():
     assert {bytes(fold.ledger.nodes[node_address(name)].pool) for name in "ABC"} == {b""}
     # Only the mean is spared: a timeout is a timeout to H, whoever is to blame for it.
     assert {fold.ledger.nodes[node_address(name)].base for name in "ABC"} == {3 * TENTH}
-    # Of the next one the results of A and B come: whoever is silent now scores 0.
+    # In the next group A and B answer, so the silent node scores 0.
     for name in "ABC":
         history.starts(f"{name}2", name)
     history.submits("A2").submits("B2").times_out("C2")
@@ -139,7 +139,7 @@ def test_good_node_becomes_due_for_kickout_after_41_scores_of_0():
     assert is_kickout_due(fold_node(history.scores("A", 0), "A"), CRYNUX)
 
 
-# H: what a timeout costs
+# H: the cost of a timeout
 
 
 @pytest.mark.parametrize(("timeouts", "h"), [(0, "1"), (1, "0.3"), (2, "0.09"), (3, "0.027")])
@@ -184,7 +184,7 @@ def test_exclusion_begins_strictly_below_10_percent(h):
     assert is_excluded(joined_node, joined_node.since, CRYNUX) is (h < TENTH)
 
 
-# H: how it comes back
+# Recovery of H
 
 
 @pytest.mark.parametrize(("minutes", "percent"), [(30, 63), (60, 86), (90, 95)])

@@ -128,7 +128,7 @@ def test_three_tasks_of_larger_group_are_unstartable():
     assert find_unstartable_tasks(tasks, tasks) == tasks
 
 
-# --- who is drawn ---
+# --- draws ---
 
 
 def test_three_distinct_nodes_are_drawn_with_same_group_seed():
