@@ -147,6 +147,7 @@ def build_api_source(
         token=reader.profile.token,
         labels={Address(address): label for address, label in config.network.labels.items()},
         explorer=config.network.explorer,
+        contact=config.network.contact,
         objection_intake=_open_objection_intake(records, contract_accounts),
         subscriptions=_open_subscription_intake(records, contract_accounts),
         rules_id=serialize_configured_rules(config, reader),

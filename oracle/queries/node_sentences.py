@@ -108,7 +108,7 @@ def format_headline(summary: NodeSummary) -> str:
 def _format_kickout_headline(summary: NodeSummary) -> str | None:
     """Return whether a due kickout can happen, or None if none is due and no node accused."""
     if not summary.node_scores.is_kickout_due:
-        if summary.kick_at is None:
+        if summary.kick_at is None or summary.node_scores.qos is None:
             return None
         return "Accused, but its scores have risen: no kickout once the next round shows that."
     if summary.obstacle is not None:

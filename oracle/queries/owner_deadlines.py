@@ -57,7 +57,7 @@ def describe_owner_action(
         return _describe_expulsion(summary, view)
     if summary.node_scores.is_kickout_due:
         return _describe_due_action(summary, view, posted)
-    if summary.kick_at is not None:
+    if summary.kick_at is not None and view.row.qos is not None:
         return (
             "Nothing, as long as the scores stay like this: once the next round shows them, no "
             "account can kick the node out."
@@ -73,6 +73,11 @@ def describe_owner_action(
 def _describe_calm_state(summary: NodeSummary, view: NodeView) -> str:
     """Return why a node that no kickout threatens needs nothing, and what would improve it."""
     state = view.row.state
+    if state == "quit" and view.kickout.due_since is not None:
+        return (
+            "Object to the kickout, if the node is not at fault: it stays due although the node "
+            "has left, and any account may accuse the node."
+        )
     if state in _NOTHING_BY_STATE:
         return _NOTHING_BY_STATE[state]
     improvement = format_improvement(summary)

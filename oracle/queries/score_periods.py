@@ -1,11 +1,10 @@
 """The days or hours in which a node's QoS changed, each with its causes.
 
-Pure functions of the answer `/v1/nodes/{node}/history`, so the periods cover the time range that
-the reader selected.
+Pure functions of the history that `/v1/nodes/{node}/history` returns, so the periods cover the
+time range that the reader selected.
 """
 
 from collections.abc import Iterator, Sequence
-from decimal import Decimal
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -43,16 +42,17 @@ class ScorePeriod(NamedTuple):
         return _round_down(self.qos_after) - _round_down(self.qos_before)
 
 
-def list_score_periods(history: NodeHistory) -> list[ScorePeriod]:
+def list_score_periods(history: NodeHistory, points: Sequence[HistoryPoint]) -> list[ScorePeriod]:
     """Return the days or hours in which QoS rose or fell by 0.01 or more, newest first.
 
-    QoS may fall and recover within one period, which is then listed because of its minimum. The
-    list is empty under rules without a history of scores.
+    `points` are all points of the history, because the rows of a long one leave some out. QoS may
+    fall and recover within one period, which is then listed because of its minimum. The list is
+    empty under rules without a history of scores.
     """
-    points = [_parse_row(row) for row in history.rows]
     is_short = history.last - history.first < _MAX_HOURLY_SECONDS
     seconds = _HOUR_SECONDS if is_short else _DAY_SECONDS
-    before, periods = points[:1], []
+    before: Sequence[HistoryPoint] = points[:1]
+    periods = []
     for start, period_points in _group_by_period(points, seconds):
         marks = [mark for mark in history.marks if mark.time // seconds * seconds == start]
         periods.append(_build_period(start, seconds, [*before, *period_points], marks))
@@ -62,12 +62,6 @@ def list_score_periods(history: NodeHistory) -> list[ScorePeriod]:
         for period in reversed(periods)
         if period.change or period.qos_before - period.lowest_qos >= _MIN_CHANGE
     ]
-
-
-def _parse_row(row: tuple[int, str, str, str]) -> HistoryPoint:
-    time, *scores = row
-    qos, long_term, reliability = (int(Decimal(score) * UNIT) for score in scores)
-    return HistoryPoint(time, qos, long_term, reliability, is_excluded=False)
 
 
 def _group_by_period(

@@ -67,6 +67,8 @@ def split_list(value: object) -> object:
 ExplorerUrl = Annotated[
     str, AfterValidator(check_http_url), AfterValidator(lambda url: url.rstrip("/"))
 ]
+# How to reach the operator; shown on pages as a link.
+ContactUrl = Annotated[str, Field(max_length=200, pattern=r"^(https://|mailto:)[^\s\"'<>]+$")]
 _LABEL_PATTERN = r"^[\w][\w .:#/@+-]{0,31}$"
 Label = Annotated[str, Field(min_length=1, max_length=32, pattern=_LABEL_PATTERN)]
 ContractAddress = Annotated[str, AfterValidator(parse_address)]
@@ -165,6 +167,9 @@ class NetworkSection(Section):
     # A block explorer to which the web UI links transactions and addresses:
     # `https://etherscan.io`. By default, there are no links.
     explorer: ExplorerUrl | None = None
+    # How node owners reach the operator about an error: `mailto:qos@example.org`, or an `https://`
+    # page. Shown on the page of each node; by default, none is.
+    contact: ContactUrl | None = None
 
     @model_validator(mode="before")
     @classmethod

@@ -218,9 +218,10 @@ def explain_work(work: WorkShare) -> str:
         )
     if work.weight is not None and work.qos is not None:
         sentences.append(
-            f"Its weight is {format_two_decimals(work.weight)}, from a stake score of "
-            f"{format_two_decimals(work.stake_score)} and a QoS of "
-            f"{format_two_decimals(work.qos)}."
+            f"Its weight for a task without models is {format_decimal(work.weight, 4)}, from the "
+            f"stake score S = {format_decimal(work.stake_score, 4)} and the QoS Q = "
+            f"{format_decimal(work.qos, 4)}: S \N{MULTIPLICATION SIGN} Q / (S + Q), rounded down, "
+            "or the minimum weight of the policy if that is greater."
         )
     return " ".join([*sentences, work.assumption])
 

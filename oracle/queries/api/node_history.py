@@ -105,6 +105,18 @@ def build_node_history(
     Raises:
         RequestError: the span is empty, or longer than 400 days.
     """
+    history, _ = build_history_with_points(snapshot, address, query)
+    return history
+
+
+def build_history_with_points(
+    snapshot: ApiSnapshot, address: Address, query: HistoryQuery
+) -> tuple[NodeHistory, list[HistoryPoint]]:
+    """Return the history of an existing node, and all its points, of which none is left out.
+
+    Raises:
+        RequestError: the span is empty, or longer than 400 days.
+    """
     rules = snapshot.source.archive.rules
     end_time = min(
         snapshot.cursor.time, snapshot.cursor.time if query.last is None else query.last
@@ -137,7 +149,7 @@ def build_node_history(
         lambda task_key: _find_creator(snapshot.uow, task_key),
         up_to_block=snapshot.cursor.number,
     )
-    return NodeHistory(
+    history = NodeHistory(
         as_of=snapshot.as_of,
         node=address,
         first=start_time,
@@ -158,6 +170,7 @@ def build_node_history(
         marks_left_out=max(0, len(marks) - _MAX_MARKS),
         incidents=list(map(build_incident_view, timeout_marks.incidents)),
     )
+    return history, points
 
 
 def _build_row(point: HistoryPoint) -> tuple[int, str, str, str]:

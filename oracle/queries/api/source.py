@@ -51,7 +51,8 @@ class ApiSource:
     returns unix seconds; `find_leader` returns the process that holds the lease. `rankings`,
     `leaves`, `draws` and `timelines` are kept between answers. `dispatch` has the settings by
     which nodes are drawn, or is None if no node is drawn. `token` is the unit of amounts on pages.
-    `labels` are the operator's names for addresses, and `explorer` is the URL of a block explorer.
+    `labels` are the operator's names for addresses, `explorer` is the URL of a block explorer, and
+    `contact` is the URL by which owners reach the operator.
     `rules_id` is the text whose sha256 is the contract's `rulesHash`, and `announced_folder` has
     such texts of other rules. `shadow_rules` are the shadow sets by their names.
     `objection_intake` is None if `POST /v1/objections` accepts none.
@@ -67,6 +68,7 @@ class ApiSource:
     token: Token = DEFAULT_TOKEN
     labels: Mapping[Address, str] = field(default_factory=dict)
     explorer: str | None = None
+    contact: str | None = None
     leaves: LeafCache = field(default_factory=LeafCache)
     draws: RecentDrawCache = field(default_factory=RecentDrawCache)
     cards: CardTableCache = field(default_factory=CardTableCache)

@@ -7,8 +7,8 @@ from oracle.queries.text.text_tables import format_utc
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 # Limits of the smaller units (docs/how-to/explain-a-score.md#number-formats).
 _MAX_AS_SECONDS, _MAX_AS_MINUTES, _MAX_AS_HOURS = 90, 90 * _MINUTE, 36 * _HOUR
-# From this number on, a unit is shown without the next smaller one.
-_MIN_ALONE = 10
+# From this number of days on, no hours are shown.
+_MIN_WHOLE_DAYS = 10
 _NUMBER_WORDS = (
     *("no", "one", "two", "three", "four", "five", "six"),
     *("seven", "eight", "nine", "ten", "eleven", "twelve"),
@@ -20,17 +20,17 @@ _AMOUNT_DECIMALS = 6
 
 
 def format_duration(seconds: int) -> str:
-    """Return a duration, rounded down: `41 s`, `12 min`, `1 h 35 min`, `23 h`, `3 days`."""
+    """Return a duration, rounded down: `41 s`, `12 min`, `1 h 35 min`, `3 days 4 h`."""
     if seconds < _MAX_AS_SECONDS:
         return f"{seconds} s"
     if seconds < _MAX_AS_MINUTES:
         return f"{seconds // _MINUTE} min"
     if seconds < _MAX_AS_HOURS:
         hours, minutes = seconds // _HOUR, seconds % _HOUR // _MINUTE
-        return f"{hours} h {minutes} min" if minutes and hours < _MIN_ALONE else f"{hours} h"
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
     days, hours = seconds // _DAY, seconds % _DAY // _HOUR
     days_text = f"{days} day{'' if days == 1 else 's'}"
-    return f"{days_text} {hours} h" if hours and days < _MIN_ALONE else days_text
+    return f"{days_text} {hours} h" if hours and days < _MIN_WHOLE_DAYS else days_text
 
 
 def format_age(time: int, now: int) -> str:

@@ -28,7 +28,7 @@ from oracle.queries.text.text_tables import format_fact, format_table, shorten_h
         (5_399, "89 min"),
         (5_400, "1 h 30 min"),
         (7_200, "2 h"),
-        (129_599, "35 h"),
+        (129_599, "35 h 59 min"),
         (129_600, "1 day 12 h"),
         (172_800, "2 days"),
         (12 * 86_400 + 7_200, "12 days"),

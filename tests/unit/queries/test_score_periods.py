@@ -1,10 +1,13 @@
 """The days in which a score changed, and the parts of each day, add up to the whole change."""
 
+from decimal import Decimal
+
 import pytest
 
 from oracle.domain.fixed_point import UNIT
+from oracle.queries.api.history_points import HistoryPoint
 from oracle.queries.api.node_history import HistoryMark, NodeHistory
-from oracle.queries.score_periods import list_score_periods
+from oracle.queries.score_periods import ScorePeriod, list_score_periods
 from tests.support.api import IndexedHistory
 from tests.support.histories import History, node_address
 
@@ -25,10 +28,19 @@ def history(new_sqlite_store) -> NodeHistory:
     return NodeHistory.model_validate(response.json())
 
 
+def list_periods(history: NodeHistory) -> list[ScorePeriod]:
+    """Return the periods of a history of which no row was left out."""
+    points = []
+    for time, *scores in history.rows:
+        qos, long_term, reliability = (int(Decimal(score) * UNIT) for score in scores)
+        points.append(HistoryPoint(time, qos, long_term, reliability, is_excluded=False))
+    return list_score_periods(history, points)
+
+
 def test_changes_of_all_days_sum_to_change_of_score(history):
     qos_values = [int(qos.replace(".", "")) for _, qos, *_ in history.rows]
     start, end = (qos // _HUNDREDTH * _HUNDREDTH for qos in (qos_values[0], qos_values[-1]))
-    periods = list_score_periods(history)
+    periods = list_periods(history)
     assert sum(period.change for period in periods) == end - start
     assert [period.start for period in periods] == sorted(
         {period.start for period in periods}, reverse=True
@@ -36,12 +48,12 @@ def test_changes_of_all_days_sum_to_change_of_score(history):
 
 
 def test_parts_of_each_day_sum_to_its_change(history):
-    for period in list_score_periods(history):
+    for period in list_periods(history):
         assert sum(part for _, part in period.parts) == period.change
 
 
 def test_day_with_timeouts_lists_each_of_them_and_what_they_cost(history):
-    bad_day = next(period for period in list_score_periods(history) if period.start == _DAY)
+    bad_day = next(period for period in list_periods(history) if period.start == _DAY)
     assert len(bad_day.timeouts) == 2
     assert all(mark.task is not None and mark.time // _DAY == 1 for mark in bad_day.timeouts)
     assert dict(bad_day.parts)["timeouts"] < 0 < dict(bad_day.parts)["recovery"]
@@ -56,6 +68,6 @@ def test_recovery_within_one_day_is_listed_because_of_its_minimum():
         time=_DAY + 60, cause="timed_out", before=full, after=low, incident=None
     )
     recovered = NodeHistory.model_construct(first=_DAY, last=3 * _DAY, rows=rows, marks=[mark])
-    (period,) = list_score_periods(recovered)
+    (period,) = list_periods(recovered)
     assert (period.change, period.lowest_qos) == (0, UNIT * 3 // 10)
     assert period.parts == [("timeouts", -UNIT * 7 // 10), ("recovery", UNIT * 7 // 10)]

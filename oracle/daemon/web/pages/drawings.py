@@ -5,6 +5,7 @@ laid out twice, wide and narrow, and the style sheet shows one of them. Only num
 this module, no foreign text (docs/explanation/pages.md#drawings).
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -190,8 +191,21 @@ def build_trend_chart(
             if until >= first
         ),
         falls=tuple(ChartPoint(get_x(time), _TOP_MARGIN - 6, index) for time, _, index in falls),
-        rises=tuple(ChartPoint(get_x(time), _get_y(value), index) for time, value, index in rises),
+        rises=tuple(
+            ChartPoint(get_x(time), _get_y(_find_drawn_reliability(samples, time)), index)
+            for time, _, index in rises
+        ),
     )
+
+
+def _find_drawn_reliability(samples: Sequence[Sample], time: int) -> float:
+    """Return the reliability of the drawn line at a time; samples may have been left out."""
+    index = bisect_right(samples, time, key=lambda sample: sample.time)
+    before, after = samples[max(0, index - 1)], samples[min(index, len(samples) - 1)]
+    if after.time <= before.time:
+        return before.reliability
+    share = (time - before.time) / (after.time - before.time)
+    return before.reliability + share * (after.reliability - before.reliability)
 
 
 def _get_y(value: float) -> float:

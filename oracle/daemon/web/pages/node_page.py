@@ -55,7 +55,7 @@ from oracle.queries.api.node_history import (
     HistoryMark,
     HistoryQuery,
     NodeHistory,
-    build_node_history,
+    build_history_with_points,
 )
 from oracle.queries.api.node_list import find_node_by_prefix
 from oracle.queries.api.node_proof import build_leaf_at_cursor, is_whole_address
@@ -138,7 +138,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     node_summary = build_node_summary(snapshot, record, node_answer)
     last, range_seconds = _find_chart_end_time(snapshot, node), _RANGES[range_name]
     first = None if range_seconds is None else max(0, last - range_seconds)
-    history = build_node_history(
+    history, points = build_history_with_points(
         snapshot, node.address, HistoryQuery(first=first, last=last, points=_MAX_POINTS)
     )
     past = build_node_past(snapshot, node.address)
@@ -162,8 +162,9 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         ),
         object_until=node_answer.kickout.object_until,
         kickout_chip=_choose_kickout_chip(node_summary),
-        periods=list_score_periods(history),
+        periods=list_score_periods(history, points),
         **build_advice_values(advice, snapshot.source.token),
+        contact=snapshot.source.contact,
         has_evidence=request.has_evidence,
         channels=[] if subscriptions is None else subscriptions.terms.channels,
         turns=[(change, SENTENCE_BY_CHANGE[change.what]) for change in past.membership],
@@ -272,6 +273,7 @@ def build_advice_values(advice: NodeAdvice, token: Token) -> dict[str, Any]:
         if work is None
         else {
             "summary": summarize_work(work),
+            "is_enough": work.received * UNIT >= work.expected,
             "titles": WORK_TITLES,
             "cells": list_work_cells(work),
             "assumption": explain_work(work),
@@ -371,7 +373,7 @@ def describe_exclusion(node_view: NodeView) -> str:
     if not steps:
         return words
     timeouts = capitalize_first(format_count(steps, "timeout"))
-    return f"{words} {timeouts} in a row would exclude the node."
+    return f"{words} {timeouts}{'' if steps == 1 else ' in a row'} would exclude the node."
 
 
 def describe_kickout(node_view: NodeView, outlook: KickoutOutlook | None) -> str:

@@ -198,6 +198,7 @@ def get_environment() -> Environment:
         counted=format_count,
         ordinal=format_ordinal,
         two=format_two_digits,
+        four=lambda fraction: format_fraction(fraction, 4),
         lane=lambda lane: format_two_digits(decode_qos(lane)),
         percent=format_percent,
         signed=format_signed,
@@ -231,7 +232,12 @@ def get_asset_url(name: str) -> str:
 
 
 def format_two_digits(value: str | int | None) -> str:
-    """Format a fraction, given as text or in units of 10^-18, with two digits, rounded down.
+    """Format a fraction with two digits, rounded down."""
+    return format_fraction(value, 2)
+
+
+def format_fraction(value: str | int | None, digits: int) -> str:
+    """Format a fraction, given as text or in units of 10^-18, rounded down to some digits.
 
     None is formatted as a dash.
     """
@@ -239,7 +245,7 @@ def format_two_digits(value: str | int | None) -> str:
         return NO_NUMBER
     fraction = format_decimal(value) if isinstance(value, int) else value
     integer_part, _, decimals = fraction.partition(".")
-    return f"{integer_part}.{decimals[:2]:0<2}"
+    return f"{integer_part}.{decimals[:digits]:0<{digits}}"
 
 
 def format_signed(units: int) -> str:

@@ -98,6 +98,17 @@ def test_address_leads_to_the_explorer_of_the_configuration(new_sqlite_store):
     assert EXPLORER not in page
 
 
+@pytest.mark.parametrize("contact", [None, "mailto:qos@example.org"])
+def test_node_page_shows_the_contact_of_the_configuration(new_sqlite_store, contact):
+    with new_sqlite_store() as store:
+        source = replace(IndexedHistory(store).whole(History().joins("A")).source, contact=contact)
+        client = TestClient(create_read_api(source, streams=ApiSection()))
+        page = client.get(f"/nodes/{node_address('A')}").text
+    assert ('<a href="mailto:qos@example.org">qos@example.org</a>' in page) is (
+        contact is not None
+    )
+
+
 @pytest.mark.parametrize("explorer", [None, EXPLORER])
 def test_transaction_leads_to_the_explorer_of_the_configuration(explorer):
     place = LogPlace(block=7, tx=1, log=2, feed_row=None, transaction=f"0x{'ab' * 32}")

@@ -1,10 +1,18 @@
-"""The page of a node that turned away: since when it says so, and where its course ends."""
+"""The page of a node that left or is accused: its state, and where its chart ends."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from oracle.domain.blocks import Position
+from oracle.domain.events.oracle_events import KickAccused
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.ids import ZERO_HASH
+from oracle.domain.reports.contract_state import ContractChanges
+from oracle.domain.reports.node_kicks import NodeKick
 from oracle.queries.text.human_numbers import format_time
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.api import IndexedHistory
 from tests.support.histories import History, node_address
 from tests.support.txmgr.stores import NewStore
@@ -38,3 +46,29 @@ def test_history_chart_of_departed_node_ends_at_departure(
         for span in ("1h", "6h", "24h", "7d", "30d", "all"):
             page = client.get(f"/nodes/{node_address('A')}?range={span}").text
             assert f"history?first=1000&amp;last={left_at}" in page, span
+
+
+def test_page_of_accused_node_differs_from_that_of_a_due_one(new_sqlite_store: NewStore):
+    rules = replace(CRYNUX, kick_creator_share=UNIT)
+    history = History().joins("A").scores("A", *[0] * rules.pool_size)
+    node = node_address("A")
+    with new_sqlite_store() as store:
+        indexed = IndexedHistory(store, rules).whole(history)
+        due_page = indexed.client().get(f"/nodes/{node}").text
+        accusation = KickAccused(
+            at=Position(history.block, 0, 100),
+            time=history.time,
+            node=node,
+            round=1,
+            due_since=indexed.fold.ledger.nodes[node].kickout_due_time or 0,
+            evidence=ZERO_HASH,
+            ready_at=history.time + 5_700,
+        )
+        with store.transaction() as uow:
+            uow.rounds.save_changes(
+                ContractChanges(kicks={node: NodeKick(node).accuse(accusation)})
+            )
+        accused_page = indexed.client().get(f"/nodes/{node}").text
+    assert 'class="chip kickout_due"' in due_page
+    assert 'class="chip accused"' in accused_page
+    assert "in 1 h 35 min" in accused_page

@@ -175,7 +175,8 @@ def test_work_is_described_in_sentences_and_reasons():
     ]
     assert explain_work(WORK).startswith(
         "Of the fees of these tasks, 1.8 % went to tasks that it was drawn for; 2.1 % were to be "
-        "expected. Its weight is 0.33, from a stake score of 1.00 and a QoS of 0.50."
+        "expected. Its weight for a task without models is 0.3333, from the stake score S = "
+        "1.0000 and the QoS Q = 0.5000"
     )
     departed = WORK.model_copy(update={"weight": None, "qos": None, "fees": 0})
     assert explain_work(departed) == WORK.assumption
