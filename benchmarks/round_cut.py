@@ -7,9 +7,9 @@ of both is a root of all nodes by plain Python: an object for each node, and a h
 first root of a database, and the first one after a refold, reads all nodes. After a start, a root
 reads the leaves of the last cut, and the nodes that changed since then: one in a hundred. The
 memory is the maximum that the process needs for the first root, or for the root after half of the
-nodes changed, in addition to its memory before the first root, and the same for a root after a
-start; it is measured on Linux only. The delay is the longest delay of another thread, such as
-that of the lease, while one of these two roots is computed.
+nodes changed, in addition to its memory before the first root, and the same for the first cut and
+for a root after a start; it is measured on Linux only. The delay is the longest delay of another
+thread, such as that of the lease, while one of these two roots is computed.
 
 The daemon computes the leaves of changed nodes in a thread between cuts. The last cut and the last
 root are measured after this thread has ended; the work of the thread and the delay that it causes
@@ -319,8 +319,10 @@ def build_root(cutter: ReportCutter, store: Store, number: int) -> Hash:
         return cutter.build_report(uow, contract_state(), build_block(number)).root
 
 
-def measure_cuts(store: Store, nodes: list[Node], plain_seconds: float) -> list[Figure]:
-    """Return the figures of cuts and pages; `plain_seconds` is the time of a plain root."""
+def measure_cuts(
+    store: Store, nodes: list[Node], plain_seconds: float, plain_peak: float | None
+) -> list[Figure]:
+    """Return the figures of cuts and pages, given the time and the memory of a plain root."""
     cutter = ReportCutter(ScriptedReader(), CRYNUX, SETTINGS, DOMAIN, anchor_window=200)
 
     def cut_report(number: int, contract: ContractState) -> None:
@@ -336,7 +338,9 @@ def measure_cuts(store: Store, nodes: list[Node], plain_seconds: float) -> list[
         lambda _held: None,
         rules_id="{}",
     )
+    memory_peak = MemoryPeak()
     cut_report(3, contract_state())
+    first_cut_peak = memory_peak.get_peak_mb()
     with store.read_transaction() as uow:
         (stored,) = uow.reports.list_latest(1)
     contract = contract_state(build_acceptance(stored.report, 4, build_block(4).time))
@@ -363,7 +367,11 @@ def measure_cuts(store: Store, nodes: list[Node], plain_seconds: float) -> list[
     change_nodes(store, nodes[::CHANGED_ONE_IN], 8)
     update_leaves(cutter, store, 8)
     root_ahead = measure_cpu_seconds(lambda: build_root(cutter, store, 8))
+    figures: list[Figure] = []
+    if first_cut_peak is not None and plain_peak is not None:
+        figures.append(("memory of the first cut", "MB", first_cut_peak, 160.0, plain_peak))
     return [
+        *figures,
         (
             "leaves of half of the nodes, between cuts",
             "s CPU",
@@ -451,7 +459,7 @@ def main() -> int:
         fill_store(store, nodes)
         freeze_gc()
         figures, plain_seconds, plain_peak = measure_roots(store, nodes)
-        figures += measure_cuts(store, nodes, plain_seconds)
+        figures += measure_cuts(store, nodes, plain_seconds, plain_peak)
         figures += measure_restart(store, nodes, plain_seconds, plain_peak)
     baseline_name = "plain code for all nodes"
     return finish_benchmark(

@@ -18,7 +18,10 @@ from oracle.store.database import UnitOfWork
 
 
 def store_changed_pieces(uow: UnitOfWork, tree: RoundTree, as_of: BlockRef) -> None:
-    """Store the pieces of the tree that differ from those of the last cut."""
+    """Store the pieces of the tree that differ from those of the last cut.
+
+    Pieces whose changed leaves the tree did not keep are left out (`PieceEdits.dropped_pieces`).
+    """
     last_digests = uow.leaf_pieces.list_digests(as_of.number)
     for piece, edit in tree.edits.take().items():
         digest = tree.get_piece_digest(piece)

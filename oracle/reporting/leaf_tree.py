@@ -21,6 +21,7 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.report import Report
 from oracle.domain.roots.node_leaves import LeafRow, encode_leaves
+from oracle.domain.roots.pieces import PIECE_LEAVES, sort_leaves
 from oracle.domain.roots.round_tree import RoundTree
 from oracle.domain.roots.scoring_context import ScoringContext
 from oracle.domain.scoring.legacy_factors import PopulationMaxima, compute_population_maxima
@@ -34,6 +35,10 @@ from oracle.indexer.round_leaves import LeafCache, load_pieced_round_of_report
 from oracle.reporting.leaf_storage import store_changed_pieces
 from oracle.rpc.background import run_in_background
 from oracle.store.database import Store, UnitOfWork
+
+# When all nodes are evaluated, the leaves of these seats are kept until the next cut stores them:
+# 32 MiB. The cut computes the leaves of the other pieces again, one piece at a time.
+_MAX_KEPT_SEATS = 32 * PIECE_LEAVES
 
 Batch = TypeVar("Batch")
 
@@ -68,16 +73,31 @@ class LeafTree:
             self._clear()
         if needs_edits:
             self._restore_last_cut(uow)
-        self._evaluate(uow, as_of.number, as_of.time, is_cut=True)
+        self._evaluate(uow, as_of.number, as_of.time, is_cut=True, keeps_leaves=needs_edits)
         return self._tree
 
     def store_pieces(self, uow: UnitOfWork, as_of: BlockRef) -> None:
         """Store the pieces that differ from those of the last cut; `refresh` was as of `as_of`."""
+        dropped_pieces = self._tree.edits.dropped_pieces
         store_changed_pieces(uow, self._tree, as_of)
+        self._store_dropped_pieces(uow, as_of, dropped_pieces)
         rebuild_count = get_rebuild_count(uow)
         last_rebuild = uow.bookmarks.get(FIRST_CUT_KEY)
         if last_rebuild is None or int(last_rebuild.split()[0]) != rebuild_count:
             uow.bookmarks.set(FIRST_CUT_KEY, f"{rebuild_count} {as_of.number}")
+
+    def _store_dropped_pieces(self, uow: UnitOfWork, as_of: BlockRef, pieces: set[int]) -> None:
+        """Compute and store the leaves of pieces whose changed leaves were not kept."""
+        context = self._build_context(uow, as_of.time)
+        last_digests = uow.leaf_pieces.list_digests(as_of.number)
+        for piece in sorted(pieces):
+            digest = self._tree.get_piece_digest(piece)
+            if last_digests.get(piece) == digest:
+                continue
+            seats = range(PIECE_LEAVES * piece, PIECE_LEAVES * (piece + 1))
+            with closing(uow.nodes.iterate_leaf_rows_of_seats(seats)) as batches:
+                leaves = b"".join(self._encode_leaves(rows, context) for rows in batches)
+            uow.leaf_pieces.add(piece, as_of.number, digest, sort_leaves(leaves))
 
     def discard_edits(self) -> None:
         """Discard the changed leaves, because they are not to be stored."""
@@ -137,7 +157,7 @@ class LeafTree:
             if not self.edits_are_complete:
                 self._clear()
             self._restore_last_cut(uow)
-            self._evaluate(uow, cursor.number, cursor.time, is_cut=False)
+            self._evaluate(uow, cursor.number, cursor.time, is_cut=False, keeps_leaves=True)
         self._tree.hash_changed()
 
     def _restore_last_cut(self, uow: UnitOfWork) -> None:
@@ -201,8 +221,14 @@ class LeafTree:
             wait([update])
             self._must_stop = False
 
-    def _evaluate(self, uow: UnitOfWork, number: int, time: int, *, is_cut: bool) -> None:
-        """Evaluate changed nodes up to block `number`, and at a cut recovering ones as well."""
+    def _evaluate(
+        self, uow: UnitOfWork, number: int, time: int, *, is_cut: bool, keeps_leaves: bool
+    ) -> None:
+        """Evaluate changed nodes up to block `number`, and at a cut recovering ones as well.
+
+        Unless `keeps_leaves` is set, no changed leaves are kept in the tree's edits.
+        """
+        max_kept_seats = None if keeps_leaves else 0
         self._reviews.refresh(uow)
         if self._number is None or self._is_outdated(uow, self._number, number, time):
             self._clear()
@@ -211,23 +237,30 @@ class LeafTree:
                 uow.nodes.iterate_all(), time, self._rules
             )
             batches = uow.nodes.iterate_leaf_rows()
+            max_kept_seats = _MAX_KEPT_SEATS if keeps_leaves else 0
         else:
             is_complete = is_cut
             batches = uow.nodes.iterate_changed_leaf_rows(
                 self._number, self._time if is_cut else None, self._tree.node_count
             )
-        context = ScoringContext(
+        context = self._build_context(uow, time)
+        with closing(batches):
+            self._tree.update(
+                (self._encode_leaves(rows, context) for rows in batches), max_kept_seats
+            )
+        self._number = number
+        if is_complete:
+            self._time = time
+
+    def _build_context(self, uow: UnitOfWork, time: int) -> ScoringContext:
+        """Return the scoring context of an evaluation at `time`."""
+        return ScoringContext(
             self._rules,
             time,
             uow.nodes.get_many,
             partial(self._reviews.get_or_load, uow),
             self._population_maxima,
         )
-        with closing(batches):
-            self._tree.update(self._encode_leaves(rows, context) for rows in batches)
-        self._number = number
-        if is_complete:
-            self._time = time
 
     def _encode_leaves(self, rows: list[LeafRow], context: ScoringContext) -> bytes:
         """Encode leaves; discard the reviews of the nodes whose kickout is no longer due."""

@@ -19,8 +19,6 @@ from oracle.domain.native import native
 from oracle.domain.reports.lanes import (
     DO_NOT_SELECT,
     HIGHEST_SCORE,
-    LANES_PER_WORD,
-    NEVER_REPORTED,
 )
 
 # Returns the Keccak-256 hash, 32 bytes. The domain imports no library, so its callers pass it.
@@ -45,8 +43,6 @@ class LeafFlag(IntFlag):
 # score_sum 32, score_count 16, seat 32, flags 8 and lane 16.
 _NODE_LEAF = struct.Struct(">12x20s12x20sx5s5sQIHIBH32s")
 _TIME_BYTES = 5
-# `abi.encode(uint256, uint256)` of the index and the lanes of a word.
-_WORD_LEAF = struct.Struct(f">28xI{LANES_PER_WORD}H")
 LEAF_BYTES = _NODE_LEAF.size
 WORD_LEAF_BYTES = 2 * _WORD_BYTES
 # Positions in an encoded leaf.
@@ -229,13 +225,16 @@ def encode_lane_words(indexes: Iterable[int], lanes: "array[int]") -> bytes:
 
     `lanes` has the lanes of all seats. The first seat of a word is its lowest 16 bits.
     """
-    encoded_words = []
-    for index in indexes:
-        first = LANES_PER_WORD * index
-        word_lanes = lanes[first : first + LANES_PER_WORD]
-        word_lanes.extend([NEVER_REPORTED] * (LANES_PER_WORD - len(word_lanes)))
-        encoded_words.append(_WORD_LEAF.pack(index, *reversed(word_lanes)))
-    return b"".join(encoded_words)
+    ordered = lanes[:]
+    if sys.byteorder == "big":
+        ordered.byteswap()
+    # From the first lane on, the lanes are the bytes of a word from its lowest byte on.
+    words = ordered.tobytes()
+    words += bytes(-len(words) % _WORD_BYTES)
+    return b"".join(
+        index.to_bytes(_WORD_BYTES) + words[_WORD_BYTES * index : _WORD_BYTES * (index + 1)][::-1]
+        for index in indexes
+    )
 
 
 def hash_leaf(encoded: bytes, keccak: Keccak) -> bytes:

@@ -13,6 +13,8 @@ from oracle.domain.roots.leaves import HASH_BYTES, Keccak
 
 _EMPTY = bytes(HASH_BYTES)
 _PAIR_BYTES = 2 * HASH_BYTES
+# A power of two, as the widths of the levels.
+_FILLED_HASHES = 1 << 15
 
 
 class MerkleTree:
@@ -113,17 +115,20 @@ class MerkleTree:
 
     def _extend(self, leaf_count: int) -> None:
         """Extend the tree to `leaf_count` leaves; the new ones are empty."""
-        self._leaf_count = max(self._leaf_count, leaf_count)
+        old_count, self._leaf_count = self._leaf_count, max(self._leaf_count, leaf_count)
         depth = (max(1, self._leaf_count) - 1).bit_length()
         if depth == self._depth:
             return
         self._has_changed = True
-        leaves = self._hashes[HASH_BYTES << self._depth :]
+        start = HASH_BYTES << self._depth
+        leaves = self._hashes[start : start + HASH_BYTES * old_count]
+        # Releases the old tree before the new one, which is twice as large, is created.
+        self._hashes = bytearray()
         self._hashes, self._depth = bytearray(_PAIR_BYTES << depth), depth
         empty = _EMPTY
         for level in range(depth - 1, -1, -1):
             empty = self._keccak(empty + empty)
-            self._hashes[HASH_BYTES << level : _PAIR_BYTES << level] = empty * (1 << level)
+            _fill(self._hashes, HASH_BYTES << level, empty, 1 << level)
         first = HASH_BYTES << depth
         self._hashes[first : first + len(leaves)] = leaves
         old_width = len(self._changed)
@@ -158,6 +163,15 @@ class MerkleTree:
     def _get_hash(self, node: int) -> bytes:
         self.hash_changed()
         return bytes(self._hashes[HASH_BYTES * node : HASH_BYTES * (node + 1)])
+
+
+def _fill(hashes: bytearray, first: int, content: bytes, count: int) -> None:
+    """Write `count` copies of `content` from position `first` on, in parts of up to 1 MiB."""
+    part_count = min(count, _FILLED_HASHES)
+    part = content * part_count
+    for offset in range(0, count, part_count):
+        start = first + len(content) * offset
+        hashes[start : start + len(part)] = part
 
 
 def compute_empty_root(depth: int, keccak: Keccak) -> bytes:

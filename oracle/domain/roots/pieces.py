@@ -91,14 +91,20 @@ class PieceEdit:
 class PieceEdits:
     """The leaves that changed since the last call of `take`: about 132 bytes for each.
 
-    A leaf that changed several times is kept once.
+    A leaf that changed several times is kept once. Of some pieces, only the fact that they changed
+    is kept.
     """
 
     def __init__(self) -> None:
         self.discard()
 
-    def add(self, leaves: bytes) -> None:
-        """Add encoded leaves; a leaf replaces the earlier one of its seat."""
+    def add(self, leaves: bytes, max_kept_seats: int | None = None) -> None:
+        """Add encoded leaves; a leaf replaces the earlier one of its seat.
+
+        Of seats from `max_kept_seats` on, only the numbers of their pieces are kept.
+        """
+        if max_kept_seats is not None:
+            leaves = self._drop_leaves(leaves, max_kept_seats)
         seats, slots = extract_seats(leaves), self._slots
         slots.frombytes(bytes(slots.itemsize * max(0, max(seats, default=-1) + 1 - len(slots))))
         if any(map(slots.__getitem__, seats)):
@@ -109,6 +115,16 @@ class PieceEdits:
             slots[seat] = slot
         self._seats.extend(seats)
         self._leaves += leaves
+
+    def _drop_leaves(self, leaves: bytes, max_kept_seats: int) -> bytes:
+        """Return the leaves of the first seats, and keep the numbers of the other pieces."""
+        kept_leaves = []
+        for seat, leaf in zip(extract_seats(leaves), split_leaves(leaves), strict=True):
+            if seat < max_kept_seats:
+                kept_leaves.append(leaf)
+            else:
+                self.dropped_pieces.add(seat // PIECE_LEAVES)
+        return b"".join(kept_leaves)
 
     def _replace(self, seat: int, leaf: bytes) -> None:
         slot = self._slots[seat]
@@ -125,19 +141,33 @@ class PieceEdits:
         self._seats, self._leaves = array("I"), bytearray()
         # Maps a seat to 1 + the position of its leaf, or to 0 if the leaf has not changed.
         self._slots = array("I")
+        # The changed pieces whose changed leaves are not all kept.
+        self.dropped_pieces: set[int] = set()
 
     def take(self) -> dict[int, PieceEdit]:
-        """Return the edits by piece, and clear the collection."""
-        seats, leaves = self._seats, self._leaves
+        """Return the edits by piece, and clear the collection.
+
+        The pieces in `dropped_pieces` have no edit.
+        """
+        seats, leaves, dropped_pieces = self._seats, self._leaves, self.dropped_pieces
         self.discard()
         edit_by_piece: dict[int, PieceEdit] = {}
         for position, seat in enumerate(seats):
             piece = seat // PIECE_LEAVES
+            if piece in dropped_pieces:
+                continue
             edit = edit_by_piece.get(piece)
             if edit is None:
                 edit = edit_by_piece[piece] = PieceEdit(leaves)
             edit.add(seat % PIECE_LEAVES, position)
         return edit_by_piece
+
+
+def sort_leaves(leaves: bytes) -> bytes:
+    """Return encoded leaves in the order of their seats."""
+    seats = extract_seats(leaves)
+    positions = sorted(range(len(seats)), key=seats.__getitem__)
+    return b"".join([leaves[LEAF_BYTES * at : LEAF_BYTES * (at + 1)] for at in positions])
 
 
 class PieceTree:

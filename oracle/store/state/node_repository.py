@@ -163,6 +163,13 @@ class NodeRepository:
         """
         yield from self._iterate_leaf_rows(true())
 
+    def iterate_leaf_rows_of_seats(self, seats: range) -> Generator[list["LeafRow"]]:
+        """Yield the leaf rows of the nodes with these consecutive seats.
+
+        Batches are in any order. The caller closes the generator before the transaction ends.
+        """
+        yield from self._iterate_leaf_rows(node.c.seat.between(seats[0], seats[-1]))
+
     def iterate_changed_leaf_rows(
         self, block: int, time: int | None, node_count: int
     ) -> Generator[list["LeafRow"]]:

@@ -16,6 +16,7 @@ from oracle.domain.state import Membership, Node, create_node
 from oracle.indexer.folded_state import fold_state_up_to
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.indexer.reorgs.reorg import rewind_to_block
+from oracle.reporting import leaf_tree
 from oracle.reporting.leaf_tree import LeafTree
 from oracle.reporting.recompute import build_folded_tree
 from oracle.reporting.report_cutter import ReportCutter
@@ -127,6 +128,8 @@ def complete_update(tree: LeafTree, store: Store) -> None:
 start_update = LeafTree.start_update
 # What the background did when the next window, cut, fork, rebuild or restart came.
 UPDATES = {"none": skip_update, "complete": complete_update, "running": start_update}
+# Of a first tree, the leaves of all seats are kept until the cut, or none.
+KEPT_SEATS = {"none": 0, "complete": PIECE_LEAVES, "running": 0}
 
 
 @pytest.mark.slow
@@ -136,13 +139,15 @@ UPDATES = {"none": skip_update, "complete": complete_update, "running": start_up
     st.lists(STEPS, min_size=3, max_size=10),
     st.sampled_from([1, 4, 1000]),
     st.sampled_from(sorted(UPDATES)),
+    st.sampled_from([0, PIECE_LEAVES]),
 )
 def test_pieces_equal_the_refolded_leaves_after_any_sequence_of_steps(
-    new_sqlite_store, seed, steps, max_blocks, update
+    new_sqlite_store, seed, steps, max_blocks, update, kept_seats
 ):
     traffic = Traffic(seed)
     with pytest.MonkeyPatch.context() as patched, new_sqlite_store() as store:
         patched.setattr(LeafTree, "start_update", UPDATES[update])
+        patched.setattr(leaf_tree, "_MAX_KEPT_SEATS", kept_seats)
         follower = Follower(
             mined(without_rounds(traffic.blocks(15))), store, max_blocks=max_blocks
         )
@@ -156,6 +161,7 @@ def test_pieces_follow_forks_restarts_and_rebuilds_on_each_engine(
     store: Store, update, monkeypatch
 ):
     monkeypatch.setattr(LeafTree, "start_update", UPDATES[update])
+    monkeypatch.setattr(leaf_tree, "_MAX_KEPT_SEATS", KEPT_SEATS[update])
     traffic = Traffic(3)
     follower = Follower(mined(without_rounds(traffic.blocks(15))), store, max_blocks=4)
     follower.catch_up()
@@ -203,7 +209,9 @@ def build_member(seat: int) -> Node:
 
 
 @pytest.mark.slow
-def test_only_the_piece_of_a_changed_leaf_is_stored_again(new_sqlite_store):
+def test_only_the_piece_of_a_changed_leaf_is_stored_again(new_sqlite_store, monkeypatch):
+    # The leaves of the second piece are computed again when the first cut stores them.
+    monkeypatch.setattr(leaf_tree, "_MAX_KEPT_SEATS", PIECE_LEAVES)
     cutter = ReportCutter(ScriptedReader(), RULES, SETTINGS, DOMAIN, anchor_window=ANCHOR_WINDOW)
     members = [build_member(seat) for seat in range(PIECE_LEAVES + 20)]
     first, second = (
