@@ -30,7 +30,7 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.rules_changes import get_rules_in_force
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import OracleError
-from oracle.indexer.provenance import find_stored_block, get_rebuild_count
+from oracle.indexer.provenance import find_stored_block, get_refold_count
 from oracle.indexer.shadow_fold import ShadowFold, ShadowStage, advance_shadow, write_atomically
 from oracle.notify.notice_kinds import NoticeKind
 from oracle.queries.api.rules_preview import (
@@ -73,7 +73,7 @@ def update_previews(
     folder = config.rules.announced_folder / PREVIEW_FOLDER
     stage = ShadowStage(folder, reader)
     with store.read_transaction() as uow:
-        cursor, rebuild_count = uow.cursor.get(), get_rebuild_count(uow)
+        cursor, refold_count = uow.cursor.get(), get_refold_count(uow)
         other_rules = list_other_rules(
             uow, reader.identity, config.rules.announced_folder, read_shadow_rules(config)
         )
@@ -90,14 +90,14 @@ def update_previews(
     for other_set in other_rules:
         then = _fold_shadow(store, stage, other_set.rules, last_block)
         with store.read_transaction() as uow:
-            if get_rebuild_count(uow) != rebuild_count:
+            if get_refold_count(uow) != refold_count:
                 return []
-        stage.save(then, rebuild_count)
+        stage.save(then, refold_count)
         preview = compute_preview(
             _get_nodes(now), _get_nodes(then), last_block, time, records.dispatch_settings
         )
         write_atomically(build_preview_path(folder, other_set.rules), encode_preview(preview))
-    stage.save(now, rebuild_count)
+    stage.save(now, refold_count)
     return list(iterate_previews(folder, records.rules, other_rules))
 
 

@@ -42,25 +42,25 @@ class KickoutReviewCache:
     def __init__(self, policy: KickoutPolicy) -> None:
         self._policy = policy
         self._review_by_node: dict[Address, tuple[Position, KickoutReview]] = {}
-        self._rebuild_count = self._final_block = -1
+        self._rewrite_count = self._final_block = -1
 
     def refresh(self, uow: UnitOfWork) -> None:
         """Drop all reviews if the state was refolded, or rewound by another process.
 
         Call this before the first `get_or_load` of a block.
         """
-        rebuild_count, cursor = uow.bookmarks.get_rebuild_count(), uow.cursor.get()
-        if rebuild_count != self._rebuild_count:
+        rewrite_count, cursor = uow.bookmarks.get_rewrite_count(), uow.cursor.get()
+        if rewrite_count != self._rewrite_count:
             self.clear()
-        self._rebuild_count = rebuild_count
+        self._rewrite_count = rewrite_count
         if cursor is not None and cursor.final_number is not None:
             self._final_block = cursor.final_number
 
     def follow_rewind(self, uow: UnitOfWork, ancestor: int) -> None:
         """Drop the reviews above block `ancestor`, to which this process rewinds the state."""
-        if uow.bookmarks.get_rebuild_count() == self._rebuild_count + 1:
+        if uow.bookmarks.get_rewrite_count() == self._rewrite_count + 1:
             self._drop_above(ancestor)
-            self._rebuild_count += 1
+            self._rewrite_count += 1
 
     def get_or_load(self, uow: UnitOfWork, node: Node) -> KickoutReview:
         """Return the review of a node whose kickout is due as of the database's state."""

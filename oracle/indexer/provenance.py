@@ -13,7 +13,7 @@ _FOLD_VERSION_KEY = "folded_by_version"
 _STALE_KEY = "fold_is_stale"
 # The number of refolds at the last cut, and the as-of block of the first cut after them.
 FIRST_CUT_KEY = "first_cut_since_rebuild"
-_REBUILD_COUNT_KEY = "rebuilds"
+_REFOLD_COUNT_KEY = "rebuilds"
 
 
 def build_scope(reader: EventReader) -> IngestScope:
@@ -54,14 +54,14 @@ def record_fold_version(uow: UnitOfWork, reader: EventReader) -> None:
     uow.bookmarks.delete(_STALE_KEY)
 
 
-def increment_rebuild_count(uow: UnitOfWork) -> None:
+def increment_refold_count(uow: UnitOfWork) -> None:
     """Increment the number of refolds; earlier exports may no longer match the state."""
-    uow.bookmarks.set(_REBUILD_COUNT_KEY, get_rebuild_count(uow) + 1)
+    uow.bookmarks.set(_REFOLD_COUNT_KEY, get_refold_count(uow) + 1)
 
 
-def get_rebuild_count(uow: UnitOfWork) -> int:
+def get_refold_count(uow: UnitOfWork) -> int:
     """Return how often everything was refolded from the start."""
-    return uow.bookmarks.get_number(_REBUILD_COUNT_KEY) or 0
+    return uow.bookmarks.get_number(_REFOLD_COUNT_KEY) or 0
 
 
 def mark_fold_stale(uow: UnitOfWork) -> None:

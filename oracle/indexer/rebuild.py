@@ -17,7 +17,7 @@ from oracle.domain.reports.contract_state import ContractState
 from oracle.errors import FatalError, InputError
 from oracle.indexer.block_hooks import BlockHook, HookStops
 from oracle.indexer.folder import EventFolder
-from oracle.indexer.provenance import increment_rebuild_count, record_fold_version
+from oracle.indexer.provenance import increment_refold_count, record_fold_version
 from oracle.indexer.rules_binding import bind_rules
 from oracle.indexer.stored_events import iterate_decoded_chunks
 from oracle.store.database import Store, UnitOfWork
@@ -273,7 +273,7 @@ def fold_stored_rows(
         log_count += chunk_log_count
         rebuild_options.progress(chunk.last, blocks.last)
     uow.undo.prune_to(min(final_number, blocks.last))
-    increment_rebuild_count(uow)
+    increment_refold_count(uow)
     return log_count
 
 

@@ -18,7 +18,7 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.fold.fold import Fold, collect_task_keys
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.folded_state import compute_snapshot_version
-from oracle.indexer.provenance import get_rebuild_count
+from oracle.indexer.provenance import get_refold_count
 from oracle.indexer.stored_events import iterate_decoded_chunks
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.snapshot_repository import PackedState, decode_state, encode_state
@@ -137,7 +137,7 @@ class ShadowStage:
         if (
             stored is None
             or stored.version != version
-            or stored.rebuilds != get_rebuild_count(uow)
+            or stored.rebuilds != get_refold_count(uow)
             or stored.block > last_block
         ):
             return ShadowFold.start(rules)
@@ -148,8 +148,8 @@ class ShadowStage:
         fold.ledger.groups.update((group.group, group) for group in packed.groups)
         return ShadowFold(fold, stored.block, stored.keeps_all)
 
-    def save(self, shadow: ShadowFold, rebuild_count: int) -> None:
-        """Store a shadow fold; `rebuild_count` is that of the database when it was loaded.
+    def save(self, shadow: ShadowFold, refold_count: int) -> None:
+        """Store a shadow fold; `refold_count` is that of the database when it was loaded.
 
         Raises:
             OSError: the folder cannot be written.
@@ -168,7 +168,7 @@ class ShadowStage:
                 detector=ledger.detector,
             )
         )
-        content = _StoredShadow(version, rebuild_count, shadow.block, shadow.keeps_all, state)
+        content = _StoredShadow(version, refold_count, shadow.block, shadow.keeps_all, state)
         path = self._build_path(version)
         self.folder.mkdir(parents=True, exist_ok=True)
         write_atomically(path, append_digest(msgspec.msgpack.encode(content)))

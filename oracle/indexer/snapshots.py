@@ -24,7 +24,7 @@ from oracle.indexer.folded_state import (
     pack_state,
 )
 from oracle.indexer.folder import EventFolder
-from oracle.indexer.provenance import find_rebuild_reason, get_rebuild_count
+from oracle.indexer.provenance import find_rebuild_reason, get_refold_count
 from oracle.indexer.rebuild import RebuildOptions, check_raw_rows, fold_stored_rows
 from oracle.indexer.rules_binding import is_folded_with_rules
 from oracle.store.bulk import Row
@@ -87,9 +87,9 @@ def make_next_snapshot(
         cursor = uow.cursor.get()
         if cursor is None or cursor.final_number is None:
             return None
-        final_number, rebuild_count = (
+        final_number, rewrite_count = (
             min(cursor.final_number, cursor.number),
-            uow.bookmarks.get_rebuild_count(),
+            uow.bookmarks.get_rewrite_count(),
         )
         previous_snapshot = uow.snapshots.find_newest(final_number, source.snapshot_version)
         first_block, log_count = (
@@ -105,7 +105,7 @@ def make_next_snapshot(
         body = pack_state(state, _find_first_kept_block(uow, block))
     with rebuild_options.transaction(source.store) as uow:
         # If rows were repaired or rewound meanwhile, the next tick makes the snapshot again.
-        if uow.bookmarks.get_rebuild_count() != rebuild_count:
+        if uow.bookmarks.get_rewrite_count() != rewrite_count:
             return None
         snapshot = StateSnapshot(block, log_count, body)
         uow.snapshots.save(snapshot, source.snapshot_version)
@@ -144,7 +144,7 @@ def store_sample_result(uow: UnitOfWork, check: SampleCheck) -> None:
     """Store the result of the newest comparison, for `status` and the next process."""
     sample_result = _SampleResult(
         check.block,
-        get_rebuild_count(uow),
+        get_refold_count(uow),
         check.differing[:_MAX_LISTED_ROWS],
         len(check.differing),
     )
@@ -160,7 +160,7 @@ def find_state_mismatch(uow: UnitOfWork) -> str | None:
     if text is None:
         return None
     sample_result = msgspec.json.decode(text, type=_SampleResult)
-    if not sample_result.count or sample_result.rebuilds != get_rebuild_count(uow):
+    if not sample_result.count or sample_result.rebuilds != get_refold_count(uow):
         return None
     return (
         f"{sample_result.count} rows of the state at block {sample_result.block} differ from a "

@@ -16,7 +16,7 @@ from oracle.domain.roots.proofs import NodeProof, ProvableRound
 from oracle.errors import InputError
 from oracle.indexer.folded_state import fold_state_up_to
 from oracle.indexer.kickout_reviews import build_folded_context
-from oracle.indexer.provenance import get_rebuild_count
+from oracle.indexer.provenance import get_refold_count
 from oracle.indexer.round_leaves import (
     LeafCache,
     load_domain,
@@ -122,7 +122,7 @@ def load_accepted_round(uow: UnitOfWork, round_number: int | None) -> RoundAccep
 def _refold_round(
     archive: EventArchive, uow: UnitOfWork, cache: LeafCache, accepted: RoundAccepted
 ) -> ProvableRound:
-    key = accepted.round, accepted.as_of_hash, get_rebuild_count(uow)
+    key = accepted.round, accepted.as_of_hash, get_refold_count(uow)
     return cache.refolded.get_or_make(key, lambda: _build_round(archive, uow, accepted))
 
 

@@ -30,7 +30,7 @@ from oracle.domain.scoring.node_scores import count_restarts
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import TransientError
 from oracle.indexer.kickout_reviews import KickoutReviewCache
-from oracle.indexer.provenance import FIRST_CUT_KEY, find_stored_block, get_rebuild_count
+from oracle.indexer.provenance import FIRST_CUT_KEY, find_stored_block, get_refold_count
 from oracle.indexer.round_leaves import LeafCache, load_pieced_round_of_report
 from oracle.reporting.leaf_storage import store_changed_pieces
 from oracle.rpc.background import run_in_background
@@ -81,10 +81,10 @@ class LeafTree:
         dropped_pieces = self._tree.edits.dropped_pieces
         store_changed_pieces(uow, self._tree, as_of)
         self._store_dropped_pieces(uow, as_of, dropped_pieces)
-        rebuild_count = get_rebuild_count(uow)
+        refold_count = get_refold_count(uow)
         last_rebuild = uow.bookmarks.get(FIRST_CUT_KEY)
-        if last_rebuild is None or int(last_rebuild.split()[0]) != rebuild_count:
-            uow.bookmarks.set(FIRST_CUT_KEY, f"{rebuild_count} {as_of.number}")
+        if last_rebuild is None or int(last_rebuild.split()[0]) != refold_count:
+            uow.bookmarks.set(FIRST_CUT_KEY, f"{refold_count} {as_of.number}")
 
     def _store_dropped_pieces(self, uow: UnitOfWork, as_of: BlockRef, pieces: set[int]) -> None:
         """Compute and store the leaves of pieces whose changed leaves were not kept."""
@@ -194,10 +194,10 @@ class LeafTree:
         if stored_report is None or first_cut is None or self._rules.legacy is not None:
             return None
         report = stored_report.report
-        rebuild_count, first_block = map(int, first_cut.split())
+        refold_count, first_block = map(int, first_cut.split())
         block = find_stored_block(uow, report.as_of.number)
         is_continued = (
-            rebuild_count == get_rebuild_count(uow)
+            refold_count == get_refold_count(uow)
             and report.as_of.number >= first_block
             and (block is None or block.hash == report.as_of.hash)
         )

@@ -8,7 +8,7 @@ from oracle.store.tables.chain_tables import bookmark
 # Blocks up to this one can no longer be undone.
 UNDO_FLOOR = "undo_floor"
 # Number of rollbacks and rebuilds of projections; when it changes, readers reload cached rows.
-_REBUILDS = "projection_remakes"
+_REWRITES = "projection_remakes"
 
 
 class Bookmarks:
@@ -31,13 +31,13 @@ class Bookmarks:
         """Store a text or an integer under a name; the value survives a restart."""
         upsert_rows(self._connection, bookmark, [(name, str(value))])
 
-    def get_rebuild_count(self) -> int:
+    def get_rewrite_count(self) -> int:
         """Return how often projections were rolled back or rebuilt."""
-        return self.get_number(_REBUILDS) or 0
+        return self.get_number(_REWRITES) or 0
 
-    def record_rebuild(self) -> None:
+    def record_rewrite(self) -> None:
         """Count one more rollback or rebuild."""
-        self.set(_REBUILDS, self.get_rebuild_count() + 1)
+        self.set(_REWRITES, self.get_rewrite_count() + 1)
 
     def delete(self, name: str) -> None:
         """Delete the value stored under this name, for example when a command has finished."""

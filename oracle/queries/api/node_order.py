@@ -287,7 +287,7 @@ class NodeRankingCache:
         self._lock = threading.Lock()
         self._ranking: NodeRanking | None = None
         # How often the index had been rebuilt when the ranking was computed.
-        self._rebuild_count = 0
+        self._rewrite_count = 0
         self._trends = TrendCache(rules)
         # Incremented when all nodes are read again, because older results belong to another fold.
         self._generation = 0
@@ -302,16 +302,16 @@ class NodeRankingCache:
         """Return the ranking as of the cursor of this snapshot."""
         with self._lock:
             if self._ranking is None or self._ranking.cursor.epoch != cursor.epoch:
-                rebuild_count = uow.bookmarks.get_rebuild_count()
-                self._ranking = self._compute_ranking(uow, cursor, rebuild_count)
-                self._rebuild_count = rebuild_count
+                rewrite_count = uow.bookmarks.get_rewrite_count()
+                self._ranking = self._compute_ranking(uow, cursor, rewrite_count)
+                self._rewrite_count = rewrite_count
             return self._ranking
 
-    def _compute_ranking(self, uow: UnitOfWork, cursor: Cursor, rebuild_count: int) -> NodeRanking:
+    def _compute_ranking(self, uow: UnitOfWork, cursor: Cursor, rewrite_count: int) -> NodeRanking:
         ranking = self._ranking
         if (
             ranking is None
-            or rebuild_count != self._rebuild_count
+            or rewrite_count != self._rewrite_count
             or not _is_continuation(uow, ranking.cursor, cursor)
         ):
             self._generation += 1

@@ -34,7 +34,7 @@ class RecentDrawCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._epoch: int | None = None
-        self._rebuild_count = 0
+        self._rewrite_count = 0
         self._recent_draws: list[RecentDraw] = []
         # Keyed by task and hash of the seed block; the task was created before that block.
         self._drawn_tasks: dict[tuple[TaskKey, Hash], DrawnTask] = {}
@@ -48,10 +48,10 @@ class RecentDrawCache:
             return self._recent_draws
 
     def _load_rows(self, uow: UnitOfWork) -> None:
-        rebuild_count = uow.bookmarks.get_rebuild_count()
-        if rebuild_count != self._rebuild_count:
+        rewrite_count = uow.bookmarks.get_rewrite_count()
+        if rewrite_count != self._rewrite_count:
             self._drawn_tasks.clear()
-            self._rebuild_count = rebuild_count
+            self._rewrite_count = rewrite_count
         draws = uow.draws.list_newest(MAX_DRAWS)[::-1]
         keys = [(draw.task, draw.seed_hash) for draw in draws]
         new_tasks = uow.tasks.get_many({key[0] for key in keys if key not in self._drawn_tasks})

@@ -15,7 +15,7 @@ from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.state import Node
 from oracle.errors import InputError
-from oracle.indexer.provenance import find_rebuild_reason, get_rebuild_count
+from oracle.indexer.provenance import find_rebuild_reason, get_refold_count
 from oracle.indexer.rules_binding import get_bound_rules
 from oracle.indexer.stored_events import iterate_stored_events
 from oracle.queries.parquet.event_columns import build_batch
@@ -59,7 +59,7 @@ def load_export_source(uow: UnitOfWork, reader: EventReader) -> ExportSource:
         start_block=identity.start_block,
         profile=reader.identity,
         rules_sha256=rules.sha256,
-        rebuilds=get_rebuild_count(uow),
+        rebuilds=get_refold_count(uow),
     )
 
 

@@ -100,7 +100,7 @@ class ProjectionRepository:
             self._connection.execute(delete(table))
         self._connection.execute(delete(state_snapshot))
         UndoJournal(self._connection).clear()
-        Bookmarks(self._connection).record_rebuild()
+        Bookmarks(self._connection).record_rewrite()
 
     def restore(self, block: int, state: PackedState) -> bool:
         """Restore every projection to its state after `block`, and empty the undo journal.
@@ -129,7 +129,7 @@ class ProjectionRepository:
         journal = UndoJournal(self._connection)
         journal.delete_appended_above(block)
         journal.clear()
-        Bookmarks(self._connection).record_rebuild()
+        Bookmarks(self._connection).record_rewrite()
         return True
 
     def _replace_rows(self, table: Table, rows: list[Row]) -> None:

@@ -100,7 +100,7 @@ class UndoJournal:
             self._restore_rows(_JOURNALED[kind], rows)
         self.delete_appended_above(number)
         self._connection.execute(delete(undo).where(undo.c.block > number))
-        self._bookmarks.record_rebuild()
+        self._bookmarks.record_rewrite()
 
     def delete_appended_above(self, number: int) -> None:
         """Delete rows appended above block `number`; reopen kickout intervals closed above it.

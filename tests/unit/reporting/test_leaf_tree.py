@@ -17,7 +17,7 @@ from oracle.domain.roots.node_leaves import encode_leaves
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
 from oracle.errors import TransientError
-from oracle.indexer.provenance import increment_rebuild_count
+from oracle.indexer.provenance import increment_refold_count
 from oracle.reporting import leaf_tree
 from oracle.reporting.leaf_tree import LeafTree
 from oracle.reporting.report_cutter import ReportCutter
@@ -222,7 +222,7 @@ def refold(uow: UnitOfWork, member: Node) -> None:
     """Change a node without a new block, as a refold with other logs does."""
     member.paused = True
     uow.nodes.save([member])
-    increment_rebuild_count(uow)
+    increment_refold_count(uow)
 
 
 def damage_leaves(uow: UnitOfWork, member: Node) -> None:
