@@ -24,6 +24,7 @@ from typing_extensions import override
 
 from oracle import __version__
 from oracle.cli.command_index import CommandIndex
+from oracle.domain.native import REQUIRED_VERSION, ignored_version
 from oracle.errors import InputError, OracleError
 from oracle.telemetry.safe_text import (
     escape_unprintable,
@@ -77,6 +78,12 @@ _MESSAGE_REPLACEMENTS = {
 def _show_version(*, is_requested: bool) -> None:
     if is_requested:
         typer.echo(f"qos-oracle {__version__}")
+        if ignored_version is not None:
+            typer.echo(
+                f"oracle_native: version {ignored_version} is installed and ignored; expected "
+                f"version {REQUIRED_VERSION}; install the native code of this release",
+                err=True,
+            )
         raise typer.Exit
 
 

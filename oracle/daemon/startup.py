@@ -10,6 +10,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+import structlog
+
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.daemon.compose import Index, serialize_configured_rules
 from oracle.daemon.config.loader import Config, read_shadow_rules
@@ -22,6 +24,7 @@ from oracle.daemon.stopping import StopSignal
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.daemon.web.played_act import DemoAct
 from oracle.domain.ids import Address
+from oracle.domain.native import REQUIRED_VERSION, ignored_version
 from oracle.errors import InputError, TransientError
 from oracle.indexer.snapshots import MAX_REQUEST_LOGS
 from oracle.kickouts.objection_intake import IntakeSettings, ObjectionIntake
@@ -100,6 +103,14 @@ def serve_listeners(process: DaemonProcess, index: Index | None) -> Iterator[dic
             api_server = serve_app(api, config.api, config.api.port)
             addresses["api"] = exit_stack.enter_context(api_server)
         yield addresses
+
+
+def warn_if_native_ignored() -> None:
+    """Log a warning if the installed native code has another version, so that it is not used."""
+    if ignored_version is not None:
+        structlog.get_logger().warning(
+            "native_module_ignored", version=ignored_version, required=REQUIRED_VERSION
+        )
 
 
 @contextmanager

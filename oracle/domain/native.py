@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, cast
 from typing_extensions import Buffer
 
 # The required version; functions of another version may have another interface.
-_VERSION = 4
+REQUIRED_VERSION = 4
 Columns = tuple[
     "array[int]", "array[int]", "array[int]", "array[int]", "array[int]", "array[int]",
     bytearray, "array[int]", bytearray,
@@ -128,12 +128,17 @@ class Native(Protocol):
         """Return the first index whose cumulative weight exceeds `x`; `x` is below the total."""
 
 
-def _load_native() -> Native | None:
+def _load_native() -> tuple[Native | None, int | None]:
+    """Return the package, and the version of an installed package that cannot be used."""
     try:
         module = cast("Native", import_module("oracle_native"))
     except ImportError:
-        return None
-    return module if module.VERSION == _VERSION else None
+        return None, None
+    if module.VERSION != REQUIRED_VERSION:
+        return None, module.VERSION
+    return module, None
 
 
-native: Native | None = _load_native()
+native: Native | None
+ignored_version: int | None
+native, ignored_version = _load_native()

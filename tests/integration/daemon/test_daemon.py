@@ -7,6 +7,7 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import sys
 
 import pytest
 
@@ -43,6 +44,18 @@ def test_daemon_catches_up_and_follows_chain(running, network):
     # The keys of `status --json`; the public status is another listener's.
     assert list(status) == list(OperatorStatus.model_fields)
     assert running.get("/v1/status").status_code == 404
+
+
+def test_native_module_of_another_version_is_named_and_not_used(config, tmp_path, monkeypatch):
+    (tmp_path / "oracle_native.py").write_text("VERSION = 3\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with run_daemon(config) as running:
+        running.wait_for("native_module_ignored", version=3, level="warning")
+    shown = subprocess.run(
+        [sys.executable, "-m", "oracle", "--version"], capture_output=True, text=True, check=True
+    )
+    assert shown.stdout == f"qos-oracle {__version__}\n"
+    assert "version 3" in shown.stderr
 
 
 def test_daemon_stops_soon_after_sigterm_and_releases_lease(running, config):
