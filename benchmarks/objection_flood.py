@@ -12,6 +12,7 @@ interface is used. All processes use the same cores.
 import argparse
 import asyncio
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -161,6 +162,12 @@ def run_script(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
             process.kill()
 
 
+def read_cpu_seconds(process_id: int) -> float:
+    """Return the processor time that a process has used so far."""
+    fields = Path(f"/proc/{process_id}/stat").read_text("ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def measure_load(
     indexed: IndexedHistory, history: History, url: str, is_over: threading.Event
 ) -> Load:
@@ -214,10 +221,14 @@ def main() -> int:
         with run_script("--serve", folder) as server:
             assert server.stdout is not None
             url = server.stdout.readline().strip()
-            is_over = threading.Event()
+            is_over, cpu_at_start = threading.Event(), read_cpu_seconds(server.pid)
             threading.Timer(_CALM_SECONDS, is_over.set).start()
             calm = measure_load(indexed, history, url, is_over)
+            cpu_of_read = (read_cpu_seconds(server.pid) - cpu_at_start) / len(calm.read_ms)
+            cpu_before = read_cpu_seconds(server.pid)
             flooded, counts, seconds = _measure_flood(indexed, history, url, arguments)
+            cpu_of_flood = read_cpu_seconds(server.pid) - cpu_before
+            cpu_of_posts = cpu_of_flood - cpu_of_read * len(flooded.read_ms)
         with store.read_transaction() as uow:
             stored = len(uow.objection_inbox.list_for_node(NODE))
         store.close()
@@ -247,6 +258,14 @@ def main() -> int:
                 "objection flood: reads that failed", flooded.failed_reads, "", 0, 0, baseline_name
             ),
             Outcome("objection flood: objections stored", stored, "", 0, 0, baseline_name),
+            Outcome(
+                "objection flood: processor time of the server for one post",
+                1e6 * cpu_of_posts / max(1, posts),
+                "µs",
+                None,
+                1e6 * cpu_of_read,
+                "a read",
+            ),
             Outcome(
                 "objection flood: signatures checked",
                 counts.get("403", 0),
