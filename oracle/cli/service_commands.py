@@ -88,10 +88,10 @@ def restore(
     typer.echo(f"restored {name} from {backup}")
     if replaced is not None:
         typer.echo(f"the replaced database is kept as {replaced}")
+    if get_schema_state(url).age is SchemaAge.OLDER:
+        typer.echo("the schema is older than the program: run `qos-oracle migrate` first")
     if result.block is not None:
-        typer.echo(f"last folded block: {result.block}; start the daemon, which continues there")
-    else:
-        typer.echo("run `qos-oracle migrate`, then start the daemon")
+        typer.echo(f"last folded block: {result.block}; the daemon continues there")
 
 
 def _check_database_is_unused(url: str) -> bool:
