@@ -85,7 +85,8 @@ def summarize_what_if(what_if: WhatIf) -> str:
     )
     return (
         f"{capitalize_first(_format_change(best_row))}: QoS {format_two_decimals(best_row.qos)} "
-        f"instead of {format_two_decimals(unchanged_row.qos)}{ranks}."
+        f"instead of {format_two_decimals(unchanged_row.qos)}{ranks}, with its mean reliability "
+        f"of the last 24 hours, {format_two_decimals(what_if.reliability)}."
     )
 
 

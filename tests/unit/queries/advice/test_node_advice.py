@@ -32,7 +32,7 @@ def test_near_kickout_is_in_the_answer_and_on_the_page(client: TestClient):
     assert advice["kickout"]["seconds"] % 15 == 0
     page = client.get(f"/nodes/{node_address('A')}").text
     assert "<h1>At this rate a kickout is due in 15 scored tasks" in page
-    assert "One first place or two second places in these tasks would avoid the kickout" in page
+    assert "one first place or two second places in these tasks would avoid the kickout" in page
     assert "if they go like its last 20 scores" in page
 
 
