@@ -229,10 +229,11 @@ def encode_lane_words(indexes: Iterable[int], lanes: "array[int]") -> bytes:
     if sys.byteorder == "big":
         ordered.byteswap()
     # From the first lane on, the lanes are the bytes of a word from its lowest byte on.
-    words = ordered.tobytes()
-    words += bytes(-len(words) % _WORD_BYTES)
+    word_bytes = ordered.tobytes()
+    word_bytes += bytes(-len(word_bytes) % _WORD_BYTES)
     return b"".join(
-        index.to_bytes(_WORD_BYTES) + words[_WORD_BYTES * index : _WORD_BYTES * (index + 1)][::-1]
+        index.to_bytes(_WORD_BYTES)
+        + word_bytes[_WORD_BYTES * index : _WORD_BYTES * (index + 1)][::-1]
         for index in indexes
     )
 
