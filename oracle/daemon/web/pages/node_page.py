@@ -369,11 +369,11 @@ def describe_exclusion(node_view: NodeView) -> str:
             f"at {until}."
         )
     steps = node_view.lift.timeouts
-    words = f"Reliability is {reliability}; under {threshold} a node is excluded."
+    sentence = f"Reliability is {reliability}; under {threshold} a node is excluded."
     if not steps:
-        return words
+        return sentence
     timeouts = capitalize_first(format_count(steps, "timeout"))
-    return f"{words} {timeouts}{'' if steps == 1 else ' in a row'} would exclude the node."
+    return f"{sentence} {timeouts}{'' if steps == 1 else ' in a row'} would exclude the node."
 
 
 def describe_kickout(node_view: NodeView, outlook: KickoutOutlook | None) -> str:
@@ -391,18 +391,18 @@ def _describe_kickout_margin(node_view: NodeView) -> str:
         return (
             f"A kickout needs {format_count(kickout.pool_size, 'score')}, and there is none yet."
         )
-    words = f"The mean of its scores is {format_two_digits(kickout.mean)} points"
+    margin = f"The mean of its scores is {format_two_digits(kickout.mean)} points"
     scores_left = kickout.pool_size - kickout.scores
     if node_view.row.legacy is not None and not kickout.is_due:
         return (
-            f"{words} in this window; from {format_count(kickout.pool_size, 'task')} of a window "
+            f"{margin} in this window; from {format_count(kickout.pool_size, 'task')} of a window "
             f"on, a kickout is due under {format_two_digits(kickout.below)}."
         )
     if kickout.is_due:
-        return f"{words}, under {format_two_digits(kickout.below)}: a kickout is due."
+        return f"{margin}, under {format_two_digits(kickout.below)}: a kickout is due."
     if scores_left > 0:
         return (
-            f"{words}; a kickout needs a full pool under {format_two_digits(kickout.below)}, and "
+            f"{margin}; a kickout needs a full pool under {format_two_digits(kickout.below)}, and "
             f"{format_count(scores_left, 'score')} {'is' if scores_left == 1 else 'are'} still to "
             "come."
         )
@@ -412,7 +412,7 @@ def _describe_kickout_margin(node_view: NodeView) -> str:
         if zero_scores
         else ""
     )
-    return f"{words}; under {format_two_digits(kickout.below)} a kickout is due{zeros_text}."
+    return f"{margin}; under {format_two_digits(kickout.below)} a kickout is due{zeros_text}."
 
 
 def describe_marked_timeouts(history: NodeHistory) -> str | None:
