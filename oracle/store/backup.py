@@ -146,7 +146,7 @@ def _check_sqlite_file(path: Path, name: str) -> None:
             # One file without a log beside it; the daemon switches back to the log.
             connection.execute("PRAGMA journal_mode=DELETE")
     except sqlite3.Error as error:
-        finding = str(error)
+        raise FatalError(f"{name} is corrupted: {error}") from error
     if finding != "ok":
         raise FatalError(f"{name} is corrupted: {finding}")
 
