@@ -219,8 +219,7 @@ def _iterate_deadlines(
         yield OwnerDeadline("At", back_at, text, "distances")
     object_until, delay = view.kickout.object_until, view.objection_delay
     if object_until is not None and _find_objection(view) is None and not _is_under_way(posted):
-        text = "object to the kickout, if the node is not at fault"
-        yield OwnerDeadline("Until", object_until, text, "objections")
+        yield OwnerDeadline("Until", object_until, _describe_objecting(summary), "objections")
     if delay is not None and delay.objection is not None and delay.until is not None:
         text = "this reporter waits for the answer of its operator to the objection"
         yield OwnerDeadline("Until", delay.until, text, "objections")
@@ -237,6 +236,13 @@ def _iterate_deadlines(
         yield OwnerDeadline("At", expelled_until, "the expulsion ends", "membership")
     for rules_time in rules_times:
         yield OwnerDeadline("From", rules_time, "announced rules may take effect", "other-rules")
+
+
+def _describe_objecting(summary: NodeSummary) -> str:
+    text = "object to the kickout, if the node is not at fault"
+    if summary.kick_at is None:
+        return text
+    return f"{text}; this delays nothing once the node is accused, but the vetoer can read it"
 
 
 def _find_seconds_to_kickout(outlook: KickoutOutlook | None) -> int | None:

@@ -161,6 +161,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
             node_summary, node_answer, objection_values["posted"], announced_times
         ),
         object_until=node_answer.kickout.object_until,
+        accused_ready_at=node_summary.kick_at,
         kickout_chip=_choose_kickout_chip(node_summary),
         periods=list_score_periods(history, points),
         **build_advice_values(advice, snapshot.source.token),

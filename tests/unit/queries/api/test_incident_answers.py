@@ -102,7 +102,7 @@ def test_page_of_node_shows_incident_and_hollow_mark(indexed):
     client = indexed.client()
     text = client.get(f"/nodes/{NODE}").text
     assert "One of its timeouts was probably not its fault" in text
-    assert "all on tasks of the application" in text
+    assert "all on tasks of one creator" in text
     assert 'class="mark-timeout by-incident"' in text
     assert 'class="mark-timeout"' in text
     assert "Timed out, probably not its fault, " in text
