@@ -82,7 +82,13 @@ class ContractAccounts:
                     "no RPC endpoint of this server responds; retry later"
                 ) from None
             if is_accepted is None:
-                self._no_code_until[account] = self._clock() + _NO_CODE_SECONDS
+                now = self._clock()
+                # The limit of calls is also the limit of entries that are still valid.
+                self._no_code_until = {
+                    earlier_account: until
+                    for earlier_account, until in self._no_code_until.items()
+                    if until > now
+                } | {account: now + _NO_CODE_SECONDS}
             return is_accepted is True
 
     def _call_account(self, account: Address, digest: Hash, signature: bytes) -> bool | None:
