@@ -94,8 +94,8 @@ _RANGES = {
 }
 _DEFAULT_RANGE = "all"
 _SCORE_BOX = (1_120, 118)
-# A chart of at most this length has clock times, a longer one has dates.
-_CLOCK_SECONDS = 129_600
+# A chart of at least this length has dates below it, a shorter one also has clock times.
+_DAYS_ONLY_SECONDS, _DAY_SECONDS = 6 * 86_400, 86_400
 # The number of points of a chart, which is the number of its columns.
 _MAX_POINTS = 600
 _TONES = ("first", "second")
@@ -327,12 +327,19 @@ def _build_mark_texts(history: NodeHistory, snapshot: ApiSnapshot, rules: Rules)
         "by_incident": {
             index for index, mark in enumerate(history.marks) if mark.incident is not None
         },
-        "is_short": history.last - history.first < _CLOCK_SECONDS,
+        "tick_format": _choose_tick_format(history.first, history.last),
         "now_text": "now" if history.last == snapshot.cursor.time else "",
         "falls": _build_legend(ReliabilityMark.FALL),
         "rises": _build_legend(ReliabilityMark.RISE),
         "limit": format_two_digits(rules.exclude_enter),
     }
+
+
+def _choose_tick_format(first: int, last: int) -> str:
+    """Return the format of the times below a chart: the hour, the day, or both if needed."""
+    if last - first >= _DAYS_ONLY_SECONDS:
+        return "%d %b"
+    return "%H:%M" if first // _DAY_SECONDS == last // _DAY_SECONDS else "%d %b %H:%M"
 
 
 def describe_score(entry: ScoreEntry, rules: Rules) -> ScoreLabel:

@@ -191,7 +191,7 @@ def get_environment() -> Environment:
         rfc3339=format_rfc3339,
         span=format_duration,
         clock=lambda seconds: format_utc(seconds, "%H:%M"),
-        day=lambda seconds: format_utc(seconds, "%d %b"),
+        utc_as=format_utc,
         weekday=lambda seconds: format_utc(seconds, "%a %d %b"),
         words=format_number_in_words,
         opened=capitalize_first,
