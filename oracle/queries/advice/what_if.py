@@ -210,7 +210,7 @@ def _sum_fees(record: AdviceRecord) -> int:
 def _get_fee_share(
     record: AdviceRecord, scored_task: ScoredTask, members: Sequence[GroupMember] | None = None
 ) -> int:
-    """Return the node's share of a group's fee, or 0 if the fee is not result_by_order.
+    """Return the node's share of a group's fee, or 0 if the fee is not known.
 
     `members` are the members of the group with other scores.
     """
