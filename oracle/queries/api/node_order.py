@@ -6,10 +6,10 @@ function of the block's time (docs/reference/read-api.md#order-of-nodes).
 
 import threading
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
-from itertools import islice, takewhile
+from itertools import islice
 from operator import attrgetter, itemgetter
 from typing import Literal, NamedTuple
 
@@ -84,8 +84,11 @@ class NodeRanking:
         self._recovering: frozenset[Address] = frozenset()
         self.counts: Counter[NodeState] = Counter()
         self.state_by_address: dict[Address, NodeState] = {}
+        # Shared with later rankings, so a set is never changed.
+        self._addresses_by_card: Mapping[str, frozenset[Address]] = {}
         if nodes:
             self._classify_nodes(nodes.keys())
+            self._addresses_by_card = _update_cards({}, {}, nodes, nodes)
 
     def with_changed_nodes(
         self, cursor: Cursor, nodes: Mapping[Address, Node], changed_addresses: Iterable[Address]
@@ -109,6 +112,9 @@ class NodeRanking:
             if address in self.state_by_address
         )
         successor._classify_nodes(moved_addresses)
+        successor._addresses_by_card = _update_cards(
+            self._addresses_by_card, self.nodes, nodes, changed_addresses
+        )
         successor._stale_orders = dict(self._list_stale_orders(moved_addresses))
         return successor
 
@@ -183,10 +189,21 @@ class NodeRanking:
 
     def list_by_prefix(self, prefix: str) -> list[Address]:
         """Return the addresses that begin with these characters."""
-        order = self.get_sorted_keys("address")
-        first = bisect_left(order, prefix, key=attrgetter("address"))
-        addresses = (key.address for key in islice(order, first, None))
-        return list(takewhile(lambda address: address.startswith(prefix), addresses))
+        order, get_address = self.get_sorted_keys("address"), attrgetter("address")
+        first = bisect_left(order, prefix, key=get_address)
+        # "g" follows every hexadecimal digit.
+        last = bisect_left(order, prefix + "g", first, key=get_address)
+        return [key.address for key in order[first:last]]
+
+    def find_by_card(self, text: str) -> frozenset[Address]:
+        """Return the nodes whose card name contains this text, case-insensitively."""
+        folded_text = text.casefold()
+        matches = [
+            addresses
+            for name, addresses in self._addresses_by_card.items()
+            if folded_text in name.casefold()
+        ]
+        return matches[0] if len(matches) == 1 else frozenset().union(*matches)
 
     def build_sort_key(self, sort: NodeSort, node: Node) -> SortKey:
         return self._make_key_function(sort)(node)
@@ -255,6 +272,30 @@ class NodeRanking:
             "scored": lambda node: node.scored,
             "changed_at": lambda node: node.changed_at,
         }
+
+
+def _update_cards(
+    addresses_by_card: Mapping[str, frozenset[Address]],
+    nodes_before: Mapping[Address, Node],
+    nodes: Mapping[Address, Node],
+    changed_addresses: Iterable[Address],
+) -> Mapping[str, frozenset[Address]]:
+    """Return the nodes by the name of their card; the name of an unknown card is empty."""
+    removed, added = defaultdict[str, set[Address]](set), defaultdict[str, set[Address]](set)
+    for address in changed_addresses:
+        node_before, card = nodes_before.get(address), nodes[address].gpu_name or ""
+        card_before = None if node_before is None else node_before.gpu_name or ""
+        if card == card_before:
+            continue
+        added[card].add(address)
+        if card_before is not None:
+            removed[card_before].add(address)
+    nothing = frozenset[Address]()
+    changes = {
+        card: addresses_by_card.get(card, nothing) - removed[card] | added[card]
+        for card in removed.keys() | added.keys()
+    }
+    return {**addresses_by_card, **changes} if changes else addresses_by_card
 
 
 def _merge_keys(

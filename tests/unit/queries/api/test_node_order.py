@@ -84,6 +84,8 @@ def test_pages_of_same_block_contain_each_node_once(indexed, sort, limit):
         {"prefix": node_address("n3"), "state": "excluded"},
         {"of": frozenset({node_address("n1"), node_address("n4"), node_address("unknown")})},
         {"gpu": "rtx", "state": "selectable"},
+        {"gpu": "4090"},
+        {"gpu": "", "prefix": node_address("n3")[:3]},
     ],
 )
 def test_filtered_pages_equal_filtered_list_of_all_nodes(
@@ -143,7 +145,10 @@ def test_only_changed_nodes_are_read_again_during_backfill(indexed, monkeypatch)
 
 def orders_of(ranking: NodeRanking) -> tuple[object, ...]:
     places = {name: ranking.find_rank(name) for name in ranking.nodes}
-    return ranking.counts, ranking.state_by_address, places, ranking.member_count
+    cards = {
+        node.gpu_name: ranking.find_by_card(node.gpu_name or "") for node in ranking.nodes.values()
+    }
+    return ranking.counts, ranking.state_by_address, places, ranking.member_count, cards
 
 
 # Steps: a number of blocks, a pause after them in which reliability recovers, and the orders that
