@@ -2,8 +2,7 @@
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from operator import attrgetter
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from msgspec import json
 from sqlalchemy import ColumnElement, Connection, bindparam, func, select, true
@@ -33,13 +32,12 @@ from oracle.store.tables.state_tables import node
 if TYPE_CHECKING:
     from oracle.domain.roots.node_leaves import LeafRow
 
-_PAGE_ROWS = 1_000
+_PAGE_ROWS = 4_096
 _ADDRESS_BYTES = 20
 # Reliability 1 in units of 10^-18, and the seconds after which reliability has recovered from a
 # penalty (docs/reference/scoring-rules.md#numbers).
 _FULL_RELIABILITY = 10**18
 _HEALING_SECONDS = 2**21
-_COLUMNS = node.columns.keys()
 
 
 # Built once, because building them takes longer than running them. The sum keeps SQLite from
@@ -93,7 +91,7 @@ class NodeRepository:
     def get_many(self, addresses: Iterable[Address]) -> dict[Address, Node]:
         """Return the stored nodes among these addresses."""
         rows = fetch_rows(self._connection, node, map(decode_hex, addresses))
-        return {stored_node.address: stored_node for stored_node in map(_decode_node_row, rows)}
+        return {stored_node.address: stored_node for stored_node in map(decode_node_row, rows)}
 
     def list_by_prefix(self, digits: str, limit: int) -> list[Address]:
         """Return up to `limit` addresses whose hex begins with `digits`, by address."""
@@ -143,7 +141,8 @@ class NodeRepository:
         query = select(node).order_by(node.c.address).limit(limit)
         if after_address is not None:
             query = query.where(node.c.address > decode_hex(after_address))
-        return [_decode_node_row(row) for row in self._connection.execute(query)]
+        batches = stream_rows(self._connection, query, limit)
+        return [decode_node_row(row) for rows in batches for row in rows]
 
     def iterate_changed_since(self, block: int) -> Iterator[Node]:
         """Yield the nodes whose row changed in a block above `block`."""
@@ -154,7 +153,7 @@ class NodeRepository:
         has_no_recent_start = node.c.last_start.is_(None) | (node.c.last_start < time)
         is_member = node.c.membership == Membership.MEMBER.value
         query = select(node).where(is_member & has_no_recent_start).order_by(node.c.address)
-        return list(map(_decode_node_row, self._connection.execute(query)))
+        return list(map(decode_node_row, self._connection.execute(query)))
 
     def iterate_leaf_rows(self) -> Generator[list["LeafRow"]]:
         """Yield the leaf rows of all nodes, in batches and in any order.
@@ -201,12 +200,12 @@ class NodeRepository:
         instead of using the index.
         """
         rows = self._connection.execute(select(node).where(condition)).all()
-        yield from map(_decode_node_row, sorted(rows, key=attrgetter("address")))
+        yield from map(decode_node_row, sorted(rows, key=attrgetter("address")))
 
     def list_with_downloads(self) -> list[Node]:
         """Return the nodes with requested downloads, by address."""
         query = select(node).where(node.c.downloads.is_not(None)).order_by(node.c.address)
-        return [_decode_node_row(row) for row in self._connection.execute(query)]
+        return [decode_node_row(row) for row in self._connection.execute(query)]
 
     def count_by_state(self) -> dict[tuple[Membership, bool, bool], int]:
         """Count the nodes by (membership, is paused, is running a task)."""
@@ -233,7 +232,7 @@ def iterate_nodes_as_of(
         values = row_after_by_key.get(row.address, tuple(row))
         if values is None:
             continue
-        decoded = decode_node_values(values)
+        decoded = decode_node_row(values)
         if blocks.first <= decoded.changed_at <= blocks.last:
             yield decoded
 
@@ -278,46 +277,80 @@ def encode_node_row(entry: Node) -> Row:
     )
 
 
-def decode_node_values(row: Row) -> Node:
-    """Decode a node from a row's values in the table's column order."""
-    return _decode_node_row(SimpleNamespace(**dict(zip(_COLUMNS, row, strict=True))))
-
-
-def _decode_node_row(row: Any) -> Node:  # noqa: ANN401  a row of any driver
+def decode_node_row(row: Row) -> Node:
+    """Decode a node from a row's values in the table's column order, of any driver."""
+    # Unpacking takes a third of the time of reading the values by name, which matters because a
+    # start reads the rows of all nodes.
+    (
+        address,
+        seat,
+        membership,
+        paused,
+        running,
+        stake,
+        gpu_name,
+        gpu_vram,
+        version,
+        models,
+        in_use,
+        timeout,
+        pool,
+        pool_sum,
+        scored,
+        base,
+        since,
+        excluded,
+        prior,
+        restarts,
+        kickout_due_since,
+        kickout_due_time,
+        last_scored_at,
+        starts_anew,
+        changed_at,
+        _,
+        window,
+        window_sum,
+        window_count,
+        online_since,
+        online_seconds,
+        pending,
+        last_start,
+        downloads,
+    ) = row
     return Node(
-        address=Address(encode_hex(row.address)),
-        seat=row.seat,
-        membership=Membership(row.membership),
-        paused=bool(row.paused),
-        running=row.running,
-        stake=decode_optional_wei(row.stake),
-        gpu_name=unescape_nul(row.gpu_name),
-        gpu_vram=row.gpu_vram,
-        version=parse_version(row.version),
-        models=decode_name_list(row.models),
-        in_use=decode_name_list(row.in_use),
-        timeout=row.timeout,
-        pool=row.pool,
-        pool_sum=row.pool_sum,
-        scored=row.scored,
-        base=row.base,
-        since=row.since,
-        excluded=bool(row.excluded),
-        prior=row.prior,
-        restarts=row.restarts,
-        kickout_due_since=parse_optional_position(row.kickout_due_since),
-        kickout_due_time=row.kickout_due_time,
-        last_scored_at=row.last_scored_at,
-        starts_anew=bool(row.starts_anew),
-        changed_at=row.changed_at,
-        window=row.window,
-        window_sum=row.window_sum,
-        window_count=row.window_count,
-        online_since=row.online_since,
-        online_seconds=row.online_seconds,
-        pending=None if row.pending is None else PendingLeave(row.pending),
-        last_start=row.last_start,
-        downloads=() if row.downloads is None else _decode_downloads(row.downloads),
+        Address(encode_hex(address)),
+        seat,
+        Membership(membership),
+        bool(paused),
+        running,
+        decode_optional_wei(stake),
+        unescape_nul(gpu_name),
+        gpu_vram,
+        parse_version(version),
+        decode_name_list(models),
+        decode_name_list(in_use),
+        timeout,
+        pool,
+        pool_sum,
+        scored,
+        base,
+        since,
+        bool(excluded),
+        prior,
+        restarts,
+        parse_optional_position(kickout_due_since),
+        kickout_due_time,
+        last_scored_at,
+        bool(starts_anew),
+        changed_at,
+        window,
+        window_sum,
+        window_count,
+        online_since,
+        online_seconds,
+        None if pending is None else PendingLeave(pending),
+        last_start,
+        () if downloads is None else _decode_downloads(downloads),
     )
 
 

@@ -24,7 +24,7 @@ from oracle.store.state.incident_repository import (
     encode_incident_row,
     encode_minute_row,
 )
-from oracle.store.state.node_repository import decode_node_values, encode_node_row
+from oracle.store.state.node_repository import decode_node_row, encode_node_row
 from oracle.store.state.round_rows import decode_kick_row, encode_kick_row
 from oracle.store.state.task_repository import decode_task_row, encode_task_row
 from oracle.store.tables.chain_tables import state_snapshot
@@ -176,7 +176,7 @@ def decode_state(body: bytes) -> PackedState:
     parts: list[Any] = decode(zlib.decompress(body))
     nodes, tasks, groups, last, kicks, minutes, incidents, incident_count = parts
     return PackedState(
-        nodes=map(decode_node_values, nodes),
+        nodes=map(decode_node_row, nodes),
         tasks=map(decode_task_row, tasks),
         groups=map(decode_group_values, groups),
         last=None if last is None else LastEvent(Position(*last[1:5]), *last[5:]),
