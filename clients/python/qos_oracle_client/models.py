@@ -1596,6 +1596,11 @@ class SentLane(TypedDict):
     lane: int | None
 
 
+SignatureState = Literal[
+    "agrees", "differs", "not signed", "no response", "invalid response", "unknown signer"
+]
+
+
 class SignedObjection(TypedDict):
     """A signed objection, as `objection sign --json` prints it."""
 
@@ -1614,6 +1619,35 @@ class SignedObjection(TypedDict):
     """The contract; ignored."""
     calldata: NotRequired[str | None]
     """Ignored."""
+
+
+class SignedRound(TypedDict):
+    """What a signer signed for an accepted round."""
+
+    round: int
+    state: "SignatureState"
+    """`agrees`: it signed the accepted root. `differs`: it signed another root of the same block. `not signed`: neither the chain nor this reporter has such a statement."""
+
+
+class SignerEntry(TypedDict):
+    """A signer of the contract and its newest rounds."""
+
+    signer: str
+    rounds: list["SignedRound"]
+    """Of the last 20 accepted rounds, those of which it was a signer; newest first."""
+
+
+class SignersAnswer(TypedDict):
+    """The signers of the contract, in its order."""
+
+    as_of: "AsOf"
+    quorum: int | None
+    """Signatures that a round needs; null if no indexed block set it."""
+    newest_round: int | None
+    """null if no round was accepted."""
+    newest_signatures: int
+    """Signers that signed the newest round."""
+    signers: list["SignerEntry"]
 
 
 class SubscriptionForm(TypedDict):

@@ -187,6 +187,11 @@ class Operations:
         )
         return response
 
+    def signers(self) -> models.SignersAnswer:
+        """List the signers of the oracle contract, and which of the newest rounds they signed."""
+        response: models.SignersAnswer = self._request("GET", "/v1/signers", {}, {}, None)
+        return response
+
     def incidents(
         self, *, before: int | None = None, limit: int | None = None
     ) -> models.IncidentPage:

@@ -39,6 +39,7 @@ from oracle.queries.api.records.round_view import (
     build_round_answer,
     list_rounds,
 )
+from oracle.queries.api.records.signer_view import SignersAnswer, list_signers
 from oracle.queries.api.records.task_view import (
     GroupAnswer,
     TaskAnswer,
@@ -99,6 +100,11 @@ def build_record_routes(api_answers: ApiAnswers) -> APIRouter:
         return api_answers.answer_from_snapshot(
             request, lambda snapshot: build_round_answer(snapshot, number)
         )
+
+    @router.get("/signers", operation_id="signers", response_model=SignersAnswer)
+    def _list_signers(request: Request) -> Response:
+        """List the signers of the oracle contract, and which of the newest rounds they signed."""
+        return api_answers.answer_from_snapshot(request, list_signers)
 
     @router.get("/incidents", operation_id="incidents", response_model=IncidentPage)
     def _list_incidents(

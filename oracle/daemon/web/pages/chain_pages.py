@@ -42,6 +42,7 @@ from oracle.queries.api.records.draw_view import list_task_draws
 from oracle.queries.api.records.kickout_view import load_due_delays
 from oracle.queries.api.records.node_past import format_lane
 from oracle.queries.api.records.objection_view import list_objections
+from oracle.queries.api.records.signer_view import MAX_ROUNDS, list_signers
 from oracle.queries.api.records.task_view import build_task_answer
 from oracle.queries.api.rule_view import build_rules_answer
 from oracle.queries.api.rules_history import build_rules_history
@@ -171,6 +172,16 @@ def render_round(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         changes=changes,
         proof=proof,
         summary_rows=[] if proof.summary is None else describe_summary(proof.summary),
+    )
+
+
+def render_signers(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
+    """Show which of the newest rounds each signer of the contract signed."""
+    return render_template(
+        "signers.html",
+        **build_frame_values(snapshot, "Rounds", "/v1/signers"),
+        answer=list_signers(snapshot),
+        max_rounds=MAX_ROUNDS,
     )
 
 
@@ -338,6 +349,7 @@ PAGES: Mapping[str, RenderPage] = MappingProxyType({
     "/search": redirect_search,
     "/rounds": render_rounds,
     "/rounds/{number}": render_round,
+    "/signers": render_signers,
     "/kickouts": render_kickouts,
     "/objections": render_objections,
     "/draws": render_draws,

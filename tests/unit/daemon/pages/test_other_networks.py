@@ -48,7 +48,7 @@ def client_of(store: Store, history: History, rules=None):
     return indexed.whole(history).client()
 
 
-PATHS = ("/", "/nodes", "/rounds", "/kickouts", "/draws", "/health", "/rules")
+PATHS = ("/", "/nodes", "/rounds", "/signers", "/kickouts", "/draws", "/health", "/rules")
 
 
 @pytest.fixture(scope="module", params=["2024", "feed"])
