@@ -152,7 +152,7 @@ def serve_demo_pages(
     `get_chain_time` and `get_act` may be called from any thread.
     """
     # Imported here because the server takes a second to import, and `demo --help` must stay quick.
-    from oracle.daemon.compose import open_reader  # noqa: PLC0415
+    from oracle.daemon.event_readers import open_reader  # noqa: PLC0415
     from oracle.daemon.records import open_records  # noqa: PLC0415
     from oracle.daemon.startup import open_read_api  # noqa: PLC0415
     from oracle.daemon.web.http_server import serve_app  # noqa: PLC0415

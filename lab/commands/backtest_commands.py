@@ -49,7 +49,7 @@ from oracle.cli.options import (
     print_json,
 )
 from oracle.cli.system_options import EventsOption
-from oracle.daemon.compose import open_reader
+from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import open_records
 from oracle.domain.blocks import BlockRange
 from oracle.domain.events.jsonl import OutOfOrderError, iter_ordered_events, parse_events

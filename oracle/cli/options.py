@@ -69,11 +69,16 @@ def load_config(path: Path) -> Config:
     Raises:
         InputError: the configuration has faults; one message lists all of them.
     """
+    config = read_config(path)
+    configure_log_output(config)
+    return config
+
+
+def configure_log_output(config: Config) -> None:
+    """Configure logging by `[log]`, for a command that read its configuration without it."""
     from oracle.telemetry import logging_setup  # noqa: PLC0415  slow to import, not needed earlier
 
-    config = read_config(path)
     logging_setup.configure_logging(config.log.format, config.log.level)
-    return config
 
 
 def print_model(model: "_Answer | Sequence[_Answer] | None") -> None:

@@ -7,7 +7,7 @@ import typer
 
 from oracle import __version__
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, load_config
-from oracle.daemon.compose import open_reader
+from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import open_folded_records
 from oracle.daemon.startup import freeze_gc, open_read_api
 from oracle.daemon.stopping import StopSignal, run_until_signalled

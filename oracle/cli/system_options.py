@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from oracle.cli.options import load_config, open_lines
-from oracle.daemon.compose import open_reader
 from oracle.daemon.config.dispatch_section import apply_weight_floor, build_model_spread
 from oracle.daemon.config.loader import Config
+from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import open_folded_records
 from oracle.domain.events.jsonl import parse_events
 from oracle.domain.fixed_point import UNIT

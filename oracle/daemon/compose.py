@@ -10,11 +10,9 @@ from dataclasses import dataclass
 
 from oracle.bindings.probe_calls import ProbeOrder
 from oracle.chain.contract_checks import WrongContractError
-from oracle.chain.feed.relay_reader import RelayReader
 from oracle.chain.log_filter import LogFilter
 from oracle.chain.probe_schedule import EndpointProber
 from oracle.chain.profiles.event_reader import EventReader
-from oracle.chain.profiles.profile import Profile
 from oracle.chain.segments.cluster_pool import ClusterPool
 from oracle.chain.segments.process_pool import ProcessPool, SegmentExecutor
 from oracle.chain.segments.segment_request import SegmentPlan
@@ -30,11 +28,12 @@ from oracle.daemon.config.chain_section import (
 from oracle.daemon.config.dispatch_section import ProbingSection
 from oracle.daemon.config.loader import Config
 from oracle.daemon.config.oracle_section import build_report_settings
+from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import Records, build_configured_rules
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.dispatch.assigner import DrawHook, bind_or_check_dispatch_settings
 from oracle.dispatch.probe_windows import ProbeSettings, ProbeWindowHook
-from oracle.domain.events.network_events import NodeJoined, NodeUpdated, TaskKind
+from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.report import format_rules_id, hash_rules_and_settings
@@ -86,39 +85,6 @@ def serialize_configured_rules(config: Config, reader: EventReader) -> str:
     """Return the text whose sha256 is the result of `compute_rules_hash`."""
     rules = build_configured_rules(config)
     return format_rules_id(rules, reader.identity, build_report_settings(config.oracle, rules))
-
-
-def open_reader(config: Config) -> EventReader:
-    """Return the reader that turns logs and a feed's rows into events; contacts no endpoint.
-
-    Raises:
-        InputError: the profile of `[network]` cannot be read, or a contract in the profile has no
-            address.
-    """
-    network, oracle = config.network, config.oracle
-    reader = EventReader.from_profile(
-        network.profile,
-        network.contracts,
-        oracle.address,
-        network.options,
-        oracle.timelock,
-        config.objections.address,
-    )
-    return (
-        reader if config.feed.url is None else reader.with_feed(_build_feed_reader(reader.profile))
-    )
-
-
-def _build_feed_reader(profile: Profile) -> RelayReader:
-    """Return the reader of the feed's rows.
-
-    Stakes are taken from the feed only if no event of the chain's profile contains them.
-    """
-    fields_by_event = profile.fields_by_event_type
-    has_chain_stakes = any(
-        "stake" in fields_by_event.get(kind, ()) for kind in (NodeJoined, NodeUpdated)
-    )
-    return RelayReader(reads_stakes=not has_chain_stakes)
 
 
 @contextmanager

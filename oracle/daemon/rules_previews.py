@@ -21,9 +21,10 @@ import structlog
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.segments.segment_request import MAX_FRAME_BYTES, read_frame, write_frame
 from oracle.chain.segments.worker_process import DATABASE_VARIABLES, start_worker_process
-from oracle.daemon.compose import Index, compute_rules_hash, open_reader
+from oracle.daemon.compose import Index, compute_rules_hash
 from oracle.daemon.config.loader import Config, read_shadow_rules
 from oracle.daemon.config.redaction import iter_secret_parts, iter_secret_values
+from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import Records, open_folded_records
 from oracle.daemon.scheduler import Job, TickFacts
 from oracle.domain.ids import Address

@@ -16,11 +16,11 @@ from oracle.daemon.compose import (
     check_index_chain,
     open_chain,
     open_index,
-    open_reader,
     reload_quarantine,
     store_or_check_identity,
 )
 from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.event_readers import open_reader
 from oracle.daemon.lease_holder import HolderState, check_holder_process
 from oracle.daemon.lease_keeper import HolderWatch, LeaseHeldError, try_acquire_lease
 from oracle.daemon.maintenance_jobs import find_unsound_blocks_reason

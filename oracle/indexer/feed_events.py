@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
@@ -23,9 +24,7 @@ from oracle.chain.feed.relay_reader import (
     collect_start_ids,
     find_scored_task,
 )
-from oracle.chain.heads import Heads
 from oracle.chain.profiles.event_reader import DecodedEvents, EventReader
-from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.feed_rows import FeedRow
@@ -33,6 +32,10 @@ from oracle.errors import TransientError
 from oracle.indexer.block_hooks import BlockHook
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Stamp
+
+if TYPE_CHECKING:
+    from oracle.chain.heads import Heads
+    from oracle.chain.source import ChainSource
 
 
 def merge_feed_events(
@@ -117,7 +120,7 @@ class FeedHeadLimit:
     store: Store
     _last_newest: BlockRef | None = None
 
-    def get_heads(self, chain: ChainSource) -> Heads:
+    def get_heads(self, chain: "ChainSource") -> "Heads":
         """Return the chain's heads, limited to blocks up to the time to which the feed is settled.
 
         Raises:
@@ -141,7 +144,7 @@ class FeedHeadLimit:
         return replace(heads, latest=newest, safe=safe, final=final)
 
     def _find_highest_block(
-        self, chain: ChainSource, low_number: int, upper_block: BlockRef, max_time: int
+        self, chain: "ChainSource", low_number: int, upper_block: BlockRef, max_time: int
     ) -> BlockRef:
         """Return the highest block at or above `low_number` with a time of at most `max_time`."""
         previous_newest = self._last_newest

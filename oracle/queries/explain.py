@@ -7,9 +7,9 @@ Scores, changes and groups are the stored rows up to that block; tasks are as of
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from oracle.chain.profiles.event_reader import EventReader
-from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.feed_rows import is_feed_position
 from oracle.domain.fold.legacy_round_scores import build_group_runs
@@ -64,6 +64,10 @@ from oracle.queries.population import (
 )
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.rule_set_repository import RuleSet
+
+if TYPE_CHECKING:
+    from oracle.chain.source import ChainSource
+
 
 # An upper bound on the number of changes of a node.
 _MAX_CHANGES = 1 << 31
@@ -291,7 +295,7 @@ def _load_delay(
 
 
 def resolve_block(
-    open_chain: Callable[[], ChainSource], store: Store, requested_number: int | None
+    open_chain: "Callable[[], ChainSource]", store: Store, requested_number: int | None
 ) -> BlockRef:
     """Return the requested block, or the last folded block if no number is requested.
 

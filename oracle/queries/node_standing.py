@@ -5,7 +5,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from oracle.domain.fixed_point import UNIT, multiply_fixed_point
 from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange, ScoreEntry
@@ -13,12 +13,9 @@ from oracle.domain.reports.node_kicks import EXPELLED_STATES, KickState
 from oracle.domain.scoring.node_figures import compute_node_scores
 from oracle.domain.scoring.node_scores import count_scores
 from oracle.domain.state import Node
-from oracle.queries.advice.advice_record import AdviceRecord
 from oracle.queries.advice.kickout_outlook import build_kickout_outlook
 from oracle.queries.api.lifting import compute_what_if_counts
 from oracle.queries.api.node_order import NodeRanking
-from oracle.queries.api.node_view import NodeView
-from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.explain import Explanation
 from oracle.queries.node_sentences import NodeCauses, NodeSummary, format_timeouts
 from oracle.queries.text.human_numbers import (
@@ -27,11 +24,19 @@ from oracle.queries.text.human_numbers import (
     format_two_decimals,
 )
 
+if TYPE_CHECKING:
+    from oracle.queries.advice.advice_record import AdviceRecord
+    from oracle.queries.api.node_view import NodeView
+    from oracle.queries.api.source import ApiSnapshot
+
+
 # The newest changes to read; sentences cover the last two hours only.
 _MAX_CHANGES = 100
 
 
-def build_node_summary(snapshot: ApiSnapshot, record: AdviceRecord, view: NodeView) -> NodeSummary:
+def build_node_summary(
+    snapshot: "ApiSnapshot", record: "AdviceRecord", view: "NodeView"
+) -> NodeSummary:
     """Return the data for sentences about the node of a record as of the cursor."""
     node, scores = record.node, record.entries
     causes, membership_change = (
@@ -83,7 +88,7 @@ def build_node_summary_from_explanation(
     )
 
 
-def build_score_causes(snapshot: ApiSnapshot, node: Node) -> NodeCauses:
+def build_score_causes(snapshot: "ApiSnapshot", node: Node) -> NodeCauses:
     """Return the causes of a node's score as of the cursor; cheaper than a full summary."""
     score_count = count_scores(node, snapshot.cursor.time, snapshot.source.archive.rules)
     scores = snapshot.uow.scores.list_for_node_up_to(
@@ -94,7 +99,7 @@ def build_score_causes(snapshot: ApiSnapshot, node: Node) -> NodeCauses:
 
 
 def _build_score_causes(
-    snapshot: ApiSnapshot,
+    snapshot: "ApiSnapshot",
     node: Node,
     scores: Sequence[ScoreEntry],
     changes: Iterable[ReliabilityChange],
@@ -117,18 +122,18 @@ def _compute_mean_points(scores: Sequence[ScoreEntry]) -> int:
     return sum(entry.score for entry in scores) * UNIT // max(1, len(scores))
 
 
-def _find_group_size(record: AdviceRecord) -> int | None:
+def _find_group_size(record: "AdviceRecord") -> int | None:
     sizes = {len(scored_task.group.members) for scored_task in record.scored_tasks}
     return sizes.pop() if len(sizes) == 1 else None
 
 
-def _find_kick_time(view: NodeView) -> int | None:
+def _find_kick_time(view: "NodeView") -> int | None:
     kick = view.kickout.on_chain
     is_accused = kick is not None and kick.state == KickState.ACCUSED.value
     return kick.ready_at if kick is not None and is_accused else None
 
 
-def _is_expelled(view: NodeView) -> bool:
+def _is_expelled(view: "NodeView") -> bool:
     kick = view.kickout.on_chain
     return (
         kick is not None

@@ -11,7 +11,7 @@ from oracle.cli.options import (
     load_config,
     print_model,
 )
-from oracle.daemon.compose import open_reader
+from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import open_folded_records
 from oracle.daemon.startup import build_api_source
 from oracle.errors import InputError

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from oracle.cli.options import JsonOption, load_config, open_lines, print_model
-from oracle.daemon.compose import open_reader
 from oracle.daemon.config.loader import Config
+from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import open_records
 from oracle.domain.feed_rows import FeedRow
 from oracle.domain.ids import Hash

@@ -5,21 +5,21 @@ The JSON result is built in queries.explanation_view, the text of `--full` in ex
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oracle.chain.source import ChainSource
 from oracle.cli.inspect.explain_full import render_full_lines, render_on_chain_line
 from oracle.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
     JsonOption,
     NodeArgument,
-    load_config,
+    configure_log_output,
     print_model,
 )
-from oracle.daemon.compose import check_index_chain, open_index, open_reader
+from oracle.daemon.config.loader import read_config
+from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import Records, open_folded_records
 from oracle.domain.blocks import BlockRef
 from oracle.domain.feed_rows import is_feed_position
@@ -48,6 +48,9 @@ from oracle.queries.node_standing import build_node_summary_from_explanation, fi
 from oracle.queries.text.human_numbers import format_count, format_two_decimals
 from oracle.queries.text.prefixes import find_node
 from oracle.queries.text.text_tables import format_block_time, print_table
+
+if TYPE_CHECKING:
+    from oracle.chain.source import ChainSource
 
 _AtBlockOption = Annotated[
     int | None,
@@ -87,7 +90,7 @@ def explain(
     """Explain a node's score: the verdict, then the largest deductions."""
     if at_block is not None and round_number is not None:
         raise InputError("--at and --round: mutually exclusive; give one")
-    with open_folded_records(load_config(config)) as records:
+    with open_folded_records(read_config(config)) as records:
         block_number = (
             at_block if round_number is None else find_as_of_block(records.store, round_number)
         )
@@ -117,7 +120,13 @@ def _find_block(records: Records, block_number: int | None) -> BlockRef:
     """Return the block with this number, or the last folded block; query the chain if needed."""
     with ExitStack() as stack:
 
-        def open_checked_chain() -> ChainSource:
+        def open_checked_chain() -> "ChainSource":
+            from oracle.daemon.compose import (  # noqa: PLC0415  slow; most blocks are stored
+                check_index_chain,
+                open_index,
+            )
+
+            configure_log_output(records.config)
             return check_index_chain(stack.enter_context(open_index(records)))
 
         return resolve_block(open_checked_chain, records.store, block_number)

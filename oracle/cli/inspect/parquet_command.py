@@ -11,7 +11,7 @@ import typer
 
 from oracle.cli.options import load_config, print_model
 from oracle.cli.resync.resync_session import show_progress
-from oracle.daemon.compose import open_reader
+from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import open_records
 from oracle.errors import InputError
 from oracle.queries.command_models import ParquetAnswer

@@ -16,8 +16,9 @@ from oracle.cli.options import (
     load_config,
     print_model,
 )
-from oracle.daemon.compose import open_checked_chain, open_reader, serialize_configured_rules
+from oracle.daemon.compose import open_checked_chain, serialize_configured_rules
 from oracle.daemon.config.loader import Config
+from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import open_folded_records
 from oracle.daemon.senders import open_report_account
 from oracle.domain.ids import Address

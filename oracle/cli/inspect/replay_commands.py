@@ -163,7 +163,7 @@ def export(  # noqa: PLR0913 - a command line's options are its parameters
             config, fixture, (first_block, last_block), dry_run=dry_run, as_json=as_json
         )
         return
-    from oracle.daemon.compose import open_reader  # noqa: PLC0415  as above
+    from oracle.daemon.event_readers import open_reader  # noqa: PLC0415  as above
     from oracle.daemon.records import open_records  # noqa: PLC0415  as above
     from oracle.indexer.stored_events import export_events  # noqa: PLC0415  as above
 

@@ -187,7 +187,7 @@ def print_history(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption 
     A change is listed before its execution if oracle.timelock is set.
     """
     # Imported here, because they need the database, which the other commands can do without.
-    from oracle.daemon.compose import open_reader  # noqa: PLC0415
+    from oracle.daemon.event_readers import open_reader  # noqa: PLC0415
     from oracle.daemon.records import open_folded_records  # noqa: PLC0415
     from oracle.daemon.startup import build_api_source  # noqa: PLC0415
 
@@ -212,7 +212,7 @@ def preview_rules(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption 
     First folds new final blocks under the current rules, the announced rules and the shadow sets.
     Writes only files below rules.announced_folder; the daemon may be running.
     """
-    from oracle.daemon.compose import open_reader  # noqa: PLC0415  as in `history`
+    from oracle.daemon.event_readers import open_reader  # noqa: PLC0415  as in `history`
     from oracle.daemon.records import open_folded_records  # noqa: PLC0415
     from oracle.daemon.rules_previews import update_previews  # noqa: PLC0415
 

@@ -22,7 +22,8 @@ from oracle.cli.resync.resync_session import (
     open_resync_session,
     print_line,
 )
-from oracle.daemon.compose import Index, open_reader, use_segment_workers
+from oracle.daemon.compose import Index, use_segment_workers
+from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import open_records
 from oracle.domain.blocks import BlockRange, format_block_count
 from oracle.domain.coverage import VerificationLevel

@@ -21,12 +21,13 @@ from oracle.cli.setup.profile_report import (
     format_contracts,
     format_profile,
 )
-from oracle.daemon.compose import check_chain, compute_rules_hash, open_chain, open_reader
+from oracle.daemon.compose import check_chain, compute_rules_hash, open_chain
 from oracle.daemon.config.chain_section import build_verification_policy
 from oracle.daemon.config.dispatch_section import build_dispatch_settings
 from oracle.daemon.config.keys_section import find_key_warnings
 from oracle.daemon.config.listener_section import find_listener_warnings
 from oracle.daemon.config.loader import LANDING_BLOCKS, SOFT_BLOCKS, Config
+from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import build_configured_rules, open_records
 from oracle.daemon.senders import (
     OpenKey,

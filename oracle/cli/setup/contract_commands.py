@@ -30,8 +30,9 @@ from oracle.cli.setup.contract_values import (
     parse_addresses,
     print_contract_result,
 )
-from oracle.daemon.compose import open_checked_chain, open_reader
+from oracle.daemon.compose import open_checked_chain
 from oracle.daemon.config.loader import Config
+from oracle.daemon.event_readers import open_reader
 from oracle.daemon.senders import (
     build_expected_contract,
     find_configured_objections_mismatches,

@@ -34,9 +34,10 @@ from oracle.cli.setup.contract_values import (
     parse_required_address,
 )
 from oracle.cli.setup.deploy_plan import ContractRoles, DeployPlan, PlannedAdapter
-from oracle.daemon.compose import compute_rules_hash, open_checked_chain, open_reader
+from oracle.daemon.compose import compute_rules_hash, open_checked_chain
 from oracle.daemon.config.loader import Config
 from oracle.daemon.config.oracle_section import build_report_settings
+from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import build_configured_rules, open_records
 from oracle.daemon.senders import (
     OpenKey,

@@ -19,8 +19,9 @@ from oracle.cli.options import (
 )
 from oracle.cli.write_session import open_write_session
 from oracle.daemon.capability_cache import CapabilityCache
-from oracle.daemon.compose import build_log_filter, open_chain, open_reader
+from oracle.daemon.compose import build_log_filter, open_chain
 from oracle.daemon.config.loader import Config
+from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import open_records
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.blocks import format_block_count

@@ -10,9 +10,10 @@ from oracle.cli.options import load_config, print_model
 from oracle.cli.setup.contract_calls import build_contract_call, encode_contract_call
 from oracle.cli.setup.contract_values import print_contract_result
 from oracle.cli.system_options import read_rules_file
-from oracle.daemon.compose import open_checked_chain, open_reader, serialize_configured_rules
+from oracle.daemon.compose import open_checked_chain, serialize_configured_rules
 from oracle.daemon.config.loader import Config
 from oracle.daemon.config.oracle_section import build_report_settings
+from oracle.daemon.event_readers import open_reader
 from oracle.daemon.senders import get_oracle_address, open_report_account
 from oracle.domain.reports.report import format_rules_id
 from oracle.errors import InputError

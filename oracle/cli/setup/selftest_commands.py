@@ -22,10 +22,10 @@ from oracle.daemon.compose import (
     open_chain,
     open_fresh_endpoints,
     open_index,
-    open_reader,
 )
 from oracle.daemon.config.keys_section import ROLES, Role
 from oracle.daemon.config.loader import Config
+from oracle.daemon.event_readers import open_reader
 from oracle.daemon.lease_keeper import find_leader
 from oracle.daemon.records import Records, open_records
 from oracle.daemon.senders import (

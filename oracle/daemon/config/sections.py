@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 class Section(BaseModel):
     """A settings section that rejects unknown keys, is immutable, and hides input in errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, hide_input_in_errors=True, defer_build=True
+    )
 
     @override
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:

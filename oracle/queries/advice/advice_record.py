@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from oracle.domain.fold.working_set import ReliabilityChange, ScoreEntry
 from oracle.domain.ids import TaskKey
@@ -9,7 +10,10 @@ from oracle.domain.scoring.node_scores import count_scores
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import GroupMember, GroupResult, Node, Task
 from oracle.queries.api.node_history import find_first_time
-from oracle.queries.api.source import ApiSnapshot
+
+if TYPE_CHECKING:
+    from oracle.queries.api.source import ApiSnapshot
+
 
 # Maximum number of changes of reliability; the effect of older ones has healed.
 _MAX_CHANGES = 100
@@ -44,7 +48,7 @@ class AdviceRecord:
     changes: Sequence[ReliabilityChange]
 
 
-def load_advice_record(snapshot: ApiSnapshot, node: Node) -> AdviceRecord:
+def load_advice_record(snapshot: "ApiSnapshot", node: Node) -> AdviceRecord:
     """Load the rows of a node as of the cursor."""
     uow, cursor, rules = snapshot.uow, snapshot.cursor, snapshot.source.archive.rules
     score_count = count_scores(node, cursor.time, rules)

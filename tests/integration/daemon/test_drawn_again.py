@@ -7,8 +7,8 @@ from fastapi.testclient import TestClient
 
 from devnet.demo.stage import ETHER, VERSION
 from oracle.cli.main import run
-from oracle.daemon.compose import open_reader
 from oracle.daemon.config.loader import read_config
+from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import open_records
 from oracle.daemon.startup import open_read_api
 from oracle.domain.ids import TaskKey

@@ -24,9 +24,10 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from devnet.demo.show import START_TIME
-from oracle.daemon.compose import open_reader, serialize_configured_rules
+from oracle.daemon.compose import serialize_configured_rules
 from oracle.daemon.config.listener_section import ApiSection
 from oracle.daemon.config.loader import read_config
+from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import open_folded_records
 from oracle.daemon.web.api.read_api import create_read_api
 from oracle.domain.ids import Address

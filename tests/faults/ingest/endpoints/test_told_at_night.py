@@ -11,9 +11,10 @@ from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.source import ChainSource
 from oracle.cli.main import run
 from oracle.daemon.capability_cache import CapabilityCache
-from oracle.daemon.compose import open_chain, open_fresh_endpoints, open_reader
+from oracle.daemon.compose import open_chain, open_fresh_endpoints
 from oracle.daemon.config.loader import Config, read_config
 from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import open_records
 from oracle.daemon.scheduler import JobLiveness
 from oracle.domain.health import Condition, Severity

@@ -9,9 +9,9 @@ from fastapi.testclient import TestClient
 
 from oracle.chain.proofs.keccak import keccak
 from oracle.cli.main import run
-from oracle.daemon.compose import open_reader
 from oracle.daemon.config.listener_section import ApiSection
 from oracle.daemon.config.loader import read_config
+from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import open_folded_records
 from oracle.daemon.web.api.read_api import create_read_api
 from oracle.domain.roots.leaves import hash_leaf

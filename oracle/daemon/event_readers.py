@@ -1,0 +1,40 @@
+"""Builds the reader of events from the settings; imports nothing that contacts an endpoint."""
+
+from oracle.chain.feed.relay_reader import RelayReader
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.profiles.profile import Profile
+from oracle.daemon.config.loader import Config
+from oracle.domain.events.network_events import NodeJoined, NodeUpdated
+
+
+def open_reader(config: Config) -> EventReader:
+    """Return the reader that turns logs and a feed's rows into events; contacts no endpoint.
+
+    Raises:
+        InputError: the profile of `[network]` cannot be read, or a contract in the profile has no
+            address.
+    """
+    network, oracle = config.network, config.oracle
+    reader = EventReader.from_profile(
+        network.profile,
+        network.contracts,
+        oracle.address,
+        network.options,
+        oracle.timelock,
+        config.objections.address,
+    )
+    return (
+        reader if config.feed.url is None else reader.with_feed(_build_feed_reader(reader.profile))
+    )
+
+
+def _build_feed_reader(profile: Profile) -> RelayReader:
+    """Return the reader of the feed's rows.
+
+    Stakes are taken from the feed only if no event of the chain's profile contains them.
+    """
+    fields_by_event = profile.fields_by_event_type
+    has_chain_stakes = any(
+        "stake" in fields_by_event.get(kind, ()) for kind in (NodeJoined, NodeUpdated)
+    )
+    return RelayReader(reads_stakes=not has_chain_stakes)
