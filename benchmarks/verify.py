@@ -101,9 +101,13 @@ class PreparedProvider(Provider):
 
 
 @contextmanager
-def serve_valid_chain(events: int) -> Iterator[str]:
-    """Serve the chain from a separate process, and yield its URL."""
+def serve_valid_chain(events: int, empty_blocks: int = FINALITY_DEPTH) -> Iterator[str]:
+    """Serve the chain from a separate process, and yield its URL.
+
+    The last `empty_blocks` blocks contain no log.
+    """
     command = [sys.executable, __file__, "--serve", "--events", str(events)]
+    command += ["--empty-blocks", str(empty_blocks)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -116,7 +120,7 @@ def serve_valid_chain(events: int) -> Iterator[str]:
             process.terminate()
 
 
-def run_server(events: int) -> None:
+def run_server(events: int, empty_blocks: int) -> None:
     """Mine the ordinary traffic into valid blocks, and serve them until the process is stopped."""
     tree = BlockTree()
     for block in iterate_block_logs(events):
@@ -125,7 +129,7 @@ def run_server(events: int) -> None:
             replace(transaction, input=WATCHED_INPUT) for transaction in transactions[:1]
         ]
         tree.mine([*transactions_with_call, *transactions[1:]], seconds=BLOCK_SECONDS)
-    tree.mine_empty_blocks(FINALITY_DEPTH)
+    tree.mine_empty_blocks(empty_blocks)
     with serve_endpoint(PreparedProvider(tree)) as endpoint:
         print(f"{URL_PREFIX}{endpoint.url}", flush=True)
         threading.Event().wait()
@@ -211,9 +215,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--profile", action="store_true", help="print the time by function")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--empty-blocks", type=int, default=FINALITY_DEPTH, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve:
-        run_server(arguments.events)
+        run_server(arguments.events, arguments.empty_blocks)
     console = Console()
     freeze_gc()
     with (
