@@ -132,12 +132,12 @@ def compute_incentive_shares(
     `population_maxima` are the maxima of these nodes at the same time; if it is None, they are
     computed.
     """
+    legacy = rules.legacy
+    if legacy is None:
+        return {}
     members = [node for node in nodes if node.membership is Membership.MEMBER]
-    legacy, maxima = (
-        rules.legacy,
-        population_maxima or compute_population_maxima(members, time, rules),
-    )
-    if legacy is None or maxima is None:
+    maxima = population_maxima or compute_population_maxima(members, time, rules)
+    if maxima is None:
         return {}
     merit_by_node = {}
     for node in members:
