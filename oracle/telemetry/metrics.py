@@ -17,9 +17,9 @@ from prometheus_client import (
     Gauge,
     Histogram,
     disable_created_metrics,
-    generate_latest,
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
@@ -279,9 +279,14 @@ def set_build_info(rules_hash: str, *, is_dry_run: bool) -> None:
     _BUILD.labels(__version__, rules_hash, str(int(is_dry_run))).set(1)
 
 
-def render_metrics() -> bytes:
-    """Return all metrics in Prometheus' text format, without reading the database."""
-    return generate_latest(REGISTRY)
+def render_metrics(accept_header: str = "") -> tuple[bytes, str]:
+    """Return all metrics and their media type, without reading the database.
+
+    The format is OpenMetrics, which has exemplars, if the client accepts it, as Prometheus does;
+    otherwise it is Prometheus' text format.
+    """
+    encode, media_type = choose_encoder(accept_header)
+    return encode(REGISTRY), media_type
 
 
 def _key_by_label_tuple(counts: Mapping[str, int]) -> dict[tuple[str, ...], int]:

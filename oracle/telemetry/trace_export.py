@@ -3,6 +3,7 @@
 This module is imported only if `[tracing] endpoint` is set, because the packages are optional.
 """
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -11,7 +12,9 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.trace import Span as Traced, Status, StatusCode, set_span_in_context
+from typing_extensions import override
 
 from oracle import __version__
 from oracle.telemetry.safe_text import redact_secrets
@@ -21,6 +24,22 @@ _SERVICE = "qos-oracle"
 _PREFIX = "qos."
 # Signed 64 bits: the range of integers in the protocol.
 _MAX_INTEGER = 2**63 - 1
+
+
+class _RecordedTraceIds(RandomIdGenerator):
+    """Gives each trace the id with which it was recorded; several threads export traces."""
+
+    def __init__(self) -> None:
+        self._thread_values = threading.local()
+
+    def set_next_trace_id(self, trace_id: int) -> None:
+        """Set the id of the next root span that this thread exports."""
+        self._thread_values.trace_id = trace_id
+
+    @override
+    def generate_trace_id(self) -> int:
+        trace_id: int = self._thread_values.trace_id
+        return trace_id
 
 
 @contextmanager
@@ -34,12 +53,14 @@ def export_spans(endpoint: str) -> Iterator[None]:
 def export_spans_with(processor: SpanProcessor) -> Iterator[None]:
     """Pass every span to this processor."""
     resource = Resource.create({"service.name": _SERVICE, "service.version": __version__})
-    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    trace_ids = _RecordedTraceIds()
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False, id_generator=trace_ids)
     provider.add_span_processor(processor)
     tracer = provider.get_tracer(_SERVICE, __version__)
 
     def export_trace(spans: Sequence[TraceSpan]) -> None:
         otel_span_by_id: dict[int, Traced] = {}
+        trace_ids.set_next_trace_id(spans[0].trace_id)
         for span in spans:
             parent = None if span.parent is None else otel_span_by_id[id(span.parent)]
             context = Context() if parent is None else set_span_in_context(parent, Context())

@@ -9,9 +9,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from random import getrandbits
 
 from oracle.telemetry.safe_text import redact_secrets
 
+_TRACE_ID_BITS = 128
 # Values worth searching for, such as block numbers, hashes and nonces; never keys.
 SpanAttributes = Mapping[str, object]
 
@@ -20,7 +22,8 @@ SpanAttributes = Mapping[str, object]
 class TraceSpan:
     """One timed piece of work; times are unix nanoseconds, and a root span has no `parent`.
 
-    `error` is the exception that ended the work, without secrets. An idle span found no work to
+    `trace_id` is the id under which a root span is exported, or 0 if nothing is exported. `error`
+    is the exception that ended the work, without secrets. An idle span found no work to
     do; an idle root span is discarded with its child spans.
     """
 
@@ -31,6 +34,13 @@ class TraceSpan:
     ended_ns: int = 0
     error: str | None = None
     is_idle: bool = False
+    trace_id: int = 0
+
+    def build_exemplar(self) -> dict[str, str] | None:
+        """Return the labels that lead from a metric to this trace, or None if it is discarded."""
+        if self.is_idle or not self.trace_id:
+            return None
+        return {"trace_id": f"{self.trace_id:032x}"}
 
     def record_result(self, attributes: SpanAttributes | None) -> None:
         """Record the result's attributes; None means that there was no work."""
@@ -72,9 +82,11 @@ def start_span(name: str, **attributes: object) -> Iterator[TraceSpan]:
         yield TraceSpan(name, None, attributes, 0)
         return
     thread_spans = _state.thread_spans
-    new_span = TraceSpan(
-        name, thread_spans.open_spans[-1] if thread_spans.open_spans else None, attributes
-    )
+    parent = thread_spans.open_spans[-1] if thread_spans.open_spans else None
+    new_span = TraceSpan(name, parent, attributes)
+    if parent is None:
+        # An id of 0 is invalid (W3C Trace Context, section 3.2.2.3).
+        new_span.trace_id = getrandbits(_TRACE_ID_BITS) or 1
     thread_spans.open_spans.append(new_span)
     thread_spans.recorded_spans.append(new_span)
     try:

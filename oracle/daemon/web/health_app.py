@@ -6,9 +6,8 @@ is locked or unavailable, and need no thread.
 
 from collections.abc import Callable
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
-from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from pydantic_core import to_json
 
 from oracle import __version__
@@ -70,9 +69,10 @@ def create_health_app(daemon_health: DaemonHealth, get_store: Callable[[], Store
         return JSONResponse(body, _NOT_NOW if reasons else 200)
 
     @app.get("/metrics")
-    async def get_metrics() -> Response:
+    async def get_metrics(request: Request) -> Response:
         """Return all metrics for Prometheus, from memory."""
-        return Response(metrics.render_metrics(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+        body, media_type = metrics.render_metrics(request.headers.get("accept", ""))
+        return Response(body, media_type=media_type)
 
     @app.get("/v1/operations")
     def get_operations() -> Response:

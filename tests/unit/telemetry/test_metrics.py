@@ -14,13 +14,14 @@ def as_before():
 
 def render_lines(statistics):
     metrics.publish_statistics(statistics)
-    return metrics.render_metrics().decode().splitlines()
+    return metrics.render_metrics()[0].decode().splitlines()
 
 
 def test_missing_statistics_show_no_node_counts():
     metrics.publish_statistics(None)
     assert not any(
-        line.startswith("oracle_nodes") for line in metrics.render_metrics().decode().splitlines()
+        line.startswith("oracle_nodes")
+        for line in metrics.render_metrics()[0].decode().splitlines()
     )
 
 

@@ -5,7 +5,10 @@ from collections.abc import Iterator
 import pytest
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from oracle.daemon.scheduler import Job, measure_tick
+from oracle.telemetry.metrics import render_metrics
 from oracle.telemetry.safe_text import REDACTED, register_secret
 from oracle.telemetry.trace_export import export_spans_with
 from oracle.telemetry.tracing import start_span
@@ -70,3 +73,34 @@ def test_oversized_number_attribute_becomes_text(taken):
         pass
     (span,) = taken.get_finished_spans()
     assert dict(span.attributes) == {"qos.fee": str(2**200), "qos.nonce": 7}
+
+
+def test_step_metric_leads_to_trace_of_tick_with_work(taken):
+    """The exemplar of the metric is the exported trace; an idle tick has none."""
+    job = Job("exemplar", 1.0, lambda: {"blocks": 1})
+    idle_job = Job("exemplar_of_nothing", 1.0, lambda: None)
+    for each_job in (job, idle_job):
+        measure_tick(each_job)
+    body, media_type = render_metrics("application/openmetrics-text; version=1.0.0")
+    (span,) = taken.get_finished_spans()
+    exemplars = {
+        sample.labels["step"]: sample.exemplar.labels
+        for family in text_string_to_metric_families(body.decode())
+        for sample in family.samples
+        if family.name == "oracle_step_seconds" and sample.exemplar is not None
+    }
+    assert media_type.startswith("application/openmetrics-text")
+    assert exemplars["exemplar"] == {"trace_id": f"{span.context.trace_id:032x}"}
+    assert "exemplar_of_nothing" not in exemplars
+
+
+def test_failed_tick_has_an_exemplar(taken):
+    def fail() -> None:
+        raise ValueError("no answer")
+
+    with pytest.raises(ValueError, match="no answer"):
+        measure_tick(Job("failing_exemplar", 1.0, fail))
+    (span,) = taken.get_finished_spans()
+    assert span.name == "failing_exemplar step"
+    body, _ = render_metrics("application/openmetrics-text")
+    assert f"{span.context.trace_id:032x}" in body.decode()
