@@ -9,6 +9,7 @@ from oracle.cli.options import (
     JsonOption,
     print_model,
 )
+from oracle.cli.write_session import reject_lease_holder
 from oracle.daemon.config.loader import read_config
 from oracle.queries.command_models import SchemaChange
 from oracle.store.schema import REVISION, SchemaAge, get_schema_state, migrate as migrate_tables
@@ -24,9 +25,17 @@ def migrate(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Upgrade the database schema to this version, in one transaction."""
+    """Upgrade the database schema to this version, in one transaction.
+
+    Every row is compared with its values before; if one has changed, nothing is written.
+    `service upgrade` also writes a backup.
+    """
     url = read_config(config).database.url
-    schema = get_schema_state(url) if dry_run else migrate_tables(url)
+    schema = (
+        get_schema_state(url)
+        if dry_run
+        else migrate_tables(url, lambda lease_state: reject_lease_holder(lease_state, "migrate"))
+    )
     if as_json:
         print_model(SchemaChange(before=schema.found_revision, wanted=REVISION, dry_run=dry_run))
         return

@@ -33,6 +33,7 @@ NodeArgument = Annotated[
     str,
     typer.Argument(metavar="NODE", help="Address of the node, or an unambiguous prefix of it."),
 ]
+BackupArgument = Annotated[Path, typer.Argument(metavar="BACKUP", help="File of the backup.")]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Show what would change, change nothing.")
 ]

@@ -1,12 +1,12 @@
-"""`service`: backs up and restores the database of a daemon."""
+"""`service`: backs up, restores and upgrades the database of a daemon."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from oracle.cli.options import (
     DEFAULT_CONFIG,
+    BackupArgument,
     ConfigOption,
     DryRunOption,
     JsonOption,
@@ -14,6 +14,7 @@ from oracle.cli.options import (
     confirm_action,
     print_model,
 )
+from oracle.cli.service_upgrade import upgrade
 from oracle.cli.write_session import check_lease_is_free
 from oracle.daemon.config.loader import read_config
 from oracle.daemon.wall_clock import unix_seconds
@@ -26,17 +27,18 @@ from oracle.store.engine import parse_database_url
 from oracle.store.schema import SchemaAge, get_schema_state
 
 service = typer.Typer(no_args_is_help=True)
-
-_BackupArgument = Annotated[Path, typer.Argument(metavar="BACKUP", help="File of the backup.")]
+service.command(
+    "upgrade", epilog="Example: qos-oracle service upgrade /backups/before-upgrade --dry-run"
+)(upgrade)
 
 
 def register(app: typer.Typer) -> None:
-    app.add_typer(service, name="service", help="Back up and restore the database.")
+    app.add_typer(service, name="service", help="Back up, restore and upgrade the database.")
 
 
 @service.command("backup", epilog="Example: qos-oracle service backup /backups/oracle-today")
 def back_up(
-    backup: _BackupArgument, config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
+    backup: BackupArgument, config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
 ) -> None:
     """Write one snapshot of the database to a new file, also while the daemon runs.
 
@@ -57,7 +59,7 @@ def back_up(
     "restore", epilog="Example: qos-oracle service restore /backups/oracle-today --dry-run"
 )
 def restore(
-    backup: _BackupArgument,
+    backup: BackupArgument,
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     yes: YesOption = False,

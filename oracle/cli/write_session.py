@@ -11,6 +11,7 @@ from oracle.daemon.lease_keeper import LeaseHeldError, find_leader, hold_lease
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import FatalError
 from oracle.store.database import Store, UnitOfWork
+from oracle.store.lease_repository import LeaseState
 from oracle.store.outbox.records import Stamp
 
 
@@ -59,7 +60,15 @@ def check_lease_is_free(store: Store, command: str) -> None:
         FatalError: a daemon holds the lease of this database.
     """
     with store.read_transaction() as uow:
-        lease_state = uow.lease.get_state()
+        reject_lease_holder(uow.lease.get_state(), command)
+
+
+def reject_lease_holder(lease_state: LeaseState, command: str) -> None:
+    """Check that no living process holds the lease.
+
+    Raises:
+        FatalError: a daemon holds the lease of this database.
+    """
     if find_leader(lease_state) is not None:
         raise _build_lease_error(LeaseHeldError(lease_state), command)
 

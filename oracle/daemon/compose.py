@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
+from oracle import __version__
 from oracle.bindings.probe_calls import ProbeOrder
 from oracle.chain.contract_checks import WrongContractError
 from oracle.chain.log_filter import LogFilter
@@ -51,6 +52,7 @@ from oracle.kickouts.kick_calls import KickoutHook
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.rpc.pool import EndpointPool
 from oracle.signing.typed_data import Domain
+from oracle.store.bookmarks import PROGRAM_VERSION
 from oracle.store.database import Store
 from oracle.store.identity import Identity
 
@@ -317,6 +319,7 @@ def store_or_check_identity(index: Index) -> None:
     identity, dispatch = _build_identity(index), index.dispatch_settings
     with index.store.transaction() as uow:
         uow.identity.store_or_check(identity)
+        uow.bookmarks.set(PROGRAM_VERSION, __version__)
         bind_or_check_rules(uow, index.rules)
         if index.config.rules.switched_rules is None:
             clear_switch(uow)

@@ -42,7 +42,7 @@ from oracle.errors import FatalError, TransientError
 from oracle.indexer.reorgs import finality_halt
 from oracle.rpc.new_heads import NewHeadSubscription, PolledHead
 from oracle.store.lease_repository import LeaseState
-from oracle.store.schema import SchemaAge, get_schema_state
+from oracle.store.schema import SchemaAge, check_schema, get_schema_state
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import indexer_metrics, metrics, quorum_metrics
 
@@ -149,7 +149,7 @@ def _wait_for_lease(
 
     Raises:
         LeaseHeldError: the holder is alive, and this process is no standby.
-        InputError: the database cannot be written.
+        InputError: the database cannot be written, or a newer version has upgraded it.
     """
     stop, health, acquired_epochs = process.stop, process.health, list[int]()
     observed_states, holder_watch = (
@@ -168,6 +168,8 @@ def _wait_for_lease(
             else:
                 _record_lease_holder(health, lease_state)
             return None
+        # The database may have been upgraded while this process waited.
+        check_schema(process.config.database.url, create=False)
         acquired_epochs.append(epoch)
         health.leader = health.waiting_for = None
         stop.event.set()

@@ -31,6 +31,23 @@ class DatabaseBackup(ApiModel):
     dry_run: bool
 
 
+class ServiceUpgrade(ApiModel):
+    """What `service upgrade` did, or with `--dry-run` would do."""
+
+    database: str
+    previous_version: str | None = Field(
+        description="Version whose daemon started last on the database; null if none did."
+    )
+    version: str = Field(description="Version of this program.")
+    breaking_changes: dict[str, list[str]] = Field(
+        description="By version, from the changelog; only versions newer than `previous_version`."
+    )
+    before: str | None = Field(description="Revision of the schema before the command.")
+    wanted: str = Field(description="Revision that this version needs.")
+    backup: str | None = Field(description="Path of the backup; null if none was needed.")
+    dry_run: bool
+
+
 class ConfigCheck(ApiModel):
     """The result of `config check`."""
 

@@ -7,6 +7,8 @@ from oracle.store.tables.chain_tables import bookmark
 
 # Blocks up to this one can no longer be undone.
 UNDO_FLOOR = "undo_floor"
+# The version of qos-oracle whose daemon started last on this database.
+PROGRAM_VERSION = "program_version"
 # Number of rollbacks and rebuilds of projections; when it changes, readers reload cached rows.
 _REWRITES = "projection_remakes"
 

@@ -1,15 +1,16 @@
 """Schema version of a database, and its upgrade to this version (Alembic)."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Engine, inspect
 from sqlalchemy.engine import URL
 
-from oracle.errors import InputError
+from oracle.errors import FatalError, InputError
 from oracle.resources import find_shipped_path
 from oracle.store.db_errors import format_database_name, translate_db_error
 from oracle.store.engine import (
@@ -18,7 +19,16 @@ from oracle.store.engine import (
     is_missing_sqlite_file,
     parse_database_url,
 )
+from oracle.store.lease_repository import LeaseRepository, LeaseState
+from oracle.store.row_checksums import (
+    checksum_tables,
+    find_changed_tables,
+    list_compared_columns,
+)
 from oracle.store.tables.metadata import metadata
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 # The newest file in migrations/versions, as a test verifies. The constant is kept here because
 # Alembic is slow to import and only `migrate` needs it.
@@ -61,10 +71,28 @@ def get_schema_state(url: str) -> SchemaState:
         return _read_schema_state(connection)
 
 
-def migrate(url: str) -> SchemaState:
-    """Upgrade the schema to the expected revision in one transaction; return the previous state.
+def check_upgradable(url: str) -> SchemaState:
+    """Return the state of a schema that this version can use as it is or after `migrate`.
 
     Raises:
+        InputError: the database is empty, unreachable, newer than the code, older than the first
+            release, or of another program.
+        TransientError: the server does not respond.
+    """
+    schema = get_schema_state(url)
+    _reject_schema(schema, parse_database_url(url), (SchemaAge.EMPTY, *_NOT_UPGRADABLE))
+    return schema
+
+
+def migrate(url: str, check_lease: Callable[[LeaseState], None] | None = None) -> SchemaState:
+    """Upgrade the schema to the expected revision in one transaction; return the previous state.
+
+    The transaction excludes all other writers. `check_lease` raises if another process may work on
+    the older database. After the migration, every row is compared with its values before; if one
+    has changed, the transaction is rolled back.
+
+    Raises:
+        FatalError: the migration lost or changed a row; the database is unchanged.
         InputError: the database is unreachable or unwritable, newer than the code, older than the
             first release, or of another program.
         TransientError: another process is writing to the database.
@@ -73,8 +101,13 @@ def migrate(url: str) -> SchemaState:
     with _open_transaction(create_write_engine(parsed_url), parsed_url) as connection:
         previous = _read_schema_state(connection)
         _reject_schema(previous, parsed_url, _NOT_UPGRADABLE)
-        if previous.age is not SchemaAge.CURRENT:
-            _upgrade_to_head(connection)
+        if previous.age is SchemaAge.OLDER:
+            if check_lease is not None:
+                # Every release reads the lease in the same way.
+                check_lease(LeaseRepository(connection).get_state())
+            _upgrade_and_compare(connection, parsed_url, previous)
+        elif previous.age is SchemaAge.EMPTY:
+            _upgrade_to_head(_build_alembic_config(connection))
         return previous
 
 
@@ -108,7 +141,8 @@ def _reject_schema(state: SchemaState, url: URL, ages: tuple[SchemaAge, ...]) ->
         SchemaAge.OLDER: f"is older than the program (revision {state.found_revision}; expected "
         f"{REVISION}); run `qos-oracle migrate`",
         SchemaAge.NEWER: f"is newer than the program (revision {state.found_revision}; expected "
-        f"{REVISION}); install the newer qos-oracle",
+        f"{REVISION}); install the newer qos-oracle, or restore a backup of this version "
+        "(`qos-oracle service restore`)",
         SchemaAge.UNRELEASED: "was created before the first release (revision "
         f"{state.found_revision}) and cannot be upgraded; set [database] url to an empty "
         "database, which the daemon fills from the chain; if its keys have sent or signed "
@@ -144,15 +178,50 @@ def _classify_schema(tables: list[str], revision: str | None) -> SchemaState:
     return SchemaState(age, revision)
 
 
-def _upgrade_to_head(connection: Connection) -> None:
-    from alembic import command  # noqa: PLC0415  slow to import, and only this needs it
-    from alembic.config import Config  # noqa: PLC0415
+def _upgrade_and_compare(connection: Connection, url: URL, previous: SchemaState) -> None:
+    """Run the migrations of an older database, and check that they kept every row.
+
+    A migration that rewrites or removes values on purpose lists them in `REWRITTEN`, as `TABLE` or
+    `TABLE.COLUMN`; its own test has to check them.
+
+    Raises:
+        FatalError: a row was lost or changed.
+    """
+    from alembic.script import ScriptDirectory  # noqa: PLC0415  slow to import
+
+    config = _build_alembic_config(connection)
+    revisions = ScriptDirectory.from_config(config).iterate_revisions(
+        "head", previous.found_revision or "base"
+    )
+    rewritten = {
+        name for revision in revisions for name in getattr(revision.module, "REWRITTEN", ())
+    }
+    columns = list_compared_columns(connection, rewritten)
+    checksums = checksum_tables(connection, columns)
+    _upgrade_to_head(config)
+    changed_tables = find_changed_tables(connection, columns, checksums)
+    if changed_tables:
+        raise FatalError(
+            f"{format_database_name(url)}: the migration changed existing rows of "
+            f"{', '.join(changed_tables)}; it was rolled back, so the database is unchanged; use "
+            "the old version, and report this error"
+        )
+
+
+def _build_alembic_config(connection: Connection) -> "Config":
+    from alembic.config import Config  # noqa: PLC0415  slow to import
 
     config = Config()
     config.set_main_option(
         "script_location", str(find_shipped_path("migrations")).replace("%", "%%")
     )
     config.attributes["connection"] = connection
+    return config
+
+
+def _upgrade_to_head(config: "Config") -> None:
+    from alembic import command  # noqa: PLC0415  slow to import
+
     command.upgrade(config, "head")
 
 

@@ -15,7 +15,7 @@ MUTANTS = all_mutants()
 # Each has to be carried along with the code (decision 0140). Raised from 220 by defences of
 # money and truth that had no mutant, and by those of roots, the hot set, incidents and
 # the page `/verify`.
-MOST = 376
+MOST = 379
 
 
 def test_tests_named_by_mutant_exist():

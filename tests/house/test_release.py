@@ -11,7 +11,7 @@ import pytest
 from release.images import iter_images, list_unpinned_images, pin_images
 from release.pins import FOLDER, read_pins
 from release.sbom import build_sbom
-from release.statements import build_hash_lines, build_provenance, find_release_notes
+from release.statements import build_hash_lines, build_provenance
 
 DIGEST = "sha256:" + 64 * "4"
 
@@ -89,15 +89,6 @@ def test_unreachable_registry_changes_nothing(checkout, monkeypatch):
     docker_that(f"echo {DIGEST}; exit 1", checkout, monkeypatch)
     assert pin_images(checkout) == ["node:22", "postgres:18", "python:3.11-slim"]
     assert (checkout / "Dockerfile").read_text("utf-8") == before
-
-
-def test_release_notes_are_the_section_of_the_version():
-    changelog = (
-        "# Changelog\n\n## [0.2.0] - 2027-01-01\n\n- B\n\n### Fixed\n\n- C\n\n## [0.1.0]\n\n- A\n"
-    )
-    notes = find_release_notes(changelog, "0.2.0")
-    assert notes == "## [0.2.0] - 2027-01-01\n\n- B\n\n### Fixed\n\n- C\n"
-    assert find_release_notes(changelog, "0.3.0") is None
 
 
 def test_provenance_names_commit_and_hash_of_every_file(wheel):

@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from oracle.cli.changelog import split_releases
 from oracle.daemon.web.pages.verify_page import build_verify_page
 from release.constraints import load_project
 from release.images import list_unpinned_images
 from release.pins import ROOT
 from release.sbom import build_sbom
-from release.statements import build_hash_lines, build_provenance, find_release_notes
+from release.statements import build_hash_lines, build_provenance
 from release.wheels import (
     build_sdist,
     build_wheel,
@@ -65,7 +66,7 @@ def _make_release(folder: Path) -> int:
         _print_line("abi/ does not match the contracts; compile them and commit the result")
         return 1
     version = load_project()["project"]["version"]
-    notes = find_release_notes((ROOT / "CHANGELOG.md").read_text("utf-8"), version)
+    notes = split_releases((ROOT / "CHANGELOG.md").read_text("utf-8")).get(version)
     if notes is None:
         _print_line(f"CHANGELOG.md has no section [{version}]; write it")
         return 1

@@ -17,14 +17,6 @@ _BUILD_TYPE = "urn:qos-oracle:make-release:1"
 _BUILDER = "urn:qos-oracle:release-manager"
 
 
-def find_release_notes(changelog: str, version: str) -> str | None:
-    """Return the section of a version in the changelog, or None if there is none."""
-    for section in changelog.split("\n## ")[1:]:
-        if section.startswith(f"[{version}]"):
-            return f"## {section.strip()}\n"
-    return None
-
-
 def build_provenance(files: Iterable[Path], commit: str) -> str:
     """Return the provenance of files that `make release` built from a commit, as JSON."""
     lock_files = [*sorted(FOLDER.glob("*.txt")), ROOT / "package-lock.json"]

@@ -60,6 +60,7 @@ SILENT = {
         "serve",
         "service backup",
         "service restore",
+        "service upgrade",
         "subscription end",
         "subscription list",
     ),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from oracle.daemon.lease_keeper import hold_lease
 from oracle.store.database import Store
 from oracle.store.lease_repository import LeaseState
 from oracle.store.outbox.records import Account, JournalEntry
@@ -233,6 +234,23 @@ def test_idle_leader_stops_when_its_lease_is_taken_over(
         assert leader.process.wait(PATIENCE) == 1
         assert "taken over the lease" in leader.log.read_text("utf-8")
     assert get_lease(url).holder == "somebody"
+
+
+def test_standby_does_not_lead_on_a_database_that_a_newer_version_has_upgraded(
+    resting: LocalNetwork, sqlite_url: str, tmp_path: Path
+):
+    with Store.open(sqlite_url) as store, ExitStack() as running:
+        with hold_lease(store, "the newer version"):
+            path = config(resting, tmp_path / "one", sqlite_url)
+            standby = running.enter_context(start_daemon(path, "--standby"))
+            standby.wait_for("standby_started")
+            with store.transaction() as uow:
+                uow.lease._connection.execute(
+                    text("UPDATE alembic_version SET version_num = '9999_later'")
+                )
+        assert standby.process.wait(PATIENCE) == 2
+        assert "is newer than the program" in standby.log.read_text("utf-8")
+        assert not has_logged(standby, "daemon_started")
 
 
 def test_standby_and_once_are_mutually_exclusive(

@@ -43,6 +43,7 @@ CHANGING = {
     "run",
     "migrate",
     "service restore",
+    "service upgrade",
     "resync rewind",
     "resync rebuild",
     "resync backfill",
@@ -63,6 +64,7 @@ ASKING = {
     "outbox cancel",
     "outbox rebuild",
     "service restore",
+    "service upgrade",
 }
 # Commands whose output is not a report: streams, or something that runs.
 WITHOUT_JSON = {

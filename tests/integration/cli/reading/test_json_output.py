@@ -96,6 +96,7 @@ CALLED = {
     "selftest": [],
     "service backup": ["{folder}/backup"],
     "service restore": ["{folder}/no-such-file", "--yes"],
+    "service upgrade": ["{folder}/backup", "--yes"],
     "status": [],
     "subscription end": ["3f0c", "--reason", "a test"],
     "subscription list": [],

@@ -1,0 +1,36 @@
+"""Reads the changelog: the section of each version, and the breaking changes in it."""
+
+import re
+from collections.abc import Mapping
+
+_VERSION_PATTERN = re.compile(r"\[([0-9][^\]]*)\]")
+# The heading of the changes after which a configuration, script or contract has to be changed.
+_BREAKING_HEADING = "### Breaking changes"
+
+
+def split_releases(changelog: str) -> dict[str, str]:
+    """Return the text of each version's section, the newest version first."""
+    releases = {}
+    for section in changelog.split("\n## ")[1:]:
+        if version := _VERSION_PATTERN.match(section):
+            releases[version[1]] = f"## {section.strip()}\n"
+    return releases
+
+
+def list_breaking_changes(
+    releases: Mapping[str, str], previous_version: str | None
+) -> dict[str, list[str]]:
+    """Return the breaking changes of each version newer than `previous_version`.
+
+    If `previous_version` is None, the changes of all versions are returned. A version without
+    breaking changes is left out.
+    """
+    changes = {}
+    for version, section in releases.items():
+        if version == previous_version:
+            break
+        _, _, text = section.partition(f"\n{_BREAKING_HEADING}\n")
+        items = re.split(r"^- ", text.partition("\n### ")[0], flags=re.MULTILINE)[1:]
+        if items:
+            changes[version] = [" ".join(item.split()) for item in items]
+    return changes

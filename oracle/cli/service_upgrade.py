@@ -1,0 +1,128 @@
+"""`service upgrade`: prepares the database of an older version for this one."""
+
+import typer
+
+from oracle import __version__
+from oracle.cli.changelog import list_breaking_changes, split_releases
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    BackupArgument,
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    YesOption,
+    confirm_action,
+    print_model,
+)
+from oracle.cli.write_session import (
+    check_lease_is_free,
+    open_write_session,
+    reject_lease_holder,
+    warn_if_leased,
+)
+from oracle.daemon.config.loader import read_config
+from oracle.errors import InputError
+from oracle.queries.command_models import ServiceUpgrade
+from oracle.resources import find_shipped_path
+from oracle.store.backup import back_up_database
+from oracle.store.bookmarks import PROGRAM_VERSION
+from oracle.store.database import Store
+from oracle.store.db_errors import format_database_name
+from oracle.store.engine import parse_database_url
+from oracle.store.schema import REVISION, SchemaAge, check_upgradable, migrate
+
+_COMMAND = "service upgrade"
+
+
+def upgrade(
+    backup: BackupArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Prepare the database for this version; the daemon and its standbys must be stopped.
+
+    Lists the breaking changes since the version that used the database last, writes a backup, and
+    upgrades the schema in one transaction, which is rolled back if a row was lost or changed.
+    """
+    url = read_config(config).database.url
+    schema = check_upgradable(url)
+    with Store(parse_database_url(url)) as store:
+        with store.read_transaction() as uow:
+            previous_version = uow.bookmarks.get(PROGRAM_VERSION)
+        name = format_database_name(parse_database_url(url))
+        is_needed = schema.age is SchemaAge.OLDER or previous_version != __version__
+        result = ServiceUpgrade(
+            database=name,
+            previous_version=previous_version,
+            version=__version__,
+            breaking_changes=_read_breaking_changes(name, previous_version),
+            before=schema.found_revision,
+            wanted=REVISION,
+            backup=str(backup) if is_needed else None,
+            dry_run=dry_run,
+        )
+        if not as_json:
+            _print_plan(result)
+        if is_needed:
+            if dry_run:
+                warn_if_leased(store)
+            else:
+                check_lease_is_free(store, _COMMAND)
+            if confirm_action(f"{name}: upgrading", yes=yes, dry_run=dry_run):
+                back_up_database(url, backup)
+                migrate(url, lambda lease_state: reject_lease_holder(lease_state, _COMMAND))
+                with open_write_session(store, _COMMAND, dry_run=False) as (uow, _):
+                    uow.bookmarks.set(PROGRAM_VERSION, __version__)
+    if as_json:
+        print_model(result)
+    elif is_needed and not dry_run:
+        _print_outcome(result)
+
+
+def _read_breaking_changes(name: str, previous_version: str | None) -> dict[str, list[str]]:
+    """Return the breaking changes since a version, from the changelog of this installation.
+
+    Raises:
+        InputError: this version is older than the one that used the database last.
+    """
+    releases = split_releases(find_shipped_path("CHANGELOG.md").read_text("utf-8"))
+    if previous_version is not None and previous_version not in releases:
+        raise InputError(
+            f"{name} was last used by qos-oracle {previous_version}, which is newer than this "
+            f"{__version__}; install {previous_version}, or restore a backup of this version "
+            "(`qos-oracle service restore`)"
+        )
+    return list_breaking_changes(releases, previous_version)
+
+
+def _print_plan(result: ServiceUpgrade) -> None:
+    previous = result.previous_version or "an unknown version"
+    if result.backup is None:
+        typer.echo(f"nothing to do: {result.database} is ready for qos-oracle {result.version}")
+        return
+    typer.echo(f"{result.database}: from qos-oracle {previous} to {result.version}")
+    for version, changes in result.breaking_changes.items():
+        typer.echo(f"breaking changes in {version}:")
+        for change in changes:
+            typer.echo(f"  - {change}")
+    if not result.breaking_changes:
+        typer.echo("the changelog lists no breaking changes")
+    if result.before == result.wanted:
+        typer.echo(f"the schema stays at revision {result.wanted}")
+    else:
+        typer.echo(f"the schema changes from revision {result.before} to {result.wanted}")
+
+
+def _print_outcome(result: ServiceUpgrade) -> None:
+    typer.echo(f"wrote the backup {result.backup}")
+    if result.before != result.wanted:
+        typer.echo(f"the schema was upgraded to revision {result.wanted}; every row is as before")
+    version = result.previous_version or "the old version"
+    typer.echo(
+        f"to go back: stop the daemon, install {version}, and run "
+        f"`qos-oracle service restore {result.backup}`"
+    )
+    typer.echo("next: run `qos-oracle contract check`, then start the daemon and `serve`")

@@ -1,0 +1,240 @@
+"""Upgrades of the database of the first release: complete, or rolled back with every row kept."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, MetaData, Table, select, text
+
+from oracle import __version__
+from oracle.cli.changelog import list_breaking_changes, split_releases
+from oracle.cli.main import run
+from oracle.daemon.lease_keeper import hold_lease
+from oracle.errors import FatalError
+from oracle.resources import find_shipped_path
+from oracle.store.bookmarks import PROGRAM_VERSION
+from oracle.store.database import Store
+from oracle.store.engine import parse_database_url
+from oracle.store.lease_repository import LeaseState
+from oracle.store.schema import SchemaAge, get_schema_state, migrate
+from tests.fixtures.released_database import load_released_database
+from tests.support.cli.local_network import write_config
+from tests.support.cli.refusal import run_refused_command
+from tests.support.postgresql import find_programs
+from tests.unit.store import later
+from tests.unit.store.test_schema import connected
+
+_COMPARED = (
+    *("bookmark", "kickout", "node", "rule_set", "score", "task", "undo"),
+    *("pub_account", "pub_attempt", "pub_intent", "pub_nonce"),
+)
+_CHANGELOG = """# Changelog
+
+## [0.3.0] - 2027-03-01
+
+### Breaking changes
+
+- Setting: `a` is now `b`,
+  in seconds.
+- Command: `c` is gone.
+
+### Fixed
+
+- Nothing.
+
+## [0.2.0] - 2027-02-01
+
+- Added: `d`.
+
+## [0.1.0] - 2027-01-01
+
+### Breaking changes
+
+- Everything.
+"""
+
+
+@pytest.fixture(autouse=True)
+def client_programs_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = find_programs()
+    if programs is not None:
+        monkeypatch.setenv("PATH", str(programs), prepend=":")
+
+
+@pytest.fixture
+def released_url(empty_database_url: str) -> str:
+    """Return the URL of the database that version 0.1.0 left, once for each engine."""
+    load_released_database("0.1.0", empty_database_url)
+    return empty_database_url
+
+
+@pytest.fixture
+def config(sound: dict[str, Any], released_url: str, tmp_path: Path) -> str:
+    sound["database"]["url"] = released_url
+    return str(write_config(sound, tmp_path / "config.toml"))
+
+
+@contextmanager
+def run_next_release(folder: Path) -> Iterator[Path]:
+    """Make the program the release after 0.1.0; yield the file of its migration."""
+    with pytest.MonkeyPatch.context() as patch:
+        migrations = later.written(folder)
+        later.release(patch, migrations)
+        patch.setattr("oracle.cli.service_upgrade.REVISION", later.REVISION)
+        yield migrations / "versions" / f"{later.REVISION}.py"
+
+
+@pytest.fixture
+def next_release(released_url: str, tmp_path: Path) -> Iterator[Path]:
+    """Make the program the next release for the whole test; yield the file of its migration."""
+    del released_url
+    with run_next_release(tmp_path) as migration:
+        yield migration
+
+
+def read_released_rows(url: str) -> dict[str, list[Any]]:
+    """Return all rows of the tables that matter most, without the columns of a later release."""
+    with connected(url) as connection:
+        return {name: _read_rows(connection, name) for name in _COMPARED}
+
+
+def _read_rows(connection: Connection, name: str) -> list[Any]:
+    reflected = Table(name, MetaData(), autoload_with=connection)
+    columns = [column for column in reflected.columns if column.name != "later"]
+    return sorted(map(repr, connection.execute(select(*columns)).all()))
+
+
+def test_database_of_the_first_release_is_opened(released_url: str):
+    migrate(released_url)
+    with Store.open(released_url) as store, store.read_transaction() as uow:
+        assert uow.bookmarks.get(PROGRAM_VERSION) == "0.1.0"
+        assert uow.projections.compute_digest()
+        assert len(uow.outbox.intents.list_newest(9)) == 2
+
+
+def test_upgrade_keeps_every_row_and_its_backup_restores_the_old_version(
+    capsys: pytest.CaptureFixture[str],
+    config: str,
+    released_url: str,
+    sound: dict[str, Any],
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+):
+    rows, backup = read_released_rows(released_url), str(tmp_path / "backup")
+    upgrade = ["service", "upgrade", backup, "--config", config, "--json"]
+    with run_next_release(tmp_path):
+        assert run([*upgrade, "--dry-run"]) == 0
+        assert get_schema_state(released_url).age is SchemaAge.OLDER
+        assert not Path(backup).exists()
+        capsys.readouterr()
+
+        assert run([*upgrade, "--yes"]) == 0
+        upgraded = json.loads(capsys.readouterr().out)
+        assert (upgraded["before"], upgraded["wanted"]) == ("0001_initial", later.REVISION)
+        assert get_schema_state(released_url).age is SchemaAge.CURRENT
+        assert read_released_rows(released_url) == rows
+        assert run([*upgrade, "--yes"]) == 0
+        assert json.loads(capsys.readouterr().out)["backup"] is None
+
+    refusal = run_refused_command(capsys, "status", "--config", config)
+    assert "install the newer qos-oracle, or restore a backup" in refusal
+    with ExitStack() as databases:
+        if released_url.startswith("postgresql"):
+            server = request.getfixturevalue("postgresql_server")
+            released_url = databases.enter_context(server.database("template0"))
+            sound["database"]["url"] = released_url
+            config = str(write_config(sound, tmp_path / "restored.toml"))
+        assert run(["service", "restore", backup, "--config", config, "--yes"]) == 0
+        assert read_released_rows(released_url) == rows
+
+
+def test_migration_that_changes_a_row_is_rolled_back(
+    capsys: pytest.CaptureFixture[str],
+    config: str,
+    released_url: str,
+    next_release: Path,
+    tmp_path: Path,
+):
+    rows, backup = read_released_rows(released_url), tmp_path / "backup"
+    harm = 'op.execute("UPDATE pub_account SET next_nonce = next_nonce + 1")'
+    source = next_release.read_text("utf-8")
+    harmful = source.replace(
+        '    op.create_table("later"', f'    {harm}\n    op.create_table("later"'
+    )
+    next_release.write_text(harmful, "utf-8")
+    upgrade = ("service", "upgrade", str(backup), "--yes", "--config", config)
+    refusal = run_refused_command(capsys, *upgrade, code=1)
+    assert "the migration changed existing rows of pub_account" in refusal
+    assert get_schema_state(released_url).age is SchemaAge.OLDER
+    assert read_released_rows(released_url) == rows
+    assert backup.is_file()
+
+    next_release.write_text(f'{harmful}\n\nREWRITTEN = ("pub_account.next_nonce",)\n', "utf-8")
+    assert migrate(released_url).age is SchemaAge.OLDER
+    assert get_schema_state(released_url).age is SchemaAge.CURRENT
+
+
+def test_upgrade_under_a_running_process_is_rejected(
+    capsys: pytest.CaptureFixture[str],
+    config: str,
+    released_url: str,
+    next_release: Path,
+    tmp_path: Path,
+):
+    del next_release
+    upgrade = ("service", "upgrade", str(tmp_path / "backup"), "--yes", "--config", config)
+    store = Store(parse_database_url(released_url))
+    with store, hold_lease(store, "the daemon"):
+        refusal = run_refused_command(capsys, *upgrade, code=1)
+        assert "another process works on this database: the daemon" in refusal
+        assert not (tmp_path / "backup").exists()
+        refusal = run_refused_command(capsys, "migrate", "--config", config, code=1)
+        assert "another process works on this database: the daemon" in refusal
+    assert get_schema_state(released_url).age is SchemaAge.OLDER
+
+
+def test_lease_is_checked_in_the_transaction_of_the_migration(
+    released_url: str, next_release: Path
+):
+    """A daemon that starts during the backup is not overlooked."""
+    del next_release
+
+    def reject(lease_state: LeaseState) -> None:
+        raise FatalError(str(lease_state.holder))
+
+    with pytest.raises(FatalError):
+        migrate(released_url, reject)
+    assert get_schema_state(released_url).age is SchemaAge.OLDER
+
+
+def test_database_of_a_newer_program_with_the_same_schema_is_not_upgraded(
+    capsys: pytest.CaptureFixture[str], config: str, released_url: str, tmp_path: Path
+):
+    with connected(released_url) as connection:
+        connection.execute(
+            text("UPDATE bookmark SET value = '9.9.9' WHERE name = :name"),
+            {"name": PROGRAM_VERSION},
+        )
+    upgrade = ("service", "upgrade", str(tmp_path / "backup"), "--yes", "--config", config)
+    refusal = run_refused_command(capsys, *upgrade)
+    assert "last used by qos-oracle 9.9.9" in refusal
+    assert "install 9.9.9" in refusal
+    assert not (tmp_path / "backup").exists()
+
+
+def test_breaking_changes_are_those_of_newer_versions():
+    releases = split_releases(_CHANGELOG)
+    assert list(releases) == ["0.3.0", "0.2.0", "0.1.0"]
+    assert list_breaking_changes(releases, "0.3.0") == {}
+    assert list_breaking_changes(releases, "0.1.0") == {
+        "0.3.0": ["Setting: `a` is now `b`, in seconds.", "Command: `c` is gone."]
+    }
+    assert list_breaking_changes(releases, None).keys() == {"0.3.0", "0.1.0"}
+
+
+def test_packaged_changelog_has_a_section_of_this_version():
+    changelog = find_shipped_path("CHANGELOG.md").read_text("utf-8")
+    assert __version__ in split_releases(changelog)
