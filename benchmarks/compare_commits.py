@@ -22,7 +22,12 @@ ROOT = Path(__file__).resolve().parents[1]
 # checkout that is not installed.
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.outcome import Outcome, begin_benchmark, finish_benchmark  # noqa: E402
+from benchmarks.outcome import (  # noqa: E402
+    Outcome,
+    begin_benchmark,
+    build_command_environment,
+    finish_benchmark,
+)
 from benchmarks.segments import CHAIN_ID  # noqa: E402
 from benchmarks.verify import serve_valid_chain  # noqa: E402
 from tests.support.chain.network_logs import NETWORK  # noqa: E402
@@ -82,8 +87,14 @@ def index_chain(python: Path, chain_url: str, mode: Mode) -> tuple[float, int]:
         )
         command: list[str | Path] = [python, "-m", "oracle", "run", "--once", "--config", config]
         start = time.perf_counter()
+        environment = build_command_environment(ROOT / "build" / "beside" / "bytecode")
         completed = subprocess.run(
-            command, cwd=folder_name, capture_output=True, text=True, check=False
+            command,
+            cwd=folder_name,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment,
         )
         seconds = time.perf_counter() - start
         assert completed.returncode == 0, completed.stdout + completed.stderr

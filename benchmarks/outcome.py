@@ -65,6 +65,17 @@ def describe_machine() -> str:
     )
 
 
+def build_command_environment(bytecode_folder: Path) -> dict[str, str]:
+    """Return an environment in which Python keeps the bytecode of modules in this folder.
+
+    An installed command is compiled already. If the environment forbids bytecode, as in a
+    container image, each process of a checkout would compile all modules again.
+    """
+    environment = os.environ | {"PYTHONPYCACHEPREFIX": str(bytecode_folder)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    return environment
+
+
 def begin_benchmark(not_measured: str) -> None:
     """Print the machine and what is not measured; start measuring the load of other programs."""
     print(f"machine: {describe_machine()}")

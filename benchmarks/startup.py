@@ -17,7 +17,12 @@ ROOT = Path(__file__).resolve().parents[1]
 # checkout that is not installed.
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.outcome import Outcome, begin_benchmark, finish_benchmark  # noqa: E402
+from benchmarks.outcome import (  # noqa: E402
+    Outcome,
+    begin_benchmark,
+    build_command_environment,
+    finish_benchmark,
+)
 from oracle.domain.blocks import BlockRef  # noqa: E402
 from oracle.domain.ids import ZERO_HASH, Address, Hash  # noqa: E402
 from oracle.domain.state import create_node  # noqa: E402
@@ -52,11 +57,9 @@ def measure_cpu_seconds(
 ) -> float:
     """Return the CPU seconds of the fastest of several processes; other programs only add time.
 
-    The modules are compiled once, into `bytecode_folder`, even if the environment says that Python
-    writes no bytecode: an installed command never compiles.
+    The first process, which compiles the modules, never is the fastest.
     """
-    environment = os.environ | {"PYTHONPYCACHEPREFIX": str(bytecode_folder)}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    environment = build_command_environment(bytecode_folder)
     min_seconds = float("inf")
     for _ in range(process_count + 1):
         times_before = os.times()
