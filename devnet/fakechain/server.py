@@ -8,6 +8,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from email.utils import formatdate
 from threading import Lock, Thread
 from typing import BinaryIO
 
@@ -129,6 +130,8 @@ def _encode_response(response: HttpResponse) -> bytes:
         len(response.body) if response.content_length is None else response.content_length
     )
     headers: Mapping[str, object] = {
+        # A real endpoint sends its time, with which the daemon compares its own clock.
+        "Date": formatdate(usegmt=True),
         "Content-Type": "application/json",
         "Content-Length": content_length,
         **response.headers,

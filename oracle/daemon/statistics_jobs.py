@@ -10,6 +10,7 @@ from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import Job, TickFacts
 from oracle.daemon.senders import Senders
 from oracle.daemon.sending_jobs import update_pause_reasons
+from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.health import Condition
 from oracle.errors import TransientError
 from oracle.indexer.loop import IngestState
@@ -25,6 +26,8 @@ from oracle.txmgr.context import AccountContext
 
 STATISTICS_SECONDS = 10.0
 _NODE_METRICS_SECONDS = 30.0
+# A server's time has a resolution of one second, and is as old as its response.
+MAX_CLOCK_OFFSET_SECONDS = 30
 
 
 @dataclass(slots=True)
@@ -53,6 +56,7 @@ class StatisticsJob:
         update_pause_reasons(self.senders, self.health)
         self._update_announced_rules()
         self.health.endpoints = refresh_endpoint_views(self.index.chain, self.index.endpoint_facts)
+        self._check_clock()
         self.index.endpoint_facts.store_facts(self.epoch)
         database_counts = self._database_count.collect_statistics(read_balance(transmitter))
         if database_counts is not None:
@@ -71,6 +75,18 @@ class StatisticsJob:
             )
         )
         return None
+
+    def _check_clock(self) -> None:
+        """Report a wrong clock of this machine: times in statements and logs depend on it."""
+        offset = self.index.chain.endpoints.compute_clock_offset(unix_seconds())
+        if abs(offset) <= MAX_CLOCK_OFFSET_SECONDS:
+            self.health.clear_condition(Condition.WRONG_CLOCK)
+            return
+        side = "ahead of" if offset > 0 else "behind"
+        self.health.raise_condition(
+            Condition.WRONG_CLOCK,
+            f"this machine's clock is {abs(offset):.0f} s {side} that of every endpoint",
+        )
 
     def _update_announced_rules(self) -> None:
         """Report announced rules that are not on this host, long before they come into force."""

@@ -110,6 +110,11 @@ class Condition(Enum):
     # The process.
     STEP_FAILING = (_ATTENTION, "A loop of the daemon keeps failing", "check its log")
     LOW_DISK = (_ATTENTION, "The database's disk is nearly full", "free space on the disk")
+    WRONG_CLOCK = (
+        _ATTENTION,
+        "This machine's clock differs from that of every endpoint",
+        "set the clock, and keep it synchronized (NTP)",
+    )
     LEASE_WAIT = (_ATTENTION, "The daemon waits for the lease", "wait, or stop the other process")
     NO_LEADER = (_ATTENTION, "No daemon runs on this database", "start `qos-oracle run`")
     LAST_EXIT = (_ATTENTION, "The last daemon ended with a failure", "fix the cause in its reason")

@@ -132,6 +132,11 @@ class JsonRpcClient:
     def name(self, name: str) -> None:
         self._wire.http.name = name
 
+    @property
+    def server_start_time(self) -> float | None:
+        """The endpoint's time minus this machine's monotonic clock, or None if unknown."""
+        return self._wire.http.server_start_time
+
     def close(self) -> None:
         """Close the connections; requests in flight finish first."""
         self._wire.http.close()

@@ -113,6 +113,22 @@ class EndpointPool:
         """Witnesses among the endpoints, and how many of them have to agree."""
         return WitnessQuorum(self.providers())
 
+    def compute_clock_offset(self, now: float) -> float:
+        """Return how many seconds this machine's clock, which shows `now`, is ahead of all others.
+
+        The others are the clocks of the endpoints. The result is negative if it is behind all of
+        them, and 0 if it is between them or they send no time.
+        """
+        start_time = now - time.monotonic()
+        server_start_times = (endpoint.client.server_start_time for endpoint in self._endpoints)
+        offsets = sorted(
+            start_time - server_start_time
+            for server_start_time in server_start_times
+            if server_start_time is not None
+        )
+        is_one_sided = bool(offsets) and offsets[0] * offsets[-1] > 0
+        return min(offsets, key=abs) if is_one_sided else 0.0
+
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:
         """Blocks that every endpoint must show."""

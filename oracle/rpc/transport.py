@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from email.utils import mktime_tz, parsedate_tz
 from socket import EAI_NODATA, EAI_NONAME, MSG_PEEK, SHUT_RDWR, gaierror, socket
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
@@ -35,6 +36,9 @@ _CHUNK_BYTES = 256 * 1024
 # second on average; else a server that sends a byte now and then would block until the total
 # timeout.
 _MIN_BYTES_PER_SECOND = 64 * 1024
+# How often a server's time is read, and the maximum duration of a request that gives it.
+_SERVER_TIME_SECONDS = 10.0
+_MAX_SERVER_TIME_AGE_SECONDS = 5.0
 # Headers are usually shorter than this.
 _PEEK_BYTES = 8 * 1024
 
@@ -78,6 +82,8 @@ class BoundedHttp:
     """HTTP client of one address over a few kept-alive connections; thread-safe.
 
     `name` replaces the URL in errors; at most `max_bytes` of a response are read.
+    `server_start_time` is the server's time (`Date`, RFC 9110 section 6.6.1) minus this machine's
+    monotonic clock, as of a recent response, or None if the server sends no time.
     """
 
     def __init__(
@@ -88,6 +94,8 @@ class BoundedHttp:
         self._url = url
         self._access = access
         self._session = _open_session(url, access)
+        self.server_start_time: float | None = None
+        self._server_time_read_at = -_SERVER_TIME_SECONDS
 
     def reset_connections(self) -> None:
         """Use new connections from now on; the old ones close once their requests have ended."""
@@ -149,10 +157,23 @@ class BoundedHttp:
             # The library's own errors are subclasses of these; a redirect can raise any of them.
             # The message may contain the URL, which must not be in a traceback either.
             raise _translate_error(self.name, error) from None
+        self._read_server_time(response.headers.get("date", ""), started_at)
         is_binary = response.headers.get("content-type") == _BINARY_MEDIA_TYPE
         content = body if is_binary else strip_body(body)
         status_headers_body = response.status_code, response.headers, content
         return RawHttpResponse(*status_headers_body, is_truncated=len(body) > self.max_bytes)
+
+    def _read_server_time(self, date: str, started_at: float) -> None:
+        now = time.monotonic()
+        is_known = now - self._server_time_read_at < _SERVER_TIME_SECONDS
+        if is_known or now - started_at > _MAX_SERVER_TIME_AGE_SECONDS:
+            return
+        self._server_time_read_at = now
+        # The library raises these for some malformed dates, and returns None for others.
+        with suppress(ValueError, OverflowError, TypeError):
+            server_time = parsedate_tz(date)
+            if server_time is not None:
+                self.server_start_time = mktime_tz(server_time) - now
 
 
 def _translate_error(name: str, error: Exception) -> RpcError:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from oracle.daemon.daemon_health import READY_WITHIN_FAILURES, READY_WITHIN_SECONDS
 from oracle.daemon.index_job import UNCONFIRMED_SECONDS
+from oracle.daemon.statistics_jobs import MAX_CLOCK_OFFSET_SECONDS
 from oracle.domain.health import Condition
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS
 from oracle.queries.health import is_report_late
@@ -21,6 +22,7 @@ LIMITS = {
     Condition.NO_ENDPOINT: f"after {READY_WITHIN_SECONDS:.0f} s",
     Condition.BEHIND: f"after {READY_WITHIN_BLOCKS} blocks",
     Condition.WAITING_WITNESS: f"after {UNCONFIRMED_SECONDS:.0f} s",
+    Condition.WRONG_CLOCK: f"after {MAX_CLOCK_OFFSET_SECONDS} s",
     Condition.REPORT_LATE: "after 1.5 heartbeats",
     Condition.STEP_FAILING: f"after {READY_WITHIN_FAILURES} failures in a row",
 }

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
 from typing import Any
@@ -10,6 +11,7 @@ import msgspec
 import pytest
 from typing_extensions import override
 
+from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError, TransientError
 from oracle.rpc.endpoints.rate_limiter import Backoff
 from oracle.rpc.fanout import EndpointCaller, PoolView
@@ -27,6 +29,8 @@ class Endpoint:
         self.response: Json = "0x1"
         self.status = 200
         self.headers: dict[str, str] = {}
+        # The `Date` header; None for the time of this machine.
+        self.date: str | None = None
         self.asked: list[Json] = []
         # Who holds it keeps every answer back.
         self.busy = Lock()
@@ -64,6 +68,10 @@ def standing() -> Iterator[Endpoint]:
             with suppress(ConnectionError):
                 self.end_headers()
                 self.wfile.write(body)
+
+        @override
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            return super().date_time_string(timestamp) if endpoint.date is None else endpoint.date
 
         @override
         def log_message(self, *args: object) -> None:
@@ -167,6 +175,46 @@ def test_revert_is_final_and_next_endpoint_is_not_requested(
     has_output = revert["error"]["data"] is not None
     assert raised.value.data == ("0x1234" if has_output else None)
     assert lines.callers[0].endpoint.health.backoff.get_remaining_seconds() == 0
+
+
+def format_date(seconds_from_now: float) -> str:
+    return formatdate(unix_seconds() + seconds_from_now, usegmt=True)
+
+
+@pytest.mark.parametrize(
+    ("dates", "offset"),
+    [
+        ((0, 0), 0),
+        ((90, 300), -90),
+        ((-300, -90), 90),
+        # The machine's clock cannot be wrong if one endpoint is ahead of it and one behind.
+        ((-90, 90), 0),
+        ((None, -300), 300),
+    ],
+)
+def test_clock_offset_is_the_smallest_one_if_all_endpoints_are_on_one_side(
+    first_endpoint: Endpoint, other: Endpoint, dates: tuple[int | None, int], offset: int
+):
+    for endpoint, seconds in zip((first_endpoint, other), dates, strict=True):
+        endpoint.date = "" if seconds is None else format_date(seconds)
+    pool = pool_of(first_endpoint.url, other.url)
+    for queried in pool:
+        queried.client.call("eth_blockNumber", [], str)
+    assert pool.compute_clock_offset(unix_seconds()) == pytest.approx(offset, abs=3)
+    pool.close()
+
+
+@pytest.mark.parametrize(
+    "date",
+    ["soon", "Mon, 01 Jan 99999999999999 00:00:00 GMT", "Mon, 32 Foo 2026 99:99:99 +9999", ","],
+)
+def test_malformed_date_is_no_error_and_gives_no_offset(
+    first_endpoint: Endpoint, line: EndpointCaller, date: str
+):
+    first_endpoint.date = date
+    client = line.endpoint.client
+    assert client.call("eth_blockNumber", [], str) == "0x1"
+    assert client.server_start_time is None
 
 
 def test_refusal_by_one_endpoint_is_reported_when_another_returns_nothing(

@@ -54,6 +54,9 @@ def test_daemon_follows_chain_after_clock_step(
             a_chain.live(1)
             running.wait_for_block(a_chain.head.number)
         assert running.get("/livez").status_code == 200
+        running.wait_for_text("/readyz", "wrong_clock")
+        clock.step(0)
+        running.wait_until_ready()
 
 
 # A job whose first tick sets the wall clock back; the third tick ends the program.
