@@ -4,7 +4,7 @@
 
 /* Raised with every change of what a function takes or gives: oracle/domain/native.py
  * asks for its own. */
-#define VERSION 4
+#define VERSION 5
 
 static PyObject *native_keccak(PyObject *module, PyObject *content) {
     (void)module;
@@ -29,6 +29,12 @@ static PyMethodDef functions[] = {
     {"hash_leaves", native_hash_leaves, METH_VARARGS, "Return the hashes of leaves of one size, each hashed twice."},
     {"hash_changed_parents", native_hash_changed_parents, METH_VARARGS,
      "Hash anew what is above the flagged leaves of a tree, and clear the flags."},
+    {"set_leaves", native_set_leaves, METH_VARARGS,
+     "Write and flag the leaves of a tree that differ, and return where in the indexes they are."},
+    {"set_lanes", native_set_lanes, METH_VARARGS,
+     "Write lanes, and return how the sums of a round change, and the words that differ."},
+    {"encode_lane_words", native_encode_lane_words, METH_VARARGS,
+     "Return the encoded leaves of words of lanes."},
     {"compute_stake_scores", native_compute_stake_scores, METH_VARARGS,
      "Write sqrt(stake / largest) of a list of stakes; False: one of them does not fit."},
     {"compute_weights", native_compute_weights, METH_VARARGS, "Write the weights of the candidates asked for."},

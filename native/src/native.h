@@ -1,6 +1,6 @@
 /* What the parts of oracle_native share. Bytes and numbers only: Python stays in module.c,
- * checksums.c, logs.c, log_objects.c, receipts.c, roots.c and weights.c, at the edges of what is
- * called. */
+ * checksums.c, logs.c, log_objects.c, receipts.c, roots.c, trees.c and weights.c, at the edges of
+ * what is called. */
 #ifndef ORACLE_NATIVE_H
 #define ORACLE_NATIVE_H
 
@@ -139,6 +139,17 @@ void rlp_string(Buffer *buffer, const uint8_t *bytes, size_t size);
 size_t rlp_list_open(Buffer *buffer);
 void rlp_list_close(Buffer *buffer, size_t opened);
 
+/* roots.c, trees.c */
+/* Messages that are hashed together. */
+#define BATCH 64
+/* The lowest lane of a node that may be selected. */
+#define LOWEST_SCORE 2
+
+/* The highest byte of a number comes first. */
+static inline void put_number(uint8_t *to, size_t size, uint64_t number) {
+    for (size_t at = 0; at < size; at++) to[at] = (uint8_t)(number >> 8 * (size - 1 - at));
+}
+
 /* trie.c */
 int list_root(const Leaf *leaves, size_t count, uint8_t hash[HASH_SIZE]);
 
@@ -151,13 +162,16 @@ typedef unsigned __int128 Wide;
 void read_decay_table(Wide table[DECAY_BITS], const uint8_t *bytes);
 uint64_t heal_reliability(uint64_t base, int64_t since, int64_t time, const Wide table[DECAY_BITS]);
 
-/* checksums.c, logs.c, receipts.c, roots.c, weights.c: as Python calls them */
+/* checksums.c, logs.c, receipts.c, roots.c, trees.c, weights.c: as Python calls them */
 PyObject *native_sum_row_hashes(PyObject *module, PyObject *arguments);
 PyObject *native_read_logs(PyObject *module, PyObject *arguments);
 PyObject *native_read_receipts(PyObject *module, PyObject *arguments);
 PyObject *native_encode_leaves(PyObject *module, PyObject *arguments);
 PyObject *native_hash_leaves(PyObject *module, PyObject *arguments);
 PyObject *native_hash_changed_parents(PyObject *module, PyObject *arguments);
+PyObject *native_set_leaves(PyObject *module, PyObject *arguments);
+PyObject *native_set_lanes(PyObject *module, PyObject *arguments);
+PyObject *native_encode_lane_words(PyObject *module, PyObject *arguments);
 PyObject *native_compute_stake_scores(PyObject *module, PyObject *arguments);
 PyObject *native_compute_weights(PyObject *module, PyObject *arguments);
 PyObject *native_sum_weights(PyObject *module, PyObject *weights);

@@ -1,18 +1,14 @@
-/* The leaves of a round and the hashes above them. oracle/domain/roots is the same in Python; what
- * a row has that is not ordinary, for example a due kickout, is left to it. */
+/* The leaves of a round. oracle/domain/roots is the same in Python; what a row has that is not
+ * ordinary, for example a due kickout, is left to it. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "native.h"
 
-/* Messages that are hashed together. */
-#define BATCH 64
-#define PAIR_SIZE (2 * HASH_SIZE)
 #define ADDRESS_SIZE 20
 #define LEAF_SIZE 128
 #define QOS_STEP 100000000000000ULL
 #define DO_NOT_SELECT 1
-#define LOWEST_SCORE 2
 #define HIGHEST_SCORE 10002
 
 enum { MEMBER = 1, PAUSED = 2, EXCLUDED = 4 };
@@ -49,62 +45,6 @@ PyObject *native_hash_leaves(PyObject *module, PyObject *arguments) {
     }
     PyBuffer_Release(&leaves);
     return hashes;
-}
-
-/* Hash pairs in ascending order, and put each hash at its place in the level above. */
-typedef struct {
-    uint8_t pairs[BATCH][PAIR_SIZE];
-    Short messages[BATCH];
-    size_t count;
-} Pairs;
-
-static void flush_pairs(Pairs *pairs) {
-    keccak256_short(pairs->messages, pairs->count);
-    pairs->count = 0;
-}
-
-static void add_pair(Pairs *pairs, const uint8_t *children, uint8_t *parent) {
-    const uint8_t *left = children, *right = children + HASH_SIZE;
-    int is_ascending = memcmp(left, right, HASH_SIZE) <= 0;
-    uint8_t *pair = pairs->pairs[pairs->count];
-    memcpy(pair, is_ascending ? left : right, HASH_SIZE);
-    memcpy(pair + HASH_SIZE, is_ascending ? right : left, HASH_SIZE);
-    pairs->messages[pairs->count++] = (Short){pair, PAIR_SIZE, parent};
-    if (pairs->count == BATCH) flush_pairs(pairs);
-}
-
-/* A flag is read before the flag of its parent, which is never behind it, is written. */
-static void hash_above(uint8_t *tree, uint8_t *changed, size_t width) {
-    Pairs pairs = {.count = 0};
-    for (size_t level = width / 2; level > 0; level /= 2) {
-        for (size_t at = 0; at < level; at++) {
-            changed[at] = changed[2 * at] | changed[2 * at + 1];
-            if (changed[at])
-                add_pair(&pairs, tree + PAIR_SIZE * (level + at), tree + HASH_SIZE * (level + at));
-        }
-        flush_pairs(&pairs);
-    }
-    memset(changed, 0, width);
-}
-
-PyObject *native_hash_changed_parents(PyObject *module, PyObject *arguments) {
-    (void)module;
-    Py_buffer tree, changed;
-    if (!PyArg_ParseTuple(arguments, "w*w*", &tree, &changed)) return NULL;
-    size_t width = (size_t)changed.len;
-    PyObject *done = NULL;
-    if (width == 0 || (width & (width - 1)) != 0 || tree.len / PAIR_SIZE != changed.len ||
-        tree.len % PAIR_SIZE != 0) {
-        PyErr_SetString(PyExc_ValueError, "a flag for each of 2^n leaves, and 64 bytes of tree");
-    } else {
-        Py_BEGIN_ALLOW_THREADS
-        hash_above(tree.buf, changed.buf, width);
-        Py_END_ALLOW_THREADS
-        done = Py_NewRef(Py_None);
-    }
-    PyBuffer_Release(&changed);
-    PyBuffer_Release(&tree);
-    return done;
 }
 
 /* The columns of a row, in order. */
@@ -205,10 +145,6 @@ static Wide mean_of(const Values *values, const Scoring *scoring) {
     if (values->pool_size == 0 || (total == 0 && scoring->is_zero_mean_new))
         return values->has_prior ? values->prior : scoring->new_node;
     return (Wide)total * UNIT / ((Wide)values->pool_size * scoring->best_score);
-}
-
-static void put_number(uint8_t *to, size_t size, uint64_t number) {
-    for (size_t at = 0; at < size; at++) to[at] = (uint8_t)(number >> 8 * (size - 1 - at));
 }
 
 /* Write the leaf of a row, except for the hash of its pool, where `abi.encode` has it.

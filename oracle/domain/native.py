@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, cast
 from typing_extensions import Buffer
 
 # The required version; functions of another version may have another interface.
-REQUIRED_VERSION = 4
+REQUIRED_VERSION = 5
 Columns = tuple[
     "array[int]", "array[int]", "array[int]", "array[int]", "array[int]", "array[int]",
     bytearray, "array[int]", bytearray,
@@ -102,6 +102,31 @@ class Native(Protocol):
         """Compute the hashes above the leaves whose flag is set, and clear the flags.
 
         `tree` has 64 bytes for each flag, as in `MerkleTree`.
+        """
+
+    def set_leaves(
+        self, tree: bytearray, changed: bytearray, indexes: "array[int]", hashes: bytes, /
+    ) -> list[int]:
+        """Write the hashes at these indexes, and set the flags of the leaves that differ.
+
+        Return the positions, in `indexes`, of these leaves. `indexes` is an array of type I;
+        `tree` and `changed` are those of `hash_changed_parents`.
+        """
+
+    def set_lanes(
+        self, lanes: "array[int]", seats: "array[int]", new_lanes: "array[int]", /
+    ) -> tuple[int, int, int, list[int]]:
+        """Write the lanes at these seats.
+
+        Return by how much the number of leaves, the number of nodes that may be selected and the
+        sum of weights grow, and the indexes of the words that change, with repetitions. Lanes are
+        arrays of type H; `seats` is an array of type I.
+        """
+
+    def encode_lane_words(self, indexes: "array[int]", lanes: "array[int]", /) -> bytes:
+        """Return the encoded leaves of the words with these indexes, an array of type I.
+
+        `lanes` has the lanes of all seats, an array of type H.
         """
 
     def compute_stake_scores(

@@ -74,6 +74,8 @@ def measure_change(old_lanes: Lanes, new_lanes: Lanes, kick_line: int) -> Report
 
     `kick_line` is the kickout line as a lane (`ReportSettings.kick_line`).
     """
+    if old_lanes is new_lanes:
+        return ReportChange()
     node_count = steps = max_steps = 0
     crosses_band = False
     for first in range(0, max(len(old_lanes), len(new_lanes)), _LANES_PER_RUN):

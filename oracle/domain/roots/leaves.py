@@ -225,6 +225,8 @@ def encode_lane_words(indexes: Iterable[int], lanes: "array[int]") -> bytes:
 
     `lanes` has the lanes of all seats. The first seat of a word is its lowest 16 bits.
     """
+    if native is not None:
+        return native.encode_lane_words(array("I", indexes), lanes)
     ordered = lanes[:]
     if sys.byteorder == "big":
         ordered.byteswap()

@@ -6,6 +6,7 @@ root equals that of `SimpleMerkleTree.of(hashes padded with zeros, {sortLeaves: 
 package @openzeppelin/merkle-tree, which generated the test vectors.
 """
 
+from array import array
 from collections.abc import Sequence
 
 from oracle.domain.native import native
@@ -88,7 +89,14 @@ class MerkleTree:
         if not indexes:
             return []
         self._extend(max(indexes) + 1)
+        changed_positions = self._replace_leaves(indexes, leaf_hashes)
+        self._has_changed = self._has_changed or bool(changed_positions)
+        return changed_positions
+
+    def _replace_leaves(self, indexes: Sequence[int], leaf_hashes: bytes) -> list[int]:
         hashes, changed, width = self._hashes, self._changed, 1 << self._depth
+        if native is not None:
+            return native.set_leaves(hashes, changed, array("I", indexes), leaf_hashes)
         changed_positions = []
         for position, index in enumerate(indexes):
             first, source = HASH_BYTES * (width + index), HASH_BYTES * position
@@ -97,7 +105,6 @@ class MerkleTree:
                 hashes[first : first + HASH_BYTES] = leaf_hash
                 changed[index] = 1
                 changed_positions.append(position)
-        self._has_changed = self._has_changed or bool(changed_positions)
         return changed_positions
 
     def build_proof(self, index: int) -> list[bytes]:

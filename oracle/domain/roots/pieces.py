@@ -116,6 +116,10 @@ class PieceEdits:
         self._seats.extend(seats)
         self._leaves += leaves
 
+    def drop(self, seats: Iterable[int]) -> None:
+        """Keep only the numbers of the pieces of these seats, whose leaves changed."""
+        self.dropped_pieces.update({seat // PIECE_LEAVES for seat in seats})
+
     def _drop_leaves(self, leaves: bytes, max_kept_seats: int) -> bytes:
         """Return the leaves of the first seats, and keep the numbers of the other pieces."""
         kept_leaves = []

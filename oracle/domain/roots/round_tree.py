@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 
 from oracle.domain.ids import Address, Hash
+from oracle.domain.native import native
 from oracle.domain.reports.lanes import (
     LANES_PER_WORD,
     LOWEST_SCORE,
@@ -83,7 +84,10 @@ class RoundTree:
             hashes = hash_leaves(leaves, LEAF_BYTES, self._keccak)
             changed_positions = self._nodes.set_leaves(seats, hashes)
             self._set_lanes(seats, lanes, changed_words)
-            self.edits.add(_select_leaves(leaves, changed_positions), max_kept_seats)
+            if max_kept_seats == 0:
+                self.edits.drop(seats[position] for position in changed_positions)
+            else:
+                self.edits.add(_select_leaves(leaves, changed_positions), max_kept_seats)
         if self._leaf_count != len(self._lanes):
             raise ValueError(
                 f"{self._leaf_count} leaves must have the seats 0 to {self._leaf_count - 1}"
@@ -119,6 +123,15 @@ class RoundTree:
         """Set the lanes of these seats, and add the words that they change to `changed_words`."""
         lanes = self._lanes
         lanes.extend((NEVER_REPORTED,) * (max(seats, default=-1) + 1 - len(lanes)))
+        if native is not None:
+            leaf_growth, open_growth, weight_growth, words = native.set_lanes(
+                lanes, seats, new_lanes
+            )
+            self._leaf_count += leaf_growth
+            self._open_count += open_growth
+            self._total_weight += weight_growth
+            changed_words.update(words)
+            return
         for seat, lane in zip(seats, new_lanes, strict=True):
             old_lane = lanes[seat]
             if lane == old_lane:

@@ -83,6 +83,8 @@ def test_fuzzed_native_code_passes_sanitizers(sanitized: Path, seed: int, rounds
         "times_at_the_ends_of_64_bits",
         "rows_of_classes_of_their_own",
         "tree_that_another_thread_resizes",
+        "indexes_that_lie_in_the_tree",
+        "seats_that_lie_among_the_lanes",
     ],
 )
 def test_hostile_python_callbacks_pass_sanitizers(sanitized: Path, case: str):

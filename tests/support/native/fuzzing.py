@@ -15,11 +15,13 @@ from oracle.chain.proofs.keccak import keccak
 from oracle.chain.verification.receipt_fetch import prove_receipts_natively
 from oracle.domain import native as module
 from oracle.domain.fixed_point import UNIT, encode_decay_table
+from oracle.domain.ids import Address
 from oracle.domain.logs import LogTable, SourceIndexes
-from oracle.domain.roots import merkle_tree
+from oracle.domain.roots import leaves as leaves_module, merkle_tree, round_tree
 from oracle.domain.roots.leaves import LEAF_BYTES, hash_leaf, split_leaves
 from oracle.domain.roots.merkle_tree import MerkleTree
 from oracle.domain.roots.node_leaves import build_native_rules
+from oracle.domain.roots.round_tree import RoundTree
 from oracle.store.raw import raw_checksums
 from oracle.systems import weighted_draw
 from oracle.systems.crynux import candidate_columns
@@ -30,8 +32,10 @@ from oracle.systems.weighted_draw import draw_indexes
 from tests.support.native.inputs import (
     NOW,
     a_candidate,
+    a_leaf_batch,
     a_node,
     an_extreme_node,
+    every_leaf,
     row_of,
     some_rules,
     spoil,
@@ -122,10 +126,23 @@ def roots(chance: Random) -> None:
     assert computed[0] == computed[1]
 
 
+def round_trees(chance: Random) -> None:
+    node_count = chance.randrange(1, 140)
+    batches = [every_leaf(chance, node_count), a_leaf_batch(chance, node_count)]
+    computed = []
+    for code in (native, None):
+        for changed_module in (leaves_module, merkle_tree, round_tree):
+            changed_module.native = code  # type: ignore[attr-defined]
+        tree = RoundTree(batches, keccak)
+        summary = tree.summarize(1, Address("0x" + 40 * "c"), 2, 3)
+        computed.append((tree.compute_root(summary), summary, tree.lanes))
+    assert computed[0] == computed[1]
+
+
 def main(seed: int, rounds: int) -> None:
     for number in range(seed, seed + rounds):
         chance = Random(number)  # noqa: S311 - repeatable, no secret
-        for play in (receipts, logs, candidates, draws, roots):
+        for play in (receipts, logs, candidates, draws, roots, round_trees):
             play(chance)
         content = chance.randbytes(chance.randrange(600))
         assert len(native.keccak(content)) == 32

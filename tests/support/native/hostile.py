@@ -148,6 +148,29 @@ def tree_that_another_thread_resizes() -> None:
     thread.join()
 
 
+def indexes_that_lie_in_the_tree() -> None:
+    for seed in range(50):
+        tree = bytearray(Random(seed).randbytes(64 * 16))  # noqa: S311
+        # The first index leads to a leaf; writing it changes the indexes behind it.
+        tree[: 4 * 16] = bytes(4 * 16)
+        indexes: Any = memoryview(tree).cast("I")
+        with suppress(IndexError):
+            native.set_leaves(tree, bytearray(16), indexes, b"\1" * 32 * len(indexes))
+        indexes.release()
+
+
+def seats_that_lie_among_the_lanes() -> None:
+    lanes = bytearray(64)
+    seats: Any = memoryview(lanes).cast("I")
+    all_lanes: Any = memoryview(lanes).cast("H")
+    for lane in (0, 1, 0xFFFF):
+        lanes[:] = bytes(64)
+        with suppress(IndexError):
+            native.set_lanes(all_lanes, seats, array("H", [lane] * len(seats)))
+        with suppress(IndexError):
+            native.set_lanes(all_lanes, seats, all_lanes[: len(seats)])
+
+
 CASES: dict[str, Callable[[], None]] = {
     case.__name__: case
     for case in (
@@ -158,6 +181,8 @@ CASES: dict[str, Callable[[], None]] = {
         times_at_the_ends_of_64_bits,
         rows_of_classes_of_their_own,
         tree_that_another_thread_resizes,
+        indexes_that_lie_in_the_tree,
+        seats_that_lie_among_the_lanes,
     )
 }
 

@@ -9,6 +9,7 @@ import msgspec
 from oracle.chain.proofs.receipts import ProvenReceipt, compute_bloom, format_bloom
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
+from oracle.domain.roots.leaves import LeafFlag, NodeLeaf
 from oracle.domain.roots.node_leaves import LeafRow
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node, create_node
@@ -200,6 +201,32 @@ def row_of(node: Node, next_node: Address) -> LeafRow:
         node.last_scored_at,
         node.kickout_due_time,
     )
+
+
+def a_leaf_batch(chance: Random, node_count: int) -> bytes:
+    """Return encoded leaves of some of the first `node_count` seats, in any order, with repeats.
+
+    Only the seats and the lanes differ from leaf to leaf.
+    """
+    return b"".join(
+        _encode_seat_and_lane(chance.randrange(node_count), chance.choice((1, 2, 3, 10_002)))
+        for _ in range(chance.randrange(2 * node_count))
+    )
+
+
+def every_leaf(chance: Random, node_count: int) -> bytes:
+    """Return encoded leaves of the first `node_count` seats, in order, as `a_leaf_batch`."""
+    return b"".join(
+        _encode_seat_and_lane(seat, chance.choice((1, 2, 10_002))) for seat in range(node_count)
+    )
+
+
+def _encode_seat_and_lane(seat: int, lane: int) -> bytes:
+    return NodeLeaf(
+        Address("0x" + 40 * "0"), Address("0x" + 40 * "0"), lane, LeafFlag.MEMBER, seat,
+        score_count=0, score_sum=0, reliability=0, kickout_due_since=0, last_scored_at=0,
+        pool_hash=bytes(32),
+    ).encode()  # fmt: skip
 
 
 # Values that no row has; the last are beyond the field of the leaf.

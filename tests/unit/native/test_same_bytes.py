@@ -17,10 +17,11 @@ from oracle.domain.ids import Address
 from oracle.domain.native import Native
 from oracle.domain.reports.kickout_review import KickoutReview
 from oracle.domain.reports.lanes import DO_NOT_SELECT
-from oracle.domain.roots import merkle_tree
+from oracle.domain.roots import leaves as leaves_module, merkle_tree, round_tree
 from oracle.domain.roots.leaves import LEAF_BYTES, split_leaves
 from oracle.domain.roots.merkle_tree import MerkleTree
 from oracle.domain.roots.node_leaves import LeafRow, build_native_rules, build_node_leaf
+from oracle.domain.roots.round_tree import RoundTree
 from oracle.domain.roots.scoring_context import ScoringContext, build_scoring_context
 from oracle.domain.scoring.node_scores import compute_pool_mean
 from oracle.domain.scoring.rules import Rules
@@ -36,9 +37,11 @@ from tests.support.native.inputs import (
     NOW,
     ROW_COLUMNS,
     a_candidate,
+    a_leaf_batch,
     a_node,
     a_stake,
     an_extreme_node,
+    every_leaf,
     row_of,
     some_rules,
     spoil_row,
@@ -250,18 +253,93 @@ def test_native_tree_matches_python(native: Native, chance: Random, count: int):
         [chance.randrange(count + 9) for _ in range(chance.randrange(count + 9))] for _ in range(2)
     ]
     added = [chance.randbytes(32 * len(indexes)) for indexes in changes]
+    # Leaves that do not differ, and two of one index.
+    added[1] = added[1][:-32] + hashes[:32] if changes[1] else b""
     trees = []
     with pytest.MonkeyPatch.context() as patched:
         for code in (native, None):
             patched.setattr(merkle_tree, "native", code)
             tree = MerkleTree(hashes, keccak)
-            roots = [tree.root]
+            steps: list[Any] = [tree.root]
             for indexes, leaf_hashes in zip(changes, added, strict=True):
-                tree.set_leaves(indexes, leaf_hashes)
-                roots.append(tree.root)
+                steps += [tree.set_leaves(indexes, leaf_hashes), tree.root]
+                steps += [tree.set_leaves(indexes[-1:], leaf_hashes[-32:]), tree.root]
             proofs = [tree.build_proof(index) for index in range(tree.leaf_count)]
-            trees.append((roots, proofs))
+            trees.append((steps, proofs))
     assert trees[0] == trees[1]
+
+
+@examples(60)
+@given(CHANCES, st.integers(1, 70))
+def test_native_rounds_match_python(native: Native, chance: Random, node_count: int):
+    batches = [every_leaf(chance, node_count), *(a_leaf_batch(chance, node_count) for _ in "ab")]
+    summaries = []
+    with pytest.MonkeyPatch.context() as patched:
+        for code in (native, None):
+            for changed_module in (leaves_module, merkle_tree, round_tree):
+                patched.setattr(changed_module, "native", code)
+            tree = RoundTree(batches[:1], keccak)
+            tree.update(batches[1:])
+            summary = tree.summarize(1, Address("0x" + 40 * "c"), 2, 3)
+            words = [tree.prove_word(word, summary) for word in range(-(-node_count // 16))]
+            summaries.append((summary, tree.compute_root(summary), tree.lanes, words))
+    assert summaries[0] == summaries[1]
+
+
+# Numbers that are not aligned, and lanes that cannot be written.
+MISALIGNED: Any = memoryview(bytes(9))[1:5].cast("I")
+READ_ONLY: Any = memoryview(bytes(4)).cast("H")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ((bytearray(128), bytearray(2), array("I", [2]), bytes(32)), IndexError),
+        ((bytearray(128), bytearray(2), array("I", [0]), bytes(31)), ValueError),
+        ((bytearray(128), bytearray(2), array("I", [0, 1]), bytes(32)), ValueError),
+        ((bytearray(128), bytearray(3), array("I", [0]), bytes(32)), ValueError),
+        ((bytearray(127), bytearray(1), array("I", [0]), bytes(32)), ValueError),
+        ((bytearray(128), bytearray(2), array("Q", [0]), bytes(32)), ValueError),
+        ((bytearray(128), bytearray(2), array("H", [0]), bytes(32)), ValueError),
+        ((bytearray(128), bytearray(2), bytes(4), bytes(128)), ValueError),
+        ((bytearray(128), bytearray(2), MISALIGNED, bytes(32)), ValueError),
+        ((bytes(128), bytearray(2), array("I", [0]), bytes(32)), TypeError),
+        ((bytearray(128), bytearray(2), [0], bytes(32)), TypeError),
+    ],
+)  # fmt: skip
+def test_leaves_that_do_not_fit_the_tree_are_rejected(
+    native: Native, arguments: Any, error: type[Exception]
+):
+    with pytest.raises(error):
+        native.set_leaves(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ((array("H", [1]), array("I", [1]), array("H", [1])), IndexError),
+        ((array("H", [1]), array("I", [0]), array("H", [1, 1])), ValueError),
+        ((array("H", [1]), array("H", [0]), array("H", [1])), ValueError),
+        ((array("I", [1]), array("I", [0]), array("H", [1])), ValueError),
+        ((array("H", [1]), array("I", [0]), array("B", [1])), ValueError),
+        ((READ_ONLY, array("I", [0]), array("H", [1])), BufferError),
+    ],
+)
+def test_lanes_that_do_not_fit_the_round_are_rejected(
+    native: Native, arguments: Any, error: type[Exception]
+):
+    with pytest.raises(error):
+        native.set_lanes(*arguments)
+
+
+def test_word_without_lanes_is_rejected(native: Native):
+    lanes = array("H", range(17))
+    assert len(native.encode_lane_words(array("I", [1, 0]), lanes)) == 128
+    for word in (2, 2**32 - 1):
+        with pytest.raises(IndexError):
+            native.encode_lane_words(array("I", [0, word]), lanes)
+    with pytest.raises(ValueError, match="numbers of another size"):
+        native.encode_lane_words(array("H", [0]), lanes)
 
 
 @pytest.mark.parametrize(

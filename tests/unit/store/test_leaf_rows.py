@@ -10,7 +10,7 @@ from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_review import KickoutReview
-from oracle.domain.roots import leaves, merkle_tree, node_leaves
+from oracle.domain.roots import leaves, merkle_tree, node_leaves, round_tree
 from oracle.domain.roots.node_leaves import encode_leaves, iter_linked_leaves
 from oracle.domain.roots.round_tree import RoundTree
 from oracle.domain.roots.scoring_context import ScoringContext, build_scoring_context
@@ -34,7 +34,7 @@ def code(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
     """Roots are computed with the native code, if it is installed, and without it."""
     monkeypatch.setattr(node_repository, "_LEAF_ROWS_PER_BATCH", 3)
     if request.param == "python":
-        for module in (leaves, merkle_tree, node_leaves):
+        for module in (leaves, merkle_tree, node_leaves, round_tree):
             monkeypatch.setattr(module, "native", None)
 
 
