@@ -1,4 +1,4 @@
-"""`service`: backs up, restores and upgrades the database of a daemon."""
+"""`service`: writes the files of a service, and backs up, restores and upgrades its database."""
 
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from oracle.cli.options import (
     confirm_action,
     print_model,
 )
+from oracle.cli.service_init import init_service
 from oracle.cli.service_upgrade import upgrade
 from oracle.cli.write_session import check_lease_is_free
 from oracle.daemon.config.loader import read_config
@@ -27,13 +28,18 @@ from oracle.store.engine import parse_database_url
 from oracle.store.schema import SchemaAge, get_schema_state
 
 service = typer.Typer(no_args_is_help=True)
+service.command("init", epilog="Example: qos-oracle service init /srv/qos-oracle")(init_service)
 service.command(
     "upgrade", epilog="Example: qos-oracle service upgrade /backups/before-upgrade --dry-run"
 )(upgrade)
 
 
 def register(app: typer.Typer) -> None:
-    app.add_typer(service, name="service", help="Back up, restore and upgrade the database.")
+    app.add_typer(
+        service,
+        name="service",
+        help="Write the files of a service; back up, restore and upgrade its database.",
+    )
 
 
 @service.command("backup", epilog="Example: qos-oracle service backup /backups/oracle-today")

@@ -31,6 +31,15 @@ class DatabaseBackup(ApiModel):
     dry_run: bool
 
 
+class ServiceFolder(ApiModel):
+    """The files that `service init` wrote into a folder, or with `--dry-run` would write."""
+
+    folder: str
+    written: list[str]
+    kept: list[str] = Field(description="Files of the operator, which are never replaced.")
+    dry_run: bool
+
+
 class ServiceUpgrade(ApiModel):
     """What `service upgrade` did, or with `--dry-run` would do."""
 

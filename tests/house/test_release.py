@@ -28,7 +28,9 @@ def checkout(tmp_path):
     (tmp_path / "Dockerfile").write_text(
         "FROM python:3.11-slim AS build\nFROM node:22 AS chain\nFROM build\n", "utf-8"
     )
-    (tmp_path / "compose.yaml").write_text("    image: postgres:18\n", "utf-8")
+    (tmp_path / "compose.yaml").write_text(
+        "    image: postgres:18\n    image: qos-oracle:dev\n", "utf-8"
+    )
     return tmp_path
 
 

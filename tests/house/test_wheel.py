@@ -140,6 +140,14 @@ def test_installed_program_creates_database(program, elsewhere):
     assert (elsewhere / "oracle.sqlite").exists()
 
 
+def test_installed_program_writes_service_folder(program, elsewhere):
+    ran(elsewhere, program, "service", "init", elsewhere / "service")
+    assert (elsewhere / "service/ops/grafana/provisioning/dashboards/qos-oracle.yml").exists()
+    ran(elsewhere, program, "service", "init", elsewhere / "unit", "--systemd")
+    unit = (elsewhere / "unit/qos-oracle.service").read_text("utf-8")
+    assert f"ExecStart={program} run\n" in unit
+
+
 def test_installed_program_contains_profiles(program, elsewhere):
     contracts = {
         name: "0x" + 39 * "0" + digit for name, digit in (("VSSTask", "1"), ("Node", "2"))

@@ -59,6 +59,7 @@ SILENT = {
         "notify test",
         "serve",
         "service backup",
+        "service init",
         "service restore",
         "service upgrade",
         "subscription end",

@@ -42,6 +42,7 @@ CHANGING = {
     "report release",
     "run",
     "migrate",
+    "service init",
     "service restore",
     "service upgrade",
     "resync rewind",

@@ -95,6 +95,7 @@ CALLED = {
     "select": ["--task", "{task}"],
     "selftest": [],
     "service backup": ["{folder}/backup"],
+    "service init": ["{folder}/service"],
     "service restore": ["{folder}/no-such-file", "--yes"],
     "service upgrade": ["{folder}/backup", "--yes"],
     "status": [],

@@ -1,0 +1,169 @@
+"""`service init`: writes the files that run the daemon into a folder, and renews them.
+
+Files of the program are replaced each time. Files of the operator are written once: the override
+files, the passwords and the receivers of alerts.
+"""
+
+import os
+import secrets
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from oracle import __version__
+from oracle.cli.options import DryRunOption, JsonOption, print_model
+from oracle.durable_files import replace_file
+from oracle.errors import InputError
+from oracle.queries.command_models import ServiceFolder
+from oracle.resources import find_shipped_path
+
+_MARK = "# Written by `qos-oracle service init`"
+_COMPOSE, _UNIT = "compose.yaml", "qos-oracle.service"
+_VERSION_VARIABLE = "${QOS_ORACLE_VERSION:-dev}"
+_UNIT_PROGRAM = "/opt/qos-oracle/bin/qos-oracle"
+# Copied as they are; the mounts of compose.yaml.
+_MOUNTED = ("ops/prometheus", "ops/grafana/provisioning", "ops/grafana/qos-oracle.json")
+_RECEIVERS = "ops/alertmanager/alertmanager.yml"
+_OWNER_ONLY, _READABLE = 0o600, 0o644
+
+_COMPOSE_OVERRIDE = """\
+# Your changes to compose.yaml; `docker compose` merges both files. `service init` never replaces
+# this file. For example, more memory for the daemon:
+# services:
+#   daemon:
+#     mem_limit: 4g
+services: {}
+"""
+_UNIT_OVERRIDE = """\
+# Your changes to the unit; `service init` never replaces this file. The unit blocks all addresses
+# except localhost, so add one line for each endpoint, the database and the remote signer.
+[Service]
+# IPAddressAllow=203.0.113.10/32
+"""
+
+
+def init_service(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="New folder, or one that was written before.")
+    ],
+    *,
+    is_systemd: Annotated[
+        bool, typer.Option("--systemd", help="Write a systemd unit instead of a compose file.")
+    ] = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the files that run the daemon into a folder; run it again after each upgrade.
+
+    By default compose.yaml with the daemon, pages, PostgreSQL and monitoring; with --systemd a
+    unit. Your changes belong in the override file, which is never replaced.
+    """
+    main_file = folder / (_UNIT if is_systemd else _COMPOSE)
+    _check_replaceable(main_file)
+    program_files = dict(_render_unit() if is_systemd else _render_compose())
+    operator_files = _render_operator_files(is_systemd=is_systemd)
+    kept = [name for name in operator_files if (folder / name).exists()]
+    written = [*program_files, *(name for name in operator_files if name not in kept)]
+    if not dry_run:
+        contents = {**operator_files, **program_files}
+        for name in written:
+            mode = _OWNER_ONLY if name == ".env" else _READABLE
+            _write_file(folder / name, contents[name], mode)
+        if not is_systemd:
+            # The mount of key files; Docker would create a folder of root.
+            (folder / "keys").mkdir(mode=0o700, exist_ok=True)
+    if as_json:
+        print_model(ServiceFolder(folder=str(folder), written=written, kept=kept, dry_run=dry_run))
+        return
+    for name in written:
+        typer.echo(f"{'would write' if dry_run else 'wrote'} {folder / name}")
+    for name in kept:
+        typer.echo(f"kept your {folder / name}")
+    if not dry_run:
+        _print_next_steps(folder, is_systemd=is_systemd)
+
+
+def _check_replaceable(path: Path) -> None:
+    """Reject a folder whose compose file or unit was not written by this command.
+
+    Raises:
+        InputError: the file has another origin, or cannot be read.
+    """
+    try:
+        if path.exists() and not path.read_text("utf-8").startswith(_MARK):
+            raise InputError(
+                f"{path}: not written by `service init`; choose another folder, or move the file "
+                "away"
+            )
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+
+
+def _render_compose() -> Iterator[tuple[str, str]]:
+    text = find_shipped_path(_COMPOSE).read_text("utf-8").replace(_VERSION_VARIABLE, __version__)
+    yield _COMPOSE, f"{_format_mark('compose.override.yaml')}{text}"
+    for name in _MOUNTED:
+        source = find_shipped_path(name)
+        files = sorted(path for path in source.rglob("*") if path.is_file()) or [source]
+        for file in files:
+            relative_path = file.relative_to(source)
+            yield str(Path(name) / relative_path), file.read_text("utf-8")
+
+
+def _render_unit() -> Iterator[tuple[str, str]]:
+    text = find_shipped_path(f"ops/systemd/{_UNIT}").read_text("utf-8")
+    program = shutil.which("qos-oracle", path=str(Path(sys.executable).parent))
+    mark = _format_mark(f"{_UNIT}.d/override.conf")
+    yield _UNIT, mark + text.replace(_UNIT_PROGRAM, program or _UNIT_PROGRAM)
+
+
+def _format_mark(override: str) -> str:
+    return f"{_MARK} {__version__}, which replaces it; put your changes into {override}.\n"
+
+
+def _render_operator_files(*, is_systemd: bool) -> dict[str, str]:
+    if is_systemd:
+        return {f"{_UNIT}.d/override.conf": _UNIT_OVERRIDE}
+    names = ("POSTGRES_PASSWORD", "GRAFANA_PASSWORD")
+    return {
+        "compose.override.yaml": _COMPOSE_OVERRIDE,
+        ".env": "".join(f"{name}={secrets.token_urlsafe(24)}\n" for name in names),
+        _RECEIVERS: find_shipped_path(_RECEIVERS).read_text("utf-8"),
+    }
+
+
+def _write_file(path: Path, content: str, mode: int) -> None:
+    """Replace a file; in a container it has to be readable by other users, except for passwords.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replace_file(path) as temporary_path:
+            descriptor = os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(content)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _print_next_steps(folder: Path, *, is_systemd: bool) -> None:
+    typer.echo("\nNext:")
+    if is_systemd:
+        typer.echo(
+            "  write /etc/qos-oracle/config.toml (`qos-oracle init`), copy the unit and its "
+            "folder to /etc/systemd/system,\n  then: systemctl daemon-reload && systemctl enable "
+            "--now qos-oracle"
+        )
+        return
+    if not (folder / "config/local.toml").exists():
+        typer.echo(
+            f"  qos-oracle init --config {folder}/config/local.toml\n"
+            f"  chown -R 10001 {folder}/config {folder}/keys   (the user in the container)"
+        )
+    typer.echo(f"  docker compose --project-directory {folder} up --detach")
