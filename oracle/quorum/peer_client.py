@@ -45,7 +45,9 @@ class Peer:
             InputError: the URL is not an http(s) URL.
         """
         self.name = redact_url(url, ("http", "https"), "[reporters] peers")
-        self._http = BoundedHttp(url, name=self.name, max_bytes=_MAX_BYTES, access=access)
+        self._http = BoundedHttp(
+            url, name=self.name, max_bytes=_MAX_BYTES, access=access, watches_certificate=True
+        )
         self._timeout_seconds = timeout_seconds
         self._is_busy = False
         self._backoff_until = 0.0

@@ -24,6 +24,7 @@ from urllib3.util.wait import wait_for_read
 
 from oracle.errors import InputError
 from oracle.rpc.rpc_errors import ErrorKind, RpcError, RpcTimeoutError
+from oracle.telemetry.rpc_metrics import CERTIFICATE_EXPIRY
 from oracle.telemetry.safe_text import REDACTED, find_host_tokens, register_secret
 
 CONNECT_SECONDS = 5.0
@@ -87,19 +88,31 @@ class BoundedHttp:
     """
 
     def __init__(
-        self, url: str, *, name: str, max_bytes: int, access: HttpAccess | None = None
+        self,
+        url: str,
+        *,
+        name: str,
+        max_bytes: int,
+        access: HttpAccess | None = None,
+        watches_certificate: bool = False,
     ) -> None:
+        """Create the client; it connects with the first request.
+
+        With `watches_certificate`, the expiry of the server's certificate becomes a metric under
+        `name`. Use it only for servers that the operator has set.
+        """
         self.name = name
         self.max_bytes = max_bytes
         self._url = url
         self._access = access
-        self._session = _open_session(url, access)
+        self._certificate_name = name if watches_certificate else None
+        self._session = _open_session(url, access, self._certificate_name)
         self.server_start_time: float | None = None
         self._server_time_read_at = -_SERVER_TIME_SECONDS
 
     def reset_connections(self) -> None:
         """Use new connections from now on; the old ones close once their requests have ended."""
-        self._session = _open_session(self._url, self._access)
+        self._session = _open_session(self._url, self._access, self._certificate_name)
 
     def close(self) -> None:
         """Close the connections; requests in flight finish first."""
@@ -274,18 +287,26 @@ class DeadlineAdapter(requests.adapters.HTTPAdapter):
     """Aborts a response whose headers are not complete within the first-byte timeout.
 
     The library restarts that timeout with every byte of the headers. `choose_address` is that of
-    `HttpAccess`.
+    `HttpAccess`. `certificate_name` is the server's label in the metric of its certificate, or
+    None if the certificate is not watched.
     """
 
-    def __init__(self, choose_address: AddressChoice | None = None, **options: Any) -> None:  # noqa: ANN401  # the library's
+    def __init__(
+        self,
+        choose_address: AddressChoice | None = None,
+        certificate_name: str | None = None,
+        **options: Any,  # noqa: ANN401  # the library's
+    ) -> None:
         # Set before the base class calls `init_poolmanager`.
-        self._choose_address = choose_address
+        self._choose_address, self._certificate_name = choose_address, certificate_name
         super().__init__(**options)
 
     @override
     def init_poolmanager(self, *arguments: Any, **options: Any) -> None:
         super().init_poolmanager(*arguments, **options)
-        self.poolmanager.pool_classes_by_scheme = _build_pool_classes(self._choose_address)
+        self.poolmanager.pool_classes_by_scheme = _build_pool_classes(
+            self._choose_address, self._certificate_name
+        )
 
 
 @contextmanager
@@ -359,9 +380,22 @@ class _PlainConnection(HTTPConnection):
 class _TlsConnection(_PlainConnection, HTTPSConnection):
     """A `_PlainConnection` over TLS."""
 
+    certificate_name: ClassVar[str | None] = None
+
+    @override
+    def connect(self) -> None:
+        super().connect()
+        name = type(self).certificate_name
+        if name is None or not isinstance(self.sock, ssl.SSLSocket):
+            return
+        # The fields of a certificate are empty if it was not verified.
+        expiry = (self.sock.getpeercert() or {}).get("notAfter")
+        if isinstance(expiry, str):
+            CERTIFICATE_EXPIRY.labels(name).set(ssl.cert_time_to_seconds(expiry))
+
 
 def _build_pool_classes(
-    choose_address: AddressChoice | None,
+    choose_address: AddressChoice | None, certificate_name: str | None
 ) -> dict[str, type[HTTPConnectionPool]]:
     """Return connection pool classes by URL scheme; the library creates the pools."""
 
@@ -371,6 +405,7 @@ def _build_pool_classes(
     class TlsWithAddress(_TlsConnection):
         pass
 
+    TlsWithAddress.certificate_name = certificate_name
     for connection in (PlainWithAddress, TlsWithAddress):
         if choose_address is not None:
             connection.choose_address = staticmethod(choose_address)
@@ -384,11 +419,17 @@ def _build_pool_classes(
     return {"http": PlainPool, "https": TlsPool}
 
 
-def _open_session(url: str, access: HttpAccess | None) -> requests.Session:
+def _open_session(
+    url: str, access: HttpAccess | None, certificate_name: str | None
+) -> requests.Session:
     session = requests.Session()
     choose_address = None if access is None else access.choose_address
     adapter = DeadlineAdapter(
-        choose_address, pool_maxsize=_MAX_CONNECTIONS, pool_block=True, max_retries=_MAX_RETRIES
+        choose_address,
+        certificate_name,
+        pool_maxsize=_MAX_CONNECTIONS,
+        pool_block=True,
+        max_retries=_MAX_RETRIES,
     )
     for scheme in ("http://", "https://"):
         session.mount(scheme, adapter)

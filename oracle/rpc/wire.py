@@ -34,7 +34,7 @@ class JsonRpcConnection:
 
     def __init__(self, url: str, timeout_seconds: float, max_bytes: int) -> None:
         name = redact_url(url, ("http", "https"), "[chain] endpoints")
-        self.http = BoundedHttp(url, name=name, max_bytes=max_bytes)
+        self.http = BoundedHttp(url, name=name, max_bytes=max_bytes, watches_certificate=True)
         self._timeout_seconds = timeout_seconds
         self._request_ids = itertools.count(1)
 

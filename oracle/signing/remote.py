@@ -56,6 +56,7 @@ class RemoteSigner:
             name=self._name,
             max_bytes=_MAX_RESPONSE_BYTES,
             access=_build_http_access(location),
+            watches_certificate=True,
         )
         self._numbers = itertools.count(1)
 

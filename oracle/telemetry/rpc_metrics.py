@@ -59,6 +59,13 @@ PROVEN_WRONG = Gauge(
     registry=REGISTRY,
 )
 USABLE = Gauge("oracle_endpoints_usable", "Endpoints that can be used now.", registry=REGISTRY)
+CERTIFICATE_EXPIRY = Gauge(
+    "oracle_server_certificate_expiry_timestamp_seconds",
+    "When the TLS certificate of an endpoint, a peer or a remote signer expires, in unix seconds, "
+    "as of the newest connection.",
+    ["server"],
+    registry=REGISTRY,
+)
 SWITCHES = Counter(
     "oracle_endpoint_switches_total",
     "Times this endpoint took over work from another endpoint, by the reason for the change.",

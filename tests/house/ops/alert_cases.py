@@ -290,6 +290,14 @@ CASES = (
         minute=65,
     ),
     _case("OracleKickoutBucketEmpty", "oracle_kickout_tokens", "0x20", "1x20", 15),
+    _case(
+        "OracleCertificateExpires",
+        'oracle_server_certificate_expiry_timestamp_seconds{server="https://rpc.example.org"}',
+        # Prometheus' test begins at time 0.
+        "604800x90",
+        "612000x90",
+        90,
+    ),
     AlertCase(
         "OracleConnectionsRefused",
         {'oracle_http_refused_total{listener="web",reason="slow"}': "0+400x20"},

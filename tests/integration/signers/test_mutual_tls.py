@@ -17,6 +17,7 @@ from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
 from oracle.signing.remote import RemoteSigner
 from oracle.signing.signer import Fees, TransactionRequest
+from oracle.telemetry.metrics import REGISTRY
 from tests.support.signing.remote_signer import RemoteHost, served
 
 pytestmark = pytest.mark.slow
@@ -95,6 +96,10 @@ def test_client_certificate_is_sent_to_signer(host: RemoteHost, authority: Pair,
     }
     signed = RemoteSigner(host.place(**wire)).sign_transaction(CALL)
     assert signed.raw[0] == 2
+    expiry = REGISTRY.get_sample_value(
+        "oracle_server_certificate_expiry_timestamp_seconds", {"server": "127.0.0.1"}
+    )
+    assert expiry == (BEGIN + timedelta(days=36_500)).timestamp()
 
 
 def test_signer_that_requires_client_certificate_signs_nothing_without_it(
