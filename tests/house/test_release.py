@@ -1,14 +1,18 @@
 """A release says what is in it, the same wherever it is made; images are named by digest."""
 
+import gzip
 import hashlib
+import io
 import json
 import os
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from release.images import iter_images, list_unpinned_images, pin_images
+from release.oci import write_image
 from release.pins import FOLDER, read_pins
 from release.sbom import build_sbom
 from release.statements import build_hash_lines, build_provenance
@@ -91,6 +95,36 @@ def test_unreachable_registry_changes_nothing(checkout, monkeypatch):
     docker_that(f"echo {DIGEST}; exit 1", checkout, monkeypatch)
     assert pin_images(checkout) == ["node:22", "postgres:18", "python:3.11-slim"]
     assert (checkout / "Dockerfile").read_text("utf-8") == before
+
+
+def test_image_archive_is_reproducible_and_every_digest_is_that_of_its_blob(tmp_path):
+    layer = tmp_path / "layer.tar"
+    with tarfile.open(layer, "w") as archive:
+        archive.addfile(tarfile.TarInfo("etc/empty"))
+    contents = []
+    for folder in (tmp_path / "first", tmp_path / "second"):
+        folder.mkdir()
+        contents.append(write_image("qos-oracle", [layer], folder, 1_760_000_000).read_bytes())
+    assert contents[0] == contents[1]
+
+    with tarfile.open(fileobj=io.BytesIO(contents[0])) as archive:
+        files = {
+            name: (archive.extractfile(name) or io.BytesIO()).read() for name in archive.getnames()
+        }
+    assert json.loads(files["oci-layout"]) == {"imageLayoutVersion": "1.0.0"}
+    blobs = {
+        name.rpartition("/")[2]: blob for name, blob in files.items() if name.startswith("blobs/")
+    }
+    assert all(hashlib.sha256(blob).hexdigest() == digest for digest, blob in blobs.items())
+    (reference,) = json.loads(files["index.json"])["manifests"]
+    manifest = json.loads(blobs[reference["digest"].partition(":")[2]])
+    config = json.loads(blobs[manifest["config"]["digest"].partition(":")[2]])
+    (packed,) = (blobs[entry["digest"].partition(":")[2]] for entry in manifest["layers"])
+    assert gzip.decompress(packed) == layer.read_bytes()
+    assert config["rootfs"]["diff_ids"] == [
+        f"sha256:{hashlib.sha256(layer.read_bytes()).hexdigest()}"
+    ]
+    assert config["config"]["User"] == "10001:10001"
 
 
 def test_provenance_names_commit_and_hash_of_every_file(wheel):
