@@ -5,9 +5,8 @@ The key comes from a keystore or, on development chains, from an environment var
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn, cast
 
-from eth_typing import Hash32
 from typing_extensions import override
 
 from oracle.chain.proofs.keccak import keccak
@@ -28,6 +27,9 @@ from oracle.signing.typed_data import (
     SignableStatement,
 )
 from oracle.telemetry.safe_text import register_secret
+
+if TYPE_CHECKING:
+    from eth_typing import Hash32
 
 
 class KeySigner:
@@ -91,7 +93,7 @@ class KeySigner:
         return assemble_signed_transaction(transaction, signature, self.address)
 
     def _sign_digest(self, digest: bytes) -> bytes:
-        return bytes(self.__account.unsafe_sign_hash(Hash32(digest)).signature)
+        return bytes(self.__account.unsafe_sign_hash(cast("Hash32", digest)).signature)
 
 
 class DryRunSignatureError(Exception):
