@@ -79,9 +79,14 @@ class RawChecksums:
         self._apply_changes(LOGS, sum_log_hashes(table))
 
     def is_above_cursor(self, block: int) -> bool:
-        """Return whether a block lies above the cursor, so that it has no committed rows."""
-        number = self._connection.execute(select(cursor.c.number)).scalar_one_or_none()
-        return number is not None and block > number
+        """Return whether a block lies above the cursor, so that it has no committed rows.
+
+        Without a cursor, it has none if no rows were ever added.
+        """
+        number: int | None = self._connection.execute(select(cursor.c.number)).scalar_one_or_none()
+        if number is not None:
+            return block > number
+        return self._connection.execute(select(raw_checksum.c.span).limit(1)).first() is None
 
     @contextmanager
     def track_changes(self, kind: str, first: int, last: int) -> Iterator[None]:
