@@ -111,9 +111,10 @@ def fetch_rows(
             parameters: Row = tuple(batch)
         else:
             condition, parameters = f"= {_ANY}", (batch,)
-        yield from connection.exec_driver_sql(
+        result = connection.exec_driver_sql(
             _build_select_sql(dialect, target, condition, columns), parameters
         )
+        yield from result.all()
 
 
 @lru_cache(maxsize=4 * KEYS_PER_QUERY)

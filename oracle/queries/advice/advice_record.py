@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from oracle.domain.fold.working_set import ReliabilityChange, ScoreEntry
 from oracle.domain.ids import TaskKey
+from oracle.domain.scoring.group_ranking import split_group_fee
 from oracle.domain.scoring.node_scores import count_scores
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import GroupMember, GroupResult, Node, Task
@@ -21,11 +22,17 @@ _MAX_CHANGES = 100
 
 @dataclass(frozen=True, slots=True)
 class ScoredTask:
-    """A task score of a node, the group that gave it, and the task as a member of this group."""
+    """A task score of a node, the group that gave it, and the task as a member of this group.
+
+    `fee` is the fee of the task, and `fee_share` the node's share of it; both are None if the fee
+    is not known.
+    """
 
     entry: ScoreEntry
     group: GroupResult
     member: GroupMember
+    fee: int | None
+    fee_share: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +60,14 @@ def load_advice_record(snapshot: "ApiSnapshot", node: Node) -> AdviceRecord:
     uow, cursor, rules = snapshot.uow, snapshot.cursor, snapshot.source.archive.rules
     score_count = count_scores(node, cursor.time, rules)
     entries = uow.scores.list_for_node_up_to(node.address, cursor.number, score_count)
-    groups = uow.results.list_closed_at([entry.at for entry in entries])
+    groups = (
+        uow.results.list_for_scores(node.address, entries[0].seq, entries[-1].seq)
+        if entries
+        else []
+    )
+    tasks = uow.tasks.get_answer_times(
+        {member.task for group in groups for member in group.members}
+    )
     changes = uow.reliability.list_for_node(node.address, _MAX_CHANGES)
     return AdviceRecord(
         node=node,
@@ -63,16 +77,16 @@ def load_advice_record(snapshot: "ApiSnapshot", node: Node) -> AdviceRecord:
         else find_first_time(uow, node.address, changes, cursor.time),
         rules=rules,
         entries=entries,
-        scored_tasks=match_scored_tasks(entries, groups),
-        task_by_key=uow.tasks.get_answer_times(
-            {member.task for group in groups for member in group.members}
-        ),
+        scored_tasks=match_scored_tasks(entries, groups, tasks),
+        task_by_key=tasks,
         changes=changes,
     )
 
 
 def match_scored_tasks(
-    entries: Sequence[ScoreEntry], groups: Sequence[GroupResult]
+    entries: Sequence[ScoreEntry],
+    groups: Sequence[GroupResult],
+    task_by_key: Mapping[TaskKey, Task],
 ) -> list[ScoredTask]:
     """Return the scores whose group is among `groups`, in the order of the scores."""
     group_by_score = {
@@ -80,8 +94,12 @@ def match_scored_tasks(
         for group in groups
         for member in group.members
     }
-    return [
-        ScoredTask(entry, *group_by_score[entry.at, entry.task])
-        for entry in entries
-        if (entry.at, entry.task) in group_by_score
-    ]
+    scored_tasks = []
+    for entry in entries:
+        if (entry.at, entry.task) in group_by_score:
+            group, member = group_by_score[entry.at, entry.task]
+            task = task_by_key.get(entry.task)
+            fee = None if task is None else task.fee
+            share = None if fee is None else split_group_fee(fee, group.members)[entry.task]
+            scored_tasks.append(ScoredTask(entry, group, member, fee, share))
+    return scored_tasks

@@ -1,11 +1,7 @@
 """How fast other cards answer, compared with a node's card in the groups that both shared."""
 
-from collections.abc import Iterator
-from statistics import median_low
-
 from pydantic import Field
 
-from oracle.domain.fixed_point import UNIT
 from oracle.queries.answers import ApiModel, FixedPoint
 from oracle.queries.api.card_table import Card, CardTable
 
@@ -45,27 +41,15 @@ def list_card_speeds(own_card: Card | None, table: CardTable) -> list[CardSpeed]
 def _build_card_speed(
     card: Card, nodes: int, own_card: Card | None, table: CardTable
 ) -> CardSpeed:
-    ratios_by_group = (
-        [] if own_card in {None, card} else list(_iterate_ratios(own_card, card, table))
-    )
-    ratios = [ratio for ratios_of_group in ratios_by_group for ratio in ratios_of_group]
-    has_enough = len(ratios_by_group) >= MIN_SHARED_GROUPS
+    comparison = None if own_card is None else table.comparisons.get((own_card, card))
+    shared_groups = 0 if comparison is None else comparison.shared_groups
     return CardSpeed(
         gpu=card.gpu,
         vram=card.vram,
         nodes=nodes,
         is_own=card == own_card,
-        shared_groups=len(ratios_by_group),
-        time_ratio=median_low(ratios) if has_enough else None,
+        shared_groups=shared_groups,
+        time_ratio=None
+        if comparison is None or shared_groups < MIN_SHARED_GROUPS
+        else comparison.time_ratio,
     )
-
-
-def _iterate_ratios(own_card: Card | None, card: Card, table: CardTable) -> Iterator[list[int]]:
-    """Yield the ratios of all pairs of answers of each group that both cards answered."""
-    for times_by_card in table.times_by_group:
-        if own_card is not None and own_card in times_by_card and card in times_by_card:
-            yield [
-                elapsed * UNIT // own_time
-                for elapsed in times_by_card[card]
-                for own_time in times_by_card[own_card]
-            ]

@@ -31,7 +31,7 @@ def rerank_group(
         task = task_by_key.get(key)
         if task is None or task.started_time is None:
             return None
-        ranked_tasks[key] = _copy_closing_task(task)
+        ranked_tasks[key] = _remove_ending(task)
     return rank_with_times(group, ranked_tasks, rules, elapsed_by_task)
 
 
@@ -50,7 +50,7 @@ def restore_ranked_tasks(
         key=lambda member: member.rank or 0,
     )
     ranked_tasks = {
-        member.task: _copy_closing_task(task)
+        member.task: _remove_ending(task)
         for member in ranked_members
         if (task := task_by_key.get(member.task)) is not None
     }
@@ -85,8 +85,13 @@ def rank_with_times(
     return {member.task: member for member in rank_members(closing_members, ranked_keys, rules)}
 
 
-def _copy_closing_task(task: Task) -> Task:
-    """Return a task as it was when its group closed: with an answer, and without an ending."""
+def _remove_ending(task: Task) -> Task:
+    """Return a task as it was when its group closed: with an answer, and without an ending.
+
+    A task without an ending is returned itself.
+    """
+    if task.ending is None and task.abort_reason is None:
+        return task
     closing_task = copy_task(task)
     closing_task.ending = closing_task.abort_reason = None
     return closing_task

@@ -52,34 +52,31 @@ class NodeMoney(ApiModel):
 
 def build_node_money(record: AdviceRecord) -> NodeMoney:
     """Return what a node earned by the scored tasks that count, and what lower places cost it."""
-    fees = [
-        (scored_task, task.fee)
-        for scored_task in record.scored_tasks
-        if (task := record.task_by_key.get(scored_task.entry.task)) and task.fee is not None
+    paid_tasks = [
+        scored_task for scored_task in record.scored_tasks if scored_task.fee_share is not None
     ]
-    earned = sum(_compute_share(scored_task, fee) for scored_task, fee in fees)
+    earned = sum(scored_task.fee_share or 0 for scored_task in paid_tasks)
     seconds = None
-    if fees and record.node.membership is Membership.MEMBER:
-        seconds = record.time - fees[0][0].entry.time
+    if paid_tasks and record.node.membership is Membership.MEMBER:
+        seconds = record.time - paid_tasks[0].entry.time
     return NodeMoney(
         stake=record.node.stake,
         earned=earned,
-        tasks=len(fees),
-        without_fee=len(record.entries) - len(fees),
+        tasks=len(paid_tasks),
+        without_fee=len(record.entries) - len(paid_tasks),
         seconds=seconds,
         per_day=None
         if seconds is None or seconds < _MIN_SECONDS
         else earned * _DAY_SECONDS // seconds,
-        losses=_list_losses(fees, record.rules),
+        losses=_list_losses(paid_tasks, record.rules),
     )
 
 
-def _list_losses(fees: Iterable[tuple[ScoredTask, int]], rules: Rules) -> list[RankLoss]:
+def _list_losses(scored_tasks: Iterable[ScoredTask], rules: Rules) -> list[RankLoss]:
     losses_by_rank: dict[int | None, list[int]] = defaultdict(list)
-    for scored_task, fee in fees:
-        better_share = _compute_better_share(scored_task, fee, rules)
-        if better_share is not None:
-            loss = max(0, better_share - _compute_share(scored_task, fee))
+    for scored_task in scored_tasks:
+        loss = compute_loss(scored_task, rules)
+        if loss is not None:
             losses_by_rank[scored_task.entry.rank].append(loss)
     return [
         RankLoss(rank=rank, tasks=len(losses), amount=sum(losses))
@@ -89,19 +86,15 @@ def _list_losses(fees: Iterable[tuple[ScoredTask, int]], rules: Rules) -> list[R
     ]
 
 
-def _compute_share(scored_task: ScoredTask, fee: int) -> int:
-    return split_group_fee(fee, scored_task.group.members)[scored_task.entry.task]
+def compute_loss(scored_task: ScoredTask, rules: Rules) -> int | None:
+    """Return what a task's rank cost against the next better one in the same group.
 
-
-def _compute_better_share(scored_task: ScoredTask, fee: int, rules: Rules) -> int | None:
-    """Return the share that the next better place would have brought; None for a first place.
-
-    The node and the node in this place change their scores. A node without an answer would have
-    been last.
+    The result is None for a first place, or if the fee is not known. The node and the node in the
+    better place change their scores. A node without an answer would have been last.
     """
     task_key, rank = scored_task.entry.task, scored_task.entry.rank
     members = scored_task.group.members
-    if rank == 1:
+    if rank == 1 or scored_task.fee is None:
         return None
     new_scores = {task_key: compute_last_place_score(scored_task, rules)}
     if rank is not None:
@@ -113,4 +106,5 @@ def _compute_better_share(scored_task: ScoredTask, fee: int, rules: Rules) -> in
     changed_members = [
         member._replace(score=new_scores.get(member.task, member.score)) for member in members
     ]
-    return split_group_fee(fee, changed_members)[task_key]
+    better_share = split_group_fee(scored_task.fee, changed_members)[task_key]
+    return max(0, better_share - (scored_task.fee_share or 0))

@@ -168,7 +168,7 @@ def _replay_groups(
         if scored_task.member.rank is None or elapsed is None:
             continue
         rank_again = _cache_by_order(record, scored_task, ranked_tasks)
-        fee_before = _get_fee_share(record, scored_task)
+        fee_before = scored_task.fee_share or 0
         for index, ratio in enumerate(ratios):
             new_score, new_fee = rank_again(elapsed * ratio // UNIT)
             scores_by_ratio[index][index_by_seq[scored_task.entry.seq]] = new_score
@@ -196,7 +196,7 @@ def _cache_by_order(
         order = bisect_left(other_times, elapsed), bisect_right(other_times, elapsed)
         if order not in result_by_order:
             members = rank_with_times(group, ranked_tasks, record.rules, {key: elapsed})
-            new_fee = _get_fee_share(record, scored_task, list(members.values()))
+            new_fee = _compute_fee_share(scored_task, list(members.values()))
             result_by_order[order] = members[key].score or 0, new_fee
         return result_by_order[order]
 
@@ -204,21 +204,17 @@ def _cache_by_order(
 
 
 def _sum_fees(record: AdviceRecord) -> int:
-    return sum(_get_fee_share(record, scored_task) for scored_task in record.scored_tasks)
+    return sum(scored_task.fee_share or 0 for scored_task in record.scored_tasks)
 
 
-def _get_fee_share(
-    record: AdviceRecord, scored_task: ScoredTask, members: Sequence[GroupMember] | None = None
-) -> int:
-    """Return the node's share of a group's fee, or 0 if the fee is not known.
+def _compute_fee_share(scored_task: ScoredTask, members: Sequence[GroupMember]) -> int:
+    """Return the node's share of a group's fee if its members had other scores.
 
-    `members` are the members of the group with other scores.
+    The result is 0 if the fee is not known.
     """
-    key = scored_task.entry.task
-    task = record.task_by_key.get(key)
-    if task is None or task.fee is None:
+    if scored_task.fee is None:
         return 0
-    return split_group_fee(task.fee, members or scored_task.group.members)[key]
+    return split_group_fee(scored_task.fee, members)[scored_task.entry.task]
 
 
 def _find_last_timeout(changes: Sequence[ReliabilityChange]) -> int | None:
@@ -242,8 +238,7 @@ def _replay_without_timeout(record: AdviceRecord, timeout: ReliabilityChange) ->
                 for member in scored_task.group.members
             ]
             scores[index_by_seq[entry.seq]] = new_score
-            earned += _get_fee_share(record, scored_task, members)
-            earned -= _get_fee_share(record, scored_task)
+            earned += _compute_fee_share(scored_task, members) - (scored_task.fee_share or 0)
     return bytes(scores), earned
 
 

@@ -4,7 +4,8 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
+from itertools import pairwise
 
 from pydantic import Field
 
@@ -25,7 +26,11 @@ from oracle.systems.crynux.crynux_policy import (
     compute_stake_score,
     compute_weight,
 )
-from oracle.systems.crynux.requirements import IneligibilityReason, find_misfit_reason
+from oracle.systems.crynux.requirements import (
+    IneligibilityReason,
+    Requirement,
+    find_misfit_reason,
+)
 
 _ASSUMPTION = (
     "Score, reliability, membership and running tasks as they were at each draw; stake, card, "
@@ -122,6 +127,7 @@ def list_candidacies(
     times = [row.draw.seed_time for row in recent_draws]
     span = times[0], record.time, record.rules.pool_size
     history = load_node_record(snapshot.uow, node.address, list(record.changes), span)
+    points = list(compute_points_at(history, times, record.rules))
     past = _PastNode(snapshot, record, history, weighting)
 
     @cache
@@ -129,9 +135,7 @@ def list_candidacies(
         counted_models = weighting.select_counted_models(models)
         return compute_locality_boost(replace(node, in_use=in_use), counted_models, weighting)
 
-    points = compute_points_at(history, times, record.rules)
-    for row, point in zip(recent_draws, points, strict=True):
-        reason = past.find_reason(row, point)
+    for row, point, reason in zip(recent_draws, points, past.list_reasons(points), strict=True):
         if reason is not None:
             yield reason, 0
             continue
@@ -161,52 +165,80 @@ class _PastNode:
     ) -> None:
         self._node, self._nodes = record.node, snapshot.get_ranking().nodes
         self._weighting = weighting
-        changes = [
+        self._draws = snapshot.get_recent_draws()
+        self._membership_changes = [
             change for change in history.membership_changes if change.transition in _REASON_AFTER
-        ]
-        self._change_times = [change.time for change in changes]
-        has_joined_first = bool(changes) and changes[0].transition is MembershipTransition.JOINED
-        # The reason by the number of membership changes before a draw.
-        self._membership_reasons = [
-            IneligibilityReason.NO_MEMBER if has_joined_first else None,
-            *(_REASON_AFTER[change.transition] for change in changes),
         ]
         # The blocks in which the node was reserved for a task, and the times in which it ran one.
         self._reserved_spans: list[tuple[int, int]] = []
         self._busy_spans: list[tuple[int, int]] = []
-        self._place_by_block: dict[int, int] = {}
-        self._start_by_group: dict[GroupKey, int] = {}
+        self._start_by_group: dict[GroupKey | None, int] = {}
         # The models of tasks that the node started; the newest ones are in GPU memory.
         self._start_times: list[int] = []
         self._models_after_starts: list[tuple[str, ...]] = [()]
+        self._result_by_requirement: dict[
+            Requirement, tuple[IneligibilityReason | None, frozenset[str]]
+        ] = {}
         self._load_own_draws(snapshot)
-        self._get_misfit_reason = cache(partial(find_misfit_reason, self._node))
-        self._select_counted_models = cache(weighting.select_counted_models)
-
-    def find_reason(self, row: RecentDraw, point: HistoryPoint) -> IneligibilityReason | None:
-        """Return why the node was no candidate in a draw, or None if it was one."""
-        if row.draw.node == self._node.address:
-            return None
-        return (
-            self._find_unavailability_reason(row, point)
-            or self._get_misfit_reason(row.task.requirement)
-            or self._find_models_reason(row)
-        )
 
     def get_models_in_use(self, time: int) -> tuple[str, ...]:
         """Return the models in the memory of the node's card at a block time."""
         return self._models_after_starts[bisect_right(self._start_times, time)]
 
+    def list_reasons(self, points: Sequence[HistoryPoint]) -> list[IneligibilityReason | None]:
+        """Return for each draw why the node was no candidate; `points` are its scores then.
+
+        Draws are in the order of their blocks, so the time between two events of the node is a
+        range of draws. Of several reasons, the one that is set last is the first in
+        `IneligibilityReason`.
+        """
+        blocks = [row.draw.seed_block for row in self._draws]
+        times = [row.draw.seed_time for row in self._draws]
+        own_indexes = [
+            index for index, row in enumerate(self._draws) if row.draw.node == self._node.address
+        ]
+        reasons = list(map(self._find_misfit_reason, self._draws))
+        for index in own_indexes:
+            # A drawn node is no candidate of later draws of the block.
+            later = slice(index + 1, bisect_right(blocks, blocks[index]))
+            _fill(reasons, later, IneligibilityReason.TAKEN)
+        for span in _list_ranges(blocks, self._reserved_spans):
+            _fill(reasons, span, IneligibilityReason.TAKEN)
+        for index, (row, point) in enumerate(zip(self._draws, points, strict=True)):
+            if point.is_excluded:
+                reasons[index] = IneligibilityReason.EXCLUDED
+            elif self._start_by_group.get(row.task.group, _FOREVER) <= point.time:
+                reasons[index] = IneligibilityReason.TAKEN
+        for span in _list_ranges(times, self._busy_spans):
+            _fill(reasons, span, IneligibilityReason.BUSY)
+        self._fill_membership_reasons(reasons, times)
+        for index in own_indexes:
+            reasons[index] = None
+        return reasons
+
+    def _fill_membership_reasons(
+        self, reasons: list[IneligibilityReason | None], times: Sequence[int]
+    ) -> None:
+        changes = self._membership_changes
+        bounds = [0, *(bisect_left(times, change.time) for change in changes), len(times)]
+        has_joined_first = bool(changes) and changes[0].transition is MembershipTransition.JOINED
+        reason_by_bound = [
+            IneligibilityReason.NO_MEMBER if has_joined_first else None,
+            *(_REASON_AFTER[change.transition] for change in changes),
+        ]
+        for reason, (start, end) in zip(reason_by_bound, pairwise(bounds), strict=True):
+            if reason is not None:
+                _fill(reasons, slice(start, end), reason)
+
     def _load_own_draws(self, snapshot: ApiSnapshot) -> None:
         """Load when the node was reserved and busy, from the tasks that it was drawn for."""
         address = self._node.address
         # Load one more draw, because an earlier task may still have run during the recent draws.
-        limit = 1 + sum(row.draw.node == address for row in snapshot.get_recent_draws())
+        limit = 1 + sum(row.draw.node == address for row in self._draws)
         draws = snapshot.uow.draws.list_for_node(address, limit)
         tasks = snapshot.uow.tasks.get_many({draw.task for draw in draws})
         for draw in reversed(draws):
             self._reserved_spans.append((draw.seed_block + 1, draw.voided_block or _FOREVER))
-            self._place_by_block[draw.seed_block] = draw.number_in_block
             task = tasks.get(draw.task)
             if task is None or task.node != address or task.started_time is None:
                 continue
@@ -217,37 +249,41 @@ class _PastNode:
             if task.group is not None:
                 self._start_by_group.setdefault(task.group, task.started_time)
 
-    def _find_unavailability_reason(
-        self, row: RecentDraw, point: HistoryPoint
-    ) -> IneligibilityReason | None:
-        time, block, group = row.draw.seed_time, row.draw.seed_block, row.task.group
-        own_place = self._place_by_block.get(block)
-        reason = self._membership_reasons[bisect_right(self._change_times, time)]
-        if reason is not None:
+    def _find_misfit_reason(self, row: RecentDraw) -> IneligibilityReason | None:
+        """Return whether card, version or models do not fit a task that another node got."""
+        reason, lacked_models = self._check_requirement(row.task.requirement)
+        if reason is not None or not lacked_models:
             return reason
-        if _is_in_newest_span(self._busy_spans, time):
-            return IneligibilityReason.BUSY
-        if point.is_excluded:
-            return IneligibilityReason.EXCLUDED
-        is_sibling = group is not None and self._start_by_group.get(group, _FOREVER) <= time
-        was_drawn_before = own_place is not None and own_place < row.draw.number_in_block
-        if is_sibling or was_drawn_before or _is_in_newest_span(self._reserved_spans, block):
-            return IneligibilityReason.TAKEN
-        return None
-
-    def _find_models_reason(self, row: RecentDraw) -> IneligibilityReason | None:
-        """Return whether the node lacks models that the drawn node has, or that it must have."""
-        models = self._select_counted_models(row.task.requirement.models)
-        if models.issubset(self._node.models):
-            return None
         drawn_node = self._nodes.get(row.draw.node)
-        is_fallback = drawn_node is None or not models.issubset(drawn_node.models)
+        is_fallback = drawn_node is None or not lacked_models.issubset(drawn_node.models)
         if self._weighting.fallback and is_fallback:
             return None
         return IneligibilityReason.MODELS_NOT_ON_DISK
 
+    def _check_requirement(
+        self, requirement: Requirement
+    ) -> tuple[IneligibilityReason | None, frozenset[str]]:
+        """Return why the node does not fit, or the counted models if it lacks any of them."""
+        result = self._result_by_requirement.get(requirement)
+        if result is None:
+            models = self._weighting.select_counted_models(requirement.models)
+            has_models = models.issubset(self._node.models)
+            reason = find_misfit_reason(self._node, requirement)
+            result = reason, frozenset() if has_models else models
+            self._result_by_requirement[requirement] = result
+        return result
 
-def _is_in_newest_span(spans: Sequence[tuple[int, int]], number: int) -> bool:
-    """Return whether a number lies in a span; spans are ascending, and exclude their end."""
-    index = bisect_left(spans, (number + 1, 0))
-    return bool(index) and number < spans[index - 1][1]
+
+def _list_ranges(numbers: Sequence[int], spans: Sequence[tuple[int, int]]) -> Iterator[slice]:
+    """Yield the range of the ascending numbers in each span; spans exclude their end.
+
+    Spans are ascending, and each ends where the next one begins, if not before.
+    """
+    for (start, end), (next_start, _) in pairwise([*spans, (_FOREVER, _FOREVER)]):
+        yield slice(bisect_left(numbers, start), bisect_left(numbers, min(end, next_start)))
+
+
+def _fill(
+    reasons: list[IneligibilityReason | None], span: slice, reason: IneligibilityReason
+) -> None:
+    reasons[span] = [reason] * (span.stop - span.start)

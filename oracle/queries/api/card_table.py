@@ -3,8 +3,11 @@
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import chain, permutations
+from statistics import median_low
 from typing import NamedTuple
 
+from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.domain.state import Membership, Node
 from oracle.store.database import UnitOfWork
@@ -21,14 +24,22 @@ class Card(NamedTuple):
     vram: int | None
 
 
-class CardTable(NamedTuple):
-    """The members with each card, and the seconds of each answer by the card that gave it.
+class CardComparison(NamedTuple):
+    """The times of a card compared with those of another, in the groups that both answered.
 
-    `times_by_group` has the groups with answers of two cards or more, newest first.
+    `time_ratio` is the median of its time divided by the other's, over all pairs of answers in
+    these groups, in units of 10^-18.
     """
 
+    shared_groups: int
+    time_ratio: int
+
+
+class CardTable(NamedTuple):
+    """The members with each card, and each card compared with another: `(other, card)`."""
+
     nodes_by_card: Mapping[Card, int]
-    times_by_group: Sequence[Mapping[Card, Sequence[int]]]
+    comparisons: Mapping[tuple[Card, Card], CardComparison]
 
 
 def get_card(node: Node) -> Card | None:
@@ -41,7 +52,7 @@ class CardTableCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._epoch: int | None = None
-        self._table = CardTable({}, [])
+        self._table = CardTable({}, {})
 
     def load_table(
         self, uow: UnitOfWork, cursor: Cursor, nodes: Mapping[Address, Node]
@@ -66,13 +77,23 @@ def build_card_table(
         for node in nodes.values()
         if node.membership is Membership.MEMBER and (card := get_card(node)) is not None
     )
-    times_by_group = []
+    ratios_by_pair: dict[tuple[Card, Card], list[list[int]]] = defaultdict(list)
     for answers in groups:
         times_by_card = defaultdict(list)
         for address, elapsed in answers:
             card = get_card(nodes[address]) if address in nodes else None
             if card is not None:
                 times_by_card[card].append(elapsed)
-        if len(times_by_card) > 1:
-            times_by_group.append(times_by_card)
-    return CardTable(nodes_by_card, times_by_group)
+        for other, card in permutations(times_by_card, 2):
+            ratios_by_pair[other, card].append(
+                [
+                    elapsed * UNIT // other_elapsed
+                    for elapsed in times_by_card[card]
+                    for other_elapsed in times_by_card[other]
+                ]
+            )
+    comparisons = {
+        pair: CardComparison(len(ratios), median_low(chain.from_iterable(ratios)))
+        for pair, ratios in ratios_by_pair.items()
+    }
+    return CardTable(nodes_by_card, comparisons)

@@ -134,16 +134,19 @@ class DrawRepository:
 
 
 def _decode_draw_row(row: Any) -> StoredDraw:  # noqa: ANN401  a row of any driver
+    # Columns are unpacked by position: access by name takes longer than everything else.
+    task, seed_block, seed_hash, seed_time, node, voided_block, *totals = row
+    total_weight, candidate_count, place = totals
     return StoredDraw(
-        task=TaskKey(encode_hex(row.task)),
-        seed_block=row.seed_block,
-        seed_hash=Hash(encode_hex(row.seed_hash)),
-        seed_time=row.seed_time,
-        node=Address(encode_hex(row.node)),
-        voided_block=row.voided_block,
-        total_weight=int.from_bytes(row.total_weight, "big"),
-        candidate_count=row.candidate_count,
-        number_in_block=row.place,
+        task=TaskKey(encode_hex(task)),
+        seed_block=seed_block,
+        seed_hash=Hash(encode_hex(seed_hash)),
+        seed_time=seed_time,
+        node=Address(encode_hex(node)),
+        voided_block=voided_block,
+        total_weight=int.from_bytes(total_weight, "big"),
+        candidate_count=candidate_count,
+        number_in_block=place,
     )
 
 

@@ -5,7 +5,16 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Result,
+    and_,
+    bindparam,
+    func,
+    select,
+    tuple_,
+)
 
 from oracle.domain.blocks import Position
 from oracle.domain.ids import Address, GroupKey, TaskKey
@@ -18,7 +27,7 @@ from oracle.store.encoding import (
     join_hashes,
     split_hashes,
 )
-from oracle.store.tables.state_tables import group_member, group_result, open_group, task
+from oracle.store.tables.state_tables import group_member, group_result, open_group, score, task
 
 
 class GroupRepository:
@@ -69,6 +78,19 @@ _IS_MEMBER_OF_RESULT = and_(
 # A row of a result begins with the columns of its group, and those begin with the position.
 _RESULT_WIDTH = len(group_result.columns)
 _MEMBER_COLUMNS = [group_member.c[name] for name in ("task", "node", "rank", "elapsed", "score")]
+_SELECT_RESULTS = (
+    select(group_result, *_MEMBER_COLUMNS)
+    .join_from(group_result, group_member, _IS_MEMBER_OF_RESULT)
+    .order_by(*_RESULT_POSITION, group_member.c.place)
+)
+_SELECT_RESULTS_OF_SCORES = _SELECT_RESULTS.where(
+    tuple_(*_RESULT_POSITION).in_(
+        select(*(score.c[name] for name in Position._fields)).where(
+            score.c.node == bindparam("scored_node"),
+            score.c.seq.between(bindparam("first_seq"), bindparam("last_seq")),
+        )
+    )
+)
 
 
 class GroupResultRepository:
@@ -129,6 +151,15 @@ class GroupResultRepository:
         keys = [tuple(position) for position in positions]
         return self._select_results(tuple_(*_RESULT_POSITION).in_(keys)) if keys else []
 
+    def list_for_scores(self, node: Address, first_seq: int, last_seq: int) -> list[GroupResult]:
+        """Return the results of the groups that gave these scores of a node, oldest first."""
+        parameters = {
+            "scored_node": decode_hex(node),
+            "first_seq": first_seq,
+            "last_seq": last_seq,
+        }
+        return _build_results(self._connection.execute(_SELECT_RESULTS_OF_SCORES, parameters))
+
     def list_newest_times(self, limit: int) -> list[list[tuple[Address, int]]]:
         """Return the node and the seconds of each ranked answer of the newest scored groups.
 
@@ -188,36 +219,37 @@ class GroupResultRepository:
         return int(self._connection.execute(count_query).scalar_one())
 
     def _select_results(self, condition: ColumnElement[bool]) -> list[GroupResult]:
-        rows = self._connection.execute(
-            select(group_result, *_MEMBER_COLUMNS)
-            .join_from(group_result, group_member, _IS_MEMBER_OF_RESULT)
-            .where(condition)
-            .order_by(*_RESULT_POSITION, group_member.c.place)
+        return _build_results(self._connection.execute(_SELECT_RESULTS.where(condition)))
+
+
+def _build_results(rows: Result[Any]) -> list[GroupResult]:
+    """Return the groups of rows that are in the order of their groups, one for each member."""
+    return [
+        _build_result(result_values, member_rows)
+        for result_values, member_rows in groupby(rows.all(), key=_get_result_values)
+    ]
+
+
+_get_result_values = itemgetter(*range(_RESULT_WIDTH))
+
+
+def _build_result(result_values: Sequence[Any], member_rows: Iterable[Any]) -> GroupResult:
+    # Columns are unpacked by position: access by name takes longer than everything else.
+    *position, task_group, time, scored = result_values
+    members = [
+        GroupMember(
+            TaskKey(encode_hex(task_key)),
+            None if node is None else Address(encode_hex(node)),
+            rank,
+            elapsed,
+            member_score,
         )
-        # Rows are read by index: access by name takes longer than everything else.
-        return [
-            _decode_result_rows(list(group_rows))
-            for _, group_rows in groupby(rows, key=itemgetter(slice(len(_RESULT_POSITION))))
-        ]
-
-
-def _decode_result_rows(rows: list[Any]) -> GroupResult:
-    *position, task_group, time, scored = rows[0][:_RESULT_WIDTH]
+        for *_, task_key, node, rank, elapsed, member_score in member_rows
+    ]
     return GroupResult(
         group=GroupKey(encode_hex(task_group)),
         closed_at=Position(*position),
         time=time,
-        members=tuple(_decode_member_values(*row[_RESULT_WIDTH:]) for row in rows),
+        members=tuple(members),
         scored=bool(scored),
     )
-
-
-def _decode_member_values(
-    task_key: bytes,
-    node: bytes | None,
-    rank: int | None,
-    elapsed: int | None,
-    member_score: int | None,
-) -> GroupMember:
-    address = None if node is None else Address(encode_hex(node))
-    return GroupMember(TaskKey(encode_hex(task_key)), address, rank, elapsed, member_score)

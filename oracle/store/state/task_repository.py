@@ -25,6 +25,7 @@ from oracle.store.encoding import (
     format_position,
     format_version,
     parse_optional_position,
+    parse_position,
     parse_version,
     unescape_nul,
 )
@@ -151,8 +152,11 @@ def _decode_answer_row(row: Any) -> Task:  # noqa: ANN401  a row of any driver
     key, fee, created_at, started_at, started_time, stopped_time, error_reported = row
     answered = create_task(TaskKey(encode_hex(key)))
     answered.fee = decode_optional_wei(fee)
-    answered.created_at = parse_optional_position(created_at)
-    answered.started_at = parse_optional_position(started_at)
+    # Of two equally fast tasks, the one that was created or else started first is faster.
+    if created_at is not None:
+        answered.created_at = parse_position(created_at)
+    else:
+        answered.started_at = parse_optional_position(started_at)
     answered.started_time, answered.stopped_time = started_time, stopped_time
     answered.error_reported = bool(error_reported)
     return answered

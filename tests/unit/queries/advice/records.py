@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from oracle.domain.scoring.rules import Rules
-from oracle.queries.advice.advice_record import AdviceRecord, ScoredTask
+from oracle.queries.advice.advice_record import AdviceRecord, match_scored_tasks
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, fold_history, node_address
 
@@ -32,7 +32,6 @@ def race(history: History, name: str, elapsed: Mapping[str, int | None]) -> Hist
 def record_of(history: History, name: str = "A", rules: Rules = CRYNUX) -> AdviceRecord:
     """Return the record of a node at the end of a history, as the database would give it."""
     fold, changes = fold_history(history, rules)
-    results = {result.closed_at: result for result in changes.results}
     entries = [entry for entry in changes.scores if entry.node == node_address(name)]
     return AdviceRecord(
         node=fold.ledger.nodes[node_address(name)],
@@ -40,12 +39,7 @@ def record_of(history: History, name: str = "A", rules: Rules = CRYNUX) -> Advic
         known_since=min((event.time for event in history.events), default=0),
         rules=rules,
         entries=entries[-rules.pool_size :],
-        scored_tasks=[
-            ScoredTask(entry, results[entry.at], member)
-            for entry in entries
-            for member in results[entry.at].members
-            if member.task == entry.task
-        ],
+        scored_tasks=match_scored_tasks(entries, changes.results, fold.ledger.tasks),
         task_by_key=fold.ledger.tasks,
         changes=[change for change in changes.reliability if change.node == node_address(name)],
     )
