@@ -66,7 +66,8 @@ class NodeSummary(NodeCauses):
     current membership, or None if the node was never a member. `kickout` is the outlook on a
     kickout, or None if none becomes due at this rate. `obstacle` is why no account can accuse the
     node of the due kickout, or None. `is_expelled` is whether the oracle has expelled the node.
-    Times are unix seconds.
+    `score_gap` is the median time between its last scores in seconds, or None if there are too
+    few. Times are unix seconds.
     """
 
     points: int
@@ -79,6 +80,7 @@ class NodeSummary(NodeCauses):
     changed_at: int | None = None
     obstacle: str | None = None
     is_expelled: bool = False
+    score_gap: int | None = None
 
 
 def format_headline(summary: NodeSummary) -> str:

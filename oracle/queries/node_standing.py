@@ -13,7 +13,7 @@ from oracle.domain.reports.node_kicks import EXPELLED_STATES, KickState
 from oracle.domain.scoring.node_figures import compute_node_scores
 from oracle.domain.scoring.node_scores import count_scores
 from oracle.domain.state import Node
-from oracle.queries.advice.kickout_outlook import build_kickout_outlook
+from oracle.queries.advice.kickout_outlook import build_kickout_outlook, compute_median_gap
 from oracle.queries.api.lifting import compute_what_if_counts
 from oracle.queries.api.node_order import NodeRanking
 from oracle.queries.explain import Explanation
@@ -50,6 +50,7 @@ def build_node_summary(
         ranks=causes.ranks,
         timeouts=causes.timeouts,
         points=_compute_mean_points(scores),
+        score_gap=compute_median_gap(scores),
         group_size=_find_group_size(record),
         place=view.row.place,
         members=view.members,
@@ -79,6 +80,7 @@ def build_node_summary_from_explanation(
         ranks=tuple(entry.rank for entry in scores),
         timeouts=_filter_timeouts(explanation.changes),
         points=_compute_mean_points(scores),
+        score_gap=compute_median_gap(scores),
         group_size=sizes.pop() if len(sizes) == 1 else None,
         place=None if ranking is None else ranking.find_rank(node.address),
         members=0 if ranking is None else ranking.member_count,

@@ -90,7 +90,7 @@ def _describe_calm_state(summary: NodeSummary, view: NodeView) -> str:
 
 def _describe_due_action(summary: NodeSummary, view: NodeView, posted: PostedEntry | None) -> str:
     """Return what to do about a due kickout: nothing, wait, object, or raise the scores."""
-    delay, rescue = view.objection_delay, _format_rescue(summary)
+    delay = view.objection_delay
     if summary.obstacle is not None:
         accepted = (
             " This reporter has accepted the objection, too."
@@ -101,10 +101,12 @@ def _describe_due_action(summary: NodeSummary, view: NodeView, posted: PostedEnt
     if summary.kick_at is None:
         return _describe_action_before_accusation(summary, view, posted)
     if summary.kick_at <= summary.time:
-        return f"At once: {rescue}. Any account may kick the node out now."
+        return f"At once: {_format_rescue(summary)}. Any account may kick the node out now."
+    rescue = _format_rescue(summary, summary.kick_at)
     return (
         f"{_format_deadline('Before', summary.kick_at, summary.time)}: {rescue}. From then on, "
-        "any account may kick the node out, unless the vetoer cancels it."
+        "any account may kick the node out, unless the vetoer (the account that may cancel an "
+        "accusation) cancels it."
     )
 
 
@@ -132,11 +134,22 @@ def _describe_action_before_accusation(
     return f"At once: {rescue}. Any account may accuse the node."
 
 
-def _format_rescue(summary: NodeSummary) -> str:
-    over_line = summary.lift.over_line
+def _format_rescue(summary: NodeSummary, deadline: int | None = None) -> str:
+    """Return what would end a due kickout, how long it takes, and whether the deadline allows it.
+
+    `deadline` is in unix seconds.
+    """
+    over_line, gap_seconds = summary.lift.over_line, summary.score_gap
     if not over_line:
         return "raise the scores, although no number of first places in a row would do in time"
-    return f"raise the scores, {format_first_places(over_line)} would be enough"
+    rescue = f"raise the scores, {format_first_places(over_line)} would be enough"
+    if not gap_seconds:
+        return rescue
+    needed_seconds = over_line * gap_seconds
+    rescue += f", which take about {format_duration(needed_seconds)} at its rate of scored tasks"
+    if deadline is not None and summary.time + needed_seconds > deadline:
+        rescue += ": more than the time that is left"
+    return rescue
 
 
 def _format_deadline(preposition: str, deadline: int, time: int) -> str:

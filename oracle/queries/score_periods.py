@@ -1,9 +1,10 @@
-"""The days or hours in which a node's QoS changed, each with its causes.
+"""The days or hours in which a node's QoS changed, each with its causes, and their sums.
 
 Pure functions of the history that `/v1/nodes/{node}/history` returns, so the periods cover the
 time range that the reader selected.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
@@ -21,7 +22,7 @@ _MIN_CHANGE = UNIT // 100
 
 
 class ScorePeriod(NamedTuple):
-    """A day or an hour in UTC in which a node's QoS changed, with the parts of the change.
+    """A span, such as a day or an hour in UTC, with the parts of the change of a node's QoS.
 
     `lowest_qos` is the minimum in the period. `parts` are names with the QoS that each brought, or
     cost if negative; their sum is `change`. `timeouts` are the changes that lowered reliability.
@@ -62,6 +63,25 @@ def list_score_periods(history: NodeHistory, points: Sequence[HistoryPoint]) -> 
         for period in reversed(periods)
         if period.change or period.qos_before - period.lowest_qos >= _MIN_CHANGE
     ]
+
+
+def list_score_totals(history: NodeHistory, points: Sequence[HistoryPoint]) -> list[ScorePeriod]:
+    """Return the last day in UTC of a history, and the whole history if it began before that day.
+
+    `points` are all points of the history. The list is empty under rules without a history of
+    scores.
+    """
+    if not points:
+        return []
+    day_start = history.last // _DAY_SECONDS * _DAY_SECONDS
+    totals = []
+    for start in sorted({max(day_start, history.first), history.first}, reverse=True):
+        split_index = bisect_left(points, start, key=lambda point: point.time)
+        marks = [mark for mark in history.marks if mark.time >= start]
+        totals.append(
+            _build_period(start, history.last - start, points[max(0, split_index - 1) :], marks)
+        )
+    return totals
 
 
 def _group_by_period(

@@ -78,11 +78,12 @@ def summarize_what_if(what_if: WhatIf) -> str:
     best_row = max(changed_rows, key=lambda row: row.qos)
     if best_row.qos <= unchanged_row.qos:
         return "No change below would raise its QoS."
-    ranks = (
-        ""
-        if best_row.rank is None or unchanged_row.rank is None
-        else f", and rank {best_row.rank} instead of {unchanged_row.rank}"
-    )
+    ranks = ""
+    if best_row.rank is not None and unchanged_row.rank is not None:
+        is_same = best_row.rank == unchanged_row.rank
+        ranks = f", and {'still ' if is_same else ''}rank {best_row.rank}" + (
+            "" if is_same else f" instead of {unchanged_row.rank}"
+        )
     return (
         f"{capitalize_first(_format_change(best_row))}: QoS {format_two_decimals(best_row.qos)} "
         f"instead of {format_two_decimals(unchanged_row.qos)}{ranks}, with its mean reliability "

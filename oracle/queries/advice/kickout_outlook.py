@@ -47,7 +47,7 @@ def build_kickout_outlook(
     forecast = forecast_kickout(node, time, rules)
     if forecast is None:
         return None
-    gap_seconds = _compute_median_gap(entries)
+    gap_seconds = compute_median_gap(entries)
     return KickoutOutlook(
         scores=forecast.scores,
         seconds=None if gap_seconds is None else gap_seconds * forecast.scores,
@@ -80,7 +80,7 @@ def classify_kickout(
     return "not_expected" if outlook is None else "expected"
 
 
-def _compute_median_gap(entries: Sequence[ScoreEntry]) -> int | None:
+def compute_median_gap(entries: Sequence[ScoreEntry]) -> int | None:
     """Return the median time in seconds between the last scores, or None if there are too few."""
     times = [entry.time for entry in entries[-RECENT_SCORES - 1 :]]
     gaps = [later - earlier for earlier, later in pairwise(times)]

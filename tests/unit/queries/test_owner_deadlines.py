@@ -8,6 +8,7 @@ import pytest
 
 from oracle.domain.reports.expulsions import NEVER_EXPIRES
 from oracle.queries.advice.kickout_outlook import KickoutOutlook
+from oracle.queries.api.lifting import NO_LIFT
 from oracle.queries.api.records.objection_view import PostedEntry, PostedState
 from oracle.queries.node_sentences import format_headline
 from oracle.queries.objection_models import ObjectionDelayEntry, ObjectionEntry
@@ -150,3 +151,17 @@ def test_due_kickout_never_shows_that_nothing_has_to_be_done():
     view = view_with(due_since=NOW - 50)
     calm_text = describe_owner_action(CALM, view_with())
     assert describe_owner_action(calm_but(is_kickout_due=True), view) not in {"", calm_text}
+
+
+def test_first_places_that_come_too_late_are_distinguished_from_those_in_time():
+    lift = NO_LIFT.model_copy(update={"over_line": 10})
+    late, in_time = (
+        describe_owner_action(
+            calm_but(is_kickout_due=True, kick_at=NOW + seconds_left, lift=lift, score_gap=600),
+            view_with(due_since=NOW - 50),
+        )
+        for seconds_left in (5_999, 6_000)
+    )
+    assert "1 h 40 min" in late
+    assert "more than the time that is left" in late
+    assert "more than the time that is left" not in in_time

@@ -7,7 +7,11 @@ import pytest
 from oracle.domain.fixed_point import UNIT
 from oracle.queries.api.history_points import HistoryPoint
 from oracle.queries.api.node_history import HistoryMark, NodeHistory
-from oracle.queries.score_periods import ScorePeriod, list_score_periods
+from oracle.queries.score_periods import (
+    ScorePeriod,
+    list_score_periods,
+    list_score_totals,
+)
 from tests.support.api import IndexedHistory
 from tests.support.histories import History, node_address
 
@@ -28,13 +32,27 @@ def history(new_sqlite_store) -> NodeHistory:
     return NodeHistory.model_validate(response.json())
 
 
-def list_periods(history: NodeHistory) -> list[ScorePeriod]:
-    """Return the periods of a history of which no row was left out."""
+def list_points(history: NodeHistory) -> list[HistoryPoint]:
+    """Return the points of a history of which no row was left out."""
     points = []
     for time, *scores in history.rows:
         qos, long_term, reliability = (int(Decimal(score) * UNIT) for score in scores)
         points.append(HistoryPoint(time, qos, long_term, reliability, is_excluded=False))
-    return list_score_periods(history, points)
+    return points
+
+
+def list_periods(history: NodeHistory) -> list[ScorePeriod]:
+    return list_score_periods(history, list_points(history))
+
+
+def test_totals_are_the_last_day_and_the_whole_change(history):
+    last_day, whole = list_score_totals(history, list_points(history))
+    (period,) = (period for period in list_periods(history) if period.start == last_day.start)
+    assert last_day._replace(seconds=_DAY) == period
+    assert whole.change == sum(period.change for period in list_periods(history))
+    for total in (last_day, whole):
+        assert sum(part for _, part in total.parts) == total.change
+    assert len(whole.timeouts) == sum(len(period.timeouts) for period in list_periods(history))
 
 
 def test_changes_of_all_days_sum_to_change_of_score(history):

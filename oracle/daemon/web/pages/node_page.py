@@ -29,6 +29,7 @@ from oracle.domain.fold.working_set import CAUSES, ReliabilityCause, Reliability
 from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import DO_NOT_SELECT
 from oracle.domain.reports.rules_changes import list_pending_changes
+from oracle.domain.scoring.node_figures import RECOVERING_BELOW
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 from oracle.queries.advice.advice_record import load_advice_record
@@ -73,7 +74,7 @@ from oracle.queries.node_sentences import (
 from oracle.queries.node_standing import build_node_summary
 from oracle.queries.owner_deadlines import describe_owner_action, list_owner_deadlines
 from oracle.queries.proof_sentences import describe_leaf
-from oracle.queries.score_periods import list_score_periods
+from oracle.queries.score_periods import list_score_periods, list_score_totals
 from oracle.queries.text.human_numbers import (
     capitalize_first,
     format_count,
@@ -164,6 +165,8 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         accused_ready_at=node_summary.kick_at,
         kickout_chip=_choose_kickout_chip(node_summary),
         periods=list_score_periods(history, points),
+        totals=list_score_totals(history, points),
+        recovering_below=RECOVERING_BELOW,
         **build_advice_values(advice, snapshot.source.token),
         contact=snapshot.source.contact,
         has_evidence=request.has_evidence,
