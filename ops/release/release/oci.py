@@ -97,7 +97,7 @@ def _find_obstacle() -> str | None:
 def build_base(path: Path, epoch: int, sources: Sequence[str]) -> Path:
     """Build the base layer: Debian's essential packages, Python and certificates.
 
-    `sources` are package sources for mmdebstrap, by default those of this machine. Only a source
+    `sources` are package sources for mmdebstrap, by default deb.debian.org. Only a source
     that never changes (snapshot.debian.org) makes later builds equal, too.
 
     Raises:
