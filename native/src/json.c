@@ -1,18 +1,18 @@
-/* Reads JSON of the ordinary form: ASCII, no escapes, no numbers, each field once. Everything
- * else is left to the Python code. A cursor never moves beyond the end of its text. */
+/* Reads a subset of JSON: ASCII, no escapes, no numbers, each field once. Responses outside the subset
+ * need the Python code. A cursor never moves beyond the end of its text. */
 #include <string.h>
 
 #include "native.h"
 
-/* What a digit of either case is worth, and 1 more: 0 is no digit. */
-static const uint8_t WORTH[256] = {
+/* The value of a hex digit of either case, plus 1; 0 for any other character. */
+static const uint8_t DIGIT_VALUES[256] = {
     ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
     ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
     ['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16,
 };
 
-/* More than 15: no digit. */
-static inline unsigned nibble_of(char digit) { return WORTH[(uint8_t)digit] - 1U; }
+/* Return the value of a hex digit; more than 15: not a digit. */
+static inline unsigned parse_nibble(char digit) { return DIGIT_VALUES[(uint8_t)digit] - 1U; }
 
 static void skip_space(Cursor *cursor) {
     while (cursor->at < cursor->end && (*cursor->at == ' ' || *cursor->at == '\n' ||
@@ -20,36 +20,36 @@ static void skip_space(Cursor *cursor) {
         cursor->at++;
 }
 
-/* Move behind a mark, and the space before it, if it is next. */
-int json_take(Cursor *cursor, char mark) {
+/* Skip space and then this character; 0: another character follows. */
+int json_accept(Cursor *cursor, char character) {
     skip_space(cursor);
-    if (cursor->at == cursor->end || *cursor->at != mark) return 0;
+    if (cursor->at == cursor->end || *cursor->at != character) return 0;
     cursor->at++;
     return 1;
 }
 
-int json_is_done(Cursor *cursor) {
+int json_is_at_end(Cursor *cursor) {
     skip_space(cursor);
     return cursor->at == cursor->end;
 }
 
-/* Read a string of printable ASCII without escapes; a quote ends it, since none can be escaped. */
+/* Read a string of printable ASCII without escapes; therefore the next quote ends the string. */
 int json_string(Cursor *cursor, Text *text) {
-    if (!json_take(cursor, '"')) return 0;
+    if (!json_accept(cursor, '"')) return 0;
     const char *start = cursor->at;
     const char *quote = memchr(start, '"', (size_t)(cursor->end - start));
     if (quote == NULL) return 0;
     *text = (Text){start, (size_t)(quote - start)};
     cursor->at = quote + 1;
-    unsigned strange = 0;
+    unsigned invalid = 0;
     for (size_t at = 0; at < text->size; at++) {
         uint8_t byte = (uint8_t)text->text[at];
-        strange |= (unsigned)(byte < 0x20) | (unsigned)(byte > 0x7e) | (unsigned)(byte == '\\');
+        invalid |= (unsigned)(byte < 0x20) | (unsigned)(byte > 0x7e) | (unsigned)(byte == '\\');
     }
-    return !strange;
+    return !invalid;
 }
 
-/* Move behind a literal, if it is next. */
+/* Skip space and then this literal; 0: something else follows. */
 int json_literal(Cursor *cursor, const char *literal) {
     skip_space(cursor);
     size_t size = strlen(literal);
@@ -59,7 +59,7 @@ int json_literal(Cursor *cursor, const char *literal) {
     return 1;
 }
 
-/* Move behind a value that is not used: a string or a literal. */
+/* Skip an unused value: a string or a literal. */
 int json_skip(Cursor *cursor) {
     Text text;
     if (json_literal(cursor, "null") || json_literal(cursor, "true") ||
@@ -71,14 +71,14 @@ int json_skip(Cursor *cursor) {
 /* Read the members of an object, or the elements of an array (`name` is then empty). */
 int json_members(Cursor *cursor, int is_object, ReadMember read, void *into) {
     char close = is_object ? '}' : ']';
-    if (!json_take(cursor, is_object ? '{' : '[')) return 0;
-    if (json_take(cursor, close)) return 1;
+    if (!json_accept(cursor, is_object ? '{' : '[')) return 0;
+    if (json_accept(cursor, close)) return 1;
     do {
         Text name = {NULL, 0};
-        if (is_object && !(json_string(cursor, &name) && json_take(cursor, ':'))) return 0;
+        if (is_object && !(json_string(cursor, &name) && json_accept(cursor, ':'))) return 0;
         if (!read(cursor, name, into)) return 0;
-    } while (json_take(cursor, ','));
-    return json_take(cursor, close);
+    } while (json_accept(cursor, ','));
+    return json_accept(cursor, close);
 }
 
 int text_equals(Text text, Text other) {
@@ -86,27 +86,27 @@ int text_equals(Text text, Text other) {
            (text.size == 0 || memcmp(text.text, other.text, text.size) == 0);
 }
 
-/* Return whether a text is `0x` and lower-case digits. */
+/* Return whether a text is `0x` and lower-case hex digits. */
 int hex_is_lower(Text hex) {
     if (hex.size < 2 || hex.text[0] != '0' || hex.text[1] != 'x') return 0;
-    unsigned strange = 0;
+    unsigned invalid = 0;
     for (size_t at = 2; at < hex.size; at++) {
         uint8_t digit = (uint8_t)hex.text[at];
-        strange |= !((uint8_t)(digit - '0') < 10 || (uint8_t)(digit - 'a') < 6);
+        invalid |= !((uint8_t)(digit - '0') < 10 || (uint8_t)(digit - 'a') < 6);
     }
-    return !strange;
+    return !invalid;
 }
 
 /* Write the bytes of `0x` hex; 0: it is not hex, or has an odd number of digits. */
 int hex_to_bytes(Text hex, uint8_t *to) {
     if (hex.size < 2 || hex.size % 2 || hex.text[0] != '0' || hex.text[1] != 'x') return 0;
-    unsigned strange = 0;
+    unsigned invalid = 0;
     for (size_t at = 2; at < hex.size; at += 2) {
-        unsigned high = nibble_of(hex.text[at]), low = nibble_of(hex.text[at + 1]);
-        strange |= high | low;
+        unsigned high = parse_nibble(hex.text[at]), low = parse_nibble(hex.text[at + 1]);
+        invalid |= high | low;
         *to++ = (uint8_t)(high << 4 | low);
     }
-    return strange <= 15;
+    return invalid <= 15;
 }
 
 /* Read a quantity of at most 64 bits: `0x` and 1 to 16 digits. */
@@ -114,7 +114,7 @@ int hex_to_number(Text hex, uint64_t *number) {
     if (hex.size < 3 || hex.size > 18 || hex.text[0] != '0' || hex.text[1] != 'x') return 0;
     *number = 0;
     for (size_t at = 2; at < hex.size; at++) {
-        unsigned nibble = nibble_of(hex.text[at]);
+        unsigned nibble = parse_nibble(hex.text[at]);
         if (nibble > 15) return 0;
         *number = *number << 4 | nibble;
     }

@@ -1,5 +1,5 @@
-/* Reads the logs of responses, and keeps those that match a filter. oracle/chain/log_filter.py is
- * the same in Python, and decides everything that is unusual. */
+/* Reads the logs of responses, and keeps those that match a filter. oracle/chain/log_filter.py does the
+ * same in Python, and handles the responses that are not supported here. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,19 +8,19 @@
 #define MAX_LOG_INDEX ((1U << LOG_INDEX_BITS) - 1)
 /* A row's key must fit into 63 bits. */
 #define MAX_BLOCK ((1ULL << (63 - LOG_INDEX_BITS)) - 1)
-/* Timestamps from here on are milliseconds. */
-#define END_OF_TIME (1ULL << 34)
+/* From this value on, timestamps are in milliseconds. */
+#define MILLISECONDS_FROM (1ULL << 34)
 #define UNKNOWN_TIME (-1)
 
-/* --- one log --- */
+/* --- reading a log --- */
 
 static int read_topic(Cursor *cursor, Text name, void *into) {
     (void)name;
     LogText *log = into;
-    return log->topic_count < MOST_TOPICS && json_string(cursor, &log->topics[log->topic_count++]);
+    return log->topic_count < MAX_TOPICS && json_string(cursor, &log->topics[log->topic_count++]);
 }
 
-/* Read a string into a field that must not have been read before. */
+/* Read a string into a field that has not been read yet; 0: it has been read. */
 static int read_once(Cursor *cursor, Text *field) {
     return field->text == NULL && json_string(cursor, field);
 }
@@ -47,7 +47,7 @@ static int read_log_member(Cursor *cursor, Text name, void *into) {
 
 static int is_quantity(Text text) { return text.size >= 3 && text.size <= 66; }
 
-/* Read a log all of whose fields have the right length. */
+/* Read a log; 0: it is not supported, or a field has the wrong length. */
 int log_read(Cursor *cursor, LogText *log) {
     *log = (LogText){0};
     if (!json_members(cursor, 1, read_log_member, log)) return 0;
@@ -58,7 +58,7 @@ int log_read(Cursor *cursor, LogText *log) {
            is_quantity(log->block_number) && is_quantity(log->tx) && is_quantity(log->index);
 }
 
-/* --- which logs are wanted --- */
+/* --- the filter --- */
 
 static int read_texts(PyObject *tuple, Text *texts, size_t count, size_t size) {
     for (size_t at = 0; at < count; at++) {
@@ -68,7 +68,7 @@ static int read_texts(PyObject *tuple, Text *texts, size_t count, size_t size) {
         const char *text = PyUnicode_AsUTF8AndSize(item, &length);
         if (text == NULL) return -1;
         if ((size_t)length != size) {
-            PyErr_SetString(PyExc_ValueError, "an address or topic of another length");
+            PyErr_SetString(PyExc_ValueError, "an address or topic has the wrong length");
             return -1;
         }
         texts[at] = (Text){text, size};
@@ -76,18 +76,18 @@ static int read_texts(PyObject *tuple, Text *texts, size_t count, size_t size) {
     return 0;
 }
 
-/* Take a filter: tuples of addresses, of first topics, and of their pairs, the topics of the first
- * address first. -1: Python has raised. */
-int wanted_open(Wanted *wanted, PyObject *filter) {
-    *wanted = (Wanted){0};
+/* Open a filter: tuples of addresses, of first topics, and of their pairs, beginning with the pairs of
+ * the first address. -1: an exception is set. */
+int filter_open(LogFilter *filter, PyObject *arguments) {
+    *filter = (LogFilter){0};
     PyObject *addresses, *topics, *pairs;
-    if (!PyArg_ParseTuple(filter, "O!O!O!", &PyTuple_Type, &addresses, &PyTuple_Type, &topics,
+    if (!PyArg_ParseTuple(arguments, "O!O!O!", &PyTuple_Type, &addresses, &PyTuple_Type, &topics,
                           &PyTuple_Type, &pairs))
         return -1;
     size_t address_count = (size_t)PyTuple_Size(addresses),
            topic_count = (size_t)PyTuple_Size(topics);
     if ((size_t)PyTuple_Size(pairs) != address_count * topic_count) {
-        PyErr_SetString(PyExc_ValueError, "a pair for each address and topic is needed");
+        PyErr_SetString(PyExc_ValueError, "expected a pair for each address and topic");
         return -1;
     }
     Text *texts = calloc(address_count + topic_count + 1, sizeof(Text));
@@ -95,41 +95,41 @@ int wanted_open(Wanted *wanted, PyObject *filter) {
         PyErr_NoMemory();
         return -1;
     }
-    *wanted = (Wanted){texts, texts + address_count, address_count, topic_count, pairs};
+    *filter = (LogFilter){texts, texts + address_count, address_count, topic_count, pairs};
     if (read_texts(addresses, texts, address_count, 42) < 0 ||
         read_texts(topics, texts + address_count, topic_count, 66) < 0) {
-        wanted_close(wanted);
+        filter_close(filter);
         return -1;
     }
     return 0;
 }
 
-void wanted_close(Wanted *wanted) { free(wanted->addresses); }
+void filter_close(LogFilter *filter) { free(filter->addresses); }
 
-static size_t place_in(const Text *texts, size_t count, Text text) {
+static size_t find_text_index(const Text *texts, size_t count, Text text) {
     size_t at = 0;
     while (at < count && memcmp(texts[at].text, text.text, text.size) != 0) at++;
     return at;
 }
 
-/* Find the pair of a log of `log_read`; 0: it may match in another spelling. `pair` is NO_PAIR if
- * the log does not match. */
-int wanted_find(const Wanted *wanted, const LogText *log, size_t *pair) {
+/* Find the pair of a log; 0: its hex digits are not in lower case, so Python must compare them. `pair`
+ * is NO_PAIR if the log does not match. */
+int filter_match(const LogFilter *filter, const LogText *log, size_t *pair) {
     *pair = NO_PAIR;
     if (!hex_is_lower(log->address)) return 0;
     if (log->topic_count == 0) return 1;
     if (!hex_is_lower(log->topics[0])) return 0;
-    size_t address = place_in(wanted->addresses, wanted->address_count, log->address);
-    if (address == wanted->address_count) return 1;
-    size_t topic = place_in(wanted->topics, wanted->topic_count, log->topics[0]);
-    if (topic < wanted->topic_count) *pair = address * wanted->topic_count + topic;
+    size_t address = find_text_index(filter->addresses, filter->address_count, log->address);
+    if (address == filter->address_count) return 1;
+    size_t topic = find_text_index(filter->topics, filter->topic_count, log->topics[0]);
+    if (topic < filter->topic_count) *pair = address * filter->topic_count + topic;
     return 1;
 }
 
-/* --- the logs that are found --- */
+/* --- the matching logs --- */
 
-/* Keep a log. 0: its texts are unusual, or there is no memory. */
-int found_add(Found *found, const LogText *log, size_t pair, uint64_t block, uint64_t tx,
+/* Append a log. 0: its values are not supported, or there is no memory. */
+int matches_add(LogMatches *matches, const LogText *log, size_t pair, uint64_t block, uint64_t tx,
               uint64_t index, int64_t time) {
     static const char NO_TRANSACTION[] =
         "0x0000000000000000000000000000000000000000000000000000000000000000";
@@ -139,69 +139,69 @@ int found_add(Found *found, const LogText *log, size_t pair, uint64_t block, uin
         return 0;
     for (size_t at = 1; at < log->topic_count; at++)
         if (!hex_is_lower(log->topics[at])) return 0;
-    if (found->count == found->room) {
-        size_t room = 2 * found->room + 64;
-        FoundLog *logs = room > SIZE_MAX / sizeof(FoundLog)
+    if (matches->count == matches->capacity) {
+        size_t capacity = 2 * matches->capacity + 64;
+        MatchingLog *logs = capacity > SIZE_MAX / sizeof(MatchingLog)
                              ? NULL
-                             : realloc(found->logs, room * sizeof(FoundLog));
+                             : realloc(matches->logs, capacity * sizeof(MatchingLog));
         if (logs == NULL) return 0;
-        found->logs = logs;
-        found->room = room;
+        matches->logs = logs;
+        matches->capacity = capacity;
     }
-    found->logs[found->count++] = (FoundLog){*log, pair, block, tx, index, time};
+    matches->logs[matches->count++] = (MatchingLog){*log, pair, block, tx, index, time};
     return 1;
 }
 
-void found_free(Found *found) {
-    free(found->logs);
-    *found = (Found){0};
+void matches_free(LogMatches *matches) {
+    free(matches->logs);
+    *matches = (LogMatches){0};
 }
 
 /* --- eth_getLogs --- */
 
 typedef struct {
-    const Wanted *wanted;
-    Found found;
+    const LogFilter *filter;
+    LogMatches matches;
     uint64_t first, last;
-    /* The texts of the block of the log before. */
+    /* The block of the previous log. */
     Text number, time_text;
     uint64_t block;
     int64_t time;
-} Reading;
+} LogReader;
 
 static int read_time(Text text, int64_t *time) {
     uint64_t seconds;
     *time = UNKNOWN_TIME;
     if (text.text == NULL) return 1;
-    if (!hex_to_number(text, &seconds) || seconds == 0 || seconds >= END_OF_TIME) return 0;
+    if (!hex_to_number(text, &seconds) || seconds == 0 || seconds >= MILLISECONDS_FROM) return 0;
     *time = (int64_t)seconds;
     return 1;
 }
 
-static int read_returned_log(Cursor *cursor, Text name, void *into) {
+static int read_log_of_response(Cursor *cursor, Text name, void *into) {
     (void)name;
-    Reading *reading = into;
+    LogReader *reader = into;
     LogText log;
     size_t pair;
     uint64_t block, tx, index;
-    if (!log_read(cursor, &log) || !wanted_find(reading->wanted, &log, &pair) || pair == NO_PAIR)
+    if (!log_read(cursor, &log) || !filter_match(reader->filter, &log, &pair) || pair == NO_PAIR)
         return 0;
     if (!hex_to_number(log.block_number, &block) || !hex_to_number(log.tx, &tx) ||
         !hex_to_number(log.index, &index))
         return 0;
-    const FoundLog *before =
-        reading->found.count > 0 ? &reading->found.logs[reading->found.count - 1] : NULL;
-    if (before != NULL && before->block == block) {
-        if (before->index >= index || !text_equals(before->log.block_hash, log.block_hash) ||
-            !text_equals(before->log.block_number, log.block_number) ||
-            (before->log.time.text == NULL) != (log.time.text == NULL) ||
-            !text_equals(before->log.time, log.time))
+    const MatchingLog *previous =
+        reader->matches.count > 0 ? &reader->matches.logs[reader->matches.count - 1] : NULL;
+    if (previous != NULL && previous->block == block) {
+        if (previous->index >= index || !text_equals(previous->log.block_hash, log.block_hash) ||
+            !text_equals(previous->log.block_number, log.block_number) ||
+            (previous->log.time.text == NULL) != (log.time.text == NULL) ||
+            !text_equals(previous->log.time, log.time))
             return 0;
-    } else if ((before != NULL && before->block > block) || !read_time(log.time, &reading->time)) {
+    } else if ((previous != NULL && previous->block > block) || !read_time(log.time, &reader->time)) {
         return 0;
     }
-    return block >= reading->first && block <= reading->last &&
-           found_add(&reading->found, &log, pair, block, tx, index, reading->time);
+    return block >= reader->first && block <= reader->last &&
+           matches_add(&reader->matches, &log, pair, block, tx, index, reader->time);
 }
 
 /* read_logs(response, filter, first, last, (Log, sources, logs, rows)) */
@@ -209,22 +209,22 @@ PyObject *native_read_logs(PyObject *module, PyObject *arguments) {
     (void)module;
     const char *content;
     Py_ssize_t size;
-    PyObject *filter;
+    PyObject *filter_tuple;
     unsigned long long first, last;
     Target target;
-    if (!PyArg_ParseTuple(arguments, "y#O!KK(O!O!O!O!)", &content, &size, &PyTuple_Type, &filter,
+    if (!PyArg_ParseTuple(arguments, "y#O!KK(O!O!O!O!)", &content, &size, &PyTuple_Type, &filter_tuple,
                           &first, &last, &PyType_Type, &target.log_class, &PyDict_Type,
                           &target.sources, &PyList_Type, &target.logs, &PyList_Type, &target.rows))
         return NULL;
-    Wanted wanted;
-    if (wanted_open(&wanted, filter) < 0) return NULL;
-    Reading reading = {.wanted = &wanted, .first = first, .last = last};
+    LogFilter filter;
+    if (filter_open(&filter, filter_tuple) < 0) return NULL;
+    LogReader reader = {.filter = &filter, .first = first, .last = last};
     Cursor cursor = {content, content + size};
-    int is_ordinary =
-        json_members(&cursor, 0, read_returned_log, &reading) && json_is_done(&cursor);
-    int failed = is_ordinary && found_append(&reading.found, &wanted, &target) < 0;
-    found_free(&reading.found);
-    wanted_close(&wanted);
+    int is_supported =
+        json_members(&cursor, 0, read_log_of_response, &reader) && json_is_at_end(&cursor);
+    int failed = is_supported && matches_append(&reader.matches, &filter, &target) < 0;
+    matches_free(&reader.matches);
+    filter_close(&filter);
     if (failed) return NULL;
-    return PyBool_FromLong(is_ordinary);
+    return PyBool_FromLong(is_supported);
 }

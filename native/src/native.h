@@ -1,6 +1,5 @@
-/* What the parts of oracle_native share. Bytes and numbers only: Python stays in module.c,
- * checksums.c, logs.c, log_objects.c, receipts.c, roots.c, trees.c and weights.c, at the edges of
- * what is called. */
+/* Declarations that the files of oracle_native share. Only module.c, checksums.c, logs.c, log_objects.c,
+ * receipts.c, roots.c, trees.c and weights.c use the Python API; the others work on bytes and numbers. */
 #ifndef ORACLE_NATIVE_H
 #define ORACLE_NATIVE_H
 
@@ -13,30 +12,30 @@
 
 #define HASH_SIZE 32
 
-/* Bytes that grow; `failed` once memory ran out, and nothing is written from then on. */
+/* A growing buffer; once memory has run out, `failed` is set and writes do nothing. */
 typedef struct {
     uint8_t *bytes;
-    size_t size, room;
+    size_t size, capacity;
     int failed;
 } Buffer;
 
-/* One entry of a list whose root is wanted. */
+/* One entry of the list over which a trie is built. */
 typedef struct {
     const uint8_t *bytes;
     size_t size;
 } Leaf;
 
 /* json.c */
-/* Text between quotes, which belongs to the response; `text` is NULL where there is none. */
+/* A string in the response, without its quotes; `text` is NULL if it is absent. */
 typedef struct {
     const char *text;
     size_t size;
 } Text;
-/* Where reading has come to. */
+/* The position of a reader. */
 typedef struct {
     const char *at, *end;
 } Cursor;
-/* Read the value of a member (or an element, without a name); 0: it is unusual. */
+/* Read the value of a member, or an element (without a name); 0: not supported. */
 typedef int (*ReadMember)(Cursor *cursor, Text name, void *into);
 
 /* Inline, so that the size of a literal is a constant. */
@@ -45,8 +44,8 @@ static inline int text_is(Text text, const char *expected) {
     return text.size == size && memcmp(text.text, expected, size) == 0;
 }
 
-int json_take(Cursor *cursor, char mark);
-int json_is_done(Cursor *cursor);
+int json_accept(Cursor *cursor, char character);
+int json_is_at_end(Cursor *cursor);
 int json_string(Cursor *cursor, Text *text);
 int json_literal(Cursor *cursor, const char *literal);
 int json_skip(Cursor *cursor);
@@ -57,64 +56,64 @@ int hex_to_bytes(Text hex, uint8_t *to);
 int hex_to_number(Text hex, uint64_t *number);
 
 /* logs.c */
-#define MOST_TOPICS 4
-/* A log as its endpoint writes it. */
+#define MAX_TOPICS 4
+/* A log in the text of the endpoint. */
 typedef struct {
-    Text address, topics[MOST_TOPICS], data, block_number, block_hash, tx_hash, tx, index, time;
+    Text address, topics[MAX_TOPICS], data, block_number, block_hash, tx_hash, tx, index, time;
     size_t topic_count;
     int has_topics, has_time;
 } LogText;
-/* A filter: addresses and first topics, and the pairs of both as Python objects. */
+/* Addresses and first topics, and the pairs of both as Python objects. */
 typedef struct {
     Text *addresses, *topics;
     size_t address_count, topic_count;
     PyObject *pairs;
-} Wanted;
+} LogFilter;
 #define NO_PAIR SIZE_MAX
-/* A log that matches a filter, and its place on the chain. */
+/* A log that matches a filter, and its position on the chain. */
 typedef struct {
     LogText log;
     size_t pair;
     uint64_t block, tx, index;
     int64_t time;
-} FoundLog;
+} MatchingLog;
 typedef struct {
-    FoundLog *logs;
-    size_t count, room;
-} Found;
+    MatchingLog *logs;
+    size_t count, capacity;
+} LogMatches;
 
 int log_read(Cursor *cursor, LogText *log);
-int wanted_open(Wanted *wanted, PyObject *filter);
-void wanted_close(Wanted *wanted);
-int wanted_find(const Wanted *wanted, const LogText *log, size_t *pair);
-int found_add(Found *found, const LogText *log, size_t pair, uint64_t block, uint64_t tx,
+int filter_open(LogFilter *filter, PyObject *arguments);
+void filter_close(LogFilter *filter);
+int filter_match(const LogFilter *filter, const LogText *log, size_t *pair);
+int matches_add(LogMatches *matches, const LogText *log, size_t pair, uint64_t block, uint64_t tx,
               uint64_t index, int64_t time);
-void found_free(Found *found);
+void matches_free(LogMatches *matches);
 
 /* log_objects.c */
 /* The lowest bits of a row's key hold the log's index in the block; the others hold the block. */
 #define LOG_INDEX_BITS 24
-/* Where logs and rows are appended: a class, the numbers of sources, two lists. */
+/* The class of logs, the indexes of sources, and the lists to which logs and rows are appended. */
 typedef struct {
     PyObject *log_class, *sources, *logs, *rows;
 } Target;
 
-int logs_begin(void);
-int found_append(const Found *found, const Wanted *wanted, const Target *target);
+int logs_init(void);
+int matches_append(const LogMatches *matches, const LogFilter *filter, const Target *target);
 
 /* keccak.c */
 /* The longest message that is hashed as one block. */
-#define SHORT_MOST 135
-/* A message of at most so many bytes, and where its hash is written. */
+#define MAX_SHORT_SIZE 135
+/* A message of up to MAX_SHORT_SIZE bytes, and the buffer for its hash. */
 typedef struct {
     const uint8_t *content;
     size_t size;
     uint8_t *hash;
-} Short;
+} ShortMessage;
 
 void keccak256(const uint8_t *content, size_t size, uint8_t hash[HASH_SIZE]);
-/* No hash of them is part of another message. */
-void keccak256_short(const Short *messages, size_t count);
+/* The buffers of the hashes must not overlap the messages. */
+void keccak256_short(const ShortMessage *messages, size_t count);
 
 /* sha256.c */
 #define SHA_BLOCK 64
@@ -129,12 +128,12 @@ void sha256_add(Sha256 *sha, const void *content, size_t size);
 void sha256_end(Sha256 *sha, uint8_t hash[HASH_SIZE]);
 
 /* rlp.c */
-/* The most bytes that stand before a list or a string: one, and its size in up to eight. */
-#define HEAD_ROOM 9
+/* The longest header of a list or a string: one byte, and a size of up to eight bytes. */
+#define MAX_HEADER_SIZE 9
 int buffer_grow(Buffer *buffer, size_t more);
 void buffer_put(Buffer *buffer, const uint8_t *bytes, size_t size);
 void buffer_free(Buffer *buffer);
-size_t rlp_head(uint8_t *to, uint8_t kind, size_t size);
+size_t rlp_write_header(uint8_t *to, uint8_t kind, size_t size);
 void rlp_string(Buffer *buffer, const uint8_t *bytes, size_t size);
 size_t rlp_list_open(Buffer *buffer);
 void rlp_list_close(Buffer *buffer, size_t opened);
@@ -145,24 +144,24 @@ void rlp_list_close(Buffer *buffer, size_t opened);
 /* The lowest lane of a node that may be selected. */
 #define LOWEST_SCORE 2
 
-/* The highest byte of a number comes first. */
-static inline void put_number(uint8_t *to, size_t size, uint64_t number) {
+/* Big-endian. */
+static inline void write_number(uint8_t *to, size_t size, uint64_t number) {
     for (size_t at = 0; at < size; at++) to[at] = (uint8_t)(number >> 8 * (size - 1 - at));
 }
 
 /* trie.c */
-int list_root(const Leaf *leaves, size_t count, uint8_t hash[HASH_SIZE]);
+int compute_list_root(const Leaf *leaves, size_t count, uint8_t hash[HASH_SIZE]);
 
 /* weights.c */
 typedef unsigned __int128 Wide;
-/* The 1 of scores. */
+/* 1 in the fixed point of scores. */
 #define UNIT 1000000000000000000ULL
-/* exp(-2^k / tau) in units of 2^-128, for k = 0 to 20; all that is older has decayed. */
+/* exp(-2^k / tau) in units of 2^-128, for k = 0 to 20; after 2^21 seconds everything has decayed. */
 #define DECAY_BITS 21
 void read_decay_table(Wide table[DECAY_BITS], const uint8_t *bytes);
 uint64_t heal_reliability(uint64_t base, int64_t since, int64_t time, const Wide table[DECAY_BITS]);
 
-/* checksums.c, logs.c, receipts.c, roots.c, trees.c, weights.c: as Python calls them */
+/* checksums.c, logs.c, receipts.c, roots.c, trees.c, weights.c: the functions for Python */
 PyObject *native_sum_row_hashes(PyObject *module, PyObject *arguments);
 PyObject *native_read_logs(PyObject *module, PyObject *arguments);
 PyObject *native_read_receipts(PyObject *module, PyObject *arguments);

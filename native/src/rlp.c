@@ -1,4 +1,4 @@
-/* RLP (Yellow Paper, B) into a buffer that grows: a list is opened, filled, and closed. */
+/* Writes RLP (Yellow Paper, B) into a growing buffer: a list is opened, filled, and closed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,18 +8,18 @@
 #define STRING 0x80
 #define LIST 0xc0
 
-/* 0: there is room for so many bytes more. */
+/* Make room for `more` bytes; -1: no memory. */
 int buffer_grow(Buffer *buffer, size_t more) {
     if (buffer->failed) return -1;
-    if (buffer->room - buffer->size >= more) return 0;
-    size_t room = 2 * buffer->room + more;
-    uint8_t *bytes = room < more ? NULL : realloc(buffer->bytes, room);
+    if (buffer->capacity - buffer->size >= more) return 0;
+    size_t capacity = 2 * buffer->capacity + more;
+    uint8_t *bytes = capacity < more ? NULL : realloc(buffer->bytes, capacity);
     if (bytes == NULL) {
         buffer->failed = 1;
         return -1;
     }
     buffer->bytes = bytes;
-    buffer->room = room;
+    buffer->capacity = capacity;
     return 0;
 }
 
@@ -34,43 +34,44 @@ void buffer_free(Buffer *buffer) {
     *buffer = (Buffer){0};
 }
 
-/* Write what stands before so many bytes; return how long it is, HEAD_ROOM at most. */
-size_t rlp_head(uint8_t *to, uint8_t kind, size_t size) {
+/* Write the header of a payload of `size` bytes; return the length of the header, up to
+ * MAX_HEADER_SIZE. */
+size_t rlp_write_header(uint8_t *to, uint8_t kind, size_t size) {
     if (size < SHORT) {
         to[0] = (uint8_t)(kind + size);
         return 1;
     }
     size_t length = 0;
-    for (size_t left = size; left > 0; left >>= 8) length++;
+    for (size_t value = size; value > 0; value >>= 8) length++;
     to[0] = (uint8_t)((size_t)kind + SHORT - 1 + length);
-    for (size_t place = 0; place < length; place++)
-        to[1 + place] = (uint8_t)(size >> 8 * (length - 1 - place));
+    for (size_t at = 0; at < length; at++)
+        to[1 + at] = (uint8_t)(size >> 8 * (length - 1 - at));
     return 1 + length;
 }
 
 void rlp_string(Buffer *buffer, const uint8_t *bytes, size_t size) {
     if (size != 1 || bytes[0] >= STRING) {
-        uint8_t head[HEAD_ROOM];
-        buffer_put(buffer, head, rlp_head(head, STRING, size));
+        uint8_t header[MAX_HEADER_SIZE];
+        buffer_put(buffer, header, rlp_write_header(header, STRING, size));
     }
     buffer_put(buffer, bytes, size);
 }
 
-/* Begin a list, with room for the longest head; return where. */
+/* Begin a list, with room for the longest header; return its offset. */
 size_t rlp_list_open(Buffer *buffer) {
-    size_t opened = buffer->size;
-    if (buffer_grow(buffer, HEAD_ROOM) == 0) buffer->size += HEAD_ROOM;
-    return opened;
+    size_t start = buffer->size;
+    if (buffer_grow(buffer, MAX_HEADER_SIZE) == 0) buffer->size += MAX_HEADER_SIZE;
+    return start;
 }
 
-/* Put the head before what was written since, and move both to where the list was opened. */
-void rlp_list_close(Buffer *buffer, size_t opened) {
+/* Write the header of the list at its offset, and move the payload behind the header. */
+void rlp_list_close(Buffer *buffer, size_t start) {
     if (buffer->failed) return;
-    uint8_t *at = buffer->bytes + opened;
-    size_t size = buffer->size - opened - HEAD_ROOM;
-    uint8_t head[HEAD_ROOM];
-    size_t length = rlp_head(head, LIST, size);
-    memcpy(at, head, length);
-    memmove(at + length, at + HEAD_ROOM, size);
-    buffer->size = opened + length + size;
+    uint8_t *list = buffer->bytes + start;
+    size_t size = buffer->size - start - MAX_HEADER_SIZE;
+    uint8_t header[MAX_HEADER_SIZE];
+    size_t length = rlp_write_header(header, LIST, size);
+    memcpy(list, header, length);
+    memmove(list + length, list + MAX_HEADER_SIZE, size);
+    buffer->size = start + length + size;
 }

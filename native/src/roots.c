@@ -1,5 +1,5 @@
-/* The leaves of a round. oracle/domain/roots is the same in Python; what a row has that is not
- * ordinary, for example a due kickout, is left to it. */
+/* Encodes the leaves of a round. oracle/domain/roots does the same in Python, and handles the rows that
+ * are not supported here, for example those with a due kickout. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,14 +15,14 @@ enum { MEMBER = 1, PAUSED = 2, EXCLUDED = 4 };
 
 static void hash_twice(const uint8_t *leaves, size_t size, size_t count, uint8_t *hashes) {
     uint8_t inner[BATCH][HASH_SIZE];
-    Short messages[BATCH];
+    ShortMessage messages[BATCH];
     for (size_t first = 0; first < count; first += BATCH) {
         size_t batch = count - first < BATCH ? count - first : BATCH;
         for (size_t at = 0; at < batch; at++)
-            messages[at] = (Short){leaves + (first + at) * size, size, inner[at]};
+            messages[at] = (ShortMessage){leaves + (first + at) * size, size, inner[at]};
         keccak256_short(messages, batch);
         for (size_t at = 0; at < batch; at++)
-            messages[at] = (Short){inner[at], HASH_SIZE, hashes + (first + at) * HASH_SIZE};
+            messages[at] = (ShortMessage){inner[at], HASH_SIZE, hashes + (first + at) * HASH_SIZE};
         keccak256_short(messages, batch);
     }
 }
@@ -33,8 +33,8 @@ PyObject *native_hash_leaves(PyObject *module, PyObject *arguments) {
     Py_ssize_t size;
     if (!PyArg_ParseTuple(arguments, "y*n", &leaves, &size)) return NULL;
     PyObject *hashes = NULL;
-    if (size <= 0 || size > SHORT_MOST || leaves.len % size != 0)
-        PyErr_SetString(PyExc_ValueError, "leaves of another size");
+    if (size <= 0 || size > MAX_SHORT_SIZE || leaves.len % size != 0)
+        PyErr_SetString(PyExc_ValueError, "the leaves have the wrong size");
     else
         hashes = PyBytes_FromStringAndSize(NULL, leaves.len / size * HASH_SIZE);
     if (hashes != NULL) {
@@ -53,7 +53,7 @@ enum {
     LAST_SCORED_AT, DUE_TIME, COLUMNS
 };
 
-/* Rules under which a node is compared with no other. */
+/* The rules of the scoring, as far as the score of a node depends on no other node. */
 typedef struct {
     uint64_t exclusion_line, best_score, new_node;
     int needs_stored_exclusion, is_zero_mean_new;
@@ -70,8 +70,8 @@ typedef struct {
     int is_member, is_paused, is_excluded, has_prior;
 } Values;
 
-/* -1: no whole number from 0 to `most`; nothing is raised, and no Python code runs. */
-static int read_number(PyObject *number, uint64_t most, uint64_t *read) {
+/* Read an integer; -1: not an integer from 0 to `max`; no exception is set, and no Python code runs. */
+static int read_number(PyObject *number, uint64_t max, uint64_t *read) {
     if (!PyLong_Check(number)) return -1;
     unsigned long long value = PyLong_AsUnsignedLongLong(number);
     if (PyErr_Occurred()) {
@@ -79,7 +79,7 @@ static int read_number(PyObject *number, uint64_t most, uint64_t *read) {
         return -1;
     }
     *read = value;
-    return value > most ? -1 : 0;
+    return value > max ? -1 : 0;
 }
 
 static int read_flag(PyObject *flag, int *read) {
@@ -109,14 +109,14 @@ static int read_address(PyObject *address, const uint8_t **read) {
     return read_bytes(address, read, &size) < 0 || size != ADDRESS_SIZE ? -1 : 0;
 }
 
-/* Reads a number, or 0 for None. */
-static int read_optional(PyObject *number, uint64_t most, uint64_t *read, int *is_given) {
+/* Read a number, or 0 for None. */
+static int read_optional(PyObject *number, uint64_t max, uint64_t *read, int *is_present) {
     *read = 0;
-    *is_given = number != Py_None;
-    return *is_given ? read_number(number, most, read) : 0;
+    *is_present = number != Py_None;
+    return *is_present ? read_number(number, max, read) : 0;
 }
 
-/* -1: the row is left to Python. */
+/* Read the columns of a row; -1: the row is not supported. */
 static int read_row(PyObject *row, Values *values) {
     PyObject *columns[COLUMNS];
     int has_score;
@@ -136,10 +136,10 @@ static int read_row(PyObject *row, Values *values) {
         read_optional(columns[PRIOR], UINT64_MAX, &values->prior, &values->has_prior) < 0 ||
         read_optional(columns[LAST_SCORED_AT], (1ULL << 40) - 1, &values->last_scored_at, &has_score) < 0)
         return -1;
-    return values->pool_size > SHORT_MOST ? -1 : 0;
+    return values->pool_size > MAX_SHORT_SIZE ? -1 : 0;
 }
 
-static Wide mean_of(const Values *values, const Scoring *scoring) {
+static Wide compute_mean(const Values *values, const Scoring *scoring) {
     uint64_t total = 0;
     for (size_t at = 0; at < values->pool_size; at++) total += values->pool[at];
     if (values->pool_size == 0 || (total == 0 && scoring->is_zero_mean_new))
@@ -147,16 +147,16 @@ static Wide mean_of(const Values *values, const Scoring *scoring) {
     return (Wide)total * UNIT / ((Wide)values->pool_size * scoring->best_score);
 }
 
-/* Write the leaf of a row, except for the hash of its pool, where `abi.encode` has it.
- * -1: the lane is out of range. */
-static int put_leaf(uint8_t leaf[LEAF_SIZE], const Values *values, const Scoring *scoring) {
+/* Write the leaf of a row in the layout of `abi.encode`, except for the hash of its pool. -1: the lane
+ * is out of range. */
+static int write_leaf(uint8_t leaf[LEAF_SIZE], const Values *values, const Scoring *scoring) {
     uint64_t reliability =
         heal_reliability(values->base, values->since, scoring->time, scoring->decay_table);
     int is_excluded = values->is_member && reliability < scoring->exclusion_line &&
                       (values->is_excluded || !scoring->needs_stored_exclusion);
     Wide lane = DO_NOT_SELECT;
     if (values->is_member && !values->is_paused && !is_excluded) {
-        Wide mean = mean_of(values, scoring);
+        Wide mean = compute_mean(values, scoring);
         if (mean > UINT64_MAX) return -1;
         lane = mean * reliability / UNIT / QOS_STEP + LOWEST_SCORE;
     }
@@ -166,31 +166,31 @@ static int put_leaf(uint8_t leaf[LEAF_SIZE], const Values *values, const Scoring
     memset(leaf, 0, LEAF_SIZE);
     memcpy(leaf + 12, values->node, ADDRESS_SIZE);
     memcpy(leaf + 44, values->next_node, ADDRESS_SIZE);
-    put_number(leaf + 65, 5, values->last_scored_at);
-    put_number(leaf + 75, 8, reliability);
-    put_number(leaf + 83, 4, values->pool_sum);
-    put_number(leaf + 87, 2, values->pool_size);
-    put_number(leaf + 89, 4, values->seat);
-    put_number(leaf + 93, 1, (uint64_t)flags);
-    put_number(leaf + 94, 2, (uint64_t)lane);
+    write_number(leaf + 65, 5, values->last_scored_at);
+    write_number(leaf + 75, 8, reliability);
+    write_number(leaf + 83, 4, values->pool_sum);
+    write_number(leaf + 87, 2, values->pool_size);
+    write_number(leaf + 89, 4, values->seat);
+    write_number(leaf + 93, 1, (uint64_t)flags);
+    write_number(leaf + 94, 2, (uint64_t)lane);
     return 0;
 }
 
-/* Write the leaves of all rows that are ordinary one behind the other, and list the others. */
-static Py_ssize_t put_leaves(PyObject *rows, const Scoring *scoring, uint8_t *leaves, PyObject *others) {
-    Short messages[BATCH];
+/* Write the leaves of all supported rows, one after another, and list the other rows. */
+static Py_ssize_t write_leaves(PyObject *rows, const Scoring *scoring, uint8_t *leaves, PyObject *unsupported) {
+    ShortMessage messages[BATCH];
     size_t batch = 0;
     Py_ssize_t count = 0;
     for (Py_ssize_t at = 0; at < PyTuple_Size(rows); at++) {
         PyObject *row = PyTuple_GetItem(rows, at);
         uint8_t *leaf = leaves + LEAF_SIZE * count;
         Values values;
-        if (read_row(row, &values) < 0 || put_leaf(leaf, &values, scoring) < 0) {
-            if (PyList_Append(others, row) < 0) return -1;
+        if (read_row(row, &values) < 0 || write_leaf(leaf, &values, scoring) < 0) {
+            if (PyList_Append(unsupported, row) < 0) return -1;
             continue;
         }
         count++;
-        messages[batch++] = (Short){values.pool, values.pool_size, leaf + LEAF_SIZE - HASH_SIZE};
+        messages[batch++] = (ShortMessage){values.pool, values.pool_size, leaf + LEAF_SIZE - HASH_SIZE};
         if (batch == BATCH) {
             keccak256_short(messages, batch);
             batch = 0;
@@ -206,7 +206,7 @@ static int read_scoring(PyObject *rules[5], const char *table, Py_ssize_t size, 
         read_number(rules[2], UINT64_MAX, &scoring->best_score) < 0 || scoring->best_score == 0 ||
         read_number(rules[3], UINT64_MAX, &scoring->new_node) < 0 ||
         read_flag(rules[4], &scoring->is_zero_mean_new) < 0 || size != 16 * DECAY_BITS) {
-        PyErr_SetString(PyExc_ValueError, "rules that do not fit");
+        PyErr_SetString(PyExc_ValueError, "the rules are out of range");
         return -1;
     }
     read_decay_table(scoring->decay_table, (const uint8_t *)table);
@@ -215,30 +215,30 @@ static int read_scoring(PyObject *rules[5], const char *table, Py_ssize_t size, 
 
 PyObject *native_encode_leaves(PyObject *module, PyObject *arguments) {
     (void)module;
-    PyObject *given, *rule_tuple, *rules[5];
+    PyObject *row_list, *rule_tuple, *rules[5];
     long long time;
     const char *table;
     Py_ssize_t size;
-    /* Rules in a tuple live as long as it does; those of another sequence may be made for a read. */
-    if (!PyArg_ParseTuple(arguments, "O!O!Ly#", &PyList_Type, &given, &PyTuple_Type, &rule_tuple,
+    /* A tuple keeps its rules alive; another sequence might create them for each read. */
+    if (!PyArg_ParseTuple(arguments, "O!O!Ly#", &PyList_Type, &row_list, &PyTuple_Type, &rule_tuple,
                           &time, &table, &size) ||
         !PyArg_ParseTuple(rule_tuple, "OOOOO", &rules[0], &rules[1], &rules[2], &rules[3], &rules[4]))
         return NULL;
     Scoring scoring = {.time = time};
     if (read_scoring(rules, table, size, &scoring) < 0) return NULL;
-    /* A tuple of ours: another thread may change the list. */
-    PyObject *rows = PyList_AsTuple(given), *others = PyList_New(0), *encoded = NULL;
+    /* A copy, because another thread may change the list. */
+    PyObject *rows = PyList_AsTuple(row_list), *unsupported = PyList_New(0), *encoded = NULL;
     uint8_t *leaves = NULL;
-    if (rows != NULL && others != NULL) {
+    if (rows != NULL && unsupported != NULL) {
         leaves = malloc((size_t)PyTuple_Size(rows) * LEAF_SIZE + 1);
         if (leaves == NULL) PyErr_NoMemory();
     }
     if (leaves != NULL) {
-        Py_ssize_t count = put_leaves(rows, &scoring, leaves, others);
-        if (count >= 0) encoded = Py_BuildValue("y#O", leaves, count * LEAF_SIZE, others);
+        Py_ssize_t count = write_leaves(rows, &scoring, leaves, unsupported);
+        if (count >= 0) encoded = Py_BuildValue("y#O", leaves, count * LEAF_SIZE, unsupported);
     }
     free(leaves);
-    Py_XDECREF(others);
+    Py_XDECREF(unsupported);
     Py_XDECREF(rows);
     return encoded;
 }

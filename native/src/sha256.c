@@ -22,9 +22,9 @@ static void compress(uint32_t state[8], const uint8_t *block) {
         words[at] = (uint32_t)block[4 * at] << 24 | (uint32_t)block[4 * at + 1] << 16 |
                     (uint32_t)block[4 * at + 2] << 8 | block[4 * at + 3];
     for (int at = 16; at < 64; at++) {
-        uint32_t near = words[at - 15], far = words[at - 2];
-        words[at] = words[at - 16] + (rotated(near, 7) ^ rotated(near, 18) ^ near >> 3) +
-                    words[at - 7] + (rotated(far, 17) ^ rotated(far, 19) ^ far >> 10);
+        uint32_t recent = words[at - 15], older = words[at - 2];
+        words[at] = words[at - 16] + (rotated(recent, 7) ^ rotated(recent, 18) ^ recent >> 3) +
+                    words[at - 7] + (rotated(older, 17) ^ rotated(older, 19) ^ older >> 10);
     }
     memcpy(v, state, sizeof v);
     for (int at = 0; at < 64; at++) {
@@ -46,13 +46,13 @@ static void compress(uint32_t state[8], const uint8_t *block) {
 #define SHA_BIT (1U << 29)
 
 static int has_sha(void) {
-    static int known = -1;
-    if (known < 0) {
+    static int cached = -1;
+    if (cached < 0) {
         unsigned a, b, c, d;
-        known = __builtin_cpu_supports("sse4.1") && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
+        cached = __builtin_cpu_supports("sse4.1") && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
                 (b & SHA_BIT) != 0;
     }
-    return known;
+    return cached;
 }
 
 /* Intel's order of the state: ABEF and CDGH. */
@@ -64,18 +64,18 @@ __attribute__((target("sha,sse4.1"))) static void compress_fast(uint32_t state[8
     __m128i abef = _mm_alignr_epi8(dcba, hgfe, 8), cdgh = _mm_blend_epi16(hgfe, dcba, 0xf0);
     const __m128i abef_before = abef, cdgh_before = cdgh;
     __m128i words[4];
-    for (int four = 0; four < 16; four++) {
-        __m128i *next = &words[four % 4];
-        if (four < 4) {
-            *next = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(block + 16 * four)), swap);
+    for (int group = 0; group < 16; group++) {
+        __m128i *next = &words[group % 4];
+        if (group < 4) {
+            *next = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(block + 16 * group)), swap);
         } else {
-            __m128i third = words[(four + 2) % 4], last = words[(four + 3) % 4];
-            __m128i sum = _mm_sha256msg1_epu32(*next, words[(four + 1) % 4]);
+            __m128i third = words[(group + 2) % 4], last = words[(group + 3) % 4];
+            __m128i sum = _mm_sha256msg1_epu32(*next, words[(group + 1) % 4]);
             sum = _mm_add_epi32(sum, _mm_alignr_epi8(last, third, 4));
             *next = _mm_sha256msg2_epu32(sum, last);
         }
         __m128i round =
-            _mm_add_epi32(*next, _mm_load_si128((const __m128i *)(ROUND_CONSTANTS + 4 * four)));
+            _mm_add_epi32(*next, _mm_load_si128((const __m128i *)(ROUND_CONSTANTS + 4 * group)));
         cdgh = _mm_sha256rnds2_epu32(cdgh, abef, round);
         abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(round, 0x0e));
     }
@@ -125,9 +125,9 @@ void sha256_end(Sha256 *sha, uint8_t hash[HASH_SIZE]) {
         filled = 0;
     }
     memset(sha->block + filled, 0, SHA_BLOCK - 8 - filled);
-    for (int place = 0; place < 8; place++)
-        sha->block[SHA_BLOCK - 8 + place] = (uint8_t)(bits >> 8 * (7 - place));
+    for (int at = 0; at < 8; at++)
+        sha->block[SHA_BLOCK - 8 + at] = (uint8_t)(bits >> 8 * (7 - at));
     compress_any(sha->state, sha->block);
-    for (int place = 0; place < HASH_SIZE; place++)
-        hash[place] = (uint8_t)(sha->state[place / 4] >> 8 * (3 - place % 4));
+    for (int at = 0; at < HASH_SIZE; at++)
+        hash[at] = (uint8_t)(sha->state[at / 4] >> 8 * (3 - at % 4));
 }

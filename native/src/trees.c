@@ -1,4 +1,4 @@
-/* The trees of a round, and the lanes of its nodes. oracle/domain/roots is the same in Python. */
+/* The Merkle trees of a round, and the lanes of its nodes. oracle/domain/roots does the same in Python. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,10 +9,10 @@
 #define LANES_PER_WORD 16
 #define NEVER_REPORTED 0
 
-/* Hash pairs in ascending order, and put each hash at its place in the level above. */
+/* Pairs of hashes, in ascending order, that are waiting to be hashed. */
 typedef struct {
     uint8_t pairs[BATCH][PAIR_SIZE];
-    Short messages[BATCH];
+    ShortMessage messages[BATCH];
     size_t count;
 } Pairs;
 
@@ -27,12 +27,13 @@ static void add_pair(Pairs *pairs, const uint8_t *children, uint8_t *parent) {
     uint8_t *pair = pairs->pairs[pairs->count];
     memcpy(pair, is_ascending ? left : right, HASH_SIZE);
     memcpy(pair + HASH_SIZE, is_ascending ? right : left, HASH_SIZE);
-    pairs->messages[pairs->count++] = (Short){pair, PAIR_SIZE, parent};
+    pairs->messages[pairs->count++] = (ShortMessage){pair, PAIR_SIZE, parent};
     if (pairs->count == BATCH) flush_pairs(pairs);
 }
 
-/* A flag is read before the flag of its parent, which is never behind it, is written. */
-static void hash_above(uint8_t *tree, uint8_t *changed, size_t width) {
+/* Hash all nodes above changed leaves, and clear the flags. The flags of a level overwrite those of the
+ * level below, which were read before: a parent never has a higher index than its child. */
+static void hash_changed_nodes(uint8_t *tree, uint8_t *changed, size_t width) {
     Pairs pairs = {.count = 0};
     for (size_t level = width / 2; level > 0; level /= 2) {
         for (size_t at = 0; at < level; at++) {
@@ -50,32 +51,32 @@ PyObject *native_hash_changed_parents(PyObject *module, PyObject *arguments) {
     Py_buffer tree, changed;
     if (!PyArg_ParseTuple(arguments, "w*w*", &tree, &changed)) return NULL;
     size_t width = (size_t)changed.len;
-    PyObject *done = NULL;
+    PyObject *result = NULL;
     if (width == 0 || (width & (width - 1)) != 0 || tree.len / PAIR_SIZE != changed.len ||
         tree.len % PAIR_SIZE != 0) {
-        PyErr_SetString(PyExc_ValueError, "a flag for each of 2^n leaves, and 64 bytes of tree");
+        PyErr_SetString(PyExc_ValueError, "expected a flag for each of 2^n leaves, and 64 bytes of tree for each");
     } else {
         Py_BEGIN_ALLOW_THREADS
-        hash_above(tree.buf, changed.buf, width);
+        hash_changed_nodes(tree.buf, changed.buf, width);
         Py_END_ALLOW_THREADS
-        done = Py_NewRef(Py_None);
+        result = Py_NewRef(Py_None);
     }
     PyBuffer_Release(&changed);
     PyBuffer_Release(&tree);
-    return done;
+    return result;
 }
 
-/* Numbers of one size that Python lends us; -1: they are of another size, or not aligned. */
-static int take_numbers(PyObject *from, size_t size, int flags, Py_buffer *view) {
+/* Get the buffer of an array of numbers; -1: their size is wrong, or they are not aligned. */
+static int get_numbers(PyObject *from, size_t size, int flags, Py_buffer *view) {
     if (PyObject_GetBuffer(from, view, flags) < 0) return -1;
     int is_aligned = view->len == 0 || (uintptr_t)view->buf % size == 0;
     if (view->itemsize == (Py_ssize_t)size && is_aligned) return 0;
     PyBuffer_Release(view);
-    PyErr_SetString(PyExc_ValueError, "numbers of another size");
+    PyErr_SetString(PyExc_ValueError, "the numbers have the wrong size");
     return -1;
 }
 
-static PyObject *list_of_numbers(const uint32_t *numbers, size_t count) {
+static PyObject *build_number_list(const uint32_t *numbers, size_t count) {
     PyObject *list = PyList_New((Py_ssize_t)count);
     for (size_t at = 0; list != NULL && at < count; at++) {
         PyObject *number = PyLong_FromUnsignedLong(numbers[at]);
@@ -84,8 +85,8 @@ static PyObject *list_of_numbers(const uint32_t *numbers, size_t count) {
     return list;
 }
 
-/* Write a hash at each index, flag the leaves that differ, and list their places in `indexes`.
- * An index is read once, because it may lie in the tree itself. -1: there is no such leaf. */
+/* Write a hash at each index, flag the leaves that differ, and list their positions in `indexes`.
+ * Each index is read only once, because the buffers may overlap. -1: there is no such leaf. */
 static Py_ssize_t replace_leaves(const Py_buffer *tree, uint8_t *changed, const Py_buffer *indexes,
                                  const uint8_t *hashes, uint32_t *differing) {
     size_t width = (size_t)tree->len / PAIR_SIZE;
@@ -109,7 +110,7 @@ static PyObject *set_leaves(const Py_buffer *tree, const Py_buffer *changed,
     Py_ssize_t count = indexes->len / indexes->itemsize;
     if (tree->len / PAIR_SIZE != changed->len || tree->len % PAIR_SIZE != 0 ||
         hashes->len / HASH_SIZE != count || hashes->len % HASH_SIZE != 0 || count > UINT32_MAX) {
-        PyErr_SetString(PyExc_ValueError, "64 bytes of tree for each flag, and a hash for each index");
+        PyErr_SetString(PyExc_ValueError, "expected 64 bytes of tree for each flag, and a hash for each index");
         return NULL;
     }
     uint32_t *differing = malloc(sizeof *differing * (size_t)count + 1);
@@ -117,9 +118,9 @@ static PyObject *set_leaves(const Py_buffer *tree, const Py_buffer *changed,
     Py_ssize_t found = replace_leaves(tree, changed->buf, indexes, hashes->buf, differing);
     PyObject *list = NULL;
     if (found < 0)
-        PyErr_SetString(PyExc_IndexError, "no leaf at an index");
+        PyErr_SetString(PyExc_IndexError, "an index is out of range");
     else
-        list = list_of_numbers(differing, (size_t)found);
+        list = build_number_list(differing, (size_t)found);
     free(differing);
     return list;
 }
@@ -129,7 +130,7 @@ PyObject *native_set_leaves(PyObject *module, PyObject *arguments) {
     Py_buffer tree, changed, indexes, hashes;
     PyObject *column, *differing = NULL;
     if (!PyArg_ParseTuple(arguments, "w*w*Oy*", &tree, &changed, &column, &hashes)) return NULL;
-    if (take_numbers(column, sizeof(uint32_t), PyBUF_CONTIG_RO, &indexes) == 0) {
+    if (get_numbers(column, sizeof(uint32_t), PyBUF_CONTIG_RO, &indexes) == 0) {
         differing = set_leaves(&tree, &changed, &indexes, &hashes);
         PyBuffer_Release(&indexes);
     }
@@ -139,13 +140,13 @@ PyObject *native_set_leaves(PyObject *module, PyObject *arguments) {
     return differing;
 }
 
-/* How the sums of a round change. */
+/* The changes of the sums of a round. */
 typedef struct {
     long long leaf_count, open_count, weight;
 } Sums;
 
-/* Write a lane at each seat, sum what changes, and list the words that change.
- * A seat is read once, because it may lie among the lanes. -1: there is no such seat. */
+/* Write a lane at each seat, add up the changes, and list the words that change.
+ * Each seat is read only once, because the buffers may overlap. -1: there is no such seat. */
 static Py_ssize_t replace_lanes(const Py_buffer *lanes, const Py_buffer *seats,
                                 const uint16_t *new_lanes, uint32_t *words, Sums *sums) {
     size_t lane_count = (size_t)(lanes->len / lanes->itemsize);
@@ -169,7 +170,7 @@ static Py_ssize_t replace_lanes(const Py_buffer *lanes, const Py_buffer *seats,
 static PyObject *set_lanes(const Py_buffer *lanes, const Py_buffer *seats, const Py_buffer *new_lanes) {
     Py_ssize_t count = seats->len / seats->itemsize;
     if (new_lanes->len / new_lanes->itemsize != count) {
-        PyErr_SetString(PyExc_ValueError, "a lane for each seat");
+        PyErr_SetString(PyExc_ValueError, "expected a lane for each seat");
         return NULL;
     }
     uint32_t *words = malloc(sizeof *words * (size_t)count + 1);
@@ -178,9 +179,9 @@ static PyObject *set_lanes(const Py_buffer *lanes, const Py_buffer *seats, const
     Py_ssize_t found = replace_lanes(lanes, seats, new_lanes->buf, words, &sums);
     PyObject *list = NULL;
     if (found < 0)
-        PyErr_SetString(PyExc_IndexError, "no lane at a seat");
+        PyErr_SetString(PyExc_IndexError, "a seat is out of range");
     else
-        list = list_of_numbers(words, (size_t)found);
+        list = build_number_list(words, (size_t)found);
     free(words);
     if (list == NULL) return NULL;
     return Py_BuildValue("LLLN", sums.leaf_count, sums.open_count, sums.weight, list);
@@ -191,9 +192,9 @@ PyObject *native_set_lanes(PyObject *module, PyObject *arguments) {
     PyObject *columns[3], *sums = NULL;
     Py_buffer lanes, seats, new_lanes;
     if (!PyArg_ParseTuple(arguments, "OOO", &columns[0], &columns[1], &columns[2])) return NULL;
-    if (take_numbers(columns[0], sizeof(uint16_t), PyBUF_CONTIG, &lanes) < 0) return NULL;
-    if (take_numbers(columns[1], sizeof(uint32_t), PyBUF_CONTIG_RO, &seats) == 0) {
-        if (take_numbers(columns[2], sizeof(uint16_t), PyBUF_CONTIG_RO, &new_lanes) == 0) {
+    if (get_numbers(columns[0], sizeof(uint16_t), PyBUF_CONTIG, &lanes) < 0) return NULL;
+    if (get_numbers(columns[1], sizeof(uint32_t), PyBUF_CONTIG_RO, &seats) == 0) {
+        if (get_numbers(columns[2], sizeof(uint16_t), PyBUF_CONTIG_RO, &new_lanes) == 0) {
             sums = set_lanes(&lanes, &seats, &new_lanes);
             PyBuffer_Release(&new_lanes);
         }
@@ -203,12 +204,13 @@ PyObject *native_set_lanes(PyObject *module, PyObject *arguments) {
     return sums;
 }
 
-/* As `abi.encode` has them: the index of a word, and its lanes, of which the first is the lowest. */
-static void put_word(uint8_t leaf[WORD_LEAF_SIZE], size_t index, const uint16_t *lanes, size_t count) {
+/* Write the index of a word and its lanes in the layout of `abi.encode`; the first lane is in the lowest
+ * bits. */
+static void write_word(uint8_t leaf[WORD_LEAF_SIZE], size_t index, const uint16_t *lanes, size_t count) {
     memset(leaf, 0, WORD_LEAF_SIZE);
-    put_number(leaf + HASH_SIZE - 8, 8, index);
+    write_number(leaf + HASH_SIZE - 8, 8, index);
     for (size_t at = 0; at < count && at < LANES_PER_WORD; at++)
-        put_number(leaf + WORD_LEAF_SIZE - 2 * (at + 1), 2, lanes[at]);
+        write_number(leaf + WORD_LEAF_SIZE - 2 * (at + 1), 2, lanes[at]);
 }
 
 static PyObject *encode_words(const Py_buffer *indexes, const Py_buffer *lanes) {
@@ -221,10 +223,10 @@ static PyObject *encode_words(const Py_buffer *indexes, const Py_buffer *lanes) 
         size_t index = ((const uint32_t *)indexes->buf)[at], first = LANES_PER_WORD * index;
         if (first >= lane_count) {
             Py_DECREF(leaves);
-            PyErr_SetString(PyExc_IndexError, "no lanes of a word");
+            PyErr_SetString(PyExc_IndexError, "a word is out of range");
             return NULL;
         }
-        put_word(to + WORD_LEAF_SIZE * at, index, (const uint16_t *)lanes->buf + first, lane_count - first);
+        write_word(to + WORD_LEAF_SIZE * at, index, (const uint16_t *)lanes->buf + first, lane_count - first);
     }
     return leaves;
 }
@@ -234,8 +236,8 @@ PyObject *native_encode_lane_words(PyObject *module, PyObject *arguments) {
     PyObject *index_column, *lane_column, *leaves = NULL;
     Py_buffer indexes, lanes;
     if (!PyArg_ParseTuple(arguments, "OO", &index_column, &lane_column)) return NULL;
-    if (take_numbers(index_column, sizeof(uint32_t), PyBUF_CONTIG_RO, &indexes) < 0) return NULL;
-    if (take_numbers(lane_column, sizeof(uint16_t), PyBUF_CONTIG_RO, &lanes) == 0) {
+    if (get_numbers(index_column, sizeof(uint32_t), PyBUF_CONTIG_RO, &indexes) < 0) return NULL;
+    if (get_numbers(lane_column, sizeof(uint16_t), PyBUF_CONTIG_RO, &lanes) == 0) {
         leaves = encode_words(&indexes, &lanes);
         PyBuffer_Release(&lanes);
     }
