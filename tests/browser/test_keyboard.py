@@ -98,8 +98,8 @@ def test_rounds_are_replayed_by_keyboard(page):
     page.get_by_role("button", name="Pause").press("Enter")
     assert page.locator("#ranking").evaluate("list => list.getAnimations({subtree: true})") == []
     slider.press("End")
-    places = page.locator("#ranking .place").all_inner_texts()
-    ranked = [int(place) for place in places if place.isdecimal()]
+    ranks = page.locator("#ranking .rank").all_inner_texts()
+    ranked = [int(rank) for rank in ranks if rank.isdecimal()]
     assert ranked == sorted(ranked)
 
 
@@ -108,6 +108,6 @@ def test_zooming_score_trend_logs_no_console_message(page):
     page.on("console", lambda message: console_messages.append(message.text))
     page.goto("/nodes")
     page.locator("main td a.hash").first.click()
-    page.locator("#closer").click()
-    page.locator("#course canvas").wait_for()
+    page.locator("#show-chart").click()
+    page.locator("#score-history canvas").wait_for()
     assert console_messages == []

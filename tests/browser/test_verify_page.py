@@ -111,7 +111,7 @@ def test_bundle_of_another_node_or_round_is_refused(browser, url, bundle):
         ),
     )
     page.goto(f"{url}/verify?node={bundle['node']}&round={bundle['signed_round']['round']}")
-    assert "of another node or round than you entered" in read_headline(page)
+    assert "belongs to another node or round than you entered" in read_headline(page)
     page.close()
 
 
@@ -255,4 +255,4 @@ def test_round_of_a_link_is_no_choice_of_the_reader(browser, url, bundle):
 
 def test_file_that_is_no_bundle_is_refused(saved_page, tmp_path):
     choose_bundle(saved_page, tmp_path, {"score": 1})
-    assert "the file is no evidence bundle" in read_headline(saved_page)
+    assert "the file is not an evidence bundle" in read_headline(saved_page)

@@ -1,6 +1,6 @@
 "use strict";
 /* Reads cases, one JSON object a line, and prints the answer of the second implementation to each.
-   The arguments are its scripts, which run as a page runs them: without anything of Node's own. */
+   The arguments are its scripts, which run in an empty context, as in a browser, without the globals of Node.js. */
 
 const { readFileSync } = require("node:fs");
 const vm = require("node:vm");
@@ -13,12 +13,12 @@ for (const path of process.argv.slice(2)) {
 }
 const answerCase = vm.runInContext(
   `(text) => {
-    const given = JSON.parse(text);
-    const fold = new Fold(parseRules(given.rules)).apply(given.events);
-    const policy = { holds_kickouts: given.holds_kickouts, undecoded: [] };
-    const leaves = buildLeaves(fold, given.time, policy);
-    const { root } = computeRound(leaves, given.round);
-    return JSON.stringify({ ...fold.describe(given.time), root });
+    const inputs = JSON.parse(text);
+    const fold = new Fold(parseRules(inputs.rules)).apply(inputs.events);
+    const policy = { holds_kickouts: inputs.holds_kickouts, undecoded: [] };
+    const leaves = buildLeaves(fold, inputs.time, policy);
+    const { root } = computeRound(leaves, inputs.round);
+    return JSON.stringify({ ...fold.describe(inputs.time), root });
   }`,
   page,
 );

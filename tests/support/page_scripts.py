@@ -1,4 +1,4 @@
-"""Runs the scripts of the page `/verify` in Node.js, as a page runs them."""
+"""Runs the scripts of the page `/verify` in Node.js, in a context like that of a browser."""
 
 import json
 import shutil
@@ -12,7 +12,7 @@ from oracle.daemon.web.pages.verify_page import SCRIPTS, build_profile_script
 
 _NODE = shutil.which("node") or ""
 needs_node = pytest.mark.skipif(not _NODE, reason="node runs the scripts")
-# With a window and the page's means to send requests, but no module and nothing of Node's own.
+# The context has a window and `fetch`, but no modules and no globals of Node.js.
 _RUNNER = """
 const { readFileSync } = require("node:fs");
 const vm = require("node:vm");

@@ -29,15 +29,15 @@ Movement = Literal["rose", "fell", "left", "joined", "stayed"]
 
 
 class NodeTrack(NamedTuple):
-    """A node in each round of a timeline: its lane, and its place among the nodes with a score.
+    """A node in each round of a timeline: its lane, and its rank among the nodes with a score.
 
-    The place is 0 in a round in which the node could not be selected.
+    The rank is 0 in a round in which the node could not be selected.
     """
 
     node: Address
     movement: Movement
     lanes: tuple[int, ...]
-    places: tuple[int, ...]
+    ranks: tuple[int, ...]
 
 
 class NetworkTimeline(NamedTuple):
@@ -93,17 +93,17 @@ class TimelineCache:
         for seat in seats:
             if seat in node_by_seat:
                 seat_lanes = tuple(_get_lane(lanes, seat) for lanes in lanes_by_round)
-                places = tuple(
+                ranks = tuple(
                     better[lane] + 1 if lane >= LOWEST_SCORE else 0
                     for lane, better in zip(seat_lanes, self._better.values(), strict=True)
                 )
                 movement = classify_movement(seat_lanes[0], seat_lanes[-1])
-                tracks.append(NodeTrack(node_by_seat[seat], movement, seat_lanes, places))
+                tracks.append(NodeTrack(node_by_seat[seat], movement, seat_lanes, ranks))
         return NetworkTimeline(
             rounds=rounds,
             counts=movements.counts,
             tracks=tuple(
-                sorted(tracks, key=lambda track: (not track.places[-1], track.places[-1]))
+                sorted(tracks, key=lambda track: (not track.ranks[-1], track.ranks[-1]))
             ),
         )
 

@@ -1,4 +1,4 @@
-"""The draw in a browser is the draw: the script's hash and arithmetic beside Python's."""
+"""The draw in a browser equals the daemon's: hash and arithmetic are compared with Python."""
 
 import hashlib
 import json
@@ -15,26 +15,26 @@ from tests.support.examples import examples
 
 NODE = shutil.which("node") or ""
 pytestmark = pytest.mark.skipif(not NODE, reason="node runs the script")
-# Run as a page runs it: no module, nothing of Node's own.
+# The context is like that of a page: no modules, nothing of Node.js.
 RUNNER = """
 for (const path of process.argv.slice(1)) {
   require("node:vm").runInThisContext(require("node:fs").readFileSync(path, "utf8"));
 }
-const told = JSON.parse(require("node:fs").readFileSync(0, "utf8"));
+const input = JSON.parse(require("node:fs").readFileSync(0, "utf8"));
 const text = (_, value) => (typeof value === "bigint" ? String(value) : value);
-const answer = {
-  digests: told.texts.map((hex) => formatHex(sha256(decodeHex(hex)))),
-  draws: told.draws.map(drawnAgain),
+const output = {
+  digests: input.texts.map((hex) => formatHex(sha256(decodeHex(hex)))),
+  draws: input.draws.map(repeatDraw),
 };
-console.log(JSON.stringify(answer, text));
+console.log(JSON.stringify(output, text));
 """
-hashes = st.binary(min_size=32, max_size=32).map(lambda some: "0x" + some.hex())
-addresses = st.binary(min_size=20, max_size=20).map(lambda some: "0x" + some.hex())
+hashes = st.binary(min_size=32, max_size=32).map(lambda raw: "0x" + raw.hex())
+addresses = st.binary(min_size=20, max_size=20).map(lambda raw: "0x" + raw.hex())
 weights = st.sampled_from([0, 1, 10**18]) | st.integers(0, 10**24)
 candidates = st.dictionaries(addresses, weights, min_size=1, max_size=12)
 
 
-def answered(texts=(), draws=()):
+def run_draw_script(texts=(), draws=()):
     completed = subprocess.run(
         [NODE, "-e", RUNNER, *(str(STATIC / name) for name in ("hashes.js", "draw.js"))],
         input=json.dumps({"texts": texts, "draws": draws}),
@@ -47,7 +47,7 @@ def answered(texts=(), draws=()):
 
 def test_draw_script_sha256_equals_hashlib():
     texts = [bytes(range(length)) for length in range(200)]
-    digests = answered(texts=[text.hex() for text in texts])["digests"]
+    digests = run_draw_script(texts=[text.hex() for text in texts])["digests"]
     assert digests == ["0x" + hashlib.sha256(text).hexdigest() for text in texts]
 
 
@@ -68,7 +68,7 @@ def test_draw_script_selects_same_nodes_as_oracle(cases):
             )
             expected.append((drawn.node, drawn.digest, str(drawn.x), str(drawn.total)))
             gone.add(drawn.node)
-    script_draws = answered(draws=draw_requests)["draws"]
+    script_draws = run_draw_script(draws=draw_requests)["draws"]
     assert [
         (draw["node"], draw["digest"], draw["x"], draw["total"]) for draw in script_draws
     ] == expected

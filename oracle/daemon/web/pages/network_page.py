@@ -129,7 +129,7 @@ def render_network(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         },
         courses=build_sparklines(snapshot, best_nodes),
         feed=feed,
-        place=cursor,
+        last_event=cursor,
         kinds=",".join(EVENT_KINDS),
         spans=list(SECONDS_BY_SPAN),
         span_name=span,

@@ -1,4 +1,4 @@
-"""Each page, as a browser without scripts has it: whole, harmless, and leading only to pages."""
+"""Each page without scripts: complete, escaped, and with links only to existing pages."""
 
 import re
 from collections import Counter
@@ -27,7 +27,9 @@ WITHOUT_PARTS = sorted(path for path in PAGES if "{" not in path and path != "/s
 
 
 def a_network() -> History:
-    """Three nodes in two groups, a timeout, a pause, one without a score."""
+    """Return a history: three nodes in two groups, a timeout, a pause, one node without a
+    score.
+    """
     history = History().joins("A", "B", "C", "D", gpu_name=NASTY, gpu_vram=24, models=(NASTY,))
     for turn in range(3):
         names = [f"{turn}{name}" for name in "ABC"]
@@ -52,7 +54,7 @@ def index_network(indexed: IndexedHistory) -> IndexedHistory:
 
 
 class Elements(HTMLParser):
-    """The elements of a page, and where it leads."""
+    """The elements of a page, and its links."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -71,7 +73,7 @@ class Elements(HTMLParser):
 
 @pytest.fixture(scope="module")
 def client(new_sqlite_database):
-    """Reads only: all tests of this file ask the same one."""
+    """Return a client that only reads, shared by the tests of this module."""
     with Store.open(new_sqlite_database()) as store:
         indexed = index_network(IndexedHistory(store))
         with store.transaction() as uow:
@@ -81,7 +83,7 @@ def client(new_sqlite_database):
 
 @pytest.fixture(scope="module")
 def pages(client) -> dict[str, str]:
-    """All pages that can be reached from `/`, by path."""
+    """Return all pages that can be reached from `/`, by path."""
     text_by_path: dict[str, str] = {}
     ahead = ["/"]
     while ahead:
@@ -94,7 +96,7 @@ def pages(client) -> dict[str, str]:
         links = [
             urljoin(path, link).partition("#")[0] for link in Elements(text_by_path[path]).links
         ]
-        # The form of the search wants to know what is searched for.
+        # The search form needs a query.
         ahead += [link for link in links if link not in text_by_path and link != "/search"]
     return text_by_path
 
@@ -119,7 +121,9 @@ def test_pages_escape_untrusted_html(pages):
 
 
 def test_pages_contain_no_inline_script_or_style(pages):
-    """`/verify` is one file on purpose; its policy names the hashes (test_verify_page)."""
+    """`/verify` is a single file with inline scripts; its policy contains their hashes
+    (test_verify_page).
+    """
     linking_pages = {path: text for path, text in pages.items() if "/verify" not in path}
     for path, text in linking_pages.items():
         for tag, attributes in Elements(text).elements:
@@ -142,7 +146,8 @@ def test_every_page_is_accessible_by_screen_reader_and_keyboard(pages):
             named = {"aria-label", "aria-hidden"} & attributes.keys()
             assert tag != "svg" or named, (path, attributes)
             assert tag != "th" or attributes.get("scope") in {"col", "row"}, (path, attributes)
-            # The order on the screen is the order in the text; what scrolls is to be reached.
+            # The order on the screen is that of the text; scrollable regions can be
+            # focused.
             assert attributes.get("tabindex") in {None, "0"}, (path, attributes)
             is_named = (
                 named or f'for="{attributes.get("id")}"' in text or is_in_label(text, attributes)
@@ -209,12 +214,12 @@ def test_network_page_shows_movement_between_rounds(pages):
     timeline = pages["/"].partition('id="timeline"')[2]
     assert "one node rose" in timeline
     row = timeline.partition(f"/nodes/{node_address('A')}")[0].rpartition("<li")[2]
-    assert ('data-places="1 1"' in row, 'data-lanes="5002 10002"' in row) == (True, True)
+    assert ('data-ranks="1 1"' in row, 'data-lanes="5002 10002"' in row) == (True, True)
 
 
 def test_accused_node_shows_remaining_veto_time(pages):
     assert "Veto period ends in" in pages["/kickouts"]
-    # Its scores are fine in this history, so that the accusation cannot be executed for long.
+    # Its scores are good in this history, so the accusation cannot be executed for long.
     assert "Accused, but its scores have risen" in pages[f"/nodes/{node_address('C')}"]
     assert "Accused on chain." in pages[f"/nodes/{node_address('C')}"]
 

@@ -1,4 +1,4 @@
-"""The network page as it happens: where its stream goes on, and what a demonstration plays."""
+"""The live network page: where its event stream continues, and the acts of a demo."""
 
 import re
 
@@ -23,11 +23,11 @@ def test_event_stream_continues_after_last_event_of_page(new_sqlite_store):
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store).whole(history)
         text, count = indexed.client().get("/").text, len(history.events)
-        (place,) = map(EventCursor.parse, re.findall('data-place="([^"]*)"', text))
+        (last_event,) = map(EventCursor.parse, re.findall('data-last-event="([^"]*)"', text))
         history.after(5).joins("E")
         indexed.index(history.events[count:], history.block, history.time)
         with open_snapshot(indexed.source) as snapshot:
-            (joined,) = load_events_after(snapshot, place, 10)
+            (joined,) = load_events_after(snapshot, last_event, 10)
         again = indexed.client().get("/").text
     assert (joined.event.kind, joined.event.node) == ("joined", node_address("E"))
     assert f'data-event="{joined.cursor_after}"' in again

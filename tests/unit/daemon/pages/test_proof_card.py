@@ -32,7 +32,7 @@ AS_OF = BlockRef(9, Hash("0x" + 64 * "b"), ZERO_HASH, 1_009)
 
 
 def fold_rounds(count: int) -> ContractState:
-    """Return the contract's state after so many rounds; round 2 is as of `AS_OF`."""
+    """Return the contract's state after this number of rounds; round 2 is as of `AS_OF`."""
     state = contract_state()
     for number in range(1, 1 + count):
         accepted_round = build_accepted_round(number)
@@ -46,7 +46,7 @@ def fold_rounds(count: int) -> ContractState:
 
 @pytest.fixture
 def index(new_sqlite_store):
-    """Indexes a network; its rounds are accepted if they are given."""
+    """Return a function that indexes a network, with accepted rounds if they are given."""
     with new_sqlite_store() as store:
 
         def index_network(state: ContractState | None):
@@ -71,7 +71,7 @@ def test_script_is_given_the_newest_round_and_its_accepted_root(index):
         "class": "proof",
         "hidden": None,
         "data-proof": f"/v1/nodes/{node_address('A')}/proof?round=2",
-        "data-shown": "leaf",
+        "data-subject": "leaf",
         "data-address": node_address("A"),
         "data-root": ROOT,
         "data-summary": json.dumps(
@@ -79,7 +79,7 @@ def test_script_is_given_the_newest_round_and_its_accepted_root(index):
         ),
     }
     assert f'title="{AS_OF.hash}"' in text
-    # No leaves of this round are stored.
+    # The leaves of this round are not stored.
     assert "the server folds the round again" in text
 
 
@@ -101,7 +101,7 @@ def test_round_that_was_not_accepted_returns_error_status(index):
 def test_round_that_changed_no_known_node_is_proven_by_an_absence(index):
     form = read_form(index(fold_rounds(3)).get("/rounds/3").text)
     assert form is not None
-    assert (form["data-address"], form["data-shown"]) == ("0x" + 40 * "0", "summary")
+    assert (form["data-address"], form["data-subject"]) == ("0x" + 40 * "0", "summary")
 
 
 def test_address_that_is_no_node_has_a_page_with_the_proof_of_absence(index):

@@ -3,16 +3,17 @@
    document; tests compare it with Python (tests/integration/daemon/test_draw_script.py). */
 
 /* Repeats a draw from the response of `/v1/draws/{task}/again`; weights are text, sums BigInt. */
-function drawnAgain(told) {
-  const seed = sha256(concatBytes(decodeHex(told.seed_hash), decodeHex(told.seed_name)));
-  const counter = decodeHex(told.counter.toString(16).padStart(64, "0"));
+function repeatDraw(inputs) {
+  const seed = sha256(concatBytes(decodeHex(inputs.seed_hash), decodeHex(inputs.seed_name)));
+  const counter = decodeHex(inputs.counter.toString(16).padStart(64, "0"));
   const digest = formatHex(sha256(concatBytes(seed, counter)));
-  const ordered = [...told.candidates].sort((a, b) => (a.node < b.node ? -1 : 1));
-  const isWeightless = ordered.every((one) => BigInt(one.weight) === 0n);
+  const candidates = [...inputs.candidates].sort((a, b) => (a.node < b.node ? -1 : 1));
+  /* If all weights are 0, every candidate has the same chance. */
+  const hasNoWeight = candidates.every((candidate) => BigInt(candidate.weight) === 0n);
   let sum = 0n;
-  const rows = ordered.map((one) => {
-    sum += isWeightless ? 1n : BigInt(one.weight);
-    return { node: one.node, weight: one.weight, upTo: sum };
+  const rows = candidates.map(({ node, weight }) => {
+    sum += hasNoWeight ? 1n : BigInt(weight);
+    return { node, weight, upTo: sum };
   });
   const x = BigInt(digest) % sum;
   const node = rows.find((row) => row.upTo > x).node;

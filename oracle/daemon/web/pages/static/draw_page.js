@@ -3,93 +3,97 @@
 
 const SHARE_STEPS = 10_000n;
 
-function line(tag, text, className) {
-  const made = document.createElement(tag);
-  made.textContent = text;
+function makeElement(tag, text, className) {
+  const element = document.createElement(tag);
+  element.textContent = text;
   if (className) {
-    made.className = className;
+    element.className = className;
   }
-  return made;
+  return element;
 }
 
-function steps(told, found) {
+function makeSteps(inputs, draw) {
   const list = document.createElement("ol");
   list.className = "hash";
   list.append(
-    line("li", `seed = sha256(block hash || ${told.seed_name}) = ${found.seed}`),
-    line("li", `digest = sha256(seed || ${told.counter}) = ${found.digest}`),
-    line("li", `sum of ${found.rows.length} weights = ${found.total}`),
-    line("li", `x = digest modulo the sum = ${found.x}`),
+    makeElement("li", `seed = sha256(block hash || ${inputs.seed_name}) = ${draw.seed}`),
+    makeElement("li", `digest = sha256(seed || ${inputs.counter}) = ${draw.digest}`),
+    makeElement("li", `sum of ${draw.rows.length} weights = ${draw.total}`),
+    makeElement("li", `x = digest modulo the sum = ${draw.x}`),
   );
   return list;
 }
 
-function table(found) {
-  const made = document.createElement("table");
-  const head = made.createTHead().insertRow();
+function makeTable(draw) {
+  const table = document.createElement("table");
+  const head = table.createTHead().insertRow();
   for (const name of ["Candidate", "Weight", "Share", "Up to", ""]) {
-    const cell = line("th", name, name === "Candidate" || name === "" ? "" : "number");
+    const cell = makeElement("th", name, name === "Candidate" || name === "" ? "" : "number");
     cell.scope = "col";
     head.append(cell);
   }
-  const body = made.createTBody();
-  let before = 0n;
-  for (const row of found.rows) {
-    const share = Number(((row.upTo - before) * SHARE_STEPS) / found.total) / 100;
-    before = row.upTo;
-    const link = line("a", `${row.node.slice(0, 6)}…${row.node.slice(-4)}`, "hash");
+  const body = table.createTBody();
+  let lowerBound = 0n;
+  for (const row of draw.rows) {
+    const share = Number(((row.upTo - lowerBound) * SHARE_STEPS) / draw.total) / 100;
+    lowerBound = row.upTo;
+    const link = makeElement("a", `${row.node.slice(0, 6)}…${row.node.slice(-4)}`, "hash");
     link.href = `/nodes/${row.node}`;
     const cells = body.insertRow();
     cells.insertCell().append(link);
     for (const text of [row.weight, `${share.toFixed(2)} %`, String(row.upTo)]) {
-      cells.append(line("td", text, "number"));
+      cells.append(makeElement("td", text, "number"));
     }
-    cells.append(line("td", row.node === found.node ? "◀ drawn" : "", "when"));
+    cells.append(makeElement("td", row.node === draw.node ? "◀ drawn" : "", "when"));
   }
-  const scroll = line("div", "", "scroll");
-  scroll.append(made);
+  const scroll = makeElement("div", "", "scroll");
+  scroll.append(table);
   return scroll;
 }
 
-function verdict(told, found) {
+function makeVerdict(inputs, draw) {
   const isEqual =
-    found.node === told.recorded && found.node === told.node && found.digest === told.digest;
-  const words = isEqual
-    ? `✓ Equal: this browser draws ${found.node}, as the oracle did.`
-    : `▲ Not equal: this browser draws ${found.node}, the oracle recorded ${told.recorded}.`;
-  return line("p", words, isEqual ? "card calm" : "card waits");
+    draw.node === inputs.recorded && draw.node === inputs.node && draw.digest === inputs.digest;
+  const text = isEqual
+    ? `✓ Equal: this browser draws ${draw.node}, as the oracle did.`
+    : `▲ Not equal: this browser draws ${draw.node}, the oracle recorded ${inputs.recorded}.`;
+  return makeElement("p", text, isEqual ? "card calm" : "card waits");
 }
 
-async function answered(path) {
-  const answer = await fetch(path);
-  const told = await answer.json();
-  if (!answer.ok) {
-    throw new Error(told.detail);
+async function fetchDrawInputs(path) {
+  const response = await fetch(path);
+  const content = await response.json();
+  if (!response.ok) {
+    throw new Error(content.detail);
   }
-  return told;
+  return content;
 }
 
-async function onClick(event) {
+async function onDrawClick(event) {
   const button = event.target.closest?.("[data-again]");
   if (!button) {
     return;
   }
-  const place = document.getElementById(button.getAttribute("aria-controls"));
+  const container = document.getElementById(button.getAttribute("aria-controls"));
   button.disabled = true;
   try {
-    const told = await answered(button.dataset.again);
-    const found = drawnAgain(told);
-    place.replaceChildren(verdict(told, found), steps(told, found), table(found));
-    if (told.card) {
-      place.prepend(line("p", `The GPU was drawn first: ${told.card}.`, "hint"));
+    const inputs = await fetchDrawInputs(button.dataset.again);
+    const draw = repeatDraw(inputs);
+    container.replaceChildren(
+      makeVerdict(inputs, draw),
+      makeSteps(inputs, draw),
+      makeTable(draw),
+    );
+    if (inputs.card) {
+      container.prepend(makeElement("p", `The GPU was drawn first: ${inputs.card}.`, "hint"));
     }
   } catch (error) {
-    place.replaceChildren(line("p", `The draw could not be repeated: ${error.message}`));
+    container.replaceChildren(makeElement("p", `The draw could not be repeated: ${error.message}`));
   }
   button.disabled = false;
 }
 
-document.addEventListener("click", onClick);
+document.addEventListener("click", onDrawClick);
 document.addEventListener("DOMContentLoaded", () => {
   for (const button of document.querySelectorAll("[data-again]")) {
     button.hidden = false;

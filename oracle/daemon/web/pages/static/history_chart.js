@@ -1,19 +1,19 @@
 "use strict";
 /* Adds an interactive chart of a node's score history on request, with zoom, cursor and values. The
-   server's drawing stays, because its marks are links and it needs no script. */
+   chart of the server stays, because its markers are links and it needs no script. */
 
-const LEAST_WIDTH = 280;
+const MIN_WIDTH = 280;
 const HEIGHT = 300;
 const COLUMNS = { time: 0, qos: 1, longTerm: 2, reliability: 3 };
 
-function colour(name) {
+function readColour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-function series(label, stroke, width, dash) {
+function buildSeries(label, stroke, width, dash) {
   return {
     label,
-    stroke: () => colour(stroke),
+    stroke: () => readColour(stroke),
     width,
     dash,
     points: { show: false },
@@ -21,28 +21,28 @@ function series(label, stroke, width, dash) {
   };
 }
 
-function axis(more) {
-  const lines = { stroke: () => colour("--line"), width: 1 };
-  return { stroke: () => colour("--ink2"), grid: lines, ticks: lines, ...more };
+function buildAxis(extra) {
+  const lines = { stroke: () => readColour("--line"), width: 1 };
+  return { stroke: () => readColour("--ink2"), grid: lines, ticks: lines, ...extra };
 }
 
-function options(width) {
+function buildOptions(width) {
   return {
     width,
     height: HEIGHT,
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "UTC"),
     scales: { y: { range: [0, 1] } },
-    axes: [axis({}), axis({ size: 44 })],
+    axes: [buildAxis({}), buildAxis({ size: 44 })],
     series: [
       { label: "UTC", value: "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" },
-      series("QoS", "--selectable", 2.4),
-      series("long-term", "--long-term", 1.8, [5, 4]),
-      series("reliability", "--reliability", 1.3),
+      buildSeries("QoS", "--selectable", 2.4),
+      buildSeries("long-term", "--long-term", 1.8, [5, 4]),
+      buildSeries("reliability", "--reliability", 1.3),
     ],
   };
 }
 
-function columns(rows) {
+function buildColumns(rows) {
   /* Two points in one second are a step; the later one is moved, so that the times ascend. */
   const columnValues = [[], [], [], []];
   let last = -Infinity;
@@ -57,28 +57,28 @@ function columns(rows) {
   return columnValues;
 }
 
-async function draw(place) {
-  const answer = await fetch(place.dataset.history);
-  const history = answer.ok ? await answer.json() : { rows: [] };
+async function drawChart(container) {
+  const response = await fetch(container.dataset.history);
+  const history = response.ok ? await response.json() : { rows: [] };
   if (history.rows.length === 0) {
     return false;
   }
-  const width = () => Math.max(LEAST_WIDTH, place.clientWidth);
-  const chart = new uPlot(options(width()), columns(history.rows), place);
-  new ResizeObserver(() => chart.setSize({ width: width(), height: HEIGHT })).observe(place);
+  const width = () => Math.max(MIN_WIDTH, container.clientWidth);
+  const chart = new uPlot(buildOptions(width()), buildColumns(history.rows), container);
+  new ResizeObserver(() => chart.setSize({ width: width(), height: HEIGHT })).observe(container);
   return true;
 }
 
 document.addEventListener("DOMContentLoaded", () => {
-  const place = document.getElementById("course");
-  const button = document.getElementById("closer");
-  if (!place || !button || !window.uPlot) {
+  const container = document.getElementById("score-history");
+  const button = document.getElementById("show-chart");
+  if (!container || !button || !window.uPlot) {
     return;
   }
   button.hidden = false;
   button.addEventListener("click", async () => {
     button.disabled = true;
-    const isDrawn = await draw(place).catch(() => false);
+    const isDrawn = await drawChart(container).catch(() => false);
     button.hidden = isDrawn;
     button.disabled = false;
     button.textContent = isDrawn ? button.textContent : "Loading failed. Try again";

@@ -4,49 +4,49 @@
 
 /* The minimum time between two reloads. */
 const RELOAD_MS = 1000;
-/* Spreads the requests of all viewers. */
-const SPREAD_MS = 200;
-const SPEAK_MS = 5000;
+/* The maximum jitter, which spreads the requests of all viewers. */
+const MAX_JITTER_MS = 200;
+const ANNOUNCE_MS = 5000;
 
 let stream = null;
-let place = null;
-let due = null;
+let lastEventId = null;
+let reloadTimer = null;
 let reloadedAt = 0;
-let spokenAt = 0;
+let announcedAt = 0;
 
-function rows() {
+function listEventRows() {
   return [...document.querySelectorAll("#feed [data-event]")];
 }
 
-let seen = new Set();
+let shownEvents = new Set();
 
-function showState() {
-  const sign = document.getElementById("is-live");
-  if (sign) {
-    sign.hidden = stream?.readyState !== EventSource.OPEN;
+function showLiveSign() {
+  const liveSign = document.getElementById("is-live");
+  if (liveSign) {
+    liveSign.hidden = stream?.readyState !== EventSource.OPEN;
   }
 }
 
 function scheduleReload() {
   const wait = Math.max(0, reloadedAt + RELOAD_MS - Date.now());
-  due ??= setTimeout(() => {
-    due = null;
+  reloadTimer ??= setTimeout(() => {
+    reloadTimer = null;
     reloadedAt = Date.now();
-    document.getElementById("live")?.dispatchEvent(new CustomEvent("happened"));
-  }, wait + Math.random() * SPREAD_MS);
+    document.getElementById("live")?.dispatchEvent(new CustomEvent("reload"));
+  }, wait + Math.random() * MAX_JITTER_MS);
 }
 
 function onEvent(event) {
-  place = event.lastEventId || place;
+  lastEventId = event.lastEventId || lastEventId;
   scheduleReload();
 }
 
-function listen() {
+function openStream() {
   const live = document.getElementById("live");
-  place ??= live.dataset.place;
-  stream = new EventSource(`/v1/events?after=${encodeURIComponent(place)}`);
-  stream.addEventListener("open", showState);
-  stream.addEventListener("error", showState);
+  lastEventId ??= live.dataset.lastEvent;
+  stream = new EventSource(`/v1/events?after=${encodeURIComponent(lastEventId)}`);
+  stream.addEventListener("open", showLiveSign);
+  stream.addEventListener("error", showLiveSign);
   for (const kind of live.dataset.kinds.split(",")) {
     stream.addEventListener(kind, onEvent);
   }
@@ -60,21 +60,21 @@ function onVisibility() {
     return;
   }
   if (stream === null) {
-    listen();
+    openStream();
     scheduleReload();
   }
 }
 
 function onSwapped() {
-  const fresh = rows().filter((row) => !seen.has(row.dataset.event));
-  for (const row of fresh) {
+  const freshRows = listEventRows().filter((row) => !shownEvents.has(row.dataset.event));
+  for (const row of freshRows) {
     row.classList.add("fresh");
   }
-  seen = new Set(rows().map((row) => row.dataset.event));
-  showState();
-  if (fresh.length > 0 && Date.now() - spokenAt >= SPEAK_MS) {
-    spokenAt = Date.now();
-    document.getElementById("said").textContent = fresh[0].textContent;
+  shownEvents = new Set(listEventRows().map((row) => row.dataset.event));
+  showLiveSign();
+  if (freshRows.length > 0 && Date.now() - announcedAt >= ANNOUNCE_MS) {
+    announcedAt = Date.now();
+    document.getElementById("announcement").textContent = freshRows[0].textContent;
   }
 }
 
@@ -82,7 +82,7 @@ document.addEventListener("DOMContentLoaded", () => {
   if (!document.getElementById("live") || !window.EventSource) {
     return;
   }
-  seen = new Set(rows().map((row) => row.dataset.event));
+  shownEvents = new Set(listEventRows().map((row) => row.dataset.event));
   document.addEventListener("visibilitychange", onVisibility);
   document.addEventListener("htmx:after:swap", onSwapped);
   onVisibility();

@@ -1,6 +1,6 @@
 "use strict";
 /* Shows events of the watched nodes as notifications of the browser while a page is open. The
-   choice stays in this browser, and the place in the stream in this tab. */
+   choice stays in this browser, and the id of the last event in this tab. */
 
 function isNotifying() {
   try {
@@ -10,7 +10,7 @@ function isNotifying() {
   }
 }
 
-/* The button of a node is on if that node is watched, too; the one of the list has no node. */
+/* The button of a node is on only if the node is watched; the button of the list has no node. */
 function isOnFor(node) {
   return isNotifying() && (!node || watchedNodes().includes(node));
 }
@@ -60,9 +60,9 @@ function followWatchedNodes() {
   if (nodes.length === 1) {
     query.set("node", nodes[0]);
   }
-  const place = sessionStorage.getItem("notify-after");
-  if (place) {
-    query.set("after", place);
+  const lastEventId = sessionStorage.getItem("notify-after");
+  if (lastEventId) {
+    query.set("after", lastEventId);
   }
   notifyStream = new EventSource(`/v1/events?${query}`);
   for (const kind of document.body.dataset.events.split(",")) {

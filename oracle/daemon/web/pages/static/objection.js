@@ -1,6 +1,6 @@
 "use strict";
-/* The form "Sign and send": the owner's wallet (EIP-1193) signs an objection, and the reporter of
-   this page is asked to bring it on the chain. Nothing is loaded, and no other server is contacted. */
+/* The form "Sign and send": the owner's wallet (EIP-1193) signs an objection, and the reporter that
+   serves this page sends it to the chain. No script is loaded, and no other server is contacted. */
 
 function makeLine(text, className) {
   const line = document.createElement("p");
@@ -20,7 +20,7 @@ function updateByteCount(form) {
   const words = form.elements.words;
   const length = countBytes(words.value);
   form.querySelector(".bytes").textContent = `${length} of ${maxBytes} bytes`;
-  words.setCustomValidity(length > maxBytes ? `At most ${maxBytes} bytes are possible.` : "");
+  words.setCustomValidity(length > maxBytes ? `The text can have up to ${maxBytes} bytes.` : "");
 }
 
 function buildTypedData(form) {
@@ -60,10 +60,10 @@ async function postObjection(form, data, signature) {
 
 function makeOutcome({ isAccepted, answer }) {
   if (isAccepted) {
-    const text = `✓ Accepted: this reporter brings objection ${answer.seq} on the chain.`;
+    const text = `✓ Accepted: this reporter sends objection ${answer.seq} to the chain.`;
     return [
       makeLine(text, "card calm"),
-      makeLine("This page shows it, and what the automatic check says, once it is there.", "hint"),
+      makeLine("Once it is on the chain, this page shows it with the result of the automatic check.", "hint"),
     ];
   }
   const lines = [makeLine(`▲ Refused: ${answer.detail ?? answer.error}`, "card waits")];

@@ -146,16 +146,16 @@ function checkValues(proof) {
 
 function checkAddress(proof, leaf, address) {
   const isAbsent = isBetween(address, leaf.node, leaf.next_node);
-  const isRight =
+  const isMatch =
     proof.address === address &&
     (proof.is_absent === true ? isAbsent : proof.is_absent === false && leaf.node === address);
   let text = `The leaf of ${leaf.node} does not prove what the response states about ${address}.`;
-  if (isRight) {
+  if (isMatch) {
     text = isAbsent
       ? `${address} lies between ${leaf.node} and the next address that has a leaf, ${leaf.next_node}.`
       : `The leaf is that of ${address}.`;
   }
-  return { name: "Address", is_true: isRight, text };
+  return { name: "Address", is_true: isMatch, text };
 }
 
 function checkSummary(proof, expected) {
@@ -174,23 +174,23 @@ function checkSummary(proof, expected) {
 }
 
 function checkPath(proof, root) {
-  const isRight = root === proof.root;
+  const isMatch = root === proof.root;
   const path = `The leaf and ${proof.proof.length} hashes lead to ${root}`;
   return {
     name: "Path",
-    is_true: isRight,
-    text: isRight
+    is_true: isMatch,
+    text: isMatch
       ? `${path}, the root of the response.`
       : `${path}, but the root of the response is ${proof.root}.`,
   };
 }
 
 function checkRoot(name, source, root, expectedRoot) {
-  const isRight = root === expectedRoot;
+  const isMatch = root === expectedRoot;
   return {
     name,
-    is_true: isRight,
-    text: isRight
+    is_true: isMatch,
+    text: isMatch
       ? `It is the root ${source}.`
       : `The root ${source} is another one: ${expectedRoot}.`,
   };

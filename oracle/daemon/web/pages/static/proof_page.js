@@ -12,9 +12,9 @@ function makeElement(tag, text, className) {
 
 function makeFacts(rows) {
   const list = document.createElement("dl");
-  for (const [name, words] of rows) {
+  for (const [name, value] of rows) {
     const title = name.charAt(0).toUpperCase() + name.slice(1);
-    list.append(makeElement("dt", title), makeElement("dd", words));
+    list.append(makeElement("dt", title), makeElement("dd", value));
   }
   return list;
 }
@@ -34,11 +34,11 @@ function makeChecks(checks) {
 
 function readExpected(form) {
   const { address, root, summary } = form.dataset;
-  const other = form.elements.root.value.trim().toLowerCase();
-  return { address, ...JSON.parse(summary), root: root || null, other_root: other || null };
+  const enteredRoot = form.elements.root.value.trim().toLowerCase();
+  return { address, ...JSON.parse(summary), root: root || null, other_root: enteredRoot || null };
 }
 
-/* Says what was compared with what, because a root of this server alone proves little. */
+/* Names the roots that were compared: a root of this server alone proves little. */
 function describeComparison(expected) {
   const sources = [];
   if (expected.root !== null) {
@@ -49,19 +49,19 @@ function describeComparison(expected) {
   }
   return sources.length > 0
     ? `Compared with ${sources.join(" and ")}.`
-    : "This server stores no root of the round, so compare this one with the contract's.";
+    : "This server stores no root of the round, so compare this root with the contract's.";
 }
 
-function makeVerdict(result, proof, expected, shown) {
+function makeVerdict(result, proof, expected, subject) {
   if (!result.is_true) {
     return makeElement(
       "p",
-      "▲ False: the response proves nothing. The checks below name what is wrong.",
+      "▲ False: the response proves nothing. The checks below show the reason.",
       "card waits",
     );
   }
   let fact = `the leaf of ${proof.address} is in the root of round ${expected.round}`;
-  if (shown === "summary") {
+  if (subject === "summary") {
     fact = `the summary is in the root of round ${expected.round}`;
   } else if (proof.is_absent) {
     fact = `${proof.address} has no leaf in round ${expected.round}, and therefore no score`;
@@ -69,14 +69,14 @@ function makeVerdict(result, proof, expected, shown) {
   return makeElement("p", `✓ True: ${fact}. ${describeComparison(expected)}`, "card calm");
 }
 
-function makeSteps(result, proof, expected, shown) {
+function makeSteps(result, proof, expected, subject) {
   const steps = [makeElement("h3", "Checks"), makeChecks(result.checks)];
   if (result.is_true) {
     const title = `In round ${expected.round}, as of block ${expected.as_of}`;
-    const isLeafShown = shown === "leaf" && !proof.is_absent;
+    const isLeafShown = subject === "leaf" && !proof.is_absent;
     const rows = [
       ...(isLeafShown ? describeLeaf(result.leaf) : []),
-      ...(shown === "summary" ? describeSummary(proof.summary) : []),
+      ...(subject === "summary" ? describeSummary(proof.summary) : []),
     ];
     if (rows.length > 0) {
       steps.unshift(makeElement("h3", title), makeFacts(rows));
@@ -97,7 +97,7 @@ async function fetchProof(path) {
 async function onProofSubmit(event) {
   event.preventDefault();
   const form = event.target;
-  const { shown } = form.dataset;
+  const { subject } = form.dataset;
   const [button, verdict, steps] = ["button", ".verdict", ".steps"].map((name) =>
     form.querySelector(name),
   );
@@ -108,8 +108,8 @@ async function onProofSubmit(event) {
   try {
     const proof = await fetchProof(form.dataset.proof);
     const result = checkProof(proof, expected);
-    verdict.replaceChildren(makeVerdict(result, proof, expected, shown));
-    steps.replaceChildren(...makeSteps(result, proof, expected, shown));
+    verdict.replaceChildren(makeVerdict(result, proof, expected, subject));
+    steps.replaceChildren(...makeSteps(result, proof, expected, subject));
   } catch (error) {
     verdict.replaceChildren(makeElement("p", `The proof could not be fetched: ${error.message}`));
   }

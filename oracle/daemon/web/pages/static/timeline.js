@@ -1,31 +1,31 @@
 "use strict";
 /* Replays the ranking of the network page over the rounds: a slider, and a button that moves it. Rows
-   slide to their new places, unless the reader prefers reduced motion. */
+   slide to their new positions, unless the reader prefers reduced motion. */
 
 const STEP_MS = 700;
 const LOWEST_SCORE = 2;
 const LANE_STEPS = 10_000;
 
-const numbers = (text) => text.split(" ").map(Number);
+const parseNumbers = (text) => text.split(" ").map(Number);
 
-function describe(ranking, index) {
-  const round = numbers(ranking.dataset.rounds)[index];
-  const time = new Date(numbers(ranking.dataset.times)[index] * 1000);
+function describeRound(ranking, index) {
+  const round = parseNumbers(ranking.dataset.rounds)[index];
+  const time = new Date(parseNumbers(ranking.dataset.times)[index] * 1000);
   return `round ${round}, ${time.toISOString().slice(0, 16).replace("T", " ")} UTC`;
 }
 
-/* The place of a node that cannot be selected is 0; such nodes come last. */
+/* The rank of a node that cannot be selected is 0; such nodes come last. */
 function showRound(ranking, index) {
   const rows = [...ranking.children];
   const tops = new Map(rows.map((row) => [row, row.getBoundingClientRect().top]));
-  const place = (row) => numbers(row.dataset.places)[index] || Infinity;
+  const getRank = (row) => parseNumbers(row.dataset.ranks)[index] || Infinity;
   for (const row of rows) {
-    const lane = numbers(row.dataset.lanes)[index];
+    const lane = parseNumbers(row.dataset.lanes)[index];
     const qos = Math.floor((lane - LOWEST_SCORE) / (LANE_STEPS / 100)) / 100;
-    row.querySelector(".place").textContent = Number.isFinite(place(row)) ? place(row) : "–";
+    row.querySelector(".rank").textContent = Number.isFinite(getRank(row)) ? getRank(row) : "–";
     row.querySelector("b").textContent = lane < LOWEST_SCORE ? "–" : qos.toFixed(2);
   }
-  ranking.append(...rows.sort((one, other) => (place(one) > place(other)) - (place(one) < place(other))));
+  ranking.append(...rows.sort((a, b) => (getRank(a) > getRank(b)) - (getRank(a) < getRank(b))));
   if (!window.matchMedia("(prefers-reduced-motion: reduce)").matches) {
     for (const row of rows) {
       const shift = tops.get(row) - row.getBoundingClientRect().top;
@@ -51,7 +51,7 @@ document.addEventListener("DOMContentLoaded", () => {
   let timer = null;
 
   function show() {
-    const text = describe(ranking, slider.valueAsNumber);
+    const text = describeRound(ranking, slider.valueAsNumber);
     output.textContent = text;
     slider.setAttribute("aria-valuetext", text);
     showRound(ranking, slider.valueAsNumber);
@@ -87,6 +87,6 @@ document.addEventListener("DOMContentLoaded", () => {
     button.setAttribute("aria-label", "Pause");
     timer = setInterval(step, STEP_MS);
   });
-  output.textContent = describe(ranking, slider.valueAsNumber);
+  output.textContent = describeRound(ranking, slider.valueAsNumber);
   controls.hidden = false;
 });

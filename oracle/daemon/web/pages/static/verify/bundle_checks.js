@@ -4,7 +4,7 @@
    proof.js and hashes.js, and does not use the document.
 
    A check is {name, is_true, text, is_optional}: true, false, or null if nothing was compared. An
-   optional check that is null says nothing that another check does not cover (verdict.js). */
+   optional check that is null concerns nothing that another check does not cover (verdict.js). */
 
 const BUNDLE_VERSION = 1;
 const ADDRESS_FORMAT = /^0x[0-9a-f]{40}$/;
@@ -33,8 +33,8 @@ function hashSha256(text) {
 }
 
 function checkBundleVersion(bundle) {
-  const isRight = bundle.bundle_version === BUNDLE_VERSION;
-  return makeCheck("Bundle", isRight, `It has version ${bundle.bundle_version}.`);
+  const isMatch = bundle.bundle_version === BUNDLE_VERSION;
+  return makeCheck("Bundle", isMatch, `The bundle has version ${bundle.bundle_version}.`);
 }
 
 /* The rules: their text gives the hash that every signature of the round includes. Whether the
@@ -47,7 +47,7 @@ function checkRules(bundle, rules) {
     return makeCheck(
       "Rules",
       null,
-      `The scores follow ${title}. The contract has another configuration since, so its rules cannot be compared.`,
+      `The scores follow ${title}. The configuration of the contract has changed since this round, so its rules cannot be compared.`,
     );
   }
   const digest = computeConfigDigest({ ...round, ...round.configuration, rules_hash: hash });
@@ -56,7 +56,7 @@ function checkRules(bundle, rules) {
     digest === round.config,
     digest === round.config
       ? `The scores follow ${title}, whose hash ${hash} is part of the configuration of the round.`
-      : `The rules have the hash ${hash}, which is not that of the configuration of the round, or signers or quorum are others.`,
+      : `The rules have the hash ${hash}. Together with the signers and the quorum that the bundle names, it does not give the configuration digest of the round.`,
   );
 }
 
@@ -65,8 +65,8 @@ function checkSignatures(bundle) {
   if (round.signatures.length === 0 || round.configuration === null) {
     const text =
       round.configuration === null
-        ? "The contract has another configuration since."
-        : "The server has none; an RPC endpoint finds them in the transaction of the round.";
+        ? "The configuration of the contract has changed since this round."
+        : "The server has no signatures; enter an RPC endpoint to read them from the transaction of the round.";
     return makeCheck("Signatures", null, text, true);
   }
   const { signers, quorum } = round.configuration;
@@ -100,16 +100,16 @@ function checkBundleProof(bundle) {
   return makeCheck("Proof", result.is_true, text);
 }
 
-/* Returns which value that the page shows or compares has not the right form, or null. */
+/* Returns the name of the first malformed value among those that the page shows or compares, or null. */
 function findMalformedValue(bundle) {
   const { signed_round: round } = bundle;
-  const isListOf = (values, isRight) => Array.isArray(values) && values.every(isRight);
+  const isListOf = (values, isValid) => Array.isArray(values) && values.every(isValid);
   const isAddress = (value) => ADDRESS_FORMAT.test(value);
   const isHash = (value) => HASH_FORMAT.test(value);
   const isObject = (value) => value !== null && typeof value === "object";
   const isLog = (log) =>
     isObject(log) && [log.block, log.tx, log.log].every(isCount) && isListOf(log.topics, isHash);
-  const forms = {
+  const validityByField = {
     node: isAddress(bundle.node),
     contract: isAddress(round.contract),
     chain_id: isCount(round.chain_id),
@@ -126,38 +126,38 @@ function findMalformedValue(bundle) {
     logs: isListOf(bundle.logs, isLog),
     objections: isListOf(bundle.objections, isObject),
   };
-  return Object.keys(forms).find((name) => !forms[name]) ?? null;
+  return Object.keys(validityByField).find((name) => !validityByField[name]) ?? null;
 }
 
 /* Returns why this page cannot compute scores under rules, or null. */
-function findUnsupportedRule(given) {
-  if (given.legacy !== undefined) {
+function findUnsupportedRule(ruleValues) {
+  if (ruleValues.legacy !== undefined) {
     return "Scores of legacy rules cannot be computed here.";
   }
-  const unknown = Object.keys(given).find((name) => !Object.hasOwn(RULE_TYPES, name));
+  const unknown = Object.keys(ruleValues).find((name) => !Object.hasOwn(RULE_TYPES, name));
   return unknown === undefined
     ? null
-    : `This page does not know the rule ${unknown}; take the page of a newer release.`;
+    : `This page does not know the rule ${unknown}; use the page of a newer release.`;
 }
 
 function runChecks(bundle, events) {
   const malformed = findMalformedValue(bundle);
   if (malformed !== null) {
-    throw new Error(`${malformed} is missing or has another form`);
+    throw new Error(`${malformed} is missing or malformed`);
   }
-  const given = JSON.parse(bundle.rules_id).rules;
+  const ruleValues = JSON.parse(bundle.rules_id).rules;
   const checks = [
     checkBundleVersion(bundle),
-    checkRules(bundle, given),
+    checkRules(bundle, ruleValues),
     checkSignatures(bundle),
     checkBundleProof(bundle),
     ...checkObjections(bundle),
   ];
-  const unsupported = findUnsupportedRule(given);
+  const unsupported = findUnsupportedRule(ruleValues);
   if (unsupported !== null) {
     return [...checks, makeCheck("Scores", null, unsupported)];
   }
-  const rules = parseRules(given);
+  const rules = parseRules(ruleValues);
   if (bundle.proof.is_absent) {
     return [...checks, checkAllEvents(bundle, null, events, rules, null)];
   }
@@ -169,7 +169,7 @@ function checkBundle(bundle, events) {
   try {
     return runChecks(bundle, events);
   } catch (error) {
-    /* What cannot be read proves nothing. */
-    return [makeCheck("Bundle", false, `It is malformed: ${error.message}.`)];
+    /* A bundle that cannot be read proves nothing. */
+    return [makeCheck("Bundle", false, `The bundle is malformed: ${error.message}.`)];
   }
 }

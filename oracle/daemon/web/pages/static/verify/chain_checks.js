@@ -12,7 +12,7 @@ const KEPT_ROUNDS = "KEPT()";
 const NO_ROOT = "NoRoot(uint32)";
 const ROUND_ACCEPTED = "RoundAccepted(uint32,uint48,bytes32,bytes32,bytes32,uint256)";
 const PUSH_CALL = "push((uint32,uint16,uint48,bytes32,uint40,bytes32),bytes)";
-/* The words of the report in the calldata of `push`, from the first. */
+/* 32-byte words of the report in the calldata of `push`. */
 const PUSH_DEADLINE_WORD = 4;
 const PUSH_REPORT_WORDS = 6;
 
@@ -65,7 +65,7 @@ function makeComparingClient(urls) {
     const getPart = COMPARED_PARTS[method] ?? (() => null);
     const parts = new Set(results.map((result) => JSON.stringify(getPart(result))));
     if (parts.size > 1) {
-      throw new Error(`${method}: the endpoints give different answers, so one of them is wrong`);
+      throw new Error(`${method}: the endpoints return different results, so one of them is wrong`);
     }
     return results[0];
   };
@@ -75,36 +75,36 @@ function formatQuantity(value) {
   return `0x${BigInt(value).toString(16)}`;
 }
 
-/* The contract and the chain are those that the reader entered, not only those that the bundle names. */
+/* Checks that the bundle belongs to the contract and the chain that the reader entered. */
 function checkEnteredContract(bundle, anchor) {
   const { contract, chain_id: chainId } = bundle.signed_round;
   const named = `${contract} on chain ${chainId}`;
   if (anchor.contract === null || anchor.chain_id === null) {
-    const text = `The bundle names the contract ${named}. You did not enter contract and chain, so it may be a contract of the server’s own.`;
+    const text = `The bundle names the contract ${named}. You did not enter contract and chain, so it may be a contract that the operator of the server deployed.`;
     return makeCheck("Oracle contract", null, text);
   }
-  const isRight = anchor.contract === contract && anchor.chain_id === chainId;
+  const isMatch = anchor.contract === contract && anchor.chain_id === chainId;
   return makeCheck(
     "Oracle contract",
-    isRight,
-    isRight
-      ? `The bundle is of the contract that you entered, ${named}.`
-      : `The bundle is of the contract ${named}, but you entered ${anchor.contract} on chain ${anchor.chain_id}.`,
+    isMatch,
+    isMatch
+      ? `The bundle belongs to the contract that you entered, ${named}.`
+      : `The bundle belongs to the contract ${named}, but you entered ${anchor.contract} on chain ${anchor.chain_id}.`,
   );
 }
 
-/* The endpoints are not run by the server that is checked, as far as addresses show. */
+/* Checks that no endpoint has the address of the server whose bundle is checked. */
 function checkEndpoints(urls, serverOrigins) {
   const origins = [...new Set(urls.map((url) => new URL(url).origin))];
   const shared = origins.find((origin) => serverOrigins.includes(origin));
   if (shared !== undefined) {
-    const text = `The endpoint ${shared} belongs to the server that is checked, which could answer anything. Enter another.`;
+    const text = `The endpoint ${shared} belongs to the server that you check, which could return anything. Enter another endpoint.`;
     return makeCheck("Endpoint", null, text);
   }
   const text =
     origins.length === 1
-      ? `The chain is read from ${origins[0]}. Whoever runs it could answer anything; enter a second one of another provider to notice it.`
-      : `The answers of ${origins.join(", ")} must agree.`;
+      ? `The chain is read from ${origins[0]}. Its operator could return anything; enter a second endpoint of another provider to detect that.`
+      : `The responses of ${origins.join(", ")} must agree.`;
   return makeCheck("Endpoint", true, text);
 }
 
@@ -125,12 +125,12 @@ async function callView(contract, signature, argument, request) {
   const call = { to: contract, data: getSelector(signature) + argument };
   const result = await request("eth_call", call, "latest");
   if (typeof result !== "string" || !/^0x([0-9a-f]{64})+$/.test(result)) {
-    throw new Error(`${contract} is no oracle contract: it returns nothing for ${signature}`);
+    throw new Error(`${contract} is not an oracle contract: it returns nothing for ${signature}`);
   }
   return result.slice(2).match(/.{64}/g);
 }
 
-/* Returns why the contract has no root of a round: [is it proven, text]. */
+/* Returns [isTrue, reason] of a check for whose round the contract has no root. */
 async function explainMissingRoot(contract, number, error, request) {
   const [last] = await callView(contract, LAST_ROUND, "", request);
   const [kept] = await callView(contract, KEPT_ROUNDS, "", request);
@@ -146,7 +146,7 @@ async function explainMissingRoot(contract, number, error, request) {
     : [null, error.message];
 }
 
-/* The contract has the root of the bundle for this round. */
+/* Checks that the contract has the root of the bundle for this round. */
 async function checkContractRoot(bundle, anchor, request) {
   const { signed_round: round } = bundle;
   const contract = anchor.contract ?? round.contract;
@@ -159,22 +159,23 @@ async function checkContractRoot(bundle, anchor, request) {
     return makeCheck("Root", isTrue, text);
   }
   const root = `0x${words[0]}`;
-  const isRight = root === round.root;
+  const isMatch = root === round.root;
   return makeCheck(
     "Root",
-    isRight,
-    isRight
+    isMatch,
+    isMatch
       ? `The contract ${contract} has this root for round ${round.round}.`
       : `The contract ${contract} has the root ${root} for round ${round.round}, not ${round.root}.`,
   );
 }
 
-/* Returns the data of the log of an accepted round, as the bundle names it. */
+/* Returns the data that the `RoundAccepted` log of the round must have. */
 function encodeAcceptance(round) {
   return [round.as_of, round.as_of_hash, round.root, round.config].map(encodeWord).join("");
 }
 
-/* The contract accepted this report: block, root, and the digest of signers, quorum and rules hash. */
+/* Checks that the contract accepted this report: block, root, and the configuration digest (signers,
+   quorum, rules hash). */
 async function checkAcceptance(bundle, anchor, request) {
   const { signed_round: round } = bundle;
   const contract = anchor.contract ?? round.contract;
@@ -188,23 +189,24 @@ async function checkAcceptance(bundle, anchor, request) {
       candidate.topics.join() === topics.join() &&
       Number(candidate.blockNumber) === round.accepted_at.block,
   );
-  const place = `round ${round.round} in block ${round.accepted_at.block}`;
+  const label = `round ${round.round} in block ${round.accepted_at.block}`;
   if (log === undefined) {
-    return makeCheck("Acceptance", false, `The contract ${contract} did not accept ${place}.`);
+    return makeCheck("Acceptance", false, `The contract ${contract} did not accept ${label}.`);
   }
-  const isRight =
+  const isMatch =
     log.data.slice(2, 2 + 4 * 64) === encodeAcceptance(round) &&
     (round.accepted_at.transaction ?? log.transactionHash) === log.transactionHash;
   return makeCheck(
     "Acceptance",
-    isRight,
-    isRight
-      ? `The contract accepted ${place}, with this root, as-of block, and configuration of reporters and rules.`
-      : `The contract accepted ${place}, but with another root, as-of block, configuration or transaction.`,
+    isMatch,
+    isMatch
+      ? `The contract accepted ${label}, with this root, as-of block, and configuration of reporters and rules.`
+      : `The contract accepted ${label}, but with another root, as-of block, configuration or transaction.`,
   );
 }
 
-/* An old round may state another score, so it only counts if the reader entered its number. */
+/* Checks that the round is the newest one, or that the reader entered its number: an old round may
+   contain another score. */
 async function checkNewestRound(bundle, anchor, request) {
   const { signed_round: round } = bundle;
   const contract = anchor.contract ?? round.contract;
@@ -225,14 +227,14 @@ async function checkAsOfBlock(bundle, request) {
   if (header === null) {
     return makeCheck("As-of block", null, `The endpoint does not have block ${round.as_of}.`);
   }
-  const isRight =
+  const isMatch =
     Number(header.number) === round.as_of &&
     header.hash === round.as_of_hash &&
     (round.as_of_time === null || Number(header.timestamp) === round.as_of_time);
   return makeCheck(
     "As-of block",
-    isRight,
-    isRight
+    isMatch,
+    isMatch
       ? `Block ${round.as_of} of the chain has the hash and the time of the round.`
       : `Block ${round.as_of} of the chain has another hash or time than the round.`,
   );
@@ -254,22 +256,25 @@ function decodePush(input) {
   };
 }
 
-/* The signatures that the contract accepted, in the transaction of the round. */
+/* Checks the signatures in the transaction that sent the round to the contract. */
 async function checkSentSignatures(bundle, request) {
   const { signed_round: round } = bundle;
   const { transaction } = round.accepted_at;
-  const sent = transaction === null ? null : await request("eth_getTransactionByHash", transaction);
-  const pushed = sent?.to?.toLowerCase() === round.contract ? decodePush(sent.input) : null;
+  const transactionData = transaction === null ? null : await request("eth_getTransactionByHash", transaction);
+  const pushed =
+    transactionData?.to?.toLowerCase() === round.contract
+      ? decodePush(transactionData.input)
+      : null;
   if (pushed === null || round.prev === null) {
-    const text = "The transaction of the round is no direct call.";
+    const text = "The transaction of the round does not call the contract directly, so its calldata has no signatures.";
     return makeCheck("Sent signatures", null, text, true);
   }
   const check = checkSignatures({ signed_round: { ...round, ...pushed } });
   return { ...check, name: "Sent signatures", is_optional: true };
 }
 
-/* Returns the checks of a bundle against the chain. `onProgress` gets the number of the block that is
-   checked, and how many there are. */
+/* Returns the checks of a bundle against the chain. `onProgress` is called with the number of the
+   current block and the number of blocks. */
 async function checkOnChain(bundle, anchor, request, onProgress) {
   const checks = [];
   const steps = [

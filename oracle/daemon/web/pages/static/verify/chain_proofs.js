@@ -58,7 +58,7 @@ function encodeRlpList(items) {
 
 function encodeRlpField(value, kind) {
   if (typeof value !== "string" || !/^0x([0-9a-fA-F]{2})*$|^0x[0-9a-fA-F]+$/.test(value)) {
-    throw new Error("the endpoint returned a field that is no hex");
+    throw new Error("the endpoint returned a field that is not hex");
   }
   return encodeRlpBytes(kind === "number" ? encodeNumberBytes(value) : decodeHex(value));
 }
@@ -79,7 +79,7 @@ function encodeLog(log) {
   ]);
 }
 
-/* Returns a receipt as the trie has it. */
+/* Returns the encoding of a receipt that the receipts trie contains. */
 function encodeReceipt(receipt) {
   const type = Number(receipt.type ?? "0x0");
   if (type > MAX_RECEIPT_TYPE) {
@@ -144,7 +144,7 @@ function computeTrieRoot(values) {
   return hashBytes(encodeTrieNode(entries, 0));
 }
 
-/* Returns why a block's receipts do not prove its logs, or null. */
+/* Returns the reason why a block's receipts do not prove its logs, or null. */
 function findReceiptsMismatch(header, receipts) {
   const hash = computeBlockHash(header);
   if (hash !== header.hash) {

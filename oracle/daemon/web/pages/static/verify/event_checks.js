@@ -6,8 +6,8 @@ function formatPosition(event) {
   return Object.values(getPosition(event)).join(":");
 }
 
-/* Returns the first event of the bundle that is not among all events, or undefined. */
-function findStrangeEvent(bundle, events) {
+/* Returns the first event of the bundle that is not in the file with all events, or undefined. */
+function findUnlistedEvent(bundle, events) {
   const eventByPosition = new Map(events.map((event) => [formatPosition(event), event]));
   return bundle.events.find((event) => {
     const other = eventByPosition.get(formatPosition(event));
@@ -15,17 +15,17 @@ function findStrangeEvent(bundle, events) {
   });
 }
 
-/* Returns in what the fold of all events differs from the bundle, or null. */
+/* Returns the first difference between the bundle and the fold of all events, or null. */
 function findFoldDifference(bundle, evidence, fold, leaf, leaves) {
-  const own = leaves.find((candidate) => candidate.node === bundle.node);
+  const computedLeaf = leaves.find((candidate) => candidate.node === bundle.node);
   if (leaf === null) {
-    return own === undefined ? null : `they name ${bundle.node}, which therefore has a leaf`;
+    return computedLeaf === undefined ? null : `they name ${bundle.node}, which therefore has a leaf`;
   }
-  if (own === undefined) {
+  if (computedLeaf === undefined) {
     return `no event names ${bundle.node}`;
   }
-  const stated = decodeLeaf(encodeLeaf(own));
-  const wrong = Object.keys(stated).filter((name) => stated[name] !== leaf[name]);
+  const expected = decodeLeaf(encodeLeaf(computedLeaf));
+  const wrong = Object.keys(expected).filter((name) => expected[name] !== leaf[name]);
   if (wrong.length > 0) {
     return `the leaf differs: ${wrong.join(", ")}`;
   }
@@ -50,39 +50,39 @@ function findFoldDifference(bundle, evidence, fold, leaf, leaves) {
   if ((evidence.scores_in_incidents ?? 0) !== incidentScores) {
     return `${incidentScores} scores were in incidents`;
   }
-  const stranger = due.entries.find(
+  const mismatch = due.entries.find(
     ({ creator }, index) => creator !== evidence.entries[index]?.creator,
   );
-  return stranger === undefined ? null : `the creator of score ${stranger.seq} differs`;
+  return mismatch === undefined ? null : `the creator of score ${mismatch.seq} differs`;
 }
 
 /* All events of the network give the same leaf and the same root. `leaf` is null if the proof shows that
    the address has none, and `events` if the reader has no file of them. */
 function checkAllEvents(bundle, evidence, events, rules, leaf) {
   const { signed_round: round } = bundle;
-  const counted = (events ?? []).filter((event) => event.block <= round.as_of);
-  if (counted.length === 0) {
+  const includedEvents = (events ?? []).filter((event) => event.block <= round.as_of);
+  if (includedEvents.length === 0) {
     const text =
       events === null
-        ? "No file with all events was given, so nobody checked H, pauses and membership, and whether a score was left out."
+        ? "No file with all events was given, so H, pauses and membership were not checked, nor whether a score was left out."
         : `The file has no event up to block ${round.as_of}.`;
     return makeCheck("All events", null, text);
   }
   if (round.as_of_time === null) {
-    return makeCheck("All events", null, "The time of the as-of block is not in the bundle.");
+    return makeCheck("All events", null, "The bundle does not contain the time of the as-of block.");
   }
-  const strange = findStrangeEvent(bundle, events);
-  if (strange !== undefined) {
-    const text = `${strange.type} of the bundle (block ${strange.block}, log ${strange.log}) is not among all events.`;
+  const unlisted = findUnlistedEvent(bundle, events);
+  if (unlisted !== undefined) {
+    const text = `${unlisted.type} of the bundle (block ${unlisted.block}, log ${unlisted.log}) is not in the file with all events.`;
     return makeCheck("All events", false, text);
   }
-  const fold = new Fold(rules).apply(counted);
+  const fold = new Fold(rules).apply(includedEvents);
   const policy = { holds_kickouts: bundle.holds_kickouts, undecoded: [] };
   const leaves = buildLeaves(fold, round.as_of_time, policy);
-  const count = `${counted.length.toLocaleString("en-US")} events of ${leaves.length} nodes`;
+  const count = `${includedEvents.length.toLocaleString("en-US")} events of ${leaves.length} nodes`;
   const difference = findFoldDifference(bundle, evidence, fold, leaf, leaves);
   if (difference !== null) {
-    return makeCheck("All events", false, `${count} give something else: ${difference}.`);
+    return makeCheck("All events", false, `${count} give a different result: ${difference}.`);
   }
   const { root } = computeRound(leaves, {
     chain_id: round.chain_id,
@@ -90,10 +90,10 @@ function checkAllEvents(bundle, evidence, events, rules, leaf) {
     round: round.round,
     as_of: round.as_of,
   });
-  const isRight = root === round.root;
+  const isMatch = root === round.root;
   const subject = leaf === null ? "no leaf for this address" : "this leaf";
-  const text = isRight
+  const text = isMatch
     ? `${count} give the root of round ${round.round}, and ${subject}.`
     : `${count} give ${subject}, but the root ${root}: another node differs.`;
-  return makeCheck("All events", isRight, text);
+  return makeCheck("All events", isMatch, text);
 }

@@ -1,6 +1,6 @@
 "use strict";
-/* Finds incidents from the ends of tasks (docs/spec/incidents.md): a part of the second implementation,
-   which uses nothing else of this project. */
+/* Finds incidents in the ends of tasks (docs/spec/incidents.md). It is part of the second implementation,
+   which uses no other code of this project. */
 
 const MINUTE_SECONDS = 60;
 const WINDOW_MINUTES = 15;
@@ -64,9 +64,9 @@ class IncidentFold {
 
   beginMinute(minute, at) {
     const first = minute - WINDOW_MINUTES;
-    const left = this.window.filter((end) => end.minute <= first);
+    const expired = this.window.filter((end) => end.minute <= first);
     this.window = this.window.filter((end) => end.minute > first);
-    for (const { minute: leftMinute, isTimeout } of left) {
+    for (const { minute: leftMinute, isTimeout } of expired) {
       this.baseline.push({ minute: leftMinute, isTimeout });
     }
     this.baseline = this.baseline.filter((end) => end.minute > first - BASELINE_MINUTES);
@@ -78,7 +78,7 @@ class IncidentFold {
     }
   }
 
-  /* An incident that the condition confirmed in this minute already needs no test. */
+  /* Returns whether the open incident was already confirmed in this minute. */
   isConfirmed(creator) {
     const open = this.findOpen(creator);
     return open !== undefined && Math.floor(open.until / MINUTE_SECONDS) === this.minute;
@@ -135,7 +135,7 @@ class IncidentFold {
     }
   }
 
-  /* Whether so many nodes fail by chance at most once in 10^9 windows. */
+  /* Returns whether this many nodes fail by chance in less than one of 10^9 windows. */
   isRare(failed, { nodes, maxEnds }) {
     const missing = Math.max(0, MIN_BASELINE_ENDS - this.baseline.length);
     const ends = this.baseline.length + missing;
@@ -162,7 +162,7 @@ class IncidentFold {
     this.incidents.push({ creator, foundAt: at, since, until, overAt: null });
   }
 
-  /* Whether an incident marks a timeout, as far as it was known at a position. */
+  /* Returns whether a timeout is within an incident that was known at a position. */
   isMarked(time, creator, at) {
     return this.incidents.some((incident) => {
       const isKnown = comparePositions(incident.foundAt, at) <= 0;

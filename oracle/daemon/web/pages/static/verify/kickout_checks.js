@@ -12,18 +12,18 @@ function parseEvidence(bundle) {
   return evidence;
 }
 
-/* Returns whether two lists have different scores under the same number. */
+/* Returns whether two lists have different scores with the same `seq`. */
 function hasConflict(entries, scores) {
   const taskBySeq = new Map(scores.map(({ seq, task }) => [seq, task]));
   return entries.some(({ seq, task }) => (taskBySeq.get(seq) ?? task) !== task);
 }
 
-/* Returns whether a pool after the opening of the interval was not below the line, so that the kickout
-   was no longer due. Pools between are only known if no score is missing. */
+/* Returns whether the pool rose above the kickout line after the kickout had become due, which ended it.
+   The pools in between are known only if no score is missing. */
 function hasHighPool(entries, scores, rules) {
   const all = [...entries, ...scores.filter(({ seq }) => seq > entries.at(-1)?.seq)];
   return (
-    isInARow(all) &&
+    areConsecutive(all) &&
     all.some((_, index) => {
       const pool = all.slice(index, index + rules.pool_size).map(({ score }) => score);
       return pool.length === rules.pool_size && !isBelowLine(sumScores(pool), rules);
@@ -53,16 +53,16 @@ function findEvidenceFault(bundle, evidence, rules) {
     "it is about another node": evidence.node !== bundle.node,
     "it is of another chain or contract":
       evidence.chain_id !== round.chain_id || evidence.contract !== round.contract,
-    "its account ids are those of others":
+    "its account ids belong to other addresses":
       evidence.account_id !== formatAccountId(round.chain_id, bundle.node) ||
       evidence.oracle_account_id !== formatAccountId(round.chain_id, round.contract),
     "it has another version of the formula": evidence.formula_version !== FORMULA_VERSION,
-    "it names other rules": `0x${evidence.rules_sha256}` !== hashSha256(ruleText),
+    "it was made under other rules": `0x${evidence.rules_sha256}` !== hashSha256(ruleText),
     "it has another kickout line": evidence.kickout_below !== formatUnits(rules.kickout_below),
     [`it has ${entries.length} scores instead of ${rules.pool_size}`]:
       entries.length !== rules.pool_size,
-    "a score is left out, or they are not in order": !isInARow(entries),
-    "it has other scores than the pool": hasConflict(entries, bundle.scores),
+    "a score is missing, or the scores are not in order": !areConsecutive(entries),
+    "its scores differ from those of the pool": hasConflict(entries, bundle.scores),
     [`its scores have the sum ${sum}, not ${evidence.sum}`]: evidence.sum !== sum,
     "its numbers of creators are wrong": Object.entries(spread).some(
       ([name, value]) => evidence[name] !== value,
@@ -94,7 +94,7 @@ function findOpeningFault(evidence, leaf, rules) {
   const last = evidence.entries.at(-1);
   const [closed, opened] = [last.at, evidence.due_since].map(getPosition);
   if (!isSameTransaction(closed, opened)) {
-    /* It joined again later; only all events have the join. */
+    /* The node joined again later; only the file with all events contains the join. */
     return leaf.kickout_due_since >= last.time ? null : "it began before its last score closed";
   }
   if (leaf.kickout_due_since !== last.time) {
@@ -103,7 +103,7 @@ function findOpeningFault(evidence, leaf, rules) {
   const waitsForVerdict = rules.close === "validated" && rules.ranked_answers === "right";
   return waitsForVerdict || comparePositions(closed, opened) === 0
     ? null
-    : "the evidence names another log than that of its last score";
+    : "the evidence does not name the log of its last score";
 }
 
 function checkNoDue(leaf, evidence, isLow) {
@@ -113,13 +113,13 @@ function checkNoDue(leaf, evidence, isLow) {
   }
   if (isLow) {
     const text =
-      "The leaf states that no kickout is due, but its pool is full and below the line. Only all events show why: a node that left, or scores that were replaced.";
+      "The leaf states that no kickout is due, but its pool is full and below the kickout line. The reason, a node that left or replaced scores, is only in the file with all events.";
     return makeCheck("Due since", null, text, true);
   }
-  return makeCheck("Due since", true, "No kickout is due: the pool is not full, or not low.");
+  return makeCheck("Due since", true, "No kickout is due: the pool is not full, or not below the kickout line.");
 }
 
-/* The leaf states since when the kickout is due. */
+/* Checks since when the kickout is due by the leaf. */
 function checkDue(bundle, evidence, leaf, rules) {
   const isLow = leaf.score_count === rules.pool_size && isBelowLine(leaf.score_sum, rules);
   if (leaf.kickout_due_since === null) {
@@ -127,7 +127,7 @@ function checkDue(bundle, evidence, leaf, rules) {
   }
   const text = `The kickout is due since ${formatProofTime(leaf.kickout_due_since)}`;
   if (!isLow) {
-    return makeCheck("Due since", false, `${text}, but the pool is not full, or not low.`);
+    return makeCheck("Due since", false, `${text}, but the pool is not full, or not below the kickout line.`);
   }
   if (evidence === null) {
     return makeCheck("Due since", null, `${text}, but the server has no evidence for it.`);
@@ -139,10 +139,10 @@ function checkDue(bundle, evidence, leaf, rules) {
   const [closed, opened] = [evidence.entries.at(-1).at, evidence.due_since].map(getPosition);
   return isSameTransaction(closed, opened)
     ? makeCheck("Due since", true, `${text}, when the last of the scores closed.`)
-    : makeCheck("Due since", null, `${text}, when the node joined again. Only all events show it.`, true);
+    : makeCheck("Due since", null, `${text}, when the node joined again. Only the file with all events can confirm this.`, true);
 }
 
-/* The flag of a held kickout follows from the evidence, as far as a bundle shows the reasons. */
+/* Checks the flag of a held kickout against the evidence, as far as a bundle shows the reasons. */
 function checkHeld(bundle, evidence, leaf, rules) {
   const { entries } = evidence;
   const reason = findHoldReason(entries, rules, 0);
@@ -159,7 +159,7 @@ function checkHeld(bundle, evidence, leaf, rules) {
     return makeCheck("Held", leaf.is_held && !isKnown ? null : leaf.is_held, text);
   }
   if (findHoldReason(entries, rules, countUnanswered(entries)) !== null) {
-    const text = `${flag}. By the rule kick_incident_share it depends on incidents, which only all events show.`;
+    const text = `${flag}. By the rule kick_incident_share it depends on incidents, which only the file with all events shows.`;
     return makeCheck("Held", null, text, true);
   }
   const contrast = leaf.is_held ? ", but there is no reason" : ": there is no reason";

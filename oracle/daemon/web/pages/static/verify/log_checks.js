@@ -5,7 +5,7 @@
 
 const CONCURRENT_BLOCKS = 6;
 
-/* Whether the leaf states that the node has no score, so that nothing needs a log. */
+/* Returns whether the leaf states that the node has no score, so that no log is needed. */
 function hasNoScore(bundle) {
   return bundle.proof.is_absent === true || decodeLeaf(bundle.proof.leaf.encoded).score_count === 0;
 }
@@ -28,61 +28,61 @@ function isFromLog(event) {
   return event.log >= 0 && (event.tx ?? 0) >= 0;
 }
 
-/* Each event has a log, which contains the event's node, task, creator and group. */
+/* Checks that each event has a log, which contains the event's node, task, creator and group. */
 function checkLogContents(bundle) {
   if (bundle.events.length === 0) {
     const text = "The bundle has no event that a log could contain.";
     return makeCheck("Contents", null, text, hasNoScore(bundle));
   }
-  const wordsByPlace = new Map(
+  const wordsByPosition = new Map(
     bundle.logs.map((log) => [`${log.block}:${log.tx}:${log.log}`, listWords(log)]),
   );
   const fromLogs = bundle.events.filter(isFromLog);
   const wrong = fromLogs.find((event) => {
-    const words = wordsByPlace.get(`${event.block}:${event.tx ?? 0}:${event.log}`);
+    const words = wordsByPosition.get(`${event.block}:${event.tx ?? 0}:${event.log}`);
     return !listKeys(event).every((key) => words?.has(key.slice(2).padStart(64, "0")));
   });
   if (wrong !== undefined) {
     const place = `block ${wrong.block}, log ${wrong.log}`;
-    return makeCheck("Contents", false, `The log of ${wrong.type} (${place}) names other values.`);
+    return makeCheck("Contents", false, `The log of ${wrong.type} (${place}) does not contain the values of the event.`);
   }
-  const other = bundle.events.length - fromLogs.length;
-  return other > 0
+  const countWithoutLog = bundle.events.length - fromLogs.length;
+  return countWithoutLog > 0
     ? makeCheck(
         "Contents",
         null,
-        `${other} of ${bundle.events.length} events come from calldata or a relay’s feed, which have no log: nothing proves them.`,
+        `${countWithoutLog} of ${bundle.events.length} events come from calldata or a relay’s feed, which have no log: nothing proves them.`,
       )
     : makeCheck("Contents", true, "The logs contain the nodes, tasks, creators and groups of their events.");
 }
 
-/* Returns how a shipped profile translates logs, or undefined if the rules name another one. Its
+/* Returns the shipped profile that the rules name, or undefined if they name another one. Its
    identity is part of the rules id, so the contract's rules hash confirms it. */
 function findProfile(bundle) {
   const { profile } = JSON.parse(bundle.rules_id);
   return Object.hasOwn(SHIPPED_PROFILES, profile) ? SHIPPED_PROFILES[profile] : undefined;
 }
 
-/* Each log means an event of the type that the bundle states, and kickouts are held as it states. */
+/* Checks the types of the events, and whether every kickout is held, against the network's profile. */
 function checkProfile(bundle) {
   const profile = findProfile(bundle);
   if (profile === undefined) {
     const text = "The rules name a profile that this page does not contain, so the events may be of other types than their logs.";
     return makeCheck("Profile", null, text, hasNoScore(bundle));
   }
-  const topicByPlace = new Map(
+  const topicByPosition = new Map(
     bundle.logs.map((log) => [`${log.block}:${log.tx}:${log.log}`, log.topics[0]]),
   );
   const wrong = bundle.events.filter(isFromLog).find((event) => {
-    const topic = topicByPlace.get(`${event.block}:${event.tx ?? 0}:${event.log}`);
+    const topic = topicByPosition.get(`${event.block}:${event.tx ?? 0}:${event.log}`);
     return topic !== undefined && !(profile.types[topic] ?? []).includes(event.type);
   });
   if (wrong !== undefined) {
     const place = `block ${wrong.block}, log ${wrong.log}`;
-    return makeCheck("Profile", false, `A log is no ${wrong.type} (${place}) by the profile of the network.`);
+    return makeCheck("Profile", false, `By the profile of the network, the log of ${wrong.type} (${place}) is an event of another type.`);
   }
   if (bundle.holds_kickouts !== profile.holds_kickouts) {
-    const text = "The profile of the network states otherwise whether it holds every kickout.";
+    const text = "The bundle and the profile of the network differ on whether every kickout is held.";
     return makeCheck("Profile", false, text);
   }
   const isAmbiguous = bundle.logs.some((log) => profile.types[log.topics[0]]?.length > 1);
@@ -91,7 +91,8 @@ function checkProfile(bundle) {
     : makeCheck("Profile", true, "By the profile of the network, each log is an event of this type.");
 }
 
-/* The logs are of contracts that the reader entered; anyone can deploy one that emits any log. */
+/* Checks that the logs are of contracts that the reader entered; anyone can deploy a contract that emits
+   any log. */
 function checkNetworkContracts(bundle, anchor) {
   const contracts = [...new Set(bundle.logs.map((log) => log.address))];
   if (contracts.length === 0) {
@@ -100,16 +101,16 @@ function checkNetworkContracts(bundle, anchor) {
   }
   const list = contracts.join(", ");
   if (anchor.network_contracts.length === 0) {
-    const text = `The logs are of ${list}. You entered no contracts of the network, so they may be of the server’s own.`;
+    const text = `The logs are of ${list}. You entered no contracts of the network, so they may come from contracts that the operator of the server deployed.`;
     return makeCheck("Network contracts", null, text);
   }
-  const strange = contracts.filter((address) => !anchor.network_contracts.includes(address));
+  const unlisted = contracts.filter((address) => !anchor.network_contracts.includes(address));
   return makeCheck(
     "Network contracts",
-    strange.length === 0,
-    strange.length === 0
+    unlisted.length === 0,
+    unlisted.length === 0
       ? `All logs are of contracts that you entered: ${list}.`
-      : `Logs are of ${strange.join(", ")}, which you did not enter.`,
+      : `Logs are of ${unlisted.join(", ")}, which you did not enter.`,
   );
 }
 
@@ -140,13 +141,13 @@ function groupByBlock(bundle) {
   return [...blocks.entries()];
 }
 
-function isSameLog(log, sent) {
+function isSameLog(log, chainLog) {
   return (
-    Number(sent.transactionIndex) === log.tx &&
-    sent.transactionHash === log.transaction &&
-    sent.address.toLowerCase() === log.address &&
-    sent.topics.join() === log.topics.join() &&
-    sent.data === log.data
+    Number(chainLog.transactionIndex) === log.tx &&
+    chainLog.transactionHash === log.transaction &&
+    chainLog.address.toLowerCase() === log.address &&
+    chainLog.topics.join() === log.topics.join() &&
+    chainLog.data === log.data
   );
 }
 
@@ -160,7 +161,7 @@ function areNumberedInOrder(receipts) {
 }
 
 /* Returns what is wrong with the logs of one block, as `fault`, or why they prove nothing, as
-   `gap`; both are null if all is well. */
+   `gap`; both are null if the logs are proven. */
 async function checkBlock(number, block, request) {
   const header = await request("eth_getBlockByNumber", formatQuantity(number), false);
   if (header === null) {
@@ -173,13 +174,13 @@ async function checkBlock(number, block, request) {
   if (!Array.isArray(receipts)) {
     return { fault: null, gap: `the endpoint has no receipts of block ${number}` };
   }
-  const sent = new Map(receipts.flatMap(({ logs }) => logs).map((log) => [Number(log.logIndex), log]));
+  const chainLogs = new Map(receipts.flatMap(({ logs }) => logs).map((log) => [Number(log.logIndex), log]));
   for (const log of block.logs) {
     if (log.block_hash !== header.hash) {
       return { fault: `block ${number} of the chain has another hash`, gap: null };
     }
-    const found = sent.get(log.log);
-    if (found === undefined || !isSameLog(log, found)) {
+    const chainLog = chainLogs.get(log.log);
+    if (chainLog === undefined || !isSameLog(log, chainLog)) {
       return { fault: `log ${log.log} of block ${number} is not on the chain`, gap: null };
     }
   }
@@ -193,16 +194,16 @@ async function checkBlock(number, block, request) {
   return { fault: null, gap };
 }
 
-/* Each log of the bundle is in its block, by the receipts root of the block's header. */
+/* Checks that each log is in its block, by the receipts root of the block's header. */
 async function checkLogs(bundle, request, onProgress) {
   const blocks = groupByBlock(bundle);
   if (blocks.length === 0) {
-    const text = "The bundle has no log to look for.";
+    const text = "The bundle has no log to check.";
     return makeCheck("Logs", null, text, hasNoScore(bundle));
   }
   const results = [];
   let next = 0;
-  async function work() {
+  async function checkRemainingBlocks() {
     while (next < blocks.length) {
       const [number, block] = blocks[next];
       next += 1;
@@ -210,7 +211,7 @@ async function checkLogs(bundle, request, onProgress) {
       results.push(await checkBlock(number, block, request));
     }
   }
-  await Promise.all(Array.from({ length: CONCURRENT_BLOCKS }, work));
+  await Promise.all(Array.from({ length: CONCURRENT_BLOCKS }, checkRemainingBlocks));
   const fault = results.find((result) => result.fault !== null)?.fault;
   const gap = results.find((result) => result.gap !== null)?.gap;
   const count = `${bundle.logs.length} logs in ${blocks.length} blocks`;
@@ -218,7 +219,7 @@ async function checkLogs(bundle, request, onProgress) {
     return makeCheck("Logs", false, `Not all ${count} are on the chain: ${fault}.`);
   }
   if (gap !== undefined) {
-    return makeCheck("Logs", null, `The endpoint has ${count}, but does not prove them: ${gap}.`);
+    return makeCheck("Logs", null, `The endpoint has ${count}, but they could not be proven: ${gap}.`);
   }
   return makeCheck("Logs", true, `${count} are proven by the receipts roots of the blocks.`);
 }

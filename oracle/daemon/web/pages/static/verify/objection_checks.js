@@ -7,7 +7,7 @@ const OBJECTION_TYPE =
   "Objection(address node,uint40 dueSince,uint8 reason,string words,uint32 seq,uint40 deadline)";
 const ANSWER_TYPE =
   "ObjectionAnswer(address node,uint40 dueSince,bool isAccepted,string because,uint40 answeredAt)";
-/* The number of a reason in the contract is its place in this list. */
+/* The number of a reason in the contract is its index in this list. */
 const OBJECTION_REASONS = [
   "other",
   "not-on-chain",
@@ -17,11 +17,11 @@ const OBJECTION_REASONS = [
   "rules",
 ];
 
-/* Returns which value of an objection has not the right form, or null. */
+/* Returns the name of the first malformed value of an objection, or null. */
 function findMalformedObjection(bundle, objection) {
   const { answer } = objection;
   const isTextOrNull = (value) => value === null || typeof value === "string";
-  const forms = {
+  const validityByField = {
     seq: isCount(objection.seq),
     due_since: objection.due_since === bundle.proof.leaf?.kickout_due_since,
     node: objection.node === bundle.node,
@@ -38,7 +38,7 @@ function findMalformedObjection(bundle, objection) {
         isTextOrNull(answer.signer) &&
         isTextOrNull(answer.signature)),
   };
-  return Object.keys(forms).find((name) => !forms[name]) ?? null;
+  return Object.keys(validityByField).find((name) => !validityByField[name]) ?? null;
 }
 
 function checkObjectionSignature(bundle, objection) {
@@ -64,8 +64,8 @@ function checkObjectionSignature(bundle, objection) {
   );
   const isSigned = recoverSigner(digest, objection.signature) === bundle.node;
   const text = isSigned
-    ? "The key of the node signed its reason, its words and the kickout that it is about."
-    : "The signature is not by the key of the node, or something that it covers was changed.";
+    ? "The key of the node signed the reason, the text and the kickout of the objection."
+    : "The signature is not by the key of the node, or a signed value was changed.";
   return makeCheck(name, isSigned, text, true);
 }
 
@@ -73,7 +73,7 @@ function checkAnswerSignature(bundle, objection) {
   const { answer, contract } = objection;
   const name = `Answer to objection ${objection.seq}`;
   if (answer.signature === null || contract === null) {
-    return makeCheck(name, null, "The answer is not signed, so only this server states it.", true);
+    return makeCheck(name, null, "The answer is not signed, so nothing but this server confirms it.", true);
   }
   const digest = computeDigest(
     OBJECTIONS_DOMAIN,
@@ -90,21 +90,21 @@ function checkAnswerSignature(bundle, objection) {
   );
   const signer = recoverSigner(digest, answer.signature);
   if (signer === null || signer !== answer.signer) {
-    const text = `The signature is not by ${answer.signer}, or something that it covers was changed.`;
+    const text = `The signature is not by ${answer.signer}, or a signed value was changed.`;
     return makeCheck(name, false, text, true);
   }
   const signers = bundle.signed_round.configuration?.signers ?? [];
   const verb = answer.is_accepted ? "accepted" : "declined";
   return signers.includes(signer)
     ? makeCheck(name, true, `The reporter ${signer} ${verb} the objection, and signed its reason.`, true)
-    : makeCheck(name, null, `${signer} signed it, which is not known as a signer of the round.`, true);
+    : makeCheck(name, null, `${signer} signed the answer, but is not among the signers of the round that the bundle names.`, true);
 }
 
 function checkObjections(bundle) {
   return bundle.objections.flatMap((objection) => {
     const malformed = findMalformedObjection(bundle, objection);
     if (malformed !== null) {
-      return [makeCheck("Objections", false, `${malformed} is missing, has another form, or is of another kickout.`)];
+      return [makeCheck("Objections", false, `${malformed} is missing, is malformed, or belongs to another kickout.`)];
     }
     const checks = [checkObjectionSignature(bundle, objection)];
     return objection.answer === null ? checks : [...checks, checkAnswerSignature(bundle, objection)];

@@ -12,7 +12,7 @@ function isFeedPosition(at) {
   return at.tx < 0;
 }
 
-/* Returns how scores are distributed over the creators of their tasks; null is one creator, too. */
+/* Returns how the scores are distributed over the creators of their tasks; null counts as a creator. */
 function computeCreatorSpread(entries, rules) {
   const countByCreator = new Map();
   const sumByCreator = new Map();
@@ -43,7 +43,7 @@ function areScoresLow(sum, count, rules) {
   return BigInt(sum) * UNIT < rules.kickout_below * BigInt(count);
 }
 
-/* Returns why only the vetoer may allow a kickout on these scores, or null. */
+/* Returns the reason to hold a kickout until the vetoer allows it, or null. */
 function findHoldReason(entries, rules, incidentScores) {
   const sum = sumScores(entries.map((entry) => entry.score));
   if (entries.length < rules.pool_size || !areScoresLow(sum, entries.length, rules)) {
@@ -51,8 +51,8 @@ function findHoldReason(entries, rules, incidentScores) {
   }
   const spread = computeCreatorSpread(entries, rules);
   if (rules.kick_creator_share < UNIT) {
-    const most = BigInt(spread.most_of_one_creator) * UNIT;
-    if (most > rules.kick_creator_share * BigInt(entries.length)) {
+    const maxScores = BigInt(spread.most_of_one_creator) * UNIT;
+    if (maxScores > rules.kick_creator_share * BigInt(entries.length)) {
       return `${spread.most_of_one_creator} of ${entries.length} scores come from one creator`;
     }
     if (spread.decisive_of_one_creator > 0) {
@@ -155,7 +155,7 @@ function hashLaneWords(lanes) {
   for (let first = 0; first < lanes.length; first += LANES_PER_WORD) {
     const word = lanes
       .slice(first, first + LANES_PER_WORD)
-      .reduce((bits, lane, place) => bits | (BigInt(lane) << BigInt(16 * place)), 0n);
+      .reduce((bits, lane, position) => bits | (BigInt(lane) << BigInt(16 * position)), 0n);
     hashes.push(hashEncoded(`0x${encodeWord(first / LANES_PER_WORD)}${encodeWord(word)}`));
   }
   return hashes;

@@ -9,7 +9,7 @@ function isSamePosition(first, second) {
   return comparePositions(getPosition(first), getPosition(second)) === 0;
 }
 
-/* Returns in which value two lists of scores differ first, or null. `seq` is not compared, because it
+/* Returns the first difference between two lists of scores, or null. `seq` is not compared, because it
    counts all scores of a node. */
 function findScoreDifference(expected, scores) {
   if (expected.length !== scores.length) {
@@ -27,12 +27,12 @@ function findScoreDifference(expected, scores) {
   return null;
 }
 
-/* Whether scores without a task may be in a pool: the copies that a restart or a floor leaves. */
+/* Returns whether a pool may contain scores without a task: copies that a restart or rejoin_floor added. */
 function mayHaveCopies(rules) {
   return rules.restarts.length > 0 || (rules.rejoin_floor !== null && rules.reseed_copies > 0);
 }
 
-function isInARow(entries) {
+function areConsecutive(entries) {
   return entries.every(
     (entry, index) =>
       index === 0 ||
@@ -41,7 +41,7 @@ function isInARow(entries) {
   );
 }
 
-/* The scores in the bundle are those of the leaf, by their hash. */
+/* Checks the scores of the bundle against the pool hash of the leaf. */
 function checkPool(bundle, leaf, rules) {
   const { scores } = bundle;
   const pool = scores.map(({ score }) => score);
@@ -57,8 +57,8 @@ function checkPool(bundle, leaf, rules) {
     const leafText = `${leaf.score_count} with the sum ${leaf.score_sum}, and their hash`;
     return makeCheck("Pool", false, `${text} are not those that the leaf states: ${leafText}.`);
   }
-  if (!isInARow(scores)) {
-    return makeCheck("Pool", false, `${text} are not in a row: one is left out.`);
+  if (!areConsecutive(scores)) {
+    return makeCheck("Pool", false, `${text} are not consecutive: a score is missing.`);
   }
   if (scores.length > 0 && scores.at(-1).time !== leaf.last_scored_at) {
     return makeCheck("Pool", false, `${text} end at another time than the leaf states.`);
@@ -66,7 +66,7 @@ function checkPool(bundle, leaf, rules) {
   return makeCheck("Pool", true, `${text} are those that the leaf states.`);
 }
 
-/* Each score is the one of its rank. */
+/* Returns a score that does not follow from its rank, or undefined. */
 function findWrongScore(scores, rules) {
   return scores.find(({ rank, score }) => {
     const points = rank === null ? rules.absent_score : getPoints(rank, rules);
@@ -106,11 +106,11 @@ function findExclusionFault(leaf, reliability, rules) {
   return isLow === leaf.is_excluded ? null : "the flag of the exclusion does not follow from H";
 }
 
-/* The lane of the leaf follows from its pool, its H and its flags. */
+/* Checks that the lane of the leaf follows from its pool, its H and its flags. */
 function checkQos(leaf, rules) {
   const reliability = parseUnits(leaf.reliability, "H");
-  const isOpen = leaf.is_member && !leaf.is_paused && !leaf.is_excluded;
-  const lanes = isOpen
+  const isSelectable = leaf.is_member && !leaf.is_paused && !leaf.is_excluded;
+  const lanes = isSelectable
     ? listLongTerms(leaf, rules).map(
         (mean) => Number(multiplyUnits(mean, reliability) / LANE_STEP) + LOWEST_SCORE_LANE,
       )
@@ -126,7 +126,7 @@ function checkQos(leaf, rules) {
     "QoS",
     fault === null,
     fault === null
-      ? `The pool and H ${leaf.reliability.slice(0, -14)} give ${stated}. Only all events show H, pauses and membership.`
+      ? `The pool and H ${leaf.reliability.slice(0, -14)} give ${stated}. H, pauses and membership can be checked only with the file of all events.`
       : `The leaf states ${stated}, which is wrong: ${fault}.`,
   );
 }
@@ -152,7 +152,7 @@ function findLeftOutScore(bundle, entries, fold) {
   );
 }
 
-/* The events of the bundle, folded again, give the scores of the leaf and of the evidence. */
+/* Checks that folding the events of the bundle gives the scores of the leaf and of the evidence. */
 function checkBundledEvents(bundle, evidence, rules) {
   const entries = evidence?.entries ?? [];
   if (bundle.scores.length + entries.length === 0) {
@@ -177,7 +177,7 @@ function checkBundledEvents(bundle, evidence, rules) {
   return makeCheck("Events", difference === null && leftOut === undefined, text);
 }
 
-/* The checks of the scores, and of what the leaf states about a kickout. */
+/* Returns the checks of the scores, and of what the leaf states about a kickout. */
 function checkScores(bundle, events, rules) {
   const evidence = bundle.evidence === null ? null : parseEvidence(bundle);
   const leaf = decodeLeaf(bundle.proof.leaf.encoded);

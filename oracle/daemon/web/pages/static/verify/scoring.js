@@ -1,6 +1,6 @@
 "use strict";
-/* A second implementation of the scoring rules, from docs/spec/ alone: it uses whole numbers only, no
-   clock, no library, and besides incidents.js nothing else of this project. `make conformance` compares it with
+/* A second implementation of the scoring rules, written from docs/spec/ alone. It uses integers only, no
+   clock, no library, and no other code of this project except incidents.js. `make conformance` compares it with
    `qos-oracle replay`. It runs in a browser and in Node.js; legacy rules are not supported. */
 
 const UNIT = 10n ** 18n;
@@ -8,7 +8,7 @@ const DECIMALS = 18;
 const DECAY_ONE = 1n << 128n;
 const DECAY_BITS = 21;
 
-/* Fixed point with 320 bits, of which the lowest hundred are lost to rounding. */
+/* Fixed point with 320 bits; rounding makes the lowest hundred inexact. */
 const EXP_BITS = 320n;
 const EXP_ONE = 1n << EXP_BITS;
 const EXP_HALVINGS = 24n;
@@ -151,7 +151,7 @@ function computeDecay(seconds, tau) {
     return 0n;
   }
   return getDecayTable(tau).reduce(
-    (left, factor, k) => (Math.floor(seconds / 2 ** k) % 2 === 1 ? (left * factor) >> 128n : left),
+    (decay, factor, k) => (Math.floor(seconds / 2 ** k) % 2 === 1 ? (decay * factor) >> 128n : decay),
     DECAY_ONE,
   );
 }
@@ -187,18 +187,18 @@ function parseRule(name, value) {
 }
 
 /* Returns the rules of a rule set's JSON object; omitted rules have their default. */
-function parseRules(given) {
-  if (given.legacy !== undefined) {
+function parseRules(ruleValues) {
+  if (ruleValues.legacy !== undefined) {
     throw new Error("legacy rules are not supported here");
   }
   const rules = {};
-  for (const name of Object.keys(given)) {
+  for (const name of Object.keys(ruleValues)) {
     if (!Object.hasOwn(RULE_TYPES, name)) {
       throw new Error(`${name}: no such rule`);
     }
   }
   for (const name of Object.keys(RULE_TYPES)) {
-    const value = Object.hasOwn(given, name) ? given[name] : DEFAULT_RULES[name];
+    const value = Object.hasOwn(ruleValues, name) ? ruleValues[name] : DEFAULT_RULES[name];
     if (value === undefined) {
       throw new Error(`${name}: the rule is missing`);
     }
@@ -228,18 +228,18 @@ function isSameTransaction(first, second) {
 
 /* Returns the events in order, each with its position as `at`. */
 function sortEvents(events) {
-  const placed = events.map((event) => {
+  const positioned = events.map((event) => {
     const at = getPosition(event);
     if (!POSITION_FIELDS.every((name) => Number.isSafeInteger(at[name])) || !isCount(event.time)) {
       throw new Error("event: position or time is missing, or is above 2^53");
     }
     return { ...event, at };
   });
-  placed.sort((first, second) => comparePositions(first.at, second.at));
+  positioned.sort((first, second) => comparePositions(first.at, second.at));
   const timeByBlock = new Map();
-  placed.forEach((event, index) => {
-    if (index > 0 && comparePositions(placed[index - 1].at, event.at) === 0) {
-      throw new Error(`event: two have the position ${JSON.stringify(event.at)}`);
+  positioned.forEach((event, index) => {
+    if (index > 0 && comparePositions(positioned[index - 1].at, event.at) === 0) {
+      throw new Error(`event: two events have the position ${JSON.stringify(event.at)}`);
     }
     /* Events of a feed have times of their own. */
     if (event.at.tx >= 0) {
@@ -249,7 +249,7 @@ function sortEvents(events) {
       timeByBlock.set(event.at.block, event.time);
     }
   });
-  return placed;
+  return positioned;
 }
 
 function sumScores(pool) {
@@ -281,7 +281,7 @@ class Fold {
     this.scores = [];
     this.anomalies = [];
     this.last = null;
-    /* Only rules that hold kickouts for incidents need them. */
+    /* Incidents are found only under rules that hold kickouts because of them. */
     this.incidents = rules.kick_incident_share < UNIT ? new IncidentFold() : null;
   }
 
@@ -452,10 +452,10 @@ class Fold {
       after = multiplyUnits(isFirst ? rules.first_penalty : rules.penalty, before);
     }
     if (rules.exclude_enter !== rules.exclude_exit) {
-      const highest = before > after ? before : after;
+      const maxReliability = before > after ? before : after;
       node.isExcluded =
         (isPenalty && after < rules.exclude_enter) ||
-        (node.isExcluded && highest < rules.exclude_exit);
+        (node.isExcluded && maxReliability < rules.exclude_exit);
     }
     node.base = after;
     node.since = time;
@@ -499,7 +499,7 @@ class Fold {
     if (this.closing.some((closing) => keys.some((key) => closing.keys.includes(key)))) {
       this.scoreClosedGroups();
     }
-    const isEvent = event.type === "group_validated";
+    const isGroupEvent = event.type === "group_validated";
     const presentKeys = [];
     const tasks = [];
     for (const key of keys) {
@@ -521,9 +521,9 @@ class Fold {
       size: Math.max(keys.length, ...tasks.map((task) => task.groupSize)),
       keys: presentKeys,
       members: presentKeys.map((key) => this.describeMember(key)),
-      answered: this.rankBySpeed(tasks, isEvent && event.ranked === true),
-      invalid: (isEvent && event.invalid) || [],
-      possible: (isEvent && event.possible) || [],
+      answered: this.rankBySpeed(tasks, isGroupEvent && event.ranked === true),
+      invalid: (isGroupEvent && event.invalid) || [],
+      possible: (isGroupEvent && event.possible) || [],
     });
     if (this.rules.close === "terminal" || this.rules.ranked_answers === "all") {
       this.scoreClosedGroups();
@@ -648,7 +648,7 @@ class Fold {
     }
   }
 
-  /* Ends of tasks. `ending` is the event itself, or what a cancellation amounts to. */
+  /* Ends of tasks. `ending` is the event itself, or the ending that a cancellation stands for. */
 
   endTask(event, ending) {
     const existing = this.tasks.get(event.task);
@@ -722,7 +722,7 @@ class Fold {
     this.applyPendingLeaveIfIdle(node, event.at, event.time);
   }
 
-  /* What can be read. */
+  /* Values as of a time. */
 
   getReliability(node, time) {
     return healReliability(node.base, node.since, time, this.rules);
@@ -793,11 +793,11 @@ function filterConfirmedAnswers(answered, size, invalid) {
     return [];
   }
   const isError = (task) => task.abortReason === "error_reported";
-  const isErrorRight = 2 * answered.filter(isError).length > size;
+  const isErrorConfirmed = 2 * answered.filter(isError).length > size;
   return answered.filter(
     (task) =>
       !invalid.includes(task.key) &&
-      (!UNCONFIRMED_ENDINGS.includes(task.ending) || (isErrorRight && isError(task))),
+      (!UNCONFIRMED_ENDINGS.includes(task.ending) || (isErrorConfirmed && isError(task))),
   );
 }
 
@@ -824,7 +824,7 @@ function setEnding(task, event) {
   }
 }
 
-/* Runs: the parts of several nodes in one task, in networks that commit and disclose. */
+/* Runs: one task executed by several nodes, in networks with commit and disclosure. */
 
 function hasCommitted(run) {
   return run.isCommitted || run.isReported;
@@ -995,12 +995,12 @@ function findCancellationBreach(task, node) {
 
 /* Handlers of events. */
 
-function applyJoined(fold, event) {
-  const known = fold.nodes.get(event.node);
-  if (known !== undefined && known.pending === "quit") {
-    fold.applyPendingLeave(known, event.at, event.time);
+function applyNodeJoined(fold, event) {
+  const existing = fold.nodes.get(event.node);
+  if (existing !== undefined && existing.pending === "quit") {
+    fold.applyPendingLeave(existing, event.at, event.time);
   }
-  if (known !== undefined && known.membership === "member") {
+  if (existing !== undefined && existing.membership === "member") {
     fold.addAnomaly(event, "joined_while_member");
     return;
   }
@@ -1030,7 +1030,7 @@ function applyJoined(fold, event) {
   fold.updateKickout(node, event.at, event.time);
 }
 
-function applyPaused(fold, event) {
+function applyPauseChange(fold, event) {
   const isPaused = event.type === "node_paused";
   const node = fold.nodes.get(event.node);
   if (findMembershipBreach(node) !== null) {
@@ -1065,7 +1065,7 @@ function applyLeaveRequest(fold, event) {
   fold.applyPendingLeaveIfIdle(node, event.at, event.time);
 }
 
-function applyLeft(fold, event) {
+function applyNodeLeft(fold, event) {
   const node = fold.nodes.get(event.node);
   const quitAt = fold.justQuit.get(event.node);
   const hasJustQuit = quitAt !== undefined && isSameTransaction(quitAt, event.at);
@@ -1076,11 +1076,11 @@ function applyLeft(fold, event) {
   fold.endMembership(node, MEMBERSHIP_BY_EVENT[event.type], event.at, event.time);
 }
 
-function applyNamed(fold, event) {
+function registerNode(fold, event) {
   fold.getNode(event.node, event.time);
 }
 
-function applyCreated(fold, event) {
+function applyTaskCreated(fold, event) {
   const existing = fold.tasks.get(event.task);
   if (existing !== undefined && (existing.ending !== null || existing.createdAt !== null)) {
     fold.addAnomaly(event, existing.ending !== null ? "after_terminal" : "created_twice");
@@ -1101,7 +1101,7 @@ function applyCreated(fold, event) {
   }
 }
 
-function applyQueued(fold, event) {
+function applyTaskQueued(fold, event) {
   const existing = fold.tasks.get(event.task);
   const isStarted = existing !== undefined && (existing.node !== null || existing.runs.length > 0);
   if (existing !== undefined && existing.ending !== null) {
@@ -1113,7 +1113,7 @@ function applyQueued(fold, event) {
   }
 }
 
-function applyStarted(fold, event) {
+function applyTaskStarted(fold, event) {
   const breach = findStartBreach(fold.tasks.get(event.task), event);
   if (breach !== null) {
     fold.addAnomaly(event, breach);
@@ -1141,7 +1141,7 @@ function applyStarted(fold, event) {
   }
 }
 
-function applyResult(fold, event) {
+function applyTaskResult(fold, event) {
   const isError = event.type === "task_error_reported";
   const task = fold.tasks.get(event.task);
   if (task !== undefined && task.runs.length > 0) {
@@ -1172,7 +1172,7 @@ function applyResult(fold, event) {
   task.isError = isError;
 }
 
-function applyDisclosed(fold, event) {
+function applyResultDisclosed(fold, event) {
   const task = fold.tasks.get(event.task);
   if (task !== undefined && task.runs.length > 0) {
     applyRunAnswer(fold, event);
@@ -1186,7 +1186,7 @@ function applyDisclosed(fold, event) {
   }
 }
 
-function applyValidated(fold, event) {
+function applyTaskValidated(fold, event) {
   const task = fold.tasks.get(event.task);
   const breach = findValidationBreach(task);
   if (breach !== null) {
@@ -1206,11 +1206,11 @@ function applyFeeShared(fold, event) {
   }
 }
 
-function applyEnded(fold, event) {
+function applyTaskEnded(fold, event) {
   fold.endTask(event, event);
 }
 
-function applyCancelled(fold, event) {
+function applyTaskCancelled(fold, event) {
   const task = fold.tasks.get(event.task);
   const node = event.node ?? null;
   const breach = findCancellationBreach(task, node);
@@ -1234,31 +1234,31 @@ function applyGroupValidated(fold, event) {
 }
 
 const HANDLERS = {
-  node_joined: applyJoined,
-  node_updated: applyNamed,
-  model_added: applyNamed,
-  download_requested: applyNamed,
-  node_paused: applyPaused,
-  node_resumed: applyPaused,
+  node_joined: applyNodeJoined,
+  node_updated: registerNode,
+  model_added: registerNode,
+  download_requested: registerNode,
+  node_paused: applyPauseChange,
+  node_resumed: applyPauseChange,
   node_pause_asked: applyLeaveRequest,
   node_quit_asked: applyLeaveRequest,
-  node_quit: applyLeft,
-  node_slashed: applyLeft,
-  node_kicked_out: applyLeft,
-  task_created: applyCreated,
-  task_queued: applyQueued,
-  task_started: applyStarted,
-  task_submitted: applyResult,
-  task_error_reported: applyResult,
+  node_quit: applyNodeLeft,
+  node_slashed: applyNodeLeft,
+  node_kicked_out: applyNodeLeft,
+  task_created: applyTaskCreated,
+  task_queued: applyTaskQueued,
+  task_started: applyTaskStarted,
+  task_submitted: applyTaskResult,
+  task_error_reported: applyTaskResult,
   result_committed: applyRunAnswer,
-  result_disclosed: applyDisclosed,
-  task_validated: applyValidated,
+  result_disclosed: applyResultDisclosed,
+  task_validated: applyTaskValidated,
   fee_shared: applyFeeShared,
-  task_succeeded: applyEnded,
-  task_refunded: applyEnded,
-  task_invalidated: applyEnded,
-  task_aborted: applyEnded,
-  task_timed_out: applyEnded,
-  task_cancelled: applyCancelled,
+  task_succeeded: applyTaskEnded,
+  task_refunded: applyTaskEnded,
+  task_invalidated: applyTaskEnded,
+  task_aborted: applyTaskEnded,
+  task_timed_out: applyTaskEnded,
+  task_cancelled: applyTaskCancelled,
   group_validated: applyGroupValidated,
 };

@@ -19,14 +19,14 @@ const REPORT_TYPE =
 const REPORT_FIELDS = ["config", "round", "prev", "as_of", "as_of_hash", "deadline", "root"];
 const SIGNATURE_BYTES = 65;
 
-function reduce(value, modulus) {
-  const rest = value % modulus;
-  return rest < 0n ? rest + modulus : rest;
+function reduceModulo(value, modulus) {
+  const remainder = value % modulus;
+  return remainder < 0n ? remainder + modulus : remainder;
 }
 
-function raise(base, exponent, modulus) {
+function powerModulo(base, exponent, modulus) {
   let result = 1n;
-  let factor = reduce(base, modulus);
+  let factor = reduceModulo(base, modulus);
   for (let bits = exponent; bits > 0n; bits >>= 1n) {
     if (bits % 2n === 1n) {
       result = (result * factor) % modulus;
@@ -37,8 +37,8 @@ function raise(base, exponent, modulus) {
 }
 
 /* The modulus is prime (Fermat). */
-function invert(value, modulus) {
-  return raise(value, modulus - 2n, modulus);
+function invertModulo(value, modulus) {
+  return powerModulo(value, modulus - 2n, modulus);
 }
 
 /* Jacobian coordinates: (x, y, z) is the point (x / z^2, y / z^3). */
@@ -49,8 +49,8 @@ function doublePoint([x, y, z]) {
   const square = (y * y) % FIELD_PRIME;
   const s = (4n * x * square) % FIELD_PRIME;
   const m = (3n * x * x) % FIELD_PRIME;
-  const newX = reduce(m * m - 2n * s, FIELD_PRIME);
-  const newY = reduce(m * (s - newX) - 8n * square * square, FIELD_PRIME);
+  const newX = reduceModulo(m * m - 2n * s, FIELD_PRIME);
+  const newY = reduceModulo(m * (s - newX) - 8n * square * square, FIELD_PRIME);
   return [newX, newY, (2n * y * z) % FIELD_PRIME];
 }
 
@@ -66,17 +66,17 @@ function addPoints(first, second) {
   const square1 = (z1 * z1) % FIELD_PRIME;
   const square2 = (z2 * z2) % FIELD_PRIME;
   const u1 = (x1 * square2) % FIELD_PRIME;
-  const h = reduce(x2 * square1 - u1, FIELD_PRIME);
+  const h = reduceModulo(x2 * square1 - u1, FIELD_PRIME);
   const s1 = (y1 * z2 * square2) % FIELD_PRIME;
-  const r = reduce(y2 * z1 * square1 - s1, FIELD_PRIME);
+  const r = reduceModulo(y2 * z1 * square1 - s1, FIELD_PRIME);
   if (h === 0n) {
     return r === 0n ? doublePoint(first) : INFINITY_POINT;
   }
   const h2 = (h * h) % FIELD_PRIME;
   const h3 = (h2 * h) % FIELD_PRIME;
   const v = (u1 * h2) % FIELD_PRIME;
-  const newX = reduce(r * r - h3 - 2n * v, FIELD_PRIME);
-  return [newX, reduce(r * (v - newX) - s1 * h3, FIELD_PRIME), (z1 * z2 * h) % FIELD_PRIME];
+  const newX = reduceModulo(r * r - h3 - 2n * v, FIELD_PRIME);
+  return [newX, reduceModulo(r * (v - newX) - s1 * h3, FIELD_PRIME), (z1 * z2 * h) % FIELD_PRIME];
 }
 
 function multiplyPoint([x, y], scalar) {
@@ -112,23 +112,23 @@ function recoverSigner(digest, signature) {
   if (!isValid || (parity !== 0n && parity !== 1n)) {
     return null;
   }
-  const ySquare = reduce(r ** 3n + 7n, FIELD_PRIME);
-  const root = raise(ySquare, (FIELD_PRIME + 1n) / 4n, FIELD_PRIME);
+  const ySquare = reduceModulo(r ** 3n + 7n, FIELD_PRIME);
+  const root = powerModulo(ySquare, (FIELD_PRIME + 1n) / 4n, FIELD_PRIME);
   if ((root * root) % FIELD_PRIME !== ySquare) {
     return null;
   }
   const y = root % 2n === parity ? root : FIELD_PRIME - root;
-  const inverse = invert(r, CURVE_ORDER);
-  const fromPoint = multiplyPoint([r, y], reduce(s * inverse, CURVE_ORDER));
-  const fromGenerator = multiplyPoint(GENERATOR, reduce(-BigInt(digest) * inverse, CURVE_ORDER));
+  const inverse = invertModulo(r, CURVE_ORDER);
+  const fromPoint = multiplyPoint([r, y], reduceModulo(s * inverse, CURVE_ORDER));
+  const fromGenerator = multiplyPoint(GENERATOR, reduceModulo(-BigInt(digest) * inverse, CURVE_ORDER));
   const [x, yKey, z] = addPoints(fromPoint, fromGenerator);
   if (z === 0n) {
     return null;
   }
-  const zInverse = invert(z, FIELD_PRIME);
+  const zInverse = invertModulo(z, FIELD_PRIME);
   const key = [
-    reduce(x * zInverse ** 2n, FIELD_PRIME),
-    reduce(yKey * zInverse ** 3n, FIELD_PRIME),
+    reduceModulo(x * zInverse ** 2n, FIELD_PRIME),
+    reduceModulo(yKey * zInverse ** 3n, FIELD_PRIME),
   ];
   return `0x${hashBytes(concatBytes(...key.map(encodePadded))).slice(-40)}`;
 }

@@ -1,6 +1,5 @@
 "use strict";
-/* Summarises checks in one sentence, which states what was compared with what. Does not use the
-   document. */
+/* Summarises the checks in one sentence. Does not use the document. */
 
 /* The checks that a bundle and its server cannot pass alone: they compare it with what the reader
    entered, and with the chain. */
@@ -12,30 +11,30 @@ function joinNames(checks) {
 
 /* Returns {state, headline, open}. `state` is
 
-   - "wrong": a check does not hold;
-   - "consistent": the bundle agrees with itself only, so everything in it may be invented;
+   - "wrong": a check failed;
+   - "consistent": the bundle was compared only with itself, so everything in it may be invented;
    - "partial": the chain confirms the leaf, but checks are open;
-   - "confirmed": nothing is open that a score depends on.
+   - "confirmed": no check is open that a score depends on.
 
    `open` are the names of the checks that compared nothing. */
 function summarizeChecks(checks) {
   const wrong = checks.filter((check) => check.is_true === false);
   const open = checks.filter((check) => check.is_true === null);
-  const holds = (name) => checks.some((check) => check.name === name && check.is_true === true);
+  const hasPassed = (name) => checks.some((check) => check.name === name && check.is_true === true);
   const missing = open.filter((check) => !check.is_optional);
   const names = joinNames(open);
   if (wrong.length > 0) {
-    const headline = `✗ ${wrong.length} of ${checks.length} checks do not hold: ${joinNames(wrong)}.`;
+    const headline = `✗ ${wrong.length} of ${checks.length} checks failed: ${joinNames(wrong)}.`;
     return { state: "wrong", headline, open: names };
   }
-  if (!ANCHOR_CHECKS.every(holds)) {
+  if (!ANCHOR_CHECKS.every(hasPassed)) {
     const headline = "○ The bundle is consistent with itself, but not yet checked against the chain. An invented bundle can look like this.";
     return { state: "consistent", headline, open: names };
   }
-  if (missing.length > 0 || !holds("All events")) {
+  if (missing.length > 0 || !hasPassed("All events")) {
     const headline = `○ The contract that you entered has this leaf, and nothing contradicts it. Still open: ${joinNames(missing)}.`;
     return { state: "partial", headline, open: names };
   }
-  const headline = "✓ Confirmed: the contract that you entered has this leaf, and the rules of the contract give it from the events of your file.";
+  const headline = "✓ Confirmed: the contract that you entered has this leaf, and it follows from the events of your file by the rules of the contract.";
   return { state: "confirmed", headline, open: names };
 }

@@ -3,8 +3,8 @@
    which daemon/web/pages/verify_page.py puts all scripts. */
 
 const SIGNS = new Map([
-  [true, ["✓", "sign-true", "holds"]],
-  [false, ["✗", "sign-false", "does not hold"]],
+  [true, ["✓", "sign-true", "passed"]],
+  [false, ["✗", "sign-false", "failed"]],
   [null, ["○", "sign-open", "not checked"]],
 ]);
 
@@ -40,7 +40,7 @@ function getOrigin(address, name) {
       return url.origin;
     }
   } catch {
-    /* The message below is the same. */
+    /* The error below covers this case. */
   }
   throw new Error(`${name}: expected an address with http:// or https://`);
 }
@@ -133,7 +133,7 @@ function describeSubject(bundle) {
   return `Node ${bundle.node} in round ${round.round}, as of block ${round.as_of}${age} of chain ${round.chain_id}.`;
 }
 
-/* Returns what the leaf states, so that the reader sees what a headline is about. */
+/* Returns the score that the leaf states, in words. */
 function describeScore(bundle) {
   if (bundle.proof.is_absent === true) {
     return "The address has no leaf, so it has no score.";
@@ -157,7 +157,7 @@ function showVerdict(bundle, checks, milliseconds) {
     lines.splice(1, 0, makeNode("p", describeSubject(bundle)), makeNode("p", describeScore(bundle)));
   }
   if (location.protocol.startsWith("http")) {
-    const text = `This page itself came from ${location.origin}, which could have changed it. To rule that out, use verify.html of a release.`;
+    const text = `This page was loaded from ${location.origin}, which could have changed it. To rule that out, use verify.html from a release.`;
     lines.push(makeNode("p", text, "hint"));
   }
   getField("verdict").replaceChildren(...lines);
@@ -165,7 +165,7 @@ function showVerdict(bundle, checks, milliseconds) {
 
 function showChecks(checks) {
   const list = makeNode("ul", "", "checks");
-  /* What does not hold comes first, then what is open. */
+  /* Failed checks come first, then open ones. */
   const order = [false, null, true];
   const sorted = order.flatMap((state) => checks.filter((check) => check.is_true === state));
   for (const check of sorted) {
@@ -180,14 +180,14 @@ function showChecks(checks) {
   getField("checks").replaceChildren(list);
 }
 
-/* The page shows and asks for one node in one round, so a bundle of another is not checked. */
+/* Throws if the bundle is of another node or round than the reader entered. */
 function requireBundle(bundle, node, round) {
   const signed = bundle?.signed_round;
   if (typeof bundle?.node !== "string" || !signed || !bundle.proof) {
-    throw new Error("the file is no evidence bundle");
+    throw new Error("the file is not an evidence bundle");
   }
   if (!bundle.node.startsWith(node) || (round !== null && signed.round !== round)) {
-    throw new Error("the bundle is of another node or round than you entered");
+    throw new Error("the bundle belongs to another node or round than you entered");
   }
   return bundle;
 }
@@ -261,7 +261,7 @@ function listServerOrigins(api) {
 
 async function checkChain(bundle, anchor, api, endpoints) {
   if (endpoints.length === 0) {
-    return [makeCheck("Endpoint", null, "No RPC endpoint was given, so nothing was compared with the chain.")];
+    return [makeCheck("Endpoint", null, "No RPC endpoint was given, so the bundle was not compared with the chain.")];
   }
   const onProgress = (number, count) => showProgress(`Reading block ${number} of ${count} …`);
   return [
@@ -296,7 +296,7 @@ async function onInputsSubmit(event) {
     await checkInputs();
   } catch (error) {
     getField("verdict").replaceChildren(
-      makeNode("p", `▲ The check could not be made: ${error.message}.`, "card false"),
+      makeNode("p", `▲ The check failed to run: ${error.message}.`, "card false"),
     );
   }
   button.disabled = false;
